@@ -1,0 +1,128 @@
+// The axes of an engine: tagged wrappers that may be given in any order, each at most once, with defaults for the rest.
+// A wrapper takes any class and says in one line what is wrong with it; the contracts stand in core/concepts.h.
+#pragma once
+#include <type_traits>
+
+#include "tenon/core/concepts.h"
+
+namespace tenon {
+
+template <class P>
+struct Scheduler {
+  static_assert(SchedulerPolicy<P>,
+                "tenon: Scheduler<P> got a type that is no scheduler; it needs to be copyable and to have "
+                "void plan(const QueueState&, PlanWriter&); see docs/policies.md#scheduler");
+};
+
+template <class P>
+struct Cache {
+  static_assert(CachePolicy<P>,
+                "tenon: Cache<P> got a type that is no cache; it needs P::Ledger {free_tokens, capacity_tokens, grow, "
+                "release}, a trivially copyable P::View {tile}, and static ledger, bytes, table_entries, view; "
+                "see docs/policies.md#cache");
+};
+
+template <class P>
+struct Weights {
+  static_assert(WeightPolicy<P>,
+                "tenon: Weights<P> got a type that is no weight format; it needs static bytes, encode and view, and a "
+                "trivially copyable P::View with float at(int row, int col); see docs/policies.md#weights");
+};
+
+template <class P>
+struct Head {
+  static_assert(WeightPolicy<P>,
+                "tenon: Head<P> got a type that is no weight format; it needs static bytes, encode and view, and a "
+                "trivially copyable P::View with float at(int row, int col); see docs/policies.md#weights");
+};
+
+template <class P>
+struct Adapter {
+  static_assert(AdapterPolicy<P>,
+                "tenon: Adapter<P> got a type that is no adapter policy; it needs static adds_at_runtime and a trivially "
+                "copyable P::View with LowRank factors(int row, int layer, Site); see docs/policies.md#adapter");
+};
+
+template <class P>
+struct Attention {
+  static_assert(AttentionPolicy<P>,
+                "tenon: Attention<P> got a type that is no attention tag; it needs to be an empty struct with static "
+                "bool materialises_scores; see docs/policies.md#attention");
+};
+
+template <class P>
+struct Device {
+  static_assert(DevicePolicy<P>,
+                "tenon: Device<P> got a type that is no device; it needs P::name, P::Memory, allocate and synchronize; "
+                "see docs/policies.md#device");
+};
+
+struct scheduler_axis {};
+struct cache_axis {};
+struct weights_axis {};
+struct head_axis {};
+struct adapter_axis {};
+struct attention_axis {};
+struct device_axis {};
+
+namespace detail {
+
+// What a wrapper says, read off its name alone: a wrapper around a type that is no policy does not compile, and is to be
+// complained of once, by its own sentence.
+template <class C>
+struct choice {
+  static constexpr bool known = false, valid = false;
+  using axis = void;
+};
+template <class Axis, class P, bool kValid>
+struct choice_of {
+  static constexpr bool known = true, valid = kValid;
+  using axis = Axis;
+  using policy = P;
+};
+template <class P>
+struct choice<Scheduler<P>> : choice_of<scheduler_axis, P, SchedulerPolicy<P>> {};
+template <class P>
+struct choice<Cache<P>> : choice_of<cache_axis, P, CachePolicy<P>> {};
+template <class P>
+struct choice<Weights<P>> : choice_of<weights_axis, P, WeightPolicy<P>> {};
+template <class P>
+struct choice<Head<P>> : choice_of<head_axis, P, WeightPolicy<P>> {};
+template <class P>
+struct choice<Adapter<P>> : choice_of<adapter_axis, P, AdapterPolicy<P>> {};
+template <class P>
+struct choice<Attention<P>> : choice_of<attention_axis, P, AttentionPolicy<P>> {};
+template <class P>
+struct choice<Device<P>> : choice_of<device_axis, P, DevicePolicy<P>> {};
+
+template <class Axis, class... Cs>
+inline constexpr int count = (0 + ... + static_cast<int>(std::is_same_v<typename choice<Cs>::axis, Axis>));
+
+template <class Axis, class Default, class... Cs>
+struct pick : choice<Default> {};
+template <class Axis, class Default, class C, class... Cs>
+struct pick<Axis, Default, C, Cs...>
+    : std::conditional_t<choice<C>::valid && std::is_same_v<typename choice<C>::axis, Axis>, choice<C>, pick<Axis, Default, Cs...>> {};
+
+// The policy that Cs... choose on Axis, or the default's: also where the chosen one is no policy, so that the wrapper's
+// sentence is not buried under what would not compile with it.
+template <class Axis, class Default, class... Cs>
+using policy_of = typename pick<Axis, Default, Cs...>::policy;
+
+// Complains of what an engine was given, once.
+template <class... Cs>
+struct CheckChoices {
+  static_assert((choice<Cs>::known && ...),
+                "tenon: Engine<Model, ...> got something that is no axis; wrap policies as Scheduler<P>, Cache<P>, "
+                "Weights<P>, Head<P>, Adapter<P>, Attention<P> or Device<P>; see docs/policies.md");
+  static_assert(count<scheduler_axis, Cs...> <= 1, "tenon: Engine got two Scheduler<P>; keep one");
+  static_assert(count<cache_axis, Cs...> <= 1, "tenon: Engine got two Cache<P>; keep one");
+  static_assert(count<weights_axis, Cs...> <= 1, "tenon: Engine got two Weights<P>; keep one");
+  static_assert(count<head_axis, Cs...> <= 1, "tenon: Engine got two Head<P>; keep one");
+  static_assert(count<adapter_axis, Cs...> <= 1, "tenon: Engine got two Adapter<P>; keep one");
+  static_assert(count<attention_axis, Cs...> <= 1, "tenon: Engine got two Attention<P>; keep one");
+  static_assert(count<device_axis, Cs...> <= 1, "tenon: Engine got two Device<P>; keep one");
+};
+
+}  // namespace detail
+}  // namespace tenon

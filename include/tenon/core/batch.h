@@ -1,0 +1,45 @@
+// One step's work as flat, ragged arrays: no padding, and no difference between prefill and decode.
+#pragma once
+#include <vector>
+
+#include "tenon/core/views.h"
+
+namespace tenon {
+
+// Consecutive rows of a batch that continue one sequence.
+struct SequenceRows {
+  SeqId seq;
+  int first_row;
+  int rows;
+  int start;  // position of the first row: so many tokens of the sequence are in the cache before it
+  int slot;   // number of the sequence in the cache view of this step
+};
+
+// What ops read.
+struct BatchView {
+  const TokenId* tokens = nullptr;          // [rows]
+  const int* positions = nullptr;           // [rows]
+  const SequenceRows* sequences = nullptr;  // [sequence_count]
+  const int* logit_rows = nullptr;          // [logit_count] rows whose logits somebody needs, ascending
+  int rows = 0, sequence_count = 0, logit_count = 0;
+};
+
+struct Batch {
+  std::vector<TokenId> tokens;
+  std::vector<int> positions;
+  std::vector<SequenceRows> sequences;
+  std::vector<int> logit_rows;
+
+  void clear() {
+    tokens.clear();
+    positions.clear();
+    sequences.clear();
+    logit_rows.clear();
+  }
+  BatchView view() const {
+    return {tokens.data(), positions.data(), sequences.data(), logit_rows.data(), static_cast<int>(tokens.size()),
+            static_cast<int>(sequences.size()), static_cast<int>(logit_rows.size())};
+  }
+};
+
+}  // namespace tenon

@@ -1,0 +1,125 @@
+// Every contract of the library on one page: what a policy must have, in five lines or fewer. What it must *mean* is
+// written as laws in tenon/testing/laws.h, which run against your own policies too.
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "tenon/core/batch.h"
+#include "tenon/core/plan.h"
+#include "tenon/core/views.h"
+
+namespace tenon {
+
+// ---- Scheduler<P>: who runs in this step, and how many tokens each. A pure decision: no allocation kept, no clock read.
+template <class P>
+concept SchedulerPolicy = std::copyable<P> && requires(P p, const QueueState& state, PlanWriter& out) {
+  { p.plan(state, out) } -> std::same_as<void>;
+};
+
+// Refinement: whom to preempt when the cache is full. Without it, the one admitted last.
+template <class P>
+concept ChoosesVictim = SchedulerPolicy<P> && requires(P p, const QueueState& state) {
+  { p.victim(state) } -> std::same_as<SeqId>;
+};
+
+// ---- Cache<P>: where keys and values live, in tiles of 16 positions.
+inline constexpr int kTilePositions = 16;
+
+// Sixteen positions of one key/value head. Keys are transposed so that a dot product needs no horizontal sum.
+template <class Element>
+struct KvTile {
+  Element* keys = nullptr;    // [head_dim, 16]
+  Element* values = nullptr;  // [16, value_stride], value_stride = head_dim rounded up to 16, zeros behind head_dim
+};
+
+// The device's side: trivially copyable. `sequence` counts within the batch; `tile` t holds positions 16 t .. 16 t + 15.
+template <class V>
+concept CacheView = std::is_trivially_copyable_v<V> && requires(const V v, int layer, int sequence, int head, int tile) {
+  { v.tile(layer, sequence, head, tile) } -> std::same_as<KvTile<typename V::Element>>;
+};
+
+// The host's side: bookkeeping without tensors.
+template <class L>
+concept CacheLedger = requires(L ledger, const L& state, SeqId seq, int tokens) {
+  { state.free_tokens() } -> std::convertible_to<int>;     // that some sequence could still take
+  { state.capacity_tokens() } -> std::convertible_to<int>; // the most that one sequence can ever hold
+  { ledger.grow(seq, tokens) } -> std::same_as<bool>;      // room for so many more: all or nothing
+  { ledger.release(seq) } -> std::same_as<void>;           // forgets the sequence
+};
+
+// The shape of all keys and values of a model.
+struct KvShape {
+  int layers = 0, heads = 0, head_dim = 0;
+  int positions = 0;  // the most that one sequence can have
+  int value_stride() const { return (head_dim + kTilePositions - 1) / kTilePositions * kTilePositions; }
+  // Elements of one tile, keys then values, of one head in one layer.
+  std::size_t tile_elements() const { return static_cast<std::size_t>(kTilePositions) * static_cast<std::size_t>(head_dim + value_stride()); }
+};
+
+// `keeps_tokens` false: nothing outlives a step, and every step recomputes the whole sequence.
+template <class P>
+concept CachePolicy = CacheLedger<typename P::Ledger> && CacheView<typename P::View> && requires(
+    const KvShape& shape, int tokens, const typename P::Ledger& ledger, std::span<const SequenceRows> rows,
+    void* storage, std::span<std::int32_t> table) {
+  { P::keeps_tokens } -> std::convertible_to<bool>;
+  { P::ledger(shape, tokens) } -> std::same_as<typename P::Ledger>;
+  { P::bytes(shape, tokens) } -> std::same_as<std::size_t>;                // of storage for so many tokens
+  { P::table_entries(shape, rows) } -> std::same_as<std::size_t>;          // 32-bit words that the view needs in a step
+  { P::view(shape, tokens, ledger, rows, storage, table) } -> std::same_as<typename P::View>;  // fills the table
+};
+
+// ---- Weights<P> and Head<P>: how a matrix is stored, and dequantised just in time.
+template <class P>
+concept WeightPolicy = requires { typename P::View; } && std::is_trivially_copyable_v<typename P::View> && requires(
+    Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
+    std::span<const std::byte> stored, const typename P::View v, int row, int col) {
+  { P::bytes(shape) } -> std::same_as<std::size_t>;
+  { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;  // rows [n, cols], n and first_row multiples of
+  { P::view(shape, stored) } -> std::same_as<typename P::View>;         // 16 but for the last block; packed is all of it
+  { v.at(row, col) } -> std::same_as<float>;
+};
+
+// Refinement for speed on the CPU: sixteen rows as contiguous float32 [cols, 16], where the format stores them so.
+template <class V>
+concept HasFloatPanels = requires(const V v, int panel) {
+  { v.panel(panel) } -> std::same_as<const float*>;
+};
+
+// ---- Adapter<P>: how low-rank updates of single requests are added: y += scale * b (a x).
+enum class Site : std::uint8_t { qkv, attn_out, mlp_up, mlp_down };
+
+struct LowRank {
+  const float* a = nullptr;  // [rank, in]
+  const float* b = nullptr;  // [outputs, rank]
+  int rank = 0;              // 0: no update for this row at this site
+  float scale = 0;
+  int first_output = 0, outputs = 0;  // a packed matrix (QKV) may hold several sites
+};
+
+template <class P>
+concept AdapterPolicy = requires { typename P::View; } && std::is_trivially_copyable_v<typename P::View> &&
+                        requires(const typename P::View v, int token_row, int layer, Site site) {
+  { P::adds_at_runtime } -> std::convertible_to<bool>;
+  { v.factors(token_row, layer, site) } -> std::same_as<LowRank>;
+};
+
+// ---- Attention<P>: a tag that picks the `attention` op of a device.
+template <class P>
+concept AttentionPolicy = std::is_empty_v<P> && requires {
+  { P::materialises_scores } -> std::convertible_to<bool>;  // memory quadratic in the length, or linear
+};
+
+// ---- Device<P>: where it runs.
+template <class D>
+concept DevicePolicy = requires(D& device, std::size_t bytes) {
+  { D::name } -> std::convertible_to<std::string_view>;
+  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;
+  { device.synchronize() } -> std::same_as<void>;
+};
+
+}  // namespace tenon

@@ -1,0 +1,25 @@
+// NaN and infinity, found by bit pattern.
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tenon {
+
+// Whether no element is NaN or infinite. By integers, so that no compiler flag can reason it away.
+inline bool all_finite(std::span<const float> values) {
+  constexpr std::size_t strip = 64;
+  const auto odd = [](float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7f800000u) == 0x7f800000u; };
+  const std::size_t whole = values.size() - values.size() % strip;
+  for (std::size_t i = 0; i < whole; i += strip) {
+    std::uint32_t found = 0;
+    for (std::size_t j = 0; j < strip; ++j) found |= std::uint32_t{odd(values[i + j])};
+    if (found != 0) return false;
+  }
+  for (std::size_t i = whole; i < values.size(); ++i)
+    if (odd(values[i])) return false;
+  return true;
+}
+
+}  // namespace tenon

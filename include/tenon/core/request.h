@@ -1,0 +1,110 @@
+// What a user asks for and what comes back: requests, their options, and the events of their streams.
+#pragma once
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/views.h"
+
+namespace tenon {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+
+// Every option has a value that means "not used"; a field out of its range is refused by name (validate, below).
+struct Options {
+  int max_new_tokens = 16;           // 0: only score the prompt
+  float temperature = 0;             // 0 is greedy, ties to the lowest id
+  int top_k = 0;                     // keep the k likeliest; 0: all
+  float top_p = 1;                   // keep the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
+  float min_p = 0;                   // drop tokens below min_p x the likeliest
+  float typical_p = 1;               // locally typical sampling (Meister et al., 2023)
+  float repetition_penalty = 1;      // divides positive, multiplies negative logits of seen tokens (Keskar et al., 2019)
+  float presence_penalty = 0;        // subtracted once from tokens generated before
+  float frequency_penalty = 0;       // subtracted for each time a token was generated before
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to raw logits
+  std::uint64_t seed = 0;            // the draw at a position depends on (seed, position) alone
+  std::vector<std::string> stop = {};  // text that ends the answer, itself left out of `text`
+  std::vector<TokenId> stop_ids = {};  // tokens that end the answer, like the model's own end token
+  bool ignore_eos = false;           // generate on past the model's end token
+  int top_logprobs = -1;             // >= 0: log-probability of each new token, and so many alternatives
+  std::vector<int> logits_at = {};   // prompt positions whose raw logits are wanted
+  bool nll = false;                  // mean negative log-likelihood of prompt tokens 1..n-1
+  int priority = 0;                  // larger runs sooner, where the scheduler looks at it
+};
+
+struct Request {
+  std::string prompt = {};           // text, for engines with a tokenizer ...
+  std::vector<TokenId> input_ids = {};  // ... or tokens; exactly one of the two
+  Options options = {};
+};
+
+struct TokenLogprob {
+  TokenId id;
+  float logprob;                     // natural logarithm, of the softmax of the raw logits
+};
+
+enum class FinishReason { length, stop, cancelled, error };
+
+inline const char* to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::length: return "length";
+    case FinishReason::stop: return "stop";
+    case FinishReason::cancelled: return "cancelled";
+    case FinishReason::error: return "error";
+  }
+  return "error";
+}
+
+// What was asked of the prompt itself.
+struct Scores {
+  std::vector<std::pair<int, std::vector<float>>> logits;  // [position] -> [vocab_size], as logits_at asks
+  std::optional<double> nll_mean;                          // absent for prompts of one token
+};
+
+struct Event {
+  enum class Kind { token, finished, error };
+  Kind kind = Kind::token;
+  RequestId request = 0;
+  int choice = 0;                                // 0..n-1 of a request with several answers
+  TokenId token = -1;                            // Kind::token
+  std::string text = {};                         // what this event adds to the text; whole UTF-8, empty without a tokenizer
+  float logprob = 0;                             // if top_logprobs >= 0
+  std::vector<TokenLogprob> top_logprobs = {};   // likeliest first
+  FinishReason reason = FinishReason::length;    // Kind::finished
+  std::string error = {};                        // Kind::error
+  std::shared_ptr<const Scores> scores = {};     // Kind::finished, if asked for
+};
+
+namespace detail {
+inline void require(bool holds, const char* field, const char* needed) {
+  if (!holds) throw Error(Error::Kind::invalid_request, field, needed);
+}
+}  // namespace detail
+
+// Refuses what no model could honour; limits of the model (vocabulary, positions) are the engine's to check.
+inline void validate(const Options& o) {
+  using detail::require;
+  require(o.max_new_tokens >= 0, "max_new_tokens", "must be 0 or more");
+  require(std::isfinite(o.temperature) && o.temperature >= 0, "temperature", "must be a finite number, 0 or more");
+  require(o.top_k >= 0, "top_k", "must be 0 (all) or more");
+  require(o.top_p > 0 && o.top_p <= 1, "top_p", "must be above 0 and at most 1");
+  require(o.min_p >= 0 && o.min_p <= 1, "min_p", "must lie in 0..1");
+  require(o.typical_p > 0 && o.typical_p <= 1, "typical_p", "must be above 0 and at most 1");
+  require(std::isfinite(o.repetition_penalty) && o.repetition_penalty > 0, "repetition_penalty",
+          "must be a finite number above 0");
+  require(std::isfinite(o.presence_penalty), "presence_penalty", "must be a finite number");
+  require(std::isfinite(o.frequency_penalty), "frequency_penalty", "must be a finite number");
+  for (const auto& bias : o.logit_bias) require(!std::isnan(bias.second), "logit_bias", "must not be NaN");
+  for (const auto& stop : o.stop) require(!stop.empty(), "stop", "must not hold an empty string");
+  require(o.top_logprobs >= -1, "top_logprobs", "must be 0 or more (or -1: none)");
+}
+
+}  // namespace tenon

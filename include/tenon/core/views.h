@@ -1,0 +1,39 @@
+// Views: trivially copyable windows on memory that somebody else owns. They cross to a device by value.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define TENON_HD __host__ __device__
+#else
+#define TENON_HD
+#endif
+
+#ifdef __FAST_MATH__
+#error "tenon: -ffast-math reorders sums, and with it every answer; compile without it (docs/numerics.md)"
+#endif
+
+namespace tenon {
+
+using TokenId = std::int32_t;   // index into the vocabulary, never negative in a valid sequence
+using SeqId = std::uint32_t;    // one running text; a request owns one or more
+using RequestId = std::uint64_t;
+
+// The shape of a weight matrix as the model means it: y = W x, so rows are outputs and cols are inputs.
+struct Shape {
+  int rows = 0, cols = 0;
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+template <class T>
+struct MatrixView {
+  T* data = nullptr;  // [rows, stride], of which the first cols of each row are meant
+  int rows = 0, cols = 0;
+  std::ptrdiff_t stride = 0;  // elements from one row to the next
+
+  TENON_HD T* row(int r) const { return data + r * stride; }
+  TENON_HD MatrixView rows_from(int first, int count) const { return {row(first), count, cols, stride}; }
+  TENON_HD operator MatrixView<const T>() const { return {data, rows, cols, stride}; }
+};
+
+}  // namespace tenon

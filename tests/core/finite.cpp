@@ -1,0 +1,28 @@
+#define BOOST_TEST_MODULE core_finite
+#include "tenon/core/finite.h"
+
+#include <bit>
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+using namespace tenon;
+
+BOOST_AUTO_TEST_CASE(one_odd_element_anywhere_is_found) {
+  using limits = std::numeric_limits<float>;
+  for (std::size_t n : {0u, 1u, 63u, 64u, 65u, 200u}) {
+    std::vector<float> values(n, limits::max());
+    if (n > 1) values[1] = -limits::max(), values[0] = limits::denorm_min();
+    BOOST_TEST(all_finite(values));
+    for (std::size_t i = 0; i < n; ++i) {
+      for (const float odd : {limits::infinity(), -limits::infinity(), limits::quiet_NaN(), -limits::quiet_NaN(),
+                              std::bit_cast<float>(0x7f800001u), std::bit_cast<float>(0xffffffffu)}) {
+        const float kept = values[i];
+        values[i] = odd;
+        BOOST_TEST_REQUIRE(!all_finite(values));
+        values[i] = kept;
+      }
+    }
+  }
+}
