@@ -1,0 +1,110 @@
+// UTF-8 as Unicode 15 defines it, and the three character classes that GPT-2's pattern speaks of.
+#pragma once
+#include <utf8proc.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+enum class Utf8Status : std::uint8_t {
+  valid,
+  invalid,     // no continuation can mend it
+  incomplete,  // the bytes end inside a sequence that is well-formed so far
+};
+
+struct CodePoint {
+  char32_t value;  // U+FFFD unless valid
+  int length;      // bytes used: of what is not valid, the maximal subpart that one U+FFFD stands for (at least 1)
+  Utf8Status status;
+};
+
+// The code point that begins at bytes[at]; at < bytes.size(). Source: The Unicode Standard 15.0, table 3-7 (well-formed
+// sequences) and section 3.9, "U+FFFD Substitution of Maximal Subparts", the practice of WHATWG, Rust and Python as
+// well.
+inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
+  constexpr char32_t replacement = 0xFFFD;
+  const unsigned lead = static_cast<unsigned char>(bytes[at]);
+  if (lead < 0x80) return {lead, 1, Utf8Status::valid};
+  if (lead < 0xC2 || lead > 0xF4) return {replacement, 1, Utf8Status::invalid};
+  const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // The second byte has a narrower range after four leads: no overlong form, no surrogate, nothing past U+10FFFF.
+  unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  char32_t value = lead & (0x7Fu >> length);
+  for (int k = 1; k < length; ++k) {
+    if (at + static_cast<std::size_t>(k) >= bytes.size()) return {replacement, k, Utf8Status::incomplete};
+    const unsigned byte = static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(k)]);
+    if (byte < low || byte > high) return {replacement, k, Utf8Status::invalid};
+    value = value << 6 | (byte & 0x3Fu);
+    low = 0x80;
+    high = 0xBF;
+  }
+  return {value, length, Utf8Status::valid};
+}
+
+// The offset of the first byte that is not part of well-formed UTF-8; npos where there is none.
+inline std::size_t find_invalid_utf8(std::string_view bytes) noexcept {
+  for (std::size_t at = 0; at < bytes.size();) {
+    const CodePoint point = decode_utf8(bytes, at);
+    if (point.status != Utf8Status::valid) return at;
+    at += static_cast<std::size_t>(point.length);
+  }
+  return std::string_view::npos;
+}
+
+// Appends `bytes` to `out`, each maximal subpart that is not UTF-8 as U+FFFD, up to a sequence that is incomplete at
+// the end. Returns how many bytes were used: all but 0 to 3, which the bytes to come will complete or spoil.
+inline std::size_t append_utf8(std::string& out, std::string_view bytes) {
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    const CodePoint point = decode_utf8(bytes, at);
+    if (point.status == Utf8Status::incomplete) break;
+    const auto length = static_cast<std::size_t>(point.length);
+    out.append(point.status == Utf8Status::valid ? bytes.substr(at, length) : std::string_view("\xEF\xBF\xBD"));
+    at += length;
+  }
+  return at;
+}
+
+// `bytes` as valid UTF-8: each maximal subpart that is none becomes one U+FFFD.
+inline std::string sanitize_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  if (append_utf8(out, bytes) < bytes.size()) out += "\xEF\xBF\xBD";
+  return out;
+}
+
+enum class CharClass : std::uint8_t { letter, number, space, other };
+
+// \p{L} and \p{N} are general categories, from utf8proc (version 2.8: Unicode 15.0). \s is the property White_Space, as
+// in the Oniguruma of Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt names these 25 code
+// points. Python's \s would add U+001C to U+001F.
+inline CharClass char_class(char32_t c) noexcept {
+  if (c < 0x80) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return CharClass::letter;
+    if (c >= '0' && c <= '9') return CharClass::number;
+    return c == ' ' || (c >= 0x09 && c <= 0x0D) ? CharClass::space : CharClass::other;
+  }
+  if (c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+      c == 0x202F || c == 0x205F || c == 0x3000)
+    return CharClass::space;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return CharClass::letter;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+      return CharClass::number;
+    default:
+      return CharClass::other;
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,306 @@
+#define BOOST_TEST_MODULE tokenizer_vocabulary
+#include "tenon/tokenizer/vocabulary.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fixtures.h"
+#include "tenon/core/error.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace {
+
+using Kind = tenon::Error::Kind;
+using tenon::Tokenizer;
+
+const std::string kVocabulary = fixtures::vocabulary({"ab", "abc", "<end>"}).dump();
+constexpr const char* kMerges = "#version: 0.2\na b\nab c\n";
+
+// Loads a folder in which one file is other than it should be, and checks who is blamed for what.
+struct Case {
+  fixtures::Folder folder;
+  std::optional<int> vocab_size = 300;
+
+  Case() { folder.write("vocab.json", kVocabulary).write("merges.txt", kMerges); }
+
+  void refused(Kind kind, const std::vector<std::string>& words) const {
+    try {
+      Tokenizer::load(folder.path(), vocab_size);
+      BOOST_ERROR("was accepted, should name " + words.back());
+    } catch (const tenon::Error& error) {
+      const std::string message = error.what();
+      BOOST_TEST((error.kind() == kind), "the kind of: " << message);
+      for (const std::string& word : words)
+        BOOST_TEST(message.find(word) != message.npos, "no \"" << word << "\" in: " << message);
+      BOOST_TEST(message.find(folder.path().string()) == message.npos, "a host's path in: " << message);
+    }
+  }
+  void accepted() const { BOOST_CHECK_NO_THROW(Tokenizer::load(folder.path(), vocab_size)); }
+};
+
+void refuse_vocab(const std::string& text, const std::vector<std::string>& words, Kind kind = Kind::invalid_file) {
+  Case c;
+  c.folder.write("vocab.json", text);
+  auto all = words;
+  all.insert(all.begin(), "vocab.json");
+  c.refused(kind, all);
+}
+
+// One more member in an otherwise sound vocab.json.
+void refuse_member(const std::string& member, const std::vector<std::string>& words) {
+  refuse_vocab(kVocabulary.substr(0, kVocabulary.size() - 1) + "," + member + "}", words);
+}
+
+void refuse_merges(const std::string& text, const std::vector<std::string>& words) {
+  Case c;
+  c.folder.write("merges.txt", text);
+  auto all = words;
+  all.insert(all.begin(), "merges.txt");
+  c.refused(Kind::invalid_file, all);
+}
+
+void refuse_config(const std::string& text, const std::vector<std::string>& words, Kind kind = Kind::invalid_file) {
+  Case c;
+  c.folder.write("tokenizer_config.json", text);
+  auto all = words;
+  all.insert(all.begin(), "tokenizer_config.json");
+  c.refused(kind, all);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_spelling_of_bytes_is_a_bijection) {
+  std::set<std::string> seen;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string spelling = tenon::detail::spell_byte(static_cast<unsigned char>(byte));
+    BOOST_TEST(seen.insert(spelling).second);
+    BOOST_TEST(tenon::detail::unspell(spelling) == std::string(1, static_cast<char>(byte)));
+  }
+  BOOST_TEST(tenon::detail::spell_byte(' ') == "\u0120");
+  BOOST_TEST(tenon::detail::spell_byte('\n') == "\u010A");
+  BOOST_TEST(tenon::detail::spell_byte(0) == "\u0100");
+  BOOST_TEST(tenon::detail::spell_byte(0xAD) == "\u0143");
+  BOOST_TEST(tenon::detail::spell_byte('a') == "a");
+  BOOST_TEST(tenon::detail::unspell("<a b>") == "<a b>");  // the space spells no byte: verbatim
+  BOOST_TEST(tenon::detail::unspell("\u4E2D") == "\u4E2D");
+}
+
+BOOST_AUTO_TEST_CASE(sound_folders) {
+  Case().accepted();
+  Case c;
+  c.vocab_size.reset();
+  c.folder.write("merges.txt", "");
+  c.accepted();
+  c.folder.write("merges.txt", "a b");  // no newline at the end
+  c.accepted();
+  c.folder.write("merges.txt", "#version: 0.2\r\na b\r\nab c\r\n");
+  BOOST_TEST(Tokenizer::load(c.folder.path()).encode("abc") == std::vector<tenon::TokenId>{257});
+  std::filesystem::rename(c.folder.path() / "vocab.json", c.folder.path() / "blob");  // a hub's cache is links
+  std::filesystem::create_symlink("blob", c.folder.path() / "vocab.json");
+  c.accepted();
+}
+
+BOOST_AUTO_TEST_CASE(missing_files_are_named) {
+  Case c;
+  std::filesystem::remove(c.folder.path() / "merges.txt");
+  c.refused(Kind::io, {"merges.txt"});
+  c.folder.write("merges.txt", kMerges);
+  std::filesystem::remove(c.folder.path() / "vocab.json");
+  c.refused(Kind::io, {"vocab.json"});
+  std::filesystem::remove(c.folder.path() / "merges.txt");
+  c.refused(Kind::io, {"tokenizer", "vocab.json", "merges.txt", "tokenizer.json"});
+  c.folder.write("tokenizer.json", "{}");
+  c.refused(Kind::unsupported, {"tokenizer.json", "vocab.json"});
+}
+
+BOOST_AUTO_TEST_CASE(vocab_json_that_is_no_table_of_ids) {
+  refuse_vocab("", {"JSON"});
+  refuse_vocab(kVocabulary.substr(0, kVocabulary.size() / 2), {"JSON"});
+  refuse_vocab(kVocabulary + "{}", {"JSON"});
+  refuse_vocab(R"(["a", "b"])", {"object"});
+  refuse_vocab("12", {"object"});
+  refuse_vocab("{}", {"byte 0"});
+  refuse_member(R"("x y": "258")", {"x y", "integer"});
+  refuse_member(R"("x y": 270.0)", {"x y", "integer"});
+  refuse_member(R"("x y": true)", {"x y", "integer"});
+  refuse_member(R"("x y": null)", {"x y", "integer"});
+  refuse_member(R"("x y": {"id": 259})", {"x y", "integer"});
+  refuse_vocab(R"({"a": )" + std::string(100'000, '[') + std::string(100'000, ']') + "}", {"64"});
+}
+
+BOOST_AUTO_TEST_CASE(ids_that_cannot_be) {
+  refuse_member(R"("xy": -1)", {"xy", "-1"});
+  refuse_member(R"("xy": 300)", {"xy", "300"});
+  refuse_member(R"("xy": 2147483648)", {"xy", "2147483648"});
+  refuse_member(R"("xy": 18446744073709551615)", {"xy", "18446744073709551615"});
+  refuse_member(R"("xy": 1e400)", {"JSON"});
+  refuse_member(R"("xy": 258)", {"xy", "duplicate", "258", "<end>"});
+  refuse_member(R"("ab": 270)", {"duplicate", "ab"});
+  refuse_member(R"("\u0061b": 270)", {"duplicate", "ab"});
+  refuse_member(R"("": 270)", {"empty"});
+  Case unbounded;  // no embedding to compare with: still no table of 2^31 entries
+  unbounded.vocab_size.reset();
+  unbounded.folder.write("vocab.json", fixtures::vocabulary({"ab", "abc"}).dump().insert(1, R"("xy": 2147483647,)"));
+  unbounded.refused(Kind::invalid_file, {"vocab.json", "xy"});
+  for (const int size : {0, -5, 1 << 30}) {
+    Case c;
+    c.vocab_size = size;
+    c.refused(Kind::unsupported, {"vocab_size"});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_byte_without_a_token_is_named) {
+  auto json = fixtures::vocabulary({"ab", "abc"});
+  json.erase("~");
+  refuse_vocab(json.dump(), {"byte 126", "~"});
+}
+
+BOOST_AUTO_TEST_CASE(merge_rules_are_two_known_parts_of_a_known_whole) {
+  refuse_merges("#version: 0.2\na b\na b c\n", {"line 3", "a b c"});
+  refuse_merges("a b\nabc\n", {"line 2", "abc"});
+  refuse_merges("a b\n\nab c\n", {"line 2"});
+  refuse_merges("a  b\n", {"line 1"});
+  refuse_merges(" a b\n", {"line 1"});
+  refuse_merges("a b \n", {"line 1"});
+  refuse_merges("a b\n#version: 0.2\n", {"line 2", "#version"});
+  refuse_merges("a b\nz q\n", {"line 2", "zq"});
+  refuse_merges("a b\nzq a\n", {"line 2", "zq"});
+  refuse_merges("a b\na zq\n", {"line 2", "zq"});
+  refuse_merges("a b\nab c\na b\n", {"line 3", "twice"});
+  refuse_merges(std::string("a b\na\0 b\n", 9), {"line 2"});
+  refuse_merges("\xFF \xFE\n", {"line 1", "\\xff"});
+}
+
+BOOST_AUTO_TEST_CASE(files_that_are_no_files) {
+  Case c;
+  std::filesystem::remove(c.folder.path() / "merges.txt");
+  std::filesystem::create_directory(c.folder.path() / "merges.txt");
+  c.refused(Kind::invalid_file, {"merges.txt", "folder"});
+}
+
+BOOST_AUTO_TEST_CASE(special_tokens_by_name_or_content) {
+  Case c;
+  c.folder.write("tokenizer_config.json",
+                 R"({"bos_token": null, "eos_token": {"content": "<end>", "lstrip": false}, "pad_token": "<pad>",
+                     "additional_special_tokens": ["<a b>", {"content": "<end>"}],
+                     "added_tokens_decoder": {"258": {"content": "<end>", "special": true},
+                                              "290": {"content": "<pad>", "special": true},
+                                              "291": {"content": "<a b>", "special": true}},
+                     "model_max_length": 1000000000000000019884624838656})");
+  const Tokenizer tokenizer = Tokenizer::load(c.folder.path(), 300);
+  BOOST_TEST(tokenizer.end_of_text().value() == 258);
+  BOOST_TEST(tokenizer.pad().value() == 290);
+  BOOST_TEST(!tokenizer.begin_of_text().has_value());
+  BOOST_TEST(tokenizer.special_tokens().size() == 3u);
+  BOOST_TEST(tokenizer.bytes(291) == "<a b>");
+  BOOST_TEST(tokenizer.special("<a b>").value() == 291);
+  BOOST_TEST(tokenizer.is_special(290));
+}
+
+BOOST_AUTO_TEST_CASE(a_config_that_names_what_is_not_there) {
+  refuse_config(R"({"eos_token": "</s>"})", {"eos_token", "</s>"});
+  refuse_config(R"({"bos_token": {"content": "<s>"}})", {"bos_token", "<s>"});
+  refuse_config(R"({"unk_token": ""})", {"unk_token"});
+  refuse_config(R"({"eos_token": 50256})", {"eos_token", "50256"});
+  refuse_config(R"({"eos_token": {"contents": "<end>"}})", {"eos_token", "content"});
+  refuse_config(R"({"additional_special_tokens": ["<end>", "<x>"]})", {"additional_special_tokens[1]", "<x>"});
+  refuse_config(R"({"additional_special_tokens": "<end>"})", {"additional_special_tokens", "list"});
+  refuse_config(R"({"additional_special_tokens": [5]})", {"additional_special_tokens[0]"});
+  refuse_config("[]", {"object"});
+  refuse_config("{", {"JSON"});
+}
+
+BOOST_AUTO_TEST_CASE(added_tokens_must_fit) {
+  const auto added = [](const std::string& entry) { return R"({"added_tokens_decoder": {)" + entry + "}}"; };
+  refuse_config(added(R"("300": {"content": "<p>", "special": true})"), {"added_tokens_decoder.300", "299"});
+  refuse_config(added(R"("-1": {"content": "<p>", "special": true})"), {"added_tokens_decoder.-1"});
+  refuse_config(added(R"("+1": {"content": "<p>", "special": true})"), {"added_tokens_decoder.+1"});
+  refuse_config(added(R"("0290": {"content": "<p>", "special": true})"), {"added_tokens_decoder.0290"});
+  refuse_config(added(R"("99999999999999999999": {"content": "<p>", "special": true})"), {"added_tokens_decoder.9"});
+  refuse_config(added(R"("": {"content": "<p>", "special": true})"), {"added_tokens_decoder"});
+  refuse_config(added(R"("65": {"content": "<p>", "special": true})"), {"added_tokens_decoder.65", "duplicate"});
+  refuse_config(added(R"("259": {"content": "<end>", "special": true})"), {"added_tokens_decoder.259", "258"});
+  refuse_config(added(R"("290": {"content": "", "special": true})"), {"added_tokens_decoder.290", "empty"});
+  refuse_config(added(R"("290": {"content": "word"})"), {"added_tokens_decoder.290", "word"}, Kind::unsupported);
+  refuse_config(R"({"added_tokens_decoder": []})", {"added_tokens_decoder", "object"});
+}
+
+BOOST_AUTO_TEST_CASE(what_would_change_the_ids_is_refused) {
+  refuse_config(R"({"tokenizer_class": "Qwen2Tokenizer"})", {"tokenizer_class", "Qwen2Tokenizer"}, Kind::unsupported);
+  refuse_config(R"({"add_prefix_space": true})", {"add_prefix_space"}, Kind::unsupported);
+  refuse_config(R"({"add_bos_token": true})", {"add_bos_token"}, Kind::unsupported);
+  refuse_config(R"({"add_prefix_space": 1})", {"add_prefix_space"});
+}
+
+// Whatever happens to the bytes of the files, the answer is a tokenizer or an Error.
+BOOST_AUTO_TEST_CASE(files_cut_or_changed_anywhere) {
+  std::mt19937 random(9);
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"vocab.json", kVocabulary},
+      {"merges.txt", kMerges},
+      {"tokenizer_config.json",
+       R"({"eos_token": {"content": "<end>"}, "added_tokens_decoder": {"290": {"content": "<p>", "special": true}}})"}};
+  Case c;
+  for (const auto& [name, sound] : files) {
+    int accepted = 0;
+    for (int round = 0; round < 600; ++round) {
+      std::string text = sound;
+      const std::size_t at = fixtures::pick(random, static_cast<std::uint32_t>(text.size()));
+      if (round % 3 == 0)
+        text.resize(at);
+      else
+        text[at] = static_cast<char>(fixtures::pick(random, 256));
+      c.folder.write(name, text);
+      std::optional<Tokenizer> tokenizer;
+      try {
+        tokenizer.emplace(Tokenizer::load(c.folder.path(), 300));
+      } catch (const tenon::Error&) {
+        continue;
+      }
+      BOOST_REQUIRE_EQUAL(tokenizer->decode(tokenizer->encode("abc <end> \u00E9")), "abc <end> \u00E9");
+      ++accepted;
+    }
+    BOOST_TEST_MESSAGE(name << ": " << accepted << " of 600 accepted");
+    c.folder.write(name, sound);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_shared_malformed_folders) {
+  const std::filesystem::path root = TENON_SOURCE_DIR "/../shared/malformed/dev";
+  if (!std::filesystem::exists(root / "cases.json")) {
+    std::cerr << "SKIPPED: " << root << " is not here\n";
+    return;
+  }
+  std::ifstream file(root / "cases.json");
+  const auto cases = nlohmann::json::parse(file)["cases"];
+  int seen = 0;
+  for (const auto& each : cases) {
+    const auto id = each["id"].get<std::string>();
+    if (!id.starts_with("tok_")) continue;
+    ++seen;
+    try {
+      Tokenizer::load(root / id / "model", 260);
+      BOOST_ERROR(id + " was accepted");
+    } catch (const tenon::Error& error) {
+      BOOST_TEST_MESSAGE(id << ": " << error.what());
+      std::string message = error.what();
+      for (char& c : message) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      for (const auto& group : each["mentions"]) {
+        bool said = false;
+        for (const auto& word : group) said = said || message.find(word.get<std::string>()) != message.npos;
+        BOOST_TEST(said, id << " lacks all of " << group << ": " << message);
+      }
+    }
+  }
+  BOOST_TEST(seen == 10);
+  BOOST_CHECK_NO_THROW(Tokenizer::load(root / "ok_gpt2" / "model", 260));
+}
