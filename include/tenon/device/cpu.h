@@ -1,0 +1,119 @@
+// The CPU as a device: threads, memory on huge pages, and the instruction set that kernels are chosen by.
+#pragma once
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "tenon/core/concepts.h"
+#include "tenon/core/error.h"
+#include "tenon/device/thread_pool.h"
+
+namespace tenon {
+
+// All of them compute the same bits; they differ in speed only.
+enum class Isa { portable, avx2, avx512 };
+
+inline const char* to_string(Isa isa) {
+  return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable";
+}
+
+inline Isa best_isa() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
+    return Isa::avx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+#endif
+  return Isa::portable;
+}
+
+struct CpuOptions {
+  int threads = 0;  // 0: all cores that the process may use
+  Isa isa = best_isa();
+};
+
+class Cpu {
+ public:
+  static constexpr std::string_view name = "cpu";
+
+  // Zeroed, 2 MiB aligned, on huge pages where the system has them; pages that nobody touches cost nothing.
+  class Memory {
+   public:
+    Memory() = default;
+    explicit Memory(std::size_t bytes) : bytes_(bytes) {
+      if (bytes == 0) return;
+      mapped_bytes_ = bytes + kHugePage;
+      if (mapped_bytes_ < bytes) throw Error(Error::Kind::capacity, "memory", "a size of 2^64 bytes or more was asked for");
+      mapped_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (mapped_ == MAP_FAILED) {
+        mapped_ = nullptr;
+        throw Error(Error::Kind::capacity, "memory", "the system refused " + std::to_string(bytes) + " bytes");
+      }
+      const auto address = reinterpret_cast<std::uintptr_t>(mapped_);
+      data_ = reinterpret_cast<std::byte*>((address + kHugePage - 1) / kHugePage * kHugePage);
+      // A small buffer on a huge page would cost 2 MiB of memory for a few KiB of use.
+      if (bytes >= kHugePage) ::madvise(data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+    }
+    ~Memory() {
+      if (mapped_) ::munmap(mapped_, mapped_bytes_);
+    }
+    Memory(Memory&& other) noexcept { swap(other); }
+    Memory& operator=(Memory&& other) noexcept {
+      Memory(std::move(other)).swap(*this);
+      return *this;
+    }
+
+    std::byte* data() const { return data_; }
+    std::size_t bytes() const { return bytes_; }
+
+   private:
+    static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    void swap(Memory& other) noexcept {
+      std::swap(mapped_, other.mapped_);
+      std::swap(mapped_bytes_, other.mapped_bytes_);
+      std::swap(data_, other.data_);
+      std::swap(bytes_, other.bytes_);
+    }
+    void* mapped_ = nullptr;
+    std::size_t mapped_bytes_ = 0;
+    std::byte* data_ = nullptr;
+    std::size_t bytes_ = 0;
+  };
+
+  explicit Cpu(CpuOptions options = {})
+      : isa_(options.isa), pool_(std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : all_cores())) {
+    if (isa_ > best_isa()) {
+      throw Error(Error::Kind::unsupported, "isa", std::string("this processor has no ") + to_string(isa_));
+    }
+  }
+
+  Memory allocate(std::size_t bytes) { return Memory(bytes); }
+  void synchronize() {}
+
+  Isa isa() const { return isa_; }
+  int threads() const { return pool_->threads(); }
+  ThreadPool& pool() { return *pool_; }
+
+  // Memory for one op's own use, gone at the next call; grows to the largest ever asked for.
+  float* scratch(std::size_t floats) {
+    if (floats * sizeof(float) > scratch_.bytes()) scratch_ = Memory(std::max(floats * sizeof(float), scratch_.bytes() * 3 / 2));
+    return reinterpret_cast<float*>(scratch_.data());
+  }
+
+ private:
+  static int all_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+  Isa isa_;
+  std::unique_ptr<ThreadPool> pool_;
+  Memory scratch_;
+};
+static_assert(DevicePolicy<Cpu>);
+
+}  // namespace tenon

@@ -1,0 +1,102 @@
+// The arguments of every op, and what each op computes: the one place where that is written down. A device implements an
+// op by a function of the same name, overloaded on the device; ops/reference.h is the naive double-precision oracle.
+//
+// The order of summation is part of each op's meaning (docs/numerics.md): an output element depends on its own row and on
+// the sizes of the model alone, never on how many rows, threads or neighbours there are.
+#pragma once
+#include <cstdint>
+
+#include "tenon/core/batch.h"
+#include "tenon/core/concepts.h"
+#include "tenon/core/views.h"
+
+namespace tenon {
+
+enum class Activation : std::uint8_t {
+  none,
+  gelu_new,  // tanh form, Hendrycks and Gimpel 2016: x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
+  gelu,      // x / 2 (1 + erf(x / sqrt 2))
+};
+
+// x[r] = table[tokens[r]] + positions_table[positions[r]]; the table may be any weight format (a tied head's, say).
+template <class W>
+struct EmbedArgs {
+  BatchView batch;
+  W table;                        // [vocab, hidden]
+  const float* position_table;    // [positions, hidden], null where positions are not learned
+  MatrixView<float> x;            // [rows, hidden]
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) * gain + bias, per row, sums in 16 strips (Ba et al., 2016).
+struct LayerNormArgs {
+  MatrixView<const float> x;      // [rows, hidden]
+  const float* gain;              // [hidden]
+  const float* bias;              // [hidden]
+  float epsilon;
+  MatrixView<float> y;            // [rows, hidden]
+};
+
+// y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...
+template <class W>
+struct LinearArgs {
+  MatrixView<const float> x;                 // [rows, in]
+  W weight;                                  // [out, in]
+  const float* bias = nullptr;               // [out] or null
+  const float* const* delta = nullptr;       // [rows] of [out] or null: low-rank updates; a null row adds nothing
+  Activation activation = Activation::none;
+  MatrixView<const float> residual = {};     // [rows, out] or null; may be y itself
+  MatrixView<float> y;                       // [rows, out]
+};
+
+// Writes the batch's new keys and values where attention will read them.
+template <class V>
+struct StoreKvArgs {
+  BatchView batch;
+  MatrixView<const float> keys;    // [rows, kv_heads * head_dim]
+  MatrixView<const float> values;  // [rows, kv_heads * head_dim]
+  V kv;
+  int layer, kv_heads, head_dim;
+};
+
+// out[r, h] = softmax(scale * q[r, h] . k[0..position(r)]) v, over the keys of the row's own sequence, causal.
+template <class V>
+struct AttentionArgs {
+  BatchView batch;
+  MatrixView<const float> q;  // [rows, heads * head_dim]
+  V kv;
+  int layer, heads, kv_heads, head_dim;
+  float scale;
+  MatrixView<float> out;      // [rows, heads * head_dim]
+};
+
+// x[i] = x[rows[i]] and q[i] = q[rows[i]] for i < count; rows ascend, so each is read before it is overwritten.
+struct GatherRowsArgs {
+  const int* rows;  // [count]
+  int count;
+  MatrixView<float> x;  // [rows, hidden]
+  MatrixView<float> q;  // [rows, heads * head_dim]
+};
+
+// logits[i] = W hidden[i]: linear without bias. An op of its own, so that formats can fuse picking into the pass.
+template <class W>
+struct HeadArgs {
+  MatrixView<const float> hidden;  // [logit_count, hidden]
+  W weight;                        // [vocab, hidden]
+  MatrixView<float> logits;        // [logit_count, vocab]
+};
+
+// What a device owes the model, for one weight format, head format, cache view and attention.
+template <class D, class W, class H, class V, class A>
+concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, const LayerNormArgs& norm,
+                                   const LinearArgs<W>& matrix, const StoreKvArgs<V>& store, const AttentionArgs<V>& heads,
+                                   const GatherRowsArgs& gather, const HeadArgs<H>& logits) {
+  embed(device, embedding);
+  layer_norm(device, norm);
+  linear(device, matrix);
+  store_kv(device, store);
+  attention(device, A{}, heads);
+  gather_rows(device, gather);
+  head(device, logits);
+};
+
+}  // namespace tenon

@@ -1,0 +1,117 @@
+// Attention over any cache: online softmax in linear memory, or with all scores materialised.
+#pragma once
+#include <vector>
+
+#include "tenon/ops/args.h"
+#include "tenon/ops/cpu/kernels.h"
+
+namespace tenon {
+
+// Online softmax over strides of 64 keys and splits of 256 (Dao et al., 2022): memory linear in the length.
+struct FlashAttention {
+  static constexpr bool materialises_scores = false;
+};
+
+// Scores of all rows, heads and keys in memory, then softmax: the baseline that flash attention is measured against.
+struct DirectAttention {
+  static constexpr bool materialises_scores = true;
+};
+
+namespace cpu {
+
+template <class V>
+void tiles_of(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const float>* out) {
+  for (int i = 0; i < count; ++i) {
+    const auto tile = static_cast<const V*>(view)->tile(layer, sequence, head, first + i);
+    out[i] = {tile.keys, tile.values};
+  }
+}
+
+// The rows first..first+rows-1 of a sequence's part of the batch, for one head.
+template <class V>
+FlashJob flash_job(const AttentionArgs<V>& args, int sequence, int first, int rows, int head) {
+  const SequenceRows& part = args.batch.sequences[sequence];
+  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
+  return {args.q.row(part.first_row + first) + head * args.head_dim,
+          args.q.stride,
+          rows,
+          part.start + first + 1,
+          args.head_dim,
+          width,
+          args.scale,
+          &args.kv,
+          tiles_of<V>,
+          args.layer,
+          part.slot,
+          head / (args.heads / args.kv_heads),
+          args.out.row(part.first_row + first) + head * args.head_dim,
+          args.out.stride};
+}
+
+// Rows of one sequence that are attended together; a multiple of every kernel's own block.
+inline constexpr int kAttentionRows = 16;
+
+struct RowBlock {
+  int sequence, first, rows;
+};
+
+inline std::vector<RowBlock> row_blocks(const BatchView& batch, int most) {
+  std::vector<RowBlock> blocks;
+  for (int s = 0; s < batch.sequence_count; ++s) {
+    for (int first = 0; first < batch.sequences[s].rows; first += most) {
+      blocks.push_back({s, first, std::min(most, batch.sequences[s].rows - first)});
+    }
+  }
+  return blocks;
+}
+
+}  // namespace cpu
+
+template <class V>
+void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
+  const auto& kernels = cpu::kernels_for(device.isa());
+  const auto blocks = cpu::row_blocks(args.batch, cpu::kAttentionRows);
+  const std::size_t floats = cpu::attention_scratch(args.head_dim);
+  float* scratch = device.scratch(floats * static_cast<std::size_t>(device.threads()));
+  const int items = static_cast<int>(blocks.size()) * args.heads;
+  std::atomic<int> next{0};
+  const auto work = [&](int thread) {
+    // Neighbouring items share a head, and so its keys and values in this core's cache.
+    for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
+      const auto& block = blocks[static_cast<std::size_t>(item) % blocks.size()];
+      const int head = item / static_cast<int>(blocks.size());
+      kernels.flash_rows(cpu::flash_job(args, block.sequence, block.first, block.rows, head),
+                         scratch + static_cast<std::size_t>(thread) * floats);
+    }
+  };
+  device.pool().run(work);
+}
+
+template <class V>
+void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
+  const auto& kernels = cpu::kernels_for(device.isa());
+  const auto blocks = cpu::row_blocks(args.batch, 1);
+  std::vector<std::size_t> offsets;  // of the block's scores, for all heads
+  std::size_t total = 0;
+  for (const auto& block : blocks) {
+    offsets.push_back(total);
+    const auto seen = static_cast<std::size_t>(args.batch.sequences[block.sequence].start + block.first + 1);
+    total += (seen + 63) / 64 * 64 * static_cast<std::size_t>(args.heads);
+  }
+  const std::size_t floats = cpu::attention_scratch(args.head_dim);
+  float* scores = device.scratch(total + floats * static_cast<std::size_t>(device.threads()));
+  const int items = static_cast<int>(blocks.size()) * args.heads;
+  std::atomic<int> next{0};
+  device.pool().run([&](int thread) {
+    for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
+      const auto b = static_cast<std::size_t>(item) % blocks.size();
+      const int head = item / static_cast<int>(blocks.size());
+      const auto job = cpu::flash_job(args, blocks[b].sequence, blocks[b].first, 1, head);
+      const std::size_t row = (static_cast<std::size_t>(job.first_seen) + 63) / 64 * 64;
+      kernels.direct_row(job, 0, scores + offsets[b] + row * static_cast<std::size_t>(head),
+                         scores + total + static_cast<std::size_t>(thread) * floats);
+    }
+  });
+}
+
+}  // namespace tenon

@@ -1,0 +1,137 @@
+// The inner loops of the CPU ops, written once and compiled three times: for AVX-512, for AVX2 and FMA, and in plain C++.
+// A table of function pointers is chosen by cpuid when a Cpu is made, so that a program built without -march is fast too.
+// The files in kernels/ see one 16-lane type, F32x16, from simd/; the same operations in the same order give the same bits.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "tenon/core/concepts.h"
+#include "tenon/device/cpu.h"
+#include "tenon/ops/args.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tenon::cpu {
+
+// Positions that one split of flash attention covers, at fixed places whatever the block size or the batch.
+inline constexpr int kSplitPositions = 256;
+
+// Splits the rows of a step into tiles of nearly equal size, at most `most` each.
+struct TokenTiles {
+  int tokens, most;
+  int count() const { return (tokens + most - 1) / most; }
+  int begin(int tile) const { return static_cast<int>(static_cast<std::int64_t>(tokens) * tile / count()); }
+};
+
+struct PanelJob {
+  int tokens, inputs, outputs;
+  const float* x;                 // tiles of [inputs, tokens of the tile], one behind the other
+  const float* bias;              // [outputs] or null
+  const float* const* delta;      // [tokens] of [outputs] or null
+  Activation activation;
+  const float* residual;          // [tokens, residual_stride] or null
+  std::ptrdiff_t residual_stride;
+  float* y;                       // [tokens, y_stride]
+  std::ptrdiff_t y_stride;
+};
+
+// Consecutive rows of one sequence, one head.
+struct FlashJob {
+  const float* q;                 // [rows, q_stride], head_dim of each
+  std::ptrdiff_t q_stride;
+  int rows, first_seen;           // row i sees the first first_seen + i positions
+  int head_dim, value_stride;
+  float scale;
+  const void* view;               // of the cache
+  void (*tiles)(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const float>* out);
+  int layer, sequence, head;      // head of keys and values
+  float* out;                     // [rows, out_stride]
+  std::ptrdiff_t out_stride;
+};
+
+// Floats of scratch that a thread in flash_rows or direct_row may use: 4 queries, their parts and their totals.
+inline std::size_t attention_scratch(int head_dim) { return 12 * (static_cast<std::size_t>(head_dim) + kTilePositions); }
+
+struct Kernels {
+  int (*tile_tokens)(int tokens);
+  void (*linear_panels)(const PanelJob&, const float* panels, int first, int last);
+  void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
+  void (*flash_rows)(const FlashJob&, float* scratch);
+  void (*direct_row)(const FlashJob&, int row, float* scores, float* scratch);
+  void (*activate_row)(float* x, int n, Activation);
+  void (*exp_row)(const float* x, int n, float* y);
+};
+
+namespace portable {
+#include "tenon/ops/cpu/simd/portable.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace portable
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+namespace avx2 {
+#include "tenon/ops/cpu/simd/avx2.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC diagnostic push  // GCC 12 warns of undefined operands in its own intrinsics (GCC bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+namespace avx512 {
+#include "tenon/ops/cpu/simd/avx512.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace avx512
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC diagnostic pop
+#pragma GCC pop_options
+#endif
+#endif
+
+// A template only so that `extern template` can keep the three sets of kernels in one translation unit of a program.
+template <class = void>
+const Kernels& kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::table();
+  if (isa == Isa::avx2) return avx2::table();
+#endif
+  return portable::table();
+}
+
+}  // namespace tenon::cpu

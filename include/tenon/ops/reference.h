@@ -1,0 +1,115 @@
+// The oracle: every op of args.h in its plainest form, for readers and for tests. Sums run in double and are rounded to
+// float32 once, at the end; the devices' ops differ from it by their rounding only.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tenon/ops/args.h"
+
+namespace tenon::reference {
+
+template <class W>
+void embed(const EmbedArgs<W>& args) {
+  for (int r = 0; r < args.batch.rows; ++r) {
+    const std::ptrdiff_t position = args.batch.positions[r];
+    for (int c = 0; c < args.x.cols; ++c) {
+      double sum = args.table.at(args.batch.tokens[r], c);
+      if (args.position_table) sum += args.position_table[position * args.x.cols + c];
+      args.x.row(r)[c] = static_cast<float>(sum);
+    }
+  }
+}
+
+inline void layer_norm(const LayerNormArgs& args) {
+  const int n = args.x.cols;
+  for (int r = 0; r < args.x.rows; ++r) {
+    const std::vector<double> x(args.x.row(r), args.x.row(r) + n);  // a copy: y may be x
+    double mean = 0, variance = 0;
+    for (const double value : x) mean += value / n;
+    for (const double value : x) variance += (value - mean) * (value - mean) / n;
+    const double deviation = std::sqrt(variance + args.epsilon);
+    for (int c = 0; c < n; ++c) {
+      args.y.row(r)[c] = static_cast<float>((x[static_cast<std::size_t>(c)] - mean) / deviation * args.gain[c] + args.bias[c]);
+    }
+  }
+}
+
+inline double activate(double x, Activation activation) {
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::gelu_new: return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::gelu: return x / 2 * std::erfc(-x / std::sqrt(2.0));  // erfc: 1 + erf cancels where x is negative
+  }
+  return x;
+}
+
+template <class W>
+void linear(const LinearArgs<W>& args) {
+  for (int r = 0; r < args.x.rows; ++r) {
+    for (int o = 0; o < args.y.cols; ++o) {
+      double sum = 0;
+      for (int k = 0; k < args.x.cols; ++k) sum += static_cast<double>(args.weight.at(o, k)) * args.x.row(r)[k];
+      if (args.bias) sum += args.bias[o];
+      if (args.delta && args.delta[r]) sum += args.delta[r][o];
+      sum = activate(sum, args.activation);
+      if (args.residual.data) sum += args.residual.row(r)[o];
+      args.y.row(r)[o] = static_cast<float>(sum);
+    }
+  }
+}
+
+template <class V>
+void store_kv(const StoreKvArgs<V>& args) {
+  const int width = KvShape{.head_dim = args.head_dim}.value_stride();
+  for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
+    for (int i = 0; i < s->rows * args.kv_heads; ++i) {
+      const int r = i / args.kv_heads, head = i % args.kv_heads, position = s->start + r, lane = position % kTilePositions;
+      const auto tile = args.kv.tile(args.layer, s->slot, head, position / kTilePositions);
+      for (int d = 0; d < width; ++d) {
+        const std::ptrdiff_t from = std::ptrdiff_t{head} * args.head_dim + d;
+        if (d < args.head_dim) tile.keys[d * kTilePositions + lane] = args.keys.row(s->first_row + r)[from];
+        tile.values[lane * width + d] = d < args.head_dim ? args.values.row(s->first_row + r)[from] : 0.0f;
+      }
+    }
+  }
+}
+
+// One row and one head of attention over the `seen` first positions of a sequence.
+template <class V>
+void attend(const AttentionArgs<V>& args, int slot, int row, int head, int seen) {
+  const int n = args.head_dim, width = KvShape{.head_dim = n}.value_stride(), kv_head = head / (args.heads / args.kv_heads);
+  const float* q = args.q.row(row) + std::ptrdiff_t{head} * n;  // [head_dim]
+  std::vector<double> scores(static_cast<std::size_t>(seen), 0.0), out(static_cast<std::size_t>(n), 0.0);
+  for (int t = 0; t < seen; ++t) {
+    const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
+    double& score = scores[static_cast<std::size_t>(t)];
+    for (int d = 0; d < n; ++d) score += static_cast<double>(q[d]) * tile.keys[d * kTilePositions + t % kTilePositions];
+    score *= args.scale;
+  }
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  double total = 0;
+  for (double& score : scores) total += score = std::exp(score - largest);
+  for (int t = 0; t < seen; ++t) {
+    const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
+    const float* v = tile.values + t % kTilePositions * width;  // [value_stride]
+    for (int d = 0; d < n; ++d) out[static_cast<std::size_t>(d)] += scores[static_cast<std::size_t>(t)] / total * v[d];
+  }
+  std::transform(out.begin(), out.end(), args.out.row(row) + std::ptrdiff_t{head} * n, [](double x) { return static_cast<float>(x); });
+}
+
+template <class V>
+void attention(const AttentionArgs<V>& args) {
+  for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
+    for (int r = 0; r < s->rows; ++r) {
+      for (int head = 0; head < args.heads; ++head) attend(args, s->slot, s->first_row + r, head, s->start + r + 1);
+    }
+  }
+}
+
+template <class W>
+void head(const HeadArgs<W>& args) {
+  linear(LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
+}
+
+}  // namespace tenon::reference
