@@ -1,0 +1,54 @@
+// The mechanism behind every cache: owns the ledger and the device memory, and makes the view of a step.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tenon/core/concepts.h"
+
+namespace tenon {
+
+struct CacheStats {
+  std::size_t bytes = 0;    // of keys and values, on the device
+  int capacity_tokens = 0;  // of all sequences together
+  int used_tokens = 0;      // not free: what partly filled blocks or slots waste counts as used
+};
+
+template <CachePolicy P, DevicePolicy D>
+class CacheStore {
+ public:
+  using Ledger = typename P::Ledger;
+  using View = typename P::View;
+
+  CacheStore(D& device, const KvShape& shape, int tokens)
+      : shape_(shape),
+        tokens_(tokens),
+        ledger_(P::ledger(shape, tokens)),
+        capacity_(ledger_.free_tokens()),
+        bytes_(P::bytes(shape, tokens)),
+        memory_(device.allocate(bytes_)) {}
+
+  Ledger& ledger() { return ledger_; }
+  const Ledger& ledger() const { return ledger_; }
+  const KvShape& shape() const { return shape_; }
+
+  // For the sequences of a batch, in its order. Valid until the next call.
+  View view(std::span<const SequenceRows> rows) {
+    table_.resize(P::table_entries(shape_, rows));
+    return P::view(shape_, tokens_, ledger_, rows, static_cast<void*>(memory_.data()), table_);
+  }
+
+  CacheStats stats() const { return {bytes_, capacity_, capacity_ - static_cast<int>(ledger_.free_tokens())}; }
+
+ private:
+  KvShape shape_;
+  int tokens_;
+  Ledger ledger_;
+  int capacity_;
+  std::size_t bytes_;
+  typename D::Memory memory_;
+  std::vector<std::int32_t> table_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,61 @@
+// One type for any scheduler, so that a program with a --scheduler option needs one engine and not one per policy.
+#pragma once
+#include <concepts>
+#include <memory>
+#include <utility>
+
+#include "tenon/core/concepts.h"
+
+namespace tenon {
+
+namespace detail {
+// Asked before the whole concept: whether an owner of an AnyScheduler is copyable depends on the constructor below.
+template <class P>
+concept PlansSteps = requires(P& p, const QueueState& state, PlanWriter& out) { p.plan(state, out); };
+}  // namespace detail
+
+class AnyScheduler {
+ public:
+  template <class P>
+    requires(!std::same_as<P, AnyScheduler>) && detail::PlansSteps<P> && SchedulerPolicy<P>
+  AnyScheduler(P policy) : policy_(std::make_unique<Holder<P>>(std::move(policy))) {}
+
+  AnyScheduler(const AnyScheduler& other) : policy_(other.policy_->copy()) {}
+  AnyScheduler& operator=(const AnyScheduler& other) {
+    if (this != &other) policy_ = other.policy_->copy();
+    return *this;
+  }
+  AnyScheduler(AnyScheduler&&) noexcept = default;  // what was moved from may only be assigned to or destroyed
+  AnyScheduler& operator=(AnyScheduler&&) noexcept = default;
+
+  void plan(const QueueState& state, PlanWriter& out) { policy_->plan(state, out); }
+  SeqId victim(const QueueState& state) { return policy_->victim(state); }
+
+ private:
+  struct Base {
+    virtual ~Base() = default;
+    virtual std::unique_ptr<Base> copy() const = 0;
+    virtual void plan(const QueueState& state, PlanWriter& out) = 0;
+    virtual SeqId victim(const QueueState& state) = 0;
+  };
+
+  template <class P>
+  struct Holder final : Base {
+    explicit Holder(P p) : policy(std::move(p)) {}
+    std::unique_ptr<Base> copy() const override { return std::make_unique<Holder>(policy); }
+    void plan(const QueueState& state, PlanWriter& out) override { policy.plan(state, out); }
+    SeqId victim(const QueueState& state) override {
+      if constexpr (ChoosesVictim<P>) {
+        return policy.victim(state);
+      } else {
+        return state.running.back().seq;
+      }
+    }
+    P policy;
+  };
+
+  std::unique_ptr<Base> policy_;
+};
+static_assert(ChoosesVictim<AnyScheduler>);
+
+}  // namespace tenon

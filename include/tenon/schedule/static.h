@@ -1,0 +1,45 @@
+// Static batching: a batch departs full, or when its oldest member has waited long enough, and nobody joins on the way.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "tenon/core/concepts.h"
+#include "tenon/schedule/running.h"
+
+namespace tenon {
+
+// The knob of experiment 5: a larger n fills the batch, a shorter max_wait answers sooner. Unlike the literature's
+// static batch, this one computes nothing for members that have ended.
+struct StaticPolicy {
+  int n = 8;
+  Clock::duration max_wait = std::chrono::milliseconds(50);
+
+  void plan(const QueueState& state, PlanWriter& out) const {
+    if (!state.running.empty()) {
+      detail::take_running(state, out);
+      return;
+    }
+    if (!departs(state)) return;
+    const int members = std::min(std::max(n, 1), static_cast<int>(state.waiting.size()));
+    int room = detail::room_for_newcomers(state);
+    for (int i = 0; i < members; ++i) {
+      const Candidate& c = state.waiting[static_cast<std::size_t>(i)];
+      if (i > 0 && c.pending > room) return;
+      // A row is kept for everyone behind: who has none when the batch departs must wait for the next one.
+      const int share = std::max(1, out.budget_left() - (members - i - 1));
+      if (out.take(c.seq, std::min(c.pending, share)) == 0) return;
+      room -= c.pending;
+    }
+  }
+
+ private:
+  bool departs(const QueueState& state) const {
+    if (state.waiting.empty()) return false;
+    return state.draining || static_cast<int>(state.waiting.size()) >= n ||
+           state.now - state.waiting.front().arrival >= max_wait;
+  }
+};
+static_assert(SchedulerPolicy<StaticPolicy>);
+
+}  // namespace tenon

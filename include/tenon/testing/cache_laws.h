@@ -1,0 +1,205 @@
+// What CachePolicy means: room that is promised is there, and tokens stay as they were written.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/concepts.h"
+#include "tenon/testing/random.h"
+
+namespace tenon::testing {
+
+namespace detail {
+
+// One ledger and its storage, checked against a model that knows only how many tokens each sequence has.
+template <class P>
+class CacheTrial {
+  using View = typename P::View;
+  using Element = typename View::Element;
+
+ public:
+  CacheTrial(const KvShape& shape, int tokens, Violations& broken)
+      : shape_(shape),
+        tokens_(tokens),
+        broken_(broken),
+        ledger_(P::ledger(shape, tokens)),
+        bytes_(P::bytes(shape, tokens)),
+        memory_(bytes_ / sizeof(std::max_align_t) + 1) {}
+
+  void capacity() {
+    const int all = ledger_.free_tokens(), most = ledger_.capacity_tokens();
+    note(broken_, most >= 1 && most <= all, "cache: an empty cache has room for at least one whole sequence");
+    note(broken_, ledger_.grow(0, most), "cache: a sequence can grow to the capacity at once");
+    note(broken_, !ledger_.grow(0, 1), "cache: a sequence cannot grow beyond the capacity");
+    ledger_.release(0);
+    for (int i = 0; i < most; ++i)
+      note(broken_, ledger_.grow(0, 1), "cache: a sequence can grow to the capacity by ones");
+    ledger_.release(0);
+    note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
+  }
+
+  void random_life(Random& random, int rounds) {
+    const int all = ledger_.free_tokens();
+    for (int round = 0; round < rounds; ++round) {
+      const auto next = static_cast<SeqId>(round + 1);
+      const bool fresh = live_.empty() || random.between(0, 2) == 0;
+      const SeqId seq = fresh ? next : pick(random);
+      const int before = ledger_.free_tokens();
+      if (random.between(0, 4) == 0) {
+        ledger_.release(seq);
+        note(broken_, live_.erase(seq) > 0 || ledger_.free_tokens() == before,
+             "cache: releasing a stranger does nothing");
+      } else {
+        grow(seq, random.between(0, 9) == 0 ? ledger_.capacity_tokens() : random.between(1, 40));
+      }
+      if (live_.empty()) note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
+      check_view();
+    }
+    for (const auto& [seq, held] : live_) ledger_.release(seq);
+    note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
+  }
+
+ private:
+  SeqId pick(Random& random) const {
+    return std::next(live_.begin(), random.between(0, static_cast<int>(live_.size()) - 1))->first;
+  }
+
+  void grow(SeqId seq, int tokens) {
+    const int before = ledger_.free_tokens();
+    const int held = live_.contains(seq) ? live_[seq] : 0;
+    const bool grown = ledger_.grow(seq, tokens);
+    if (held + tokens > ledger_.capacity_tokens()) {
+      note(broken_, !grown, "cache: a sequence cannot grow beyond the capacity");
+    } else if (tokens <= before) {
+      note(broken_, grown, "cache: what free_tokens promises, grow keeps");
+    }
+    note(broken_, grown || ledger_.free_tokens() == before, "cache: grow is all or nothing");
+    if (!grown) return;
+    live_[seq] = held + tokens;
+    if (P::keeps_tokens) tag(seq, held);
+  }
+
+  // A view of all that live, in a table of exactly the size that was asked for.
+  View view() {
+    rows_.clear();
+    int first = 0;
+    for (const auto& [seq, held] : live_) {
+      const int start = P::keeps_tokens ? held - 1 : 0;
+      rows_.push_back({seq, first, held - start, start, static_cast<int>(rows_.size())});
+      first += held - start;
+    }
+    const std::size_t entries = P::table_entries(shape_, rows_);
+    table_.assign(entries + 4, kGuard);
+    const View v = P::view(shape_, tokens_, ledger_, rows_, memory_.data(), std::span(table_).first(entries));
+    note(broken_,
+         std::all_of(table_.begin() + static_cast<std::ptrdiff_t>(entries), table_.end(),
+                     [](std::int32_t word) { return word == kGuard; }),
+         "cache: a view writes no more table entries than it announced");
+    return v;
+  }
+
+  // Every element of every live position: f(element, tag), where tags of neighbours differ.
+  template <class F>
+  void each(const View& v, int sequence, SeqId seq, int from, int to, F&& f) {
+    for (int layer = 0; layer < shape_.layers; ++layer) {
+      for (int head = 0; head < shape_.heads; ++head) {
+        for (int position = from; position < to; ++position) {
+          const auto tile = v.tile(layer, sequence, head, position / kTilePositions);
+          const int p = position % kTilePositions;
+          for (int d = 0; d < shape_.head_dim; ++d) {
+            const auto key = static_cast<unsigned>((((layer * 31 + head) * 31 + position) * 31 + d) * 2) + seq * 7919U;
+            f(tile.keys[d * kTilePositions + p], static_cast<unsigned char>(Random(key).next()));
+            f(tile.values[p * shape_.value_stride() + d], static_cast<unsigned char>(Random(key + 1).next()));
+          }
+        }
+      }
+    }
+  }
+
+  void tag(SeqId seq, int from) {
+    const View v = view();
+    if (!inside(v)) return;
+    const auto sequence = static_cast<int>(std::distance(live_.begin(), live_.find(seq)));
+    each(v, sequence, seq, from, live_[seq], [](Element& e, unsigned char t) { std::memset(&e, t, sizeof e); });
+  }
+
+  void check_view() {
+    const View v = view();
+    if (!inside(v) || !P::keeps_tokens) return;
+    int sequence = 0;
+    for (const auto& [seq, held] : live_) {
+      each(v, sequence++, seq, 0, held, [&](Element& e, unsigned char t) {
+        Element expected;
+        std::memset(&expected, t, sizeof expected);
+        note(broken_, std::memcmp(&e, &expected, sizeof e) == 0, "cache: tokens stay as they were written");
+      });
+    }
+  }
+
+  // All tiles lie within the storage and share nothing; layers may, where nothing outlives a step.
+  bool inside(const View& v) {
+    std::vector<std::pair<std::uintptr_t, std::uintptr_t>> spans;
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data()), end = begin + bytes_;
+    bool within = true, apart = true;
+    for (int layer = 0; layer < shape_.layers; ++layer) {
+      if (!P::keeps_tokens) spans.clear();
+      for (std::size_t s = 0; s < rows_.size(); ++s) {
+        const int tiles = (rows_[s].start + rows_[s].rows + kTilePositions - 1) / kTilePositions;
+        for (int i = 0; i < shape_.heads * tiles; ++i) {
+          const auto tile = v.tile(layer, static_cast<int>(s), i / tiles, i % tiles);
+          spans.push_back(extent(tile.keys, shape_.head_dim));
+          spans.push_back(extent(tile.values, shape_.value_stride()));
+        }
+      }
+      std::sort(spans.begin(), spans.end());
+      for (std::size_t i = 0; i < spans.size(); ++i) {
+        within = within && spans[i].first >= begin && spans[i].second <= end;
+        apart = apart && (i == 0 || spans[i - 1].second <= spans[i].first);
+      }
+    }
+    note(broken_, within, "cache: every tile lies within the storage");
+    note(broken_, apart, "cache: no two tiles share memory");
+    return within && apart;
+  }
+  static std::pair<std::uintptr_t, std::uintptr_t> extent(const Element* tile, int columns) {
+    const auto first = reinterpret_cast<std::uintptr_t>(tile);
+    return {first, first + sizeof(Element) * static_cast<std::size_t>(kTilePositions * columns)};
+  }
+
+  static constexpr std::int32_t kGuard = 0x5a5a5a5a;
+  KvShape shape_;
+  int tokens_;
+  Violations& broken_;
+  typename P::Ledger ledger_;
+  std::size_t bytes_;
+  std::vector<std::max_align_t> memory_;
+  std::vector<std::int32_t> table_;
+  std::vector<SequenceRows> rows_;
+  std::map<SeqId, int> live_;  // tokens of each
+};
+
+}  // namespace detail
+
+// Runs a cache through random lives of sequences, on the host: ledger, addresses, and tags that must stay.
+template <CachePolicy P>
+Violations cache_laws(KvShape shape = {2, 2, 5, 70}, int tokens = 400) {
+  Violations broken;
+  try {
+    detail::CacheTrial<P>(shape, tokens, broken).capacity();
+    Random random(7);
+    for (int life = 0; life < 4; ++life) detail::CacheTrial<P>(shape, tokens, broken).random_life(random, 120);
+  } catch (const std::exception& e) {
+    broken.push_back(std::string("cache: throws nothing, but threw: ") + e.what());
+  }
+  return broken;
+}
+
+}  // namespace tenon::testing

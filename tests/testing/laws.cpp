@@ -1,0 +1,218 @@
+// Our policies obey the laws, and each law is broken by a policy made to break it: a law that cannot fail is no law.
+#define BOOST_TEST_MODULE testing_laws
+#include "tenon/testing/laws.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tenon/cache/contiguous.h"
+#include "tenon/cache/no_cache.h"
+#include "tenon/cache/paged.h"
+#include "tenon/schedule/any_scheduler.h"
+#include "tenon/schedule/continuous.h"
+#include "tenon/schedule/sequential.h"
+#include "tenon/schedule/static.h"
+
+using namespace tenon;
+using testing::cache_laws;
+using testing::scheduler_laws;
+using testing::Violations;
+
+namespace {
+
+bool breaks(const Violations& violations, const std::string& words) {
+  for (const auto& v : violations) {
+    if (v.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void obeys(const Violations& violations) {
+  for (const auto& v : violations) BOOST_ERROR(v);
+  BOOST_TEST(violations.empty());
+}
+
+// ---- schedulers, each wrong in one way
+
+struct Inventive {  // takes a sequence that nobody showed it
+  void plan(const QueueState& state, PlanWriter& out) const {
+    out.take(4711, 1);
+    SequentialPolicy{}.plan(state, out);
+  }
+};
+struct Moody {  // decides by something else than the state
+  void plan(const QueueState& state, PlanWriter& out) const {
+    static int calls = 0;
+    if (++calls % 2) ContinuousPolicy{}.plan(state, out);
+    else SequentialPolicy{}.plan(state, out);
+  }
+};
+struct Forgetful {  // serves but one of those that run
+  void plan(const QueueState& state, PlanWriter& out) const {
+    if (!state.running.empty()) out.take(state.running.front().seq, 512);
+    for (const Candidate& c : state.waiting) out.take(c.seq, c.pending);
+  }
+};
+struct Lazy {  // rests in every other millisecond
+  void plan(const QueueState& state, PlanWriter& out) const {
+    if (state.now.time_since_epoch() / std::chrono::milliseconds(1) % 2) ContinuousPolicy{}.plan(state, out);
+  }
+};
+struct Snob {  // never admits long prompts
+  void plan(const QueueState& state, PlanWriter& out) const {
+    for (const Candidate& c : state.running) out.take(c.seq, c.pending);
+    for (const Candidate& c : state.waiting) {
+      if (c.pending < 50) out.take(c.seq, c.pending);
+    }
+  }
+};
+struct WaitsForCompany {  // n or nothing, whatever the clock says
+  void plan(const QueueState& state, PlanWriter& out) const {
+    StaticPolicy{.n = 8, .max_wait = std::chrono::hours(100000)}.plan(state, out);
+  }
+};
+struct Vengeful : ContinuousPolicy {  // preempts who does not run
+  SeqId victim(const QueueState&) const { return 4711; }
+};
+
+// ---- caches, each wrong in one way; Base is right
+
+using Base = PagedKV;
+struct LedgerOf : Base::Ledger {
+  LedgerOf(const Base::Ledger& l) : Base::Ledger(l) {}
+};
+template <class L>
+struct WithLedger : Base {
+  using Ledger = L;
+  static L ledger(const KvShape& shape, int tokens) { return L(Base::ledger(shape, tokens)); }
+  static View view(const KvShape& shape, int tokens, const L& ledger, std::span<const SequenceRows> rows, void* storage,
+                   std::span<std::int32_t> table) {
+    return Base::view(shape, tokens, ledger, rows, storage, table);
+  }
+};
+struct Leaks : LedgerOf {
+  using LedgerOf::LedgerOf;
+  void release(SeqId seq) {
+    if (seq % 5 != 3) LedgerOf::release(seq);
+  }
+};
+struct Boasts : LedgerOf {  // promises more than there is
+  using LedgerOf::LedgerOf;
+  int free_tokens() const { return LedgerOf::free_tokens() + 16; }
+};
+struct Halfway : LedgerOf {  // keeps a part of what did not fit
+  using LedgerOf::LedgerOf;
+  bool grow(SeqId seq, int tokens) {
+    if (LedgerOf::grow(seq, tokens)) return true;
+    LedgerOf::grow(seq, 16);
+    return false;
+  }
+};
+struct Unlimited : LedgerOf {  // ignores the model's positions
+  using LedgerOf::LedgerOf;
+  int capacity_tokens() const { return 32; }
+};
+struct Moves : LedgerOf {  // gives a sequence other blocks when it grows
+  using LedgerOf::LedgerOf;
+  std::map<SeqId, int> held;
+  bool grow(SeqId seq, int tokens) {
+    if (!LedgerOf::grow(seq, tokens)) return false;
+    const int all = held[seq] += tokens;
+    if (seq % 3 != 0 || all == tokens) return true;
+    LedgerOf::release(seq);
+    LedgerOf::grow(1000000 + seq, 1);
+    LedgerOf::grow(seq, all);
+    LedgerOf::release(1000000 + seq);
+    return true;
+  }
+  void release(SeqId seq) {
+    held.erase(seq);
+    LedgerOf::release(seq);
+  }
+};
+struct Shares : Base {  // two sequences in one block
+  static View view(const KvShape& shape, int tokens, const Ledger& ledger, std::span<const SequenceRows> rows,
+                   void* storage, std::span<std::int32_t> table) {
+    const View v = Base::view(shape, tokens, ledger, rows, storage, table);
+    for (auto& block : table) block &= ~1;
+    return v;
+  }
+};
+struct TooSmall : Base {
+  static std::size_t bytes(const KvShape& shape, int tokens) { return Base::bytes(shape, tokens) - 64; }
+};
+struct Overwrites : Base {  // announces fewer entries than it writes
+  static std::size_t table_entries(const KvShape& shape, std::span<const SequenceRows> rows) {
+    const auto n = Base::table_entries(shape, rows);
+    return n - (n > 0);
+  }
+  static View view(const KvShape& shape, int tokens, const Ledger& ledger, std::span<const SequenceRows> rows,
+                   void* storage, std::span<std::int32_t> table) {
+    return Base::view(shape, tokens, ledger, rows, storage, {table.data(), Base::table_entries(shape, rows)});
+  }
+};
+template <class E>
+struct OverlappingView {
+  using Element = E;
+  PagedView<16, E> inner;
+  KvTile<E> tile(int layer, int sequence, int head, int t) const {
+    auto tile = inner.tile(layer, sequence, head, t);
+    tile.values -= 1;
+    return tile;
+  }
+};
+struct Overlaps : Base {  // values begin in the keys' last element
+  using View = OverlappingView<float>;
+  static View view(const KvShape& shape, int tokens, const Ledger& ledger, std::span<const SequenceRows> rows,
+                   void* storage, std::span<std::int32_t> table) {
+    return {Base::view(shape, tokens, ledger, rows, storage, table)};
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(our_schedulers_obey) {
+  obeys(scheduler_laws(SequentialPolicy{}));
+  obeys(scheduler_laws(StaticPolicy{}));
+  obeys(scheduler_laws(StaticPolicy{.n = 3, .max_wait = std::chrono::milliseconds(2)}));
+  obeys(scheduler_laws(StaticPolicy{.n = 0}));
+  obeys(scheduler_laws(ContinuousPolicy{}));
+  obeys(scheduler_laws(ContinuousPolicy{.max_batch = 3, .token_budget = 7}));
+  obeys(scheduler_laws(ContinuousPolicy{.max_batch = 64, .token_budget = 16, .order = Order::longest_first}));
+  obeys(scheduler_laws(ContinuousPolicy{.max_batch = 0, .token_budget = 0}));
+  obeys(scheduler_laws(AnyScheduler(ContinuousPolicy{.order = Order::longest_first})));
+}
+
+BOOST_AUTO_TEST_CASE(our_caches_obey) {
+  obeys(cache_laws<PagedKV>());
+  obeys(cache_laws<PagedKVOf<32>>());
+  obeys(cache_laws<PagedKVOf<64>>());
+  obeys(cache_laws<ContiguousKV>());
+  obeys(cache_laws<NoCache>());
+  obeys(cache_laws<PagedKVOf<16, double>>());
+  obeys(cache_laws<PagedKV>({1, 1, 64, 1000}, 48));      // fewer tokens than positions
+  obeys(cache_laws<ContiguousKV>({1, 3, 16, 33}, 1));    // one slot at least
+  obeys(cache_laws<NoCache>({3, 2, 17, 1000}, 48));
+}
+
+BOOST_AUTO_TEST_CASE(wrong_schedulers_are_caught) {
+  BOOST_TEST(breaks(scheduler_laws(Inventive{}), "takes only sequences that the state shows"));
+  BOOST_TEST(breaks(scheduler_laws(Moody{}), "equal copies decide alike"));
+  BOOST_TEST(breaks(scheduler_laws(Forgetful{}), "serves every running sequence"));
+  BOOST_TEST(breaks(scheduler_laws(Lazy{}), "never idles while a sequence runs"));
+  BOOST_TEST(breaks(scheduler_laws(Snob{}), "never idles while draining"));
+  BOOST_TEST(breaks(scheduler_laws(Snob{}), "everyone finishes"));
+  BOOST_TEST(breaks(scheduler_laws(WaitsForCompany{}), "everyone finishes"));
+  BOOST_TEST(breaks(scheduler_laws(Vengeful{}), "the victim is a running sequence"));
+}
+
+BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
+  BOOST_TEST(breaks(cache_laws<WithLedger<Leaks>>(), "release gives everything back"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Boasts>>(), "what free_tokens promises"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Halfway>>(), "all or nothing"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Unlimited>>(), "beyond the capacity"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Moves>>(), "tokens stay as they were written"));
+  BOOST_TEST(breaks(cache_laws<Shares>(), "no two tiles share memory"));
+  BOOST_TEST(breaks(cache_laws<TooSmall>(), "within the storage"));
+  BOOST_TEST(breaks(cache_laws<Overwrites>(), "no more table entries"));
+  BOOST_TEST(breaks(cache_laws<Overlaps>(), "no two tiles share memory"));
+}
