@@ -1,0 +1,116 @@
+// The element types of safetensors, and the exact widening of the 16-bit floats to float32.
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tenon {
+
+// Names and sizes as in safetensors 0.8, tensor.rs, Dtype. Only f32, f16 and bf16 can be read as weights (is_weight);
+// the others take part in the layout of a file, for tensors that a model has no use for.
+enum class DType : std::uint8_t {
+  boolean,
+  f4,
+  f6_e2m3,
+  f6_e3m2,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  c64,
+  f64,
+  i64,
+  u64,
+};
+
+namespace detail {
+struct DTypeEntry {
+  DType type;
+  int bits;
+  std::string_view name;
+};
+inline constexpr DTypeEntry kDTypes[] = {
+    {DType::boolean, 8, "BOOL"},
+    {DType::f4, 4, "F4"},
+    {DType::f6_e2m3, 6, "F6_E2M3"},
+    {DType::f6_e3m2, 6, "F6_E3M2"},
+    {DType::u8, 8, "U8"},
+    {DType::i8, 8, "I8"},
+    {DType::f8_e5m2, 8, "F8_E5M2"},
+    {DType::f8_e4m3, 8, "F8_E4M3"},
+    {DType::f8_e8m0, 8, "F8_E8M0"},
+    {DType::f8_e4m3fnuz, 8, "F8_E4M3FNUZ"},
+    {DType::f8_e5m2fnuz, 8, "F8_E5M2FNUZ"},
+    {DType::i16, 16, "I16"},
+    {DType::u16, 16, "U16"},
+    {DType::f16, 16, "F16"},
+    {DType::bf16, 16, "BF16"},
+    {DType::i32, 32, "I32"},
+    {DType::u32, 32, "U32"},
+    {DType::f32, 32, "F32"},
+    {DType::c64, 64, "C64"},
+    {DType::f64, 64, "F64"},
+    {DType::i64, 64, "I64"},
+    {DType::u64, 64, "U64"},
+};
+}  // namespace detail
+
+constexpr int dtype_bits(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].bits; }
+constexpr std::string_view dtype_name(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].name; }
+constexpr bool is_weight(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+
+// Nothing where the name is unknown.
+constexpr std::optional<DType> dtype_of(std::string_view name) {
+  for (const auto& each : detail::kDTypes)
+    if (each.name == name) return each.type;
+  return std::nullopt;
+}
+
+// IEEE binary16 to binary32, exactly, NaN payloads included. A subnormal, m 2^-24, is (1 + m 2^-10) 2^-14 - 2^-14:
+// exact too, and free of float32 subnormals, so that a thread that flushes them reads the same weights.
+constexpr float float_of_f16(std::uint16_t half) {
+  constexpr std::uint32_t rebias = (127 - 15) << 23, top = 31u << 23, smallest_normal = (127 - 14) << 23;
+  const std::uint32_t sign = (half & 0x8000u) << 16, magnitude = (half & 0x7fffu) << 13;
+  // Masks in place of branches: g++ sinks the subtraction into a branch, and then does not vectorise for plain x86-64.
+  const std::uint32_t special = 0u - std::uint32_t{magnitude >= top};   // infinity or NaN: the exponent goes to 255
+  const std::uint32_t tiny = 0u - std::uint32_t{magnitude < 1u << 23};  // subnormal or zero
+  const std::uint32_t normal = magnitude + rebias + (special & rebias);
+  const float subnormal = std::bit_cast<float>(magnitude + smallest_normal) - std::bit_cast<float>(smallest_normal);
+  return std::bit_cast<float>(sign | (tiny & std::bit_cast<std::uint32_t>(subnormal)) | (~tiny & normal));
+}
+
+constexpr float float_of_bf16(std::uint16_t upper) { return std::bit_cast<float>(std::uint32_t{upper} << 16); }
+
+namespace detail {
+// Strips of a fixed length: g++ -O2 vectorises a loop only where it knows the trip count.
+template <float (*Convert)(std::uint16_t)>
+inline void widen(const std::uint16_t* in, float* out, std::size_t n) {
+  constexpr std::size_t strip = 16;
+  const std::size_t whole = n - n % strip;
+  for (std::size_t i = 0; i < whole; i += strip)
+    for (std::size_t j = 0; j < strip; ++j) out[i + j] = Convert(in[i + j]);
+  for (std::size_t i = whole; i < n; ++i) out[i] = Convert(in[i]);
+}
+}  // namespace detail
+
+// in: [n] of f16 or bf16; out: [n]. They must not overlap.
+inline void floats_of_f16(const std::uint16_t* in, float* out, std::size_t n) {
+  detail::widen<float_of_f16>(in, out, n);
+}
+inline void floats_of_bf16(const std::uint16_t* in, float* out, std::size_t n) {
+  detail::widen<float_of_bf16>(in, out, n);
+}
+
+}  // namespace tenon
