@@ -1,0 +1,54 @@
+// What a request must satisfy before an engine takes it. Refusals name the field.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/request.h"
+#include "tenon/model/config.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace tenon {
+
+inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenizer* tokenizer) {
+  const auto refuse = [](const char* field, const char* what) { throw Error(Error::Kind::invalid_request, field, what); };
+  if (!request.prompt.empty() && !request.input_ids.empty()) refuse("input_ids", "given beside prompt; keep one of them");
+  if (!request.input_ids.empty()) return request.input_ids;
+  if (!tokenizer) refuse("prompt", "this model has no tokenizer; send input_ids");
+  auto tokens = tokenizer->encode(request.prompt);
+  if (tokens.empty()) refuse("prompt", "must hold at least one token");
+  return tokens;
+}
+
+// Ranges that depend on the model: ids within its vocabulary, positions within its table.
+inline void check_against_model(const Options& o, const std::vector<TokenId>& tokens, const ModelConfig& config,
+                                bool has_tokenizer) {
+  const auto refuse = [](const char* field, const std::string& what) { throw Error(Error::Kind::invalid_request, field, what); };
+  const auto check_id = [&](const char* field, TokenId id) {
+    if (id >= 0 && id < config.vocab) return;
+    refuse(field, "token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(config.vocab));
+  };
+  for (const TokenId id : tokens) check_id("input_ids", id);
+  for (const TokenId id : o.stop_ids) check_id("stop_ids", id);
+  for (const auto& bias : o.logit_bias) check_id("logit_bias", bias.first);
+  if (o.top_logprobs > config.vocab) {
+    refuse("top_logprobs", "must be at most the vocabulary of " + std::to_string(config.vocab));
+  }
+  if (!o.stop.empty() && !has_tokenizer) refuse("stop", "this model has no tokenizer to find stop strings with");
+  for (const int position : o.logits_at) {
+    if (position >= 0 && static_cast<std::size_t>(position) < tokens.size()) continue;
+    refuse("logits_at", "position " + std::to_string(position) + " is outside the prompt of " +
+                            std::to_string(tokens.size()) + " tokens");
+  }
+  // The last new token is never fed back, so it needs no position.
+  const std::size_t positions = tokens.size() + static_cast<std::size_t>(std::max(o.max_new_tokens - 1, 0));
+  if (positions > static_cast<std::size_t>(config.positions)) {
+    refuse("max_new_tokens", std::to_string(tokens.size()) + " prompt tokens and " + std::to_string(o.max_new_tokens) +
+                                 " new ones need " + std::to_string(positions) + " positions; the model has " +
+                                 std::to_string(config.positions));
+  }
+}
+
+}  // namespace tenon

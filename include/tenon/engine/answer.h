@@ -1,0 +1,76 @@
+// The text of one answer as it grows: tokens to whole characters, stop strings held back until they are refuted.
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/tokenizer/stream_decoder.h"
+
+namespace tenon {
+
+// Finds the first stop string in a text that arrives in pieces, and releases text that no stop string can claim any more.
+class StopMatcher {
+ public:
+  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+
+  // The text that is now certain to belong to the answer. Once stopped() nothing more comes.
+  std::string push(std::string_view text) {
+    if (stopped_) return {};
+    held_ += text;
+    std::size_t first = std::string::npos;
+    for (const auto& stop : stops_) first = std::min(first, held_.find(stop));
+    if (first != std::string::npos) {
+      stopped_ = true;
+      held_.resize(first);
+      return std::exchange(held_, {});
+    }
+    std::string certain = held_.substr(0, held_.size() - longest_start());
+    held_.erase(0, certain.size());
+    return certain;
+  }
+
+  // The end of the text: what was held back belongs to it after all.
+  std::string finish() { return std::exchange(held_, {}); }
+  bool stopped() const { return stopped_; }
+
+ private:
+  // Length of the longest end of the held text with which a stop string begins.
+  std::size_t longest_start() const {
+    std::size_t longest = 0;
+    for (const auto& stop : stops_) {
+      for (std::size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
+        if (std::string_view(held_).substr(held_.size() - n) == std::string_view(stop).substr(0, n)) longest = n;
+      }
+    }
+    return longest;
+  }
+
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool stopped_ = false;
+};
+
+class AnswerText {
+ public:
+  // Without a tokenizer there is no text, and no stop string to look for.
+  AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stops) : stops_(std::move(stops)) {
+    if (tokenizer) decoder_.emplace(*tokenizer);
+  }
+
+  std::string push(TokenId token) { return decoder_ ? stops_.push(decoder_->push(token)) : std::string{}; }
+  std::string finish() {
+    if (!decoder_ || stops_.stopped()) return {};
+    std::string text = stops_.push(decoder_->finish());
+    return stops_.stopped() ? text : text + stops_.finish();
+  }
+  bool stopped() const { return stops_.stopped(); }
+
+ private:
+  std::optional<StreamDecoder> decoder_;
+  StopMatcher stops_;
+};
+
+}  // namespace tenon

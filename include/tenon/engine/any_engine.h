@@ -1,0 +1,52 @@
+// The single virtual boundary: an engine whose policies were chosen at run time, as programs and servers need it.
+#pragma once
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "tenon/cache/store.h"
+#include "tenon/core/request.h"
+#include "tenon/engine/stats.h"
+#include "tenon/model/config.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace tenon {
+
+// Functions mean what those of Engine mean (engine/engine.h).
+class AnyEngine {
+ public:
+  virtual ~AnyEngine() = default;
+  virtual RequestId submit(Request request) = 0;
+  virtual bool cancel(RequestId request) = 0;
+  virtual std::span<const Event> step() = 0;
+  virtual bool idle() const = 0;
+  virtual void set_draining(bool draining) = 0;
+  virtual const ModelConfig& config() const = 0;
+  virtual const Tokenizer* tokenizer() const = 0;
+  virtual const EngineStats& stats() const = 0;
+  virtual CacheStats cache_stats() const = 0;
+  virtual std::size_t weight_bytes() const = 0;
+};
+
+template <class Engine>
+class EngineBox final : public AnyEngine {
+ public:
+  template <class... Arguments>
+  explicit EngineBox(Arguments&&... arguments) : engine_(std::forward<Arguments>(arguments)...) {}
+
+  RequestId submit(Request request) override { return engine_.submit(std::move(request)); }
+  bool cancel(RequestId request) override { return engine_.cancel(request); }
+  std::span<const Event> step() override { return engine_.step(); }
+  bool idle() const override { return engine_.idle(); }
+  void set_draining(bool draining) override { engine_.set_draining(draining); }
+  const ModelConfig& config() const override { return engine_.config(); }
+  const Tokenizer* tokenizer() const override { return engine_.tokenizer(); }
+  const EngineStats& stats() const override { return engine_.stats(); }
+  CacheStats cache_stats() const override { return engine_.cache_stats(); }
+  std::size_t weight_bytes() const override { return engine_.weight_bytes(); }
+
+ private:
+  Engine engine_;
+};
+
+}  // namespace tenon

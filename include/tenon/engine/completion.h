@@ -1,0 +1,106 @@
+// Answers as a caller wants them: a range of tokens, or the whole at once.
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/request.h"
+
+namespace tenon {
+
+// A generated token as `generate` yields it.
+struct Token {
+  TokenId id = -1;
+  std::string text;   // whole characters: may be empty, or more than the token's own
+  float logprob = 0;  // if top_logprobs >= 0
+  std::vector<TokenLogprob> top_logprobs;
+};
+
+// One request's whole answer.
+struct Completion {
+  std::vector<TokenId> ids;
+  std::string text;
+  FinishReason reason = FinishReason::error;
+  std::string error;  // FinishReason::error
+  std::vector<float> logprobs;                           // if top_logprobs >= 0
+  std::vector<std::vector<TokenLogprob>> top_logprobs;   // likewise
+  std::shared_ptr<const Scores> scores;
+
+  // Adds the request's next event; true if it was the last.
+  bool add(const Event& event, bool with_logprobs) {
+    text += event.text;
+    if (event.kind == Event::Kind::token) {
+      ids.push_back(event.token);
+      if (with_logprobs) {
+        logprobs.push_back(event.logprob);
+        top_logprobs.push_back(event.top_logprobs);
+      }
+      return false;
+    }
+    reason = event.reason;
+    error = event.error;
+    scores = event.scores;
+    return true;
+  }
+};
+
+// The tokens of one request as they come, an input range. Incrementing steps the engine; leaving the loop early cancels the
+// request. Throws Error where the request fails.
+template <class Engine>
+class Generation {
+ public:
+  Generation(Engine& engine, RequestId request) : engine_(&engine), request_(request) {}
+  Generation(Generation&& other) noexcept
+      : engine_(std::exchange(other.engine_, nullptr)), request_(other.request_), token_(std::move(other.token_)) {}
+  Generation& operator=(Generation&&) = delete;
+  ~Generation() {
+    if (engine_) engine_->abandon(request_);
+  }
+
+  class Iterator {
+   public:
+    using value_type = Token;
+    using difference_type = std::ptrdiff_t;
+    explicit Iterator(Generation* of) : of_(of) {}
+    Token& operator*() const { return of_->token_; }
+    Token* operator->() const { return &of_->token_; }
+    Iterator& operator++() {
+      of_->next();
+      return *this;
+    }
+    void operator++(int) { of_->next(); }
+    bool operator==(std::default_sentinel_t) const { return of_->engine_ == nullptr; }
+
+   private:
+    Generation* of_;
+  };
+
+  Iterator begin() {
+    next();
+    return Iterator(this);
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  void next() {
+    if (!engine_) return;
+    const Event event = engine_->next_event(request_);
+    if (event.kind == Event::Kind::token) {
+      token_ = {event.token, event.text, event.logprob, event.top_logprobs};
+      return;
+    }
+    engine_ = nullptr;
+    if (event.kind == Event::Kind::error) throw Error(Error::Kind::internal, "generate", event.error);
+  }
+
+  Engine* engine_;  // null once the request has ended
+  RequestId request_;
+  Token token_;
+};
+
+}  // namespace tenon

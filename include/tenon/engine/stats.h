@@ -1,0 +1,17 @@
+// What an engine has done so far.
+#pragma once
+#include <cstdint>
+
+namespace tenon {
+
+struct EngineStats {
+  std::uint64_t steps = 0;
+  std::uint64_t rows = 0;               // tokens that went through the model, prompts included
+  std::uint64_t tokens = 0;             // generated
+  std::uint64_t preemptions = 0;
+  std::uint64_t prefix_hit_tokens = 0;  // prompt tokens that were found in the cache
+  double seconds = 0;                   // in steps
+  int running = 0, waiting = 0;         // sequences, when the last step was planned
+};
+
+}  // namespace tenon

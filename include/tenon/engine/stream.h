@@ -1,0 +1,73 @@
+// What belongs to a running request beside its tokens: its text so far, and what was asked of its prompt.
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/request.h"
+#include "tenon/engine/answer.h"
+#include "tenon/sample/logprobs.h"
+#include "tenon/sample/strips.h"
+
+namespace tenon {
+
+class Stream {
+ public:
+  Stream(RequestId request, Options options, const Tokenizer* tokenizer)
+      : request_(request), options_(std::move(options)), text_(tokenizer, options_.stop) {
+    std::sort(options_.logits_at.begin(), options_.logits_at.end());
+    options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
+    if (!options_.logits_at.empty() || options_.nll) scores_ = std::make_shared<Scores>();
+  }
+
+  RequestId request() const { return request_; }
+  const Options& options() const { return options_; }
+  AnswerText& text() { return text_; }
+  const std::string& failure() const { return failure_; }
+
+  // Whether the logits behind a prompt position are asked for, to be shown or to score the next token.
+  bool wants_logits(int position, int prompt_tokens) const {
+    if (!scores_) return false;
+    const auto& at = options_.logits_at;
+    return (options_.nll && position + 1 < prompt_tokens) || std::binary_search(at.begin(), at.end(), position);
+  }
+
+  // prompt: the request's prompt; logits: [vocab], behind `position` of it. A position that is computed again after
+  // preemption counts once. Logits that are not finite fail the request.
+  void score(int position, std::span<const TokenId> prompt, std::span<const float> logits) {
+    if (!scores_ || !failure_.empty()) return;
+    if (!all_finite(logits)) {
+      failure_ = "logits: not finite behind position " + std::to_string(position);
+      return;
+    }
+    const auto& at = options_.logits_at;
+    if (logits_taken_ < at.size() && at[logits_taken_] == position) {
+      scores_->logits.emplace_back(position, std::vector<float>(logits.begin(), logits.end()));
+      ++logits_taken_;
+    }
+    if (options_.nll && position == scored_ && static_cast<std::size_t>(position) + 1 < prompt.size()) {
+      nll_sum_ -= log_softmax_at(logits, prompt[static_cast<std::size_t>(position) + 1]);
+      ++scored_;
+    }
+  }
+
+  Event finished(FinishReason reason, std::string text = {}) {
+    if (scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
+    return {.kind = Event::Kind::finished, .request = request_, .text = std::move(text), .reason = reason, .scores = scores_};
+  }
+
+ private:
+  RequestId request_;
+  Options options_;
+  AnswerText text_;
+  std::shared_ptr<Scores> scores_;  // null: nothing was asked
+  std::size_t logits_taken_ = 0;    // of options_.logits_at
+  int scored_ = 0;                  // positions in nll_sum_
+  double nll_sum_ = 0;
+  std::string failure_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,27 @@
+// What distinguishes families of decoders at compile time. A family is a struct of these constants, of `configure`
+// (config.json to sizes) and of `tensors` (names and shapes): see gpt2.h for all of it.
+#pragma once
+#include <concepts>
+#include <string_view>
+
+#include "tenon/model/config.h"
+#include "tenon/model/parts.h"
+
+namespace tenon {
+
+enum class NormKind { layer, rms };
+enum class PositionKind { learned, rotary, alibi };
+enum class MlpKind { plain, gated };
+
+inline constexpr int kLargestWidth = 1 << 20;  // of a row: keeps every offset within a row far from 2^31
+
+template <class M>
+concept ModelTraits = requires(const ModelConfig& config) {
+  { M::model_type } -> std::convertible_to<std::string_view>;
+  { M::norm } -> std::convertible_to<NormKind>;
+  { M::positions } -> std::convertible_to<PositionKind>;
+  { M::mlp } -> std::convertible_to<MlpKind>;
+  { M::tensors(config) } -> std::same_as<DecoderSpec>;
+};
+
+}  // namespace tenon

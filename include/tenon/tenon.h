@@ -1,0 +1,15 @@
+// tenon: serving GPT-2-family models, composed at compile time. This header needs no CUDA; tenon.cuh adds the GPU.
+#pragma once
+#include "tenon/adapter/no_adapter.h"
+#include "tenon/cache/contiguous.h"
+#include "tenon/cache/no_cache.h"
+#include "tenon/cache/paged.h"
+#include "tenon/engine/any_engine.h"
+#include "tenon/engine/engine.h"
+#include "tenon/model/gpt2.h"
+#include "tenon/schedule/any_scheduler.h"
+#include "tenon/schedule/continuous.h"
+#include "tenon/schedule/sequential.h"
+#include "tenon/schedule/static.h"
+#include "tenon/tokenizer/padding.h"
+#include "tenon/weights/float32.h"

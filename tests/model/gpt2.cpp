@@ -1,0 +1,115 @@
+#define BOOST_TEST_MODULE model_gpt2
+#include "tenon/model/gpt2.h"
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tenon/device/cpu.h"
+#include "tenon/model/load.h"
+#include "tenon/weights/float32.h"
+
+using namespace tenon;
+
+namespace {
+
+const std::filesystem::path kTales = TENON_SOURCE_DIR "/examples/models/tales";
+
+// The default model's config.json with one change.
+ModelConfig configured(const std::function<void(nlohmann::json&)>& change) {
+  nlohmann::json config;
+  std::ifstream(kTales / "config.json") >> config;
+  change(config);
+  const auto folder = std::filesystem::temp_directory_path() / ("tenon_gpt2_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << config;
+  return Gpt2::configure(ConfigFile(folder));
+}
+
+void refused(const std::string& field, const nlohmann::json& value) {
+  try {
+    configured([&](auto& c) { c[field] = value; });
+  } catch (const Error& error) {
+    BOOST_TEST(std::string(error.what()).find("config.json: " + field) != std::string::npos, error.what());
+    return;
+  }
+  BOOST_ERROR("accepted " + field + " = " + value.dump());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sizes_are_read) {
+  const auto c = configured([](auto&) {});
+  BOOST_TEST(c.layers == 6);
+  BOOST_TEST(c.hidden == 256);
+  BOOST_TEST(c.heads == 4);
+  BOOST_TEST(c.head_dim == 64);
+  BOOST_TEST(c.inner == 1024);
+  BOOST_TEST(c.vocab == 4096);
+  BOOST_TEST(c.positions == 1024);
+  BOOST_TEST(c.tied_head);
+  BOOST_TEST(c.eos == std::vector<TokenId>{4095});
+  BOOST_TEST(c.score_scale(3) == 0.125f);
+}
+
+BOOST_AUTO_TEST_CASE(switches_are_honoured) {
+  BOOST_TEST(configured([](auto& c) { c["n_inner"] = 77; }).inner == 77);
+  BOOST_TEST(configured([](auto& c) { c["scale_attn_by_inverse_layer_idx"] = true; }).score_scale(3) == 0.125f / 4);
+  BOOST_TEST(configured([](auto& c) { c["scale_attn_weights"] = false; }).score_scale(3) == 1.0f);
+  BOOST_TEST(!configured([](auto& c) { c["tie_word_embeddings"] = false; }).tied_head);
+  BOOST_CHECK(configured([](auto& c) { c["activation_function"] = "gelu"; }).activation == Activation::gelu);
+  BOOST_CHECK(configured([](auto& c) { c.erase("activation_function"); }).activation == Activation::gelu_new);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
+  refused("model_type", "gpt3");
+  refused("activation_function", "relu");
+  refused("n_head", 3);
+  refused("n_head", 0);
+  refused("n_layer", 0);
+  refused("n_layer", 2147483648);
+  refused("n_embd", "256");
+  refused("n_embd", 1 << 30);
+  refused("n_positions", -1);
+  refused("layer_norm_epsilon", 0);
+  refused("eos_token_id", 4096);
+  refused("add_cross_attention", true);
+  refused("quantization_config", nlohmann::json::object());
+  refused("architectures", nlohmann::json::array({"GPT2ForSequenceClassification"}));
+}
+
+BOOST_AUTO_TEST_CASE(every_tensor_of_the_default_model_is_used) {
+  const auto files = load_checkpoint(kTales);
+  const auto config = Gpt2::configure(*files.config);
+  const TensorSource source(files, Gpt2::name_prefix);
+  BOOST_CHECK_NO_THROW(source.check(Gpt2::tensors(config), config.tied_head));
+  BOOST_TEST(source.unused(Gpt2::tensors(config), config.tied_head).empty());
+}
+
+// Packed panels hold what the file holds: Conv1D matrices are stored [in, out].
+BOOST_AUTO_TEST_CASE(packed_weights_are_those_of_the_file) {
+  const auto files = load_checkpoint(kTales);
+  const auto config = Gpt2::configure(*files.config);
+  const TensorSource source(files, Gpt2::name_prefix);
+  Cpu device({.threads = 2});
+  const DecoderWeights<Float32, Float32, Cpu> weights(device, device.pool(), Gpt2::tensors(config), config.tied_head, source);
+  const TensorInfo& tensor = source.find("h.3.mlp.c_fc.weight");
+  std::vector<float> whole(256 * 1024);
+  files.tensors->read_all(tensor, whole.data());
+  const auto& view = weights.parts().layers[3].up.weight;
+  bool same = true;
+  for (int out = 0; out < 1024; ++out) {
+    for (int in = 0; in < 256; ++in) same = same && view.at(out, in) == whole[static_cast<std::size_t>(in * 1024 + out)];
+  }
+  BOOST_TEST(same);
+}
+
+BOOST_AUTO_TEST_CASE(blocks_of_random_rows_are_the_whole) {
+  std::vector<float> whole(50 * 9), block(9 * 9);
+  random_rows(3, "w", 9, 0, 50, whole.data());
+  random_rows(3, "w", 9, 20, 9, block.data());
+  BOOST_TEST(std::equal(block.begin(), block.end(), whole.begin() + 20 * 9));
+}
