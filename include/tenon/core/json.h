@@ -211,7 +211,9 @@ class JsonBuilder final : public JsonEvents {
     std::string path;
     for (std::size_t i = 1; i < open_.size(); ++i) {
       const J& parent = *open_[i - 1].value;
-      path += parent.is_array() ? "[" + std::to_string(parent.size() - 1) + "]" : "." + printable(open_[i].key, 60);
+      // append, not "[" + ...: g++ 12 sees a false overlap in that (GCC bug 105651)
+      if (parent.is_array()) path.append("[").append(std::to_string(parent.size() - 1)).append("]");
+      else path.append(".").append(printable(open_[i].key, 60));
     }
     return path.empty() ? "" : " in " + printable(path.front() == '.' ? path.substr(1) : path, 300);
   }

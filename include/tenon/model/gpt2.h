@@ -51,7 +51,7 @@ struct Gpt2 {
     const auto conv1d = [&](const std::string& name, int outputs, int inputs) {
       return DecoderSpec::Linear{{{outputs, inputs}, {{name + ".weight", outputs, true}}}, vector(name + ".bias", outputs)};
     };
-    const auto norm = [&](const std::string& name) {
+    const auto layer_norm = [&](const std::string& name) {
       return DecoderSpec::Norm{vector(name + ".weight", c.hidden), vector(name + ".bias", c.hidden)};
     };
     DecoderSpec spec;
@@ -59,11 +59,11 @@ struct Gpt2 {
     spec.position_table = {"wpe.weight", {c.positions, c.hidden}};
     for (int l = 0; l < c.layers; ++l) {
       const std::string h = "h." + std::to_string(l) + ".";
-      spec.layers.push_back({norm(h + "ln_1"), norm(h + "ln_2"), conv1d(h + "attn.c_attn", c.qkv_width(), c.hidden),
+      spec.layers.push_back({layer_norm(h + "ln_1"), layer_norm(h + "ln_2"), conv1d(h + "attn.c_attn", c.qkv_width(), c.hidden),
                              conv1d(h + "attn.c_proj", c.hidden, c.query_width()),
                              conv1d(h + "mlp.c_fc", c.inner, c.hidden), conv1d(h + "mlp.c_proj", c.hidden, c.inner)});
     }
-    spec.final_norm = norm("ln_f");
+    spec.final_norm = layer_norm("ln_f");
     if (!c.tied_head) spec.head = {{c.vocab, c.hidden}, {{"lm_head.weight", c.vocab, false}}};
     return spec;
   }

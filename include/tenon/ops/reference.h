@@ -107,6 +107,13 @@ void attention(const AttentionArgs<V>& args) {
   }
 }
 
+inline void gather_rows(const GatherRowsArgs& args) {
+  for (int i = 0; i < args.count; ++i) {
+    for (int c = 0; c < args.x.cols; ++c) args.x.row(i)[c] = args.x.row(args.rows[i])[c];
+    for (int c = 0; c < args.q.cols; ++c) args.q.row(i)[c] = args.q.row(args.rows[i])[c];
+  }
+}
+
 template <class W>
 void head(const HeadArgs<W>& args) {
   linear(LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});

@@ -1,0 +1,293 @@
+// The kernels themselves: known answers that no flag of the compiler may change, memory that they may touch, and the
+// places where they take another path. Built with -O0, -O3, -march=native, -ffp-contract=fast, g++ and clang++ alike, this
+// program must pass: that is what makes the bits a property of the library and not of a build.
+#define BOOST_TEST_MODULE tenon ops kernels
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "helpers.h"
+#include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/linear.h"
+#include "tenon/ops/cpu/norm.h"
+#include "tenon/ops/reference.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+// FNV-1a over the bits of floats.
+struct Digest {
+  std::uint64_t value = 0xcbf29ce484222325;
+  void add(const float* x, int n) {
+    for (int i = 0; i < n; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+      for (int shift = 0; shift < 32; shift += 8) value = (value ^ ((bits >> shift) & 255)) * 0x100000001b3;
+    }
+  }
+  void add(const Matrix& m) {
+    for (int r = 0; r < m.rows; ++r) add(m.row(r), m.cols);
+  }
+};
+
+std::string hex(const float* x, int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i) {
+    char buffer[40];
+    std::snprintf(buffer, sizeof buffer, "%af, ", static_cast<double>(x[i]));
+    text += buffer;
+  }
+  return text;
+}
+
+template <std::size_t N>
+void check(const char* what, const std::array<float, N>& expected, const float* actual) {
+  BOOST_TEST(same_bits(expected.data(), actual, static_cast<int>(N)), what << " is " << hex(actual, static_cast<int>(N)));
+}
+void check(const char* what, std::uint64_t expected, const Digest& actual) {
+  BOOST_TEST(expected == actual.value, what << " is 0x" << std::hex << actual.value);
+}
+
+constexpr std::array<float, 10> kX = {-87.0f, -10.0f, -2.5f, -1.0f, -0.125f, 0x1p-20f, 0.3333333432674408f, 1.0f, 3.0f, 20.0f};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(known_answers_of_functions) {
+  for (const Isa isa : isas()) {
+    const auto& kernels = cpu::kernels_for(isa);
+    BOOST_TEST_CONTEXT(to_string(isa)) {
+      auto y = kX;
+      kernels.exp_row(kX.data(), 10, y.data());
+      check("exp", std::array{0x1.666d0ep-126f, 0x1.7cd79cp-15f, 0x1.50385cp-4f, 0x1.78b564p-2f, 0x1.c3d6a2p-1f, 0x1.00001p+0f, 0x1.6546dcp+0f, 0x1.5bf0a8p+1f, 0x1.415e5cp+4f, 0x1.ceb088p+28f}, y.data());
+      y = kX;
+      kernels.activate_row(y.data(), 10, Activation::gelu_new);
+      check("gelu_new", std::array{-0x1.667cdcp-121f, -0x1.47c8fap-123f, -0x1.ee47fcp-7f, -0x1.453d2p-3f, -0x1.cd1196p-5f, 0x1.00000ep-21f, 0x1.ae7424p-3f, 0x1.aeb0b8p-1f, 0x1.7f88dp+1f, 0x1.4p+4f}, y.data());
+      y = kX;
+      kernels.activate_row(y.data(), 10, Activation::gelu);
+      check("gelu", std::array{0x0p+0f, 0x0p+0f, -0x1.fcb24p-7f, -0x1.44ed0cp-3f, -0x1.cd116cp-5f, 0x1.00000cp-21f, 0x1.ae761ep-3f, 0x1.aec4bcp-1f, 0x1.7f7b4cp+1f, 0x1.4p+4f}, y.data());
+      y = kX;
+      kernels.activate_row(y.data(), 10, Activation::none);
+      check("none", kX, y.data());
+
+      const Matrix x = random_matrix(1, 20000, 11, 20000, 16.0f);
+      Matrix out(1, 20000, 20000);
+      Digest digest;
+      kernels.exp_row(x.row(0), 20000, out.row(0));
+      digest.add(out);
+      for (const Activation activation : {Activation::gelu_new, Activation::gelu}) {
+        out = x;
+        kernels.activate_row(out.row(0), 20000, activation);
+        digest.add(out);
+      }
+      check("the digest of functions", 0xab0d67717742ba4b, digest);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(known_answers_of_layer_norm) {
+  constexpr std::array<float, 5> x = {0.5f, -1.25f, 3.0f, 0.0f, 7.5f}, gain = {1.0f, 0.5f, 2.0f, -1.0f, 0.25f}, bias = {0.0f, 0.125f, -1.0f, 0.1f, 2.0f};
+  for (const Isa isa : isas()) {
+    BOOST_TEST_CONTEXT(to_string(isa)) {
+      std::array<float, 5> y;
+      cpu::kernels_for(isa).layer_norm_row(x.data(), gain.data(), bias.data(), 5, 1e-5f, y.data());
+      check("layer_norm", std::array{-0x1.def7bp-2f, -0x1.90841p-2f, -0x1.4a52acp-2f, 0x1.7543aep-1f, 0x1.394a5p+1f}, y.data());
+      Digest digest;
+      for (const int width : kWidths) {
+        const Matrix rows = random_matrix(3, width, 1), weights = random_matrix(2, width, 2);
+        Matrix out(1, width, width);
+        for (int r = 0; r < 3; ++r) {
+          cpu::kernels_for(isa).layer_norm_row(rows.row(r), weights.row(0), weights.row(1), width, 1e-5f, out.row(0));
+          digest.add(out);
+        }
+      }
+      check("the digest of layer_norm", 0x2dc0297b7bd7183c, digest);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(known_answers_of_linear) {
+  const Matrix x = random_matrix(7, 77, 1), w = random_matrix(31, 77, 2), bias = random_matrix(1, 31, 3), residual = random_matrix(7, 31, 4);
+  const Packed<Float32> panels(w);
+  const Packed<ColumnMajor> columns(w);
+  for (const Isa isa : isas()) {
+    for (int threads = 1; threads <= 2; ++threads) {
+      Cpu device({.threads = threads, .isa = isa});
+      BOOST_TEST_CONTEXT(to_string(isa) << ", " << threads << " threads") {
+        Digest digest;
+        for (const int rows : {1, 2, 7}) {
+          for (const Activation activation : {Activation::none, Activation::gelu_new, Activation::gelu}) {
+            Matrix y(rows, 31, 31), by_element = y;
+            linear(device, LinearArgs<Float32::View>{.x = x.view(0, rows), .weight = panels.view(), .bias = bias.row(0), .activation = activation, .residual = residual.view(), .y = y.view()});
+            linear(device, LinearArgs<ColumnMajor::View>{.x = x.view(0, rows), .weight = columns.view(), .bias = bias.row(0), .activation = activation, .residual = residual.view(), .y = by_element.view()});
+            digest.add(y);
+            BOOST_TEST(same_bits(y, by_element));
+            if (rows == 1 && activation == Activation::none) check("linear", std::array{0x1.763dd8p-2f, -0x1.40d19cp+0f, -0x1.5d3234p-1f, 0x1.a564dcp-1f, 0x1.c315dap+0f, -0x1.d2300ep+0f, -0x1.9ff448p-2f, -0x1.3a00a8p-3f}, y.row(0));
+          }
+        }
+        check("the digest of linear", 0xd57dc974caa3e7d3, digest);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(known_answers_of_attention) {
+  constexpr int length = 330, head_dim = 20;
+  const Matrix q = random_matrix(length, 2 * head_dim, 1, 2 * head_dim, 4.0f), k = random_matrix(length, head_dim, 2), v = random_matrix(length, head_dim, 3);
+  TestKv kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
+  Batch batch;
+  append(batch, 0, 0, length);
+  kv.see(batch.view());
+  reference::store_kv(StoreKvArgs<TestKv::View>{batch.view(), k.view(), v.view(), kv.view(), 0, 1, head_dim});
+  for (const Isa isa : isas()) {
+    Cpu device({.threads = 2, .isa = isa});
+    BOOST_TEST_CONTEXT(to_string(isa)) {
+      Matrix flash(length, 2 * head_dim, 2 * head_dim), direct = flash;
+      const AttentionArgs<TestKv::View> args{batch.view(), q.view(), kv.view(), 0, 2, 1, head_dim, 0.25f, flash.view()};
+      auto other = args;
+      other.out = direct.view();
+      attention(device, FlashAttention{}, args);
+      attention(device, DirectAttention{}, other);
+      check("flash attention", std::array{0x1.68febcp-5f, 0x1.0ed6b8p-4f, 0x1.93f21ap-5f, -0x1.c28172p-4f, 0x1.4f36p-3f, 0x1.a7bfecp-6f, 0x1.1ea8bcp-4f, 0x1.78690ep-6f}, flash.row(length - 1));
+      Digest of_flash, of_direct;
+      of_flash.add(flash);
+      of_direct.add(direct);
+      check("the digest of flash attention", 0x61844bbaad0da4e7, of_flash);
+      check("the digest of direct attention", 0xd65b0f37e6cc7c6f, of_direct);
+    }
+  }
+}
+
+// The twin of known answers: one bit, anywhere, is seen.
+BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
+  Matrix m = random_matrix(3, 50, 1);
+  Digest before, after;
+  before.add(m);
+  m.row(2)[49] = std::nextafterf(m.row(2)[49], 9.0f);
+  after.add(m);
+  BOOST_TEST(before.value != after.value);
+}
+
+// Where another path begins, both sides are among the row counts that all equivalence tests run.
+BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
+  std::vector<int> thresholds = {4, 8};  // norm.h and store_kv.h, linear.h: rows from which threads share the work
+  for (const auto& [wide, most] : {std::array{cpu::portable::kWideTokens, cpu::portable::kTokens},
+#if defined(__x86_64__)
+                                   std::array{cpu::avx2::kWideTokens, cpu::avx2::kTokens},
+                                   std::array{cpu::avx512::kWideTokens, cpu::avx512::kTokens}
+#endif
+       }) {
+    for (const int path : {1, wide, most, 2 * most}) thresholds.push_back(path);
+  }
+  thresholds.push_back(cpu::kAttentionRows);
+  for (const int t : thresholds) {
+    for (const int rows : {std::max(1, t - 1), t, t + 1}) {
+      BOOST_TEST((std::find(std::begin(kRows), std::end(kRows), rows) != std::end(kRows)), rows << " rows are not tested");
+    }
+  }
+  for (const Isa isa : isas()) {
+    const auto tile = cpu::kernels_for(isa).tile_tokens;
+    for (int rows = 1; rows < kMostRows; ++rows) {
+      if (tile(rows) == tile(rows + 1)) continue;
+      BOOST_TEST((std::find(thresholds.begin(), thresholds.end(), rows) != thresholds.end()), "the tile changes behind " << rows);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tiles_of_tokens_cover_all_rows_evenly) {
+  for (int tokens = 1; tokens <= 300; ++tokens) {
+    for (const int most : {1, 4, 6, 12, 16}) {
+      const cpu::TokenTiles tiles{tokens, most};
+      BOOST_REQUIRE(tiles.begin(0) == 0);
+      BOOST_REQUIRE(tiles.begin(tiles.count()) == tokens);
+      for (int i = 0; i < tiles.count(); ++i) {
+        const int size = tiles.begin(i + 1) - tiles.begin(i);
+        BOOST_REQUIRE((size >= tokens / tiles.count() && size <= most && size <= tokens / tiles.count() + 1));
+      }
+    }
+  }
+}
+
+// Any run of panels gives the panels' own outputs, and reads no more than it must: weights, rows and bias end at a page.
+BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
+  constexpr int in = 20, out = 131, panels = 9;
+  const Matrix x = random_matrix(13, in, 1), w = random_matrix(out, in, 2), bias = random_matrix(1, out, 3), residual = random_matrix(13, out, 4);
+  const Packed<Float32> packed(w);
+  for (const Isa isa : isas()) {
+    const auto& kernels = cpu::kernels_for(isa);
+    for (const int rows : {1, 2, 6, 7, 12, 13}) {
+      // Tiles of [in, tokens], as pack_tokens lays them out.
+      GuardedFloats tiles(static_cast<std::size_t>(rows * in));
+      const cpu::TokenTiles of{rows, kernels.tile_tokens(rows)};
+      float* next = tiles.data();
+      for (int i = 0; i < of.count(); ++i) {
+        for (int k = 0; k < in; ++k) {
+          for (int r = of.begin(i); r < of.begin(i + 1); ++r) *next++ = x.row(r)[k];
+        }
+      }
+      const auto run = [&](int first, int last) {
+        Matrix y(rows, out, out);
+        const GuardedFloats some(packed.stored);
+        cpu::PanelJob job{rows, in, out, tiles.data(), bias.row(0), nullptr, Activation::gelu_new, residual.row(0), residual.stride, y.row(0), y.stride};
+        kernels.linear_panels(job, packed.view().panel(first), first, last);
+        return y;
+      };
+      const Matrix whole = run(0, panels);
+      for (int first = 0; first < panels; ++first) {
+        for (int last = first; last <= panels; ++last) {
+          const Matrix y = run(first, last);
+          for (int r = 0; r < rows; ++r) {
+            for (int o = 0; o < out; ++o) {
+              const bool meant = o >= first * 16 && o < last * 16;
+              BOOST_REQUIRE(same_bits(y.row(r) + o, meant ? whole.row(r) + o : &kGap, 1));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+void tiles_of_test(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const float>* out) {
+  cpu::tiles_of<TestKv::View>(view, layer, sequence, head, first, count, out);
+}
+
+}  // namespace
+
+// Scratch, scores, queries, cache and output end at pages that nobody may touch.
+BOOST_AUTO_TEST_CASE(attention_stays_within_its_memory) {
+  for (const int head_dim : {1, 4, 15, 16, 17, 20, 64, 80, 128, 256}) {
+    constexpr int length = 19;
+    TestKv kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
+    const Matrix k = random_matrix(length, head_dim, 1), v = random_matrix(length, head_dim, 2), q = random_matrix(length, head_dim, 3);
+    Batch batch;
+    append(batch, 0, 0, length);
+    kv.see(batch.view());
+    const auto view = kv.view();
+    reference::store_kv(StoreKvArgs<TestKv::View>{batch.view(), k.view(), v.view(), view, 0, 1, head_dim});
+    for (const Isa isa : isas()) {
+      Matrix out(length, head_dim, head_dim);
+      const cpu::FlashJob job{q.row(0), q.stride, length, 1, head_dim, kv.shape().value_stride(), 0.25f, &view, tiles_of_test, 0, 0, 0, out.row(0), out.stride};
+      GuardedFloats scratch(cpu::attention_scratch(head_dim), std::numeric_limits<float>::quiet_NaN());
+      cpu::kernels_for(isa).flash_rows(job, scratch.data());
+      for (int r = 0; r < length; ++r) {
+        for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(out.row(r)[d]) <= 1.0f);  // a mean of values
+        GuardedFloats scores(static_cast<std::size_t>((r + 1 + 63) / 64 * 64), std::numeric_limits<float>::quiet_NaN());
+        Matrix direct(length, head_dim, head_dim);
+        auto other = job;
+        other.out = direct.row(0);
+        cpu::kernels_for(isa).direct_row(other, r, scores.data(), scratch.data());
+        for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(direct.row(r)[d] - out.row(r)[d]) <= 1e-6f);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_best_instruction_set_is_the_default) {
+  BOOST_TEST((Cpu{}.isa() == best_isa()));
+  if (best_isa() != Isa::portable) BOOST_TEST(&cpu::kernels_for(Isa::portable) != &cpu::kernels_for(best_isa()));
+}

@@ -1,0 +1,281 @@
+// linear and head: every row has the same bits in any company, on any number of threads, in any instruction set.
+#define BOOST_TEST_MODULE tenon ops linear
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+
+#include "helpers.h"
+#include "tenon/ops/cpu/head.h"
+#include "tenon/ops/cpu/linear.h"
+#include "tenon/ops/reference.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+enum class Residual { none, other, in_place };
+struct Epilogue {
+  bool bias, delta;
+  Activation activation;
+  Residual residual;
+};
+constexpr Epilogue kEpilogues[] = {
+    {false, false, Activation::none, Residual::none},       {true, false, Activation::none, Residual::none},
+    {true, true, Activation::none, Residual::none},         {true, false, Activation::gelu_new, Residual::none},
+    {true, false, Activation::gelu, Residual::none},        {true, false, Activation::none, Residual::in_place},
+    {false, true, Activation::gelu_new, Residual::other},   {true, true, Activation::gelu, Residual::in_place},
+    {false, true, Activation::none, Residual::in_place},
+};
+
+// One matrix product over kMostRows rows, of which a test takes any.
+struct Problem {
+  int in, out;
+  Matrix x, weight, bias, deltas, residual;
+  std::vector<const float*> delta;  // every third is null
+  Packed<Float32> panels;
+  Packed<ColumnMajor> columns;
+
+  Problem(int inputs, int outputs)
+      : in(inputs),
+        out(outputs),
+        x(random_matrix(kMostRows, in, 1, in + 3, 4.0f)),
+        weight(random_matrix(out, in, 2)),
+        bias(random_matrix(1, out, 3)),
+        deltas(random_matrix(kMostRows, out, 4)),
+        residual(random_matrix(kMostRows, out, 5, out + 5)),
+        panels(weight),
+        columns(weight) {
+    for (int r = 0; r < kMostRows; ++r) delta.push_back(r % 3 == 0 ? nullptr : deltas.row(r));
+  }
+
+  // The rows first..first+rows-1, into the rows of y.
+  template <class W>
+  LinearArgs<W> args(const W& w, const Epilogue& e, int first, int rows, const Matrix& y) const {
+    if (e.residual == Residual::in_place) {
+      for (int r = 0; r < rows; ++r) std::memcpy(y.row(r), residual.row(first + r), static_cast<std::size_t>(out) * sizeof(float));
+    }
+    return {.x = x.view(first, rows),
+            .weight = w,
+            .bias = e.bias ? bias.row(0) : nullptr,
+            .delta = e.delta ? delta.data() + first : nullptr,
+            .activation = e.activation,
+            .residual = e.residual == Residual::none    ? MatrixView<const float>{}
+                        : e.residual == Residual::other ? MatrixView<const float>(residual.view(first, rows))
+                                                        : MatrixView<const float>(y.view()),
+            .y = y.view()};
+  }
+  // Room for y, with gaps.
+  Matrix output(int rows) const { return Matrix(rows, out, out + 7); }
+};
+
+// Each row alone, in plain C++ on one thread: what all others must equal.
+Matrix alone(const Problem& p, const Epilogue& e) {
+  Cpu device({.threads = 1, .isa = Isa::portable});
+  Matrix all(kMostRows, p.out, p.out);
+  for (int r = 0; r < kMostRows; ++r) {
+    Matrix y = p.output(1);
+    linear(device, p.args(p.panels.view(), e, r, 1, y));
+    std::memcpy(all.row(r), y.row(0), static_cast<std::size_t>(p.out) * sizeof(float));
+  }
+  return all;
+}
+
+// The first batch size for which op(args) does not give each row what it has alone; 0 if there is none.
+template <class W, class Op>
+int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, const Matrix& truth, Op&& op) {
+  for (const int rows : kRows) {
+    const int first = rows * 7 % (kMostRows - rows + 1);  // so that a row meets many places in a batch
+    Matrix y = p.output(rows);
+    op(p.args(weight, e, first, rows, y));
+    if (first_difference(y.view(), truth.view(first, rows)) >= 0 || !gaps_untouched(y)) return rows;
+  }
+  return 0;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructions) {
+  int number = 0;
+  for (const int in : kWidths) {
+    for (const int out : kOutputs) {
+      if (in == 768 && out != 5 && out != 131) continue;  // plain C++ is slow
+      const Problem p(in, out);
+      // Every epilogue and thread count for two shapes; one epilogue after the other, and few threads, for most others.
+      const bool all = (in == 64 && out == 48) || (in == 17 && out == 31);
+      const int threads = all || number % 5 == 0 ? 4 : 2;
+      for (int i = 0; i < (all ? static_cast<int>(std::size(kEpilogues)) : 1); ++i) {
+        const Epilogue& e = kEpilogues[(number + i) % static_cast<int>(std::size(kEpilogues))];
+        const Matrix truth = alone(p, e);
+        for_each_cpu([&](Cpu& device) {
+          const int bad = first_variant_batch(p, p.panels.view(), e, truth, [&](const auto& args) { linear(device, args); });
+          BOOST_TEST(bad == 0, name_of(device) << ": " << in << " -> " << out << " differs in a batch of " << bad);
+        }, threads);
+      }
+      ++number;
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_format_with_at_alone_has_the_bits_of_panels) {
+  int number = 0;
+  for (const int in : {1, 15, 77, 768}) {
+    for (const int out : kOutputs) {
+      if (in == 768 && out != 48) continue;
+      const Problem p(in, out);
+      const int threads = in == 77 ? 4 : 2;
+      const Epilogue& e = kEpilogues[number++ % static_cast<int>(std::size(kEpilogues))];
+      const Matrix truth = alone(p, e);
+      for_each_cpu([&](Cpu& device) {
+        const int bad = first_variant_batch(p, p.columns.view(), e, truth, [&](const auto& args) { linear(device, args); });
+        BOOST_TEST(bad == 0, name_of(device) << ": " << in << " -> " << out << " differs in a batch of " << bad);
+      }, threads);
+    }
+  }
+}
+
+// The inverse test: kernels whose order of summation follows the batch are caught by the same comparison.
+BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
+  const Problem p(77, 31);
+  const Epilogue plain = kEpilogues[0];
+  const Matrix truth = alone(p, plain);
+  const auto sum = [](const auto& args, auto&& one) {
+    for (int r = 0; r < args.x.rows; ++r) {
+      for (int o = 0; o < args.y.cols; ++o) args.y.row(r)[o] = one(args, r, o);
+    }
+  };
+  const auto chain = [](const auto& args, int r, int o, int begin, int end) {
+    float y = 0;
+    for (int k = begin; k < end; ++k) y = std::fma(args.weight.at(o, k), args.x.row(r)[k], y);
+    return y;
+  };
+  const auto halves = [&](const auto& args, int r, int o) {
+    return chain(args, r, o, 0, args.x.cols / 2) + chain(args, r, o, args.x.cols / 2, args.x.cols);
+  };
+  const auto whole = [&](const auto& args, int r, int o) { return chain(args, r, o, 0, args.x.cols); };
+  const auto by_batch = [&](const auto& args, int r, int o) { return args.x.rows < 65 ? whole(args, r, o) : halves(args, r, o); };
+  const auto by_place = [&](const auto& args, int r, int o) { return r < 24 ? whole(args, r, o) : halves(args, r, o); };
+  const auto unfused = [&](const auto& args, int r, int o) {
+    float y = 0;
+    for (int k = 0; k < args.x.cols; ++k) {
+      const volatile float product = args.weight.at(o, k) * args.x.row(r)[k];
+      y += product;
+    }
+    return y;
+  };
+  const auto caught = [&](auto&& one) {
+    return first_variant_batch(p, p.columns.view(), plain, truth, [&](const auto& args) { sum(args, one); });
+  };
+  BOOST_TEST(caught(whole) == 0);  // the definition itself passes
+  BOOST_TEST(caught(halves) == 1);
+  BOOST_TEST(caught(by_batch) == 65);
+  BOOST_TEST(caught(by_place) == 25);
+  BOOST_TEST(caught(unfused) == 1);
+}
+
+// Tolerance: the rounding of a chain of n fused multiply-adds is at most n u sum |w x| (Higham, 2002, section 3.1), with
+// u = 2^-24; bias, delta and residual add one rounding each, and the activations (slope at most 1.13) their own few ulps.
+BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
+  for (const int in : kWidths) {
+    const Problem p(in, 131);
+    Matrix magnitude_x = p.x, magnitude_w = p.weight;
+    for (int r = 0; r < kMostRows; ++r) {
+      for (int k = 0; k < in; ++k) magnitude_x.row(r)[k] = std::fabs(p.x.row(r)[k]);
+    }
+    for (int o = 0; o < p.out; ++o) {
+      for (int k = 0; k < in; ++k) magnitude_w.row(o)[k] = std::fabs(p.weight.row(o)[k]);
+    }
+    const Packed<Float32> magnitudes(magnitude_w);
+    Matrix bound(kMostRows, p.out, p.out);
+    reference::linear(LinearArgs<Float32::View>{.x = magnitude_x.view(), .weight = magnitudes.view(), .y = bound.view()});
+    std::vector<Matrix> expected;
+    for (const Epilogue& e : kEpilogues) {
+      expected.push_back(p.output(kMostRows));
+      reference::linear(p.args(p.columns.view(), e, 0, kMostRows, expected.back()));
+    }
+    // All that `op` computes lies within the bound, for every epilogue?
+    const auto within = [&](auto&& op) {
+      for (std::size_t e = 0; e < std::size(kEpilogues); ++e) {
+        Matrix y = p.output(kMostRows);
+        op(p.args(p.panels.view(), kEpilogues[e], 0, kMostRows, y));
+        for (int r = 0; r < kMostRows; ++r) {
+          for (int o = 0; o < p.out; ++o) {
+            const double tolerance = 0x1p-24 * (1.2 * (in + 4) * (bound.row(r)[o] + 3.0) + 8);
+            if (!(std::fabs(double{y.row(r)[o]} - expected[e].row(r)[o]) <= tolerance)) return false;
+          }
+        }
+      }
+      return true;
+    };
+    for (const Isa isa : isas()) {
+      Cpu device({.threads = 2, .isa = isa});
+      BOOST_TEST(within([&](const auto& args) { linear(device, args); }), to_string(isa) << ", " << in << " inputs");
+      // Its twin: losing the last input, or the bias, is seen.
+      BOOST_TEST(!within([&](auto args) {
+        args.x.cols -= 1;
+        args.weight.cols = args.x.cols;
+        if (args.x.cols > 0) linear(device, args);
+      }));
+      BOOST_TEST(!within([&](auto args) {
+        args.bias = nullptr;
+        linear(device, args);
+      }));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_row_without_a_delta_keeps_its_minus_zero) {
+  // One product, too small for a float32: it rounds to -0.
+  Matrix x(4, 1, 1, 0x1p-100f), w(16, 1, 1, -0x1p-100f), nothing(1, 16, 16, 0.0f);
+  const Packed<Float32> weight(w);
+  const float* const delta[] = {nullptr, nothing.row(0), nullptr, nothing.row(0)};
+  for_each_cpu([&](Cpu& device) {
+    for (int rows = 1; rows <= 4; ++rows) {
+      Matrix y(rows, 16, 16);
+      linear(device, LinearArgs<Float32::View>{.x = x.view(0, rows), .weight = weight.view(), .delta = delta, .y = y.view()});
+      for (int r = 0; r < rows; ++r) {
+        for (int o = 0; o < 16; ++o) BOOST_TEST((y.row(r)[o] == 0 && std::signbit(y.row(r)[o]) == (delta[r] == nullptr)));
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_of_nan_and_infinity_changes_nothing) {
+  const Problem p(77, 48);
+  const Epilogue& e = kEpilogues[7];
+  const Matrix truth = alone(p, e);
+  Problem hostile(77, 48);
+  for (int r = 1; r < kMostRows; r += 2) {
+    for (int k = 0; k < 77; ++k) hostile.x.row(r)[k] = k % 2 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+    for (int o = 0; o < 48; ++o) hostile.deltas.row(r)[o] = std::numeric_limits<float>::quiet_NaN();
+  }
+  for_each_cpu([&](Cpu& device) {
+    for (const int rows : kRows) {
+      Matrix y = p.output(rows);
+      linear(device, hostile.args(hostile.panels.view(), e, 0, rows, y));
+      for (int r = 0; r < rows; r += 2) BOOST_REQUIRE(same_bits(y.row(r), truth.row(r), 48));
+      for (int r = 1; r < rows; r += 2) BOOST_REQUIRE(std::isnan(y.row(r)[0]));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(head_is_linear_without_more) {
+  const Problem p(64, 131);
+  for_each_cpu([&](Cpu& device) {
+    for (const int rows : {1, 3, 8, 33}) {
+      Matrix y = p.output(rows), logits = p.output(rows);
+      linear(device, p.args(p.panels.view(), kEpilogues[0], 0, rows, y));
+      head(device, HeadArgs<Float32::View>{.hidden = p.x.view(0, rows), .weight = p.panels.view(), .logits = logits.view()});
+      BOOST_TEST(same_bits(y, logits));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
+  const Problem p(16, 16);
+  Cpu device({.threads = 2});
+  Matrix y = p.output(1);
+  linear(device, p.args(p.panels.view(), kEpilogues[1], 0, 0, y));
+  linear(device, p.args(p.columns.view(), kEpilogues[1], 0, 0, y));
+  BOOST_TEST(y.row(0)[0] == kGap);
+}
