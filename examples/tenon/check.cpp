@@ -1,0 +1,39 @@
+// tenon check: whether a model loads and runs.
+#include <algorithm>
+
+#include "commands.h"
+#include "output.h"
+#include "tenon/core/error.h"
+
+namespace program {
+
+int check(const CheckCommand& command) {
+  if (!command.adapter_id.empty()) {
+    throw tenon::Error(tenon::Error::Kind::unsupported, "adapter " + tenon::printable(command.adapter_id, 60),
+                       "adapters are not in this version of tenon");
+  }
+  const auto files = open_model(command.model);
+  need_tokenizer(files, "check");
+  const auto engine = make_engine(command.model, files);
+  const tenon::ModelConfig& config = engine->config();
+
+  // Four tokens behind one of prompt, or as many as the model has positions for.
+  const int wanted = std::min(4, config.positions);
+  engine->submit({.input_ids = {config.bos.value_or(0)}, .options = {.max_new_tokens = wanted, .ignore_eos = true}});
+  engine->set_draining(true);
+  int generated = 0;
+  while (!engine->idle()) {
+    for (const tenon::Event& event : step_or_nap(*engine)) {
+      if (event.kind == tenon::Event::Kind::token) ++generated;
+      if (event.kind == tenon::Event::Kind::error)
+        throw tenon::Error(tenon::Error::Kind::invalid_file, "", event.error);
+    }
+  }
+  Output output;
+  output.write(formatted("ok: %s of %d layers, %s bytes of weights, generated %d tokens\n", config.model_type.c_str(),
+                         config.layers, with_commas(engine->weight_bytes()).c_str(), generated));
+  output.flush();
+  return 0;
+}
+
+}  // namespace program

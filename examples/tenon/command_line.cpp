@@ -1,0 +1,267 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <limits>
+
+#include "commands.h"
+#include "sampling.h"
+
+#ifndef TENON_VERSION
+#define TENON_VERSION "unknown"
+#endif
+
+namespace program {
+namespace {
+
+constexpr int kMaxInt = std::numeric_limits<int>::max();
+constexpr const char* kEngineGroup = "Model and engine";
+constexpr const char* kSamplingGroup = "Sampling";
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// An option of one of several words, the first of which is the default.
+template <std::size_t N>
+void add_choice(CLI::App& app, const std::string& name, std::string& value, const char* const (&words)[N],
+                const std::string& help) {
+  const std::vector<std::string> list(std::begin(words), std::end(words));
+  app.add_option(name, value, help + ": " + joined(list))
+      ->check(CLI::IsMember(list))
+      ->option_text("WORD (" + list[0] + ")")
+      ->group(kEngineGroup);
+}
+
+void add_number(CLI::App& app, const std::string& name, int& value, int low, const std::string& shown,
+                const std::string& help) {
+  app.add_option(name, value, help)
+      ->check(CLI::Range(low, kMaxInt))
+      ->option_text("N (" + shown + ")")
+      ->group(kEngineGroup);
+}
+
+// CLI11 alone would wrap -1 around, and take 2^64 for 2^64 - 1.
+std::string is_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
+  const bool whole = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+  return whole ? "" : "must be an integer from 0 to 2^64 - 1, is " + text;
+}
+
+void add_model(CLI::App& app, std::string& model) {
+  app.add_option("--model", model, "folder of a checkpoint; without it, the default model")
+      ->option_text("DIR")
+      ->group(kEngineGroup)
+      ->check([](const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; });
+}
+
+// with_batch: false where --batch means something else.
+void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) {
+  add_model(app, o.model);
+  add_choice(app, "--weights", o.weights, words::weights, "how weights are stored");
+  add_choice(app, "--cache", o.cache, words::cache, "where keys and values live");
+  app.add_option("--block", o.block, "tokens a block of the paged cache: 16, 32, 64")
+      ->check(CLI::IsMember({16, 32, 64}))
+      ->option_text("N (16)")
+      ->group(kEngineGroup);
+  add_choice(app, "--kv", o.kv, words::kv, "element of keys and values");
+  add_choice(app, "--attention", o.attention, words::attention, "how attention is computed");
+  add_choice(app, "--scheduler", o.scheduler, words::scheduler, "who runs in a step");
+  add_number(app, "--max-wait-ms", o.max_wait_ms, 0, "50",
+             "static scheduler: a batch departs after so long, full or not");
+  add_choice(app, "--lora", o.lora, words::lora, "how adapters are added");
+  add_choice(app, "--device", o.device, words::device, "where it runs");
+  app.add_option("--threads", o.threads, "threads")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N (all cores)")
+      ->group(kEngineGroup);
+  if (with_batch) add_number(app, "--batch", o.batch, 1, "32", "sequences at once");
+  add_number(app, "--token-budget", o.token_budget, 1, "512", "rows of a step, and so the longest chunk of a prompt");
+  app.add_option(
+         "--cache-tokens", o.cache_tokens,
+         "tokens of cache for all sequences together; by default --batch times the model's positions, at most 2 GiB")
+      ->check(CLI::Range(1, kMaxInt))
+      ->option_text("N")
+      ->group(kEngineGroup);
+  app.add_option("--seed", o.seed, "of what is random, where nothing else names a seed")
+      ->check(is_seed)
+      ->option_text("N (0)")
+      ->group(kEngineGroup);
+}
+
+std::string option_name(std::string field) {
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
+// "5=-1.5" of --logit-bias
+std::pair<tenon::TokenId, float> parse_bias(const std::string& text) {
+  std::pair<tenon::TokenId, float> bias;
+  const char* const end = text.data() + text.size();
+  const auto id = std::from_chars(text.data(), end, bias.first);
+  if (id.ec == std::errc() && id.ptr != end && *id.ptr == '=') {
+    const auto value = std::from_chars(id.ptr + 1, end, bias.second);
+    if (value.ec == std::errc() && value.ptr == end) return bias;
+  }
+  throw CLI::ValidationError("--logit-bias", "must be ID=NUMBER, as in 5=-1.5; is " + text);
+}
+
+void add_sampling_options(CLI::App& app, tenon::Options& o) {
+  for (const auto& each : kIntParameters) {
+    int& value = o.*each.member;
+    app.add_option(option_name(each.name), value, each.help)
+        ->check(CLI::Range(0, kMaxInt))
+        ->option_text("N (" + std::to_string(value) + ")")
+        ->group(kSamplingGroup);
+  }
+  for (const auto& each : kFloatParameters) {
+    float& value = o.*each.member;
+    app.add_option(option_name(each.name), value, each.help)
+        ->option_text(value == 0 ? "X (0)" : "X (1)")
+        ->group(kSamplingGroup);
+  }
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [&o](const std::vector<std::string>& list) {
+           for (const auto& each : list) o.logit_bias.push_back(parse_bias(each));
+         },
+         "added to the logit of token ID; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("ID=X")
+      ->group(kSamplingGroup);
+  app.add_option("--stop", o.stop, "text that ends the answer; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("TEXT")
+      ->group(kSamplingGroup);
+  app.add_flag("--ignore-eos", o.ignore_eos, "generate on past the model's end token")->group(kSamplingGroup);
+}
+
+constexpr const char* kRunHelp =
+    "A request, of which all but one of prompt and input_ids may be left out:\n"
+    "  {\"id\": \"a\", \"prompt\": \"text\", \"input_ids\": [1, 2], \"max_new_tokens\": 16, \"temperature\": 0, "
+    "\"top_k\": 0,\n"
+    "   \"top_p\": 1, \"min_p\": 0, \"typical_p\": 1, \"repetition_penalty\": 1, \"presence_penalty\": 0,\n"
+    "   \"frequency_penalty\": 0, \"logit_bias\": {\"5\": -1.5}, \"seed\": 1, \"n\": 1, \"priority\": 0, "
+    "\"ignore_eos\": false,\n"
+    "   \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, \"top_logprobs\": 5, \"delay_ms\": "
+    "0}\n"
+    "Its answer:\n"
+    "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
+    "[0.1]},\n"
+    "   \"nll_mean\": 3.2, \"logprobs\": [-0.1], \"top_logprobs\": [[{\"id\": 3, \"logprob\": -0.1}]]}\n"
+    "or {\"id\": \"a\", \"error\": \"...\"}. The last line on stderr counts steps, preemptions, prefix_hit_tokens, "
+    "tokens, seconds.";
+
+using Action = std::function<int()>;
+
+Action add_generate(CLI::App& app, GenerateCommand& c) {
+  app.add_option("PROMPT", c.prompt, "the text to go on from; without it, standard input");
+  add_sampling_options(app, c.options);
+  app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
+      ->check(CLI::Range(0, kMaxInt))
+      ->option_text("N");
+  app.add_flag("--timing", c.timing, "tell times on stderr: load, first token, each token");
+  add_engine_options(app, c.model);
+  return [&c] {
+    c.options.seed = c.model.seed;
+    return generate(c);
+  };
+}
+
+Action add_run(CLI::App& app, RunCommand& c) {
+  add_engine_options(app, c.model);
+  app.footer(kRunHelp);
+  return [&c] { return run(c); };
+}
+
+Action add_tokens(CLI::App& app, TokensCommand& c) {
+  add_model(app, c.model);
+  app.add_flag("--decode", c.decode, "{\"ids\": [...]} to {\"text\": ...}");
+  return [&c] { return tokens(c); };
+}
+
+Action add_inspect(CLI::App& app, InspectCommand& c) {
+  add_model(app, c.model);
+  app.add_flag("--tensors", c.all_tensors, "list every tensor");
+  return [&c] { return inspect(c); };
+}
+
+Action add_check(CLI::App& app, CheckCommand& c) {
+  add_engine_options(app, c.model);
+  auto* root = app.add_option("--adapter-root", c.adapter_root, "folder of adapters")->option_text("ROOT");
+  auto* id = app.add_option("--adapter-id", c.adapter_id, "an adapter below that folder")->option_text("NAME");
+  root->needs(id);
+  id->needs(root);
+  return [&c] { return check(c); };
+}
+
+Action add_bench(CLI::App& app, BenchCommand& c) {
+  app.add_option("--case", c.cases, "what to measure: decode, prefill")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"decode", "prefill"}))
+      ->allow_extra_args(false)
+      ->option_text("LIST (decode,prefill)");
+  app.add_option("--batch", c.batches, "sequences that decode together")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->allow_extra_args(false)
+      ->option_text("LIST (1,8,32,128)");
+  app.add_option("--prompt", c.prompt, "tokens of a prompt before decoding")
+      ->check(CLI::Range(1, 1 << 20))
+      ->option_text("N (7)");
+  app.add_option("--new", c.new_tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20))->option_text("N (64)");
+  app.add_flag("--json", c.json, "a line of JSON a row");
+  add_engine_options(app, c.model, /*with_batch=*/false);
+  app.add_option("--random", c.random, "random weights in the shapes of a known model, with no file: gpt2, llama-1b")
+      ->check(CLI::IsMember({"gpt2", "llama-1b"}))
+      ->option_text("WORD")
+      ->excludes("--model");
+  return [&c] { return bench(c); };
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app(
+      "tenon: serves GPT-2-family language models. Exit status: 0 done, 1 a request or check failed, 2 wrong usage.",
+      "tenon");
+  app.set_version_flag("--version", "tenon " TENON_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+
+  GenerateCommand generate_command;
+  RunCommand run_command;
+  TokensCommand tokens_command;
+  InspectCommand inspect_command;
+  CheckCommand check_command;
+  BenchCommand bench_command;
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  const auto add = [&](const char* name, const char* help, auto& command, auto define) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    actions.emplace_back(sub, define(*sub, command));
+  };
+  add("generate", "Writes on from a prompt, text as it comes", generate_command, add_generate);
+  add("run", "JSON lines in, JSON lines out, all requests together", run_command, add_run);
+  add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
+  add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);
+  add("check", "Loads a model and generates 4 tokens", check_command, add_check);
+  add("bench", "Measures decode and prefill beside the machine's ceilings", bench_command, add_bench);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
+  }
+  const auto chosen =
+      std::find_if(actions.begin(), actions.end(), [](const auto& each) { return each.first->parsed(); });
+  return chosen->second();
+}
+
+}  // namespace program

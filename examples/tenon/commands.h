@@ -1,0 +1,54 @@
+// The subcommands: what the command line asks for, and the functions that do it. Each returns the exit status.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "options.h"
+#include "tenon/core/request.h"
+
+namespace program {
+
+struct GenerateCommand {
+  ModelOptions model;
+  std::optional<std::string> prompt;  // absent: standard input
+  tenon::Options options = {.max_new_tokens = 64};
+  int top = 0;  // candidates to show for each token; 0: none
+  bool timing = false;
+};
+int generate(const GenerateCommand& command);
+
+struct RunCommand {
+  ModelOptions model;
+};
+int run(const RunCommand& command);
+
+struct TokensCommand {
+  std::string model;  // empty: the default model
+  bool decode = false;
+};
+int tokens(const TokensCommand& command);
+
+struct InspectCommand {
+  std::string model;
+  bool all_tensors = false;
+};
+int inspect(const InspectCommand& command);
+
+struct CheckCommand {
+  ModelOptions model;
+  std::string adapter_root, adapter_id;
+};
+int check(const CheckCommand& command);
+
+struct BenchCommand {
+  ModelOptions model;
+  std::vector<std::string> cases = {"decode", "prefill"};
+  std::vector<int> batches = {1, 8, 32, 128};
+  int prompt = 7, new_tokens = 64;
+  std::string random;  // shapes made in memory; empty: a model folder
+  bool json = false;
+};
+int bench(const BenchCommand& command);
+
+}  // namespace program

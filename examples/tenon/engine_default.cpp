@@ -1,0 +1,10 @@
+// What the defaults of the command line name: all that scripts/demo compiles.
+#include "engine_unit.h"
+
+namespace program {
+
+std::vector<MenuEntry> default_engine() {
+  return {menu_entry<tenon::Gpt2, tenon::Float32, tenon::PagedKV, tenon::FlashAttention>()};
+}
+
+}  // namespace program

@@ -1,0 +1,62 @@
+// For engine_*.cpp alone: from the types of policies to an entry of the menu.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "menu.h"
+#include "tenon/ops/cpu/kernels.h"
+
+namespace tenon::cpu {
+// Three instruction sets of kernels take 11 s to compile: once, in kernels.cpp.
+extern template const Kernels& kernels_for<>(Isa isa);
+}  // namespace tenon::cpu
+
+#include "tenon/cache/contiguous.h"
+#include "tenon/cache/no_cache.h"
+#include "tenon/cache/paged.h"
+#include "tenon/engine/engine.h"
+#include "tenon/model/gpt2.h"
+#include "tenon/weights/float32.h"
+
+namespace program {
+
+// What the command line calls a policy.
+template <class Policy>
+inline constexpr std::string_view word = "";
+template <>
+inline constexpr std::string_view word<float> = "float32";
+template <>
+inline constexpr std::string_view word<tenon::Float32> = "float32";
+template <>
+inline constexpr std::string_view word<tenon::FlashAttention> = "flash";
+template <>
+inline constexpr std::string_view word<tenon::DirectAttention> = "direct";
+template <class Element>
+inline constexpr std::string_view word<tenon::NoCacheOf<Element>> = "none";
+template <class Element>
+inline constexpr std::string_view word<tenon::ContiguousKVOf<Element>> = "contiguous";
+template <int Block, class Element>
+inline constexpr std::string_view word<tenon::PagedKVOf<Block, Element>> = "paged";
+
+template <class Cache>
+inline constexpr int block_of = 0;
+template <int Block, class Element>
+inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
+
+template <class Model, class WeightP, class CacheP, class AttentionP>
+MenuEntry menu_entry() {
+  // The scheduler only hands out rows: one erased type serves them all, and the menu stays a sum.
+  using Engine = tenon::Engine<Model, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
+                               tenon::Cache<CacheP>, tenon::Attention<AttentionP>>;
+  return {{Model::model_type, word<WeightP>, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>,
+           word<AttentionP>, Engine::DeviceP::name},
+          [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
+            return std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler,
+                                                              tenon::EngineOptions{.token_budget = s.token_budget,
+                                                                                   .batch = s.batch,
+                                                                                   .cache_tokens = s.cache_tokens,
+                                                                                   .threads = s.threads});
+          }};
+}
+
+}  // namespace program

@@ -1,0 +1,12 @@
+#include "engine_unit.h"
+
+namespace program {
+
+std::vector<MenuEntry> unpaged_engines() {
+  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::Gpt2, tenon::NoCache;
+  return {menu_entry<Gpt2, Float32, ContiguousKV, FlashAttention>(),
+          menu_entry<Gpt2, Float32, ContiguousKV, DirectAttention>(),
+          menu_entry<Gpt2, Float32, NoCache, FlashAttention>(), menu_entry<Gpt2, Float32, NoCache, DirectAttention>()};
+}
+
+}  // namespace program

@@ -1,0 +1,62 @@
+// From the model_type of a config.json to the family that says what its tensors are.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "menu.h"
+#include "tenon/core/error.h"
+#include "tenon/model/gpt2.h"
+
+namespace program {
+
+// Calls body(Family{}). The menu has been asked whether it knows the family: options.h, model_type.
+template <class Body>
+auto with_family(std::string_view model_type, Body&& body) {
+  if (model_type == tenon::Gpt2::model_type) return body(tenon::Gpt2{});
+  throw tenon::Error(tenon::Error::Kind::internal, "families.h",
+                     "lacks " + std::string(model_type) + ", which the menu has");
+}
+
+// Counts over the parts of a model.
+struct WeightCount {
+  std::size_t parameters = 0;
+  std::size_t matrix_parameters = 0;  // of the blocks: every row of a batch is multiplied with each of them
+  std::size_t matrix_bytes = 0;       // of the blocks, as the format stores them
+  std::size_t embedding_bytes = 0;    // of the embedding matrix, which may be the head, too
+  std::size_t head_bytes = 0;         // of the head: the embedding again, where they are tied
+  std::size_t vector_bytes = 0;       // biases and gains
+  std::size_t position_bytes = 0;     // of the table of positions
+
+  std::size_t bytes(bool tied_head) const {
+    return matrix_bytes + embedding_bytes + (tied_head ? 0 : head_bytes) + vector_bytes + position_bytes;
+  }
+};
+
+inline WeightCount count_weights(const tenon::DecoderSpec& spec, bool tied_head, const WeightFormat& format) {
+  WeightCount count;
+  const auto elements = [](tenon::Shape shape) {
+    return static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols);
+  };
+  const auto matrix = [&](const tenon::MatrixSpec& m) {
+    count.parameters += elements(m.shape);
+    count.matrix_parameters += elements(m.shape);
+    count.matrix_bytes += format.bytes(m.shape);
+    return 0;
+  };
+  const auto head = [&](const tenon::MatrixSpec& m) {
+    count.parameters += elements(m.shape);
+    return 0;
+  };
+  const auto vector = [&](const tenon::VectorSpec& v) {
+    if (v.name.empty()) return 0;
+    count.parameters += elements(v.shape);
+    (v.shape.rows == 1 ? count.vector_bytes : count.position_bytes) += elements(v.shape) * sizeof(float);
+    return 0;
+  };
+  tenon::map_parts<int, int, int>(spec, tied_head, matrix, head, vector);
+  count.embedding_bytes = format.bytes(spec.embedding.shape);
+  count.head_bytes = tied_head ? count.embedding_bytes : format.bytes(spec.head.shape);
+  return count;
+}
+
+}  // namespace program

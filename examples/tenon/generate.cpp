@@ -1,0 +1,122 @@
+// tenon generate: one prompt, its text as it comes.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "commands.h"
+#include "exits.h"
+#include "output.h"
+#include "tenon/core/error.h"
+
+namespace program {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+// Standard input, without the line end that `echo` puts behind a prompt.
+std::string prompt_of(const GenerateCommand& command) {
+  if (command.prompt) return *command.prompt;
+  if (::isatty(STDIN_FILENO) == 1) throw UsageError("PROMPT is missing: name one, or send it to standard input");
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// The likeliest tokens at one place, and which was taken.
+std::string candidate_table(const tenon::Tokenizer& tokenizer, const tenon::Event& event, std::size_t number,
+                            double ms) {
+  std::string table = formatted("token %zu: %s  (id %d, %.2f ms)\n", number,
+                                in_quotes(tokenizer.bytes(event.token)).c_str(), event.token, ms);
+  for (const tenon::TokenLogprob& each : event.top_logprobs) {
+    table += formatted("  %c %.4f  %s\n", each.id == event.token ? '>' : ' ',
+                       std::exp(static_cast<double>(each.logprob)), in_quotes(tokenizer.bytes(each.id)).c_str());
+  }
+  return table;
+}
+
+class Timing {
+ public:
+  void start() { begin_ = last_ = Clock::now(); }
+  double token() {
+    const auto now = Clock::now();
+    ms_.push_back(ms_between(last_, now));
+    last_ = now;
+    return ms_.back();
+  }
+
+  // The first token pays for the prompt; the others for one row of decoding each.
+  void print(double load_ms, std::size_t prompt_tokens) const {
+    std::string text = formatted("load                 %10.1f ms\n", load_ms);
+    if (!ms_.empty()) {
+      text += formatted("time to first token  %10.2f ms  (prefill of %zu tokens, %.0f tokens/s)\n", ms_[0],
+                        prompt_tokens, 1e3 * static_cast<double>(prompt_tokens) / ms_[0]);
+    }
+    if (ms_.size() > 1) {
+      double sum = 0;
+      for (std::size_t i = 1; i < ms_.size(); ++i) sum += ms_[i];
+      const double mean = sum / static_cast<double>(ms_.size() - 1);
+      text += formatted("decode               %10.2f ms a token  (%zu tokens, %.0f tokens/s)\n", mean, ms_.size() - 1,
+                        1e3 / mean);
+      text += "ms per token        ";
+      for (const double ms : ms_) text += formatted(" %.2f", ms);
+      text += '\n';
+    }
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+
+ private:
+  Clock::time_point begin_, last_;
+  std::vector<double> ms_;  // of each token since the one before it
+};
+
+}  // namespace
+
+int generate(const GenerateCommand& command) {
+  const auto begin = Clock::now();
+  const auto files = open_model(command.model);
+  need_tokenizer(files, "generate");
+  const auto engine = make_engine(command.model, files);
+  const double load_ms = ms_between(begin, Clock::now());
+
+  tenon::Request request{.prompt = prompt_of(command), .options = command.options};
+  if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);
+  const std::size_t prompt_tokens = command.timing ? files.tokenizer->encode(request.prompt).size() : 0;
+  Output output;
+  std::string text;  // all of it, for the end of the tables
+  Timing timing;
+  timing.start();
+  engine->submit(std::move(request));
+  engine->set_draining(true);
+  std::string error;
+  for (std::size_t number = 0; !engine->idle();) {
+    for (const tenon::Event& event : step_or_nap(*engine)) {
+      if (event.kind == tenon::Event::Kind::error) error = event.error;
+      if (event.kind == tenon::Event::Kind::token) {
+        const double ms = timing.token();
+        if (command.top > 0) output.write(candidate_table(*files.tokenizer, event, ++number, ms));
+      }
+      if (command.top > 0)
+        text += event.text;
+      else
+        output.write(event.text);
+    }
+    output.flush();
+  }
+  output.write(text + "\n");
+  output.flush();
+  if (command.timing) timing.print(load_ms, prompt_tokens);
+  if (error.empty()) return 0;
+  say(error);
+  return 1;
+}
+
+}  // namespace program

@@ -1,0 +1,4 @@
+// The inner loops of the CPU for every instruction set: the engines of this program refer to these.
+#include "tenon/ops/cpu/kernels.h"
+
+template const tenon::cpu::Kernels& tenon::cpu::kernels_for<>(tenon::Isa isa);

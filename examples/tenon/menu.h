@@ -1,0 +1,51 @@
+// The engines that a command line can name: which were compiled in, and how to make one. Shared with the server.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tenon/core/views.h"
+#include "tenon/engine/any_engine.h"
+#include "tenon/model/load.h"
+#include "tenon/schedule/any_scheduler.h"
+
+namespace program {
+
+// What an engine takes at run time. (tenon::EngineOptions would bring every op into each file that includes this one.)
+struct EngineSettings {
+  tenon::AnyScheduler scheduler;
+  int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0;
+};
+
+// The policies of an engine, in the words of the command line.
+struct EngineWords {
+  std::string_view model_type, weights, cache;
+  int block = 0;  // tokens a block of the paged cache; 0: the cache has no blocks
+  std::string_view kv, attention, device;
+
+  friend bool operator==(const EngineWords&, const EngineWords&) = default;
+};
+
+struct MenuEntry {
+  EngineWords words;
+  std::unique_ptr<tenon::AnyEngine> (*make)(const tenon::ModelFiles& files, const EngineSettings& settings);
+};
+
+// Everything that was compiled in, the default first.
+std::vector<MenuEntry> menu();
+
+// The groups of engines, a translation unit each: engine_*.cpp.
+std::vector<MenuEntry> default_engine();
+std::vector<MenuEntry> paged_engines();
+std::vector<MenuEntry> unpaged_engines();
+
+// The weight formats among them, and the bytes of a matrix in each.
+struct WeightFormat {
+  std::string_view name;
+  std::size_t (*bytes)(tenon::Shape shape);
+};
+std::span<const WeightFormat> weight_formats();
+
+}  // namespace program

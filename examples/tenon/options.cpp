@@ -1,0 +1,149 @@
+#include "options.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "exits.h"
+#include "output.h"
+#include "tenon/core/error.h"
+#include "tenon/schedule/continuous.h"
+#include "tenon/schedule/sequential.h"
+#include "tenon/schedule/static.h"
+
+namespace program {
+
+using tenon::Error;
+
+std::filesystem::path model_folder(const ModelOptions& options) {
+  if (!options.model.empty()) return options.model;
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (!failed) {
+    // The build tree has share/ beside the program, an installation bin/ and share/ side by side.
+    for (const auto& root : {program.parent_path(), program.parent_path().parent_path()}) {
+      auto folder = root / "share" / "tenon" / "models" / "tales";
+      if (std::filesystem::is_directory(folder, failed)) return folder;
+    }
+  }
+  throw Error(Error::Kind::io, "default model",
+              "is not in share/tenon/models/tales beside the program; name a model with --model DIR");
+}
+
+tenon::ModelFiles open_model(const ModelOptions& options) {
+  const auto folder = model_folder(options);
+  if (options.model.empty()) {
+    say("no --model was named: this is the default model, a small one of 6 million parameters, trained on "
+        "public-domain "
+        "books. It writes grammatical, wandering storybook English.");
+  }
+  return tenon::load_checkpoint(folder);
+}
+
+void need_tokenizer(const tenon::ModelFiles& files, std::string_view command) {
+  if (files.tokenizer) return;
+  throw Error(Error::Kind::unsupported, "tokenizer",
+              std::string(command) +
+                  " needs one, and the model has none: neither vocab.json with merges.txt nor tokenizer.json");
+}
+
+std::string model_type(const tenon::ModelFiles& files) {
+  if (files.random) return files.random->model_type;
+  const auto fields = files.config->fields();
+  const std::string type = fields.string("model_type");
+  std::set<std::string_view> known;
+  for (const MenuEntry& entry : menu()) known.insert(entry.words.model_type);
+  if (known.contains(type)) return type;
+  std::string list;
+  for (const auto& each : known) list += (list.empty() ? "" : ", ") + std::string(each);
+  throw Error(Error::Kind::unsupported, fields.where("model_type"),
+              in_quotes(tenon::printable(type, 60)) + " is not supported; supported: " + list);
+}
+
+namespace {
+
+using Entries = std::vector<MenuEntry>;
+
+std::string as_options(const EngineWords& w) {
+  std::string text =
+      std::string(w.model_type) + " --weights " + std::string(w.weights) + " --cache " + std::string(w.cache);
+  if (w.block != 0) text += " --block " + std::to_string(w.block);
+  return text + " --kv " + std::string(w.kv) + " --attention " + std::string(w.attention) + " --device " +
+         std::string(w.device);
+}
+
+// The options that stand in the way whatever the others are; else that it is their combination.
+std::string reason(const EngineWords& wanted, const Entries& entries) {
+  std::string names;
+  const auto check = [&](const char* option, std::string_view EngineWords::*member) {
+    const auto has = [&](const MenuEntry& entry) { return entry.words.*member == wanted.*member; };
+    if (std::any_of(entries.begin(), entries.end(), has)) return;
+    names += (names.empty() ? "" : ", ") + std::string(option) + " " + std::string(wanted.*member);
+  };
+  check("--weights", &EngineWords::weights);
+  check("--cache", &EngineWords::cache);
+  check("--kv", &EngineWords::kv);
+  check("--attention", &EngineWords::attention);
+  check("--device", &EngineWords::device);
+  return names.empty() ? "this combination was not compiled in: " + as_options(wanted) : "not compiled in: " + names;
+}
+
+std::string list_of(const Entries& entries) {
+  std::string text = "compiled in are";
+  for (const MenuEntry& entry : entries) text += "\n  " + as_options(entry.words);
+  return text + "\neach with --scheduler continuous, static or sequential and --lora segmented or none";
+}
+
+const MenuEntry* find(const EngineWords& wanted, const Entries& entries) {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const MenuEntry& e) { return e.words == wanted; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+tenon::AnyScheduler scheduler(const ModelOptions& options) {
+  if (options.scheduler == "sequential") return tenon::SequentialPolicy{};
+  if (options.scheduler == "static") {
+    return tenon::StaticPolicy{.n = options.batch, .max_wait = std::chrono::milliseconds(options.max_wait_ms)};
+  }
+  return tenon::ContinuousPolicy{.max_batch = options.batch, .token_budget = options.token_budget};
+}
+
+}  // namespace
+
+std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const tenon::ModelFiles& files) {
+  const Entries entries = menu();
+  const std::string type = model_type(files);
+  const EngineWords wanted{type,       options.weights,   options.cache, options.cache == "paged" ? options.block : 0,
+                           options.kv, options.attention, options.device};
+  if (options.scheduler == "fair") throw UsageError("not compiled in: --scheduler fair\n" + list_of(entries));
+  // Without adapters every way to add them is the same; those that were asked for by name are refused all the same.
+  if (options.lora != "segmented" && options.lora != "none") {
+    throw UsageError("not compiled in: --lora " + options.lora + " (adapters are not in this version)\n" +
+                     list_of(entries));
+  }
+  const MenuEntry* entry = find(wanted, entries);
+  if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries));
+  return entry->make(files, {.scheduler = scheduler(options),
+                             .threads = options.threads,
+                             .batch = options.batch,
+                             .token_budget = options.token_budget,
+                             .cache_tokens = options.cache_tokens});
+}
+
+int thread_count(const ModelOptions& options) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::span<const tenon::Event> step_or_nap(tenon::AnyEngine& engine) {
+  const std::uint64_t before = engine.stats().steps;
+  const auto events = engine.step();
+  if (engine.stats().steps == before && events.empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  return events;
+}
+
+}  // namespace program

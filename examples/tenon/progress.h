@@ -1,0 +1,52 @@
+// A bar on stderr while work goes on; nothing where stderr is no terminal.
+#pragma once
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "output.h"
+
+namespace program {
+
+class Progress {
+ public:
+  Progress(std::string what, std::size_t total)
+      : what_(std::move(what)), total_(total), shown_(::isatty(STDERR_FILENO) == 1) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // done of total; tokens generated since the start. Draws ten times a second at most.
+  void update(std::size_t done, std::uint64_t tokens) {
+    const auto now = Clock::now();
+    if (!shown_ || now - drawn_ < std::chrono::milliseconds(100)) return;
+    drawn_ = now;
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    const std::size_t filled = total_ == 0 ? kWidth : std::min(kWidth, done * kWidth / total_);
+    const std::string line = "\r[" + std::string(filled, '#') + std::string(kWidth - filled, '.') +
+                             formatted("] %zu/%zu %s, %.0f tokens/s\033[K", done, total_, what_.c_str(),
+                                       static_cast<double>(tokens) / seconds);
+    std::fwrite(line.data(), 1, line.size(), stderr);
+    std::fflush(stderr);
+    drawn_once_ = true;
+  }
+
+  void clear() {
+    if (drawn_once_) std::fputs("\r\033[K", stderr);
+    drawn_once_ = false;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kWidth = 30;
+  std::string what_;
+  std::size_t total_;
+  bool shown_, drawn_once_ = false;
+  Clock::time_point begin_ = Clock::now(), drawn_ = begin_;
+};
+
+}  // namespace program

@@ -1,0 +1,212 @@
+#include "request_line.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "json_lines.h"
+#include "output.h"
+#include "sampling.h"
+#include "tenon/core/error.h"
+#include "tenon/core/fields.h"
+
+namespace program {
+namespace {
+
+using tenon::Error;
+using tenon::Fields;
+using tenon::Json;
+using tenon::TokenId;
+
+constexpr int kMaxInt = std::numeric_limits<int>::max();
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
+
+void refuse_unknown(const Fields& fields) {
+  static const std::set<std::string_view> known = [] {
+    std::set<std::string_view> names{"id",  "prompt",   "input_ids",  "adapter",     "logit_bias", "seed",
+                                     "n",   "priority", "ignore_eos", "stop",        "stop_ids",   "logits_at",
+                                     "nll", "schema",   "delay_ms",   "top_logprobs"};
+    for (const auto& each : kFloatParameters) names.insert(each.name);
+    for (const auto& each : kIntParameters) names.insert(each.name);
+    return names;
+  }();
+  for (const auto& [key, value] : fields.json().items()) {
+    if (!known.contains(key)) fields.refuse(key, "is an unknown field; `tenon run --help` lists those of a request");
+  }
+}
+
+// The id as it will be sent back. Read before anything else, so that even a refusal carries it.
+std::string id_of(const Fields& fields) {
+  if (!fields.has("id")) return "null";
+  const Json& id = fields.value("id");
+  if (id.is_string()) return json_string(id.get_ref<const std::string&>());
+  if (!id.is_number()) fields.refuse("id", "must be a string or a number, is " + Fields::describe(id));
+  return id.dump();
+}
+
+std::vector<int> integers(const Fields& fields, const std::string& key, int low) {
+  std::vector<int> list;
+  if (!fields.has(key)) return list;
+  const Json& value = fields.value(key);
+  if (!value.is_array()) fields.refuse(key, "must be a list of integers, is " + Fields::describe(value));
+  for (const Json& each : value) list.push_back(fields.check_integer(key, each, low, kMaxInt));
+  return list;
+}
+
+std::uint64_t seed_of(const Fields& fields, std::uint64_t fallback) {
+  if (!fields.has("seed")) return fallback;
+  const Json& seed = fields.value("seed");
+  if (!seed.is_number_unsigned()) {
+    fields.refuse("seed", "must be an integer from 0 to 2^64 - 1, is " + Fields::describe(seed));
+  }
+  return seed.get<std::uint64_t>();
+}
+
+// {"5": -1.5}
+std::vector<std::pair<TokenId, float>> logit_bias(const Fields& request) {
+  std::vector<std::pair<TokenId, float>> bias;
+  if (!request.has("logit_bias")) return bias;
+  const Fields fields = request.object("logit_bias");
+  for (const auto& [key, value] : fields.json().items()) {
+    int id = -1;
+    const auto end = key.data() + key.size();
+    const auto parsed = std::from_chars(key.data(), end, id);
+    if (parsed.ec != std::errc() || parsed.ptr != end || id < 0 || std::to_string(id) != key) {
+      fields.refuse(key, "must be the id of a token, an integer of at least 0 in quotes");
+    }
+    bias.emplace_back(id, static_cast<float>(fields.number(key, -kMaxFloat, kMaxFloat)));
+  }
+  return bias;
+}
+
+tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
+  tenon::Options o;
+  for (const auto& each : kFloatParameters) {
+    o.*each.member =
+        static_cast<float>(fields.number(each.name, -kMaxFloat, kMaxFloat, static_cast<double>(o.*each.member)));
+  }
+  for (const auto& each : kIntParameters) o.*each.member = fields.integer(each.name, 0, kMaxInt, o.*each.member);
+  o.logit_bias = logit_bias(fields);
+  o.seed = seed_of(fields, seed);
+  if (fields.has("stop")) o.stop = fields.strings("stop");
+  o.stop_ids = integers(fields, "stop_ids", 0);
+  o.ignore_eos = fields.boolean("ignore_eos", false);
+  if (fields.has("top_logprobs")) o.top_logprobs = fields.integer("top_logprobs", 0, kMaxInt);
+  o.logits_at = integers(fields, "logits_at", 0);
+  o.nll = fields.boolean("nll", false);
+  o.priority = fields.integer("priority", std::numeric_limits<int>::min(), kMaxInt, 0);
+  return o;
+}
+
+void refuse_later_versions(const Fields& fields) {
+  for (const char* key : {"adapter", "schema"}) {
+    if (fields.has(key)) throw Error(Error::Kind::unsupported, fields.where(key), "is not in this version of tenon");
+  }
+  if (fields.integer("n", 1, kMaxInt, 1) != 1) {
+    throw Error(Error::Kind::unsupported, fields.where("n"), "must be 1 in this version of tenon");
+  }
+}
+
+tenon::Request request_of(const Fields& fields, std::uint64_t seed) {
+  tenon::Request request;
+  request.prompt = fields.string("prompt", "");
+  request.input_ids = integers(fields, "input_ids", 0);
+  if (fields.has("prompt") == fields.has("input_ids")) {
+    fields.refuse("input_ids", fields.has("prompt") ? "given beside prompt; keep one of them"
+                                                    : "missing, and so is prompt; give one of them");
+  }
+  if (fields.has("input_ids") && request.input_ids.empty()) fields.refuse("input_ids", "must hold at least one token");
+  request.options = options_of(fields, seed);
+  return request;
+}
+
+}  // namespace
+
+RequestLine parse_request(std::string_view line, int number, std::uint64_t seed) {
+  RequestLine out;
+  try {
+    const Json json = parse_json_line(line, number);
+    const Fields fields(json, json.is_object() ? "request" : line_name(number), {}, Error::Kind::invalid_request);
+    out.id = id_of(fields);
+    refuse_unknown(fields);
+    refuse_later_versions(fields);
+    out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
+    out.request = request_of(fields, seed);
+  } catch (const Error& error) {
+    out.error = error.what();
+  }
+  return out;
+}
+
+AnswerParts answer_parts(const tenon::Options& o, bool has_tokenizer) {
+  return {.text = has_tokenizer, .logits = !o.logits_at.empty(), .nll = o.nll, .logprobs = o.top_logprobs >= 0};
+}
+
+namespace {
+
+constexpr auto append_number = [](std::string& out, const auto& value) { append_json_number(out, value); };
+
+// {"0": [0.1, ...], ...}, in the order of the positions
+void append_logits(std::string& out, const tenon::Scores& scores) {
+  out += '{';
+  for (const auto& [position, logits] : scores.logits) {
+    if (out.back() != '{') out += ", ";
+    out += '"' + std::to_string(position) + "\": ";
+    append_json_list(out, logits, append_number);
+  }
+  out += '}';
+}
+
+void append_alternatives(std::string& out, const std::vector<tenon::TokenLogprob>& alternatives) {
+  append_json_list(out, alternatives, [](std::string& to, const tenon::TokenLogprob& each) {
+    to += "{\"id\": ";
+    append_json_number(to, each.id);
+    to += ", \"logprob\": ";
+    append_json_number(to, each.logprob);
+    to += '}';
+  });
+}
+
+}  // namespace
+
+std::string answer_line(const std::string& id, const tenon::Completion& completion, const AnswerParts& parts) {
+  if (completion.reason == tenon::FinishReason::error) return error_line(id, completion.error);
+  std::string out = "{\"id\": " + id + ", \"output_ids\": ";
+  append_json_list(out, completion.ids, append_number);
+  out += ", \"text\": ";
+  if (parts.text)
+    append_json_string(out, completion.text);
+  else
+    out += "null";
+  out += ", \"finish_reason\": ";
+  append_json_string(out, to_string(completion.reason));
+  if (parts.logits) {
+    out += ", \"logits\": ";
+    append_logits(out, *completion.scores);
+  }
+  if (parts.nll) {
+    out += ", \"nll_mean\": ";
+    if (completion.scores->nll_mean)
+      append_json_number(out, *completion.scores->nll_mean);
+    else
+      out += "null";
+  }
+  if (parts.logprobs) {
+    out += ", \"logprobs\": ";
+    append_json_list(out, completion.logprobs, append_number);
+    out += ", \"top_logprobs\": ";
+    append_json_list(out, completion.top_logprobs, append_alternatives);
+  }
+  return out + "}\n";
+}
+
+std::string error_line(const std::string& id, std::string_view error) {
+  std::string out = "{\"id\": " + id + ", \"error\": ";
+  append_json_string(out, error);
+  return out + "}\n";
+}
+
+}  // namespace program

@@ -1,0 +1,148 @@
+// tenon run: JSON lines in, JSON lines out in the same order, all requests in the engine together.
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <numeric>
+#include <thread>
+#include <unordered_map>
+
+#include "commands.h"
+#include "json_lines.h"
+#include "output.h"
+#include "progress.h"
+#include "request_line.h"
+
+namespace program {
+namespace {
+
+struct Job {
+  RequestLine line;
+  AnswerParts parts;
+  tenon::Completion completion;
+  std::string answer;  // empty: not there yet
+};
+
+std::vector<Job> read_jobs(std::istream& in, std::uint64_t seed) {
+  std::vector<Job> jobs;
+  std::string line;
+  for (int number = 0; next_line(in, line, number);) jobs.emplace_back().line = parse_request(line, number, seed);
+  return jobs;
+}
+
+class BatchRun {
+ public:
+  BatchRun(tenon::AnyEngine& engine, std::vector<Job> jobs)
+      : engine_(engine), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](std::size_t a, std::size_t b) { return jobs_[a].line.delay_ms < jobs_[b].line.delay_ms; });
+  }
+
+  // Returns how many requests failed.
+  int work() {
+    submit_due();
+    print_answers();
+    while (printed_ < jobs_.size()) {
+      if (open_.empty()) std::this_thread::sleep_until(due(order_[submitted_]));
+      submit_due();
+      step();
+      print_answers();
+      progress_.update(printed_, engine_.stats().tokens);
+    }
+    return failed_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point due(std::size_t job) const {
+    return begin_ + std::chrono::duration_cast<Clock::duration>(
+                        std::chrono::duration<double, std::milli>(jobs_[job].line.delay_ms));
+  }
+
+  void submit_due() {
+    const auto now = Clock::now();
+    for (; submitted_ < order_.size() && due(order_[submitted_]) <= now; ++submitted_) submit(order_[submitted_]);
+    if (submitted_ == order_.size()) engine_.set_draining(true);
+  }
+
+  void submit(std::size_t index) {
+    Job& job = jobs_[index];
+    if (!job.line.error.empty()) return fail(job, job.line.error);
+    job.parts = answer_parts(job.line.request.options, engine_.tokenizer() != nullptr);
+    try {
+      open_.emplace(engine_.submit(std::move(job.line.request)), index);
+    } catch (const tenon::Error& error) {
+      fail(job, error.what());
+    }
+  }
+
+  void step() {
+    if (open_.empty()) return;
+    try {
+      for (const tenon::Event& event : step_or_nap(engine_)) take(event);
+    } catch (const std::exception& error) {  // what stops the engine ends every request that is still in it
+      for (const auto& [request, index] : open_) fail(jobs_[index], error.what());
+      open_.clear();
+    }
+  }
+
+  void take(const tenon::Event& event) {
+    const auto found = open_.find(event.request);
+    if (found == open_.end()) return;
+    Job& job = jobs_[found->second];
+    if (!job.completion.add(event, job.parts.logprobs)) return;
+    open_.erase(found);
+    job.answer = answer_line(job.line.id, job.completion, job.parts);
+    if (job.completion.reason == tenon::FinishReason::error) ++failed_;
+    job.completion = {};
+  }
+
+  void fail(Job& job, std::string_view error) {
+    job.answer = error_line(job.line.id, error);
+    ++failed_;
+  }
+
+  // Those that are there and whose turn it is.
+  void print_answers() {
+    const std::size_t before = printed_;
+    for (; printed_ < jobs_.size() && !jobs_[printed_].answer.empty(); ++printed_) {
+      output_.write(jobs_[printed_].answer);
+      jobs_[printed_].answer = std::string();
+    }
+    if (printed_ > before) output_.flush();
+  }
+
+  tenon::AnyEngine& engine_;
+  std::vector<Job> jobs_;           // in order of input
+  std::vector<std::size_t> order_;  // of submission
+  std::size_t submitted_ = 0, printed_ = 0;
+  std::unordered_map<tenon::RequestId, std::size_t> open_;
+  int failed_ = 0;
+  Output output_;
+  Progress progress_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+void print_stats(const tenon::EngineStats& stats) {
+  std::string line = "{\"steps\": " + std::to_string(stats.steps) +
+                     ", \"preemptions\": " + std::to_string(stats.preemptions) +
+                     ", \"prefix_hit_tokens\": " + std::to_string(stats.prefix_hit_tokens) +
+                     ", \"tokens\": " + std::to_string(stats.tokens) + ", \"seconds\": ";
+  append_json_number(line, stats.seconds);
+  line += "}\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace
+
+int run(const RunCommand& command) {
+  const auto files = open_model(command.model);
+  const auto engine = make_engine(command.model, files);
+  const int failed = BatchRun(*engine, read_jobs(std::cin, command.model.seed)).work();
+  print_stats(engine->stats());
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace program

@@ -1,0 +1,67 @@
+// tenon tokens: text to ids and back, a JSON line each.
+#include <iostream>
+#include <limits>
+#include <vector>
+
+#include "commands.h"
+#include "json_lines.h"
+#include "output.h"
+#include "tenon/core/error.h"
+#include "tenon/core/fields.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace program {
+namespace {
+
+using tenon::Fields;
+
+void refuse_unknown(const Fields& fields, const std::string& known) {
+  for (const auto& [key, value] : fields.json().items()) {
+    if (key != known) fields.refuse(key, "is an unknown field; a line holds \"" + known + "\" alone");
+  }
+}
+
+std::string encode_line(const tenon::Tokenizer& tokenizer, const Fields& fields) {
+  refuse_unknown(fields, "text");
+  std::string out = "{\"ids\": ";
+  append_json_list(out, tokenizer.encode(fields.string("text")),
+                   [](std::string& to, tenon::TokenId id) { append_json_number(to, id); });
+  return out + "}\n";
+}
+
+std::string decode_line(const tenon::Tokenizer& tokenizer, const Fields& fields) {
+  refuse_unknown(fields, "ids");
+  const tenon::Json& list = fields.value("ids");
+  if (!list.is_array()) fields.refuse("ids", "must be a list of integers, is " + Fields::describe(list));
+  std::vector<tenon::TokenId> ids;
+  for (const tenon::Json& id : list) ids.push_back(fields.check_integer("ids", id, 0, std::numeric_limits<int>::max()));
+  std::string out = "{\"text\": ";
+  append_json_string(out, tenon::sanitize_utf8(tokenizer.decode(ids)));
+  return out + "}\n";
+}
+
+}  // namespace
+
+int tokens(const TokensCommand& command) {
+  const auto tokenizer = tenon::Tokenizer::load(model_folder({.model = command.model}));
+  Output output;
+  bool failed = false;
+  std::string line;
+  for (int number = 0; next_line(std::cin, line, number);) {
+    try {
+      const auto json = parse_json_line(line, number);
+      const Fields fields(json, line_name(number), {}, tenon::Error::Kind::invalid_request);
+      output.write(command.decode ? decode_line(tokenizer, fields) : encode_line(tokenizer, fields));
+    } catch (const tenon::Error& error) {
+      std::string out = "{\"error\": ";
+      append_json_string(out, error.what());
+      output.write(out + "}\n");
+      failed = true;
+    }
+    output.flush();
+  }
+  output.flush();
+  return failed ? 1 : 0;
+}
+
+}  // namespace program

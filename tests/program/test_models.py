@@ -1,0 +1,68 @@
+"""tenon inspect and tenon check: what a model folder holds, and whether it is sound."""
+import support
+from support import TALES, ProgramTest, tenon
+
+FILES = ["model.safetensors", "vocab.json", "merges.txt"]
+
+
+class Inspect(ProgramTest):
+    def test_the_default_model(self):
+        done = tenon("inspect", "--model", TALES)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for text in ["gpt2: 6 layers of width 256, 4 heads of 64", "parameters   6,049,792", "float32        24,199,168 bytes",
+                     "76 in model.safetensors, 76 F16", "unused       none", "4,096 ids", "characters shakespeare weather"]:
+            self.assertIn(text, done.stdout)
+
+    def test_all_tensors(self):
+        short, long = tenon("inspect", "--model", TALES).stdout, tenon("inspect", "--model", TALES, "--tensors").stdout
+        self.assertEqual(long.count("transformer."), 76)
+        self.assertIn("transformer.wte.weight  [4096, 256]  F16", long)
+        self.assertIn("--tensors lists them", short)
+
+    def test_without_tokenizer_and_adapters(self):
+        done = tenon("inspect", "--model", self.model_of("config.json", "model.safetensors"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("tokenizer    none", done.stdout)
+        self.assertIn("adapters     none", done.stdout)
+
+    def test_tensors_without_use_are_listed(self):
+        done = tenon("inspect", "--model", self.model_of(*FILES, config={"n_layer": 5}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("12 tensors that the model has no use for", done.stdout)
+        self.assertIn("h.5.mlp.c_fc.weight", done.stdout)
+
+    def test_refusals_name_file_and_field(self):
+        for change, named in [({"n_head": 5}, "n_head"), ({"vocab_size": 4097}, "wte.weight"), ({"model_type": "llama"}, "model_type"),
+                              ({"n_layer": 7}, "h.6."), ({"n_layer": 2**31 - 1}, "n_layer")]:
+            done = tenon("inspect", "--model", self.model_of(config=change))
+            self.assertEqual(done.returncode, 1, change)
+            (self.folder / "model" / "config.json").unlink()
+        for change, named in [({"n_head": 5}, "config.json: n_head"), ({"vocab_size": 4097}, "wte.weight"),
+                              ({"model_type": "llama"}, "config.json: model_type"), ({"n_layer": 7}, "h.6.")]:
+            model = self.model_of(*[f for f in FILES if not (self.folder / "model" / f).exists()], config=change)
+            for command in ["inspect", "check"]:
+                done = tenon(command, "--model", model)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), change)
+                self.assertIn(named, done.stderr)
+                self.assertNotIn(str(self.folder), done.stderr)
+
+
+class Check(ProgramTest):
+    def test_a_sound_model(self):
+        done = tenon("check", "--model", TALES, "--threads", 1)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("generated 4 tokens", done.stdout)
+
+    def test_a_tokenizer_is_needed(self):
+        done = tenon("check", "--model", self.model_of("config.json", "model.safetensors"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("vocab.json", done.stderr)
+
+    def test_adapters_are_not_in_this_version(self):
+        done = tenon("check", "--model", TALES, "--adapter-root", TALES / "adapters", "--adapter-id", "weather")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("adapter", done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()

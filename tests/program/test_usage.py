@@ -1,0 +1,64 @@
+"""Help, wrong usage and exit statuses."""
+import support
+from support import TALES, ProgramTest, tenon
+
+SUBCOMMANDS = ["generate", "run", "tokens", "inspect", "check", "bench"]
+# No version will have them all: nobody needs it.
+NEVER_COMPILED = ["--weights", "int4_act8", "--cache", "window", "--kv", "bfloat16", "--attention", "direct",
+                  "--device", "cuda"]
+
+
+class Usage(ProgramTest):
+    def test_help_of_every_subcommand(self):
+        for arguments in [["--help"]] + [[name, "--help"] for name in SUBCOMMANDS]:
+            done = tenon(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+            self.assertIn("Usage: tenon", done.stdout)
+        everything = tenon("--help").stdout
+        for name in SUBCOMMANDS:
+            self.assertIn("\n  " + name, everything)
+
+    def test_help_names_every_default(self):
+        text = tenon("run", "--help").stdout
+        for default in ["--weights WORD (float32)", "--cache WORD (paged)", "--block N (16)", "--kv WORD (float32)",
+                        "--attention WORD (flash)", "--scheduler WORD (continuous)", "--lora WORD (segmented)",
+                        "--device WORD (cpu)", "--threads N (all cores)", "--batch N (32)", "--token-budget N (512)",
+                        "--cache-tokens N", "--seed N (0)"]:
+            self.assertIn(default, text)
+
+    def test_version(self):
+        self.assertRegex(tenon("--version").stdout, r"^tenon \d+\.\d+\.\d+\n$")
+
+    def test_wrong_usage_is_2(self):
+        for arguments in [[], ["nonsense"], ["generate", "x", "y"], ["generate", "x", "--batch", "0"],
+                          ["generate", "x", "--batch", "many"], ["run", "--weights", "float31"],
+                          ["run", "--block", "17"], ["run", "--seed", "-1"], ["run", "--seed", 2**64], ["run", "--batch", 2**40], ["run", "--batch", "1.5"],
+                          ["run", "--threads", "0"],
+                          ["run", "--model", ""], ["check", "--adapter-id", "a"], ["bench", "--case", "encode"],
+                          ["bench", "--random", "gpt3"], ["bench", "--random", "gpt2", "--model", TALES],
+                          ["generate", "x", "--logit-bias", "5"], ["tokens", "--batch", "3"]]:
+            done = tenon(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertTrue(done.stderr, arguments)
+
+    def test_a_combination_that_was_not_compiled_in(self):
+        done = tenon("run", "--model", TALES, *NEVER_COMPILED)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("not compiled in: ", done.stderr)
+        self.assertIn("--weights float32 --cache paged --block 16 --kv float32 --attention flash --device cpu", done.stderr)
+
+    def test_words_of_later_versions_are_named(self):
+        for option, word in [("--weights", "int4_act8"), ("--scheduler", "fair"), ("--lora", "looped"), ("--device", "cuda")]:
+            done = tenon("run", "--model", TALES, option, word)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("not compiled in: %s %s" % (option, word), done.stderr)
+
+    def test_missing_model_is_1_and_tells_no_path(self):
+        done = tenon("generate", "x", "--model", self.folder / "nowhere")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("nowhere", done.stderr)
+        self.assertNotIn(str(self.folder), done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
