@@ -1,0 +1,76 @@
+# The choices of a build. All of them are off where tenon is a part of another project.
+
+option(TENON_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(TENON_BUILD_EXAMPLES "Build the numbered examples" ${PROJECT_IS_TOP_LEVEL})
+option(TENON_BUILD_PROGRAM "Build the program tenon" ${PROJECT_IS_TOP_LEVEL})
+option(TENON_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(TENON_INSTALL "Make the install rules" ${PROJECT_IS_TOP_LEVEL})
+option(TENON_WARNINGS_AS_ERRORS "A warning in this repository's own code is an error" OFF)
+
+set(tenon_server_default OFF)
+if(PROJECT_IS_TOP_LEVEL AND EXISTS "${PROJECT_SOURCE_DIR}/server/CMakeLists.txt")
+  set(tenon_server_default ON)
+endif()
+option(TENON_BUILD_SERVER "Build the reference HTTP server" ${tenon_server_default})
+
+set(tenon_cuda_default OFF)
+if(PROJECT_IS_TOP_LEVEL)
+  set(tenon_cuda_default AUTO)
+endif()
+set(TENON_BUILD_CUDA ${tenon_cuda_default} CACHE STRING "Compile what needs nvcc: ON, OFF, or AUTO (where nvcc is found)")
+set_property(CACHE TENON_BUILD_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(TENON_TEST_NVCC_HEADERS "Compile every header with nvcc in the tests, not the umbrella alone (minutes)" OFF)
+
+set(TENON_MENU full CACHE STRING "Engines of the program: full, or default (one engine; compiles in a fraction of the time)")
+set_property(CACHE TENON_MENU PROPERTY STRINGS full default)
+
+if(PROJECT_IS_TOP_LEVEL)
+  get_property(tenon_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(NOT CMAKE_BUILD_TYPE AND NOT tenon_multi_config)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+    message(STATUS "tenon: no build type was named, taking Release")
+  endif()
+  set(CMAKE_CXX_EXTENSIONS OFF)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
+
+# TENON_CUDA: what TENON_BUILD_CUDA comes to on this machine.
+set(TENON_CUDA OFF)
+if(TENON_BUILD_CUDA)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(TENON_CUDA ON)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "Compute capabilities to compile for")
+    endif()
+  elseif(TENON_BUILD_CUDA STREQUAL "AUTO")
+    message(STATUS "tenon: nvcc was not found; what needs CUDA is left out")
+  else()
+    message(FATAL_ERROR "tenon: TENON_BUILD_CUDA is ON and nvcc was not found; put it on PATH or set CMAKE_CUDA_COMPILER")
+  endif()
+endif()
+
+# Warnings are for the targets of this repository, never for those who link to tenon::tenon.
+set(TENON_WARNING_FLAGS -Wall -Wextra -Wshadow -Wconversion)
+set(TENON_WARNING_FLAGS_CLANG ${TENON_WARNING_FLAGS} -Wno-sign-conversion)  # g++ leaves that out of -Wconversion
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND TENON_WARNING_FLAGS -Wno-restrict)  # false alarms on std::string's operator+ (GCC bug 105651)
+endif()
+if(TENON_WARNINGS_AS_ERRORS)
+  list(APPEND TENON_WARNING_FLAGS -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # What hangs on the optimiser's guesses stays a warning.
+    list(APPEND TENON_WARNING_FLAGS -Wno-error=array-bounds -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow
+      -Wno-error=stringop-overread)
+  endif()
+  list(APPEND TENON_WARNING_FLAGS_CLANG -Werror)
+endif()
+add_library(tenon_warnings INTERFACE)
+target_compile_options(tenon_warnings INTERFACE
+  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:${TENON_WARNING_FLAGS}>"
+  "$<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:${TENON_WARNING_FLAGS_CLANG}>")
+
+# The default model. The program looks for it below its own folder, or the parent of that, in share/tenon/models/tales:
+# so it is found in the build tree (by a link) as well as below an install prefix.
+set(TENON_DEFAULT_MODEL "${PROJECT_SOURCE_DIR}/examples/models/tales")
