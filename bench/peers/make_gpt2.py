@@ -1,0 +1,89 @@
+"""Writes GPT-2 124M with random weights (seed 1234): make_gpt2.py OUT
+
+OUT/config.json and OUT/model.safetensors for tenon and transformers; OUT/vocab.json and merges.txt, a stand-in
+vocabulary of 50,257 entries that the converters of the peers ask for, never used to encode text; and OUT/f32.gguf for
+llama.cpp, written here tensor by tensor with llama.cpp's names for GPT-2.
+"""
+import json
+import os
+import sys
+
+import gguf
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+VOCAB = 50257
+
+
+def bytes_to_unicode():
+    """GPT-2's printable alphabet for the 256 bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [b for b in range(256) if b not in shown]
+    return [chr(b) for b in shown] + [chr(256 + i) for i in range(len(hidden))]
+
+
+def stand_in_vocabulary():
+    letters = bytes_to_unicode()
+    tokens, merges = list(letters), []
+    for a in letters:
+        for b in letters:
+            if len(tokens) == VOCAB - 1:
+                return tokens + ["<|endoftext|>"], merges
+            tokens.append(a + b)
+            merges.append(f"{a} {b}")
+    raise AssertionError("256 x 256 pairs are more than enough")
+
+
+def write_gguf(path, model, tokens, merges):
+    c = model.config
+    w = gguf.GGUFWriter(path, "gpt2")
+    w.add_name("gpt2-124m-random")
+    w.add_block_count(c.n_layer)
+    w.add_context_length(c.n_positions)
+    w.add_embedding_length(c.n_embd)
+    w.add_feed_forward_length(4 * c.n_embd)
+    w.add_head_count(c.n_head)
+    w.add_layer_norm_eps(c.layer_norm_epsilon)
+    w.add_file_type(gguf.LlamaFileType.ALL_F32)
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("gpt-2")
+    w.add_token_list(tokens)
+    w.add_token_types([gguf.TokenType.NORMAL] * (VOCAB - 1) + [gguf.TokenType.CONTROL])
+    w.add_token_merges(merges)
+    w.add_bos_token_id(VOCAB - 1)
+    w.add_eos_token_id(VOCAB - 1)
+    t = {k: v.detach().float() for k, v in model.state_dict().items()}
+    add = lambda name, tensor: w.add_tensor(name, tensor.contiguous().numpy())
+    add("token_embd.weight", t["transformer.wte.weight"])
+    add("output.weight", t["transformer.wte.weight"])
+    add("position_embd.weight", t["transformer.wpe.weight"])
+    add("output_norm.weight", t["transformer.ln_f.weight"])
+    add("output_norm.bias", t["transformer.ln_f.bias"])
+    parts = {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
+             "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
+    for layer in range(c.n_layer):
+        for theirs, ours in parts.items():
+            weight = t[f"transformer.h.{layer}.{theirs}.weight"]
+            add(f"blk.{layer}.{ours}.weight", weight.T if weight.dim() == 2 else weight)  # Conv1D is [in, out]
+            add(f"blk.{layer}.{ours}.bias", t[f"transformer.h.{layer}.{theirs}.bias"])
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def main():
+    out = sys.argv[1]
+    torch.manual_seed(1234)
+    model = GPT2LMHeadModel(GPT2Config(n_ctx=1024)).eval()
+    model.save_pretrained(out)
+    tokens, merges = stand_in_vocabulary()
+    with open(os.path.join(out, "vocab.json"), "w", encoding="utf-8") as f:
+        json.dump({token: i for i, token in enumerate(tokens)}, f, ensure_ascii=False)
+    with open(os.path.join(out, "merges.txt"), "w", encoding="utf-8") as f:
+        f.write("#version: 0.2\n" + "\n".join(merges) + "\n")
+    write_gguf(os.path.join(out, "f32.gguf"), model, tokens, merges)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+// Experiment 3: several prompts in one batch. The literature pads them on the left to one length, hides the padding
+// with a mask, and numbers positions by summing it. Our batches are ragged: no row is padding, no answer knows its
+// neighbours.
+#include <tenon/tenon.h>
+
+#include <vector>
+
+#include "common/example.h"
+
+// One row of an encoding.
+template <class T>
+void show(const char* name, const tenon::Encoding& encoding, const std::vector<T>& values, int row) {
+  std::printf("  %-8s", name);
+  for (int col = 0; col < encoding.cols; ++col)
+    std::printf("%6d", values[static_cast<std::size_t>(row * encoding.cols + col)]);
+  std::printf("\n");
+}
+
+int main(int argc, char** argv) try {
+  const example::Arguments arguments(argc, argv, {{"--new", "10"}});
+  const auto files = tenon::load_checkpoint(arguments.text("--model"));
+  // [padded]
+  const std::vector<std::string> prompts = {"The quick brown fox jumped over the", "The rain in Spain falls",
+                                            "What comes up must"};
+  const auto padded = tenon::encode_batch(*files.tokenizer, prompts, {.padding = tenon::Padding::left});
+  // [/padded]
+  std::printf("padded on the left, as others need it:\n");
+  for (int row = 0; row < padded.rows; ++row) {
+    show("ids", padded, padded.ids, row);
+    show("mask", padded, padded.attention_mask, row);
+    show("position", padded, padded.position_ids, row);
+    std::printf("\n");
+  }
+
+  // [ragged]
+  using Batched = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::StaticPolicy>>;
+  using Single = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::SequentialPolicy>>;
+  auto batched = Batched{files, tenon::StaticPolicy{.n = 3}};
+  auto single = Single{files};
+
+  std::vector<tenon::Request> requests;
+  for (const auto& prompt : prompts) {
+    requests.push_back(
+        {.prompt = prompt, .options = {.max_new_tokens = arguments.number("--new"), .ignore_eos = true}});
+  }
+  const auto together = batched.complete(requests);
+  bool same = true;
+  for (std::size_t i = 0; i < requests.size(); ++i) same = same && single.complete(requests[i]).ids == together[i].ids;
+  // [/ragged]
+
+  std::printf("ragged:\n");
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    std::printf("  %s |%s\n", prompts[i].c_str(), together[i].text.c_str());
+  }
+  std::size_t real = 0;
+  for (const auto bit : padded.attention_mask) real += bit;
+  std::printf("\n%d rows through the model for the prompts if padded, %zu ragged\n", padded.rows * padded.cols, real);
+  std::printf("%d steps together, %d one by one\n", static_cast<int>(batched.stats().steps),
+              static_cast<int>(single.stats().steps));
+  return example::verdict("each answer the same as alone", same);
+} catch (const std::exception& error) {
+  return example::failed(error);
+}

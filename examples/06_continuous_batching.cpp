@@ -1,0 +1,79 @@
+// Experiment 6: 32 requests, 8 at once, every eighth of them ten times as long. A static batch keeps its seats until
+// its longest member is done; a continuous one fills a seat as soon as it is free. The engines differ in the scheduler.
+#include <tenon/tenon.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/example.h"
+
+constexpr int kSeats = 8;
+
+struct Result {
+  std::vector<std::vector<tenon::TokenId>> answers;
+  std::string seats[kSeats] = {};  // who sits there in each step, '.' for nobody
+  std::size_t steps = 0;
+  double seconds = 0;
+};
+
+template <class Policy>
+Result run(const tenon::ModelFiles& files, Policy policy) {
+  // [run]
+  tenon::Engine<tenon::Gpt2, tenon::Scheduler<Policy>> engine{files, policy};
+  for (int i = 0; i < 32; ++i) {
+    const int tokens = i % 8 == 0 ? 100 : 10;
+    engine.submit({.prompt = example::kPrompt, .options = {.max_new_tokens = tokens, .ignore_eos = true}});
+  }
+  // [/run]
+  Result result{.answers = std::vector<std::vector<tenon::TokenId>>(32)};
+  tenon::RequestId seated[kSeats] = {};  // ids count from 1
+  example::Stopwatch watch;
+  while (!engine.idle()) {
+    for (auto& seat : result.seats) seat += '.';
+    for (const auto& event : engine.step()) {
+      auto* seat = std::find(seated, seated + kSeats, event.request);
+      if (event.kind != tenon::Event::Kind::token) {
+        *seat = 0;  // free from the next step on
+        continue;
+      }
+      result.answers[event.request - 1].push_back(event.token);
+      if (seat == seated + kSeats) seat = std::find(seated, seated + kSeats, tenon::RequestId{0});
+      *seat = event.request;
+      result.seats[seat - seated].back() = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[event.request - 1];
+    }
+  }
+  result.seconds = watch.lap() / 1000;
+  result.steps = engine.stats().steps;
+  return result;
+}
+
+void draw(const char* name, const Result& result, example::Csv& csv) {
+  std::printf("%s: %zu steps, %.2f s; a column is 5 steps, a letter a request\n", name, result.steps, result.seconds);
+  for (int i = 0; i < kSeats; ++i) {
+    std::printf("  ");
+    for (std::size_t step = 4; step < result.steps; step += 5) std::printf("%c", result.seats[i][step]);
+    std::printf("\n");
+    csv.row(name, i, result.seats[i]);
+  }
+  std::printf("\n");
+}
+
+int main(int argc, char** argv) try {
+  const example::Arguments arguments(argc, argv);
+  example::Csv csv(arguments.text("--csv"), "policy,seat,occupants");
+  const auto files = tenon::load_checkpoint(arguments.text("--model"));
+  // [policies]
+  const auto fixed = run(files, tenon::StaticPolicy{.n = kSeats});
+  const auto continuous = run(files, tenon::ContinuousPolicy{.max_batch = kSeats});
+  const auto longest = run(files, tenon::ContinuousPolicy{.max_batch = kSeats, .order = tenon::Order::longest_first});
+  // [/policies]
+  draw("static", fixed, csv);
+  draw("continuous", continuous, csv);
+  draw("longest first", longest, csv);
+  const bool same = fixed.answers == continuous.answers && fixed.answers == longest.answers;
+  const bool counted = fixed.steps == 400 && continuous.steps == 130 && longest.steps == 100;
+  return example::verdict("the same answers, in 400, 130 and 100 steps", same && counted);
+} catch (const std::exception& error) {
+  return example::failed(error);
+}

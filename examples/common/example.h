@@ -1,0 +1,99 @@
+// What the numbered examples share: options of the command line, a clock, and numbers for the pictures of the docs.
+#pragma once
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#ifndef TENON_DEFAULT_MODEL_DIR
+#define TENON_DEFAULT_MODEL_DIR "examples/models/tales"
+#endif
+
+namespace example {
+
+inline const std::string kPrompt = "The quick brown fox jumped over the";
+
+// Options as `--name value`. Every example knows --model and --csv; its own are named with their defaults.
+class Arguments {
+ public:
+  Arguments(int argc, char** argv, std::map<std::string, std::string> own = {}) : values_(std::move(own)) {
+    values_.insert({{"--model", TENON_DEFAULT_MODEL_DIR}, {"--csv", ""}});
+    for (int i = 1; i < argc; i += 2) {
+      if (argv[i] == std::string("--help")) usage(argv[0]);
+      if (!values_.contains(argv[i])) throw std::runtime_error(std::string(argv[i]) + ": no such option; see --help");
+      if (i + 1 == argc) throw std::runtime_error(std::string(argv[i]) + ": needs a value");
+      values_[argv[i]] = argv[i + 1];
+    }
+  }
+  const std::string& text(const std::string& name) const { return values_.at(name); }
+  int number(const std::string& name) const { return std::stoi(values_.at(name)); }
+
+ private:
+  [[noreturn]] void usage(const char* program) const {
+    std::printf("%s, options and their defaults:\n", program);
+    for (const auto& [name, value] : values_) std::printf("  %s \"%s\"\n", name.c_str(), value.c_str());
+    std::exit(0);
+  }
+  std::map<std::string, std::string> values_;
+};
+
+class Stopwatch {
+ public:
+  double ms() const { return std::chrono::duration<double, std::milli>(Clock::now() - begin_).count(); }
+  // Milliseconds since the last lap.
+  double lap() {
+    const double passed = ms();
+    begin_ = Clock::now();
+    return passed;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// Rows of numbers into a file, for scripts/plot-examples; nothing where no file was asked for.
+class Csv {
+ public:
+  Csv(const std::string& file, const char* header) {
+    if (file.empty()) return;
+    out_.open(file);
+    if (!out_) throw std::runtime_error(file + ": cannot be written");
+    out_ << header << '\n';
+  }
+  template <class First, class... Rest>
+  void row(const First& first, const Rest&... rest) {
+    out_ << first;
+    ((out_ << ',' << rest), ...);
+    out_ << '\n';
+  }
+
+ private:
+  std::ofstream out_;
+};
+
+// Memory of this process that is in use now.
+inline double resident_megabytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * 4096 / 1e6;
+}
+
+// The last word of an example: whether what must be equal is, as its exit status.
+inline int verdict(const char* claim, bool holds) {
+  std::printf("\n%s: %s\n", claim, holds ? "yes" : "NO");
+  return holds ? 0 : 1;
+}
+
+inline int failed(const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
+
+}  // namespace example
