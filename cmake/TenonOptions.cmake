@@ -30,6 +30,8 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
     message(STATUS "tenon: no build type was named, taking Release")
   endif()
+  # The kernels unroll what must be unrolled themselves and run at the same rate from -O1 to -O3 (docs/decisions/0002).
+  string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
   set(CMAKE_CXX_EXTENSIONS OFF)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()

@@ -9,16 +9,17 @@
 
 // One row of an encoding.
 template <class T>
-void show(const char* name, const tenon::Encoding& encoding, const std::vector<T>& values, int row) {
+void show(const char* name, const std::vector<T>& values, int row, int cols) {
   std::printf("  %-8s", name);
-  for (int col = 0; col < encoding.cols; ++col)
-    std::printf("%6d", values[static_cast<std::size_t>(row * encoding.cols + col)]);
+  const T* first = values.data() + std::ptrdiff_t{row} * cols;
+  for (int col = 0; col < cols; ++col) std::printf("%6d", first[col]);
   std::printf("\n");
 }
 
 int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--new", "10"}});
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
+  if (!files.tokenizer) throw std::runtime_error("--model: needs a tokenizer, vocab.json and merges.txt");
   // [padded]
   const std::vector<std::string> prompts = {"The quick brown fox jumped over the", "The rain in Spain falls",
                                             "What comes up must"};
@@ -26,9 +27,9 @@ int main(int argc, char** argv) try {
   // [/padded]
   std::printf("padded on the left, as others need it:\n");
   for (int row = 0; row < padded.rows; ++row) {
-    show("ids", padded, padded.ids, row);
-    show("mask", padded, padded.attention_mask, row);
-    show("position", padded, padded.position_ids, row);
+    show("ids", padded.ids, row, padded.cols);
+    show("mask", padded.attention_mask, row, padded.cols);
+    show("position", padded.position_ids, row, padded.cols);
     std::printf("\n");
   }
 
@@ -39,6 +40,7 @@ int main(int argc, char** argv) try {
   auto single = Single{files};
 
   std::vector<tenon::Request> requests;
+  requests.reserve(prompts.size());
   for (const auto& prompt : prompts) {
     requests.push_back(
         {.prompt = prompt, .options = {.max_new_tokens = arguments.number("--new"), .ignore_eos = true}});

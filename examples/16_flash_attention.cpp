@@ -36,6 +36,7 @@ int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--new", "8"}, {"--longest", "1000"}});
   example::Csv csv(arguments.text("--csv"), "tokens,direct_ms,flash_ms,direct_mb,flash_mb,scores_mb");
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
+  if (!files.tokenizer) throw std::runtime_error("--model: needs a tokenizer, vocab.json and merges.txt");
   // Ten times a system prompt as they usually are.
   const std::string sentence =
       "You are a patient story teller. You answer in whole sentences, you never interrupt the "
@@ -49,7 +50,7 @@ int main(int argc, char** argv) try {
 
   std::printf("               prefill, ms        memory, MB     scores of direct, MB\n");
   std::printf("   tokens   direct    flash    direct    flash   (flash holds 64 a query)\n");
-  const int heads = tenon::Gpt2::configure(*files.config).heads;
+  const auto heads = static_cast<std::size_t>(tenon::Gpt2::configure(*files.config).heads);
   bool same = true;
   for (const int part : {8, 4, 2, 1}) {
     // [compare]
@@ -59,8 +60,9 @@ int main(int argc, char** argv) try {
     same = same && direct.ids == flash.ids;
     // [/compare]
     // A row of scores is as long as the keys that it sees, rounded up to 64.
-    double scores_mb = 0;
-    for (int i = 0; i < longest / part; ++i) scores_mb += (i / 64 + 1) * 64 * heads * 4 / 1e6;
+    std::size_t scores = 0;
+    for (std::size_t seen = 1; seen <= prompt.size(); ++seen) scores += (seen + 63) / 64 * 64 * heads;
+    const double scores_mb = static_cast<double>(scores * sizeof(float)) / 1e6;
     std::printf("  %7zu %8.1f %8.1f %9.1f %8.1f %12.2f\n", prompt.size(), direct.prefill_ms, flash.prefill_ms,
                 direct.megabytes, flash.megabytes, scores_mb);
     csv.row(prompt.size(), direct.prefill_ms, flash.prefill_ms, direct.megabytes, flash.megabytes, scores_mb);

@@ -31,7 +31,6 @@ struct ShortestPromptFirst {
 // [/policy]
 
 // Four long prompts, and eight short ones behind them. How many steps pass before the first token, in the mean?
-// mean?
 template <class Policy>
 std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::ModelFiles& files, Policy policy) {
   // [engine]

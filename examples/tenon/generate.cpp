@@ -45,7 +45,7 @@ std::string candidate_table(const tenon::Tokenizer& tokenizer, const tenon::Even
 
 class Timing {
  public:
-  void start() { begin_ = last_ = Clock::now(); }
+  void start() { last_ = Clock::now(); }
   double token() {
     const auto now = Clock::now();
     ms_.push_back(ms_between(last_, now));
@@ -74,20 +74,20 @@ class Timing {
   }
 
  private:
-  Clock::time_point begin_, last_;
+  Clock::time_point last_;
   std::vector<double> ms_;  // of each token since the one before it
 };
 
 }  // namespace
 
 int generate(const GenerateCommand& command) {
+  tenon::Request request{.prompt = prompt_of(command), .options = command.options};
   const auto begin = Clock::now();
   const auto files = open_model(command.model);
   need_tokenizer(files, "generate");
   const auto engine = make_engine(command.model, files);
   const double load_ms = ms_between(begin, Clock::now());
 
-  tenon::Request request{.prompt = prompt_of(command), .options = command.options};
   if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);
   const std::size_t prompt_tokens = command.timing ? files.tokenizer->encode(request.prompt).size() : 0;
   Output output;

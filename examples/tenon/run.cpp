@@ -48,7 +48,7 @@ class BatchRun {
       submit_due();
       step();
       print_answers();
-      progress_.update(printed_, engine_.stats().tokens);
+      progress_.update(submitted_ - open_.size(), engine_.stats().tokens);
     }
     return failed_;
   }

@@ -54,7 +54,15 @@ void require_same(const Completion& a, const Completion& b) {
   BOOST_REQUIRE_EQUAL(a.error, b.error);
   BOOST_REQUIRE(a.ids == b.ids);
   BOOST_REQUIRE(a.reason == b.reason);
+  BOOST_REQUIRE_EQUAL(a.text, b.text);
   BOOST_REQUIRE(same_floats(a.logprobs, b.logprobs));
+  BOOST_REQUIRE_EQUAL(a.top_logprobs.size(), b.top_logprobs.size());
+  for (std::size_t i = 0; i < a.top_logprobs.size(); ++i) {
+    for (std::size_t k = 0; k < a.top_logprobs[i].size(); ++k) {
+      BOOST_REQUIRE_EQUAL(a.top_logprobs[i][k].id, b.top_logprobs[i].at(k).id);
+      BOOST_REQUIRE(a.top_logprobs[i][k].logprob == b.top_logprobs[i].at(k).logprob);
+    }
+  }
   BOOST_REQUIRE_EQUAL(a.scores != nullptr, b.scores != nullptr);
   if (!a.scores) return;
   BOOST_REQUIRE(a.scores->nll_mean == b.scores->nll_mean);

@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
 
 // Where another path begins, both sides are among the row counts that all equivalence tests run.
 BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
-  std::vector<int> thresholds = {4, 8};  // norm.h and store_kv.h, linear.h: rows from which threads share the work
+  std::vector<int> thresholds = {4, 8};  // norm.h, linear.h: rows from which threads share the work
   for (const auto& [wide, most] : {std::array{cpu::portable::kWideTokens, cpu::portable::kTokens},
 #if defined(__x86_64__)
                                    std::array{cpu::avx2::kWideTokens, cpu::avx2::kTokens},

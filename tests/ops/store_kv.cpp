@@ -100,6 +100,20 @@ BOOST_AUTO_TEST_CASE(a_value_in_the_wrong_place_is_seen) {
   BOOST_TEST(!same_bits(kv.values().data(), truth.values().data(), static_cast<int>(kv.values().size())));
 }
 
+BOOST_AUTO_TEST_CASE(a_sequence_without_rows_between_others_gets_nothing) {
+  const Problem p(1, 16);
+  for_each_cpu([&](Cpu& device) {
+    TestKv truth(p.shape, 3), kv(p.shape, 3);
+    Batch batch;
+    append(batch, 2, 0, 5);
+    append(batch, 1, 3, 0);
+    append(batch, 0, 7, 20);
+    reference::store_kv(p.args(batch, truth, 1, 0));
+    store_kv(device, p.args(batch, kv, 1, 0));
+    BOOST_TEST(same_bits(kv.values().data(), truth.values().data(), static_cast<int>(kv.values().size())), name_of(device));
+  });
+}
+
 BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
   const Problem p(1, 16);
   TestKv kv(p.shape, 1);

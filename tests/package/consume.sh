@@ -25,7 +25,7 @@ case $way in
     ;;
   plain)
     # shellcheck disable=SC2046  # flags are words
-    "$compiler" -std=c++20 -ffp-contract=off -I "$source_dir/include" $(pkg-config --cflags eigen3) "$here/main.cpp" \
+    "$compiler" -std=c++20 -ffp-contract=off -I "$source_dir/include" "$here/main.cpp" \
       -o "$work/plain" -lutf8proc -pthread
     "$work/plain" "$model"
     ;;

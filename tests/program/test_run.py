@@ -1,14 +1,25 @@
 """tenon run: JSON lines in, JSON lines out."""
 import json
 import os
+import pty
 import struct
 import subprocess
+import threading
 import time
 
 import support
 from support import PROGRAM, TALES, ProgramTest, as_lines, json_lines, tenon
 
 GOOD = {"input_ids": [10, 20, 30], "max_new_tokens": 4, "ignore_eos": True}
+
+
+def terminal_output(end):
+    """What is written to the other end, until that is closed."""
+    while True:
+        try:
+            yield os.read(end, 4096)
+        except OSError:  # EIO: closed
+            return
 
 
 class Run(ProgramTest):
@@ -156,6 +167,26 @@ class Run(ProgramTest):
         stderr = process.stderr.read()
         process.stderr.close()
         self.assertEqual((process.wait(timeout=60), stderr), (0, b""))
+
+    def test_a_progress_bar_on_a_terminal_only(self):
+        requests = as_lines([dict(GOOD, id=i, max_new_tokens=300) for i in range(4)])
+        command = [PROGRAM, "run", "--model", str(TALES), "--threads", "1", "--batch", "2"]
+        plain = subprocess.run(command, input=requests, capture_output=True, encoding="utf-8", timeout=120)
+        self.assertEqual(len(plain.stderr.strip().split("\n")), 1, plain.stderr)
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        shown = []
+        reader = threading.Thread(target=lambda: shown.extend(terminal_output(ours)), daemon=True)
+        reader.start()
+        try:
+            done = subprocess.run(command, input=requests, stdout=subprocess.PIPE, stderr=theirs, encoding="utf-8", timeout=120)
+        finally:
+            os.close(theirs)  # and so the reader ends
+        reader.join(timeout=60)
+        text = b"".join(shown).decode()
+        self.assertEqual(done.stdout, plain.stdout)
+        self.assertIn("/4 requests, ", text)
+        self.assertEqual(json.loads(text[text.rindex("{"):])["tokens"], 1200)
 
     def test_a_full_disk_is_a_failure(self):
         if not os.path.exists("/dev/full"):

@@ -12,7 +12,7 @@ if [[ ! -d $reference/golden ]]; then
 fi
 reference=$(cd "$reference" && pwd)
 
-# Adapters, other model families, the fair scheduler and preemption are not in this version.
+# Adapters, other model families, the fair scheduler and prefix reuse are not in this version.
 adapter_cases=(ok_adapter)
 llama_cases=(ok_llama ok_llama_old_rope_scaling_key cfg_kv_heads_do_not_divide cfg_untied_without_head
   tok_json_truncated tok_json_unigram)

@@ -9,7 +9,8 @@
 #define TENON_HD
 #endif
 
-#ifdef __FAST_MATH__
+// g++ reorders even intrinsics under -fassociative-math alone.
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
 #error "tenon: -ffast-math reorders sums, and with it every answer; compile without it (docs/numerics.md)"
 #endif
 

@@ -1,12 +1,14 @@
 // A fixed set of threads that runs one job at a time: workers spin briefly between jobs, then sleep.
 #pragma once
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/error.h"
@@ -22,7 +24,7 @@ class ThreadPool {
   // `threads` includes the caller's own: 1 starts none.
   explicit ThreadPool(int threads) : threads_(threads < 1 ? 1 : threads) {
     try {
-      for (int t = 1; t < threads_; ++t) workers_.emplace_back([this, t] { work(t); });
+      for (int t = 1; t < threads_; ++t) workers_.emplace_back([this] { work(); });
     } catch (const std::exception& e) {  // a thread that is not joined would end the program
       end();
       throw Error(Error::Kind::capacity, "threads", "the system refused " + std::to_string(threads_) + " threads: " + e.what());
@@ -34,21 +36,24 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls job(t) for t = 0..threads-1, each on its own thread (0 is the caller's), and returns when all have. One job at
-  // a time: the caller must not call from two threads, or from within a job. `job` must not throw.
+  // Calls job(part) once for each part 0..threads-1 and returns when all have returned. Whoever is free takes the next
+  // part: the caller never waits for a thread that has no core, it does that thread's part. One job at a time: the caller
+  // must not call from two threads, or from within a job. What a part throws is thrown here, once all have returned.
   template <class Job>
   void run(Job&& job) {
     if (threads_ == 1) return job(0);
-    job_ = [](void* context, int t) { (*static_cast<std::remove_reference_t<Job>*>(context))(t); };
+    job_ = [](void* context, int part) { (*static_cast<std::remove_reference_t<Job>*>(context))(part); };
     context_ = const_cast<void*>(static_cast<const void*>(std::addressof(job)));
-    unfinished_.store(threads_ - 1, std::memory_order_relaxed);
-    start_.fetch_add(1, std::memory_order_release);
-    start_.notify_all();
-    job(0);
+    unfinished_.store(threads_, std::memory_order_relaxed);
+    next_part_.store(0, std::memory_order_release);
+    jobs_.fetch_add(1, std::memory_order_release);
+    jobs_.notify_all();
+    take_parts();
     for (int spins = 0; unfinished_.load(std::memory_order_acquire) != 0; ++spins) {
       if (spins < kSpins) pause();
       else std::this_thread::yield();
     }
+    if (failed_.exchange(false)) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
   // Contiguous parts of 0..count-1, one a thread: body(begin, end). For work that all threads do at the same rate.
@@ -93,29 +98,43 @@ class ThreadPool {
 
   void end() {
     stop_ = true;
-    start_.fetch_add(1, std::memory_order_release);
-    start_.notify_all();
+    jobs_.fetch_add(1, std::memory_order_release);
+    jobs_.notify_all();
     for (auto& worker : workers_) worker.join();
   }
 
-  void work(int t) {
-    std::uint32_t seen = 0;
-    for (;;) {
-      for (int spins = 0; start_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) pause();
-      start_.wait(seen, std::memory_order_acquire);
-      ++seen;
-      if (stop_) return;
-      job_(context_, t);
+  // A part may be taken late, when its job has long been done by others: the counter then says that none is left, or it
+  // is the next job's already, whose fields were written before the counter was.
+  void take_parts() {
+    for (int part; (part = next_part_.fetch_add(1, std::memory_order_acq_rel)) < threads_;) {
+      try {
+        job_(context_, part);
+      } catch (...) {
+        if (!failed_.exchange(true)) failure_ = std::current_exception();
+      }
       unfinished_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void work() {
+    for (std::uint32_t seen = 0;;) {
+      for (int spins = 0; jobs_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) pause();
+      jobs_.wait(seen, std::memory_order_acquire);
+      seen = jobs_.load(std::memory_order_acquire);
+      if (stop_) return;
+      take_parts();
     }
   }
 
   const int threads_;
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
-  bool stop_ = false;
-  alignas(64) std::atomic<std::uint32_t> start_{0};     // counts jobs; written by the caller only
-  alignas(64) std::atomic<int> unfinished_{0};          // workers still in the current job
+  std::atomic<bool> stop_{false};  // atomic: a worker that comes late to the last job reads it while it is written
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;  // of the first part that threw; read once all have returned
+  alignas(64) std::atomic<std::uint32_t> jobs_{0};  // counts them; written by the caller only
+  alignas(64) std::atomic<int> next_part_{INT_MAX / 2};
+  alignas(64) std::atomic<int> unfinished_{0};      // parts of the current job
   std::vector<std::thread> workers_;
 };
 

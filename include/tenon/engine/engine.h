@@ -1,6 +1,7 @@
 // The engine: policies composed at compile time, requests in, events out.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +60,8 @@ class Engine {
   using WeightView = typename WeightP::View;
   using HeadView = typename HeadP::View;
   using CacheViewT = typename CacheP::View;
+  static_assert(!AdapterP::adds_at_runtime,
+                "tenon: this version adds no adapters while it runs; use Adapter<NoAdapter>; see docs/policies.md#adapter");
   static_assert(RunsTransformer<DeviceP, WeightView, HeadView, CacheViewT, AttentionP>,
                 "tenon: this Device lacks an op for this Weights, Head, Cache and Attention; include its ops (cpu: "
                 "tenon/tenon.h), or overload attention(Device&, YourTag, args); see docs/policies.md#device");
@@ -66,7 +69,7 @@ class Engine {
   // Reads the weights; the files may be used for other engines, too. Errors name file and field.
   explicit Engine(const ModelFiles& files, EngineOptions options = {}) : Engine(files, SchedulerP{}, options) {}
   Engine(const ModelFiles& files, SchedulerP scheduler, EngineOptions options = {})
-      : config_(files.random ? *files.random : Model::configure(*files.config)),
+      : config_(configure(files)),
         options_(checked(options)),
         tokenizer_(files.tokenizer),
         device_(make_device(options)),
@@ -136,6 +139,7 @@ class Engine {
   Generation<Engine> generate(std::string prompt, Options options = {}) {
     return {*this, submit({.prompt = std::move(prompt), .options = std::move(options)})};
   }
+  Generation<Engine> generate(Request request) { return {*this, submit(std::move(request))}; }
   Generation<Engine> generate(std::vector<TokenId> input_ids, Options options = {}) {
     return {*this, submit({.input_ids = std::move(input_ids), .options = std::move(options)})};
   }
@@ -153,6 +157,9 @@ class Engine {
         answers[i].error = error.what();
       }
     }
+    // The caller waits here, so nobody else can come.
+    const bool draining = queue_.draining();
+    queue_.set_draining(true);
     while (!open.empty()) {
       const std::span<const Event> events = step_or_wait();
       for (const Event& event : events) {
@@ -161,6 +168,7 @@ class Engine {
         else if (answers[found->second].add(event, with_logprobs[found->second])) open.erase(found);
       }
     }
+    queue_.set_draining(draining);
     return answers;
   }
   Completion complete(Request request) {
@@ -192,6 +200,14 @@ class Engine {
 
   static constexpr int kHeadRows = 128;  // rows of logits in memory at once
 
+  static ModelConfig configure(const ModelFiles& files) {
+    if (files.random) return *files.random;
+    if (!files.config || !files.tensors) {
+      throw Error(Error::Kind::invalid_request, "model", "no files: make them by load_checkpoint or random_checkpoint");
+    }
+    return Model::configure(*files.config);
+  }
+
   static EngineOptions checked(EngineOptions o) {
     detail::require(o.token_budget >= 1, "token_budget", "must be 1 or more");
     detail::require(o.batch >= 1, "batch", "must be 1 or more");
@@ -207,14 +223,14 @@ class Engine {
 
   auto load_weights(const ModelFiles& files) {
     // Each layer has a dozen tensors: a count of layers from a hostile file is refused before anything grows with it.
-    if (files.tensors && static_cast<std::size_t>(config_.layers) > files.tensors->tensors().size()) {
+    if (!files.random && static_cast<std::size_t>(config_.layers) > files.tensors->tensors().size()) {
       throw Error(Error::Kind::invalid_file, "config.json: n_layer",
                   std::to_string(config_.layers) + " layers, but the checkpoint has only " +
                       std::to_string(files.tensors->tensors().size()) + " tensors");
     }
     const TensorSource source(files, Model::name_prefix);
     DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, device_.pool(), Model::tensors(config_), config_.tied_head, source);
-    if (files.tensors) files.tensors->verify_unchanged();
+    if (!files.random) files.tensors->verify_unchanged();
     return weights;
   }
 
@@ -358,13 +374,19 @@ class Engine {
   std::span<const Event> step_or_wait() {
     const std::uint64_t before = stats_.steps;
     const auto events = step();
-    if (stats_.steps == before && events.empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (stats_.steps == before && !sequences_.empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
     return events;
   }
 
   // For Generation: the next event of one request; everybody else's wait for the next step().
   Event next_event(RequestId request) {
     for (;;) {
+      const auto kept = std::find_if(deferred_.begin(), deferred_.end(), [&](const Event& e) { return e.request == request; });
+      if (kept != deferred_.end()) {
+        Event event = std::move(*kept);
+        deferred_.erase(kept);
+        return event;
+      }
       std::optional<Event> own;
       for (const Event& event : step_or_wait()) {
         if (event.request == request && !own) own = event;

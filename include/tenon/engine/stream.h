@@ -28,11 +28,12 @@ class Stream {
   AnswerText& text() { return text_; }
   const std::string& failure() const { return failure_; }
 
-  // Whether the logits behind a prompt position are asked for, to be shown or to score the next token.
+  // Whether the logits behind a prompt position are asked for, to be shown or to score the next token, and not yet taken.
   bool wants_logits(int position, int prompt_tokens) const {
     if (!scores_) return false;
     const auto& at = options_.logits_at;
-    return (options_.nll && position + 1 < prompt_tokens) || std::binary_search(at.begin(), at.end(), position);
+    const auto next = at.begin() + static_cast<std::ptrdiff_t>(logits_taken_);
+    return (options_.nll && position >= scored_ && position + 1 < prompt_tokens) || std::binary_search(next, at.end(), position);
   }
 
   // prompt: the request's prompt; logits: [vocab], behind `position` of it. A position that is computed again after

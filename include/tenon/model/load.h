@@ -66,7 +66,7 @@ class TensorSource {
 
   // Every tensor that the model needs is there and has its shape; nothing has been read.
   void check(const DecoderSpec& spec, bool tied_head) const {
-    if (!files_.tensors) return;
+    if (files_.random) return;
     const auto matrix = [&](const MatrixSpec& m) {
       for (const TensorPart& part : m.parts) {
         check_shape(find(part.name), part.transposed ? Shape{m.shape.cols, part.rows} : Shape{part.rows, m.shape.cols}, false);
@@ -88,7 +88,7 @@ class TensorSource {
       const int begin = std::max(first, part_begin), end = std::min(first + count, part_begin + part.rows);
       if (begin < end) {
         float* rows = out + static_cast<std::ptrdiff_t>(begin - first) * cols;
-        if (!files_.tensors) {
+        if (files_.random) {
           random_rows(files_.seed, part.name, cols, begin - part_begin, end - begin, rows);
         } else if (part.transposed) {
           read_transposed(find(part.name), begin - part_begin, end - begin, cols, rows);
@@ -101,8 +101,8 @@ class TensorSource {
   }
 
   void read(const VectorSpec& spec, float* out) const {
-    if (files_.tensors) read_checked(find(spec.name), 0, spec.shape.rows, 0, spec.shape.cols, out);
-    else random_vector(files_.seed, spec.name, spec.shape, out);
+    if (files_.random) random_vector(files_.seed, spec.name, spec.shape, out);
+    else read_checked(find(spec.name), 0, spec.shape.rows, 0, spec.shape.cols, out);
   }
 
   // Tensors of the checkpoint that the model has no use for.
@@ -117,7 +117,7 @@ class TensorSource {
       return 0;
     };
     std::vector<std::string> names;
-    if (!files_.tensors) return names;
+    if (files_.random) return names;
     map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
     for (const TensorInfo& tensor : files_.tensors->tensors()) {
       if (!used.contains(tensor.name)) names.push_back(tensor.name);

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <string_view>
 
+#include "tenon/checkpoint/config.h"
 #include "tenon/model/config.h"
 #include "tenon/model/parts.h"
 
@@ -16,7 +17,9 @@ enum class MlpKind { plain, gated };
 inline constexpr int kLargestWidth = 1 << 20;  // of a row: keeps every offset within a row far from 2^31
 
 template <class M>
-concept ModelTraits = requires(const ModelConfig& config) {
+concept ModelTraits = requires(const ModelConfig& config, const ConfigFile& file) {
+  { M::configure(file) } -> std::same_as<ModelConfig>;
+  { M::name_prefix } -> std::convertible_to<std::string_view>;
   { M::model_type } -> std::convertible_to<std::string_view>;
   { M::norm } -> std::convertible_to<NormKind>;
   { M::positions } -> std::convertible_to<PositionKind>;

@@ -2,6 +2,7 @@
 // what is left of the token budget runs in chunks, beside the others' decodes.
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "tenon/core/concepts.h"
@@ -17,7 +18,7 @@ enum class Order {
 
 struct ContinuousPolicy {
   int max_batch = 32;      // sequences at once
-  int token_budget = 512;  // rows in a step, and so the longest chunk of a prompt
+  int token_budget = std::numeric_limits<int>::max();  // rows in a step; the engine's own budget binds too
   Order order = Order::arrival;
 
   void plan(const QueueState& state, PlanWriter& out) const {

@@ -2,8 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <exception>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -33,23 +31,15 @@ class WeightStore {
     const std::span<std::byte> packed{memory_.data() + used_, bytes};
     used_ += aligned(bytes);
     const int block = rows_per_block(shape), blocks = (shape.rows + block - 1) / block;
-    std::exception_ptr failure;
-    std::mutex failure_mutex;
     pool.share(blocks, 1, [&](int begin, int end) {
-      try {
-        std::vector<float> rows;
-        for (int b = begin; b < end; ++b) {
-          const int first = b * block, count = std::min(block, shape.rows - first);
-          rows.resize(static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
-          read(first, count, rows.data());
-          P::encode(shape, first, rows, packed);
-        }
-      } catch (...) {
-        const std::lock_guard lock(failure_mutex);
-        failure = std::current_exception();
+      std::vector<float> rows;
+      for (int b = begin; b < end; ++b) {
+        const int first = b * block, count = std::min(block, shape.rows - first);
+        rows.resize(static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
+        read(first, count, rows.data());
+        P::encode(shape, first, rows, packed);
       }
     });
-    if (failure) std::rethrow_exception(failure);
     return P::view(shape, packed);
   }
 

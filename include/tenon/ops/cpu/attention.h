@@ -1,5 +1,8 @@
 // Attention over any cache: online softmax in linear memory, or with all scores materialised.
 #pragma once
+#include <algorithm>
+#include <atomic>
+#include <concepts>
 #include <vector>
 
 #include "tenon/ops/args.h"
@@ -68,6 +71,7 @@ inline std::vector<RowBlock> row_blocks(const BatchView& batch, int most) {
 }  // namespace cpu
 
 template <class V>
+  requires std::same_as<typename V::Element, float>
 void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
   const auto& kernels = cpu::kernels_for(device.isa());
   const auto blocks = cpu::row_blocks(args.batch, cpu::kAttentionRows);
@@ -88,6 +92,7 @@ void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
 }
 
 template <class V>
+  requires std::same_as<typename V::Element, float>
 void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
   const auto& kernels = cpu::kernels_for(device.isa());
   const auto blocks = cpu::row_blocks(args.batch, 1);

@@ -17,7 +17,7 @@ void store_kv(Cpu& device, const StoreKvArgs<V>& args) {
     const SequenceRows* rows =
         std::upper_bound(first, last, begin, [](int row, const SequenceRows& s) { return row < s.first_row; }) - 1;
     for (int row = begin; row < end; ++row) {
-      if (row >= rows->first_row + rows->rows) ++rows;
+      while (row >= rows->first_row + rows->rows) ++rows;
       const int position = rows->start + row - rows->first_row, lane = position % kTilePositions;
       for (int h = 0; h < args.kv_heads; ++h) {
         const auto tile = args.kv.tile(args.layer, rows->slot, h, position / kTilePositions);
