@@ -83,7 +83,10 @@ class BatchRun {
     try {
       for (const tenon::Event& event : step_or_nap(engine_)) take(event);
     } catch (const std::exception& error) {  // what stops the engine ends every request that is still in it
-      for (const auto& [request, index] : open_) fail(jobs_[index], error.what());
+      for (const auto& [request, index] : open_) {
+        fail(jobs_[index], error.what());
+        engine_.cancel(request);
+      }
       open_.clear();
     }
   }

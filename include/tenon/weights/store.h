@@ -30,7 +30,7 @@ class WeightStore {
     if (memory_.bytes() - used_ < bytes) throw Error(Error::Kind::internal, "weights", "more matrices than announced");
     const std::span<std::byte> packed{memory_.data() + used_, bytes};
     used_ += aligned(bytes);
-    const int block = rows_per_block(shape), blocks = (shape.rows + block - 1) / block;
+    const int block = rows_per_block(shape, pool.threads()), blocks = (shape.rows + block - 1) / block;
     pool.share(blocks, 1, [&](int begin, int end) {
       std::vector<float> rows;
       for (int b = begin; b < end; ++b) {
@@ -46,9 +46,9 @@ class WeightStore {
   std::size_t bytes() const { return used_; }
 
  private:
-  // About 4 MiB of float32 at a time, in whole panels of 16 rows.
-  static int rows_per_block(Shape shape) {
-    const int rows = static_cast<int>((std::size_t{1} << 20) / static_cast<std::size_t>(std::max(shape.cols, 1)));
+  // In whole panels of 16 rows, about 8 MiB of float32 in all threads together: loading needs little beside the weights.
+  static int rows_per_block(Shape shape, int threads) {
+    const int rows = (2 << 20) / std::max(shape.cols, 1) / threads;
     return std::max(16, rows / 16 * 16);
   }
   static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
