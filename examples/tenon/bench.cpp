@@ -157,13 +157,15 @@ class Bench {
 // Bytes and operations of a step, by count.
 class Traffic {
  public:
-  Traffic(const tenon::ModelConfig& config, const std::string& weights) : config_(config) {
-    const auto formats = weight_formats();
-    const auto found =
-        std::find_if(formats.begin(), formats.end(), [&](const WeightFormat& f) { return f.name == weights; });
+  Traffic(const tenon::ModelConfig& config, const ModelOptions& options) : config_(config) {
+    const auto named = [](auto formats, const std::string& name) {
+      return *std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
+    };
     count_ = with_family(config.model_type, [&](auto family) {
-      return count_weights(decltype(family)::tensors(config), config.tied_head, *found);
+      const WeightFormat format = named(weight_formats(), options.weights);
+      return count_weights(decltype(family)::tensors(config), config.tied_head, format);
     });
+    kv_bytes_ = static_cast<double>(named(kv_formats(), options.kv).token_bytes(config.kv()));
   }
 
   // Blocks and head once; of the embedding and the positions the rows that are looked up; keys and values at the mean
@@ -171,9 +173,8 @@ class Traffic {
   double bytes(const Measured& m) const {
     const double row = static_cast<double>(config_.hidden) * sizeof(float);
     const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
-    const double kv = 2.0 * config_.layers * config_.kv_width() * sizeof(float);
     return static_cast<double>(count_.matrix_bytes + count_.vector_bytes + count_.head_bytes) +
-           m.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) + m.sequences * m.context * kv;
+           m.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) + m.sequences * m.context * kv_bytes_;
   }
 
   // Of the matrix products: what attention adds is small at these lengths.
@@ -185,6 +186,7 @@ class Traffic {
  private:
   const tenon::ModelConfig& config_;
   WeightCount count_;
+  double kv_bytes_ = 0;  // of one token
 };
 
 std::string json_row(const Measured& m, const BenchCommand& command, const Traffic& traffic, const Ceilings& ceilings) {
@@ -256,7 +258,7 @@ int bench(const BenchCommand& command) {
   }
   progress.clear();
 
-  const Traffic traffic(engine->config(), options.weights);
+  const Traffic traffic(engine->config(), options);
   Output output;
   if (command.json) {
     for (const Measured& m : rows) output.write(json_row(m, command, traffic, ceilings));

@@ -1,5 +1,6 @@
 // For engine_*.cpp alone: from the types of policies to an entry of the menu.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -7,8 +8,10 @@
 #include "tenon/ops/cpu/kernels.h"
 
 namespace tenon::cpu {
-// Three instruction sets of kernels take 11 s to compile: once, in kernels.cpp.
+// Three instruction sets of kernels take seconds to compile: once, in kernels.cpp. Those of attention over another
+// element are compiled by the unit whose engines use it.
 extern template const Kernels& kernels_for<>(Isa isa);
+extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
 }  // namespace tenon::cpu
 
 #include "tenon/cache/contiguous.h"
@@ -25,6 +28,10 @@ template <class Policy>
 inline constexpr std::string_view word = "";
 template <>
 inline constexpr std::string_view word<float> = "float32";
+template <>
+inline constexpr std::string_view word<tenon::bfloat16> = "bfloat16";
+template <>
+inline constexpr std::string_view word<std::int8_t> = "int8";
 template <>
 inline constexpr std::string_view word<tenon::Float32> = "float32";
 template <>
@@ -55,7 +62,8 @@ MenuEntry menu_entry() {
                                                               tenon::EngineOptions{.token_budget = s.token_budget,
                                                                                    .batch = s.batch,
                                                                                    .cache_tokens = s.cache_tokens,
-                                                                                   .threads = s.threads});
+                                                                                   .threads = s.threads,
+                                                                                   .prefix_reuse = s.prefix_reuse});
           }};
 }
 

@@ -34,9 +34,11 @@ std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelC
     text += formatted("weights      %-14s %s bytes\n", std::string(each.name).c_str(),
                       with_commas(count.bytes(config.tied_head)).c_str());
   }
-  const auto kv =
-      static_cast<std::size_t>(config.layers) * static_cast<std::size_t>(config.kv_width()) * 2 * sizeof(float);
-  return text + formatted("kv cache     %-14s %s bytes a token\n", "float32", with_commas(kv).c_str());
+  for (const KvFormat& each : kv_formats()) {
+    text += formatted("kv cache     %-14s %s bytes a token\n", std::string(each.name).c_str(),
+                      with_commas(each.token_bytes(config.kv())).c_str());
+  }
+  return text;
 }
 
 std::string describe_tensor(const tenon::TensorInfo& tensor) {

@@ -2,3 +2,4 @@
 #include "tenon/ops/cpu/kernels.h"
 
 template const tenon::cpu::Kernels& tenon::cpu::kernels_for<>(tenon::Isa isa);
+template const tenon::cpu::AttentionKernels<float>& tenon::cpu::attention_kernels_for<float>(tenon::Isa isa);

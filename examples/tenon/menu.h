@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/core/concepts.h"
 #include "tenon/core/views.h"
 #include "tenon/engine/any_engine.h"
 #include "tenon/model/load.h"
@@ -17,6 +18,7 @@ namespace program {
 struct EngineSettings {
   tenon::AnyScheduler scheduler;
   int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0;
+  bool prefix_reuse = true;
 };
 
 // The policies of an engine, in the words of the command line.
@@ -40,6 +42,8 @@ std::vector<MenuEntry> menu();
 std::vector<MenuEntry> default_engine();
 std::vector<MenuEntry> paged_engines();
 std::vector<MenuEntry> unpaged_engines();
+std::vector<MenuEntry> kv_bfloat16_engines();
+std::vector<MenuEntry> kv_int8_engines();
 
 // The weight formats among them, and the bytes of a matrix in each.
 struct WeightFormat {
@@ -47,5 +51,18 @@ struct WeightFormat {
   std::size_t (*bytes)(tenon::Shape shape);
 };
 std::span<const WeightFormat> weight_formats();
+
+// The elements of keys and values among them, and the bytes of one head's tile of 16 tokens in each.
+struct KvFormat {
+  std::string_view name;
+  std::size_t (*tile_bytes)(const tenon::KvShape& shape);
+
+  // Of one token, in all heads and layers.
+  std::size_t token_bytes(const tenon::KvShape& shape) const {
+    return tile_bytes(shape) / tenon::kTilePositions * static_cast<std::size_t>(shape.layers) *
+           static_cast<std::size_t>(shape.heads);
+  }
+};
+std::span<const KvFormat> kv_formats();
 
 }  // namespace program

@@ -31,6 +31,8 @@ BOOST_AUTO_TEST_CASE(one_slot_at_least_and_positions_round_up_to_tiles) {
   BOOST_TEST(ContiguousKV::ledger(shape, 1).free_tokens() == 30);
   BOOST_TEST(ContiguousKV::bytes(shape, 1) == std::size_t{2 * 3 * 2} * 16 * 52 * sizeof(float));
   BOOST_TEST(ContiguousKV::bytes(shape, 75) == std::size_t{2 * 2 * 3 * 2} * 16 * 52 * sizeof(float));
+  BOOST_TEST(ContiguousKVOf<bfloat16>::bytes(shape, 75) == std::size_t{2 * 2 * 3 * 2} * 16 * 52 * 2);
+  BOOST_TEST(ContiguousKVOf<std::int8_t>::bytes(shape, 75) == std::size_t{2 * 2 * 3 * 2} * 16 * (52 + 2 * 4));
 }
 
 BOOST_AUTO_TEST_CASE(tiles_of_a_head_are_contiguous) {
@@ -58,4 +60,6 @@ BOOST_AUTO_TEST_CASE(impossible_sizes_are_refused) {
 
 BOOST_AUTO_TEST_CASE(laws) {
   BOOST_TEST(testing::cache_laws<ContiguousKV>() == testing::Violations{}, boost::test_tools::per_element());
+  BOOST_TEST(testing::cache_laws<ContiguousKVOf<bfloat16>>() == testing::Violations{});
+  BOOST_TEST(testing::cache_laws<ContiguousKVOf<std::int8_t>>() == testing::Violations{});
 }

@@ -25,6 +25,8 @@ BOOST_AUTO_TEST_CASE(room_is_counted_in_tiles_for_one_step) {
 BOOST_AUTO_TEST_CASE(one_layer_is_stored_whatever_the_model_has) {
   BOOST_TEST(NoCache::bytes({9, 3, 20, 1000}, 100) == std::size_t{7 * 3} * 16 * 52 * sizeof(float));
   BOOST_TEST(NoCache::bytes({9, 3, 20, 1000}, 100) == NoCache::bytes({1, 3, 20, 1000}, 100));
+  BOOST_TEST(NoCacheOf<bfloat16>::bytes({9, 3, 20, 1000}, 100) == std::size_t{7 * 3} * 16 * 52 * 2);
+  BOOST_TEST(NoCacheOf<std::int8_t>::bytes({9, 3, 20, 1000}, 100) == std::size_t{7 * 3} * 16 * (52 + 2 * 4));
 }
 
 BOOST_AUTO_TEST_CASE(sequences_lie_in_the_order_of_the_batch) {
@@ -49,4 +51,6 @@ BOOST_AUTO_TEST_CASE(sequences_lie_in_the_order_of_the_batch) {
 
 BOOST_AUTO_TEST_CASE(laws) {
   BOOST_TEST(testing::cache_laws<NoCache>() == testing::Violations{}, boost::test_tools::per_element());
+  BOOST_TEST(testing::cache_laws<NoCacheOf<bfloat16>>() == testing::Violations{});
+  BOOST_TEST(testing::cache_laws<NoCacheOf<std::int8_t>>() == testing::Violations{});
 }

@@ -2,6 +2,7 @@
 #include "tenon/cache/paged.h"
 
 #include <boost/test/unit_test.hpp>
+#include <cstdint>
 #include <limits>
 
 #include "tenon/testing/cache_laws.h"
@@ -13,6 +14,8 @@ std::vector<int> blocks(const PagedKV::Ledger& ledger, SeqId seq) {
   const auto owned = ledger.blocks(seq);
   return {owned.begin(), owned.end()};
 }
+
+using Elements = std::tuple<bfloat16, std::int8_t>;
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(blocks_are_taken_as_a_sequence_grows) {
@@ -46,6 +49,10 @@ BOOST_AUTO_TEST_CASE(sizes_round_up_to_blocks) {
   const KvShape shape{3, 2, 20, 1000};  // a tile holds 16 x 20 keys and 16 x 32 values
   BOOST_TEST(PagedKV::bytes(shape, 100) == std::size_t{3 * 7 * 2} * 16 * 52 * sizeof(float));
   BOOST_TEST(PagedKVOf<64>::bytes(shape, 100) == std::size_t{3 * 2 * 2 * 4} * 16 * 52 * sizeof(float));
+  BOOST_TEST((PagedKVOf<16, bfloat16>::bytes(shape, 100) == std::size_t{3 * 7 * 2} * 16 * 52 * 2));
+  // int8 has two scales a token beside its elements.
+  BOOST_TEST((PagedKVOf<16, std::int8_t>::bytes(shape, 100) == std::size_t{3 * 7 * 2} * 16 * (52 + 2 * 4)));
+  BOOST_TEST((PagedKVOf<32, std::int8_t>::bytes(shape, 100) == std::size_t{3 * 8 * 2} * 16 * (52 + 2 * 4)));
 }
 
 BOOST_AUTO_TEST_CASE(tiles_of_a_head_are_contiguous_within_a_block) {
@@ -68,6 +75,35 @@ BOOST_AUTO_TEST_CASE(tiles_of_a_head_are_contiguous_within_a_block) {
   BOOST_TEST(offset(1, 0, 2, 1) == layer + block + 2 * head + tile);
   BOOST_TEST(offset(1, 1, 1, 2) == layer + 3 * block + head);
   BOOST_TEST(view.tile(0, 1, 0, 0).values - storage.data() == 16 * 20);
+}
+
+// GPT-2 small: what a token's keys and values take is the numbers of docs/policies.md.
+BOOST_AUTO_TEST_CASE(bytes_of_a_token) {
+  const KvShape gpt2{12, 12, 64, 1024};
+  BOOST_TEST((PagedKVOf<16, float>::bytes(gpt2, 16) / 16 == 73728U));
+  BOOST_TEST((PagedKVOf<16, bfloat16>::bytes(gpt2, 16) / 16 == 36864U));
+  BOOST_TEST((PagedKVOf<16, std::int8_t>::bytes(gpt2, 16) / 16 == 19584U));
+}
+
+BOOST_AUTO_TEST_CASE(a_tile_of_int8_ends_with_its_scales) {
+  using P = PagedKVOf<32, std::int8_t>;
+  const KvShape shape{2, 3, 20, 200};
+  auto ledger = P::ledger(shape, 128);
+  BOOST_TEST(ledger.grow(1, 40));
+  const SequenceRows rows{1, 0, 40, 0, 0};
+  std::vector<std::int32_t> table(P::table_entries(shape, {&rows, 1}));
+  std::vector<float> storage(P::bytes(shape, 128) / sizeof(float));
+  const auto view = P::view(shape, 128, ledger, {&rows, 1}, storage.data(), table);
+  const auto* begin = reinterpret_cast<const std::int8_t*>(storage.data());
+  const std::ptrdiff_t tile = 16 * (20 + 32) + 2 * 16 * 4;
+  BOOST_TEST(view.tile(0, 0, 0, 1).keys - begin == tile);
+  BOOST_TEST(view.tile(1, 0, 2, 2).keys - begin == (4 * 3 * 2 + 3 * 2 + 2 * 2) * tile);
+  const auto last = view.tile(0, 0, 1, 1);
+  BOOST_TEST(last.values - last.keys == 16 * 20);
+  BOOST_TEST(reinterpret_cast<std::int8_t*>(last.key_scales) - last.values == 16 * 32);
+  BOOST_TEST(last.value_scales - last.key_scales == 16);
+  const detail::TileParts<bfloat16> halves(shape);
+  BOOST_TEST(halves.at(reinterpret_cast<std::byte*>(storage.data())).key_scales == nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(a_view_of_room_that_nobody_reserved_is_refused) {
@@ -95,4 +131,10 @@ BOOST_AUTO_TEST_CASE(laws) {
   BOOST_TEST(testing::cache_laws<PagedKV>() == testing::Violations{}, boost::test_tools::per_element());
   BOOST_TEST(testing::cache_laws<PagedKVOf<64>>({2, 3, 16, 500}, 640) == testing::Violations{},
              boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(laws_of_other_elements, E, Elements) {
+  BOOST_TEST((testing::cache_laws<PagedKVOf<16, E>>() == testing::Violations{}));
+  BOOST_TEST((testing::cache_laws<PagedKVOf<32, E>>({1, 2, 20, 200}, 300) == testing::Violations{}));
+  BOOST_TEST((testing::cache_laws<PagedKVOf<64, E>>({2, 3, 16, 500}, 640) == testing::Violations{}));
 }

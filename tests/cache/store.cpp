@@ -12,9 +12,12 @@
 
 using namespace tenon;
 
-using Caches = boost::mpl::list<NoCache, ContiguousKV, PagedKV, PagedKVOf<32>, PagedKVOf<64>>;
+using Caches = boost::mpl::list<NoCache, ContiguousKV, PagedKV, PagedKVOf<32>, PagedKVOf<64>, NoCacheOf<bfloat16>,
+                                ContiguousKVOf<bfloat16>, PagedKVOf<16, bfloat16>, NoCacheOf<std::int8_t>,
+                                ContiguousKVOf<std::int8_t>, PagedKVOf<64, std::int8_t>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(views_show_the_memory_of_the_store, P, Caches) {
+  using Element = typename P::View::Element;
   const KvShape shape{2, 2, 20, 64};
   Cpu cpu({.threads = 1});
   CacheStore<P, Cpu> store(cpu, shape, 128);
@@ -31,11 +34,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(views_show_the_memory_of_the_store, P, Caches) {
     for (int head = 0; head < shape.heads; ++head) {
       for (int t = 0; t < 2; ++t) {
         const auto tile = view.tile(layer, 0, head, t);
-        // Vectors of 16 floats are loaded from here.
+        // Vectors of 16 elements are loaded from here.
         BOOST_TEST(reinterpret_cast<std::uintptr_t>(tile.keys) % 64 == 0U);
         BOOST_TEST(reinterpret_cast<std::uintptr_t>(tile.values) % 64 == 0U);
-        for (int i = 0; i < kTilePositions * shape.value_stride(); ++i) BOOST_TEST_REQUIRE(tile.values[i] == 0);
-        tile.keys[0] = static_cast<float>(layer + 10 * head + 100 * t + 1);
+        for (int i = 0; i < kTilePositions * shape.value_stride(); ++i) {
+          BOOST_TEST_REQUIRE(static_cast<float>(tile.values[i]) == 0);
+        }
+        if (has_scales<Element>) BOOST_TEST(reinterpret_cast<std::uintptr_t>(tile.key_scales) % 64 == 0U);
+        tile.keys[0] = static_cast<Element>(static_cast<float>(layer + 10 * head + 100 * t + 1));
       }
     }
   }
@@ -46,7 +52,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(views_show_the_memory_of_the_store, P, Caches) {
   for (int layer = 0; layer < shape.layers; ++layer) {
     for (int head = 0; head < shape.heads; ++head) {
       for (int t = 0; t < 2; ++t) {
-        BOOST_TEST(view.tile(layer, 1, head, t).keys[0] == static_cast<float>(layer + 10 * head + 100 * t + 1));
+        const auto key = static_cast<float>(view.tile(layer, 1, head, t).keys[0]);
+        BOOST_TEST(key == static_cast<float>(layer + 10 * head + 100 * t + 1));
       }
     }
   }

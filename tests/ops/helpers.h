@@ -201,18 +201,22 @@ struct Packed {
   typename P::View view() const { return P::view(shape, std::as_bytes(std::span<const float>(stored.data(), stored.size()))); }
 };
 
-// Keys and values in tiles that lie in memory in an order of their own, filled with NaN. A sequence has as many tiles as
-// `see` says; whoever asks for another ends the program.
-class TestKv {
+// Bits that are NaN as float32 and as bfloat16, and -1 as int8, whose scales are then NaN.
+inline const float kGarbage = std::bit_cast<float>(0xffffffffu);
+
+// Keys and values in tiles that lie in memory in an order of their own, filled with garbage. A sequence has as many tiles
+// as `see` says; whoever asks for another ends the program.
+template <class E>
+class TestKvOf {
  public:
   struct View {
-    using Element = float;
-    float* data;       // [layers, heads, tiles, sequences] of tile_elements, the last tile first
+    using Element = E;
+    float* data;       // [layers, heads, tiles, sequences] of tiles, the last one first: scales, values, keys
     const int* tiles;  // [sequences] that exist
     int sequences;
     KvShape shape;
 
-    KvTile<float> tile(int layer, int sequence, int head, int t) const {
+    KvTile<E> tile(int layer, int sequence, int head, int t) const {
       if (layer < 0 || layer >= shape.layers || sequence < 0 || sequence >= sequences || head < 0 || head >= shape.heads ||
           t < 0 || t >= tiles[sequence]) {
         std::fprintf(stderr, "an op asked for a tile that does not exist: layer %d sequence %d head %d tile %d\n", layer, sequence, head, t);
@@ -220,14 +224,17 @@ class TestKv {
       }
       const int most = (shape.positions + kTilePositions - 1) / kTilePositions;
       const std::ptrdiff_t index = ((std::ptrdiff_t{layer} * shape.heads + head) * most + (most - 1 - t)) * sequences + sequence;
-      float* keys = data + index * static_cast<std::ptrdiff_t>(shape.tile_elements());
-      return {keys, keys + kTilePositions * shape.head_dim};
+      float* scales = data + index * static_cast<std::ptrdiff_t>(shape.tile_bytes<E>() / sizeof(float));
+      E* values = reinterpret_cast<E*>(scales + (has_scales<E> ? 2 * kTilePositions : 0));
+      E* keys = values + kTilePositions * shape.value_stride();
+      if constexpr (has_scales<E>) return {keys, values, scales, scales + kTilePositions};
+      else return {keys, values};
     }
   };
   static_assert(CacheView<View>);
 
-  TestKv(KvShape shape, int sequences)
-      : shape_(shape), tiles_(static_cast<std::size_t>(sequences), 0), values_(floats(shape, sequences), std::numeric_limits<float>::quiet_NaN()) {}
+  TestKvOf(KvShape shape, int sequences)
+      : shape_(shape), tiles_(static_cast<std::size_t>(sequences), 0), values_(floats(shape, sequences), kGarbage) {}
 
   // The sequence has tiles for so many positions from now on.
   void see(int sequence, int positions) {
@@ -243,12 +250,13 @@ class TestKv {
  private:
   static std::size_t floats(const KvShape& shape, int sequences) {
     const int tiles = (shape.positions + kTilePositions - 1) / kTilePositions * shape.layers * shape.heads * sequences;
-    return static_cast<std::size_t>(tiles) * shape.tile_elements();
+    return static_cast<std::size_t>(tiles) * shape.tile_bytes<E>() / sizeof(float);
   }
   KvShape shape_;
   std::vector<int> tiles_;
   GuardedFloats values_;
 };
+using TestKv = TestKvOf<float>;
 
 // Appends so many rows of a sequence whose first `start` positions ran before.
 inline void append(Batch& batch, int slot, int start, int rows) {

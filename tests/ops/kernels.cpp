@@ -12,6 +12,7 @@
 #include "tenon/ops/cpu/attention.h"
 #include "tenon/ops/cpu/linear.h"
 #include "tenon/ops/cpu/norm.h"
+#include "tenon/ops/cpu/store_kv.h"
 #include "tenon/ops/reference.h"
 
 using namespace tenon;
@@ -50,6 +51,8 @@ void check(const char* what, const std::array<float, N>& expected, const float* 
 void check(const char* what, std::uint64_t expected, const Digest& actual) {
   BOOST_TEST(expected == actual.value, what << " is 0x" << std::hex << actual.value);
 }
+
+using Elements = std::tuple<float, bfloat16, std::int8_t>;
 
 constexpr std::array<float, 10> kX = {-87.0f, -10.0f, -2.5f, -1.0f, -0.125f, 0x1p-20f, 0.3333333432674408f, 1.0f, 3.0f, 20.0f};
 
@@ -133,31 +136,48 @@ BOOST_AUTO_TEST_CASE(known_answers_of_linear) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(known_answers_of_attention) {
+namespace {
+
+// Head 0 of the last row by flash attention, and digests of both attentions, over keys and values that are stored as E.
+template <class E>
+void check_attention(const std::array<float, 8>& last, std::uint64_t flash_digest, std::uint64_t direct_digest) {
   constexpr int length = 330, head_dim = 20;
   const Matrix q = random_matrix(length, 2 * head_dim, 1, 2 * head_dim, 4.0f), k = random_matrix(length, head_dim, 2), v = random_matrix(length, head_dim, 3);
-  TestKv kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
-  Batch batch;
-  append(batch, 0, 0, length);
-  kv.see(batch.view());
-  reference::store_kv(StoreKvArgs<TestKv::View>{batch.view(), k.view(), v.view(), kv.view(), 0, 1, head_dim});
+  using View = typename TestKvOf<E>::View;
   for (const Isa isa : isas()) {
     Cpu device({.threads = 2, .isa = isa});
+    TestKvOf<E> kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
+    Batch batch;
+    append(batch, 0, 0, length);
+    kv.see(batch.view());
+    store_kv(device, StoreKvArgs<View>{batch.view(), k.view(), v.view(), kv.view(), 0, 1, head_dim});
     BOOST_TEST_CONTEXT(to_string(isa)) {
       Matrix flash(length, 2 * head_dim, 2 * head_dim), direct = flash;
-      const AttentionArgs<TestKv::View> args{batch.view(), q.view(), kv.view(), 0, 2, 1, head_dim, 0.25f, flash.view()};
+      const AttentionArgs<View> args{batch.view(), q.view(), kv.view(), 0, 2, 1, head_dim, 0.25f, flash.view()};
       auto other = args;
       other.out = direct.view();
       attention(device, FlashAttention{}, args);
       attention(device, DirectAttention{}, other);
-      check("flash attention", std::array{0x1.68febcp-5f, 0x1.0ed6b8p-4f, 0x1.93f21ap-5f, -0x1.c28172p-4f, 0x1.4f36p-3f, 0x1.a7bfecp-6f, 0x1.1ea8bcp-4f, 0x1.78690ep-6f}, flash.row(length - 1));
+      check("flash attention", last, flash.row(length - 1));
       Digest of_flash, of_direct;
       of_flash.add(flash);
       of_direct.add(direct);
-      check("the digest of flash attention", 0x61844bbaad0da4e7, of_flash);
-      check("the digest of direct attention", 0xd65b0f37e6cc7c6f, of_direct);
+      check("the digest of flash attention", flash_digest, of_flash);
+      check("the digest of direct attention", direct_digest, of_direct);
     }
   }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(known_answers_of_attention) {
+  check_attention<float>({0x1.68febcp-5f, 0x1.0ed6b8p-4f, 0x1.93f21ap-5f, -0x1.c28172p-4f, 0x1.4f36p-3f, 0x1.a7bfecp-6f, 0x1.1ea8bcp-4f, 0x1.78690ep-6f}, 0x61844bbaad0da4e7, 0xd65b0f37e6cc7c6f);
+}
+BOOST_AUTO_TEST_CASE(known_answers_of_attention_over_bfloat16) {
+  check_attention<bfloat16>({0x1.65cbc8p-5f, 0x1.0f885cp-4f, 0x1.932a6cp-5f, -0x1.c13b92p-4f, 0x1.4f1fdep-3f, 0x1.ac97cep-6f, 0x1.1d5e28p-4f, 0x1.7f831ep-6f}, 0xb3d3ad8f8b769bb1, 0x96aec77fe9ad3927);
+}
+BOOST_AUTO_TEST_CASE(known_answers_of_attention_over_int8) {
+  check_attention<std::int8_t>({0x1.6549d8p-5f, 0x1.0b794ap-4f, 0x1.8c6c7ep-5f, -0x1.c4f376p-4f, 0x1.4f5d4cp-3f, 0x1.ac63b6p-6f, 0x1.1cc5f8p-4f, 0x1.7be05cp-6f}, 0xc69738ebc837272f, 0x4018b251d3e8356f);
 }
 
 // The twin of known answers: one bit, anywhere, is seen.
@@ -250,37 +270,31 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   }
 }
 
-namespace {
-
-void tiles_of_test(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const float>* out) {
-  cpu::tiles_of<TestKv::View>(view, layer, sequence, head, first, count, out);
-}
-
-}  // namespace
-
 // Scratch, scores, queries, cache and output end at pages that nobody may touch.
-BOOST_AUTO_TEST_CASE(attention_stays_within_its_memory) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(attention_stays_within_its_memory, E, Elements) {
+  using View = typename TestKvOf<E>::View;
   for (const int head_dim : {1, 4, 15, 16, 17, 20, 64, 80, 128, 256}) {
     constexpr int length = 19;
-    TestKv kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
+    TestKvOf<E> kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
     const Matrix k = random_matrix(length, head_dim, 1), v = random_matrix(length, head_dim, 2), q = random_matrix(length, head_dim, 3);
     Batch batch;
     append(batch, 0, 0, length);
     kv.see(batch.view());
     const auto view = kv.view();
-    reference::store_kv(StoreKvArgs<TestKv::View>{batch.view(), k.view(), v.view(), view, 0, 1, head_dim});
+    reference::store_kv(StoreKvArgs<View>{batch.view(), k.view(), v.view(), view, 0, 1, head_dim});
     for (const Isa isa : isas()) {
+      const auto& kernels = cpu::attention_kernels_for<E>(isa);
       Matrix out(length, head_dim, head_dim);
-      const cpu::FlashJob job{q.row(0), q.stride, length, 1, head_dim, kv.shape().value_stride(), 0.25f, &view, tiles_of_test, 0, 0, 0, out.row(0), out.stride};
+      const cpu::FlashJob<E> job{q.row(0), q.stride, length, 1, head_dim, kv.shape().value_stride(), 0.25f, &view, cpu::tiles_of<View>, 0, 0, 0, out.row(0), out.stride};
       GuardedFloats scratch(cpu::attention_scratch(head_dim), std::numeric_limits<float>::quiet_NaN());
-      cpu::kernels_for(isa).flash_rows(job, scratch.data());
+      kernels.flash_rows(job, scratch.data());
       for (int r = 0; r < length; ++r) {
         for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(out.row(r)[d]) <= 1.0f);  // a mean of values
         GuardedFloats scores(static_cast<std::size_t>((r + 1 + 63) / 64 * 64), std::numeric_limits<float>::quiet_NaN());
         Matrix direct(length, head_dim, head_dim);
         auto other = job;
         other.out = direct.row(0);
-        cpu::kernels_for(isa).direct_row(other, r, scores.data(), scratch.data());
+        kernels.direct_row(other, r, scores.data(), scratch.data());
         for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(direct.row(r)[d] - out.row(r)[d]) <= 1e-6f);
       }
     }

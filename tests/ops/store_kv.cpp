@@ -1,4 +1,4 @@
-// store_kv: each key and value goes to one place, and nothing else is touched.
+// store_kv: each key and value goes to one place, rounded by itself alone, and nothing else is touched.
 #define BOOST_TEST_MODULE tenon ops store_kv
 #include <boost/test/unit_test.hpp>
 
@@ -25,7 +25,8 @@ struct Problem {
         values(random_matrix(kSequences * kLength, heads * head_dim, 2, heads * head_dim + 5)) {}
 
   // The rows of one sequence at positions start..start+rows-1, as a batch of its own.
-  StoreKvArgs<TestKv::View> args(const Batch& batch, TestKv& kv, int layer, int first_row) const {
+  template <class E>
+  StoreKvArgs<typename TestKvOf<E>::View> args(const Batch& batch, TestKvOf<E>& kv, int layer, int first_row) const {
     kv.see(batch.view());
     const int rows = static_cast<int>(batch.tokens.size());
     return {.batch = batch.view(),
@@ -37,6 +38,13 @@ struct Problem {
             .head_dim = shape.head_dim};
   }
 };
+
+template <class E>
+bool same_memory(const TestKvOf<E>& a, const TestKvOf<E>& b) {
+  return same_bits(a.values().data(), b.values().data(), static_cast<int>(a.values().size()));
+}
+
+using Elements = std::tuple<float, bfloat16, std::int8_t>;
 
 }  // namespace
 
@@ -58,21 +66,45 @@ BOOST_AUTO_TEST_CASE(the_reference_puts_things_where_the_contract_says) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(any_chunks_and_threads_leave_the_memory_of_the_reference) {
+BOOST_AUTO_TEST_CASE(the_reference_scales_rows_of_int8_by_themselves) {
+  const Problem p(2, 20);
+  TestKvOf<std::int8_t> kv(p.shape, kSequences);
+  Batch batch;
+  append(batch, 1, 0, 35);
+  reference::store_kv(p.args(batch, kv, 1, 0));
+  for (int t = 0; t < 35; ++t) {
+    for (int h = 0; h < 2; ++h) {
+      const auto tile = kv.view().tile(1, 1, h, t / 16);
+      const float *key = p.keys.row(t) + h * 20, *value = p.values.row(t) + h * 20;  // [20]
+      int largest_key = 0, largest_value = 0;
+      for (int d = 0; d < 20; ++d) {
+        const int k = tile.keys[d * 16 + t % 16], v = tile.values[t % 16 * 32 + d];
+        BOOST_REQUIRE(std::fabs(static_cast<float>(k) * tile.key_scales[t % 16] - key[d]) <= 0.5001f * tile.key_scales[t % 16]);
+        BOOST_REQUIRE(std::fabs(static_cast<float>(v) * tile.value_scales[t % 16] - value[d]) <= 0.5001f * tile.value_scales[t % 16]);
+        largest_key = std::max(largest_key, std::abs(k));
+        largest_value = std::max(largest_value, std::abs(v));
+      }
+      BOOST_REQUIRE((largest_key == 127 && largest_value == 127));
+      for (int d = 20; d < 32; ++d) BOOST_REQUIRE(tile.values[t % 16 * 32 + d] == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_reference, E, Elements) {
   for (const int head_dim : {4, 16, 20, 64, 80, 128}) {
     const Problem p(head_dim == 20 ? 3 : 1, head_dim);
     for_each_cpu([&](Cpu& device) {
       for (int layer = 0; layer < 2; ++layer) {
-        TestKv truth(p.shape, kSequences), kv(p.shape, kSequences);  // NaN where nobody writes: compared by bits, too
+        TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);  // garbage where nobody writes: compared, too
         Batch whole;
         append(whole, 2, 0, kLength);
         append(whole, 0, 0, kLength - 7);
         reference::store_kv(p.args(whole, truth, layer, 0));
         store_kv(device, p.args(whole, kv, layer, 0));
-        BOOST_TEST(same_bits(kv.values().data(), truth.values().data(), static_cast<int>(kv.values().size())), name_of(device));
+        BOOST_TEST(same_memory(kv, truth), name_of(device));
 
         // The same in chunks of random sizes, the two sequences taking turns.
-        TestKv chunked(p.shape, kSequences);
+        TestKvOf<E> chunked(p.shape, kSequences);
         Random random(static_cast<std::uint64_t>(head_dim + layer));
         for (int at[2] = {0, 0}, turn = 0; at[0] < kLength || at[1] < kLength - 7; turn ^= 1) {
           const int length = turn ? kLength - 7 : kLength, rows = std::min(1 + random.below(20), length - at[turn]);
@@ -82,22 +114,73 @@ BOOST_AUTO_TEST_CASE(any_chunks_and_threads_leave_the_memory_of_the_reference) {
           store_kv(device, p.args(chunk, chunked, layer, turn * kLength + at[turn]));
           at[turn] += rows;
         }
-        BOOST_TEST(same_bits(chunked.values().data(), truth.values().data(), static_cast<int>(kv.values().size())), name_of(device));
+        BOOST_TEST(same_memory(chunked, truth), name_of(device));
       }
     }, head_dim == 20 ? 4 : 2);
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_value_in_the_wrong_place_is_seen) {
+// Rows of every magnitude, whole numbers and halves of the scale (ties) among them, and rows that are not finite.
+BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_any_magnitude_are_rounded_as_by_the_reference, E, Elements) {
+  const Problem p(1, 64);
+  Random random(9);
+  constexpr float odd[] = {0.0f, -0.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -3e38f, 1e-45f};
+  for (const Matrix* m : {&p.keys, &p.values}) {
+    for (int r = 0; r < m->rows; ++r) {
+      const float scale = std::ldexp(1.0f, random.below(270) - 150);
+      const bool halves = random.below(3) == 0, zeros = random.below(20) == 0;
+      for (int d = 0; d < 64; ++d) {
+        float& x = m->row(r)[d];
+        if (halves) x = 0.5f * static_cast<float>(random.below(509) - 254);
+        x *= zeros ? 0.0f : scale;
+      }
+      if (halves) m->row(r)[random.below(64)] = 127 * scale;
+      if (random.below(8) == 0) m->row(r)[random.below(64)] = odd[random.below(6)];
+    }
+  }
+  for_each_cpu([&](Cpu& device) {
+    TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);
+    Batch batch;
+    for (int s = 0; s < kSequences; ++s) append(batch, s, 0, kLength);
+    reference::store_kv(p.args(batch, truth, 0, 0));
+    store_kv(device, p.args(batch, kv, 0, 0));
+    BOOST_TEST(same_memory(kv, truth), name_of(device));
+  }, 2);
+}
+
+// A scale is a token's own: whatever comes later, however large, leaves what stands there as it is.
+BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_rescaled_by_later_tokens, E, Elements) {
+  const Problem p(2, 20);
+  for (int r = 1; r < kLength; ++r) {
+    for (int c = 0; c < p.keys.cols; ++c) p.keys.row(r)[c] *= std::ldexp(1.0f, r), p.values.row(r)[c] *= std::ldexp(1.0f, r);
+  }
+  Cpu device({.threads = 1});
+  TestKvOf<E> kv(p.shape, 1);
+  for (int t = 0; t < kLength; ++t) {
+    const TestKvOf<E> before = kv;
+    Batch batch;
+    append(batch, 0, t, 1);
+    store_kv(device, p.args(batch, kv, 0, t));
+    for (int earlier = 0; earlier < t; ++earlier) {
+      const auto was = before.view().tile(0, 0, 1, earlier / 16), is = kv.view().tile(0, 0, 1, earlier / 16);
+      const int lane = earlier % 16;
+      for (int d = 0; d < 20; ++d) BOOST_REQUIRE(std::memcmp(was.keys + d * 16 + lane, is.keys + d * 16 + lane, sizeof(E)) == 0);
+      BOOST_REQUIRE(std::memcmp(was.values + lane * 32, is.values + lane * 32, 32 * sizeof(E)) == 0);
+      if (has_scales<E>) BOOST_REQUIRE((was.key_scales[lane] == is.key_scales[lane] && was.value_scales[lane] == is.value_scales[lane]));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_value_in_the_wrong_place_is_seen, E, Elements) {
   const Problem p(1, 16);
-  TestKv truth(p.shape, 1), kv(p.shape, 1);
+  TestKvOf<E> truth(p.shape, 1), kv(p.shape, 1);
   Cpu device({.threads = 1});
   Batch batch, late;
   append(batch, 0, 0, 17);
   append(late, 0, 1, 17);
   reference::store_kv(p.args(batch, truth, 0, 0));
   store_kv(device, p.args(late, kv, 0, 0));
-  BOOST_TEST(!same_bits(kv.values().data(), truth.values().data(), static_cast<int>(kv.values().size())));
+  BOOST_TEST(!same_memory(kv, truth));
 }
 
 BOOST_AUTO_TEST_CASE(a_sequence_without_rows_between_others_gets_nothing) {
@@ -110,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_without_rows_between_others_gets_nothing) {
     append(batch, 0, 7, 20);
     reference::store_kv(p.args(batch, truth, 1, 0));
     store_kv(device, p.args(batch, kv, 1, 0));
-    BOOST_TEST(same_bits(kv.values().data(), truth.values().data(), static_cast<int>(kv.values().size())), name_of(device));
+    BOOST_TEST(same_memory(kv, truth), name_of(device));
   });
 }
 

@@ -160,6 +160,22 @@ struct OverlappingView {
     return tile;
   }
 };
+struct OneScaleView {
+  using Element = std::int8_t;
+  PagedView<16, std::int8_t> inner;
+  KvTile<std::int8_t> tile(int layer, int sequence, int head, int t) const {
+    auto tile = inner.tile(layer, sequence, head, t);
+    tile.value_scales = tile.key_scales;
+    return tile;
+  }
+};
+struct OneScale : PagedKVOf<16, std::int8_t> {  // for keys and values
+  using View = OneScaleView;
+  static View view(const KvShape& shape, int tokens, const Ledger& ledger, std::span<const SequenceRows> rows,
+                   void* storage, std::span<std::int32_t> table) {
+    return {PagedKVOf<16, std::int8_t>::view(shape, tokens, ledger, rows, storage, table)};
+  }
+};
 struct Overlaps : Base {  // values begin in the keys' last element
   using View = OverlappingView<float>;
   static View view(const KvShape& shape, int tokens, const Ledger& ledger, std::span<const SequenceRows> rows,
@@ -188,7 +204,10 @@ BOOST_AUTO_TEST_CASE(our_caches_obey) {
   obeys(cache_laws<PagedKVOf<64>>());
   obeys(cache_laws<ContiguousKV>());
   obeys(cache_laws<NoCache>());
-  obeys(cache_laws<PagedKVOf<16, double>>());
+  obeys(cache_laws<PagedKVOf<16, bfloat16>>());
+  obeys(cache_laws<PagedKVOf<16, std::int8_t>>());
+  obeys(cache_laws<ContiguousKVOf<std::int8_t>>({2, 3, 7, 50}, 300));
+  obeys(cache_laws<NoCacheOf<std::int8_t>>());
   obeys(cache_laws<PagedKV>({1, 1, 64, 1000}, 48));      // fewer tokens than positions
   obeys(cache_laws<ContiguousKV>({1, 3, 16, 33}, 1));    // one slot at least
   obeys(cache_laws<NoCache>({3, 2, 17, 1000}, 48));
@@ -215,4 +234,5 @@ BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
   BOOST_TEST(breaks(cache_laws<TooSmall>(), "within the storage"));
   BOOST_TEST(breaks(cache_laws<Overwrites>(), "no more table entries"));
   BOOST_TEST(breaks(cache_laws<Overlaps>(), "no two tiles share memory"));
+  BOOST_TEST(breaks(cache_laws<OneScale>(), "no two tiles share memory"));
 }

@@ -53,18 +53,18 @@ class NoCacheLedger {
 template <class E>
 struct NoCacheView {
   using Element = E;
-  E* storage = nullptr;                   // [tiles of the step, heads, tile_elements]
+  std::byte* storage = nullptr;           // [tiles of the step, heads] of tiles
   const std::int32_t* extents = nullptr;  // [sequence_count, 2]: tiles before the sequence, and its own
-  std::size_t tile_stride = 0;            // in elements
-  int heads = 0, key_elements = 0;
+  std::size_t tile_stride = 0;            // in bytes
+  int heads = 0;
+  detail::TileParts<E> parts;
 
   TENON_HD KvTile<E> tile(int /*layer*/, int sequence, int head, int tile) const {
     const std::int32_t* extent = extents + 2 * static_cast<std::ptrdiff_t>(sequence);  // [2]
     const auto index = static_cast<std::size_t>(extent[0]) * static_cast<std::size_t>(heads) +
                        static_cast<std::size_t>(extent[1]) * static_cast<std::size_t>(head) +
                        static_cast<std::size_t>(tile);
-    E* keys = storage + index * tile_stride;  // [head_dim, 16]
-    return {keys, keys + key_elements};
+    return parts.at(storage + index * tile_stride);
   }
 };
 
@@ -94,8 +94,8 @@ struct NoCacheOf {
       table[2 * s + 1] = detail::tiles_of(length);
       before += table[2 * s + 1];
     }
-    return {static_cast<Element*>(storage), table.data(), shape.tile_elements(), shape.heads,
-            kTilePositions * shape.head_dim};
+    return {static_cast<std::byte*>(storage), table.data(), shape.tile_bytes<Element>(), shape.heads,
+            detail::TileParts<Element>(shape)};
   }
 
  private:

@@ -6,64 +6,11 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <unordered_map>
-#include <vector>
 
+#include "tenon/cache/block_ledger.h"
 #include "tenon/cache/tiles.h"
 
 namespace tenon {
-
-// Hands out blocks. Free ones are a stack: what was released last is still warm.
-template <int BlockTokens>
-class PagedLedger {
- public:
-  PagedLedger(int blocks, int positions) : blocks_(blocks), positions_(positions) {
-    free_.reserve(static_cast<std::size_t>(blocks));
-    for (int block = blocks; block-- > 0;) free_.push_back(block);
-  }
-
-  int free_tokens() const { return static_cast<int>(free_.size()) * BlockTokens; }
-  int capacity_tokens() const { return std::min(positions_, blocks_ * BlockTokens); }
-
-  bool grow(SeqId seq, int tokens) {
-    const auto found = tables_.find(seq);
-    const int held = found == tables_.end() ? 0 : found->second.tokens;
-    if (tokens <= 0) return true;
-    if (tokens > capacity_tokens() - held) return false;
-    const std::size_t needed = static_cast<std::size_t>(blocks_of(held + tokens) - blocks_of(held));
-    if (needed > free_.size()) return false;
-    Table& table = found == tables_.end() ? tables_[seq] : found->second;
-    table.blocks.reserve(static_cast<std::size_t>(blocks_of(capacity_tokens())));
-    table.tokens = held + tokens;
-    table.blocks.insert(table.blocks.end(), free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(needed));
-    free_.resize(free_.size() - needed);
-    return true;
-  }
-
-  void release(SeqId seq) {
-    const auto found = tables_.find(seq);
-    if (found == tables_.end()) return;
-    free_.insert(free_.end(), found->second.blocks.rbegin(), found->second.blocks.rend());
-    tables_.erase(found);
-  }
-
-  // The blocks of a sequence, in order of position; none if it is not here.
-  std::span<const std::int32_t> blocks(SeqId seq) const {
-    const auto found = tables_.find(seq);
-    return found == tables_.end() ? std::span<const std::int32_t>{} : found->second.blocks;
-  }
-
-  static constexpr int blocks_of(int tokens) { return tokens / BlockTokens + (tokens % BlockTokens != 0); }
-
- private:
-  struct Table {
-    std::vector<std::int32_t> blocks;
-    int tokens = 0;
-  };
-  int blocks_, positions_;
-  std::vector<std::int32_t> free_;
-  std::unordered_map<SeqId, Table> tables_;
-};
 
 template <int BlockTokens, class E>
 struct PagedView {
@@ -86,7 +33,7 @@ struct PagedKVOf {
                 "tenon: PagedKVOf<BlockTokens> got a block size that is not supported; it needs 16, 32 or 64; "
                 "see docs/policies.md#cache");
   static constexpr bool keeps_tokens = true;
-  using Ledger = PagedLedger<BlockTokens>;
+  using Ledger = BlockLedger<BlockTokens>;
   using View = PagedView<BlockTokens, Element>;
 
   static Ledger ledger(const KvShape& shape, int tokens) {
@@ -97,6 +44,9 @@ struct PagedKVOf {
     detail::check_cache(shape, tokens);
     return detail::tile_bytes<Element>(shape, shape.layers,
                                        static_cast<std::size_t>(blocks(tokens)) * View::block_tiles);
+  }
+  static BlockLayout block_layout(const KvShape& shape, int tokens) {
+    return {static_cast<std::size_t>(blocks(tokens)), detail::tile_bytes<Element>(shape, 1, View::block_tiles)};
   }
   static std::size_t table_entries(const KvShape&, std::span<const SequenceRows> rows) {
     return rows.size() * stride(rows);

@@ -18,8 +18,8 @@ template <class P>
 struct Cache {
   static_assert(CachePolicy<P>,
                 "tenon: Cache<P> got a type that is no cache; it needs P::Ledger {free_tokens, capacity_tokens, grow, "
-                "release}, a trivially copyable P::View {tile}, and static ledger, bytes, table_entries, view; "
-                "see docs/policies.md#cache");
+                "release}, a trivially copyable P::View {tile, Element: float, bfloat16 or std::int8_t}, and static "
+                "ledger, bytes, table_entries, view; see docs/policies.md#cache");
 };
 
 template <class P>

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "tenon/core/batch.h"
+#include "tenon/core/elements.h"
 #include "tenon/core/plan.h"
 #include "tenon/core/views.h"
 
@@ -27,19 +28,31 @@ concept ChoosesVictim = SchedulerPolicy<P> && requires(P p, const QueueState& st
   { p.victim(state) } -> std::same_as<SeqId>;
 };
 
+// Refinement: told once after each step whom it served, for policies that keep accounts. `plan` may be asked several times
+// a step, and may not count.
+template <class P>
+concept KeepsAccounts = SchedulerPolicy<P> && requires(P p, std::span<const Served> step) {
+  { p.served(step) } -> std::same_as<void>;
+};
+
 // ---- Cache<P>: where keys and values live, in tiles of 16 positions.
 inline constexpr int kTilePositions = 16;
 
 // Sixteen positions of one key/value head. Keys are transposed so that a dot product needs no horizontal sum.
 template <class Element>
 struct KvTile {
-  Element* keys = nullptr;    // [head_dim, 16]
-  Element* values = nullptr;  // [16, value_stride], value_stride = head_dim rounded up to 16, zeros behind head_dim
+  using Scale = std::conditional_t<std::is_const_v<Element>, const float, float>;
+
+  Element* keys = nullptr;        // [head_dim, 16]
+  Element* values = nullptr;      // [16, value_stride], value_stride = head_dim rounded up to 16, zeros behind head_dim
+  Scale* key_scales = nullptr;    // [16], what each position's key and value are multiplied with;
+  Scale* value_scales = nullptr;  // [16]  null where elements have no scales
 };
 
 // The device's side: trivially copyable. `sequence` counts within the batch; `tile` t holds positions 16 t .. 16 t + 15.
 template <class V>
-concept CacheView = std::is_trivially_copyable_v<V> && requires(const V v, int layer, int sequence, int head, int tile) {
+concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> && requires(
+    const V v, int layer, int sequence, int head, int tile) {
   { v.tile(layer, sequence, head, tile) } -> std::same_as<KvTile<typename V::Element>>;
 };
 
@@ -52,13 +65,52 @@ concept CacheLedger = requires(L ledger, const L& state, SeqId seq, int tokens) 
   { ledger.release(seq) } -> std::same_as<void>;           // forgets the sequence
 };
 
+// What a ledger found of a text.
+struct PrefixMatch {
+  int tokens = 0;  // from the front, whose keys and values are in the cache
+  int idle = 0;    // of free_tokens(), that taking them over would use: they are kept for nobody
+};
+
+// Refinement: finds keys and values that other sequences left behind. `identity` is all else that they depend on: adapters,
+// a salt; texts under different identities share nothing.
+template <class L>
+concept ReusesPrefixes = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, std::span<const TokenId> tokens,
+                                                   std::string_view identity) {
+  { state.match(tokens, identity) } -> std::same_as<PrefixMatch>;
+  { ledger.reuse(seq, tokens, identity) } -> std::same_as<int>;    // a sequence that holds nothing takes over what is found
+  { ledger.publish(seq, tokens, identity) } -> std::same_as<void>; // the first tokens.size() tokens of seq are in the cache
+};
+
+// A copy that the device must make before the next step.
+struct BlockCopy {
+  std::int32_t from = 0, to = 0;
+};
+
+// Storage as blocks: [layers, blocks, block_bytes].
+struct BlockLayout {
+  std::size_t blocks = 0, block_bytes = 0;
+};
+
+// Refinement, for ledgers of policies that have `static BlockLayout block_layout(const KvShape&, int tokens)`: a sequence
+// starts with tokens of another one. Whole blocks are shared; one that both would write is copied.
+template <class L>
+concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId parent, SeqId child, int tokens) {
+  { ledger.fork(parent, child, tokens) } -> std::same_as<bool>;    // all or nothing; the child holds nothing before
+  { state.copies() } -> std::same_as<std::span<const BlockCopy>>;  // in the order in which they must be made
+  { ledger.clear_copies() } -> std::same_as<void>;                 // they were made
+};
+
 // The shape of all keys and values of a model.
 struct KvShape {
   int layers = 0, heads = 0, head_dim = 0;
   int positions = 0;  // the most that one sequence can have
   int value_stride() const { return (head_dim + kTilePositions - 1) / kTilePositions * kTilePositions; }
-  // Elements of one tile, keys then values, of one head in one layer.
-  std::size_t tile_elements() const { return static_cast<std::size_t>(kTilePositions) * static_cast<std::size_t>(head_dim + value_stride()); }
+  // Of one tile of one head in one layer: keys, values and, where elements have them, scales.
+  template <class Element>
+  std::size_t tile_bytes() const {
+    const std::size_t scales = has_scales<Element> ? 2 * sizeof(float) : 0;
+    return kTilePositions * (static_cast<std::size_t>(head_dim + value_stride()) * sizeof(Element) + scales);
+  }
 };
 
 // `keeps_tokens` false: nothing outlives a step, and every step recomputes the whole sequence.

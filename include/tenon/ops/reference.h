@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tenon/ops/args.h"
@@ -59,20 +60,43 @@ void linear(const LinearArgs<W>& args) {
   }
 }
 
+// A row as a cache stores it, element i at out[i * stride]; returns its scale.
+template <class E>
+float round_row(const float* row /* [n] */, int n, E* out, std::ptrdiff_t stride) {
+  constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+  float largest = 0;
+  for (int i = 0; i < n; ++i) largest = std::isfinite(row[i]) ? std::max(largest, std::fabs(row[i])) : nan;
+  const float scale = largest / 127 < std::numeric_limits<float>::min() ? 0 : largest / 127;
+  for (int i = 0; i < n; ++i) {
+    if constexpr (has_scales<E>) out[i * stride] = static_cast<E>(scale > 0 ? std::nearbyint(row[i] / scale) : 0);
+    else out[i * stride] = static_cast<E>(row[i]);
+  }
+  return scale;
+}
+
 template <class V>
 void store_kv(const StoreKvArgs<V>& args) {
+  using E = typename V::Element;
   const int width = KvShape{.head_dim = args.head_dim}.value_stride();
   for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
     for (int i = 0; i < s->rows * args.kv_heads; ++i) {
       const int r = i / args.kv_heads, head = i % args.kv_heads, position = s->start + r, lane = position % kTilePositions;
       const auto tile = args.kv.tile(args.layer, s->slot, head, position / kTilePositions);
-      for (int d = 0; d < width; ++d) {
-        const std::ptrdiff_t from = std::ptrdiff_t{head} * args.head_dim + d;
-        if (d < args.head_dim) tile.keys[d * kTilePositions + lane] = args.keys.row(s->first_row + r)[from];
-        tile.values[lane * width + d] = d < args.head_dim ? args.values.row(s->first_row + r)[from] : 0.0f;
-      }
+      const std::ptrdiff_t from = std::ptrdiff_t{head} * args.head_dim;
+      E* values = tile.values + lane * width;  // [value_stride]
+      const float key_scale = round_row(args.keys.row(s->first_row + r) + from, args.head_dim, tile.keys + lane, kTilePositions);
+      const float value_scale = round_row(args.values.row(s->first_row + r) + from, args.head_dim, values, 1);
+      std::fill(values + args.head_dim, values + width, E{});
+      if (tile.key_scales) tile.key_scales[lane] = key_scale;
+      if (tile.value_scales) tile.value_scales[lane] = value_scale;
     }
   }
+}
+
+// What an element stands for; scales: [16] of its tile, or null.
+template <class E>
+double value_of(E element, const float* scales, int lane) {
+  return static_cast<double>(static_cast<float>(element)) * (scales ? scales[lane] : 1.0f);
 }
 
 // One row and one head of attention over the `seen` first positions of a sequence.
@@ -83,8 +107,9 @@ void attend(const AttentionArgs<V>& args, int slot, int row, int head, int seen)
   std::vector<double> scores(static_cast<std::size_t>(seen), 0.0), out(static_cast<std::size_t>(n), 0.0);
   for (int t = 0; t < seen; ++t) {
     const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
+    const int lane = t % kTilePositions;
     double& score = scores[static_cast<std::size_t>(t)];
-    for (int d = 0; d < n; ++d) score += static_cast<double>(q[d]) * tile.keys[d * kTilePositions + t % kTilePositions];
+    for (int d = 0; d < n; ++d) score += q[d] * value_of(tile.keys[d * kTilePositions + lane], tile.key_scales, lane);
     score *= args.scale;
   }
   const double largest = *std::max_element(scores.begin(), scores.end());
@@ -92,8 +117,11 @@ void attend(const AttentionArgs<V>& args, int slot, int row, int head, int seen)
   for (double& score : scores) total += score = std::exp(score - largest);
   for (int t = 0; t < seen; ++t) {
     const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
-    const float* v = tile.values + t % kTilePositions * width;  // [value_stride]
-    for (int d = 0; d < n; ++d) out[static_cast<std::size_t>(d)] += scores[static_cast<std::size_t>(t)] / total * v[d];
+    const int lane = t % kTilePositions;
+    const double weight = scores[static_cast<std::size_t>(t)] / total;
+    for (int d = 0; d < n; ++d) {
+      out[static_cast<std::size_t>(d)] += weight * value_of(tile.values[lane * width + d], tile.value_scales, lane);
+    }
   }
   std::transform(out.begin(), out.end(), args.out.row(row) + std::ptrdiff_t{head} * n, [](double x) { return static_cast<float>(x); });
 }

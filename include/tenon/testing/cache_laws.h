@@ -106,7 +106,7 @@ class CacheTrial {
     return v;
   }
 
-  // Every element of every live position: f(element, tag), where tags of neighbours differ.
+  // Every element of every live position, and its scales: f(element, tag), where tags of neighbours differ.
   template <class F>
   void each(const View& v, int sequence, SeqId seq, int from, int to, F&& f) {
     for (int layer = 0; layer < shape_.layers; ++layer) {
@@ -114,10 +114,15 @@ class CacheTrial {
         for (int position = from; position < to; ++position) {
           const auto tile = v.tile(layer, sequence, head, position / kTilePositions);
           const int p = position % kTilePositions;
+          auto key = static_cast<unsigned>(((layer * 31 + head) * 31 + position) * 31) * 2 + seq * 7919U;
+          const auto tag = [&key] { return static_cast<unsigned char>(Random(key++).next()); };
           for (int d = 0; d < shape_.head_dim; ++d) {
-            const auto key = static_cast<unsigned>((((layer * 31 + head) * 31 + position) * 31 + d) * 2) + seq * 7919U;
-            f(tile.keys[d * kTilePositions + p], static_cast<unsigned char>(Random(key).next()));
-            f(tile.values[p * shape_.value_stride() + d], static_cast<unsigned char>(Random(key + 1).next()));
+            f(tile.keys[d * kTilePositions + p], tag());
+            f(tile.values[p * shape_.value_stride() + d], tag());
+          }
+          if constexpr (has_scales<Element>) {
+            f(tile.key_scales[p], tag());
+            f(tile.value_scales[p], tag());
           }
         }
       }
@@ -128,7 +133,7 @@ class CacheTrial {
     const View v = view();
     if (!inside(v)) return;
     const auto sequence = static_cast<int>(std::distance(live_.begin(), live_.find(seq)));
-    each(v, sequence, seq, from, live_[seq], [](Element& e, unsigned char t) { std::memset(&e, t, sizeof e); });
+    each(v, sequence, seq, from, live_[seq], [](auto& e, unsigned char t) { std::memset(&e, t, sizeof e); });
   }
 
   void check_view() {
@@ -136,10 +141,10 @@ class CacheTrial {
     if (!inside(v) || !P::keeps_tokens) return;
     int sequence = 0;
     for (const auto& [seq, held] : live_) {
-      each(v, sequence++, seq, 0, held, [&](Element& e, unsigned char t) {
-        Element expected;
-        std::memset(&expected, t, sizeof expected);
-        note(broken_, std::memcmp(&e, &expected, sizeof e) == 0, "cache: tokens stay as they were written");
+      each(v, sequence++, seq, 0, held, [&](const auto& e, unsigned char t) {
+        unsigned char expected[sizeof e];
+        std::memset(expected, t, sizeof e);
+        note(broken_, std::memcmp(&e, expected, sizeof e) == 0, "cache: tokens stay as they were written");
       });
     }
   }
@@ -157,6 +162,10 @@ class CacheTrial {
           const auto tile = v.tile(layer, static_cast<int>(s), i / tiles, i % tiles);
           spans.push_back(extent(tile.keys, shape_.head_dim));
           spans.push_back(extent(tile.values, shape_.value_stride()));
+          if constexpr (has_scales<Element>) {
+            spans.push_back(extent(tile.key_scales, 1));
+            spans.push_back(extent(tile.value_scales, 1));
+          }
         }
       }
       std::sort(spans.begin(), spans.end());
@@ -169,9 +178,10 @@ class CacheTrial {
     note(broken_, apart, "cache: no two tiles share memory");
     return within && apart;
   }
-  static std::pair<std::uintptr_t, std::uintptr_t> extent(const Element* tile, int columns) {
-    const auto first = reinterpret_cast<std::uintptr_t>(tile);
-    return {first, first + sizeof(Element) * static_cast<std::size_t>(kTilePositions * columns)};
+  template <class T>
+  static std::pair<std::uintptr_t, std::uintptr_t> extent(const T* part /* [16, columns] */, int columns) {
+    const auto first = reinterpret_cast<std::uintptr_t>(part);
+    return {first, first + sizeof(T) * static_cast<std::size_t>(kTilePositions * columns)};
   }
 
   static constexpr std::int32_t kGuard = 0x5a5a5a5a;

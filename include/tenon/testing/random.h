@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tenon/core/hash.h"
+
 namespace tenon::testing {
 
 using Violations = std::vector<std::string>;
@@ -13,12 +15,7 @@ using Violations = std::vector<std::string>;
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15U); }
   int between(int low, int high) { return low + static_cast<int>(next() % static_cast<unsigned>(high - low + 1)); }
 
  private:

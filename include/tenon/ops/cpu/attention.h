@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
-#include <concepts>
 #include <vector>
 
 #include "tenon/ops/args.h"
@@ -23,16 +22,17 @@ struct DirectAttention {
 namespace cpu {
 
 template <class V>
-void tiles_of(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const float>* out) {
+void tiles_of(const void* view, int layer, int sequence, int head, int first, int count,
+              KvTile<const typename V::Element>* out) {
   for (int i = 0; i < count; ++i) {
     const auto tile = static_cast<const V*>(view)->tile(layer, sequence, head, first + i);
-    out[i] = {tile.keys, tile.values};
+    out[i] = {tile.keys, tile.values, tile.key_scales, tile.value_scales};
   }
 }
 
 // The rows first..first+rows-1 of a sequence's part of the batch, for one head.
 template <class V>
-FlashJob flash_job(const AttentionArgs<V>& args, int sequence, int first, int rows, int head) {
+FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, int sequence, int first, int rows, int head) {
   const SequenceRows& part = args.batch.sequences[sequence];
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   return {args.q.row(part.first_row + first) + head * args.head_dim,
@@ -70,10 +70,9 @@ inline std::vector<RowBlock> row_blocks(const BatchView& batch, int most) {
 
 }  // namespace cpu
 
-template <class V>
-  requires std::same_as<typename V::Element, float>
+template <CacheView V>
 void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
-  const auto& kernels = cpu::kernels_for(device.isa());
+  const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
   const auto blocks = cpu::row_blocks(args.batch, cpu::kAttentionRows);
   const std::size_t floats = cpu::attention_scratch(args.head_dim);
   float* scratch = device.scratch(floats * static_cast<std::size_t>(device.threads()));
@@ -91,10 +90,9 @@ void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
   device.pool().run(work);
 }
 
-template <class V>
-  requires std::same_as<typename V::Element, float>
+template <CacheView V>
 void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
-  const auto& kernels = cpu::kernels_for(device.isa());
+  const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
   const auto blocks = cpu::row_blocks(args.batch, 1);
   std::vector<std::size_t> offsets;  // of the block's scores, for all heads
   std::size_t total = 0;

@@ -40,7 +40,8 @@ struct PanelJob {
   std::ptrdiff_t y_stride;
 };
 
-// Consecutive rows of one sequence, one head.
+// Consecutive rows of one sequence, one head, over keys and values of element E.
+template <class E>
 struct FlashJob {
   const float* q;                 // [rows, q_stride], head_dim of each
   std::ptrdiff_t q_stride;
@@ -48,7 +49,7 @@ struct FlashJob {
   int head_dim, value_stride;
   float scale;
   const void* view;               // of the cache
-  void (*tiles)(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const float>* out);
+  void (*tiles)(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const E>* out);
   int layer, sequence, head;      // head of keys and values
   float* out;                     // [rows, out_stride]
   std::ptrdiff_t out_stride;
@@ -61,10 +62,15 @@ struct Kernels {
   int (*tile_tokens)(int tokens);
   void (*linear_panels)(const PanelJob&, const float* panels, int first, int last);
   void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
-  void (*flash_rows)(const FlashJob&, float* scratch);
-  void (*direct_row)(const FlashJob&, int row, float* scores, float* scratch);
   void (*activate_row)(float* x, int n, Activation);
   void (*exp_row)(const float* x, int n, float* y);
+};
+
+// A table of its own for each element, so that a program compiles those that it uses.
+template <class E>
+struct AttentionKernels {
+  void (*flash_rows)(const FlashJob<E>&, float* scratch);
+  void (*direct_row)(const FlashJob<E>&, int row, float* scores, float* scratch);
 };
 
 namespace portable {
@@ -124,7 +130,7 @@ namespace avx512 {
 #endif
 #endif
 
-// A template only so that `extern template` can keep the three sets of kernels in one translation unit of a program.
+// Templates also so that `extern template` can keep the three sets of kernels in one translation unit of a program.
 template <class = void>
 const Kernels& kernels_for(Isa isa) {
 #if defined(__x86_64__)
@@ -132,6 +138,15 @@ const Kernels& kernels_for(Isa isa) {
   if (isa == Isa::avx2) return avx2::table();
 #endif
   return portable::table();
+}
+
+template <class E>
+const AttentionKernels<E>& attention_kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::attention_table<E>();
+  if (isa == Isa::avx2) return avx2::attention_table<E>();
+#endif
+  return portable::attention_table<E>();
 }
 
 }  // namespace tenon::cpu

@@ -1,4 +1,4 @@
-// Keys and values of the batch's tokens into the cache.
+// Keys and values of the batch's tokens into the cache, rounded to its element.
 #pragma once
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-template <class V>
+template <CacheView V>
 void store_kv(Cpu& device, const StoreKvArgs<V>& args) {
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   const SequenceRows* first = args.batch.sequences;
@@ -23,9 +23,13 @@ void store_kv(Cpu& device, const StoreKvArgs<V>& args) {
         const auto tile = args.kv.tile(args.layer, rows->slot, h, position / kTilePositions);
         const float* k = args.keys.row(row) + h * args.head_dim;    // [head_dim]
         const float* v = args.values.row(row) + h * args.head_dim;  // [head_dim]
-        for (int d = 0; d < args.head_dim; ++d) tile.keys[d * kTilePositions + lane] = k[d];
-        for (int d = 0; d < args.head_dim; ++d) tile.values[lane * width + d] = v[d];
-        for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = 0;
+        const float key_scale = store_row(k, args.head_dim, tile.keys + lane, kTilePositions);
+        const float value_scale = store_row(v, args.head_dim, tile.values + lane * width, 1);
+        for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = typename V::Element{};
+        if constexpr (has_scales<typename V::Element>) {
+          tile.key_scales[lane] = key_scale;
+          tile.value_scales[lane] = value_scale;
+        }
       }
     }
   });

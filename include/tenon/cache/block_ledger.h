@@ -1,0 +1,182 @@
+// Who owns which block of a paged cache: reference counts, and an index of what full blocks hold, so that a text that
+// begins like an earlier one need not be computed again (vLLM's prefix caching; Kwon et al., 2023).
+//
+// A block is in use (some sequence's table holds it), kept (nobody's, but its contents are known: the least recently used
+// goes first), or blank. Kept and blank blocks are free.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tenon/cache/prefix_index.h"
+#include "tenon/core/concepts.h"
+
+namespace tenon {
+
+template <int BlockTokens>
+class BlockLedger {
+ public:
+  // `hash_mask` narrows the hashes of the index, so that tests see collisions.
+  BlockLedger(int blocks, int positions, std::uint64_t hash_mask = std::numeric_limits<std::uint64_t>::max())
+      : positions_(positions), references_(static_cast<std::size_t>(blocks)), index_(blocks, BlockTokens, hash_mask) {
+    blank_.reserve(static_cast<std::size_t>(blocks));
+    for (int block = blocks; block-- > 0;) blank_.push_back(block);
+  }
+
+  int free_tokens() const { return free_blocks() * BlockTokens; }
+  int capacity_tokens() const { return std::min(positions_, block_count() * BlockTokens); }
+
+  bool grow(SeqId seq, int tokens) {
+    if (tokens <= 0) return true;
+    const auto found = tables_.find(seq);
+    const int held = found == tables_.end() ? 0 : found->second.tokens;
+    if (tokens > capacity_tokens() - held) return false;
+    const int needed = blocks_of(held + tokens) - blocks_of(held);
+    if (needed > free_blocks()) return false;
+    Table& table = found == tables_.end() ? open(seq) : found->second;
+    for (int i = 0; i < needed; ++i) table.blocks.push_back(take_free());
+    table.tokens = held + tokens;
+    return true;
+  }
+
+  void release(SeqId seq) {
+    const auto found = tables_.find(seq);
+    if (found == tables_.end()) return;
+    // The end of a text first: it is the part that is least likely to be wanted again, and useless without the rest.
+    const auto& blocks = found->second.blocks;
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) drop(*block);
+    tables_.erase(found);
+  }
+
+  // ---- prefixes: whole blocks only, found by a chained hash and then compared token by token.
+
+  PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const {
+    PrefixMatch match;
+    index_.walk(tokens, identity, [&](std::int32_t block) {
+      match.tokens += BlockTokens;
+      match.idle += references(block) == 0 ? BlockTokens : 0;
+    });
+    return match;
+  }
+
+  int reuse(SeqId seq, std::span<const TokenId> tokens, std::string_view identity) {
+    if (tables_.contains(seq)) return 0;
+    found_.clear();
+    const auto chain = index_.walk(tokens, identity, [&](std::int32_t block) { found_.push_back(block); });
+    if (found_.empty()) return 0;
+    Table& table = open(seq);
+    for (const std::int32_t block : found_) table.blocks.push_back(hold(block));
+    table.chain = chain;
+    table.published = static_cast<int>(found_.size());
+    table.tokens = table.published * BlockTokens;
+    return table.tokens;
+  }
+
+  void publish(SeqId seq, std::span<const TokenId> tokens, std::string_view identity) {
+    const auto found = tables_.find(seq);
+    if (found == tables_.end()) return;
+    Table& table = found->second;
+    const int full = static_cast<int>(tokens.size()) / BlockTokens;
+    for (; table.published < full; ++table.published) {
+      const auto at = static_cast<std::size_t>(table.published);
+      table.chain = index_.insert(table.chain, tokens.subspan(at * BlockTokens, BlockTokens), identity, table.blocks[at]);
+    }
+  }
+
+  // Forgets what kept blocks hold: the next text is computed from its start.
+  void forget_prefixes() {
+    while (index_.idle() > 0) blank_.push_back(index_.evict());
+  }
+
+  // ---- forks. The child gets a block of its own for the tokens of a block that is not full: it is about to write there.
+
+  bool fork(SeqId parent, SeqId child, int tokens) {
+    const auto found = tables_.find(parent);
+    if (found == tables_.end() || tables_.contains(child) || tokens <= 0 || tokens > found->second.tokens) return false;
+    const bool splits = tokens % BlockTokens != 0;
+    if (splits && free_blocks() == 0) return false;
+    Table& table = open(child);
+    const Table& from = tables_.at(parent);
+    const auto whole = static_cast<std::size_t>(tokens / BlockTokens);
+    for (std::size_t i = 0; i < whole; ++i) table.blocks.push_back(hold(from.blocks[i]));
+    if (splits) {
+      table.blocks.push_back(take_free());
+      copies_.push_back({from.blocks[whole], table.blocks.back()});
+    }
+    table.tokens = tokens;
+    return true;  // the child's chain starts anew: publish() finds the parent's entries, one by one
+  }
+  std::span<const BlockCopy> copies() const { return copies_; }
+  void clear_copies() { copies_.clear(); }
+
+  // ---- for views, tests and statistics
+
+  // The blocks of a sequence, in order of position; none if it is not here.
+  std::span<const std::int32_t> blocks(SeqId seq) const {
+    const auto found = tables_.find(seq);
+    return found == tables_.end() ? std::span<const std::int32_t>{} : found->second.blocks;
+  }
+  int references(std::int32_t block) const { return references_[static_cast<std::size_t>(block)]; }
+  int block_count() const { return static_cast<int>(references_.size()); }
+  int kept_blocks() const { return index_.idle(); }
+  int blank_blocks() const { return static_cast<int>(blank_.size()); }
+
+  static constexpr int blocks_of(int tokens) { return tokens / BlockTokens + (tokens % BlockTokens != 0); }
+
+ private:
+  struct Table {
+    std::vector<std::int32_t> blocks;
+    int tokens = 0;              // that there is room for, promised to the sequence
+    int published = 0;           // blocks that the index was told of
+    PrefixIndex::Chain chain{};  // where they end
+  };
+
+  Table& open(SeqId seq) {
+    Table& table = tables_[seq];
+    table.blocks.reserve(static_cast<std::size_t>(blocks_of(capacity_tokens())));  // growing allocates nothing
+    return table;
+  }
+
+  int free_blocks() const { return blank_blocks() + kept_blocks(); }
+
+  // Blank ones are a stack: what was released last is still warm.
+  std::int32_t take_free() {
+    std::int32_t block = 0;
+    if (blank_.empty()) {
+      block = index_.evict();
+    } else {
+      block = blank_.back();
+      blank_.pop_back();
+    }
+    references_[static_cast<std::size_t>(block)] = 1;
+    return block;
+  }
+
+  std::int32_t hold(std::int32_t block) {
+    if (references_[static_cast<std::size_t>(block)]++ == 0) index_.revive(block);
+    return block;
+  }
+
+  void drop(std::int32_t block) {
+    if (--references_[static_cast<std::size_t>(block)] > 0) return;
+    std::erase_if(copies_, [&](const BlockCopy& copy) { return copy.to == block; });
+    if (index_.knows(block)) index_.retire(block);
+    else blank_.push_back(block);
+  }
+
+  int positions_;
+  std::vector<int> references_;      // [blocks] tables that hold it
+  std::vector<std::int32_t> blank_;  // a stack
+  PrefixIndex index_;                // and in it those that are kept
+  std::unordered_map<SeqId, Table> tables_;
+  std::vector<BlockCopy> copies_;    // not made yet
+  std::vector<std::int32_t> found_;  // scratch of reuse
+};
+static_assert(ReusesPrefixes<BlockLedger<16>> && ForksSequences<BlockLedger<16>>);
+
+}  // namespace tenon
