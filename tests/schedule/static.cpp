@@ -91,6 +91,16 @@ BOOST_AUTO_TEST_CASE(everyone_departs_even_where_the_budget_does_not_hold_all_pr
   BOOST_TEST(b.queue.empty());
 }
 
+BOOST_AUTO_TEST_CASE(departs_with_those_whose_prompts_fit_the_cache) {
+  Bench b(StaticPolicy{.n = 3, .max_wait = 1h});
+  b.ledger = CountingLedger(25);
+  for (int i = 0; i < 3; ++i) b.add(10, 1);
+  BOOST_TEST(b.step() == 2U);
+  b.queue.set_draining(true);
+  BOOST_TEST(b.step() == 1U);
+  BOOST_TEST(b.queue.stats().preemptions == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(experiment_6_takes_400_steps) {
   Bench b(StaticPolicy{.n = 8});
   for (int i = 0; i < 32; ++i) b.add(7, i % 8 == 0 ? 100 : 10);

@@ -37,23 +37,42 @@ struct Plan {
   int rows = 0;  // sum of tokens
 };
 
+// What a step did for one sequence, for policies that keep accounts. Work that preemption made the library do again is
+// nobody's debt, and not in it.
+struct Served {
+  SeqId seq = 0;
+  int adapter = -1;
+  int prompt_tokens = 0;  // of the prompt, computed for the first time; those found in the cache cost nothing
+  int new_tokens = 0;     // 1 if the step ended with logits for a new token
+};
+
 // The only way to schedule. Grants what fits: the token budget of the step, what the sequence has pending, and the room
 // in the cache, which is reserved at once.
 class PlanWriter {
  public:
-  // Reserves cache for at most min(tokens, budget) more tokens of `seq` and says for how many: 0 if it already runs in
-  // this step. Where the cache keeps nothing (NoCache) that is the whole sequence or nothing, the budget notwithstanding.
-  using Grant = int (*)(void* queue, SeqId seq, int tokens, int budget);
+  // Who grants. Both functions are given `self`.
+  struct Host {
+    void* self;
+    // Reserves cache for at most min(tokens, budget) more tokens of `seq` and says for how many: 0 if it already runs in
+    // this step. Where the cache keeps nothing (NoCache) that is the whole sequence or nothing, the budget notwithstanding.
+    int (*grant)(void* self, SeqId seq, int tokens, int budget);
+    // Free cache tokens that running all that `seq` has pending would use.
+    int (*need)(void* self, SeqId seq);
+  };
 
-  PlanWriter(Plan& plan, int token_budget, void* queue, Grant grant)
-      : plan_(plan), budget_(token_budget), queue_(queue), grant_(grant) {}
+  PlanWriter(Plan& plan, int token_budget, const Host& host) : plan_(plan), budget_(token_budget), host_(host) {}
 
   int budget_left() const { return budget_; }
 
-  // Runs the next `tokens` pending tokens of `seq` in this step; returns how many were granted.
+  // How many of QueueState::free_cache_tokens `seq` would use if it ran whole: less than it has pending where the cache
+  // holds a prefix of it, more where it was preempted so often that it only comes back with room to its end.
+  int need(SeqId seq) const { return host_.need(host_.self, seq); }
+
+  // Runs the next `tokens` pending tokens of `seq` in this step; returns how many were granted. Tokens that a waiting
+  // sequence finds in the cache are not pending any more, and use no budget.
   int take(SeqId seq, int tokens) {
     if (tokens <= 0 || budget_ <= 0) return 0;
-    const int granted = grant_(queue_, seq, tokens, budget_);
+    const int granted = host_.grant(host_.self, seq, tokens, budget_);
     if (granted <= 0) return 0;
     plan_.slices.push_back({seq, granted});
     plan_.rows += granted;
@@ -64,8 +83,7 @@ class PlanWriter {
  private:
   Plan& plan_;
   int budget_;
-  void* queue_;
-  Grant grant_;
+  Host host_;
 };
 
 }  // namespace tenon

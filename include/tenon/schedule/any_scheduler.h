@@ -2,6 +2,7 @@
 #pragma once
 #include <concepts>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "tenon/core/concepts.h"
@@ -30,6 +31,7 @@ class AnyScheduler {
 
   void plan(const QueueState& state, PlanWriter& out) { policy_->plan(state, out); }
   SeqId victim(const QueueState& state) { return policy_->victim(state); }
+  void served(std::span<const Served> step) { policy_->served(step); }
 
  private:
   struct Base {
@@ -37,6 +39,7 @@ class AnyScheduler {
     virtual std::unique_ptr<Base> copy() const = 0;
     virtual void plan(const QueueState& state, PlanWriter& out) = 0;
     virtual SeqId victim(const QueueState& state) = 0;
+    virtual void served(std::span<const Served> step) = 0;
   };
 
   template <class P>
@@ -51,11 +54,14 @@ class AnyScheduler {
         return state.running.back().seq;
       }
     }
+    void served([[maybe_unused]] std::span<const Served> step) override {
+      if constexpr (KeepsAccounts<P>) policy.served(step);
+    }
     P policy;
   };
 
   std::unique_ptr<Base> policy_;
 };
-static_assert(ChoosesVictim<AnyScheduler>);
+static_assert(ChoosesVictim<AnyScheduler> && KeepsAccounts<AnyScheduler>);
 
 }  // namespace tenon

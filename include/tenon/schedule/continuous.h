@@ -1,9 +1,8 @@
 // Continuous batching (Orca; Yu et al., 2022): sequences join and leave between any two steps. A prompt longer than
 // what is left of the token budget runs in chunks, beside the others' decodes.
 #pragma once
-#include <algorithm>
+#include <chrono>
 #include <limits>
-#include <span>
 
 #include "tenon/core/concepts.h"
 #include "tenon/schedule/running.h"
@@ -17,42 +16,36 @@ enum class Order {
 };
 
 struct ContinuousPolicy {
-  int max_batch = 32;      // sequences at once
+  int max_batch = 32;                                  // sequences at once
   int token_budget = std::numeric_limits<int>::max();  // rows in a step; the engine's own budget binds too
   Order order = Order::arrival;
+  Clock::duration patience = std::chrono::seconds(30);  // who has waited so long goes before priorities and longer ones
 
   void plan(const QueueState& state, PlanWriter& out) const {
-    int budget = detail::take_running(state, out, std::max(token_budget, 1));
-    int room = detail::room_for_newcomers(state);
-    int batch = static_cast<int>(state.running.size());
-    const Candidate* next = nullptr;
-    while (budget > 0 && batch < std::max(max_batch, 1)) {
-      next = behind(next, state.waiting);
-      if (!next || (batch > 0 && next->pending > room)) return;
-      const int taken = out.take(next->seq, std::min(next->pending, budget));
-      if (taken == 0) return;  // nobody overtakes: a large request would wait for ever
-      budget -= taken;
-      room -= next->pending;
-      ++batch;
+    const Candidate* last = nullptr;
+    const auto first = [&](const Candidate& a, const Candidate& b) { return before(a, b, state.now); };
+    const auto next = [&] { return detail::behind(last, state.waiting, first, [](const Candidate&) { return true; }); };
+    detail::run_continuously(state, out, max_batch, token_budget, next, [&](const Candidate& c) { last = &c; });
+  }
+
+  // The least urgent; of those, the one admitted last, which has the least to lose. The oldest is nobody's victim.
+  SeqId victim(const QueueState& state) const {
+    const Candidate* chosen = &state.running.back();
+    for (const Candidate& c : state.running.subspan(1)) {
+      if (c.priority <= chosen->priority) chosen = &c;
     }
+    return chosen->seq;
   }
 
  private:
-  bool before(const Candidate& a, const Candidate& b) const {
-    if (a.priority != b.priority) return a.priority > b.priority;
-    if (order == Order::longest_first && a.remaining != b.remaining) return a.remaining > b.remaining;
+  bool before(const Candidate& a, const Candidate& b, TimePoint now) const {
+    const bool late = detail::overdue(a, now, patience);
+    if (late != detail::overdue(b, now, patience)) return late;
+    if (!late && a.priority != b.priority) return a.priority > b.priority;
+    if (!late && order == Order::longest_first && a.remaining != b.remaining) return a.remaining > b.remaining;
     return &a < &b;  // of one span, which is in order of arrival
   }
-
-  // The first in line behind `last`, or of all. A scan per admission, because a policy allocates nothing to sort in.
-  const Candidate* behind(const Candidate* last, std::span<const Candidate> waiting) const {
-    const Candidate* first = nullptr;
-    for (const Candidate& c : waiting) {
-      if ((!last || before(*last, c)) && (!first || before(c, *first))) first = &c;
-    }
-    return first;
-  }
 };
-static_assert(SchedulerPolicy<ContinuousPolicy>);
+static_assert(SchedulerPolicy<ContinuousPolicy> && ChoosesVictim<ContinuousPolicy>);
 
 }  // namespace tenon

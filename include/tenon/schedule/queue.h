@@ -2,7 +2,6 @@
 // the cache is full. One thread at a time; it reads no clock, and knows nothing of tensors.
 #pragma once
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,51 +12,10 @@
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
+#include "tenon/schedule/cache_room.h"
+#include "tenon/schedule/sequence.h"
 
 namespace tenon {
-
-// What the engine hands in.
-struct NewSequence {
-  RequestId request = 0;
-  int choice = 0;
-  std::vector<TokenId> tokens;  // the prompt
-  int max_new_tokens = 16;
-  TimePoint arrival{};
-  int adapter = -1;
-  int priority = 0;
-};
-
-struct Sequence {
-  enum class State { waiting, running };
-
-  SeqId seq = 0;
-  RequestId request = 0;
-  int choice = 0;
-  std::vector<TokenId> tokens;  // prompt, then what was generated
-  int prompt_tokens = 0;
-  int cached = 0;    // tokens whose keys and values are in the cache
-  int reserved = 0;  // tokens that the cache has room for, cached <= reserved
-  int max_new_tokens = 0;
-  TimePoint arrival{}, admitted{};  // admitted: the first time
-  int adapter = -1;
-  int priority = 0;
-  int preemptions = 0;
-  State state = State::waiting;
-  std::uint64_t planned_in = 0;  // the attempt at a plan that granted it rows
-
-  int known() const { return static_cast<int>(tokens.size()); }
-  int pending() const { return known() - cached; }
-  int generated() const { return known() - prompt_tokens; }
-  int remaining() const { return max_new_tokens - generated(); }
-};
-
-struct QueueStats {
-  std::uint64_t steps = 0;      // committed ones
-  std::uint64_t sequences = 0;  // summed over steps: sequences / steps is the mean occupancy
-  std::uint64_t rows = 0;       // summed over steps
-  std::uint64_t preemptions = 0;
-  std::uint64_t added = 0, ended = 0;
-};
 
 // A step: plan, run its slices, commit, append the tokens that were picked, finish whom they end. A plan that is not
 // committed (the step failed) is forgotten by the next one.
@@ -66,7 +24,7 @@ class RequestQueue {
  public:
   // `keeps_tokens` as the cache policy says.
   explicit RequestQueue(P policy = {}, bool keeps_tokens = true)
-      : policy_(std::move(policy)), keeps_tokens_(keeps_tokens) {}
+      : policy_(std::move(policy)), room_{.keeps_tokens = keeps_tokens} {}
 
   RequestQueue(RequestQueue&&) noexcept = default;
   RequestQueue& operator=(RequestQueue&&) noexcept = default;
@@ -76,8 +34,7 @@ class RequestQueue {
   SeqId add(NewSequence request, const L& ledger) {
     if (request.tokens.empty()) throw Error(Error::Kind::invalid_request, "prompt", "must hold at least one token");
     if (request.max_new_tokens < 0) throw Error(Error::Kind::invalid_request, "max_new_tokens", "must be 0 or more");
-    // The last new token is never fed back, so the cache never holds it.
-    const std::size_t needed =
+    const std::size_t needed =  // the last new token is never fed back
         request.tokens.size() + static_cast<std::size_t>(std::max(request.max_new_tokens, 1)) - 1;
     const int capacity = ledger.capacity_tokens();
     if (needed > static_cast<std::size_t>(std::max(capacity, 0))) {
@@ -98,7 +55,10 @@ class RequestQueue {
     s.arrival = request.arrival;
     s.adapter = request.adapter;
     s.priority = request.priority;
-    waiting_.push_back(candidate(s));
+    s.identity = std::move(request.identity);
+    s.reuse_limit = request.reuse_limit;
+    if constexpr (ForksSequences<L>) await_parent(s, request.parent);
+    if (!s.awaits_parent) waiting_.push_back(s.candidate());
     ++stats_.added;
     return seq;
   }
@@ -115,29 +75,37 @@ class RequestQueue {
       // A running sequence found the cache full: take back what newcomers got, then whole sequences, last come first.
       // This ends, because the oldest fits alone.
       if (std::exchange(admitting_, false) && send_back_newcomers(ledger)) continue;
-      if (running_.size() < 2) {
+      if (const Sequence* chosen = victim(state)) {
+        preempt(chosen->seq, ledger);
+      } else if (!plan_.slices.empty()) {
+        break;  // it pauses: those that run have room to their end, and give it back there
+      } else {
         throw Error(Error::Kind::internal, "cache",
                     "refuses " + std::to_string(starved_) + " more tokens to its only sequence, which holds " +
                         std::to_string(running_.front()->reserved) + " of " + std::to_string(ledger.capacity_tokens()));
       }
-      preempt(victim(state), ledger);
     }
     admit_newcomers(now);
     return plan_;
   }
 
-  // The step was computed: its tokens are in the cache. Who was cancelled meanwhile is skipped.
+  // The step was computed: its tokens are in the cache. Who was cancelled or held meanwhile is skipped.
   template <CacheLedger L>
   void commit(const Plan& plan, L& ledger) {
+    served_.clear();
     for (const Plan::Slice& slice : plan.slices) {
       Sequence* s = find(slice.seq);
-      if (!s) continue;
-      if (keeps_tokens_) {
-        s->cached += slice.tokens;
-      } else {
-        give_back(*s, ledger);
+      if (!s || s->state != Sequence::State::running) continue;
+      account(*s, slice.tokens);
+      if (!keeps_tokens()) {
+        room_.give_back(ledger, *s);
+        continue;
       }
+      s->cached += slice.tokens;
+      room_.publish(ledger, *s);
+      if (s->pending() == 0) release_children(*s);
     }
+    if constexpr (KeepsAccounts<P>) policy_.served(served_);
     ++stats_.steps;
     stats_.sequences += plan.slices.size();
     stats_.rows += static_cast<std::uint64_t>(plan.rows);
@@ -163,14 +131,31 @@ class RequestQueue {
   bool cancel(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
     if (!s) return false;
-    give_back(*s, ledger);
-    if (s->state == Sequence::State::running) {
-      std::erase(running_, s);
-    } else {
-      waiting_.erase(place(seq));
-    }
+    room_.give_back(ledger, *s);
+    withdraw(*s);
+    release_children(*s);
     sequences_.erase(seq);
     ++stats_.ended;
+    return true;
+  }
+
+  // Gives the sequence's cache back and shows it to no policy until resume(); it keeps its place in line, and what it had
+  // computed may still be found. False if it is not here, or held already.
+  template <CacheLedger L>
+  bool hold(SeqId seq, L& ledger) {
+    Sequence* s = find(seq);
+    if (!s || s->on_hold) return false;
+    room_.give_back(ledger, *s);
+    withdraw(*s);
+    s->on_hold = true;
+    s->state = Sequence::State::held;
+    return true;
+  }
+  bool resume(SeqId seq) {
+    Sequence* s = find(seq);
+    if (!s || !s->on_hold) return false;
+    s->on_hold = false;
+    if (!s->awaits_parent) stand_in_line(*s);
     return true;
   }
 
@@ -181,7 +166,7 @@ class RequestQueue {
   }
   bool contains(SeqId seq) const { return sequences_.contains(seq); }
 
-  int waiting() const { return static_cast<int>(waiting_.size()); }
+  int waiting() const { return static_cast<int>(waiting_.size()); }  // and not held
   int running() const { return static_cast<int>(running_.size()); }
   bool empty() const { return sequences_.empty(); }
   const QueueStats& stats() const { return stats_; }
@@ -190,25 +175,27 @@ class RequestQueue {
   void set_draining(bool draining) { draining_ = draining; }
   bool draining() const { return draining_; }
 
+  // Whether prompts may begin with what others left in the cache. Their tokens are the same either way.
+  void set_prefix_reuse(bool reuses) { room_.reuses_prefixes = reuses; }
+
   P& policy() { return policy_; }
   const P& policy() const { return policy_; }
 
  private:
+  bool keeps_tokens() const { return room_.keeps_tokens; }
+
   static Error unknown(SeqId seq) {
     return Error(Error::Kind::internal, "queue", "has no sequence " + std::to_string(seq));
   }
-  Sequence* find(SeqId seq) {
+  const Sequence* find(SeqId seq) const {
     const auto found = sequences_.find(seq);
     return found == sequences_.end() ? nullptr : &found->second;
   }
+  Sequence* find(SeqId seq) { return const_cast<Sequence*>(std::as_const(*this).find(seq)); }
   Sequence& at(SeqId seq) {
     Sequence* s = find(seq);
     if (!s) throw unknown(seq);
     return *s;
-  }
-
-  static Candidate candidate(const Sequence& s) {
-    return {s.seq, s.cached, s.pending(), s.remaining(), s.arrival, s.adapter, s.priority};
   }
 
   // Where a sequence stands, or would stand, in the waiting list. Ids are given in order of arrival and may wrap.
@@ -220,7 +207,7 @@ class RequestQueue {
   template <CacheLedger L>
   QueueState look(const L& ledger, TimePoint now) {
     running_view_.clear();
-    for (const Sequence* s : running_) running_view_.push_back(candidate(*s));
+    for (const Sequence* s : running_) running_view_.push_back(s->candidate());
     return {running_view_, waiting_, ledger.free_tokens(), now, draining_};
   }
 
@@ -233,12 +220,16 @@ class RequestQueue {
         auto& context = *static_cast<Context*>(self);
         return context.queue.grant(context.ledger, seq, tokens, budget);
       }
+      static int need(void* self, SeqId seq) {
+        auto& context = *static_cast<Context*>(self);
+        return context.queue.need(std::as_const(context.ledger), seq);
+      }
     } context{*this, ledger};
     plan_.slices.clear();
     plan_.rows = 0;
     starved_ = -1;
     ++attempt_;
-    PlanWriter out(plan_, token_budget, &context, &Context::grant);
+    PlanWriter out(plan_, token_budget, {&context, &Context::grant, &Context::need});
     policy_.plan(state, out);
   }
 
@@ -247,46 +238,71 @@ class RequestQueue {
     Sequence* s = find(seq);
     if (!s || s->planned_in == attempt_) return 0;
     const bool runs = s->state == Sequence::State::running;
-    if (!runs && !admitting_) return 0;
-    const int wanted = keeps_tokens_ ? std::min({tokens, budget, s->pending()}) : s->pending();
+    if (!runs && (!admitting_ || s->state == Sequence::State::held)) return 0;
+    if (!runs && !room_.move_in(ledger, *s, find(s->parent))) return 0;
+    const int wanted = keeps_tokens() ? std::min({tokens, budget, s->pending()}) : s->pending();
     if (wanted <= 0) return 0;
-    const int granted = std::min(wanted, reserve(ledger, *s, wanted));
+    const int granted = std::min(wanted, room_.reserve(ledger, *s, wanted));
     if (granted == 0) {
       if (runs) starved_ = std::max(starved_, wanted);
+      else room_.give_back(ledger, *s);
       return 0;
     }
     s->planned_in = attempt_;
     return granted;
   }
 
-  // Has room for `wanted` tokens beyond the cached ones, or for as many as there is room; returns for how many.
   template <CacheLedger L>
-  int reserve(L& ledger, Sequence& s, int wanted) {
-    const int missing = wanted - (s.reserved - s.cached);
-    if (missing > 0 && ledger.grow(s.seq, missing)) {
-      s.reserved += missing;
-    } else if (missing > 0 && keeps_tokens_) {
-      // `grow` is all or nothing: halving finds all that fits without knowledge of blocks.
-      for (int part = static_cast<int>(std::bit_floor(static_cast<unsigned>(missing))); part > 0; part /= 2) {
-        if (ledger.grow(s.seq, part)) s.reserved += part;
-      }
-    } else if (missing > 0) {
-      return 0;
-    }
-    return s.reserved - s.cached;
+  int need(const L& ledger, SeqId seq) const {
+    const Sequence* s = find(seq);
+    return s ? room_.need(ledger, *s, find(s->parent)) : 0;
   }
 
-  template <CacheLedger L>
-  void give_back(Sequence& s, L& ledger) {
-    if (s.reserved > 0) ledger.release(s.seq);
-    s.cached = s.reserved = 0;
+  void await_parent(Sequence& s, SeqId parent) {
+    Sequence* of = find(parent);
+    if (!of || !keeps_tokens()) return;
+    s.parent = parent;
+    if (of->computed >= of->prompt_tokens) return;
+    s.awaits_parent = true;
+    s.state = Sequence::State::held;
+    of->children.push_back(s.seq);
+  }
+
+  // The parent has read the prompt, or is gone.
+  void release_children(Sequence& parent) {
+    for (const SeqId seq : std::exchange(parent.children, {})) {
+      Sequence* child = find(seq);
+      if (!child) continue;
+      child->awaits_parent = false;
+      if (!child->on_hold) stand_in_line(*child);
+    }
+  }
+
+  void stand_in_line(Sequence& s) {
+    s.state = Sequence::State::waiting;
+    waiting_.insert(place(s.seq), s.candidate());
+  }
+
+  // Takes a sequence off the lists, whichever it is on.
+  void withdraw(Sequence& s) {
+    if (s.state == Sequence::State::running) std::erase(running_, &s);
+    if (s.state == Sequence::State::waiting) waiting_.erase(place(s.seq));
+  }
+
+  void account(Sequence& s, int tokens) {
+    const int after = s.cached + tokens;
+    if constexpr (KeepsAccounts<P>) {
+      const int fresh = std::min(after, s.prompt_tokens) - std::min(std::max(s.computed, s.cached), s.prompt_tokens);
+      served_.push_back({s.seq, s.adapter, std::max(fresh, 0), after == s.known() && s.remaining() > 0 ? 1 : 0});
+    }
+    s.computed = std::max(s.computed, after);
   }
 
   // Where nothing outlives a step, room reserved for a step that failed must not either.
   template <CacheLedger L>
   void forget_uncommitted(L& ledger) {
-    if (keeps_tokens_) return;
-    for (Sequence* s : running_) give_back(*s, ledger);
+    if (keeps_tokens()) return;
+    for (Sequence* s : running_) room_.give_back(ledger, *s);
   }
 
   // Whether anybody had to go.
@@ -296,31 +312,33 @@ class RequestQueue {
     for (const Plan::Slice& slice : plan_.slices) {
       Sequence& s = at(slice.seq);
       if (s.state != Sequence::State::waiting) continue;
-      give_back(s, ledger);
+      room_.give_back(ledger, s);
       any = true;
     }
     return any;
   }
 
-  // Never the oldest: it must get through, so that somebody does.
-  SeqId victim(const QueueState& state) {
+  // Never the oldest: it must get through, so that somebody does. Nobody beyond the bound on preemptions, unless the step
+  // would be empty. Null: nobody can go.
+  const Sequence* victim(const QueueState& state) {
+    if (running_.size() < 2) return nullptr;
     if constexpr (ChoosesVictim<P>) {
-      const SeqId chosen = policy_.victim(state);
-      const Sequence* s = find(chosen);
-      if (s && s->state == Sequence::State::running && s != running_.front()) return chosen;
+      const Sequence* s = find(policy_.victim(state));
+      if (s && s->state == Sequence::State::running && s != running_.front() && s->preemptible()) return s;
     }
-    return running_.back()->seq;
+    const auto last = std::find_if(running_.rbegin(), running_.rend() - 1, [](const Sequence* s) { return s->preemptible(); });
+    if (last != running_.rend() - 1) return *last;
+    return plan_.slices.empty() ? running_.back() : nullptr;
   }
 
   template <CacheLedger L>
   void preempt(SeqId seq, L& ledger) {
     Sequence& s = at(seq);
-    give_back(s, ledger);
-    s.state = Sequence::State::waiting;
+    room_.give_back(ledger, s);
     ++s.preemptions;
     ++stats_.preemptions;
     std::erase(running_, &s);
-    waiting_.insert(place(seq), candidate(s));
+    stand_in_line(s);
   }
 
   void admit_newcomers(TimePoint now) {
@@ -328,14 +346,17 @@ class RequestQueue {
       Sequence& s = at(slice.seq);
       if (s.state == Sequence::State::running) continue;
       waiting_.erase(place(s.seq));
-      if (s.preemptions == 0) s.admitted = now;
+      if (!std::exchange(s.was_admitted, true)) {
+        s.admitted = now;
+        stats_.prefix_hit_tokens += static_cast<std::uint64_t>(s.cached);
+      }
       s.state = Sequence::State::running;
       running_.push_back(&s);
     }
   }
 
   P policy_;
-  bool keeps_tokens_;
+  CacheRoom room_;
   bool draining_ = false;
   bool admitting_ = true;      // newcomers may join in this attempt
   int starved_ = -1;           // tokens that a running sequence asked for in vain, -1 if none did
@@ -345,6 +366,7 @@ class RequestQueue {
   std::vector<Sequence*> running_;                 // in order of admission
   std::vector<Candidate> waiting_;                 // in order of arrival
   std::vector<Candidate> running_view_;
+  std::vector<Served> served_;
   Plan plan_;
   QueueStats stats_;
 };

@@ -22,14 +22,15 @@ struct StaticPolicy {
     }
     if (!departs(state)) return;
     const int members = std::min(std::max(n, 1), static_cast<int>(state.waiting.size()));
-    int room = detail::room_for_newcomers(state);
+    int room = detail::room_for_newcomers(state, out);
     for (int i = 0; i < members; ++i) {
       const Candidate& c = state.waiting[static_cast<std::size_t>(i)];
-      if (i > 0 && c.pending > room) return;
+      const int needed = out.need(c.seq);
+      if (i > 0 && needed > room) return;
       // A row is kept for everyone behind: who has none when the batch departs must wait for the next one.
       const int share = std::max(1, out.budget_left() - (members - i - 1));
       if (out.take(c.seq, std::min(c.pending, share)) == 0) return;
-      room -= c.pending;
+      room -= needed;
     }
   }
 

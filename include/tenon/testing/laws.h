@@ -4,3 +4,4 @@
 #pragma once
 #include "tenon/testing/cache_laws.h"
 #include "tenon/testing/scheduler_laws.h"
+#include "tenon/testing/sharing_laws.h"

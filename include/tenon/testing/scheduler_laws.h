@@ -105,6 +105,16 @@ struct Scene {
     scene.free_tokens -= room;
     return scene.granted[seq] = room;
   }
+  static int need(void* self, SeqId seq) {
+    auto& scene = *static_cast<Scene*>(self);
+    for (const auto* line : {&scene.running, &scene.waiting}) {
+      for (const Candidate& c : *line) {
+        if (c.seq == seq) return c.pending;
+      }
+    }
+    scene.took_stranger = true;
+    return 0;
+  }
 };
 
 // Laws of one decision.
@@ -119,7 +129,7 @@ void decision_laws(const P& policy, Violations& broken) {
       Scene copy = scene;
       P twin = policy;
       Plan plan;
-      PlanWriter out(plan, budget, &copy, &Scene::grant);
+      PlanWriter out(plan, budget, {&copy, &Scene::grant, &Scene::need});
       const QueueState state = scene.state();
       twin.plan(state, out);
       note(broken, !copy.took_stranger, "scheduler: takes only sequences that the state shows");

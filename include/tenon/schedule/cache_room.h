@@ -1,0 +1,105 @@
+// A sequence's room in the cache: how it moves in, grows, and moves out.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <span>
+
+#include "tenon/core/concepts.h"
+#include "tenon/schedule/sequence.h"
+
+namespace tenon {
+
+struct CacheRoom {
+  bool keeps_tokens = true;     // as the cache policy says
+  bool reuses_prefixes = true;  // a newcomer may begin with what others left
+
+  // Free tokens that running all that the sequence has pending would use. parent: null if it is gone.
+  template <CacheLedger L>
+  int need(const L& ledger, const Sequence& s, const Sequence* parent) const {
+    const int end = s.preemptible() || !keeps_tokens ? s.known() : s.cache_end();
+    if (s.state == Sequence::State::running) return std::max(0, end - s.reserved);
+    if (const int shared = shared_with<L>(s, parent); shared > 0) return end - shared;
+    if constexpr (ReusesPrefixes<L>) {
+      if (reuses_prefixes) {
+        const PrefixMatch match = ledger.match(reusable(s), s.identity);
+        return end - match.tokens + match.idle;
+      }
+    }
+    return end;
+  }
+
+  // What a newcomer starts with: its parent's prompt, or a prefix that somebody left; and who was preempted too often gets
+  // room to its end. False, and nothing held, if that is not to be had.
+  template <CacheLedger L>
+  bool move_in(L& ledger, Sequence& s, const Sequence* parent) const {
+    if (!keeps_tokens) return true;
+    if (!fork(ledger, s, parent)) {
+      if constexpr (ReusesPrefixes<L>) {
+        if (reuses_prefixes) s.cached = s.reserved = ledger.reuse(s.seq, reusable(s), s.identity);
+      }
+    }
+    const int to_its_end = s.cache_end() - s.cached;
+    if (s.preemptible() || reserve(ledger, s, to_its_end) >= to_its_end) return true;
+    give_back(ledger, s);
+    return false;
+  }
+
+  // Has room for `wanted` tokens beyond the cached ones, or for as many as there is room; returns for how many.
+  template <CacheLedger L>
+  int reserve(L& ledger, Sequence& s, int wanted) const {
+    const int missing = wanted - (s.reserved - s.cached);
+    if (missing > 0 && ledger.grow(s.seq, missing)) {
+      s.reserved += missing;
+    } else if (missing > 0 && keeps_tokens) {
+      // `grow` is all or nothing: halving finds all that fits without knowledge of blocks.
+      for (int part = static_cast<int>(std::bit_floor(static_cast<unsigned>(missing))); part > 0; part /= 2) {
+        if (ledger.grow(s.seq, part)) s.reserved += part;
+      }
+    } else if (missing > 0) {
+      return 0;
+    }
+    return s.reserved - s.cached;
+  }
+
+  // What the sequence has in the cache may be found by others from now on.
+  template <CacheLedger L>
+  void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
+    if constexpr (ReusesPrefixes<L>) {
+      if (reuses_prefixes) ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(s.cached)), s.identity);
+    }
+  }
+
+  template <CacheLedger L>
+  void give_back(L& ledger, Sequence& s) const {
+    if (s.reserved > 0) ledger.release(s.seq);
+    s.cached = s.reserved = 0;
+  }
+
+ private:
+  // Its last known token is always computed, for its logits; so are those from the first position somebody asked for.
+  static std::span<const TokenId> reusable(const Sequence& s) {
+    return std::span(s.tokens).first(static_cast<std::size_t>(std::min(s.known() - 1, std::max(s.reuse_limit, 0))));
+  }
+
+  // All of the prompt but its last token, once the parent has computed that; 0: nothing to take over.
+  template <CacheLedger L>
+  static int shared_with(const Sequence& s, const Sequence* parent) {
+    if constexpr (!ForksSequences<L>) return 0;
+    const int shared = s.prompt_tokens - 1;
+    return parent && s.generated() == 0 && shared <= s.reuse_limit && parent->cached >= shared ? shared : 0;
+  }
+
+  template <CacheLedger L>
+  static bool fork([[maybe_unused]] L& ledger, Sequence& s, const Sequence* parent) {
+    if constexpr (ForksSequences<L>) {
+      const int shared = shared_with<L>(s, parent);
+      if (shared == 0 || !ledger.fork(parent->seq, s.seq, shared)) return false;
+      s.cached = s.reserved = shared;
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace tenon

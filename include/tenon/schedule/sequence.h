@@ -1,0 +1,78 @@
+// A running text as the queue keeps it.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tenon/core/plan.h"
+#include "tenon/core/request.h"
+#include "tenon/core/views.h"
+
+namespace tenon {
+
+// So often a sequence gives its place in the cache to others. Then it comes back only with room to its end, and stays.
+inline constexpr int kMaxPreemptions = 4;
+
+inline constexpr SeqId kNoParent = std::numeric_limits<SeqId>::max();
+
+// What the engine hands in.
+struct NewSequence {
+  RequestId request = 0;
+  int choice = 0;
+  std::vector<TokenId> tokens = {};  // the prompt
+  int max_new_tokens = 16;
+  TimePoint arrival{};
+  int adapter = -1;
+  int priority = 0;
+  std::string identity = {};     // what keys depend on beside tokens: adapters, a salt
+  int reuse_limit = std::numeric_limits<int>::max();  // prompt tokens that may come from the cache; the rest is computed
+  SeqId parent = kNoParent;      // a sequence with the same prompt, to share its cache when it has read that
+};
+
+struct Sequence {
+  // A held sequence is shown to no policy: its reader is slow, or its parent still reads the prompt they share.
+  enum class State { waiting, running, held };
+
+  SeqId seq = 0;
+  RequestId request = 0;
+  int choice = 0;
+  std::vector<TokenId> tokens;  // prompt, then what was generated
+  int prompt_tokens = 0;
+  int cached = 0;    // tokens whose keys and values are in the cache
+  int reserved = 0;  // tokens that the cache has room for, cached <= reserved
+  int computed = 0;  // the most that `cached` ever was
+  int max_new_tokens = 0;
+  TimePoint arrival{}, admitted{};  // admitted: the first time
+  int adapter = -1;
+  int priority = 0;
+  std::string identity;
+  int reuse_limit = 0;
+  SeqId parent = kNoParent;
+  std::vector<SeqId> children;  // that wait for this one to have read the prompt
+  int preemptions = 0;
+  State state = State::waiting;
+  bool on_hold = false, awaits_parent = false;  // either: State::held
+  bool was_admitted = false;
+  std::uint64_t planned_in = 0;  // the attempt at a plan that granted it rows
+
+  int known() const { return static_cast<int>(tokens.size()); }
+  int pending() const { return known() - cached; }
+  int generated() const { return known() - prompt_tokens; }
+  int remaining() const { return max_new_tokens - generated(); }
+  bool preemptible() const { return preemptions < kMaxPreemptions; }
+  // Tokens that the cache will hold of it at most. The last new token is never fed back.
+  int cache_end() const { return known() + (remaining() > 0 ? remaining() - 1 : 0); }
+  Candidate candidate() const { return {seq, cached, pending(), remaining(), arrival, adapter, priority}; }
+};
+
+struct QueueStats {
+  std::uint64_t steps = 0;      // committed ones
+  std::uint64_t sequences = 0;  // summed over steps: sequences / steps is the mean occupancy
+  std::uint64_t rows = 0;       // summed over steps
+  std::uint64_t preemptions = 0;
+  std::uint64_t prefix_hit_tokens = 0;  // prompt tokens that newcomers found in the cache
+  std::uint64_t added = 0, ended = 0;
+};
+
+}  // namespace tenon
