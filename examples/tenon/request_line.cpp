@@ -26,9 +26,10 @@ constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 void refuse_unknown(const Fields& fields) {
   static const std::set<std::string_view> known = [] {
-    std::set<std::string_view> names{"id",  "prompt",   "input_ids",  "adapter",     "logit_bias", "seed",
-                                     "n",   "priority", "ignore_eos", "stop",        "stop_ids",   "logits_at",
-                                     "nll", "schema",   "delay_ms",   "top_logprobs"};
+    std::set<std::string_view> names{"id",       "prompt",     "input_ids",  "adapter",    "logit_bias",
+                                     "seed",     "n",          "best_of",    "priority",   "ignore_eos",
+                                     "stop",     "stop_ids",   "logits_at",  "nll",        "logits_hash",
+                                     "schema",   "delay_ms",   "cache_salt", "top_logprobs"};
     for (const auto& each : kFloatParameters) names.insert(each.name);
     for (const auto& each : kIntParameters) names.insert(each.name);
     return names;
@@ -97,16 +98,17 @@ tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
   if (fields.has("top_logprobs")) o.top_logprobs = fields.integer("top_logprobs", 0, kMaxInt);
   o.logits_at = integers(fields, "logits_at", 0);
   o.nll = fields.boolean("nll", false);
+  o.logits_hash = fields.boolean("logits_hash", false);
   o.priority = fields.integer("priority", std::numeric_limits<int>::min(), kMaxInt, 0);
+  o.n = fields.integer("n", 1, kMaxInt, 1);
+  o.best_of = fields.integer("best_of", 0, kMaxInt, 0);
+  o.cache_salt = fields.string("cache_salt", "");
   return o;
 }
 
 void refuse_later_versions(const Fields& fields) {
   for (const char* key : {"adapter", "schema"}) {
     if (fields.has(key)) throw Error(Error::Kind::unsupported, fields.where(key), "is not in this version of tenon");
-  }
-  if (fields.integer("n", 1, kMaxInt, 1) != 1) {
-    throw Error(Error::Kind::unsupported, fields.where("n"), "must be 1 in this version of tenon");
   }
 }
 
@@ -142,7 +144,7 @@ RequestLine parse_request(std::string_view line, int number, std::uint64_t seed)
 }
 
 AnswerParts answer_parts(const tenon::Options& o, bool has_tokenizer) {
-  return {.text = has_tokenizer, .logits = !o.logits_at.empty(), .nll = o.nll, .logprobs = o.top_logprobs >= 0};
+  return {.text = has_tokenizer, .logits = !o.logits_at.empty(), .nll = o.nll, .logprobs = o.top_logprobs >= 0, .choices = o.n > 1};
 }
 
 namespace {
@@ -170,19 +172,32 @@ void append_alternatives(std::string& out, const std::vector<tenon::TokenLogprob
   });
 }
 
+// The fields of one answer: "output_ids": ...
+void append_answer(std::string& out, const tenon::Answer& answer, const AnswerParts& parts) {
+  out += "\"output_ids\": ";
+  append_json_list(out, answer.ids, append_number);
+  out += ", \"text\": ";
+  if (parts.text)
+    append_json_string(out, answer.text);
+  else
+    out += "null";
+  out += ", \"finish_reason\": ";
+  append_json_string(out, to_string(answer.reason));
+  if (parts.logprobs) {
+    out += ", \"logprobs\": ";
+    append_json_list(out, answer.logprobs, append_number);
+    out += ", \"top_logprobs\": ";
+    append_json_list(out, answer.top_logprobs, append_alternatives);
+  }
+  if (answer.logits_hash) out += formatted(", \"logits_hash\": \"%016llx\"", static_cast<unsigned long long>(*answer.logits_hash));
+}
+
 }  // namespace
 
 std::string answer_line(const std::string& id, const tenon::Completion& completion, const AnswerParts& parts) {
   if (completion.reason == tenon::FinishReason::error) return error_line(id, completion.error);
-  std::string out = "{\"id\": " + id + ", \"output_ids\": ";
-  append_json_list(out, completion.ids, append_number);
-  out += ", \"text\": ";
-  if (parts.text)
-    append_json_string(out, completion.text);
-  else
-    out += "null";
-  out += ", \"finish_reason\": ";
-  append_json_string(out, to_string(completion.reason));
+  std::string out = "{\"id\": " + id + ", ";
+  append_answer(out, completion, parts);
   if (parts.logits) {
     out += ", \"logits\": ";
     append_logits(out, *completion.scores);
@@ -194,11 +209,14 @@ std::string answer_line(const std::string& id, const tenon::Completion& completi
     else
       out += "null";
   }
-  if (parts.logprobs) {
-    out += ", \"logprobs\": ";
-    append_json_list(out, completion.logprobs, append_number);
-    out += ", \"top_logprobs\": ";
-    append_json_list(out, completion.top_logprobs, append_alternatives);
+  if (parts.choices) {
+    out += ", \"choices\": [{";
+    append_answer(out, completion, parts);
+    for (const tenon::Answer& other : completion.others) {
+      out += "}, {";
+      append_answer(out, other, parts);
+    }
+    out += "}]";
   }
   return out + "}\n";
 }

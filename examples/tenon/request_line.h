@@ -21,7 +21,7 @@ RequestLine parse_request(std::string_view line, int number, std::uint64_t seed)
 
 // What the answer shows beside the tokens.
 struct AnswerParts {
-  bool text = false, logits = false, nll = false, logprobs = false;
+  bool text = false, logits = false, nll = false, logprobs = false, choices = false;
 };
 AnswerParts answer_parts(const tenon::Options& options, bool has_tokenizer);
 

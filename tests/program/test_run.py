@@ -56,7 +56,7 @@ class Run(ProgramTest):
         cases = [("temperature", "hot"), ("temperature", -1), ("temperature", [0]), ("top_k", 1.5), ("top_k", -1),
                  ("top_p", 0), ("min_p", 2), ("typical_p", 0), ("repetition_penalty", 0), ("presence_penalty", "1"),
                  ("frequency_penalty", True), ("logit_bias", [1]), ("logit_bias", {"x": 1}), ("logit_bias", {"05": 1}),
-                 ("logit_bias", {"99999": 1}), ("seed", -1), ("seed", 1.0), ("seed", "1"), ("n", 2), ("n", 0),
+                 ("logit_bias", {"99999": 1}), ("seed", -1), ("seed", 1.0), ("seed", "1"), ("n", 129), ("n", 0), ("best_of", -1), ("cache_salt", 1), ("logits_hash", 1),
                  ("priority", "high"), ("ignore_eos", 0), ("stop", "x"), ("stop", [1]), ("stop", [""]),
                  ("stop_ids", [-1]), ("logits_at", [-1]), ("logits_at", [3]), ("logits_at", 0), ("nll", 1),
                  ("top_logprobs", -1), ("top_logprobs", 5000), ("max_new_tokens", -1), ("max_new_tokens", 5000),
@@ -79,17 +79,40 @@ class Run(ProgramTest):
     def test_every_field_is_taken(self):
         full = {"id": "a", "prompt": "The rain in", "max_new_tokens": 5, "temperature": 0.7, "top_k": 50, "top_p": 0.9,
                 "min_p": 0.01, "typical_p": 0.95, "repetition_penalty": 1.1, "presence_penalty": 0.1,
-                "frequency_penalty": 0.1, "logit_bias": {"5": -1.5}, "seed": 2**64 - 1, "n": 1, "priority": -3,
+                "frequency_penalty": 0.1, "logit_bias": {"5": -1.5}, "seed": 2**64 - 1, "n": 1, "best_of": 1, "cache_salt": "a", "logits_hash": True, "priority": -3,
                 "ignore_eos": True, "stop": ["\u00e9"], "stop_ids": [7], "logits_at": [0, 2], "nll": True,
                 "top_logprobs": 3, "delay_ms": 1.5}
         (answer,), _ = self.answers([full])
-        self.assertEqual(list(answer), ["id", "output_ids", "text", "finish_reason", "logits", "nll_mean", "logprobs", "top_logprobs"])
+        self.assertEqual(list(answer), ["id", "output_ids", "text", "finish_reason", "logprobs", "top_logprobs", "logits_hash", "logits", "nll_mean"])
+        self.assertRegex(answer["logits_hash"], "^[0-9a-f]{16}$")
         self.assertEqual(list(answer["logits"]), ["0", "2"])
         self.assertEqual(len(answer["logprobs"]), len(answer["output_ids"]))
         for token, logprob, top in zip(answer["output_ids"], answer["logprobs"], answer["top_logprobs"]):
             self.assertEqual(len(top), 3)
             self.assertEqual(sorted((-t["logprob"] for t in top)), [-t["logprob"] for t in top])
             self.assertIn(logprob, [t["logprob"] for t in top if t["id"] == token] or [logprob])
+
+    def test_choices(self):
+        request = dict(GOOD, temperature=1, seed=3, top_logprobs=0, max_new_tokens=6)
+        (answer, alone), counters = self.answers([dict(request, n=3), request])
+        self.assertEqual(answer["choices"][0]["output_ids"], answer["output_ids"])
+        self.assertEqual([answer[k] for k in ("output_ids", "logprobs")], [alone[k] for k in ("output_ids", "logprobs")])
+        self.assertNotIn("choices", alone)
+        self.assertEqual(len({tuple(c["output_ids"]) for c in answer["choices"]}), 3)
+        (best,), _ = self.answers([dict(request, n=1, best_of=3)])
+        means = [sum(c["logprobs"]) / len(c["logprobs"]) for c in answer["choices"]]
+        self.assertEqual(best["output_ids"], answer["choices"][means.index(max(means))]["output_ids"])
+
+    def test_a_prompt_is_found_in_the_cache(self):
+        request = dict(prompt="The rain in Spain falls mainly on the plain, and the quick brown fox jumped over it. " * 2)
+        later = dict(request, delay_ms=200)
+        answers, counters = self.answers([dict(request, logits_hash=True), dict(later, logits_hash=True)])
+        self.assertEqual(answers[0], answers[1])
+        self.assertGreater(counters["prefix_hit_tokens"], 16)
+        answers, counters = self.answers([request, dict(later, cache_salt="other")])
+        self.assertEqual(counters["prefix_hit_tokens"], 0)
+        _, counters = self.answers([request, later], "--no-prefix-reuse")
+        self.assertEqual(counters["prefix_hit_tokens"], 0)
 
     def test_null_is_not_given(self):
         (answer, plain), _ = self.answers([dict(GOOD, id=None, temperature=None, stop=None, adapter=None, top_logprobs=None), GOOD])

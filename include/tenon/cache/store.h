@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/core/concepts.h"
+#include "tenon/ops/args.h"
 
 namespace tenon {
 
@@ -37,6 +38,17 @@ class CacheStore {
   View view(std::span<const SequenceRows> rows) {
     table_.resize(P::table_entries(shape_, rows));
     return P::view(shape_, tokens_, ledger_, rows, static_cast<void*>(memory_.data()), table_);
+  }
+
+  // Makes the copies that forks have asked for, before anything is written in this step.
+  void copy_forked_blocks(D& device) {
+    if constexpr (ForksSequences<Ledger>) {
+      const auto copies = ledger_.copies();
+      if (copies.empty()) return;
+      const BlockLayout layout = P::block_layout(shape_, tokens_);
+      copy_blocks(device, CopyBlocksArgs{memory_.data(), shape_.layers, layout, copies});
+      ledger_.clear_copies();
+    }
   }
 
   CacheStats stats() const { return {bytes_, capacity_, capacity_ - static_cast<int>(ledger_.free_tokens())}; }

@@ -14,7 +14,8 @@ class Error : public std::runtime_error {
     invalid_request,  // a parameter out of range, a prompt too long
     unsupported,      // well-formed, but asks for what this build does not do
     io,               // the operating system refused
-    capacity,         // would fit if the cache, queue or memory were larger
+    capacity,         // would fit if the cache or memory were larger
+    overloaded,       // the queue is full or closing: the same request may be taken later
     internal,         // a broken invariant: report it
   };
 

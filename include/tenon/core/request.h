@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tenon/core/error.h"
+#include "tenon/core/hash.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -37,7 +38,11 @@ struct Options {
   int top_logprobs = -1;             // >= 0: log-probability of each new token, and so many alternatives
   std::vector<int> logits_at = {};   // prompt positions whose raw logits are wanted
   bool nll = false;                  // mean negative log-likelihood of prompt tokens 1..n-1
+  bool logits_hash = false;          // 64 bits over the raw logits of every new token, to verify the promise with
   int priority = 0;                  // larger runs sooner, where the scheduler looks at it
+  int n = 1;                         // answers; choice i draws as a request with choice_seed(seed, i) would
+  int best_of = 0;                   // of so many answers the n likeliest a token; 0: n
+  std::string cache_salt = {};       // requests share cached prefixes only with those of the same salt
 };
 
 struct Request {
@@ -51,13 +56,14 @@ struct TokenLogprob {
   float logprob;                     // natural logarithm, of the softmax of the raw logits
 };
 
-enum class FinishReason { length, stop, cancelled, error };
+enum class FinishReason { length, stop, cancelled, deadline, error };
 
 inline const char* to_string(FinishReason reason) {
   switch (reason) {
     case FinishReason::length: return "length";
     case FinishReason::stop: return "stop";
     case FinishReason::cancelled: return "cancelled";
+    case FinishReason::deadline: return "deadline";
     case FinishReason::error: return "error";
   }
   return "error";
@@ -74,13 +80,16 @@ struct Event {
   Kind kind = Kind::token;
   RequestId request = 0;
   int choice = 0;                                // 0..n-1 of a request with several answers
+  bool last = false;                             // nothing else comes of this request
   TokenId token = -1;                            // Kind::token
   std::string text = {};                         // what this event adds to the text; whole UTF-8, empty without a tokenizer
   float logprob = 0;                             // if top_logprobs >= 0
   std::vector<TokenLogprob> top_logprobs = {};   // likeliest first
   FinishReason reason = FinishReason::length;    // Kind::finished
   std::string error = {};                        // Kind::error
-  std::shared_ptr<const Scores> scores = {};     // Kind::finished, if asked for
+  Error::Kind error_kind = Error::Kind::internal;  // likewise
+  std::shared_ptr<const Scores> scores = {};     // Kind::finished of choice 0, if asked for
+  std::optional<std::uint64_t> logits_hash = {}; // Kind::finished, if asked for
 };
 
 namespace detail {
@@ -88,6 +97,13 @@ inline void require(bool holds, const char* field, const char* needed) {
   if (!holds) throw Error(Error::Kind::invalid_request, field, needed);
 }
 }  // namespace detail
+
+inline constexpr int kMostChoices = 128;
+
+// The seed that choice i of a request draws with: its own for the first, then hashes of (seed, i).
+inline std::uint64_t choice_seed(std::uint64_t seed, int choice) {
+  return choice == 0 ? seed : mix64(seed + 0x9e3779b97f4a7c15U * static_cast<std::uint64_t>(choice));
+}
 
 // Refuses what no model could honour; limits of the model (vocabulary, positions) are the engine's to check.
 inline void validate(const Options& o) {
@@ -105,6 +121,8 @@ inline void validate(const Options& o) {
   for (const auto& bias : o.logit_bias) require(!std::isnan(bias.second), "logit_bias", "must not be NaN");
   for (const auto& stop : o.stop) require(!stop.empty(), "stop", "must not hold an empty string");
   require(o.top_logprobs >= -1, "top_logprobs", "must be 0 or more (or -1: none)");
+  require(o.n >= 1 && o.n <= kMostChoices, "n", "must lie in 1..128");
+  require(o.best_of == 0 || (o.best_of >= o.n && o.best_of <= kMostChoices), "best_of", "must be 0 (n) or lie in n..128");
 }
 
 }  // namespace tenon

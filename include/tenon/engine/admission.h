@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,18 @@ inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenize
   auto tokens = tokenizer->encode(request.prompt);
   if (tokens.empty()) refuse("prompt", "must hold at least one token");
   return tokens;
+}
+
+// What a request's keys and values depend on beside its tokens. The salt is the user's own: equal ones share prefixes.
+inline std::string cache_identity(const Options& o) {
+  return o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
+}
+
+// So many of a prompt's tokens may come from the cache without hiding logits that somebody asked for.
+inline int reuse_limit(const Options& o) {
+  int limit = o.nll ? 0 : std::numeric_limits<int>::max();
+  for (const int position : o.logits_at) limit = std::min(limit, position);
+  return limit;
 }
 
 // Ranges that depend on the model: ids within its vocabulary, positions within its table.

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "tenon/cache/store.h"
@@ -17,15 +18,19 @@ class AnyEngine {
  public:
   virtual ~AnyEngine() = default;
   virtual RequestId submit(Request request) = 0;
-  virtual bool cancel(RequestId request) = 0;
+  virtual bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) = 0;
+  virtual bool hold(RequestId request) = 0;
+  virtual bool resume(RequestId request) = 0;
   virtual std::span<const Event> step() = 0;
   virtual bool idle() const = 0;
+  virtual int pending() const = 0;
   virtual void set_draining(bool draining) = 0;
   virtual const ModelConfig& config() const = 0;
   virtual const Tokenizer* tokenizer() const = 0;
   virtual const EngineStats& stats() const = 0;
   virtual CacheStats cache_stats() const = 0;
   virtual std::size_t weight_bytes() const = 0;
+  virtual std::string fingerprint() const = 0;
 };
 
 template <class Engine>
@@ -35,15 +40,19 @@ class EngineBox final : public AnyEngine {
   explicit EngineBox(Arguments&&... arguments) : engine_(std::forward<Arguments>(arguments)...) {}
 
   RequestId submit(Request request) override { return engine_.submit(std::move(request)); }
-  bool cancel(RequestId request) override { return engine_.cancel(request); }
+  bool cancel(RequestId request, FinishReason reason) override { return engine_.cancel(request, reason); }
+  bool hold(RequestId request) override { return engine_.hold(request); }
+  bool resume(RequestId request) override { return engine_.resume(request); }
   std::span<const Event> step() override { return engine_.step(); }
   bool idle() const override { return engine_.idle(); }
+  int pending() const override { return engine_.pending(); }
   void set_draining(bool draining) override { engine_.set_draining(draining); }
   const ModelConfig& config() const override { return engine_.config(); }
   const Tokenizer* tokenizer() const override { return engine_.tokenizer(); }
   const EngineStats& stats() const override { return engine_.stats(); }
   CacheStats cache_stats() const override { return engine_.cache_stats(); }
   std::size_t weight_bytes() const override { return engine_.weight_bytes(); }
+  std::string fingerprint() const override { return engine_.fingerprint(); }
 
  private:
   Engine engine_;

@@ -1,9 +1,10 @@
 // Answers as a caller wants them: a range of tokens, or the whole at once.
 #pragma once
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,18 +22,16 @@ struct Token {
   std::vector<TokenLogprob> top_logprobs;
 };
 
-// One request's whole answer.
-struct Completion {
+// One answer, whole.
+struct Answer {
   std::vector<TokenId> ids;
   std::string text;
   FinishReason reason = FinishReason::error;
-  std::string error;  // FinishReason::error
-  std::vector<float> logprobs;                           // if top_logprobs >= 0
-  std::vector<std::vector<TokenLogprob>> top_logprobs;   // likewise
-  std::shared_ptr<const Scores> scores;
+  std::vector<float> logprobs;                          // if top_logprobs >= 0
+  std::vector<std::vector<TokenLogprob>> top_logprobs;  // likewise
+  std::optional<std::uint64_t> logits_hash;             // if asked for
 
-  // Adds the request's next event; true if it was the last.
-  bool add(const Event& event, bool with_logprobs) {
+  void add(const Event& event, bool with_logprobs) {
     text += event.text;
     if (event.kind == Event::Kind::token) {
       ids.push_back(event.token);
@@ -40,12 +39,28 @@ struct Completion {
         logprobs.push_back(event.logprob);
         top_logprobs.push_back(event.top_logprobs);
       }
-      return false;
+      return;
     }
     reason = event.reason;
-    error = event.error;
-    scores = event.scores;
-    return true;
+    logits_hash = event.logits_hash;
+  }
+};
+
+// All that came of a request: its first answer, and the others where n > 1.
+struct Completion : Answer {
+  std::string error;  // FinishReason::error
+  std::shared_ptr<const Scores> scores;
+  std::vector<Answer> others;  // choices 1..n-1
+
+  // Adds the request's next event; true if it was the last.
+  bool add(const Event& event, bool with_logprobs) {
+    const auto choice = static_cast<std::size_t>(event.choice);
+    if (choice > others.size()) others.resize(choice);
+    Answer& answer = choice == 0 ? *this : others[choice - 1];
+    answer.add(event, with_logprobs);
+    error += event.error;
+    if (event.scores) scores = event.scores;
+    return event.last;
   }
 };
 
@@ -95,7 +110,7 @@ class Generation {
       return;
     }
     engine_ = nullptr;
-    if (event.kind == Event::Kind::error) throw Error(Error::Kind::internal, "generate", event.error);
+    if (event.kind == Event::Kind::error) throw Error(event.error_kind, "generate", event.error);
   }
 
   Engine* engine_;  // null once the request has ended

@@ -1,7 +1,6 @@
 // The engine: policies composed at compile time, requests in, events out.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,14 +21,15 @@
 #include "tenon/core/axes.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/admission.h"
+#include "tenon/engine/answers.h"
 #include "tenon/engine/completion.h"
+#include "tenon/engine/fingerprint.h"
+#include "tenon/engine/picker.h"
 #include "tenon/engine/stats.h"
-#include "tenon/engine/stream.h"
 #include "tenon/model/decoder.h"
 #include "tenon/model/load.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/all.h"
-#include "tenon/sample/sampler.h"
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/queue.h"
 #include "tenon/weights/float32.h"
@@ -40,7 +40,9 @@ struct EngineOptions {
   int token_budget = 512;   // rows of a step, and so the longest chunk of a prompt
   int batch = 32;           // sequences that the default cache has room for
   int cache_tokens = 0;     // of all sequences; 0: batch x the model's positions, at most what 2 GiB holds
+  std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
   int threads = 0;          // 0: all cores
+  bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
 };
 
 template <class Model, class... Choices>
@@ -76,60 +78,73 @@ class Engine {
         weights_(load_weights(files)),
         cache_(device_, config_.kv(), cache_tokens()),
         queue_(std::move(scheduler), CacheP::keeps_tokens),
-        samplers_(static_cast<std::size_t>(device_.threads())) {}
+        picker_(device_.threads()) {
+    queue_.set_prefix_reuse(options_.prefix_reuse);
+  }
 
   // Takes a request, or refuses it with an Error that names the field. Its events come from step().
   RequestId submit(Request request) {
     validate(request.options);
     auto tokens = prompt_tokens(request, tokenizer_.get());
     check_against_model(request.options, tokens, config_, tokenizer_ != nullptr);
+    const Options& o = request.options;
     const RequestId id = next_request_++;
-    const SeqId seq = queue_.add({.request = id,
-                                  .tokens = std::move(tokens),
-                                  .max_new_tokens = request.options.max_new_tokens,
-                                  .arrival = Clock::now(),
-                                  .priority = request.options.priority},
-                                 cache_.ledger());
-    streams_.try_emplace(seq, id, std::move(request.options), tokenizer_.get());
-    sequences_.emplace(id, seq);
+    std::vector<SeqId> choices;
+    for (int choice = 0; choice < std::max(o.n, o.best_of); ++choice) {
+      choices.push_back(queue_.add({.request = id,
+                                    .choice = choice,
+                                    .tokens = tokens,
+                                    .max_new_tokens = o.max_new_tokens,
+                                    .arrival = Clock::now(),
+                                    .priority = o.priority,
+                                    .identity = cache_identity(o),
+                                    .reuse_limit = choice == 0 ? reuse_limit(o) : std::numeric_limits<int>::max(),
+                                    .parent = choice == 0 ? kNoParent : choices.front()},
+                                   cache_.ledger()));
+    }
+    answers_.open(id, o, choices, tokenizer_.get());
     return id;
   }
 
-  // Ends a request; false if it has ended already. Its last event is FinishReason::cancelled.
-  bool cancel(RequestId request) {
-    const auto found = sequences_.find(request);
-    if (found == sequences_.end()) return false;
-    Stream& stream = streams_.at(found->second);
-    deferred_.push_back(stream.finished(FinishReason::cancelled, stream.text().finish()));
-    end(found->second);
+  // Ends a request; false if it has ended already. What it wrote until then stands; its last event says `reason`.
+  bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) {
+    const auto* writing = answers_.writing(request);
+    if (!writing) return false;
+    for (const SeqId seq : std::vector<SeqId>(*writing)) finish(seq, reason, answers_.stream(seq).text().finish());
     return true;
+  }
+
+  // A held request gives its cache back and is not scheduled, for its reader is slow; it keeps its place, and what it has
+  // computed may still be found when it is resumed. False if it has ended, or is (not) held already.
+  bool hold(RequestId request) {
+    return for_all(request, [&](SeqId seq) { return queue_.hold(seq, cache_.ledger()); });
+  }
+  bool resume(RequestId request) {
+    return for_all(request, [&](SeqId seq) { return queue_.resume(seq); });
   }
 
   // One step of whatever the scheduler picks: at most token_budget rows. The events are valid until the next call. Nothing
   // is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work.
   std::span<const Event> step() {
     events_.clear();
-    events_.swap(deferred_);
     const auto begin = Clock::now();
     const Plan& plan = queue_.plan(cache_.ledger(), options_.token_budget, begin);
-    stats_.running = queue_.running();
-    stats_.waiting = queue_.waiting();
-    stats_.preemptions = queue_.stats().preemptions;
-    if (plan.slices.empty()) return events_;
+    update_stats();
+    if (plan.slices.empty()) return hand_out();
     assemble(plan);
+    cache_.copy_forked_blocks(device_);
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                                    cache_.view(batch_.sequences), activations_, last_rows_);
-    pick(hidden);
+    picker_.run(device_, hidden, weights_.parts().head, config_.vocab, queue_, answers_);
     commit(plan);
     stats_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    ++stats_.steps;
-    stats_.rows += static_cast<std::uint64_t>(plan.rows);
-    return events_;
+    update_stats();
+    return hand_out();
   }
 
   // Requests that have not ended.
-  int pending() const { return static_cast<int>(sequences_.size()); }
-  bool idle() const { return sequences_.empty() && deferred_.empty(); }
+  int pending() const { return static_cast<int>(answers_.size()); }
+  bool idle() const { return answers_.size() == 0 && answers_.events().empty(); }
 
   // Says that nothing else will be submitted, so that a scheduler that waits for company need not.
   void set_draining(bool draining) { queue_.set_draining(draining); }
@@ -137,11 +152,14 @@ class Engine {
   // Tokens as they come: for (auto& token : engine.generate("Once", {.max_new_tokens = 10})) ... Throws Error where the
   // request is refused or fails. Other requests run beside it; their events wait for the next step().
   Generation<Engine> generate(std::string prompt, Options options = {}) {
-    return {*this, submit({.prompt = std::move(prompt), .options = std::move(options)})};
+    return generate(Request{.prompt = std::move(prompt), .options = std::move(options)});
   }
-  Generation<Engine> generate(Request request) { return {*this, submit(std::move(request))}; }
   Generation<Engine> generate(std::vector<TokenId> input_ids, Options options = {}) {
-    return {*this, submit({.input_ids = std::move(input_ids), .options = std::move(options)})};
+    return generate(Request{.input_ids = std::move(input_ids), .options = std::move(options)});
+  }
+  Generation<Engine> generate(Request request) {
+    detail::require(request.options.n == 1 && request.options.best_of <= 1, "n", "must be 1 here: generate() yields one answer");
+    return {*this, submit(std::move(request))};
   }
 
   // Runs all requests together and returns their answers in the order of input; a refused one has reason error.
@@ -164,7 +182,7 @@ class Engine {
       const std::span<const Event> events = step_or_wait();
       for (const Event& event : events) {
         const auto found = open.find(event.request);
-        if (found == open.end()) deferred_.push_back(event);
+        if (found == open.end()) answers_.events().push_back(event);
         else if (answers[found->second].add(event, with_logprobs[found->second])) open.erase(found);
       }
     }
@@ -184,21 +202,13 @@ class Engine {
   CacheStats cache_stats() const { return cache_.stats(); }
   const EngineStats& stats() const { return stats_; }
 
+  // Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights, once.
+  std::string fingerprint() const {
+    return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, weights_.hash());
+  }
+
  private:
   friend class Generation<Engine>;
-
-  // A row of logits and what is to be done with it.
-  struct LogitRow {
-    SeqId seq;
-    int position;
-    bool pick;
-  };
-  struct Outcome {
-    std::optional<Pick> pick;
-    std::string failure;
-  };
-
-  static constexpr int kHeadRows = 128;  // rows of logits in memory at once
 
   static ModelConfig configure(const ModelFiles& files) {
     if (files.random) return *files.random;
@@ -212,6 +222,7 @@ class Engine {
     detail::require(o.token_budget >= 1, "token_budget", "must be 1 or more");
     detail::require(o.batch >= 1, "batch", "must be 1 or more");
     detail::require(o.cache_tokens >= 0, "cache_tokens", "must be 0 (default) or more");
+    detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes", "given beside cache_tokens; keep one of them");
     detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
     return o;
   }
@@ -236,27 +247,34 @@ class Engine {
 
   int cache_tokens() const {
     if (options_.cache_tokens > 0) return options_.cache_tokens;
-    const KvShape kv = config_.kv();
-    const std::size_t per_token =
-        kv.tile_elements() / kTilePositions * static_cast<std::size_t>(kv.layers) * static_cast<std::size_t>(kv.heads) * sizeof(float);
-    const std::size_t fits = (std::size_t{2} << 30) / std::max<std::size_t>(per_token, 1);
-    const auto wanted = static_cast<std::size_t>(options_.batch) * static_cast<std::size_t>(kv.positions);
-    return static_cast<int>(std::max(std::min({wanted, fits, std::size_t{1} << 30}), static_cast<std::size_t>(kv.positions)));
+    if (options_.cache_bytes > 0) return tokens_within(options_.cache_bytes);
+    const int positions = config_.positions;
+    const std::int64_t wanted = std::int64_t{options_.batch} * positions;
+    return static_cast<int>(std::max<std::int64_t>(std::min<std::int64_t>(wanted, tokens_within(std::size_t{2} << 30)), positions));
+  }
+
+  // The most tokens whose keys and values fit so many bytes; 1 if none do, for a cache holds something.
+  int tokens_within(std::size_t bytes) const {
+    int fits = 1;
+    for (int part = 1 << 30; part > 0; part /= 2) {
+      if (CacheP::bytes(config_.kv(), fits + part) <= bytes) fits += part;
+    }
+    return fits;
   }
 
   void assemble(const Plan& plan) {
     batch_.clear();
-    logit_rows_.clear();
+    picker_.rows().clear();
     for (const Plan::Slice& slice : plan.slices) {
       const Sequence& s = queue_.sequence(slice.seq);
-      const Stream& stream = streams_.at(slice.seq);
+      const Stream& stream = answers_.stream(slice.seq);
       const int first_row = static_cast<int>(batch_.tokens.size());
       batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size())});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks = position + 1 == s.known() && s.remaining() > 0;
         if (picks || stream.wants_logits(position, s.prompt_tokens)) {
           batch_.logit_rows.push_back(static_cast<int>(batch_.tokens.size()));
-          logit_rows_.push_back({slice.seq, position, picks});
+          picker_.rows().push_back({slice.seq, position, picks});
         }
         batch_.tokens.push_back(s.tokens[static_cast<std::size_t>(position)]);
         batch_.positions.push_back(position);
@@ -264,71 +282,31 @@ class Engine {
     }
   }
 
-  // Logits, a block of rows at a time, and from them scores and the next tokens.
-  void pick(MatrixView<const float> hidden) {
-    outcomes_.assign(logit_rows_.size(), {});
-    const int rows = static_cast<int>(logit_rows_.size());
-    for (int first = 0; first < rows; first += kHeadRows) {
-      const int count = std::min(kHeadRows, rows - first);
-      const std::size_t bytes = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocab) * sizeof(float);
-      if (bytes > logits_.bytes()) logits_ = device_.allocate(bytes);
-      const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, config_.vocab, config_.vocab};
-      head(device_, HeadArgs<HeadView>{hidden.rows_from(first, count), weights_.parts().head, logits});
-      for (int i = 0; i < count; ++i) {
-        const LogitRow& row = logit_rows_[index(first + i)];
-        streams_.at(row.seq).score(row.position, prompt_of(queue_.sequence(row.seq)), values(logits, i));
-      }
-      std::atomic<int> next{0};
-      device_.pool().run([&](int thread) {
-        for (int i; (i = next.fetch_add(1)) < count;) {
-          const LogitRow& row = logit_rows_[index(first + i)];
-          if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(logits, i));
-        }
-      });
-    }
-  }
-
-  Outcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits) const {
-    const Sequence& s = queue_.sequence(row.seq);
-    try {
-      return {sampler.sample({.logits = logits,
-                              .prompt = prompt_of(s),
-                              .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
-                              .options = streams_.at(row.seq).options(),
-                              .position = row.position + 1}),
-              {}};
-    } catch (const std::exception& error) {
-      return {std::nullopt, error.what()};
-    }
-  }
-
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  static std::span<const TokenId> prompt_of(const Sequence& s) { return std::span(s.tokens).first(index(s.prompt_tokens)); }
-  static std::span<const float> values(MatrixView<const float> m, int row) { return {m.row(row), index(m.cols)}; }
-
   void commit(const Plan& plan) {
     queue_.commit(plan, cache_.ledger());
-    for (std::size_t i = 0; i < logit_rows_.size(); ++i) {
-      if (logit_rows_[i].pick) advance(logit_rows_[i].seq, outcomes_[i]);
+    const auto& rows = picker_.rows();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].pick && answers_.writes(rows[i].seq)) advance(rows[i].seq, picker_.outcome(i));
     }
     for (const Plan::Slice& slice : plan.slices) {
-      const auto found = streams_.find(slice.seq);
-      if (found == streams_.end()) continue;
+      if (!answers_.writes(slice.seq)) continue;
       const Sequence& s = queue_.sequence(slice.seq);
+      const std::string& failure = answers_.stream(slice.seq).failure();
       const bool whole = !CacheP::keeps_tokens || s.pending() == 0;
-      if (!found->second.failure().empty()) fail(slice.seq, found->second.failure());
+      if (!failure.empty()) fail(slice.seq, Error::Kind::internal, failure);
       else if (s.max_new_tokens == 0 && whole) finish(slice.seq, FinishReason::length);
     }
   }
 
   // A new token for a sequence: its events, and the end where it is the last.
-  void advance(SeqId seq, Outcome& outcome) {
-    Stream& stream = streams_.at(seq);
+  void advance(SeqId seq, PickOutcome& outcome) {
+    Stream& stream = answers_.stream(seq);
     if (!stream.failure().empty()) return;
-    if (!outcome.pick) return fail(seq, outcome.failure);
+    if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure);
     Pick& pick = *outcome.pick;
     queue_.append(seq, pick.token);
     ++stats_.tokens;
+    if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
     const bool ends = ends_answer(stream.options(), pick.token);
     std::string text = ends ? std::string{} : stream.text().push(pick.token);
     std::optional<FinishReason> reason;
@@ -336,12 +314,7 @@ class Engine {
     else if (queue_.sequence(seq).remaining() == 0) reason = FinishReason::length;
     if (reason) text += stream.text().finish();
     if (stream.text().stopped()) reason = FinishReason::stop;
-    events_.push_back({.kind = Event::Kind::token,
-                       .request = stream.request(),
-                       .token = pick.token,
-                       .text = std::move(text),
-                       .logprob = pick.logprob,
-                       .top_logprobs = std::move(pick.top)});
+    answers_.token(seq, pick, std::move(text));
     if (reason) finish(seq, *reason);
   }
 
@@ -350,56 +323,71 @@ class Engine {
     return holds(options.stop_ids) || (!options.ignore_eos && holds(config_.eos));
   }
 
-  void finish(SeqId seq, FinishReason reason) {
-    events_.push_back(streams_.at(seq).finished(reason));
-    end(seq);
-  }
-
-  void fail(SeqId seq, const std::string& error) {
-    events_.push_back({.kind = Event::Kind::error,
-                       .request = streams_.at(seq).request(),
-                       .reason = FinishReason::error,
-                       .error = error});
-    end(seq);
-  }
-
-  void end(SeqId seq) {
+  void finish(SeqId seq, FinishReason reason, std::string text = {}) {
+    answers_.finish(seq, reason, std::move(text));
     queue_.finish(seq, cache_.ledger());
-    const auto found = streams_.find(seq);
-    sequences_.erase(found->second.request());
-    streams_.erase(found);
+  }
+
+  void fail(SeqId seq, Error::Kind kind, std::string error) {
+    const RequestId request = answers_.stream(seq).request();
+    const std::vector<SeqId> writing = *answers_.writing(request);
+    answers_.fail(request, kind, std::move(error));
+    for (const SeqId each : writing) queue_.finish(each, cache_.ledger());
+  }
+
+  template <class F>
+  bool for_all(RequestId request, F&& f) {
+    const auto* writing = answers_.writing(request);
+    if (!writing) return false;
+    bool any = false;
+    for (const SeqId seq : *writing) any = f(seq) || any;
+    return any;
+  }
+
+  // Events wait in answers_ until a step hands them out: one that throws loses none.
+  std::span<const Event> hand_out() {
+    events_.swap(answers_.events());
+    return events_;
+  }
+
+  void update_stats() {
+    const QueueStats& queue = queue_.stats();
+    stats_.steps = queue.steps;
+    stats_.sequences = queue.sequences;
+    stats_.rows = queue.rows;
+    stats_.preemptions = queue.preemptions;
+    stats_.prefix_hit_tokens = queue.prefix_hit_tokens;
+    stats_.running = queue_.running();
+    stats_.waiting = queue_.waiting();
   }
 
   // A step; a nap where the scheduler waits for company.
   std::span<const Event> step_or_wait() {
     const std::uint64_t before = stats_.steps;
     const auto events = step();
-    if (stats_.steps == before && !sequences_.empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (stats_.steps == before && pending() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
     return events;
   }
 
   // For Generation: the next event of one request; everybody else's wait for the next step().
   Event next_event(RequestId request) {
     for (;;) {
-      const auto kept = std::find_if(deferred_.begin(), deferred_.end(), [&](const Event& e) { return e.request == request; });
-      if (kept != deferred_.end()) {
-        Event event = std::move(*kept);
-        deferred_.erase(kept);
+      auto& waiting = answers_.events();
+      const auto own = std::find_if(waiting.begin(), waiting.end(), [&](const Event& e) { return e.request == request; });
+      if (own != waiting.end()) {
+        Event event = std::move(*own);
+        waiting.erase(own);
         return event;
       }
-      std::optional<Event> own;
-      for (const Event& event : step_or_wait()) {
-        if (event.request == request && !own) own = event;
-        else deferred_.push_back(event);
-      }
-      if (own) return *std::move(own);
+      const auto events = step_or_wait();
+      waiting.insert(waiting.begin(), events.begin(), events.end());
     }
   }
 
   // Ends a request of which nobody wants to hear any more.
   void abandon(RequestId request) {
     cancel(request);
-    std::erase_if(deferred_, [&](const Event& event) { return event.request == request; });
+    std::erase_if(answers_.events(), [&](const Event& event) { return event.request == request; });
   }
 
   ModelConfig config_;
@@ -409,17 +397,12 @@ class Engine {
   DecoderWeights<WeightP, HeadP, DeviceP> weights_;
   CacheStore<CacheP, DeviceP> cache_;
   RequestQueue<SchedulerP> queue_;
-  std::vector<Sampler> samplers_;  // one a thread
+  Picker<DeviceP, HeadView> picker_;
   Activations<DeviceP> activations_;
   LastRows last_rows_;
-  typename DeviceP::Memory logits_;
-
   Batch batch_;
-  std::vector<LogitRow> logit_rows_;
-  std::vector<Outcome> outcomes_;
-  std::unordered_map<SeqId, Stream> streams_;
-  std::unordered_map<RequestId, SeqId> sequences_;
-  std::vector<Event> events_, deferred_;
+  Answers answers_;
+  std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;
   EngineStats stats_;
 };

@@ -6,6 +6,7 @@ namespace tenon {
 
 struct EngineStats {
   std::uint64_t steps = 0;
+  std::uint64_t sequences = 0;          // summed over steps: sequences / steps is the mean occupancy
   std::uint64_t rows = 0;               // tokens that went through the model, prompts included
   std::uint64_t tokens = 0;             // generated
   std::uint64_t preemptions = 0;

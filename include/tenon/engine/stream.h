@@ -1,12 +1,14 @@
-// What belongs to a running request beside its tokens: its text so far, and what was asked of its prompt.
+// What belongs to one answer of a request beside its tokens: its text so far, and what was asked of its prompt.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tenon/core/hash.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/answer.h"
 #include "tenon/sample/logprobs.h"
@@ -16,14 +18,15 @@ namespace tenon {
 
 class Stream {
  public:
-  Stream(RequestId request, Options options, const Tokenizer* tokenizer)
-      : request_(request), options_(std::move(options)), text_(tokenizer, options_.stop) {
+  Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer)
+      : request_(request), choice_(choice), options_(std::move(options)), text_(tokenizer, options_.stop) {
     std::sort(options_.logits_at.begin(), options_.logits_at.end());
     options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
     if (!options_.logits_at.empty() || options_.nll) scores_ = std::make_shared<Scores>();
   }
 
   RequestId request() const { return request_; }
+  int choice() const { return choice_; }
   const Options& options() const { return options_; }
   AnswerText& text() { return text_; }
   const std::string& failure() const { return failure_; }
@@ -55,19 +58,26 @@ class Stream {
     }
   }
 
+  // row_hash: of the raw logits that a new token was drawn from, if options().logits_hash.
+  void add_to_hash(std::uint64_t row_hash) { logits_hash_ = mix64(logits_hash_ ^ row_hash); }
+
   Event finished(FinishReason reason, std::string text = {}) {
     if (scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
-    return {.kind = Event::Kind::finished, .request = request_, .text = std::move(text), .reason = reason, .scores = scores_};
+    Event event{.kind = Event::Kind::finished, .request = request_, .choice = choice_, .text = std::move(text), .reason = reason, .scores = scores_};
+    if (options_.logits_hash) event.logits_hash = logits_hash_;
+    return event;
   }
 
  private:
   RequestId request_;
+  int choice_;
   Options options_;
   AnswerText text_;
   std::shared_ptr<Scores> scores_;  // null: nothing was asked
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // positions in nll_sum_
   double nll_sum_ = 0;
+  std::uint64_t logits_hash_ = 0;
   std::string failure_;
 };
 

@@ -15,6 +15,7 @@
 #include "tenon/checkpoint/config.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/finite.h"
+#include "tenon/core/hash.h"
 #include "tenon/model/config.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/random.h"
@@ -207,6 +208,12 @@ class DecoderWeights {
 
   const Parts& parts() const { return parts_; }
   std::size_t bytes() const { return bytes_; }
+
+  // Of every value, as packed. Reads them all.
+  std::uint64_t hash() const {
+    const std::uint64_t matrices = hash64(matrices_.contents()), heads = hash64(heads_.contents(), matrices);
+    return hash64({vectors_.data(), vectors_.bytes()}, heads);
+  }
 
  private:
   static auto reader(const TensorSource& source, const MatrixSpec& m) {

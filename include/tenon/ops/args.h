@@ -4,7 +4,9 @@
 // The order of summation is part of each op's meaning (docs/numerics.md): an output element depends on its own row and on
 // the sizes of the model alone, never on how many rows, threads or neighbours there are.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
@@ -69,6 +71,14 @@ struct AttentionArgs {
   MatrixView<float> out;      // [rows, heads * head_dim]
 };
 
+// Block `to` of every layer becomes what block `from` is, one copy after the other.
+struct CopyBlocksArgs {
+  std::byte* storage;                 // [layers, blocks, block_bytes]
+  int layers;
+  BlockLayout layout;
+  std::span<const BlockCopy> copies;
+};
+
 // x[i] = x[rows[i]] and q[i] = q[rows[i]] for i < count; rows ascend, so each is read before it is overwritten.
 struct GatherRowsArgs {
   const int* rows;  // [count]
@@ -89,13 +99,14 @@ struct HeadArgs {
 template <class D, class W, class H, class V, class A>
 concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, const LayerNormArgs& norm,
                                    const LinearArgs<W>& matrix, const StoreKvArgs<V>& store, const AttentionArgs<V>& heads,
-                                   const GatherRowsArgs& gather, const HeadArgs<H>& logits) {
+                                   const GatherRowsArgs& gather, const CopyBlocksArgs& blocks, const HeadArgs<H>& logits) {
   embed(device, embedding);
   layer_norm(device, norm);
   linear(device, matrix);
   store_kv(device, store);
   attention(device, A{}, heads);
   gather_rows(device, gather);
+  copy_blocks(device, blocks);
   head(device, logits);
 };
 

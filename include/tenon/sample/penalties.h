@@ -22,7 +22,6 @@ struct SampleInput {
   std::span<const TokenId> generated;  // [generated_length]
   const Options& options;
   int position = 0;                     // of the token to be drawn
-  int choice = 0;                       // which of a request's n answers
   const std::uint32_t* mask = nullptr;  // [(vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
 };
 

@@ -1,4 +1,4 @@
-// Philox4x32-10, a counter-based generator: a draw is a function of (seed, position, choice) alone, with no state to
+// Philox4x32-10, a counter-based generator: a draw is a function of (seed, position) alone, with no state to
 // share, save or advance. Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 #include <array>
@@ -24,9 +24,9 @@ constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
 }
 
 // In [0, 1), a multiple of 2^-24: exact in a float, so every machine draws the same. `position` is that of the token
-// drawn, `choice` the number of the answer among the n of a request.
-constexpr float uniform(std::uint64_t seed, int position, int choice) {
-  const PhiloxCounter counter = {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(choice), 0, 0};
+// drawn.
+constexpr float uniform(std::uint64_t seed, int position) {
+  const PhiloxCounter counter = {static_cast<std::uint32_t>(position), 0, 0, 0};
   const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   return static_cast<float>(philox4x32_10(counter, key)[0] >> 8) * 0x1p-24f;
 }

@@ -51,7 +51,7 @@ class Sampler {
 
  private:
   TokenId draw(const SampleInput& in, std::span<const float> row, float max) {
-    const auto u = static_cast<double>(uniform(in.options.seed, in.position, in.choice));
+    const auto u = static_cast<double>(uniform(in.options.seed, in.position));
     ranks_.reset(row);
     scaled_.reset(row, max, in.options.temperature);
     if (!Filters::any(in.options, row.size())) return draw_any(u);

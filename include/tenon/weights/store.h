@@ -44,6 +44,7 @@ class WeightStore {
   }
 
   std::size_t bytes() const { return used_; }
+  std::span<const std::byte> contents() const { return {memory_.data(), used_}; }
 
  private:
   // In whole panels of 16 rows, about 8 MiB of float32 in all threads together: loading needs little beside the weights.

@@ -1,6 +1,7 @@
 // Every op on the CPU.
 #pragma once
 #include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/copy_blocks.h"
 #include "tenon/ops/cpu/embed.h"
 #include "tenon/ops/cpu/gather_rows.h"
 #include "tenon/ops/cpu/head.h"

@@ -1,0 +1,60 @@
+// best_of: more answers are written than are wanted, and the likeliest ones go out when the last has ended.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/request.h"
+
+namespace tenon {
+
+class BestOf {
+ public:
+  explicit BestOf(const Options& options)
+      : wanted_(static_cast<std::size_t>(options.n)),
+        with_logprobs_(options.top_logprobs >= 0),
+        answers_(static_cast<std::size_t>(options.best_of)) {}
+
+  void add(Event event) {
+    Answer& answer = answers_[static_cast<std::size_t>(event.choice)];
+    if (event.kind == Event::Kind::token) {
+      answer.logprob += static_cast<double>(event.logprob);
+      ++answer.tokens;
+    }
+    if (event.scores) scores_ = event.scores;
+    answer.events.push_back(std::move(event));
+  }
+
+  // All have ended. The n answers with the highest mean log-probability a token, the best as choice 0, ties in the order
+  // of choices; out(Event) is given theirs.
+  template <class Out>
+  void settle(Out&& out) {
+    std::stable_sort(answers_.begin(), answers_.end(), [](const Answer& a, const Answer& b) { return a.mean() > b.mean(); });
+    for (std::size_t rank = 0; rank < wanted_; ++rank) {
+      for (Event& event : answers_[rank].events) {
+        const bool ends = event.kind != Event::Kind::token;
+        event.choice = static_cast<int>(rank);
+        event.last = ends && rank + 1 == wanted_;
+        event.scores = ends && rank == 0 ? scores_ : nullptr;
+        if (!with_logprobs_) event.logprob = 0;
+        out(std::move(event));
+      }
+    }
+  }
+
+ private:
+  struct Answer {
+    std::vector<Event> events;
+    double logprob = 0;
+    int tokens = 0;
+    double mean() const { return tokens == 0 ? 0 : logprob / tokens; }
+  };
+
+  std::size_t wanted_;
+  bool with_logprobs_;
+  std::vector<Answer> answers_;  // [best_of]
+  std::shared_ptr<const Scores> scores_;
+};
+
+}  // namespace tenon

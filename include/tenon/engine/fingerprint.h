@@ -1,0 +1,47 @@
+// The numeric class of an engine: two engines with equal fingerprints give equal bits, whatever their schedulers, caches,
+// batches and threads.
+#pragma once
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tenon/core/hash.h"
+#include "tenon/model/config.h"
+#include "tenon/version.h"
+
+namespace tenon {
+
+namespace detail {
+// A name for a type that is stable within a compiler; the promise is made for one build.
+template <class T>
+constexpr std::string_view type_name() {
+  return __PRETTY_FUNCTION__;
+}
+}  // namespace detail
+
+// Everything in a configuration that enters the arithmetic.
+inline std::uint64_t hash_of(const ModelConfig& c) {
+  std::uint64_t hash = hash64(c.model_type);
+  const std::array<int, 12> numbers = {c.layers, c.hidden, c.heads, c.kv_heads, c.head_dim, c.inner, c.vocab, c.positions,
+                                       static_cast<int>(c.activation), c.tied_head, c.scale_scores, c.scale_scores_by_layer};
+  for (const int number : numbers) hash = mix64(hash ^ static_cast<std::uint32_t>(number));
+  return mix64(hash ^ std::bit_cast<std::uint32_t>(c.norm_epsilon));
+}
+
+// "fp_" and 16 hexadecimal digits over the library's version, the policies that round, the model's sizes and its weights.
+template <class Model, class WeightP, class HeadP, class Element, class AttentionP, class DeviceP>
+std::string fingerprint_of(const ModelConfig& config, std::uint64_t weights) {
+  std::uint64_t hash = hash64(kVersion, mix64(weights));
+  for (const std::string_view name : {detail::type_name<Model>(), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
+                                      detail::type_name<Element>(), detail::type_name<AttentionP>(), detail::type_name<DeviceP>()}) {
+    hash = hash64(name, hash);
+  }
+  hash = mix64(hash ^ hash_of(config));
+  std::string text = "fp_";
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[hash >> shift & 15];
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,100 @@
+// From hidden rows to logits, a block of rows at a time, and from logits to scores of prompts and next tokens.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tenon/core/hash.h"
+#include "tenon/engine/answers.h"
+#include "tenon/ops/args.h"
+#include "tenon/sample/sampler.h"
+#include "tenon/schedule/sequence.h"
+
+namespace tenon {
+
+// A row of logits and what is to be done with it.
+struct LogitRow {
+  SeqId seq;
+  int position;
+  bool pick;  // its last known token: the logits name the next one
+};
+
+struct PickOutcome {
+  std::optional<Pick> pick;
+  std::uint64_t row_hash = 0;  // if options.logits_hash
+  std::string failure;         // where pick is empty
+  Error::Kind kind = Error::Kind::internal;
+};
+
+template <class DeviceP, class HeadView>
+class Picker {
+ public:
+  explicit Picker(int threads) : samplers_(static_cast<std::size_t>(threads)) {}
+
+  // The rows of a step, in the order of its logits.
+  std::vector<LogitRow>& rows() { return rows_; }
+  // What came of rows()[i]; meaningful where it picks.
+  PickOutcome& outcome(std::size_t i) { return outcomes_[i]; }
+
+  template <class Queue>
+  void run(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, const Queue& queue, Answers& answers) {
+    outcomes_.assign(rows_.size(), {});
+    const int rows = static_cast<int>(rows_.size());
+    for (int first = 0; first < rows; first += kRows) {
+      const int count = std::min(kRows, rows - first);
+      const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
+      if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
+      const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, vocab, vocab};
+      head(device, HeadArgs<HeadView>{hidden.rows_from(first, count), head_view, logits});
+      for (int i = 0; i < count; ++i) {
+        const LogitRow& row = rows_[index(first + i)];
+        answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(logits, i));
+      }
+      std::atomic<int> next{0};
+      device.pool().run([&](int thread) {
+        for (int i; (i = next.fetch_add(1)) < count;) {
+          const LogitRow& row = rows_[index(first + i)];
+          if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(logits, i), queue.sequence(row.seq), answers);
+        }
+      });
+    }
+  }
+
+ private:
+  static constexpr int kRows = 128;  // of logits in memory at once
+
+  static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits, const Sequence& s, const Answers& answers) {
+    const Options& options = answers.stream(row.seq).options();
+    PickOutcome out;
+    try {
+      out.pick = sampler.sample({.logits = logits,
+                                 .prompt = prompt_of(s),
+                                 .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
+                                 .options = options,
+                                 .position = row.position + 1});
+      if (options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
+    } catch (const Error& error) {
+      out.kind = error.kind();
+      out.failure = error.what();
+    } catch (const std::exception& error) {
+      out.failure = error.what();
+    }
+    return out;
+  }
+
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  static std::span<const TokenId> prompt_of(const Sequence& s) { return std::span(s.tokens).first(index(s.prompt_tokens)); }
+  static std::span<const float> values(MatrixView<const float> m, int row) { return {m.row(row), index(m.cols)}; }
+
+  std::vector<Sampler> samplers_;  // one a thread
+  typename DeviceP::Memory logits_;
+  std::vector<LogitRow> rows_;
+  std::vector<PickOutcome> outcomes_;
+};
+
+}  // namespace tenon
