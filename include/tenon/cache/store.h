@@ -16,6 +16,16 @@ struct CacheStats {
   int used_tokens = 0;      // not free: what partly filled blocks or slots waste counts as used
 };
 
+// The most tokens whose keys and values fit so many bytes; 1 if none do, for a cache holds something.
+template <CachePolicy P>
+int tokens_within(const KvShape& shape, std::size_t bytes) {
+  int fits = 0;
+  for (int part = 1 << 30; part > 0; part /= 2) {
+    if (P::bytes(shape, fits + part) <= bytes) fits += part;
+  }
+  return fits > 0 ? fits : 1;
+}
+
 template <CachePolicy P, DevicePolicy D>
 class CacheStore {
  public:

@@ -247,19 +247,10 @@ class Engine {
 
   int cache_tokens() const {
     if (options_.cache_tokens > 0) return options_.cache_tokens;
-    if (options_.cache_bytes > 0) return tokens_within(options_.cache_bytes);
-    const int positions = config_.positions;
-    const std::int64_t wanted = std::int64_t{options_.batch} * positions;
-    return static_cast<int>(std::max<std::int64_t>(std::min<std::int64_t>(wanted, tokens_within(std::size_t{2} << 30)), positions));
-  }
-
-  // The most tokens whose keys and values fit so many bytes; 1 if none do, for a cache holds something.
-  int tokens_within(std::size_t bytes) const {
-    int fits = 1;
-    for (int part = 1 << 30; part > 0; part /= 2) {
-      if (CacheP::bytes(config_.kv(), fits + part) <= bytes) fits += part;
-    }
-    return fits;
+    if (options_.cache_bytes > 0) return tokens_within<CacheP>(config_.kv(), options_.cache_bytes);
+    const std::int64_t wanted = std::int64_t{options_.batch} * config_.positions;
+    const std::int64_t fits = tokens_within<CacheP>(config_.kv(), std::size_t{2} << 30);
+    return static_cast<int>(std::max<std::int64_t>(std::min(wanted, fits), config_.positions));
   }
 
   void assemble(const Plan& plan) {
