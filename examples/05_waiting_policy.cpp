@@ -1,79 +1,57 @@
 // Experiment 5: how long should a batch wait for company? Requests arrive at random (a Poisson process); a static batch
-// departs when it has n members, or when the first of them has waited long enough.
-#include <tenon/tenon.h>
+// departs when it has n members, or when the first of them has waited long enough. It is run in the laboratory: the
+// real queue and the real scheduler, and a clock that a step moves on as it would on a small server. So the numbers are
+// the same on every machine.
+#include <tenon/lab/report.h>
+#include <tenon/schedule/continuous.h>
+#include <tenon/schedule/static.h>
 
+#include <algorithm>
 #include <chrono>
-#include <map>
-#include <random>
-#include <set>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "common/example.h"
 
-using Engine = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::StaticPolicy>>;
+namespace lab = tenon::lab;
 
-struct Result {
-  double queued_ms = 0, latency_ms = 0, occupancy = 0;  // means over requests, and over steps
-};
-
-// Submits a request at each of the times, and steps the engine meanwhile: what a server's loop does.
-Result serve(Engine& engine, const std::vector<double>& arrival_ms, const tenon::Request& request) {
-  example::Stopwatch since_start;
-  std::map<tenon::RequestId, double> arrived;
-  std::set<tenon::RequestId> queued;
-  Result sum;
-  double steps = 0;
-  for (std::size_t next = 0; next < arrival_ms.size() || !engine.idle();) {
-    // [loop]
-    while (next < arrival_ms.size() && arrival_ms[next] <= since_start.ms()) {
-      const auto id = engine.submit(request);
-      arrived[id] = arrival_ms[next++];
-      queued.insert(id);
-    }
-    engine.set_draining(next == arrival_ms.size());  // nobody else will come: waiting for company would be vain
-    const double begin = since_start.ms();
-    const auto events = engine.step();
-    // [/loop]
-    for (const auto& event : events) {
-      if (queued.erase(event.request)) sum.queued_ms += begin - arrived[event.request];
-      if (event.kind != tenon::Event::Kind::token) sum.latency_ms += since_start.ms() - arrived[event.request];
-    }
-    if (events.empty())
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    else
-      sum.occupancy += engine.stats().running, ++steps;
-  }
-  const auto requests = static_cast<double>(arrival_ms.size());
-  return {sum.queued_ms / requests, sum.latency_ms / requests, sum.occupancy / steps};
+void print(const char* name, int n, int wait_ms, const lab::Report& r, example::Csv& csv) {
+  std::printf("%-10s %3d %13d %13.1f %13.1f %13.1f %11.2f %8.1f\n", name, n, wait_ms, r.queue_ms.mean,
+              r.latency_ms.mean, r.latency_ms.p95, r.occupancy, 100 * r.busy);
+  csv.row(name, n, wait_ms, r.queue_ms.mean, r.latency_ms.mean, r.latency_ms.p95, r.occupancy, 100 * r.busy);
 }
 
 int main(int argc, char** argv) try {
-  const example::Arguments arguments(argc, argv, {{"--requests", "16"}, {"--load", "2"}, {"--new", "10"}});
-  example::Csv csv(arguments.text("--csv"), "n,max_wait_ms,queued_ms,latency_ms,occupancy");
-  const auto files = tenon::load_checkpoint(arguments.text("--model"));
-  const tenon::Request request{.prompt = example::kPrompt,
-                               .options = {.max_new_tokens = arguments.number("--new"), .ignore_eos = true}};
-
-  // Times are multiples of what a request takes alone, so that the table looks alike on every machine.
-  Engine warm{files, tenon::StaticPolicy{.n = 1}};
-  const double alone_ms = (serve(warm, {0, 0, 0, 0}, request), serve(warm, {0}, request).latency_ms);
-  std::mt19937 random(1);
-  std::exponential_distribution<double> gap(arguments.number("--load") / alone_ms);
-  std::vector<double> arrival_ms(static_cast<std::size_t>(arguments.number("--requests")));
-  for (double at = 0; double& arrival : arrival_ms) arrival = at += gap(random);
-
-  std::printf("a request takes %.1f ms alone; %d arrive in that time\n\n", alone_ms, arguments.number("--load"));
-  std::printf("   n   max_wait, ms   queued, ms   latency, ms   occupancy\n");
-  for (const auto& [n, wait] : {std::pair{1, 0.0}, {4, 0.25}, {4, 1.0}, {4, 4.0}, {16, 0.25}, {16, 1.0}, {16, 4.0}}) {
-    // [policy]
-    const auto max_wait = std::chrono::microseconds(static_cast<int>(1000 * wait * alone_ms));
-    Engine engine{files, tenon::StaticPolicy{.n = n, .max_wait = max_wait}};
-    // [/policy]
-    const Result r = serve(engine, arrival_ms, request);
-    std::printf("%4d %14.1f %12.1f %13.1f %11.2f\n", n, wait * alone_ms, r.queued_ms, r.latency_ms, r.occupancy);
-    csv.row(n, wait * alone_ms, r.queued_ms, r.latency_ms, r.occupancy);
+  const example::Arguments arguments(argc, argv, {{"--requests", "2000"}, {"--rate", "12"}, {"--new", "10"}});
+  example::Csv csv(arguments.text("--csv"), "policy,n,max_wait_ms,queued_ms,latency_ms,latency_p95_ms,occupancy,busy");
+  // [trace]
+  const lab::Trace trace = lab::random_trace({.requests = arguments.number("--requests"),
+                                              .rate = static_cast<double>(arguments.number("--rate")),
+                                              .prompt = lab::Length::fixed(7),
+                                              .new_tokens = lab::Length::fixed(arguments.number("--new")),
+                                              .seed = 5});
+  // [/trace]
+  std::printf("%zu requests, %s a second; means over requests, and over steps\n\n", trace.size(),
+              arguments.text("--rate").c_str());
+  std::printf("policy       n  max_wait, ms    queued, ms   latency, ms   its p95, ms   occupancy  busy, %%\n");
+  bool fuller = true;
+  double soonest = 1e9;
+  for (const int n : {1, 4, 8, 16}) {
+    double occupancy = 0;
+    for (const int wait_ms : {0, 50, 100, 200, 400, 800}) {
+      if (n == 1 && wait_ms > 0) continue;  // it is full at once
+      // [policy]
+      const tenon::StaticPolicy policy{.n = n, .max_wait = std::chrono::milliseconds(wait_ms)};
+      const lab::Report report = lab::report("static", lab::replay(policy, trace));
+      // [/policy]
+      print("static", n, wait_ms, report, csv);
+      fuller = fuller && report.occupancy > std::exchange(occupancy, report.occupancy);
+      soonest = std::min(soonest, report.latency_ms.mean);
+    }
   }
+  const auto continuous = lab::report("continuous", lab::replay(tenon::ContinuousPolicy{.max_batch = 16}, trace));
+  print("continuous", 16, 0, continuous, csv);
+  const bool sooner = continuous.latency_ms.mean < soonest;
+  return example::verdict("who waits longer fills the batch, and who need not wait answers soonest", fuller && sooner);
 } catch (const std::exception& error) {
   return example::failed(error);
 }

@@ -13,8 +13,7 @@ constexpr int kSeats = 8;
 struct Result {
   std::vector<std::vector<tenon::TokenId>> answers;
   std::string seats[kSeats] = {};  // who sits there in each step, '.' for nobody
-  std::size_t steps = 0;
-  double seconds = 0;
+  tenon::EngineStats stats = {};
 };
 
 template <class Policy>
@@ -28,13 +27,14 @@ Result run(const tenon::ModelFiles& files, Policy policy) {
   // [/run]
   Result result{.answers = std::vector<std::vector<tenon::TokenId>>(32)};
   tenon::RequestId seated[kSeats] = {};  // ids count from 1
-  example::Stopwatch watch;
+  example::Progress progress(32);
   while (!engine.idle()) {
     for (auto& seat : result.seats) seat += '.';
     for (const auto& event : engine.step()) {
       auto* seat = std::find(seated, seated + kSeats, event.request);
       if (event.kind != tenon::Event::Kind::token) {
         *seat = 0;  // free from the next step on
+        progress.advance();
         continue;
       }
       result.answers[event.request - 1].push_back(event.token);
@@ -43,20 +43,20 @@ Result run(const tenon::ModelFiles& files, Policy policy) {
       result.seats[seat - seated].back() = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[event.request - 1];
     }
   }
-  result.seconds = watch.lap() / 1000;
-  result.steps = engine.stats().steps;
+  result.stats = engine.stats();
   return result;
 }
 
-void draw(const char* name, const Result& result, example::Csv& csv) {
-  std::printf("%s: %zu steps, %.2f s; a column is 5 steps, a letter a request\n", name, result.steps, result.seconds);
+void draw(const char* name, const Result& r, example::Csv& csv) {
+  const std::size_t steps = r.stats.steps, rows = r.stats.rows;
+  std::printf("%s: %zu steps, %zu rows, %.2f s; a letter is a request, 5 steps\n", name, steps, rows, r.stats.seconds);
   for (int i = 0; i < kSeats; ++i) {
-    std::printf("  ");
-    for (std::size_t step = 4; step < result.steps; step += 5) std::printf("%c", result.seats[i][step]);
-    std::printf("\n");
-    csv.row(name, i, result.seats[i]);
+    std::string shown;
+    for (std::size_t step = 4; step < steps; step += 5) shown += r.seats[i][step];
+    const auto empty = static_cast<std::size_t>(std::count(r.seats[i].begin(), r.seats[i].end(), '.'));
+    std::printf("  %s  taken %3zu %%\n", shown.c_str(), 100 * (steps - empty) / steps);
+    csv.row(name, i, r.seats[i]);
   }
-  std::printf("\n");
 }
 
 int main(int argc, char** argv) try {
@@ -72,7 +72,7 @@ int main(int argc, char** argv) try {
   draw("continuous", continuous, csv);
   draw("longest first", longest, csv);
   const bool same = fixed.answers == continuous.answers && fixed.answers == longest.answers;
-  const bool counted = fixed.steps == 400 && continuous.steps == 130 && longest.steps == 100;
+  const bool counted = fixed.stats.steps == 400 && continuous.stats.steps == 130 && longest.stats.steps == 100;
   return example::verdict("the same answers, in 400, 130 and 100 steps", same && counted);
 } catch (const std::exception& error) {
   return example::failed(error);

@@ -43,6 +43,7 @@ std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::Mode
     engine.submit({.prompt = prompt, .options = {.max_new_tokens = 4, .ignore_eos = true}});
   }
   double first_steps = 0;
+  // [loop]
   while (!engine.idle()) {
     for (const auto& event : engine.step()) {
       if (event.kind != tenon::Event::Kind::token) continue;
@@ -51,6 +52,7 @@ std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::Mode
       answer.push_back(event.token);
     }
   }
+  // [/loop]
   std::printf("  %-24s first token after %4.1f steps in the mean, all done after %d\n", name, first_steps / 12,
               static_cast<int>(engine.stats().steps));
   return answers;

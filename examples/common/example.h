@@ -1,5 +1,7 @@
 // What the numbered examples share: options of the command line, a clock, and numbers for the pictures of the docs.
 #pragma once
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -72,9 +74,30 @@ class Csv {
     ((out_ << ',' << rest), ...);
     out_ << '\n';
   }
+  void lines(const std::string& text) { out_ << text; }  // that somebody else has made
 
  private:
   std::ofstream out_;
+};
+
+// A bar on standard error, if that is a terminal; it is gone in the end.
+class Progress {
+ public:
+  explicit Progress(int total) : total_(total), shown_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() {
+    if (shown_) std::fprintf(stderr, "\r\033[K");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void advance() {
+    ++done_;
+    const std::string bar(static_cast<std::size_t>(40 * done_ / total_), '#');
+    if (shown_) std::fprintf(stderr, "\r[%-40s] %d/%d", bar.c_str(), done_, total_);
+  }
+
+ private:
+  int total_, done_ = 0;
+  bool shown_;
 };
 
 // Memory of this process that is in use now.

@@ -10,10 +10,7 @@
 
 #include "commands.h"
 #include "sampling.h"
-
-#ifndef TENON_VERSION
-#define TENON_VERSION "unknown"
-#endif
+#include "tenon/version.h"
 
 namespace program {
 namespace {
@@ -90,6 +87,8 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
+  app.add_flag("!--no-prefix-reuse", o.prefix_reuse, "compute every prompt from its start, whatever the cache holds of it")
+      ->group(kEngineGroup);
   app.add_option("--seed", o.seed, "of what is random, where nothing else names a seed")
       ->check(is_seed)
       ->option_text("N (0)")
@@ -148,14 +147,16 @@ constexpr const char* kRunHelp =
     "  {\"id\": \"a\", \"prompt\": \"text\", \"input_ids\": [1, 2], \"max_new_tokens\": 16, \"temperature\": 0, "
     "\"top_k\": 0,\n"
     "   \"top_p\": 1, \"min_p\": 0, \"typical_p\": 1, \"repetition_penalty\": 1, \"presence_penalty\": 0,\n"
-    "   \"frequency_penalty\": 0, \"logit_bias\": {\"5\": -1.5}, \"seed\": 1, \"n\": 1, \"priority\": 0, "
-    "\"ignore_eos\": false,\n"
-    "   \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, \"top_logprobs\": 5, \"delay_ms\": "
-    "0}\n"
+    "   \"frequency_penalty\": 0, \"logit_bias\": {\"5\": -1.5}, \"seed\": 1, \"n\": 1, \"best_of\": 1, "
+    "\"priority\": 0,\n"
+    "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
+    "\"top_logprobs\": 5,\n"
+    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
     "[0.1]},\n"
-    "   \"nll_mean\": 3.2, \"logprobs\": [-0.1], \"top_logprobs\": [[{\"id\": 3, \"logprob\": -0.1}]]}\n"
+    "   \"nll_mean\": 3.2, \"logprobs\": [-0.1], \"top_logprobs\": [[{\"id\": 3, \"logprob\": -0.1}]],\n"
+    "   \"logits_hash\": \"16 hexadecimal digits\", \"choices\": [{...}, ...] where n > 1}\n"
     "or {\"id\": \"a\", \"error\": \"...\"}. The last line on stderr counts steps, preemptions, prefix_hit_tokens, "
     "tokens, seconds.";
 
@@ -226,13 +227,120 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
   return [&c] { return bench(c); };
 }
 
+// "64": always; "16-256": any of these; "~100": exponential with that mean, at most 16 times as long.
+tenon::lab::Length parse_length(const std::string& name, const std::string& text) {
+  constexpr int kMost = 1 << 20;
+  const char* const end = text.data() + text.size();
+  const bool exponential = text.starts_with('~');
+  int low = 0, high = 0;
+  auto parsed = std::from_chars(text.data() + (exponential ? 1 : 0), end, low);
+  high = low;
+  if (parsed.ec == std::errc() && !exponential && parsed.ptr != end && *parsed.ptr == '-') {
+    parsed = std::from_chars(parsed.ptr + 1, end, high);
+  }
+  if (parsed.ec != std::errc() || parsed.ptr != end || low < 1 || high < low || high > kMost) {
+    throw CLI::ValidationError(name, "must be N, LOW-HIGH or ~MEAN, as in 64, 16-256 or ~100; is " + text);
+  }
+  if (exponential) return tenon::lab::Length::exponential(low, std::min(16 * low, kMost));
+  return tenon::lab::Length::uniform(low, high);
+}
+
+void add_trace_options(CLI::App& app, LabCommand& c) {
+  constexpr const char* kGroup = "Trace";
+  auto* file = app.add_option("--trace", c.trace, "replay this file; without it, requests are drawn at random")
+                   ->option_text("FILE")
+                   ->group(kGroup)
+                   ->check([](const std::string& path) { return path.empty() ? "a file is needed" : ""; });
+  const auto random = [&](CLI::Option* option, const char* shown) {
+    option->option_text(shown)->group(kGroup)->excludes(file);
+  };
+  tenon::lab::TraceOptions& o = c.random;
+  random(app.add_option("--requests", o.requests, "how many")->check(CLI::Range(0, 10'000'000)), "N (1000)");
+  random(app.add_option("--rate", o.rate, "arrivals a second, a Poisson process; 0: all at once")
+             ->check(CLI::Range(0.0, 1e9)),
+         "X (3)");
+  random(app.add_option("--adapters", o.adapters, "distinct adapters; 0: none")->check(CLI::Range(0, 1'000'000)),
+         "N (0)");
+  random(app.add_option("--zipf", o.zipf, "adapter k is drawn in proportion to 1 / k^X")->check(CLI::Range(0.0, 100.0)),
+         "X (1)");
+  const auto length = [&](const char* name, tenon::lab::Length& value, const char* help, const char* shown) {
+    random(app.add_option_function<std::string>(
+               name, [&value, name](const std::string& text) { value = parse_length(name, text); }, help),
+           shown);
+  };
+  length("--prompt", o.prompt, "tokens of a prompt: N, LOW-HIGH or ~MEAN (exponential)", "LENGTH (16-256)");
+  length("--new", o.new_tokens, "new tokens of a request, likewise", "LENGTH (16-128)");
+  random(app.add_option("--prefix", o.prefix_tokens, "tokens before each prompt, the same for all of an adapter")
+             ->check(CLI::Range(0, 1 << 20)),
+         "N (0)");
+  random(app.add_option("--seed", o.seed, "a seed gives the same trace on every machine")->check(is_seed), "N (0)");
+  app.add_option("--write-trace", c.write_trace, "write what is replayed to this file")
+      ->option_text("FILE")
+      ->group(kGroup);
+}
+
+constexpr const char* kLabHelp =
+    "A trace is JSON lines, a request a line, of which the first three fields are needed:\n"
+    "  {\"arrival_ms\": 0.5, \"prompt_tokens\": 120, \"new_tokens\": 32, \"adapter\": 3, \"priority\": 0, "
+    "\"prefix\": 7,\n"
+    "   \"prefix_tokens\": 64}\n"
+    "Requests with the same prefix begin with the same tokens. The clock is virtual: a step takes STEP + ROW x rows +\n"
+    "CONTEXT x tokens of context that attention reads; by default GPT-2 124M in float32 on two cores. Jain's index is\n"
+    "over adapters: the service that each got a second while it and another one had unfinished requests.";
+
+Action add_lab(CLI::App& app, LabCommand& c) {
+  app.add_option("--scheduler", c.schedulers, "one or several to compare: continuous, static, sequential, fair")
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(words::scheduler), std::end(words::scheduler))))
+      ->allow_extra_args(false)
+      ->option_text("LIST (continuous)")
+      ->group(kEngineGroup);
+  add_number(app, "--batch", c.batch, 1, "32", "sequences at once");
+  add_number(app, "--token-budget", c.token_budget, 1, "512", "rows of a step");
+  app.add_option("--cache-tokens", c.cache_tokens, "tokens of cache for all sequences together")
+      ->check(CLI::Range(1, 1 << 28))
+      ->option_text("N (32768)")
+      ->group(kEngineGroup);
+  add_number(app, "--max-wait-ms", c.max_wait_ms, 0, "50", "static: a batch departs after so long, full or not");
+  app.add_option("--order", c.order, "continuous: who is admitted first: arrival, longest")
+      ->check(CLI::IsMember({"arrival", "longest"}))
+      ->option_text("WORD (arrival)")
+      ->group(kEngineGroup);
+  add_number(app, "--patience-ms", c.patience_ms, 0, "30000",
+             "continuous, fair: who has waited so long goes before priorities");
+  app.add_flag_callback(
+         "--no-prefix-reuse", [&c] { c.prefix_reuse = false; }, "compute every prompt from its start")
+      ->group(kEngineGroup);
+  app.add_option_function<std::vector<double>>(
+         "--cost-us",
+         [&c](const std::vector<double>& us) {
+           c.cost = {1e-6 * us[0], 1e-6 * us[1], 1e-6 * us[2]};
+         },
+         "microseconds of a step, of a row, of a token of context")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(CLI::Range(0.0, 1e9))
+      ->option_text("STEP,ROW,CONTEXT (13000,800,3)")
+      ->group(kEngineGroup);
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_group() == kEngineGroup) option->group("Scheduler and machine");  // there is no model
+  }
+  add_trace_options(app, c);
+  app.add_flag("--json", c.json, "a line of JSON a scheduler");
+  app.add_flag("--draw", c.draw, "who sat where over time: a line a slot, a letter an adapter or a request");
+  app.add_option("--slots", c.slots, "write who sat where, and when, to this file, for plotting")
+      ->option_text("FILE.csv");
+  app.footer(kLabHelp);
+  return [&c] { return lab(c); };
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
   CLI::App app(
       "tenon: serves GPT-2-family language models. Exit status: 0 done, 1 a request or check failed, 2 wrong usage.",
       "tenon");
-  app.set_version_flag("--version", "tenon " TENON_VERSION);
+  app.set_version_flag("--version", "tenon " + std::string(tenon::kVersion));
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
 
@@ -242,6 +350,7 @@ int run_command_line(int argc, char** argv) {
   InspectCommand inspect_command;
   CheckCommand check_command;
   BenchCommand bench_command;
+  LabCommand lab_command;
   std::vector<std::pair<CLI::App*, Action>> actions;
   const auto add = [&](const char* name, const char* help, auto& command, auto define) {
     CLI::App* sub = app.add_subcommand(name, help);
@@ -253,6 +362,7 @@ int run_command_line(int argc, char** argv) {
   add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);
   add("bench", "Measures decode and prefill beside the machine's ceilings", bench_command, add_bench);
+  add("lab", "Replays traffic under a scheduler and a virtual clock", lab_command, add_lab);
 
   try {
     app.parse(argc, argv);

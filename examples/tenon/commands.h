@@ -6,6 +6,8 @@
 
 #include "options.h"
 #include "tenon/core/request.h"
+#include "tenon/lab/cost.h"
+#include "tenon/lab/trace.h"
 
 namespace program {
 
@@ -50,5 +52,20 @@ struct BenchCommand {
   bool json = false;
 };
 int bench(const BenchCommand& command);
+
+struct LabCommand {
+  std::vector<std::string> schedulers = {"continuous"};
+  int batch = 32, token_budget = 512, cache_tokens = 32768;
+  int max_wait_ms = 50;           // of the static scheduler
+  std::string order = "arrival";  // of the continuous one: or longest
+  int patience_ms = 30000;
+  bool prefix_reuse = true;
+  std::string trace;  // a file; empty: one at random
+  tenon::lab::TraceOptions random = {.rate = 3};
+  tenon::lab::StepCost cost = {};
+  std::string slots, write_trace;  // files to write
+  bool draw = false, json = false;
+};
+int lab(const LabCommand& command);
 
 }  // namespace program

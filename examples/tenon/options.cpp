@@ -10,10 +10,8 @@
 
 #include "exits.h"
 #include "output.h"
+#include "schedulers.h"
 #include "tenon/core/error.h"
-#include "tenon/schedule/continuous.h"
-#include "tenon/schedule/sequential.h"
-#include "tenon/schedule/static.h"
 
 namespace program {
 
@@ -95,21 +93,13 @@ std::string reason(const EngineWords& wanted, const Entries& entries) {
 std::string list_of(const Entries& entries) {
   std::string text = "compiled in are";
   for (const MenuEntry& entry : entries) text += "\n  " + as_options(entry.words);
-  return text + "\neach with --scheduler continuous, static or sequential and --lora segmented or none";
+  return text + "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented or none";
 }
 
 const MenuEntry* find(const EngineWords& wanted, const Entries& entries) {
   const auto found =
       std::find_if(entries.begin(), entries.end(), [&](const MenuEntry& e) { return e.words == wanted; });
   return found == entries.end() ? nullptr : &*found;
-}
-
-tenon::AnyScheduler scheduler(const ModelOptions& options) {
-  if (options.scheduler == "sequential") return tenon::SequentialPolicy{};
-  if (options.scheduler == "static") {
-    return tenon::StaticPolicy{.n = options.batch, .max_wait = std::chrono::milliseconds(options.max_wait_ms)};
-  }
-  return tenon::ContinuousPolicy{.max_batch = options.batch, .token_budget = options.token_budget};
 }
 
 }  // namespace
@@ -119,7 +109,6 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   const std::string type = model_type(files);
   const EngineWords wanted{type,       options.weights,   options.cache, options.cache == "paged" ? options.block : 0,
                            options.kv, options.attention, options.device};
-  if (options.scheduler == "fair") throw UsageError("not compiled in: --scheduler fair\n" + list_of(entries));
   // Without adapters every way to add them is the same; those that were asked for by name are refused all the same.
   if (options.lora != "segmented" && options.lora != "none") {
     throw UsageError("not compiled in: --lora " + options.lora + " (adapters are not in this version)\n" +
@@ -127,11 +116,14 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   }
   const MenuEntry* entry = find(wanted, entries);
   if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries));
-  return entry->make(files, {.scheduler = scheduler(options),
+  const SchedulerOptions scheduling{
+      .batch = options.batch, .token_budget = options.token_budget, .max_wait_ms = options.max_wait_ms};
+  return entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),
                              .threads = options.threads,
                              .batch = options.batch,
                              .token_budget = options.token_budget,
-                             .cache_tokens = options.cache_tokens});
+                             .cache_tokens = options.cache_tokens,
+                             .prefix_reuse = options.prefix_reuse});
 }
 
 int thread_count(const ModelOptions& options) {

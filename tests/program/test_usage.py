@@ -2,7 +2,7 @@
 import support
 from support import TALES, ProgramTest, tenon
 
-SUBCOMMANDS = ["generate", "run", "tokens", "inspect", "check", "bench"]
+SUBCOMMANDS = ["generate", "run", "tokens", "inspect", "check", "bench", "lab"]
 # No version will have them all: nobody needs it.
 NEVER_COMPILED = ["--weights", "int4_act8", "--cache", "window", "--kv", "bfloat16", "--attention", "direct",
                   "--device", "cuda"]
@@ -48,10 +48,16 @@ class Usage(ProgramTest):
         self.assertIn("--weights float32 --cache paged --block 16 --kv float32 --attention flash --device cpu", done.stderr)
 
     def test_words_of_later_versions_are_named(self):
-        for option, word in [("--weights", "int4_act8"), ("--scheduler", "fair"), ("--lora", "looped"), ("--device", "cuda")]:
+        for option, word in [("--weights", "int4_act8"), ("--lora", "looped"), ("--device", "cuda")]:
             done = tenon("run", "--model", TALES, option, word)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("not compiled in: %s %s" % (option, word), done.stderr)
+
+    def test_every_scheduler_gives_the_same_answers(self):
+        requests = [{"id": i, "prompt": "Once upon a time", "max_new_tokens": 3 + i} for i in range(4)]
+        first, _ = self.answers(requests)
+        for scheduler in ["continuous", "static", "sequential", "fair"]:
+            self.assertEqual(self.answers(requests, "--scheduler", scheduler, "--batch", 2)[0], first)
 
     def test_missing_model_is_1_and_tells_no_path(self):
         done = tenon("generate", "x", "--model", self.folder / "nowhere")

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(copies_are_independent) {
   const QueueState state{.running = {}, .waiting = {&waiting, 1}};
   const auto takes = [&](AnyScheduler& scheduler) {
     Plan plan;
-    PlanWriter out(plan, 10, nullptr, [](void*, SeqId, int tokens, int) { return tokens; });
+    PlanWriter out(plan, 10, {nullptr, [](void*, SeqId, int tokens, int) { return tokens; }, [](void*, SeqId) { return 1; }});
     scheduler.plan(state, out);
     return plan.slices.size();
   };

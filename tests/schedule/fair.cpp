@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -216,6 +217,25 @@ BOOST_AUTO_TEST_CASE(idleness_earns_no_credit) {
   BOOST_TEST(b.served(0) == 400);
 }
 
+BOOST_AUTO_TEST_CASE(asking_for_less_than_a_share_earns_no_credit_either) {
+  // Adapter 1 is never idle, but never waits: it writes one long text, or asks for a little in each step.
+  for (const bool one_long_text : {true, false}) {
+    Bench b(FairPolicy{.max_batch = 2});
+    for (int i = 0; i < 300; ++i) b.add(0, 20, 1);
+    if (one_long_text) b.add(1, 1, 100);
+    for (int i = 0; i < 99; ++i) {
+      if (!one_long_text) b.add(1, 1, 1);
+      b.step();
+      BOOST_TEST(!b.waits(1));
+    }
+    BOOST_TEST(b.served(0) > 5 * b.served(1));
+    const double before_0 = b.served(0), before_1 = b.served(1);
+    for (int i = 0; i < 100; ++i) b.add(1, 20, 1);
+    for (int i = 0; i < 40; ++i) b.step();
+    BOOST_TEST(std::abs((b.served(0) - before_0) - (b.served(1) - before_1)) < 50);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_comes_while_nobody_waits_starts_level_with_the_last_who_did) {
   Bench b(FairPolicy{.max_batch = 1});
   for (int i = 0; i < 10; ++i) b.add(0, 8, 1);
@@ -292,14 +312,19 @@ BOOST_AUTO_TEST_CASE(remembers_no_more_adapters_than_it_must) {
   while (!b.queue.empty()) b.step();
   BOOST_TEST(most < 100U);
 
-  // Thousands that take much at once, beside one that takes a little for ever: what they had in advance is forgiven.
+  // Thousands that take much and go, beside one that always wants a little more: the floor rises slowly, and what they
+  // had in advance must be forgiven.
   Bench slow(FairPolicy{.max_batch = 4});
-  slow.add(0, 1, 20000);
-  for (int adapter = 1; adapter < 10000; ++adapter) {
+  for (int i = 0; i < 40; ++i) slow.add(0, 1, 1);
+  most = 0;
+  for (int adapter = 1; adapter < 5000; ++adapter) {
+    for (int i = 0; i < 3; ++i) slow.add(0, 1, 1);
     slow.add(adapter, 20000, 1);
     slow.step();
+    slow.adapters.clear();
     most = std::max(most, slow.counters().remembered());
   }
+  BOOST_TEST(most > 1000U);
   BOOST_TEST(most < 1100U);
 }
 

@@ -59,10 +59,7 @@ class TokenCounters {
     for (const Tenant& t : tenants_) {
       if (t.next && waited(t.adapter)) floor = std::min(floor, t.level());
     }
-    if (floor == kNobody) {
-      floor = floor_;
-      for (const Tenant& t : tenants_) floor = t.adapter == last_ ? std::max(floor, t.level()) : floor;
-    }
+    if (floor == kNobody) floor = floor_;
     for (Tenant& t : tenants_) {
       if (t.next && !waited(t.adapter)) t.counter += std::max(0.0, floor - t.level());
     }
@@ -164,7 +161,7 @@ class TokenCounters {
 
   std::vector<Account> accounts_;  // by adapter
   std::vector<Tenant> tenants_;    // of the plan in hand, by adapter: kept so that a step allocates nothing
-  double floor_ = 0;               // nobody who is not remembered had more
+  double floor_ = 0;               // the least of those that wait, or of the last who did; the forgotten had no more
   int last_ = -1;                  // the adapter admitted last: when nobody waits, it was the last who did
   int admitted_ = -1;              // the same, of the plan in hand
   bool admitted_any_ = false;

@@ -1,0 +1,360 @@
+// The scheduler laboratory: a trace runs through the real queue, the real policy and the real ledger of a paged cache,
+// under a virtual clock that a step moves on by what a cost model says. No model, no time of day: the same trace gives
+// the same result on every machine, and an hour of traffic takes a second.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/cache/block_ledger.h"
+#include "tenon/core/concepts.h"
+#include "tenon/lab/cost.h"
+#include "tenon/lab/trace.h"
+#include "tenon/schedule/queue.h"
+
+namespace tenon::lab {
+
+struct ReplayOptions {
+  int token_budget = 512;    // rows of a step, as EngineOptions
+  int cache_tokens = 32768;  // of all sequences, in blocks of 16
+  bool prefix_reuse = true;
+  StepCost cost = {};
+  std::chrono::nanoseconds nap = std::chrono::microseconds(200);  // while the scheduler waits for company
+  bool drains = true;                          // the scheduler is told when the last request has come
+  double input_weight = 1, output_weight = 2;  // of a token in the service of an adapter, as FairPolicy's
+};
+
+struct RequestResult {
+  int adapter = -1;
+  int prompt_tokens = 0, new_tokens = 0;
+  std::chrono::nanoseconds arrival{}, admitted{}, first_token{}, finished{};  // from the start of the trace
+  int preemptions = 0;
+  bool refused = false;  // the cache could never hold it; it has no times but its arrival
+  friend bool operator==(const RequestResult&, const RequestResult&) = default;
+};
+
+// A request on one of the slots of the batch. It takes the lowest one that is free; a preemption ends the stay.
+struct Stay {
+  int slot = 0, request = 0;
+  std::chrono::nanoseconds begin{}, end{};
+  std::uint64_t first_step = 0, last_step = 0;  // counted from 0
+  friend bool operator==(const Stay&, const Stay&) = default;
+};
+
+// What an adapter was served while it and another one had requests that were not finished.
+struct AdapterResult {
+  int adapter = -1;
+  double contended_service = 0;
+  std::chrono::nanoseconds contended{};
+  friend bool operator==(const AdapterResult&, const AdapterResult&) = default;
+};
+
+struct ReplayResult {
+  std::vector<RequestResult> requests;  // as in the trace
+  std::vector<Stay> stays;              // by their ends
+  std::vector<AdapterResult> adapters;  // by number
+  // As QueueStats.
+  std::uint64_t steps = 0, sequences = 0, rows = 0, preemptions = 0, prefix_hit_tokens = 0;
+  std::chrono::nanoseconds end{}, busy{};  // of the last step; in steps
+  friend bool operator==(const ReplayResult&, const ReplayResult&) = default;
+};
+
+// Given to an observer after each step.
+struct StepSeen {
+  std::chrono::nanoseconds begin, end;
+  const Plan& plan;
+  std::span<const Served> served;
+};
+
+namespace detail {
+
+// A token of a request: those of a shared prefix are the same for all who share it, all others are nobody else's.
+inline TokenId trace_token(const TraceRequest& request, int index, int position) {
+  const bool shared = position < request.prefix_tokens;
+  std::uint64_t z = static_cast<std::uint64_t>(shared ? request.prefix : index) << 33 | std::uint64_t{shared} << 32;
+  z = (z + static_cast<std::uint64_t>(position) + 1) * 0x9e3779b97f4a7c15U;
+  return static_cast<TokenId>((z ^ (z >> 32)) & 0x7fffffff);
+}
+
+// A policy that also tells the laboratory what the queue tells it.
+template <class P>
+struct Overheard {
+  P policy;
+  std::vector<Served>* heard;
+
+  void plan(const QueueState& state, PlanWriter& out) { policy.plan(state, out); }
+  SeqId victim(const QueueState& state) requires ChoosesVictim<P> { return policy.victim(state); }
+  void served(std::span<const Served> step) {
+    heard->assign(step.begin(), step.end());
+    if constexpr (KeepsAccounts<P>) policy.served(step);
+  }
+};
+
+// Who sits where.
+class Slots {
+ public:
+  void sit(int request, SeqId seq, std::chrono::nanoseconds begin, std::uint64_t step) {
+    auto free = std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.taken; });
+    if (free == slots_.end()) free = slots_.insert(free, {{.slot = static_cast<int>(slots_.size())}});
+    free->taken = true;
+    free->seq = seq;
+    free->stay.request = request;
+    free->stay.begin = begin;
+    free->stay.first_step = step;
+  }
+  bool sits(SeqId seq) const {
+    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.taken && s.seq == seq; });
+  }
+  // Ends the stays of all for whom gone(seq) holds; `last_step` was the last that they could take part in.
+  template <class Gone>
+  void leave(std::chrono::nanoseconds end, std::uint64_t last_step, std::vector<Stay>& stays, Gone&& gone) {
+    for (Slot& s : slots_) {
+      if (!s.taken || !gone(s.seq)) continue;
+      s.taken = false;
+      s.stay.end = end;
+      s.stay.last_step = last_step;
+      stays.push_back(s.stay);
+    }
+  }
+
+ private:
+  struct Slot {
+    Stay stay;
+    SeqId seq = 0;
+    bool taken = false;
+  };
+  std::vector<Slot> slots_;
+};
+
+// Service by adapter, while there is somebody to compete with.
+class Contention {
+ public:
+  void come(int adapter) { count(adapter, +1); }
+  void go(int adapter) { count(adapter, -1); }
+  void pass(std::chrono::nanoseconds time) { clock_ += active_ > 1 ? time : time.zero(); }
+  void serve(int adapter, double service) { adapters_[adapter].service += active_ > 1 ? service : 0; }
+
+  std::vector<AdapterResult> results() const {
+    std::vector<AdapterResult> out;
+    for (const auto& [adapter, a] : adapters_) out.push_back({adapter, a.service, a.time});
+    return out;
+  }
+
+ private:
+  struct Adapter {
+    int unfinished = 0;
+    double service = 0;
+    std::chrono::nanoseconds since{}, time{};  // on clock_
+  };
+  void count(int adapter, int change) {
+    Adapter& a = adapters_[adapter];
+    if (a.unfinished == 0) a.since = clock_, ++active_;
+    a.unfinished += change;
+    if (a.unfinished == 0) a.time += clock_ - a.since, --active_;
+  }
+  std::map<int, Adapter> adapters_;
+  int active_ = 0;                    // adapters with unfinished requests
+  std::chrono::nanoseconds clock_{};  // stands still while there are fewer than two
+};
+
+template <class P, class OnStep>
+class Replayer {
+ public:
+  Replayer(P policy, const Trace& trace, const ReplayOptions& options, OnStep on_step)
+      : trace_(trace),
+        options_(checked(options)),
+        on_step_(std::move(on_step)),
+        ledger_(Ledger::blocks_of(options.cache_tokens), kLongestText),
+        queue_(Overheard<P>{std::move(policy), &heard_}) {
+    queue_.set_prefix_reuse(options.prefix_reuse);
+  }
+  Replayer(const Replayer&) = delete;
+  Replayer& operator=(const Replayer&) = delete;
+
+  ReplayResult run() {
+    const auto earlier = [](const TraceRequest& a, const TraceRequest& b) { return a.arrival < b.arrival; };
+    tenon::detail::require(std::is_sorted(trace_.begin(), trace_.end(), earlier), "trace",
+                           "must be in order of arrival");
+    result_.requests.resize(trace_.size());
+    while (submit_arrivals(), next_ < trace_.size() || !queue_.empty()) {
+      if (queue_.empty()) {
+        pass(trace_[next_].arrival - now_);
+        continue;
+      }
+      const Plan& plan = queue_.plan(ledger_, options_.token_budget, at(now_));
+      if (plan.slices.empty())
+        nap();
+      else
+        step(plan);
+    }
+    const QueueStats& stats = queue_.stats();
+    result_.steps = stats.steps;
+    result_.sequences = stats.sequences;
+    result_.rows = stats.rows;
+    result_.preemptions = stats.preemptions;
+    result_.prefix_hit_tokens = stats.prefix_hit_tokens;
+    result_.adapters = contention_.results();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr int kLongestText = 1 << 20;  // longer than any model's, and short enough for a table of blocks
+  using Ledger = BlockLedger<16>;
+  using Time = std::chrono::nanoseconds;
+
+  static const ReplayOptions& checked(const ReplayOptions& o) {
+    using tenon::detail::require;
+    require(o.token_budget >= 1, "token_budget", "must be 1 or more");
+    require(o.cache_tokens >= 1 && o.cache_tokens <= 1 << 28, "cache_tokens", "must lie in 1..2^28");
+    require(o.nap > Time::zero(), "nap", "must be above 0");
+    const StepCost& c = o.cost;
+    for (const double part : {c.step, c.row, c.context}) {
+      require(part >= 0 && part <= 1e3, "cost", "must be of 0 to 1,000 seconds each");
+    }
+    return o;
+  }
+
+  static TimePoint at(Time time) { return TimePoint{} + std::chrono::duration_cast<Clock::duration>(time); }
+  static Time since_start(TimePoint time) { return std::chrono::duration_cast<Time>(time - TimePoint{}); }
+  RequestResult& result(int request) { return result_.requests[static_cast<std::size_t>(request)]; }
+
+  void pass(Time time) {
+    contention_.pass(time);
+    now_ += time;
+  }
+
+  void submit_arrivals() {
+    for (; next_ < trace_.size() && trace_[next_].arrival <= now_; ++next_)
+      submit(trace_[next_], static_cast<int>(next_));
+    queue_.set_draining(options_.drains && next_ == trace_.size());
+  }
+
+  void submit(const TraceRequest& request, int index) {
+    result(index) = {.adapter = request.adapter,
+                     .prompt_tokens = request.prompt_tokens,
+                     .new_tokens = request.new_tokens,
+                     .arrival = request.arrival};
+    if (request.prompt_tokens > ledger_.capacity_tokens()) {  // before a hostile number of tokens is made
+      result(index).refused = true;
+      return;
+    }
+    std::vector<TokenId> tokens(static_cast<std::size_t>(request.prompt_tokens));
+    for (int i = 0; i < request.prompt_tokens; ++i)
+      tokens[static_cast<std::size_t>(i)] = trace_token(request, index, i);
+    try {
+      queue_.add({.request = static_cast<RequestId>(index),
+                  .tokens = std::move(tokens),
+                  .max_new_tokens = request.new_tokens,
+                  .arrival = at(request.arrival),
+                  .adapter = request.adapter,
+                  .priority = request.priority,
+                  .identity = request.adapter < 0 ? "" : std::to_string(request.adapter)},
+                 ledger_);
+      contention_.come(request.adapter);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::capacity) throw;
+      result(index).refused = true;
+    }
+  }
+
+  // As an engine does while its scheduler waits for company. Long waits are asked about less often: a departure is late
+  // by a thousandth of the wait at most.
+  void nap() {
+    const Time length = std::max(options_.nap, waited_ / 1024);
+    const bool all_came = next_ == trace_.size();
+    if (all_came && waited_ > std::chrono::hours(24)) {
+      throw Error(Error::Kind::internal, "scheduler",
+                  "runs none of the " + std::to_string(queue_.waiting()) +
+                      " requests that wait, though a day has passed and nobody else comes");
+    }
+    const Time passes = all_came ? length : std::min(length, trace_[next_].arrival - now_);
+    waited_ += passes;
+    pass(passes);
+  }
+
+  void step(const Plan& plan) {
+    waited_ = {};
+    const Time begin = now_;
+    const std::uint64_t number = queue_.stats().steps;
+    seat(plan, number);
+    long long context = 0;
+    ending_.clear();
+    for (const Plan::Slice& slice : plan.slices) {
+      context += queue_.sequence(slice.seq).cached + slice.tokens;
+      if (queue_.ends_known_tokens(slice)) ending_.push_back(slice.seq);
+    }
+    const Time length = options_.cost(plan.rows, context);
+    pass(length);
+    result_.busy += length;
+    result_.end = now_;
+    queue_.commit(plan, ledger_);
+    for (const Served& s : heard_) {
+      contention_.serve(s.adapter, options_.input_weight * s.prompt_tokens + options_.output_weight * s.new_tokens);
+    }
+    for (const SeqId seq : ending_) advance(seq, number);
+    on_step_(StepSeen{begin, now_, plan, heard_});
+  }
+
+  void seat(const Plan& plan, std::uint64_t number) {
+    const auto preempted = [&](SeqId seq) { return queue_.sequence(seq).state != Sequence::State::running; };
+    slots_.leave(now_, number - 1, result_.stays, preempted);
+    for (const Plan::Slice& slice : plan.slices) {
+      if (slots_.sits(slice.seq)) continue;
+      slots_.sit(static_cast<int>(queue_.sequence(slice.seq).request), slice.seq, now_, number);
+    }
+  }
+
+  // A new token, and the end where it is the last.
+  void advance(SeqId seq, std::uint64_t step) {
+    const int index = static_cast<int>(queue_.sequence(seq).request);
+    RequestResult& r = result(index);
+    queue_.append(seq, trace_token(trace_[static_cast<std::size_t>(index)], index, queue_.sequence(seq).known()));
+    const Sequence& s = queue_.sequence(seq);
+    if (s.generated() == 1) r.first_token = now_;
+    if (s.remaining() > 0) return;
+    r.admitted = since_start(s.admitted);
+    r.finished = now_;
+    r.preemptions = s.preemptions;
+    slots_.leave(now_, step, result_.stays, [&](SeqId other) { return other == seq; });
+    contention_.go(r.adapter);
+    queue_.finish(seq, ledger_);
+  }
+
+  const Trace& trace_;
+  const ReplayOptions options_;
+  OnStep on_step_;
+  Ledger ledger_;
+  std::vector<Served> heard_;
+  RequestQueue<Overheard<P>> queue_;
+  Slots slots_;
+  Contention contention_;
+  std::vector<SeqId> ending_;
+  std::size_t next_ = 0;
+  Time now_{}, waited_{};
+  ReplayResult result_;
+};
+
+struct Unwatched {
+  void operator()(const StepSeen&) const {}
+};
+
+}  // namespace detail
+
+// Runs a trace under a policy: one of ours, or a struct of your own. `on_step` is called after each step.
+template <class P, class OnStep = detail::Unwatched>
+ReplayResult replay(P policy, const Trace& trace, const ReplayOptions& options = {}, OnStep on_step = {}) {
+  static_assert(SchedulerPolicy<P>,
+                "tenon: lab::replay got a type that is no scheduler; it needs to be copyable and to have void "
+                "plan(const QueueState&, PlanWriter&); see docs/policies.md#scheduler");
+  if constexpr (SchedulerPolicy<P>) {  // else one error is enough
+    return detail::Replayer<P, OnStep>(std::move(policy), trace, options, std::move(on_step)).run();
+  }
+}
+
+}  // namespace tenon::lab
