@@ -1,0 +1,198 @@
+// What the two ends of one answer share: the service's thread writes events, one reader takes them. Bounded: a request
+// that nobody reads is held until there is room again.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "tenon/core/request.h"
+
+namespace tenon {
+
+// Runs on the service's thread, which serves everybody: it must not block.
+using EventCallback = std::function<void(const Event&)>;
+
+namespace detail {
+
+// So long from now: TimePoint::max(), that is never, where that is too long to say.
+inline TimePoint after(Clock::duration time) {
+  const TimePoint now = Clock::now();
+  return time > TimePoint::max() - now ? TimePoint::max() : now + time;
+}
+
+// What was agreed when the request was accepted.
+struct AnswerTerms {
+  RequestId id = 0;
+  int choices = 1;
+  int prompt_tokens = 0;
+  bool with_logprobs = false;
+  std::size_t limit = 64;  // events that wait before the request is held
+  TimePoint deadline = TimePoint::max();
+  EventCallback on_event = {};  // gets the events instead of the buffer
+};
+
+class AnswerBuffer {
+ public:
+  AnswerBuffer(AnswerTerms terms, Request asked)
+      : request(std::move(asked)), terms_(std::move(terms)), calls_(terms_.on_event != nullptr) {}
+  AnswerBuffer(const AnswerBuffer&) = delete;
+  AnswerBuffer& operator=(const AnswerBuffer&) = delete;
+
+  // `on_event` aside, which may go sooner.
+  const AnswerTerms& terms() const { return terms_; }
+
+  // The service's thread alone: the request until the engine has it, and its name there.
+  Request request;
+  RequestId in_engine = 0;
+
+  // Guarded by the mutex of the service's inbox: the list of those that want the service's attention.
+  std::shared_ptr<AnswerBuffer> next_posted;
+  bool posted = false;
+
+  // ---- the writing end: the service's thread
+  enum class Put { taken, full, refused };
+
+  // full: hold the request, nobody reads. refused: the callback threw, nobody wants to hear any more.
+  Put put(Event event) {
+    const Put heard = !calls_ || call(event) ? Put::taken : Put::refused;
+    if (calls_ && event.kind == Event::Kind::token) return heard;
+    bool full = false;
+    EventCallback spent;
+    {
+      std::lock_guard lock(mutex_);
+      if (event.last) {
+        ended_ = true;
+        spent = std::exchange(terms_.on_event, nullptr);
+      }
+      if (dropped_) return heard;
+      full = !calls_ && !event.last && events_.size() + 1 >= terms_.limit && !std::exchange(held_, true);
+      if (full) read_at_ = Clock::now();
+      events_.push_back(std::move(event));
+    }
+    changed_.notify_all();
+    return full ? Put::full : heard;
+  }
+
+  // Ends the answer where there was no memory for an event that says so.
+  void abort() noexcept {
+    {
+      std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // What the reader wants of the service. `resumes` is said once.
+  struct Wishes {
+    bool cancels = false, resumes = false;
+  };
+  Wishes wishes() {
+    std::lock_guard lock(mutex_);
+    const bool resumes = held_ && drained();
+    if (resumes) held_ = false;
+    return {cancelled_, resumes};
+  }
+
+  // When the reader of a held request last took something.
+  TimePoint read_at() const {
+    std::lock_guard lock(mutex_);
+    return read_at_;
+  }
+
+  // ---- the reading end
+  struct Taken {
+    std::optional<Event> event;  // none: nothing came until then, or the answer has ended
+    bool ended = false;          // nothing else comes
+    bool wakes = false;          // the service should hear that there is room again
+  };
+
+  Taken take(TimePoint until) {
+    std::unique_lock lock(mutex_);
+    const auto ready = [&] { return !events_.empty() || ended_; };
+    // A wait for TimePoint::max() overflows in some clocks.
+    if (until == TimePoint::max())
+      changed_.wait(lock, ready);
+    else if (until > TimePoint::min())
+      changed_.wait_until(lock, until, ready);
+    Taken taken;
+    if (!events_.empty()) {
+      taken.event = std::move(events_.front());
+      events_.pop_front();
+      if (held_) read_at_ = Clock::now();
+      taken.wakes = held_ && drained();
+    }
+    taken.ended = events_.empty() && ended_;
+    return taken;
+  }
+
+  void cancel() {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+
+  // Nobody reads any more. When this returns no callback runs, except the one that calls it.
+  void drop() {
+    EventCallback spent;
+    std::deque<Event> unread;
+    {
+      std::unique_lock lock(mutex_);
+      cancelled_ = dropped_ = true;
+      if (calling_ == std::this_thread::get_id()) return;
+      changed_.wait(lock, [&] { return calling_ == std::thread::id(); });
+      spent = std::exchange(terms_.on_event, nullptr);
+      unread.swap(events_);
+    }
+  }
+
+  bool calls() const { return calls_; }
+
+ private:
+  bool drained() const { return events_.size() <= terms_.limit / 2; }
+
+  // Not under the lock: a callback may cancel or drop its own answer. False if it throws.
+  bool call(const Event& event) {
+    {
+      std::lock_guard lock(mutex_);
+      if (dropped_ || !terms_.on_event) return true;
+      calling_ = std::this_thread::get_id();
+    }
+    bool well = true;
+    try {
+      terms_.on_event(event);
+    } catch (...) {
+      well = false;
+    }
+    EventCallback spent;
+    {
+      std::lock_guard lock(mutex_);
+      calling_ = std::thread::id();
+      if (dropped_ || !well) spent = std::exchange(terms_.on_event, nullptr);
+    }
+    changed_.notify_all();
+    return well;
+  }
+
+  AnswerTerms terms_;  // on_event is guarded by mutex_ while nobody calls it; the rest never changes
+  const bool calls_;
+
+  mutable std::mutex mutex_;  // guards what follows; never held while a callback, the engine or the inbox is called
+  std::condition_variable changed_;
+  std::deque<Event> events_;
+  bool ended_ = false;  // the last event has been put
+  bool cancelled_ = false;
+  bool dropped_ = false;
+  bool held_ = false;  // was full, and has not been drained to half since
+  TimePoint read_at_{};
+  std::thread::id calling_;  // who is inside the callback
+};
+
+}  // namespace detail
+}  // namespace tenon

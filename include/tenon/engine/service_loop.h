@@ -1,0 +1,351 @@
+// What the thread of a service does: gives the engine new requests and steps it, and brings every event to its answer.
+#pragma once
+#include <algorithm>
+#include <bitset>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/request.h"
+#include "tenon/engine/service_inbox.h"
+#include "tenon/model/config.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace tenon {
+
+// What a service needs of its engine; the functions mean what those of Engine mean.
+template <class E>
+concept ServesRequests = requires(E& engine, const E& state, Request request, RequestId id) {
+  { engine.submit(std::move(request)) } -> std::same_as<RequestId>;
+  { engine.cancel(id, FinishReason::deadline) } -> std::same_as<bool>;
+  { engine.hold(id) } -> std::same_as<bool>;
+  { engine.resume(id) } -> std::same_as<bool>;
+  { engine.step() } -> std::convertible_to<std::span<const Event>>;
+  engine.set_draining(true);
+  { state.idle() } -> std::same_as<bool>;
+  { state.stats() } -> std::convertible_to<EngineStats>;
+  { state.cache_stats() } -> std::convertible_to<CacheStats>;
+  { state.config() } -> std::convertible_to<const ModelConfig&>;
+  { state.tokenizer() } -> std::convertible_to<const Tokenizer*>;
+};
+
+namespace detail {
+
+// One thread's own, but for the inbox. Nothing that it calls may end the thread: what throws ends requests.
+template <class E>
+class ServiceLoop {
+ public:
+  ServiceLoop(E& engine, ServiceInbox& inbox) : engine_(engine), inbox_(inbox) {
+    inbox_.update([&](ServiceStats& s) { publish(s); });
+  }
+
+  void run() noexcept {
+    inbox_.begin();
+    for (ServiceInbox::Mail mail;;) {
+      inbox_.take(mail);
+      for (auto& answer : mail.requests) admit(std::move(answer), mail.stopping);
+      mail.requests.clear();
+      while (const AnswerPointer answer = inbox_.next(mail.posted)) guarded([&] { attend(*answer); });
+      if (mail.stopping) break;
+      guarded([&] {
+        if (mail.draining) engine_.set_draining(true);
+        look_at_clock();
+      });
+      if (mail.draining && open_.empty()) break;
+      if (open_.empty())
+        inbox_.wait(TimePoint::max());
+      else if (!step())
+        inbox_.wait(held_ == open_.size() ? alarm_ : std::min(alarm_, Clock::now() + kNap));
+    }
+    cancel_all();
+    inbox_.end();
+  }
+
+ private:
+  // A scheduler that waits for company (StaticPolicy) is asked again so often.
+  static constexpr auto kNap = std::chrono::milliseconds(1);
+
+  struct Open {
+    AnswerPointer answer;
+    std::bitset<kMostChoices> ended{};  // choices
+    bool waiting = true;                // nothing has come yet
+    bool held = false;
+    bool cancelled = false;
+    bool counted = false;  // as ended
+  };
+
+  struct Failure {
+    Error::Kind kind = Error::Kind::internal;
+    std::string what;
+
+    Failure(Error::Kind k, const char* text) noexcept : kind(k) {
+      try {
+        what = text;
+      } catch (...) {  // no memory for a message: it stays empty
+      }
+    }
+  };
+
+  template <class Action>
+  static std::optional<Failure> attempt(Action&& action) noexcept {
+    try {
+      action();
+      return std::nullopt;
+    } catch (const Error& error) {
+      return Failure(error.kind(), error.what());
+    } catch (const std::exception& error) {
+      return Failure(Error::Kind::internal, error.what());
+    } catch (...) {
+      return Failure(Error::Kind::internal, "the engine threw something that is no std::exception");
+    }
+  }
+
+  // What throws here may have left the engine anywhere: nobody can count on an answer any more.
+  template <class Action>
+  void guarded(Action&& action) noexcept {
+    if (const auto failure = attempt(action)) fail_all(*failure);
+  }
+
+  // ---- what comes from the inbox
+
+  // A new request goes to the engine; one that is over already gets its end at once.
+  void admit(AnswerPointer answer, bool stopping) noexcept {
+    Open entry{std::move(answer)};
+    AnswerBuffer& a = *entry.answer;
+    if (stopping || a.wishes().cancels) return end(entry, FinishReason::cancelled);
+    if (Clock::now() >= a.terms().deadline) return end(entry, FinishReason::deadline);
+    const auto failure = attempt([&] {
+      a.in_engine = engine_.submit(std::exchange(a.request, {}));
+      open_.try_emplace(a.in_engine, entry);
+      alarm_ = std::min(alarm_, a.terms().deadline);
+    });
+    if (!failure) return;
+    cancel_quietly(a.in_engine);
+    fail(entry, *failure);
+  }
+
+  // Somebody at the reading end has cancelled, or made room.
+  void attend(AnswerBuffer& answer) {
+    const auto found = open_.find(answer.in_engine);
+    if (found == open_.end() || found->second.answer.get() != &answer) return;
+    Open& entry = found->second;
+    const auto wishes = answer.wishes();
+    if (wishes.cancels) {
+      cancel(entry, FinishReason::cancelled);
+    } else if (wishes.resumes && std::exchange(entry.held, false)) {
+      --held_;
+      inbox_.update([&](ServiceStats& s) { publish(s); });
+      engine_.resume(answer.in_engine);
+    }
+  }
+
+  // Deadlines and stalled readers.
+  void look_at_clock() {
+    const TimePoint now = Clock::now();
+    if (now < alarm_) return;
+    const Clock::duration patience = inbox_.options().stall_timeout;
+    alarm_ = TimePoint::max();
+    for (auto& [id, entry] : open_) {
+      if (entry.cancelled) continue;
+      const TimePoint deadline = entry.answer->terms().deadline;
+      const bool stalls = entry.held && patience > Clock::duration::zero();
+      const TimePoint stall = stalls ? entry.answer->read_at() + patience : TimePoint::max();
+      if (now >= deadline) {
+        cancel(entry, FinishReason::deadline);
+      } else if (now >= stall) {
+        inbox_.update([](ServiceStats& s) { ++s.stalled; });
+        cancel(entry, FinishReason::cancelled);
+      } else {
+        alarm_ = std::min({alarm_, deadline, stall});
+      }
+    }
+  }
+
+  // ---- what goes to the engine, and comes from it
+
+  void cancel(Open& entry, FinishReason reason) {
+    if (!std::exchange(entry.cancelled, true)) engine_.cancel(entry.answer->in_engine, reason);
+  }
+
+  // What comes of it is for nobody: the answer gets its end from here.
+  void cancel_quietly(RequestId id) noexcept {
+    const auto ignored = attempt([&] { engine_.cancel(id, FinishReason::error); });
+    static_cast<void>(ignored);
+  }
+
+  void hold(Open& entry) {
+    entry.held = true;
+    ++held_;
+    const Clock::duration patience = inbox_.options().stall_timeout;
+    if (patience > Clock::duration::zero()) alarm_ = std::min(alarm_, after(patience));
+    inbox_.update([&](ServiceStats& s) {
+      ++s.holds;
+      publish(s);
+    });
+    engine_.hold(entry.answer->in_engine);
+  }
+
+  // False if there was nothing to do.
+  bool step() noexcept {
+    bool worked = true;
+    guarded([&] {
+      const std::uint64_t before = engine_.stats().steps;
+      inbox_.step_begins();
+      const std::span<const Event> events = engine_.step();
+      const bool stepped = engine_.stats().steps != before;
+      if (stepped) failures_ = 0;
+      settle(events);
+      deliver(events);
+      worked = stepped || !events.empty();
+      if (!worked && engine_.idle()) {
+        throw Error(Error::Kind::internal, "engine", "has lost " + std::to_string(open_.size()) + " requests");
+      }
+    });
+    return worked;
+  }
+
+  // Counts what a step brought before anybody hears of it: who has read the end of an answer finds its place free.
+  void settle(std::span<const Event> events) {
+    inbox_.update([&](ServiceStats& s) {
+      for (const Event& event : events) {
+        const auto found = open_.find(event.request);
+        if (found != open_.end()) count(found->second, event.last, event.reason, s);
+      }
+      publish(s);
+    });
+  }
+
+  void deliver(std::span<const Event> events) {
+    using Put = AnswerBuffer::Put;
+    changed_.clear();
+    for (const Event& event : events) {
+      const auto found = open_.find(event.request);
+      if (found == open_.end()) continue;
+      Open& entry = found->second;
+      if (event.kind != Event::Kind::token) entry.ended.set(static_cast<std::size_t>(event.choice));
+      Event own = event;
+      own.request = entry.answer->terms().id;
+      const Put put = entry.answer->put(std::move(own));
+      if (event.last)
+        open_.erase(found);
+      else if (put != Put::taken)
+        changed_.emplace_back(event.request, put == Put::full);
+    }
+    for (const auto& [id, full] : changed_) {  // only now: the events are valid until the engine is called
+      const auto found = open_.find(id);
+      if (found == open_.end()) continue;
+      if (full)
+        hold(found->second);
+      else
+        cancel(found->second, FinishReason::cancelled);
+    }
+  }
+
+  // ---- ends that do not come from the engine
+
+  void end(Open& entry, FinishReason reason) noexcept {
+    const AnswerTerms& terms = entry.answer->terms();
+    inbox_.update([&](ServiceStats& s) { count(entry, true, reason, s); });
+    const auto choices = static_cast<std::size_t>(terms.choices);
+    const auto failure = attempt([&] {
+      for (std::size_t left = choices - entry.ended.count(), choice = 0; choice < choices; ++choice) {
+        if (entry.ended[choice]) continue;
+        entry.answer->put({.kind = Event::Kind::finished,
+                           .request = terms.id,
+                           .choice = static_cast<int>(choice),
+                           .last = --left == 0,
+                           .reason = reason});
+      }
+    });
+    if (failure) entry.answer->abort();
+  }
+
+  void fail(Open& entry, const Failure& why) noexcept {
+    inbox_.update([&](ServiceStats& s) { count(entry, true, FinishReason::error, s); });
+    const auto failure = attempt([&] {
+      entry.answer->put({.kind = Event::Kind::error,
+                         .request = entry.answer->terms().id,
+                         .last = true,
+                         .reason = FinishReason::error,
+                         .error = why.what,
+                         .error_kind = why.kind});
+    });
+    if (failure) entry.answer->abort();
+  }
+
+  void fail_all(const Failure& why) noexcept {
+    ++failures_;
+    const auto silent = attempt([&] {
+      inbox_.update([&](ServiceStats& s) {
+        ++s.failed_steps;
+        publish(s);
+        s.last_failure = why.what;
+      });
+    });
+    static_cast<void>(silent);
+    for (auto& [id, entry] : open_) {
+      cancel_quietly(id);
+      fail(entry, why);
+    }
+    open_.clear();
+  }
+
+  void cancel_all() noexcept {
+    guarded([&] {
+      for (auto& [id, entry] : open_) cancel(entry, FinishReason::cancelled);
+      if (open_.empty()) return;
+      const std::span<const Event> events = engine_.step();  // nothing runs any more: it hands out the ends
+      settle(events);
+      deliver(events);
+    });
+    for (auto& [id, entry] : open_) end(entry, FinishReason::cancelled);
+    open_.clear();
+  }
+
+  // ---- numbers
+
+  void count(Open& entry, bool last, FinishReason reason, ServiceStats& s) {
+    if (std::exchange(entry.waiting, false)) {
+      --s.waiting;
+      s.waiting_tokens -= entry.answer->terms().prompt_tokens;
+    }
+    if (!last || std::exchange(entry.counted, true)) return;
+    --s.open;
+    if (std::exchange(entry.held, false)) s.held = static_cast<int>(--held_);
+    if (reason == FinishReason::error)
+      ++s.failed;
+    else if (reason == FinishReason::deadline)
+      ++s.expired;
+    else if (reason == FinishReason::cancelled)
+      ++s.cancelled;
+    else
+      ++s.finished;
+  }
+
+  void publish(ServiceStats& s) const {
+    s.engine = engine_.stats();
+    s.cache = engine_.cache_stats();
+    s.held = static_cast<int>(held_);
+    s.healthy = failures_ < 2;
+  }
+
+  E& engine_;
+  ServiceInbox& inbox_;
+  std::unordered_map<RequestId, Open> open_;         // by the engine's ids
+  std::vector<std::pair<RequestId, bool>> changed_;  // in a step: who must be held (true) or cancelled
+  std::size_t held_ = 0;                             // of open_
+  TimePoint alarm_ = TimePoint::max();               // no deadline and no reader's time ends before
+  int failures_ = 0;                                 // steps in a row that threw
+};
+
+}  // namespace detail
+}  // namespace tenon
