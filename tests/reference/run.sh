@@ -12,12 +12,10 @@ if [[ ! -d $reference/golden ]]; then
 fi
 reference=$(cd "$reference" && pwd)
 
-# Adapters, other model families, the fair scheduler and prefix reuse are not in this version.
+# Adapters and other model families are not in this version.
 adapter_cases=(ok_adapter)
 llama_cases=(ok_llama ok_llama_old_rope_scaling_key cfg_kv_heads_do_not_divide cfg_untied_without_head
   tok_json_truncated tok_json_unigram)
-configs=("--batch 8" "--batch 3 --token-budget 7" "--batch 64 --token-budget 16" "--batch 16 --scheduler static"
-  "--batch 16 --cache contiguous" "--batch 7 --threads 1")
 
 case $check in
   golden)
@@ -37,12 +35,11 @@ case $check in
       --only st idx cfg fs tok w ok --skip "${adapter_cases[@]}" "${llama_cases[@]}"
     ;;
   promise_gpt2)
-    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --no-counters --base-options "$options" \
-      --model "$reference/golden/gpt2" --configs "${configs[@]}"
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"
     ;;
   promise_tales)
-    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --no-counters --base-options "$options" \
-      --model "$source_dir/examples/models/tales" --configs "${configs[@]}" --requests 16
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" \
+      --model "$source_dir/examples/models/tales"
     ;;
   *)
     echo "run.sh: no such check: $check" >&2
