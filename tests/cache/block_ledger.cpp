@@ -160,6 +160,18 @@ BOOST_AUTO_TEST_CASE(a_child_that_goes_takes_its_copy_back) {
   BOOST_TEST(ledger.copies().size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_copy_that_another_one_goes_on_from_is_made) {
+  Ledger ledger(8, 100);
+  compute(ledger, 1, text(6));
+  BOOST_TEST(ledger.fork(1, 2, 6));
+  BOOST_TEST(ledger.fork(2, 3, 6));
+  const auto between = ledger.blocks(2)[1];
+  ledger.release(2);
+  BOOST_REQUIRE(ledger.copies().size() == 2U);
+  BOOST_TEST(ledger.copies()[0].to == between);
+  BOOST_TEST(ledger.copies()[1].from == between);
+}
+
 BOOST_AUTO_TEST_CASE(forgetting_makes_every_free_block_blank) {
   Ledger ledger(8, 100);
   compute(ledger, 1, text(8));

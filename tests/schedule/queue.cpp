@@ -425,3 +425,18 @@ BOOST_AUTO_TEST_CASE(nobody_notices_preemption_chunks_failures_and_cancels) {
   BOOST_TEST(simulate<ContiguousKV>(270) == 0U);
   BOOST_TEST(simulate<NoCache>(200) > 100U);
 }
+
+BOOST_AUTO_TEST_CASE(a_child_needs_no_room_for_what_its_parent_has) {
+  // Found by the simulation: 8 tokens are free, and the child needs one, not ten.
+  BlockLedger<4> ledger(5, 20);
+  RequestQueue<ContinuousPolicy> queue;
+  queue.set_prefix_reuse(false);
+  const SeqId parent = queue.add({.tokens = text(10), .max_new_tokens = 3}, ledger);
+  const SeqId child = queue.add({.choice = 1, .tokens = text(10), .max_new_tokens = 3, .parent = parent}, ledger);
+  const Plan& first = queue.plan(ledger, 512, {});
+  BOOST_TEST((granted(first) == Granted{{parent, 10}}));
+  advance(queue, ledger, first);
+  BOOST_TEST(ledger.free_tokens() == 8);
+  BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{parent, 1}, {child, 1}}));
+  BOOST_TEST(ledger.copies().size() == 1U);
+}

@@ -164,7 +164,9 @@ class BlockLedger {
 
   void drop(std::int32_t block) {
     if (--references_[static_cast<std::size_t>(block)] > 0) return;
-    std::erase_if(copies_, [&](const BlockCopy& copy) { return copy.to == block; });
+    // A copy into it is not needed any more, unless another one goes on from there.
+    const bool read = std::any_of(copies_.begin(), copies_.end(), [&](const BlockCopy& copy) { return copy.from == block; });
+    if (!read) std::erase_if(copies_, [&](const BlockCopy& copy) { return copy.to == block; });
     if (index_.knows(block)) index_.retire(block);
     else blank_.push_back(block);
   }

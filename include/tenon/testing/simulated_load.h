@@ -1,0 +1,228 @@
+// What a seed of the simulation draws: sizes, rates, faults, and then requests that share beginnings with one another.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/views.h"
+#include "tenon/testing/random.h"
+#include "tenon/testing/simulated_engine.h"
+
+namespace tenon::testing::detail {
+
+// Every power of two of the range is as likely as every other, for it is the small sizes that are tight.
+inline int log_between(Random& random, int low, int high) {
+  int bits = 0;
+  for (int reach = std::max(low, 1); reach < high; reach *= 2) ++bits;
+  const int least = std::max(low, 1) << random.between(0, bits);
+  return std::clamp(random.between(least / 2, least), low, high);
+}
+inline bool chance(Random& random, int per_mille) { return random.between(0, 999) < per_mille; }
+
+struct SimulationConfig {
+  int block_tokens = 16, blocks = 64, positions = 1024;
+  int hash_bits = 64;
+  bool keeps_tokens = true;  // else as NoCache: nothing outlives a step
+  bool reuses_prefixes = true;
+  bool drains = true;  // else only the clock tells that nobody else comes
+  int token_budget = 64;
+  int requests = 100, longest_prompt = 64, longest_answer = 32;
+  int burst = 1;  // at most so many requests come at once
+  int adapters = 0, salts = 0, openings = 0;
+  // Of a thousand steps:
+  int arrivals = 300, cancels = 0, holds = 0, failures = 0, refusals = 0, jumps = 0, forgets = 0, reloads = 0,
+      toggles = 0;
+  // Of a thousand requests:
+  int sampled = 0, several = 0, scored = 0, stopping = 0, urgent = 0, repeated = 0, misfits = 0;
+
+  int capacity() const { return std::min(positions, blocks * block_tokens); }
+  std::uint64_t hash_mask() const {
+    return hash_bits == 64 ? std::numeric_limits<std::uint64_t>::max() : (std::uint64_t{1} << hash_bits) - 1;
+  }
+};
+
+inline SimulationConfig draw_config(Random& random) {
+  const auto half = [&](int most) { return random.between(0, 1) ? 0 : log_between(random, 1, most); };
+  SimulationConfig c;
+  constexpr int kBlocks[] = {1, 2, 4, 4, 16, 16, 32, 64};
+  c.block_tokens = kBlocks[random.between(0, 7)];
+  const int text = log_between(random, 4, c.block_tokens > 16 ? 256 : 128);
+  const int texts = random.between(0, 2) ? random.between(1, 6) : 0;  // that the pool has room for; 0: it has any size
+  c.blocks = texts > 0 ? std::clamp(text * texts / c.block_tokens, 4, 512) : log_between(random, 4, 512);
+  c.positions = random.between(0, 3) ? c.blocks * c.block_tokens : log_between(random, 4, c.blocks * c.block_tokens);
+  constexpr int kBits[] = {0, 1, 2, 4, 64, 64};
+  c.hash_bits = kBits[random.between(0, 5)];
+  c.keeps_tokens = random.between(0, 24) > 0;
+  c.reuses_prefixes = random.between(0, 3) > 0;
+  c.drains = random.between(0, 3) > 0;
+  c.token_budget = log_between(random, 1, 256);
+  c.requests = log_between(random, 20, 200);
+  const int longest = std::min(c.capacity(), text);
+  c.longest_answer = random.between(1, std::min(std::max(longest / 2, 1), 40));
+  c.longest_prompt = std::max(1, longest - c.longest_answer);
+  c.burst = log_between(random, 1, 16);
+  c.arrivals = log_between(random, 60, 1000);
+  c.adapters = random.between(0, 1) ? 0 : random.between(1, 8);
+  c.salts = random.between(0, 3);
+  c.openings = random.between(0, 6);
+  c.cancels = half(120);
+  c.holds = half(120);
+  c.failures = half(200);
+  c.refusals = half(100);
+  c.jumps = half(30);
+  c.forgets = random.between(0, 3) ? 0 : log_between(random, 1, 60);
+  c.reloads = half(60);
+  c.toggles = random.between(0, 7) ? 0 : 50;
+  c.sampled = random.between(0, 1000);
+  c.several = random.between(0, 2) * random.between(0, 250);
+  c.scored = half(200);
+  c.stopping = half(500);
+  c.urgent = half(700);
+  c.repeated = half(500);
+  c.misfits = half(60);
+  if (random.between(0, 7) == 0) {  // families whose members go in the middle of things
+    c.several = 900;
+    c.failures = std::max(c.failures, 100);
+    c.cancels = std::max(c.cancels, 30);
+  }
+  return c;
+}
+
+inline std::string to_string(const SimulationConfig& c) {
+  std::string text;
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, int>>{{"blocks", c.blocks},
+                                                          {"of", c.block_tokens},
+                                                          {"positions", c.positions},
+                                                          {"hash bits", c.hash_bits},
+                                                          {"budget", c.token_budget},
+                                                          {"requests", c.requests},
+                                                          {"prompts to", c.longest_prompt},
+                                                          {"answers to", c.longest_answer},
+                                                          {"adapters", c.adapters},
+                                                          {"salts", c.salts},
+                                                          {"openings", c.openings},
+                                                          {"per mille: arrivals", c.arrivals},
+                                                          {"cancels", c.cancels},
+                                                          {"holds", c.holds},
+                                                          {"failures", c.failures},
+                                                          {"refusals", c.refusals},
+                                                          {"jumps", c.jumps},
+                                                          {"forgets", c.forgets},
+                                                          {"toggles", c.toggles},
+                                                          {"several", c.several},
+                                                          {"scored", c.scored}}) {
+    if (value != 0) text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
+  }
+  if (!c.keeps_tokens) text += ", keeps nothing";
+  if (!c.reuses_prefixes) text += ", no reuse";
+  if (!c.drains) text += ", never draining";
+  return text;
+}
+
+struct SimulatedRequest {
+  std::vector<TokenId> prompt;
+  int max_new_tokens = 1;
+  int choices = 1;
+  int adapter = -1;
+  int priority = 0;
+  std::string identity;
+  SimulatedSampling sampling;
+  int score_from = std::numeric_limits<int>::max();  // sums of the prompt are wanted from this position on
+};
+
+// Requests one after another. Their prompts begin with one of a few openings, or with what somebody else was answered,
+// and end anywhere within a block: prefix reuse has something to find, and something to mistake for it.
+class SimulatedLoad {
+ public:
+  SimulatedLoad(const SimulationConfig& config, Random& random) : config_(config), random_(random) {
+    for (int i = 0; i < config.openings; ++i) openings_.push_back(words(config.longest_prompt));
+    generations_.resize(static_cast<std::size_t>(config.adapters));
+  }
+
+  SimulatedRequest next() {
+    SimulatedRequest r;
+    r.prompt = prompt();
+    const int kind = random_.between(0, 9);
+    r.max_new_tokens = kind == 0 ? 0 : kind == 1 ? 1 : random_.between(1, config_.longest_answer);
+    if (chance(random_, config_.misfits)) {  // one token too many, or, where that does not take long, none
+      const int over = config_.capacity() <= 128 ? random_.between(0, 1) : 1;
+      r.max_new_tokens = config_.capacity() + 1 + over - static_cast<int>(r.prompt.size());
+    }
+    r.choices = chance(random_, config_.several) ? random_.between(2, 4) : 1;
+    r.adapter = random_.between(-1, config_.adapters - 1);
+    r.priority = chance(random_, config_.urgent) ? random_.between(-1, 3) : 0;
+    r.identity = identity(r.adapter);
+    r.sampling = {.greedy = !chance(random_, config_.sampled),
+                  .seed = static_cast<std::uint64_t>(random_.between(0, 3)),
+                  .stop_every = chance(random_, config_.stopping) ? random_.between(2, 12) : 0};
+    if (r.choices > 1 && random_.between(0, 2) > 0) {  // the first writes for long, so that the others find it there
+      r.max_new_tokens = config_.longest_answer;
+      r.sampling.stop_every = 0;
+    }
+    if (chance(random_, config_.scored)) r.score_from = random_.between(0, static_cast<int>(r.prompt.size()) - 1);
+    return r;
+  }
+
+  // A text was completed: somebody may go on from it.
+  void remember(std::span<const TokenId> text) {
+    if (answers_.size() < 8) answers_.emplace_back();
+    answers_[static_cast<std::size_t>(random_.between(0, static_cast<int>(answers_.size()) - 1))].assign(text.begin(),
+                                                                                                         text.end());
+  }
+
+  // An adapter is replaced by another one of the same name.
+  void reload() {
+    if (!generations_.empty()) ++generations_[static_cast<std::size_t>(random_.between(0, config_.adapters - 1))];
+  }
+
+ private:
+  // Few words, so that texts are alike here and there.
+  std::vector<TokenId> words(int n) {
+    std::vector<TokenId> text(static_cast<std::size_t>(n));
+    for (TokenId& token : text) token = random_.between(0, 2);
+    return text;
+  }
+
+  std::vector<TokenId> prompt() {
+    std::vector<TokenId> text;
+    const auto begin_with = [&](const std::vector<std::vector<TokenId>>& texts) {
+      if (!texts.empty())
+        text = texts[static_cast<std::size_t>(random_.between(0, static_cast<int>(texts.size()) - 1))];
+    };
+    if (chance(random_, config_.repeated))
+      begin_with(answers_);
+    else if (random_.between(0, 3))
+      begin_with(openings_);
+    int kept = random_.between(0, static_cast<int>(text.size()));
+    if (random_.between(0, 1)) kept = static_cast<int>(text.size());
+    if (random_.between(0, 2) == 0) kept -= kept % config_.block_tokens;
+    text.resize(static_cast<std::size_t>(kept));
+    const int more = random_.between(0, 2) ? log_between(random_, 1, config_.longest_prompt) : 0;
+    for (const TokenId token : words(more)) text.push_back(token);
+    text.resize(std::clamp<std::size_t>(text.size(), 1, static_cast<std::size_t>(config_.longest_prompt)));
+    return text;
+  }
+
+  // All that keys depend on beside tokens. A name that is a prefix of another one, and one that looks like another's.
+  std::string identity(int adapter) {
+    const int salt = random_.between(0, config_.salts);
+    std::string text = salt == 0 ? "" : "salt " + std::string(static_cast<std::size_t>(salt), 's');
+    if (adapter < 0) return text;
+    return text + " adapter " + std::to_string(adapter) + "." +
+           std::to_string(generations_[static_cast<std::size_t>(adapter)]);
+  }
+
+  const SimulationConfig& config_;
+  Random& random_;
+  std::vector<std::vector<TokenId>> openings_, answers_;
+  std::vector<int> generations_;  // [adapters]
+};
+
+}  // namespace tenon::testing::detail
