@@ -87,7 +87,9 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
-  app.add_flag("!--no-prefix-reuse", o.prefix_reuse, "compute every prompt from its start, whatever the cache holds of it")
+  app.add_flag_callback("--no-prefix-reuse", [&o] { o.prefix_reuse = false; },
+                        "compute every prompt from its start, whatever the cache holds of it (the answers to one request, "
+                        "n > 1, still share theirs)")
       ->group(kEngineGroup);
   app.add_option("--seed", o.seed, "of what is random, where nothing else names a seed")
       ->check(is_seed)

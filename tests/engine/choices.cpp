@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(choices_share_the_blocks_of_their_prompt) {
   // 6 shared blocks of 16, and a seventh for each; nothing like 8 x 101 tokens.
   BOOST_TEST(e.cache_stats().used_tokens == 16 * (6 + 8));
   BOOST_TEST(e.stats().rows == 100U + 8U);
-  BOOST_TEST(e.stats().prefix_hit_tokens == 7U * 99U);
+  BOOST_TEST(e.stats().prefix_hit_tokens == 0U);  // of what strangers left, that is
   BOOST_TEST(e.stats().preemptions == 0U);
 }
 
@@ -165,6 +165,24 @@ BOOST_AUTO_TEST_CASE(best_of_gives_the_likeliest) {
     }
   }
   BOOST_TEST(lasts == 1);
+}
+
+// A deadline in the middle: whoever has ended is better than whoever was cut short, and that than nothing at all.
+BOOST_AUTO_TEST_CASE(best_of_prefers_whole_answers) {
+  Paged e = engine({}, 1);  // one sequence at a time
+  Request r = request(9, 8, 5);
+  r.options.n = 2;
+  r.options.best_of = 3;
+  const RequestId id = e.submit(r);
+  for (int i = 0; i < 7; ++i) e.step();  // the first has ended, the second has begun, the third has nothing
+  BOOST_TEST(e.cancel(id, FinishReason::deadline));
+  Completion best;
+  for (const Event& event : e.step()) best.add(event, false);
+  BOOST_TEST_REQUIRE(best.others.size() == 1U);
+  BOOST_TEST(best.ids.size() == 5U);
+  BOOST_TEST(to_string(best.reason) == "length");
+  BOOST_TEST(best.others[0].ids.size() == 2U);
+  BOOST_TEST(to_string(best.others[0].reason) == "deadline");
 }
 
 BOOST_AUTO_TEST_CASE(cancelling_ends_all_choices) {

@@ -854,3 +854,9 @@ BOOST_AUTO_TEST_CASE(a_crowd) {
   BOOST_TEST(stats.finished + stats.cancelled + stats.expired == stats.accepted);
   BOOST_TEST(strings.strangers == 0);
 }
+
+BOOST_AUTO_TEST_CASE(never_is_never) {
+  BOOST_CHECK(detail::after(Clock::duration::max()) == TimePoint::max());
+  BOOST_CHECK(detail::after(Clock::duration::max(), Clock::now() - std::chrono::hours(1)) == TimePoint::max());
+  BOOST_CHECK(detail::after(std::chrono::seconds(1), TimePoint{}) == TimePoint{} + std::chrono::seconds(1));
+}

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tenon/cache/prefix_index.h"
@@ -100,6 +101,7 @@ class BlockLedger {
     if (found == tables_.end() || tables_.contains(child) || tokens <= 0 || tokens > found->second.tokens) return false;
     const bool splits = tokens % BlockTokens != 0;
     if (splits && free_blocks() == 0) return false;
+    copies_.reserve(copies_.size() + 1);  // behind open() nothing may throw
     Table& table = open(child);
     const Table& from = tables_.at(parent);
     const auto whole = static_cast<std::size_t>(tokens / BlockTokens);
@@ -137,9 +139,9 @@ class BlockLedger {
   };
 
   Table& open(SeqId seq) {
-    Table& table = tables_[seq];
+    Table table;
     table.blocks.reserve(static_cast<std::size_t>(blocks_of(capacity_tokens())));  // growing allocates nothing
-    return table;
+    return tables_.insert_or_assign(seq, std::move(table)).first->second;
   }
 
   int free_blocks() const { return blank_blocks() + kept_blocks(); }

@@ -54,9 +54,11 @@ class PrefixIndex {
     if (known.block >= 0) return known.chain;
     if (knows(block)) forget(block);  // it was filed behind a block that was evicted since: nobody finds it there
     Entry& entry = at(block);
-    std::int32_t& bucket = bucket_of(known.chain.hash);
-    entry = {.serial = ++last_serial_, .parent = chain.serial, .hash = known.chain.hash, .next = std::exchange(bucket, block)};
-    if (chain.serial == 0) entry.identity = identity;
+    entry.identity = chain.serial == 0 ? identity : std::string_view{};  // the only line that may throw
+    entry.serial = ++last_serial_;
+    entry.parent = chain.serial;
+    entry.hash = known.chain.hash;
+    entry.next = std::exchange(bucket_of(entry.hash), block);
     std::copy(tokens.begin(), tokens.end(), tokens_of(block).begin());
     return {entry.serial, entry.hash};
   }

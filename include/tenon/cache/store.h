@@ -35,10 +35,10 @@ class CacheStore {
   CacheStore(D& device, const KvShape& shape, int tokens)
       : shape_(shape),
         tokens_(tokens),
-        ledger_(P::ledger(shape, tokens)),
-        capacity_(ledger_.free_tokens()),
         bytes_(P::bytes(shape, tokens)),
-        memory_(device.allocate(bytes_)) {}
+        memory_(device.allocate(bytes_)),
+        ledger_(P::ledger(shape, tokens)),
+        capacity_(ledger_.free_tokens()) {}
 
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
@@ -66,10 +66,10 @@ class CacheStore {
  private:
   KvShape shape_;
   int tokens_;
+  std::size_t bytes_;
+  typename D::Memory memory_;  // before the ledger: what does not fit is refused before anything is kept account of
   Ledger ledger_;
   int capacity_;
-  std::size_t bytes_;
-  typename D::Memory memory_;
   std::vector<std::int32_t> table_;
 };
 

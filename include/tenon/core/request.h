@@ -98,6 +98,11 @@ inline void require(bool holds, const char* field, const char* needed) {
 }
 }  // namespace detail
 
+// Tokens that the cache holds of a request at most: the last new one is never fed back.
+constexpr std::size_t cache_tokens_of(std::size_t prompt, int max_new_tokens) {
+  return prompt + static_cast<std::size_t>(max_new_tokens > 1 ? max_new_tokens - 1 : 0);
+}
+
 inline constexpr int kMostChoices = 128;
 
 // The seed that choice i of a request draws with: its own for the first, then hashes of (seed, i).

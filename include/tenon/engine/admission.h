@@ -55,8 +55,7 @@ inline void check_against_model(const Options& o, const std::vector<TokenId>& to
     refuse("logits_at", "position " + std::to_string(position) + " is outside the prompt of " +
                             std::to_string(tokens.size()) + " tokens");
   }
-  // The last new token is never fed back, so it needs no position.
-  const std::size_t positions = tokens.size() + static_cast<std::size_t>(std::max(o.max_new_tokens - 1, 0));
+  const std::size_t positions = cache_tokens_of(tokens.size(), o.max_new_tokens);
   if (positions > static_cast<std::size_t>(config.positions)) {
     refuse("max_new_tokens", std::to_string(tokens.size()) + " prompt tokens and " + std::to_string(o.max_new_tokens) +
                                  " new ones need " + std::to_string(positions) + " positions; the model has " +

@@ -22,10 +22,9 @@ using EventCallback = std::function<void(const Event&)>;
 
 namespace detail {
 
-// So long from now: TimePoint::max(), that is never, where that is too long to say.
-inline TimePoint after(Clock::duration time) {
-  const TimePoint now = Clock::now();
-  return time > TimePoint::max() - now ? TimePoint::max() : now + time;
+// So long from then: TimePoint::max(), that is never, where that is too long to say.
+inline TimePoint after(Clock::duration time, TimePoint then = Clock::now()) {
+  return time > TimePoint::max() - then ? TimePoint::max() : then + time;
 }
 
 // What was agreed when the request was accepted.

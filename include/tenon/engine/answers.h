@@ -36,6 +36,12 @@ class Answers {
     }
   }
 
+  // Takes open() back, however far it came.
+  void forget(RequestId id, const std::vector<SeqId>& sequences) {
+    for (const SeqId seq : sequences) streams_.erase(seq);
+    requests_.erase(id);
+  }
+
   bool writes(SeqId seq) const { return streams_.contains(seq); }
   Stream& stream(SeqId seq) { return streams_.at(seq); }
   const Stream& stream(SeqId seq) const { return streams_.at(seq); }

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -27,10 +28,12 @@ class BestOf {
   }
 
   // All have ended. The n answers with the highest mean log-probability a token, the best as choice 0, ties in the order
-  // of choices; out(Event) is given theirs.
+  // of choices; those that were cut short come behind those that were not, and empty ones last. out(Event) is given theirs.
   template <class Out>
   void settle(Out&& out) {
-    std::stable_sort(answers_.begin(), answers_.end(), [](const Answer& a, const Answer& b) { return a.mean() > b.mean(); });
+    std::stable_sort(answers_.begin(), answers_.end(), [](const Answer& a, const Answer& b) {
+      return std::pair(a.rank(), a.mean()) > std::pair(b.rank(), b.mean());
+    });
     for (std::size_t rank = 0; rank < wanted_; ++rank) {
       for (Event& event : answers_[rank].events) {
         const bool ends = event.kind != Event::Kind::token;
@@ -49,6 +52,11 @@ class BestOf {
     double logprob = 0;
     int tokens = 0;
     double mean() const { return tokens == 0 ? 0 : logprob / tokens; }
+    int rank() const {
+      const FinishReason reason = events.back().reason;
+      if (reason == FinishReason::length || reason == FinishReason::stop) return 2;
+      return tokens > 0 ? 1 : 0;
+    }
   };
 
   std::size_t wanted_;

@@ -90,19 +90,26 @@ class Engine {
     const Options& o = request.options;
     const RequestId id = next_request_++;
     std::vector<SeqId> choices;
-    for (int choice = 0; choice < std::max(o.n, o.best_of); ++choice) {
-      choices.push_back(queue_.add({.request = id,
-                                    .choice = choice,
-                                    .tokens = tokens,
-                                    .max_new_tokens = o.max_new_tokens,
-                                    .arrival = Clock::now(),
-                                    .priority = o.priority,
-                                    .identity = cache_identity(o),
-                                    .reuse_limit = choice == 0 ? reuse_limit(o) : std::numeric_limits<int>::max(),
-                                    .parent = choice == 0 ? kNoParent : choices.front()},
-                                   cache_.ledger()));
+    choices.reserve(static_cast<std::size_t>(std::max(o.n, o.best_of)));
+    try {
+      for (int choice = 0; choice < std::max(o.n, o.best_of); ++choice) {
+        choices.push_back(queue_.add({.request = id,
+                                      .choice = choice,
+                                      .tokens = tokens,
+                                      .max_new_tokens = o.max_new_tokens,
+                                      .arrival = Clock::now(),
+                                      .priority = o.priority,
+                                      .identity = cache_identity(o),
+                                      .reuse_limit = choice == 0 ? reuse_limit(o) : std::numeric_limits<int>::max(),
+                                      .parent = choice == 0 ? kNoParent : choices.front()},
+                                     cache_.ledger()));
+      }
+      answers_.open(id, o, choices, tokenizer_.get());
+    } catch (...) {  // all of its answers or none
+      for (const SeqId seq : choices) queue_.cancel(seq, cache_.ledger());
+      answers_.forget(id, choices);
+      throw;
     }
-    answers_.open(id, o, choices, tokenizer_.get());
     return id;
   }
 
@@ -124,7 +131,8 @@ class Engine {
   }
 
   // One step of whatever the scheduler picks: at most token_budget rows. The events are valid until the next call. Nothing
-  // is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work.
+  // is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work. Where it throws,
+  // the next step goes on with everybody; only what was computed and could not be booked fails its requests.
   std::span<const Event> step() {
     events_.clear();
     const auto begin = Clock::now();
@@ -136,7 +144,12 @@ class Engine {
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                                    cache_.view(batch_.sequences), activations_, last_rows_);
     picker_.run(device_, hidden, weights_.parts().head, config_.vocab, queue_, answers_);
-    commit(plan);
+    try {
+      commit(plan);
+    } catch (const std::exception& error) {
+      fail_step(plan, error.what());
+      throw;
+    }
     stats_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     update_stats();
     return hand_out();
@@ -175,8 +188,16 @@ class Engine {
         answers[i].error = error.what();
       }
     }
-    // The caller waits here, so nobody else can come.
-    const bool draining = queue_.draining();
+    // The caller waits here, so nobody else can come. Whatever throws leaves nothing behind.
+    struct Guard {
+      Engine& engine;
+      const std::unordered_map<RequestId, std::size_t>& open;
+      const bool draining = engine.queue_.draining();
+      ~Guard() {
+        engine.queue_.set_draining(draining);
+        for (const auto& [request, at] : open) engine.abandon(request);
+      }
+    } guard{*this, open};
     queue_.set_draining(true);
     while (!open.empty()) {
       const std::span<const Event> events = step_or_wait();
@@ -186,7 +207,6 @@ class Engine {
         else if (answers[found->second].add(event, with_logprobs[found->second])) open.erase(found);
       }
     }
-    queue_.set_draining(draining);
     return answers;
   }
   Completion complete(Request request) {
@@ -286,6 +306,13 @@ class Engine {
       const bool whole = !CacheP::keeps_tokens || s.pending() == 0;
       if (!failure.empty()) fail(slice.seq, Error::Kind::internal, failure);
       else if (s.max_new_tokens == 0 && whole) finish(slice.seq, FinishReason::length);
+    }
+  }
+
+  // The cache holds the step's tokens and their picks are lost: nobody can go on from there.
+  void fail_step(const Plan& plan, const char* what) {
+    for (const Plan::Slice& slice : plan.slices) {
+      if (answers_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
     }
   }
 

@@ -117,7 +117,7 @@ class Service {
     request.prompt.clear();
     check_against_model(request.options, request.input_ids, config(), tokenizer_ != nullptr);
     const std::size_t prompt = request.input_ids.size();
-    const std::size_t needed = prompt + static_cast<std::size_t>(std::max(request.options.max_new_tokens, 1)) - 1;
+    const std::size_t needed = cache_tokens_of(prompt, request.options.max_new_tokens);
     if (needed > static_cast<std::size_t>(cache_tokens_)) {
       throw Error(Error::Kind::capacity, "prompt",
                   "this and the answer need " + std::to_string(needed) + " tokens of cache; there are " +

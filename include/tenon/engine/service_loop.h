@@ -158,7 +158,7 @@ class ServiceLoop {
       if (entry.cancelled) continue;
       const TimePoint deadline = entry.answer->terms().deadline;
       const bool stalls = entry.held && patience > Clock::duration::zero();
-      const TimePoint stall = stalls ? entry.answer->read_at() + patience : TimePoint::max();
+      const TimePoint stall = stalls ? after(patience, entry.answer->read_at()) : TimePoint::max();
       if (now >= deadline) {
         cancel(entry, FinishReason::deadline);
       } else if (now >= stall) {

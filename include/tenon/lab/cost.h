@@ -22,7 +22,7 @@ struct StepCost {
 
   std::chrono::nanoseconds operator()(int rows, long long context_tokens) const {
     const double seconds = std::fma(row, rows, std::fma(context, static_cast<double>(context_tokens), step));
-    return std::chrono::nanoseconds(std::max(1LL, std::llround(seconds * 1e9)));
+    return std::chrono::nanoseconds(std::llround(std::clamp(seconds * 1e9, 1.0, 0x1p62)));
   }
 };
 

@@ -224,7 +224,12 @@ class Replayer {
   static Time since_start(TimePoint time) { return std::chrono::duration_cast<Time>(time - TimePoint{}); }
   RequestResult& result(int request) { return result_.requests[static_cast<std::size_t>(request)]; }
 
+  static constexpr Time kMostTime = std::chrono::hours(24 * 365 * 140);
+
   void pass(Time time) {
+    if (time > kMostTime - now_) {
+      throw Error(Error::Kind::invalid_request, "cost", "lets the clock run for more than 140 years; make steps shorter");
+    }
     contention_.pass(time);
     now_ += time;
   }

@@ -36,7 +36,7 @@ struct CacheRoom {
     if (!keeps_tokens) return true;
     if (!fork(ledger, s, parent)) {
       if constexpr (ReusesPrefixes<L>) {
-        if (reuses_prefixes) s.cached = s.reserved = ledger.reuse(s.seq, reusable(s), s.identity);
+        if (reuses_prefixes) s.reused = s.cached = s.reserved = ledger.reuse(s.seq, reusable(s), s.identity);
       }
     }
     const int to_its_end = s.cache_end() - s.cached;
@@ -73,7 +73,7 @@ struct CacheRoom {
   template <CacheLedger L>
   void give_back(L& ledger, Sequence& s) const {
     if (s.reserved > 0) ledger.release(s.seq);
-    s.cached = s.reserved = 0;
+    s.cached = s.reserved = s.reused = 0;
   }
 
  private:

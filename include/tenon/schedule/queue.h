@@ -22,9 +22,9 @@ namespace tenon {
 template <SchedulerPolicy P>
 class RequestQueue {
  public:
-  // `keeps_tokens` as the cache policy says.
-  explicit RequestQueue(P policy = {}, bool keeps_tokens = true)
-      : policy_(std::move(policy)), room_{.keeps_tokens = keeps_tokens} {}
+  // `keeps_tokens` as the cache policy says. `first`: where ids begin, so that tests see them wrap.
+  explicit RequestQueue(P policy = {}, bool keeps_tokens = true, SeqId first = 0)
+      : policy_(std::move(policy)), room_{.keeps_tokens = keeps_tokens}, next_seq_(first) {}
 
   RequestQueue(RequestQueue&&) noexcept = default;
   RequestQueue& operator=(RequestQueue&&) noexcept = default;
@@ -34,8 +34,7 @@ class RequestQueue {
   SeqId add(NewSequence request, const L& ledger) {
     if (request.tokens.empty()) throw Error(Error::Kind::invalid_request, "prompt", "must hold at least one token");
     if (request.max_new_tokens < 0) throw Error(Error::Kind::invalid_request, "max_new_tokens", "must be 0 or more");
-    const std::size_t needed =  // the last new token is never fed back
-        request.tokens.size() + static_cast<std::size_t>(std::max(request.max_new_tokens, 1)) - 1;
+    const std::size_t needed = cache_tokens_of(request.tokens.size(), request.max_new_tokens);
     const int capacity = ledger.capacity_tokens();
     if (needed > static_cast<std::size_t>(std::max(capacity, 0))) {
       throw Error(Error::Kind::capacity, "prompt",
@@ -43,6 +42,7 @@ class RequestQueue {
                       std::to_string(request.max_new_tokens) + " need " + std::to_string(needed) +
                       " tokens of cache; a sequence can have " + std::to_string(capacity));
     }
+    while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
     const SeqId seq = next_seq_++;
     Sequence& s = sequences_[seq];
     s.seq = seq;
@@ -239,7 +239,7 @@ class RequestQueue {
     if (!s || s->planned_in == attempt_) return 0;
     const bool runs = s->state == Sequence::State::running;
     if (!runs && (!admitting_ || s->state == Sequence::State::held)) return 0;
-    if (!runs && !room_.move_in(ledger, *s, find(s->parent))) return 0;
+    if (!runs && !room_.move_in(ledger, *s, parent_of(*s))) return 0;
     const int wanted = keeps_tokens() ? std::min({tokens, budget, s->pending()}) : s->pending();
     if (wanted <= 0) return 0;
     const int granted = std::min(wanted, room_.reserve(ledger, *s, wanted));
@@ -255,11 +255,13 @@ class RequestQueue {
   template <CacheLedger L>
   int need(const L& ledger, SeqId seq) const {
     const Sequence* s = find(seq);
-    return s ? room_.need(ledger, *s, find(s->parent)) : 0;
+    return s ? room_.need(ledger, *s, parent_of(*s)) : 0;
   }
 
+  const Sequence* parent_of(const Sequence& s) const { return s.parent == kNoParent ? nullptr : find(s.parent); }
+
   void await_parent(Sequence& s, SeqId parent) {
-    Sequence* of = find(parent);
+    Sequence* of = parent == kNoParent ? nullptr : find(parent);
     if (!of || !keeps_tokens()) return;
     s.parent = parent;
     if (of->computed >= of->prompt_tokens) return;
@@ -348,7 +350,7 @@ class RequestQueue {
       waiting_.erase(place(s.seq));
       if (!std::exchange(s.was_admitted, true)) {
         s.admitted = now;
-        stats_.prefix_hit_tokens += static_cast<std::uint64_t>(s.cached);
+        stats_.prefix_hit_tokens += static_cast<std::uint64_t>(s.reused);
       }
       s.state = Sequence::State::running;
       running_.push_back(&s);

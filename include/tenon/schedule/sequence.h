@@ -54,6 +54,7 @@ struct Sequence {
   State state = State::waiting;
   bool on_hold = false, awaits_parent = false;  // either: State::held
   bool was_admitted = false;
+  int reused = 0;    // of `cached`, what move-in found that others had left
   std::uint64_t planned_in = 0;  // the attempt at a plan that granted it rows
 
   int known() const { return static_cast<int>(tokens.size()); }
@@ -61,8 +62,8 @@ struct Sequence {
   int generated() const { return known() - prompt_tokens; }
   int remaining() const { return max_new_tokens - generated(); }
   bool preemptible() const { return preemptions < kMaxPreemptions; }
-  // Tokens that the cache will hold of it at most. The last new token is never fed back.
-  int cache_end() const { return known() + (remaining() > 0 ? remaining() - 1 : 0); }
+  // Tokens that the cache will hold of it at most.
+  int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }
   Candidate candidate() const { return {seq, cached, pending(), remaining(), arrival, adapter, priority}; }
 };
 

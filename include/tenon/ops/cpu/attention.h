@@ -30,9 +30,30 @@ void tiles_of(const void* view, int layer, int sequence, int head, int first, in
   }
 }
 
-// The rows first..first+rows-1 of a sequence's part of the batch, for one head.
+// Rows of one sequence that are attended together; a multiple of every kernel's own block.
+inline constexpr int kAttentionRows = 16;
+
+struct RowBlock {
+  int sequence, first, rows, head;
+};
+
+// In the order in which memory holds what they read: heads of a block of the cache lie side by side, and row blocks of one
+// sequence and head read the same.
+inline std::vector<RowBlock> row_blocks(const BatchView& batch, int heads, int most) {
+  std::vector<RowBlock> blocks;
+  for (int s = 0; s < batch.sequence_count; ++s) {
+    for (int head = 0; head < heads; ++head) {
+      for (int first = 0; first < batch.sequences[s].rows; first += most) {
+        blocks.push_back({s, first, std::min(most, batch.sequences[s].rows - first), head});
+      }
+    }
+  }
+  return blocks;
+}
+
 template <class V>
-FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, int sequence, int first, int rows, int head) {
+FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const RowBlock& block) {
+  const auto [sequence, first, rows, head] = block;
   const SequenceRows& part = args.batch.sequences[sequence];
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   return {args.q.row(part.first_row + first) + head * args.head_dim,
@@ -51,67 +72,39 @@ FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, int sequen
           args.out.stride};
 }
 
-// Rows of one sequence that are attended together; a multiple of every kernel's own block.
-inline constexpr int kAttentionRows = 16;
-
-struct RowBlock {
-  int sequence, first, rows;
-};
-
-inline std::vector<RowBlock> row_blocks(const BatchView& batch, int most) {
-  std::vector<RowBlock> blocks;
-  for (int s = 0; s < batch.sequence_count; ++s) {
-    for (int first = 0; first < batch.sequences[s].rows; first += most) {
-      blocks.push_back({s, first, std::min(most, batch.sequences[s].rows - first)});
-    }
-  }
-  return blocks;
-}
-
 }  // namespace cpu
 
 template <CacheView V>
 void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
   const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
-  const auto blocks = cpu::row_blocks(args.batch, cpu::kAttentionRows);
+  const auto blocks = cpu::row_blocks(args.batch, args.heads, cpu::kAttentionRows);
   const std::size_t floats = cpu::attention_scratch(args.head_dim);
   float* scratch = device.scratch(floats * static_cast<std::size_t>(device.threads()));
-  const int items = static_cast<int>(blocks.size()) * args.heads;
-  std::atomic<int> next{0};
-  const auto work = [&](int thread) {
-    // Neighbouring items share a head, and so its keys and values in this core's cache.
-    for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
-      const auto& block = blocks[static_cast<std::size_t>(item) % blocks.size()];
-      const int head = item / static_cast<int>(blocks.size());
-      kernels.flash_rows(cpu::flash_job(args, block.sequence, block.first, block.rows, head),
-                         scratch + static_cast<std::size_t>(thread) * floats);
+  std::atomic<std::size_t> next{0};
+  device.pool().run([&](int thread) {
+    for (std::size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < blocks.size();) {
+      kernels.flash_rows(cpu::flash_job(args, blocks[b]), scratch + static_cast<std::size_t>(thread) * floats);
     }
-  };
-  device.pool().run(work);
+  });
 }
 
 template <CacheView V>
 void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
   const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
-  const auto blocks = cpu::row_blocks(args.batch, 1);
-  std::vector<std::size_t> offsets;  // of the block's scores, for all heads
+  const auto blocks = cpu::row_blocks(args.batch, args.heads, 1);
+  std::vector<std::size_t> offsets;  // of the block's scores
   std::size_t total = 0;
   for (const auto& block : blocks) {
     offsets.push_back(total);
     const auto seen = static_cast<std::size_t>(args.batch.sequences[block.sequence].start + block.first + 1);
-    total += (seen + 63) / 64 * 64 * static_cast<std::size_t>(args.heads);
+    total += (seen + 63) / 64 * 64;
   }
   const std::size_t floats = cpu::attention_scratch(args.head_dim);
   float* scores = device.scratch(total + floats * static_cast<std::size_t>(device.threads()));
-  const int items = static_cast<int>(blocks.size()) * args.heads;
-  std::atomic<int> next{0};
+  std::atomic<std::size_t> next{0};
   device.pool().run([&](int thread) {
-    for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
-      const auto b = static_cast<std::size_t>(item) % blocks.size();
-      const int head = item / static_cast<int>(blocks.size());
-      const auto job = cpu::flash_job(args, blocks[b].sequence, blocks[b].first, 1, head);
-      const std::size_t row = (static_cast<std::size_t>(job.first_seen) + 63) / 64 * 64;
-      kernels.direct_row(job, 0, scores + offsets[b] + row * static_cast<std::size_t>(head),
+    for (std::size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < blocks.size();) {
+      kernels.direct_row(cpu::flash_job(args, blocks[b]), 0, scores + offsets[b],
                          scores + total + static_cast<std::size_t>(thread) * floats);
     }
   });
