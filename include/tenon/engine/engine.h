@@ -24,6 +24,7 @@
 #include "tenon/engine/answers.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/fingerprint.h"
+#include "tenon/engine/options.h"
 #include "tenon/engine/picker.h"
 #include "tenon/engine/stats.h"
 #include "tenon/model/decoder.h"
@@ -35,15 +36,6 @@
 #include "tenon/weights/float32.h"
 
 namespace tenon {
-
-struct EngineOptions {
-  int token_budget = 512;   // rows of a step, and so the longest chunk of a prompt
-  int batch = 32;           // sequences that the default cache has room for
-  int cache_tokens = 0;     // of all sequences; 0: batch x the model's positions, at most what 2 GiB holds
-  std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
-  int threads = 0;          // 0: all cores
-  bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
-};
 
 template <class Model, class... Choices>
 class Engine {
@@ -76,7 +68,7 @@ class Engine {
         tokenizer_(files.tokenizer),
         device_(make_device(options)),
         weights_(load_weights(files)),
-        cache_(device_, config_.kv(), cache_tokens()),
+        cache_(device_, config_.kv(), cache_tokens_for<CacheP>(options_, config_)),
         queue_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads()) {
     queue_.set_prefix_reuse(options_.prefix_reuse);
@@ -238,15 +230,6 @@ class Engine {
     return Model::configure(*files.config);
   }
 
-  static EngineOptions checked(EngineOptions o) {
-    detail::require(o.token_budget >= 1, "token_budget", "must be 1 or more");
-    detail::require(o.batch >= 1, "batch", "must be 1 or more");
-    detail::require(o.cache_tokens >= 0, "cache_tokens", "must be 0 (default) or more");
-    detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes", "given beside cache_tokens; keep one of them");
-    detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
-    return o;
-  }
-
   static DeviceP make_device(const EngineOptions& options) {
     if constexpr (std::is_same_v<DeviceP, Cpu>) return Cpu(CpuOptions{.threads = options.threads});
     else return DeviceP{};
@@ -263,14 +246,6 @@ class Engine {
     DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, device_.pool(), Model::tensors(config_), config_.tied_head, source);
     if (!files.random) files.tensors->verify_unchanged();
     return weights;
-  }
-
-  int cache_tokens() const {
-    if (options_.cache_tokens > 0) return options_.cache_tokens;
-    if (options_.cache_bytes > 0) return tokens_within<CacheP>(config_.kv(), options_.cache_bytes);
-    const std::int64_t wanted = std::int64_t{options_.batch} * config_.positions;
-    const std::int64_t fits = tokens_within<CacheP>(config_.kv(), std::size_t{2} << 30);
-    return static_cast<int>(std::max<std::int64_t>(std::min(wanted, fits), config_.positions));
   }
 
   void assemble(const Plan& plan) {

@@ -44,7 +44,7 @@ class RequestQueue {
     }
     while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
     const SeqId seq = next_seq_++;
-    Sequence& s = sequences_[seq];
+    Sequence s;
     s.seq = seq;
     s.request = request.request;
     s.choice = request.choice;
@@ -57,8 +57,14 @@ class RequestQueue {
     s.priority = request.priority;
     s.identity = std::move(request.identity);
     s.reuse_limit = request.reuse_limit;
-    if constexpr (ForksSequences<L>) await_parent(s, request.parent);
-    if (!s.awaits_parent) waiting_.push_back(s.candidate());
+    const auto added = sequences_.emplace(seq, std::move(s)).first;
+    try {
+      if constexpr (ForksSequences<L>) await_parent(added->second, request.parent);
+      if (!added->second.awaits_parent) waiting_.push_back(added->second.candidate());
+    } catch (...) {
+      sequences_.erase(added);
+      throw;
+    }
     ++stats_.added;
     return seq;
   }

@@ -1,0 +1,43 @@
+// What an engine takes at run time.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/cache/store.h"
+#include "tenon/core/request.h"
+#include "tenon/model/config.h"
+
+namespace tenon {
+
+struct EngineOptions {
+  int token_budget = 512;   // rows of a step, and so the longest chunk of a prompt
+  int batch = 32;           // sequences that the default cache has room for
+  int cache_tokens = 0;     // of all sequences; 0: batch x the model's positions, at most what 2 GiB holds
+  std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
+  int threads = 0;          // 0: all cores
+  bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
+};
+
+// Refuses what no engine could be made of, naming the field.
+inline EngineOptions checked(const EngineOptions& o) {
+  detail::require(o.token_budget >= 1, "token_budget", "must be 1 or more");
+  detail::require(o.batch >= 1, "batch", "must be 1 or more");
+  detail::require(o.cache_tokens >= 0, "cache_tokens", "must be 0 (default) or more");
+  detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes", "given beside cache_tokens; keep one of them");
+  detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
+  return o;
+}
+
+// Tokens of cache for all sequences together: never less than one that is as long as the model allows, unless few were
+// asked for.
+template <CachePolicy P>
+int cache_tokens_for(const EngineOptions& o, const ModelConfig& config) {
+  if (o.cache_tokens > 0) return o.cache_tokens;
+  if (o.cache_bytes > 0) return tokens_within<P>(config.kv(), o.cache_bytes);
+  const std::int64_t wanted = std::int64_t{o.batch} * config.positions;
+  const std::int64_t fits = tokens_within<P>(config.kv(), std::size_t{2} << 30);
+  return static_cast<int>(std::max<std::int64_t>(std::min(wanted, fits), config.positions));
+}
+
+}  // namespace tenon
