@@ -7,22 +7,11 @@
 #include <numeric>
 #include <random>
 
+#include "tiny.h"
+
 using namespace tenon;
 
 namespace {
-
-ModelConfig tiny() {
-  ModelConfig c = Gpt2::small();
-  c.layers = 2;
-  c.heads = c.kv_heads = 3;
-  c.head_dim = 20;
-  c.hidden = 60;
-  c.inner = 100;
-  c.vocab = 301;
-  c.positions = 320;
-  c.eos = {300};
-  return c;
-}
 
 using Paged = Engine<Gpt2, Scheduler<AnyScheduler>>;
 

@@ -9,26 +9,14 @@
 #include <random>
 #include <thread>
 
+#include "tiny.h"
+
 using namespace tenon;
 using namespace std::chrono_literals;
 
 namespace {
 
 const char* const kTales = TENON_SOURCE_DIR "/examples/models/tales";
-
-// Two layers, 3 heads of 20.
-ModelConfig tiny() {
-  ModelConfig c = Gpt2::small();
-  c.layers = 2;
-  c.heads = c.kv_heads = 3;
-  c.head_dim = 20;
-  c.hidden = 60;
-  c.inner = 100;
-  c.vocab = 301;
-  c.positions = 320;
-  c.eos = {300};
-  return c;
-}
 
 std::vector<Request> mixed_requests(int count, std::uint32_t seed) {
   std::mt19937 random(seed);
