@@ -1,5 +1,5 @@
 // The service around real engines: answers are those of the same request alone, whoever reads how fast and whatever
-// else goes on. The case memory_is_flat takes a minute and runs by scripts/check-memory.
+// else goes on. The case memory_is_flat is a ctest of its own, engine.service_memory, and scripts/check-memory.
 #define BOOST_TEST_MODULE engine_service_engine
 #include <tenon/tenon.h>
 
