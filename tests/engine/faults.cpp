@@ -44,8 +44,8 @@ Request request(int n = 1) {
 // Throws in the calls that `when` names, counted from 1.
 struct Throws : ContinuousPolicy {
   int plan_at = 0, served_at = 0;
-  int* plans;
-  int* steps;
+  int* plans = nullptr;
+  int* steps = nullptr;
   void plan(const QueueState& state, PlanWriter& out) const {
     if (++*plans == plan_at) throw std::runtime_error("plan");
     ContinuousPolicy::plan(state, out);
@@ -56,6 +56,15 @@ struct Throws : ContinuousPolicy {
 };
 static_assert(KeepsAccounts<Throws>);
 using Faulty = Engine<Gpt2, Scheduler<Throws>>;
+
+Throws throws_at(int plan, int served, int& plans, int& steps) {
+  Throws policy;
+  policy.plan_at = plan;
+  policy.served_at = served;
+  policy.plans = &plans;
+  policy.steps = &steps;
+  return policy;
+}
 
 }  // namespace
 
@@ -89,11 +98,7 @@ BOOST_AUTO_TEST_CASE(a_submit_that_fails_leaves_nothing_behind) {
 
 BOOST_AUTO_TEST_CASE(a_plan_that_throws_is_made_again) {
   int plans = 0, steps = 0;
-  Throws policy;
-  policy.plan_at = 3;
-  policy.plans = &plans;
-  policy.steps = &steps;
-  Faulty engine(random_checkpoint(tiny(), 1), policy);
+  Faulty engine(random_checkpoint(tiny(), 1), throws_at(3, 0, plans, steps));
   const RequestId id = engine.submit(request());
   Completion answer;
   int thrown = 0;
@@ -114,11 +119,8 @@ BOOST_AUTO_TEST_CASE(a_plan_that_throws_is_made_again) {
 
 BOOST_AUTO_TEST_CASE(a_step_that_cannot_be_booked_fails_its_requests_and_no_others) {
   int plans = 0, steps = 0;
-  Throws policy;
+  Throws policy = throws_at(0, 2, plans, steps);
   policy.max_batch = 1;
-  policy.served_at = 2;
-  policy.plans = &plans;
-  policy.steps = &steps;
   Faulty engine(random_checkpoint(tiny(), 1), policy);
   const RequestId first = engine.submit(request()), second = engine.submit(request());
   Completion failed, whole;
@@ -139,11 +141,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_cannot_be_booked_fails_its_requests_and_no_othe
 
 BOOST_AUTO_TEST_CASE(complete_leaves_nothing_behind_when_it_throws) {
   int plans = 0, steps = 0;
-  Throws policy;
-  policy.plan_at = 3;
-  policy.plans = &plans;
-  policy.steps = &steps;
-  Faulty engine(random_checkpoint(tiny(), 1), policy);
+  Faulty engine(random_checkpoint(tiny(), 1), throws_at(3, 0, plans, steps));
   BOOST_CHECK_THROW(engine.complete(request()), std::runtime_error);
   BOOST_TEST(engine.idle());
   BOOST_TEST(engine.cache_stats().used_tokens == 0);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/hash.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
@@ -34,12 +35,7 @@ inline constexpr int kOutputs[] = {1, 5, 16, 31, 48, 131};
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {  // splitmix64 (Steele, Lea and Flood, 2014)
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15); }
   int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
   float uniform() {  // in [-1, 1), a multiple of 2^-23
     return static_cast<float>(static_cast<int>(next() >> 40) - (1 << 23)) * 0x1p-23f;

@@ -3,17 +3,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tenon/core/hash.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
 
-// splitmix64 (Steele et al., 2014): a hash of (seed, tensor, element), so that blocks may be made in any order.
-inline std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+// SplitMix64: a hash of (seed, tensor, element), so that blocks may be made in any order.
+inline std::uint64_t mix(std::uint64_t x) { return mix64(x + 0x9e3779b97f4a7c15u); }
 
 // Uniform with the deviation 0.02 of GPT-2's initialisation: +-0.02 sqrt 3.
 inline float random_weight(std::uint64_t key, std::uint64_t element) {
