@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -208,13 +209,14 @@ class TestKvOf {
   struct View {
     using Element = E;
     float* data;       // [layers, heads, tiles, sequences] of tiles, the last one first: scales, values, keys
-    const int* tiles;  // [sequences] that exist
+    const int* tiles;  // [sequences] that exist, or did
+    const int* gone;   // [sequences] of them, the first ones
     int sequences;
     KvShape shape;
 
     KvTile<E> tile(int layer, int sequence, int head, int t) const {
       if (layer < 0 || layer >= shape.layers || sequence < 0 || sequence >= sequences || head < 0 || head >= shape.heads ||
-          t < 0 || t >= tiles[sequence]) {
+          t < gone[sequence] || t >= tiles[sequence]) {
         std::fprintf(stderr, "an op asked for a tile that does not exist: layer %d sequence %d head %d tile %d\n", layer, sequence, head, t);
         std::abort();
       }
@@ -230,7 +232,7 @@ class TestKvOf {
   static_assert(CacheView<View>);
 
   TestKvOf(KvShape shape, int sequences)
-      : shape_(shape), tiles_(static_cast<std::size_t>(sequences), 0), values_(floats(shape, sequences), kGarbage) {}
+      : shape_(shape), tiles_(static_cast<std::size_t>(sequences), 0), gone_(tiles_), values_(floats(shape, sequences), kGarbage) {}
 
   // The sequence has tiles for so many positions from now on.
   void see(int sequence, int positions) {
@@ -239,7 +241,21 @@ class TestKvOf {
   void see(const BatchView& batch) {
     for (int s = 0; s < batch.sequence_count; ++s) see(batch.sequences[s].slot, batch.sequences[s].start + batch.sequences[s].rows);
   }
-  View view() const { return {values_.data(), tiles_.data(), static_cast<int>(tiles_.size()), shape_}; }
+  // Positions below `before` become garbage; tiles that hold no others are gone.
+  void forget(int sequence, int before) {
+    int& gone = gone_[static_cast<std::size_t>(sequence)];
+    for (int t = gone * kTilePositions; t < before; ++t) {
+      for (int i = 0; i < shape_.layers * shape_.heads; ++i) {
+        const auto tile = view().tile(i / shape_.heads, sequence, i % shape_.heads, t / kTilePositions);
+        const int lane = t % kTilePositions;
+        for (int d = 0; d < shape_.head_dim; ++d) std::memset(tile.keys + d * kTilePositions + lane, 0xff, sizeof(E));
+        std::memset(tile.values + lane * shape_.value_stride(), 0xff, sizeof(E) * static_cast<std::size_t>(shape_.value_stride()));
+        if (tile.key_scales) tile.key_scales[lane] = tile.value_scales[lane] = kGarbage;
+      }
+    }
+    gone = std::max(gone, before / kTilePositions);
+  }
+  View view() const { return {values_.data(), tiles_.data(), gone_.data(), static_cast<int>(tiles_.size()), shape_}; }
   const GuardedFloats& values() const { return values_; }
   const KvShape& shape() const { return shape_; }
 
@@ -249,7 +265,7 @@ class TestKvOf {
     return static_cast<std::size_t>(tiles) * shape.tile_bytes<E>() / sizeof(float);
   }
   KvShape shape_;
-  std::vector<int> tiles_;
+  std::vector<int> tiles_, gone_;
   GuardedFloats values_;
 };
 using TestKv = TestKvOf<float>;

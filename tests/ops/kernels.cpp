@@ -12,6 +12,7 @@
 #include "tenon/ops/cpu/attention.h"
 #include "tenon/ops/cpu/linear.h"
 #include "tenon/ops/cpu/norm.h"
+#include "tenon/ops/cpu/rotary.h"
 #include "tenon/ops/cpu/store_kv.h"
 #include "tenon/ops/reference.h"
 
@@ -54,6 +55,8 @@ void check(const char* what, std::uint64_t expected, const Digest& actual) {
 
 using Elements = std::tuple<float, bfloat16, std::int8_t>;
 
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
 constexpr std::array<float, 10> kX = {-87.0f, -10.0f, -2.5f, -1.0f, -0.125f, 0x1p-20f, 0.3333333432674408f, 1.0f, 3.0f, 20.0f};
 
 }  // namespace
@@ -86,6 +89,16 @@ BOOST_AUTO_TEST_CASE(known_answers_of_functions) {
         digest.add(out);
       }
       check("the digest of functions", 0xab0d67717742ba4b, digest);
+
+      y = kX;
+      kernels.activate_row(y.data(), 10, Activation::silu);
+      check("silu", std::array{-0x1.e73c4p-120f, -0x1.dc07fcp-12f, -0x1.8464d6p-3f, -0x1.136562p-2f, -0x1.e00aa6p-5f, 0x1.000008p-21f, 0x1.8db388p-3f, 0x1.764d5p-1f, 0x1.6dc9dap+1f, 0x1.4p+4f}, y.data());
+      Digest of_gates;
+      for (const Activation activation : {Activation::silu, Activation::relu, Activation::gelu}) {
+        kernels.gate_row(x.row(0), x.row(0) + 10000, 10000, activation, out.row(0));
+        of_gates.add(out);
+      }
+      check("the digest of gates", 0xdb970cab6d5dd4f, of_gates);
     }
   }
 }
@@ -107,6 +120,49 @@ BOOST_AUTO_TEST_CASE(known_answers_of_layer_norm) {
         }
       }
       check("the digest of layer_norm", 0x2dc0297b7bd7183c, digest);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(known_answers_of_rms_norm) {
+  constexpr std::array<float, 5> x = {0.5f, -1.25f, 3.0f, 0.0f, 7.5f}, gain = {1.0f, 0.5f, 2.0f, -1.0f, 0.25f};
+  for (const Isa isa : isas()) {
+    BOOST_TEST_CONTEXT(to_string(isa)) {
+      std::array<float, 5> y;
+      cpu::kernels_for(isa).rms_norm_row(x.data(), gain.data(), 5, 1e-5f, y.data());
+      check("rms_norm", std::array{0x1.179aep-3f, -0x1.5d8198p-3f, 0x1.a3685p+0f, -0.0f, 0x1.062132p-1f}, y.data());
+      Digest digest;
+      for (const int width : kWidths) {
+        const Matrix rows = random_matrix(3, width, 1), weights = random_matrix(1, width, 2);
+        Matrix out(1, width, width);
+        for (int r = 0; r < 3; ++r) {
+          cpu::kernels_for(isa).rms_norm_row(rows.row(r), weights.row(0), width, 1e-5f, out.row(0));
+          digest.add(out);
+        }
+      }
+      check("the digest of rms_norm", 0xb99d94801ac4a5d7, digest);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(known_answers_of_rotary_positions) {
+  constexpr std::array<float, 4> frequencies = {1.0f, 0x1.99999ap-4f, 0x1.47ae14p-7f, 0x1.0624dep-10f};
+  const Matrix x = random_matrix(1, 3 * 80, 1), many = random_matrix(1, 40, 2);
+  for (const Isa isa : isas()) {
+    BOOST_TEST_CONTEXT(to_string(isa)) {
+      const auto& kernels = cpu::kernels_for(isa);
+      std::array<float, 8> angles;
+      kernels.rotary_angles_row(12345, frequencies.data(), 4, angles.data());
+      check("rotary_angles", std::array{0x1.c870e4p-4f, -0x1.fa8f2cp-1f, -0x1.32f582p-1f, 0x1.f38184p-1f, -0x1.fccfa2p-1f, 0x1.29c532p-3f, -0x1.99c7d8p-1f, -0x1.c1ac34p-3f}, angles.data());
+      Digest digest;
+      for (const int position : {0, 1, 4095, 131071, 2000000000}) {
+        Matrix turn(1, 80, 80), y = x;
+        kernels.rotary_angles_row(position, many.row(0), 40, turn.row(0));
+        kernels.rotate_row(turn.row(0), 3, 40, y.row(0));
+        digest.add(turn);
+        digest.add(y);
+      }
+      check("the digest of rotary positions", 0x7bce059e4ad5bcfe, digest);
     }
   }
 }
@@ -140,7 +196,7 @@ namespace {
 
 // Head 0 of the last row by flash attention, and digests of both attentions, over keys and values that are stored as E.
 template <class E>
-void check_attention(const std::array<float, 8>& last, std::uint64_t flash_digest, std::uint64_t direct_digest) {
+void check_attention(const std::array<float, 8>& last, std::uint64_t flash_digest, std::uint64_t direct_digest, int window = 0, const float* slopes = nullptr) {
   constexpr int length = 330, head_dim = 20;
   const Matrix q = random_matrix(length, 2 * head_dim, 1, 2 * head_dim, 4.0f), k = random_matrix(length, head_dim, 2), v = random_matrix(length, head_dim, 3);
   using View = typename TestKvOf<E>::View;
@@ -153,7 +209,7 @@ void check_attention(const std::array<float, 8>& last, std::uint64_t flash_diges
     store_kv(device, StoreKvArgs<View>{batch.view(), k.view(), v.view(), kv.view(), 0, 1, head_dim});
     BOOST_TEST_CONTEXT(to_string(isa)) {
       Matrix flash(length, 2 * head_dim, 2 * head_dim), direct = flash;
-      const AttentionArgs<View> args{batch.view(), q.view(), kv.view(), 0, 2, 1, head_dim, 0.25f, flash.view()};
+      const AttentionArgs<View> args{batch.view(), q.view(), kv.view(), 0, 2, 1, head_dim, 0.25f, flash.view(), window, slopes};
       auto other = args;
       other.out = direct.view();
       attention(device, FlashAttention{}, args);
@@ -180,6 +236,13 @@ BOOST_AUTO_TEST_CASE(known_answers_of_attention_over_int8) {
   check_attention<std::int8_t>({0x1.6549d8p-5f, 0x1.0b794ap-4f, 0x1.8c6c7ep-5f, -0x1.c4f376p-4f, 0x1.4f5d4cp-3f, 0x1.ac63b6p-6f, 0x1.1cc5f8p-4f, 0x1.7be05cp-6f}, 0xc69738ebc837272f, 0x4018b251d3e8356f);
 }
 
+BOOST_AUTO_TEST_CASE(known_answers_of_attention_with_window_and_slopes) {
+  constexpr std::array<float, 2> slopes = {0.0625f, 0x1.6a09e6p-6f};
+  check_attention<float>({-0x1.0a63cp-2f, 0x1.1d404ep-3f, 0x1.6eb73p-3f, -0x1.005b94p-1f, 0x1.0efc3ep-3f, 0x1.441ffcp-7f, -0x1.5dfa56p-10f, -0x1.455f9ep-2f}, 0x11e35abc55979e83, 0xa2993d9fc8b5efce, 100, slopes.data());
+  check_attention<bfloat16>({-0x1.09d6bap-2f, 0x1.1de148p-3f, 0x1.6e4b76p-3f, -0x1.0072ecp-1f, 0x1.0eb3c4p-3f, 0x1.55c2e2p-7f, -0x1.7172bap-10f, -0x1.452d92p-2f}, 0xc0b9cf471b35b828, 0xcb1a100010fc14a0, 100, slopes.data());
+  check_attention<std::int8_t>({-0x1.0ab4eep-2f, 0x1.1d04a6p-3f, 0x1.6e0426p-3f, -0x1.0125cap-1f, 0x1.13ecc8p-3f, 0x1.55dda4p-7f, -0x1.b1c9b6p-10f, -0x1.463e52p-2f}, 0x67054f87de358964, 0x296276425015850, 100, slopes.data());
+}
+
 // The twin of known answers: one bit, anywhere, is seen.
 BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
   Matrix m = random_matrix(3, 50, 1);
@@ -192,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
 
 // Where another path begins, both sides are among the row counts that all equivalence tests run.
 BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
-  std::vector<int> thresholds = {4, 8};  // norm.h, linear.h: rows from which threads share the work
+  std::vector<int> thresholds = {4, 8};  // rows.h, linear.h: rows from which threads share the work
   for (const auto& [wide, most] : {std::array{cpu::portable::kWideTokens, cpu::portable::kTokens},
 #if defined(__x86_64__)
                                    std::array{cpu::avx2::kWideTokens, cpu::avx2::kTokens},
@@ -202,6 +265,7 @@ BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
     for (const int path : {1, wide, most, 2 * most}) thresholds.push_back(path);
   }
   thresholds.push_back(cpu::kAttentionRows);
+  thresholds.push_back(cpu::kAttentionQueries);
   for (const int t : thresholds) {
     for (const int rows : {std::max(1, t - 1), t, t + 1}) {
       BOOST_TEST((std::find(std::begin(kRows), std::end(kRows), rows) != std::end(kRows)), rows << " rows are not tested");
@@ -270,32 +334,37 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   }
 }
 
-// Scratch, scores, queries, cache and output end at pages that nobody may touch.
+// Scratch, scores, queries, slopes, cache and output end at pages that nobody may touch.
 BOOST_AUTO_TEST_CASE_TEMPLATE(attention_stays_within_its_memory, E, Elements) {
   using View = typename TestKvOf<E>::View;
   for (const int head_dim : {1, 4, 15, 16, 17, 20, 64, 80, 128, 256}) {
-    constexpr int length = 19;
+    constexpr int length = 19, heads = 2;
     TestKvOf<E> kv({.layers = 1, .heads = 1, .head_dim = head_dim, .positions = length}, 1);
-    const Matrix k = random_matrix(length, head_dim, 1), v = random_matrix(length, head_dim, 2), q = random_matrix(length, head_dim, 3);
+    const Matrix k = random_matrix(length, head_dim, 1), v = random_matrix(length, head_dim, 2), q = random_matrix(length, heads * head_dim, 3);
+    const Matrix slopes = random_matrix(1, heads, 4);
     Batch batch;
     append(batch, 0, 0, length);
     kv.see(batch.view());
     const auto view = kv.view();
     reference::store_kv(StoreKvArgs<View>{batch.view(), k.view(), v.view(), view, 0, 1, head_dim});
     for (const Isa isa : isas()) {
-      const auto& kernels = cpu::attention_kernels_for<E>(isa);
-      Matrix out(length, head_dim, head_dim);
-      const cpu::FlashJob<E> job{q.row(0), q.stride, length, 1, head_dim, kv.shape().value_stride(), 0.25f, &view, cpu::tiles_of<View>, 0, 0, 0, out.row(0), out.stride};
-      GuardedFloats scratch(cpu::attention_scratch(head_dim), std::numeric_limits<float>::quiet_NaN());
-      kernels.flash_rows(job, scratch.data());
-      for (int r = 0; r < length; ++r) {
-        for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(out.row(r)[d]) <= 1.0f);  // a mean of values
-        GuardedFloats scores(static_cast<std::size_t>((r + 1 + 63) / 64 * 64), std::numeric_limits<float>::quiet_NaN());
-        Matrix direct(length, head_dim, head_dim);
-        auto other = job;
-        other.out = direct.row(0);
-        kernels.direct_row(other, r, scores.data(), scratch.data());
-        for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(direct.row(r)[d] - out.row(r)[d]) <= 1e-6f);
+      for (const int window : {0, 5}) {
+        const auto& kernels = cpu::attention_kernels_for<E>(isa);
+        Matrix out(length, heads * head_dim, heads * head_dim);
+        const AttentionArgs<View> args{batch.view(), q.view(), view, 0, heads, 1, head_dim, 0.25f, out.view(), window, window > 0 ? slopes.row(0) : nullptr};
+        GuardedFloats scratch(cpu::attention_scratch(length * heads, head_dim), kNaN);
+        kernels.flash_rows(cpu::flash_job(args, {0, 0, length, 0, 0, heads}), scratch.data());
+        for (int i = 0; i < length * heads; ++i) {
+          const int r = i / heads, h = i % heads;
+          const float* flash = out.row(r) + h * head_dim;  // [head_dim]
+          for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(flash[d]) <= 1.0f);  // a mean of values
+          GuardedFloats scores(64, kNaN), little_scratch(cpu::attention_scratch(1, head_dim), kNaN);
+          Matrix direct = out;
+          auto other = args;
+          other.out = direct.view();
+          kernels.direct_row(cpu::flash_job(other, {0, r, 1, 0, h, 1}), scores.data(), little_scratch.data());
+          for (int d = 0; d < head_dim; ++d) BOOST_REQUIRE(std::fabs(direct.row(r)[h * head_dim + d] - flash[d]) <= 1e-6f);
+        }
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "helpers.h"
@@ -66,11 +67,15 @@ const auto in_ulps = [](float, float y, long double truth) { return ulps(y, trut
 // As a share of x: what matters in y = x * gate(x), for the next layer sees y among values as large as x.
 const auto of_argument = [](float x, float y, long double truth) { return std::fabs(y - truth) / (0x1p-24L * std::fabs(static_cast<long double>(x))); };
 
+constexpr std::array kActivations = {Activation::none, Activation::gelu_new, Activation::gelu, Activation::relu, Activation::silu};
+
 long double exact_gelu(long double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0L)); }
 long double exact_gelu_new(long double x) {
   const long double u = std::sqrt(2 / std::acos(-1.0L)) * (x + 0.044715L * x * x * x);
   return x / (1 + std::exp(-2 * u));
 }
+
+long double exact_silu(long double x) { return x / (1 + std::exp(-x)); }
 
 void report(const char* what, const Worst& w) { std::printf("%-52s %8.3Lf at %a\n", what, w.error, static_cast<double>(w.at)); }
 
@@ -95,7 +100,7 @@ BOOST_AUTO_TEST_CASE(all_instruction_sets_give_the_same_bits) {
   BOOST_TEST(!same(e, x));
   for (const Isa isa : isas()) {
     BOOST_TEST(same(e, exp_of(x, isa)), "exp, " << to_string(isa));
-    for (const Activation activation : {Activation::none, Activation::gelu_new, Activation::gelu}) {
+    for (const Activation activation : kActivations) {
       BOOST_TEST(same(activated(x, activation), activated(x, activation, isa)), "activation " << static_cast<int>(activation) << ", " << to_string(isa));
     }
   }
@@ -111,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_tail_is_computed_as_the_rest_and_nothing_behind_it_is_tou
       GuardedFloats y(static_cast<std::size_t>(n));  // faults where the row ends
       kernels.exp_row(x.row(0) + (40 - n), n, y.data());
       BOOST_TEST(same_bits(y.data(), whole.row(0) + (40 - n), n));
-      for (const Activation activation : {Activation::none, Activation::gelu_new, Activation::gelu}) {
+      for (const Activation activation : kActivations) {
         std::vector<float> all(x.row(0), x.row(0) + 40);
         kernels.activate_row(all.data(), 40, activation);
         if (n) std::memcpy(y.data(), x.row(0) + (40 - n), static_cast<std::size_t>(n) * sizeof(float));
@@ -200,13 +205,37 @@ BOOST_AUTO_TEST_CASE(gelu_new_is_within_its_bound) {
   BOOST_TEST(left.error < 30.0L);
 }
 
+// Right of 0 the exponential is a share of the sum; left of it, it is the result's own, and so are the errors of both.
+BOOST_AUTO_TEST_CASE(silu_is_within_its_bound) {
+  const auto positive = floats_between(0x1p-40f, 100.0f, 503), negative = floats_between(0x1p-40f, 87.0f, 503);
+  std::vector<float> minus;
+  for (const float value : negative) minus.push_back(-value);
+  for (const auto& [what, x] : {std::pair{"silu, in ulps, right of 0", &positive}, {"silu, in ulps, -87 to 0", &minus}}) {
+    const Worst w = worst(*x, activated(*x, Activation::silu), exact_silu, in_ulps);
+    report(what, w);
+    BOOST_TEST(w.error < 3.0L);
+  }
+  // The twin: gelu is something else.
+  BOOST_TEST(worst(positive, activated(positive, Activation::gelu), exact_silu, in_ulps).error > 3.0L);
+}
+
+BOOST_AUTO_TEST_CASE(relu_is_exact) {
+  const auto x = both_signs(floats_between(0x1p-149f, 3e38f, 10007));
+  const auto y = activated(x, Activation::relu);
+  for (std::size_t i = 0; i < x.size(); ++i) BOOST_REQUIRE(y[i] == (x[i] > 0 ? x[i] : 0.0f));
+  for (const Isa isa : isas()) {
+    BOOST_TEST(activated({-kInfinity}, Activation::relu, isa)[0] == 0.0f);
+    BOOST_TEST(std::isnan(activated({std::numeric_limits<float>::quiet_NaN()}, Activation::relu, isa)[0]));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(activations_at_the_ends) {
-  for (const Activation activation : {Activation::gelu_new, Activation::gelu}) {
+  for (const Activation activation : {Activation::gelu_new, Activation::gelu, Activation::relu, Activation::silu}) {
     const auto at = [&](float x) { return activated({x}, activation)[0]; };
     BOOST_TEST(at(0.0f) == 0.0f);
     BOOST_TEST(at(20.0f) == 20.0f);
     BOOST_TEST(at(1e30f) == 1e30f);
-    BOOST_TEST(std::fabs(at(-20.0f)) < 1e-30f);
+    BOOST_TEST(std::fabs(at(-20.0f)) < (activation == Activation::silu ? 5e-8f : 1e-30f));
     BOOST_TEST(std::fabs(at(-1000.0f)) < 1e-30f);
     BOOST_TEST(at(kInfinity) == kInfinity);
     BOOST_TEST(std::isnan(at(std::numeric_limits<float>::quiet_NaN())));

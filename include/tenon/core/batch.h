@@ -13,6 +13,7 @@ struct SequenceRows {
   int rows;
   int start;  // position of the first row: so many tokens of the sequence are in the cache before it
   int slot;   // number of the sequence in the cache view of this step
+  int prompt = 0;  // tokens of its prompt: rotary positions that scale with the text need it
 };
 
 // What ops read.

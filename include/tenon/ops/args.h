@@ -18,6 +18,8 @@ enum class Activation : std::uint8_t {
   none,
   gelu_new,  // tanh form, Hendrycks and Gimpel 2016: x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
   gelu,      // x / 2 (1 + erf(x / sqrt 2))
+  relu,      // max(x, 0)
+  silu,      // x / (1 + exp(-x)), Elfwing et al. 2017; also named swish
 };
 
 // x[r] = table[tokens[r]] + positions_table[positions[r]]; the table may be any weight format (a tied head's, say).
@@ -35,7 +37,15 @@ struct LayerNormArgs {
   const float* gain;              // [hidden]
   const float* bias;              // [hidden]
   float epsilon;
-  MatrixView<float> y;            // [rows, hidden]
+  MatrixView<float> y;            // [rows, hidden]; may be x
+};
+
+// y = x / sqrt(mean of x^2 + epsilon) * gain, per row, the sum in 16 strips (Zhang and Sennrich, 2019).
+struct RmsNormArgs {
+  MatrixView<const float> x;      // [rows, hidden]
+  const float* gain;              // [hidden]
+  float epsilon;
+  MatrixView<float> y;            // [rows, hidden]; may be x
 };
 
 // y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...
@@ -50,6 +60,31 @@ struct LinearArgs {
   MatrixView<float> y;                       // [rows, out]
 };
 
+// y[r, i] = activation(x[r, i]) * x[r, n + i]: a gated MLP between its two products (Shazeer, 2020).
+struct GateArgs {
+  MatrixView<const float> x;      // [rows, 2 n]: gate, then up
+  Activation activation;
+  MatrixView<float> y;            // [rows, n]; may be the first half of x
+};
+
+// Cosines and sines by which a step's rows are turned, once for all layers and heads: for pair i of row r of
+// angle = position * frequency, rounded to float32. Both are within half an ulp of float32 and a little.
+struct RotaryAnglesArgs {
+  BatchView batch;
+  const float* frequencies;         // [rows, head_dim / 2], radians a position
+  std::ptrdiff_t frequency_stride;  // from row to row; 0: all rows have the same
+  MatrixView<float> angles;         // [rows, head_dim]: cosines of the pairs, then their sines
+};
+
+// Rotary positions (Su et al., 2021) in place, pairs being elements i and i + head_dim / 2 of a head:
+// (x, y) becomes (x cos - y sin, y cos + x sin).
+struct RotateArgs {
+  MatrixView<const float> angles;   // [rows, head_dim], of RotaryAnglesArgs
+  MatrixView<float> q;              // [rows, heads * head_dim]
+  MatrixView<float> k;              // [rows, kv_heads * head_dim]
+  int heads, kv_heads, head_dim;
+};
+
 // Writes the batch's new keys and values where attention will read them.
 template <class V>
 struct StoreKvArgs {
@@ -60,7 +95,9 @@ struct StoreKvArgs {
   int layer, kv_heads, head_dim;
 };
 
-// out[r, h] = softmax(scale * q[r, h] . k[0..position(r)]) v, over the keys of the row's own sequence, causal.
+// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the keys t of the row's own sequence
+// that it sees: t <= position(r), and t > position(r) - window where there is one. Head h reads key/value head
+// h / (heads / kv_heads). Tiles that lie before all that the rows see may be gone: no op asks the view for them.
 template <class V>
 struct AttentionArgs {
   BatchView batch;
@@ -69,6 +106,8 @@ struct AttentionArgs {
   int layer, heads, kv_heads, head_dim;
   float scale;
   MatrixView<float> out;      // [rows, heads * head_dim]
+  int window = 0;                 // positions that a row sees, its own included; 0: all
+  const float* slopes = nullptr;  // [heads] or null: ALiBi (Press et al., 2022)
 };
 
 // Block `to` of every layer becomes what block `from` is, one copy after the other.
@@ -98,11 +137,17 @@ struct HeadArgs {
 // What a device owes the model, for one weight format, head format, cache view and attention.
 template <class D, class W, class H, class V, class A>
 concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, const LayerNormArgs& norm,
-                                   const LinearArgs<W>& matrix, const StoreKvArgs<V>& store, const AttentionArgs<V>& heads,
-                                   const GatherRowsArgs& gather, const CopyBlocksArgs& blocks, const HeadArgs<H>& logits) {
+                                   const RmsNormArgs& rms, const LinearArgs<W>& matrix, const GateArgs& gated,
+                                   const RotaryAnglesArgs& angles, const RotateArgs& turn, const StoreKvArgs<V>& store,
+                                   const AttentionArgs<V>& heads, const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
+                                   const HeadArgs<H>& logits) {
   embed(device, embedding);
   layer_norm(device, norm);
+  rms_norm(device, rms);
   linear(device, matrix);
+  gate(device, gated);
+  rotary_angles(device, angles);
+  rotate(device, turn);
   store_kv(device, store);
   attention(device, A{}, heads);
   gather_rows(device, gather);

@@ -36,11 +36,23 @@ inline void layer_norm(const LayerNormArgs& args) {
   }
 }
 
+inline void rms_norm(const RmsNormArgs& args) {
+  const int n = args.x.cols;
+  for (int r = 0; r < args.x.rows; ++r) {
+    double square = 0;
+    for (int c = 0; c < n; ++c) square += static_cast<double>(args.x.row(r)[c]) * args.x.row(r)[c] / n;
+    const double root = std::sqrt(square + args.epsilon);
+    for (int c = 0; c < n; ++c) args.y.row(r)[c] = static_cast<float>(args.x.row(r)[c] / root * args.gain[c]);
+  }
+}
+
 inline double activate(double x, Activation activation) {
   switch (activation) {
     case Activation::none: return x;
     case Activation::gelu_new: return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case Activation::gelu: return x / 2 * std::erfc(-x / std::sqrt(2.0));  // erfc: 1 + erf cancels where x is negative
+    case Activation::relu: return std::max(x, 0.0);
+    case Activation::silu: return x / (1 + std::exp(-x));
   }
   return x;
 }
@@ -58,6 +70,43 @@ void linear(const LinearArgs<W>& args) {
       args.y.row(r)[o] = static_cast<float>(sum);
     }
   }
+}
+
+inline void gate(const GateArgs& args) {
+  const int n = args.y.cols;
+  for (int r = 0; r < args.x.rows; ++r) {
+    for (int i = 0; i < n; ++i) {
+      args.y.row(r)[i] = static_cast<float>(activate(args.x.row(r)[i], args.activation) * args.x.row(r)[n + i]);
+    }
+  }
+}
+
+inline void rotary_angles(const RotaryAnglesArgs& args) {
+  const int half = args.angles.cols / 2;
+  for (int r = 0; r < args.batch.rows; ++r) {
+    for (int i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(args.batch.positions[r]) * args.frequencies[r * args.frequency_stride + i];
+      args.angles.row(r)[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
+      args.angles.row(r)[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
+    }
+  }
+}
+
+inline void rotate(const RotateArgs& args) {
+  const int half = args.head_dim / 2;
+  const auto turn = [&](MatrixView<float> m, int heads) {
+    for (int r = 0; r < m.rows; ++r) {
+      for (int i = 0; i < heads * half; ++i) {
+        float* pair = m.row(r) + i / half * args.head_dim + i % half;  // elements 0 and half of it
+        const double cosine = args.angles.row(r)[i % half], sine = args.angles.row(r)[half + i % half];
+        const double x = pair[0], y = pair[half];
+        pair[0] = static_cast<float>(x * cosine - y * sine);
+        pair[half] = static_cast<float>(y * cosine + x * sine);
+      }
+    }
+  };
+  turn(args.q, args.heads);
+  turn(args.k, args.kv_heads);
 }
 
 // A row as a cache stores it, element i at out[i * stride]; returns its scale.
@@ -99,26 +148,27 @@ double value_of(E element, const float* scales, int lane) {
   return static_cast<double>(static_cast<float>(element)) * (scales ? scales[lane] : 1.0f);
 }
 
-// One row and one head of attention over the `seen` first positions of a sequence.
+// One row and one head of attention at a position of a sequence.
 template <class V>
-void attend(const AttentionArgs<V>& args, int slot, int row, int head, int seen) {
+void attend(const AttentionArgs<V>& args, int slot, int row, int head, int position) {
   const int n = args.head_dim, width = KvShape{.head_dim = n}.value_stride(), kv_head = head / (args.heads / args.kv_heads);
+  const int first = args.window > 0 ? std::max(0, position - args.window + 1) : 0;  // that it sees
   const float* q = args.q.row(row) + std::ptrdiff_t{head} * n;  // [head_dim]
-  std::vector<double> scores(static_cast<std::size_t>(seen), 0.0), out(static_cast<std::size_t>(n), 0.0);
-  for (int t = 0; t < seen; ++t) {
+  std::vector<double> scores, out(static_cast<std::size_t>(n), 0.0);
+  for (int t = first; t <= position; ++t) {
     const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
     const int lane = t % kTilePositions;
-    double& score = scores[static_cast<std::size_t>(t)];
+    double score = 0;
     for (int d = 0; d < n; ++d) score += q[d] * value_of(tile.keys[d * kTilePositions + lane], tile.key_scales, lane);
-    score *= args.scale;
+    scores.push_back(score * args.scale + (args.slopes ? static_cast<double>(args.slopes[head]) * (t - position) : 0));
   }
   const double largest = *std::max_element(scores.begin(), scores.end());
   double total = 0;
   for (double& score : scores) total += score = std::exp(score - largest);
-  for (int t = 0; t < seen; ++t) {
+  for (int t = first; t <= position; ++t) {
     const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
     const int lane = t % kTilePositions;
-    const double weight = scores[static_cast<std::size_t>(t)] / total;
+    const double weight = scores[static_cast<std::size_t>(t - first)] / total;
     for (int d = 0; d < n; ++d) {
       out[static_cast<std::size_t>(d)] += weight * value_of(tile.values[lane * width + d], tile.value_scales, lane);
     }
@@ -130,7 +180,7 @@ template <class V>
 void attention(const AttentionArgs<V>& args) {
   for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
     for (int r = 0; r < s->rows; ++r) {
-      for (int head = 0; head < args.heads; ++head) attend(args, s->slot, s->first_row + r, head, s->start + r + 1);
+      for (int head = 0; head < args.heads; ++head) attend(args, s->slot, s->first_row + r, head, s->start + r);
     }
   }
 }

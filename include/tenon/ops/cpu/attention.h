@@ -30,46 +30,74 @@ void tiles_of(const void* view, int layer, int sequence, int head, int first, in
   }
 }
 
-// Rows of one sequence that are attended together; a multiple of every kernel's own block.
+// Rows of one sequence that are attended together at most.
 inline constexpr int kAttentionRows = 16;
 
-struct RowBlock {
-  int sequence, first, rows, head;
+// Consecutive rows of a sequence, and heads of a group: those that read key/value head `kv_head`.
+struct AttentionItem {
+  int sequence, first_row, rows, kv_head, first_head, heads;
 };
 
-// In the order in which memory holds what they read: heads of a block of the cache lie side by side, and row blocks of one
-// sequence and head read the same.
-inline std::vector<RowBlock> row_blocks(const BatchView& batch, int heads, int most) {
-  std::vector<RowBlock> blocks;
-  for (int s = 0; s < batch.sequence_count; ++s) {
-    for (int head = 0; head < heads; ++head) {
-      for (int first = 0; first < batch.sequences[s].rows; first += most) {
-        blocks.push_back({s, first, std::min(most, batch.sequences[s].rows - first), head});
+// Heads of a group that are attended together, where `items` would be the number of items if all were: all, so that their
+// keys and values are read once, unless that leaves threads without work. Eight heads at a time are bound by arithmetic,
+// not by reading, and so lose nothing by being parted from the rest. No bit depends on it.
+inline int heads_together(int items, int group, int threads) {
+  const auto parts = [&](int together) { return items * ((group + together - 1) / together); };
+  int together = std::min(group, kAttentionQueries);
+  while (together >= 16 && parts(together) < 4 * threads) together = (together + 1) / 2;
+  while (together > 1 && parts(together) < threads) together = (together + 1) / 2;
+  return together;
+}
+
+// Of at most so many rows and heads each, in the order in which memory holds what they read: heads of a block of the cache
+// lie side by side, and items of one sequence and key/value head read the same.
+template <class V>
+std::vector<AttentionItem> attention_items(const AttentionArgs<V>& args, int most_rows, int most_heads) {
+  std::vector<AttentionItem> items;
+  const int group = args.heads / args.kv_heads;
+  for (int s = 0; s < args.batch.sequence_count; ++s) {
+    const int rows = args.batch.sequences[s].rows;
+    for (int kv_head = 0; kv_head < args.kv_heads; ++kv_head) {
+      for (int row = 0; row < rows; row += most_rows) {
+        for (int head = kv_head * group, end = head + group; head < end; head += most_heads) {
+          items.push_back({s, row, std::min(most_rows, rows - row), kv_head, head, std::min(most_heads, end - head)});
+        }
       }
     }
   }
-  return blocks;
+  return items;
 }
 
 template <class V>
-FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const RowBlock& block) {
-  const auto [sequence, first, rows, head] = block;
-  const SequenceRows& part = args.batch.sequences[sequence];
+FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const AttentionItem& item) {
+  const SequenceRows& part = args.batch.sequences[item.sequence];
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
-  return {args.q.row(part.first_row + first) + head * args.head_dim,
-          args.q.stride,
-          rows,
-          part.start + first + 1,
-          args.head_dim,
-          width,
-          args.scale,
-          &args.kv,
-          tiles_of<V>,
-          args.layer,
-          part.slot,
-          head / (args.heads / args.kv_heads),
-          args.out.row(part.first_row + first) + head * args.head_dim,
-          args.out.stride};
+  return {.q = args.q.row(part.first_row + item.first_row) + item.first_head * args.head_dim,
+          .q_stride = args.q.stride,
+          .rows = item.rows,
+          .heads = item.heads,
+          .first_position = part.start + item.first_row,
+          .window = args.window,
+          .slopes = args.slopes ? args.slopes + item.first_head : nullptr,
+          .head_dim = args.head_dim,
+          .value_stride = width,
+          .scale = args.scale,
+          .view = &args.kv,
+          .tiles = tiles_of<V>,
+          .layer = args.layer,
+          .sequence = part.slot,
+          .head = item.kv_head,
+          .out = args.out.row(part.first_row + item.first_row) + item.first_head * args.head_dim,
+          .out_stride = args.out.stride};
+}
+
+// body(item, thread), whichever thread is free taking the next.
+template <class Body>
+void share_items(Cpu& device, std::size_t count, Body&& body) {
+  std::atomic<std::size_t> next{0};
+  device.pool().run([&](int thread) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) body(i, thread);
+  });
 }
 
 }  // namespace cpu
@@ -77,36 +105,36 @@ FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const RowB
 template <CacheView V>
 void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
   const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
-  const auto blocks = cpu::row_blocks(args.batch, args.heads, cpu::kAttentionRows);
-  const std::size_t floats = cpu::attention_scratch(args.head_dim);
+  const int group = args.heads / args.kv_heads;
+  const int rows = std::clamp(cpu::kAttentionQueries / group, 1, cpu::kAttentionRows);
+  int blocks = 0;
+  for (int s = 0; s < args.batch.sequence_count; ++s) blocks += (args.batch.sequences[s].rows + rows - 1) / rows;
+  const int heads = cpu::heads_together(blocks * args.kv_heads, group, device.threads());
+  const auto items = cpu::attention_items(args, rows, heads);
+  const std::size_t floats = cpu::attention_scratch(cpu::kAttentionQueries, args.head_dim);
   float* scratch = device.scratch(floats * static_cast<std::size_t>(device.threads()));
-  std::atomic<std::size_t> next{0};
-  device.pool().run([&](int thread) {
-    for (std::size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < blocks.size();) {
-      kernels.flash_rows(cpu::flash_job(args, blocks[b]), scratch + static_cast<std::size_t>(thread) * floats);
-    }
+  cpu::share_items(device, items.size(), [&](std::size_t i, int thread) {
+    kernels.flash_rows(cpu::flash_job(args, items[i]), scratch + static_cast<std::size_t>(thread) * floats);
   });
 }
 
 template <CacheView V>
 void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
   const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
-  const auto blocks = cpu::row_blocks(args.batch, args.heads, 1);
-  std::vector<std::size_t> offsets;  // of the block's scores
+  const auto items = cpu::attention_items(args, 1, 1);
+  std::vector<std::size_t> offsets;  // of the item's scores
   std::size_t total = 0;
-  for (const auto& block : blocks) {
+  for (const auto& item : items) {
     offsets.push_back(total);
-    const auto seen = static_cast<std::size_t>(args.batch.sequences[block.sequence].start + block.first + 1);
-    total += (seen + 63) / 64 * 64;
+    const int end = args.batch.sequences[item.sequence].start + item.first_row + 1;  // of what the row sees
+    const int begin = args.window > 0 ? std::max(0, end - args.window) : 0;
+    total += static_cast<std::size_t>((end + 63) / 64 - begin / 64) * 64;
   }
-  const std::size_t floats = cpu::attention_scratch(args.head_dim);
+  const std::size_t floats = cpu::attention_scratch(1, args.head_dim);
   float* scores = device.scratch(total + floats * static_cast<std::size_t>(device.threads()));
-  std::atomic<std::size_t> next{0};
-  device.pool().run([&](int thread) {
-    for (std::size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < blocks.size();) {
-      kernels.direct_row(cpu::flash_job(args, blocks[b]), 0, scores + offsets[b],
-                         scores + total + static_cast<std::size_t>(thread) * floats);
-    }
+  cpu::share_items(device, items.size(), [&](std::size_t i, int thread) {
+    float* scratch = scores + total + static_cast<std::size_t>(thread) * floats;
+    kernels.direct_row(cpu::flash_job(args, items[i]), scores + offsets[i], scratch);
   });
 }
 

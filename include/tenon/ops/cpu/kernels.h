@@ -11,6 +11,7 @@
 #include "tenon/core/concepts.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/sincos.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -20,6 +21,9 @@ namespace tenon::cpu {
 
 // Positions that one split of flash attention covers, at fixed places whatever the block size or the batch.
 inline constexpr int kSplitPositions = 256;
+
+// Queries of one attention job at most.
+inline constexpr int kAttentionQueries = 64;
 
 // Splits the rows of a step into tiles of nearly equal size, at most `most` each.
 struct TokenTiles {
@@ -40,37 +44,47 @@ struct PanelJob {
   std::ptrdiff_t y_stride;
 };
 
-// Consecutive rows of one sequence, one head, over keys and values of element E.
+// Queries that are attended together: consecutive rows of one sequence, and heads that read one head of keys and values,
+// of element E.
 template <class E>
 struct FlashJob {
-  const float* q;                 // [rows, q_stride], head_dim of each
+  const float* q;                 // [rows, q_stride], of which heads * head_dim each
   std::ptrdiff_t q_stride;
-  int rows, first_seen;           // row i sees the first first_seen + i positions
+  int rows, heads;                // kAttentionQueries or fewer queries
+  int first_position;             // of the first row
+  int window;                     // positions that a row sees, its own included; 0: all
+  const float* slopes;            // [heads] or null
   int head_dim, value_stride;
   float scale;
   const void* view;               // of the cache
   void (*tiles)(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const E>* out);
   int layer, sequence, head;      // head of keys and values
-  float* out;                     // [rows, out_stride]
+  float* out;                     // [rows, out_stride], of which heads * head_dim each
   std::ptrdiff_t out_stride;
 };
 
-// Floats of scratch that a thread in flash_rows or direct_row may use: 4 queries, their parts and their totals.
-inline std::size_t attention_scratch(int head_dim) { return 12 * (static_cast<std::size_t>(head_dim) + kTilePositions); }
+// Floats of scratch for flash_rows, or for direct_row of one query: each query, its part and its total.
+inline std::size_t attention_scratch(int queries, int head_dim) {
+  return 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
+}
 
 struct Kernels {
   int (*tile_tokens)(int tokens);
   void (*linear_panels)(const PanelJob&, const float* panels, int first, int last);
   void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
+  void (*rms_norm_row)(const float* x, const float* gain, int n, float epsilon, float* y);
   void (*activate_row)(float* x, int n, Activation);
+  void (*gate_row)(const float* gate, const float* up, int n, Activation, float* y);
   void (*exp_row)(const float* x, int n, float* y);
+  void (*rotary_angles_row)(int position, const float* frequencies, int half, float* angles);
+  void (*rotate_row)(const float* angles, int heads, int half, float* x);
 };
 
 // A table of its own for each element, so that a program compiles those that it uses.
 template <class E>
 struct AttentionKernels {
   void (*flash_rows)(const FlashJob<E>&, float* scratch);
-  void (*direct_row)(const FlashJob<E>&, int row, float* scores, float* scratch);
+  void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
 };
 
 namespace portable {
@@ -81,6 +95,7 @@ namespace portable {
 #include "tenon/ops/cpu/kernels/attention.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
 #include "tenon/ops/cpu/kernels/table.inc"
 }  // namespace portable
 
@@ -99,6 +114,7 @@ namespace avx2 {
 #include "tenon/ops/cpu/kernels/attention.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
 #include "tenon/ops/cpu/kernels/table.inc"
 }  // namespace avx2
 #if defined(__clang__)
@@ -120,6 +136,7 @@ namespace avx512 {
 #include "tenon/ops/cpu/kernels/attention.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
 #include "tenon/ops/cpu/kernels/table.inc"
 }  // namespace avx512
 #if defined(__clang__)
