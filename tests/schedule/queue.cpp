@@ -1,6 +1,7 @@
 #define BOOST_TEST_MODULE schedule_queue
 #include "tenon/schedule/queue.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <map>
@@ -10,6 +11,7 @@
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
 #include "tenon/cache/store.h"
+#include "tenon/cache/window.h"
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/sequential.h"
 #include "tenon/schedule/static.h"
@@ -292,9 +294,11 @@ BOOST_AUTO_TEST_CASE(cancel_in_any_state) {
   BOOST_TEST(queue.stats().ended == 4U);
 }
 
-BOOST_AUTO_TEST_CASE(decode_steps_allocate_nothing) {
-  auto ledger = PagedKV::ledger({1, 1, 4, 1024}, 8192);
+template <class C>
+void decode_steps_allocate_nothing_in(const KvShape& shape) {
+  auto ledger = C::ledger(shape, 8192);
   RequestQueue<ContinuousPolicy> queue;
+  queue.set_window(shape.window);
   for (int i = 0; i < 64; ++i) queue.add({.tokens = text(10), .max_new_tokens = 200}, ledger);
   for (int i = 0; i < 2; ++i) advance(queue, ledger, queue.plan(ledger, 512, {}));
   BOOST_TEST(queue.running() == 32);
@@ -306,6 +310,11 @@ BOOST_AUTO_TEST_CASE(decode_steps_allocate_nothing) {
   }
   BOOST_TEST(allocations == before);
   BOOST_TEST(queue.sequence(0).generated() == 102);
+}
+
+BOOST_AUTO_TEST_CASE(decode_steps_allocate_nothing) {
+  decode_steps_allocate_nothing_in<PagedKV>({1, 1, 4, 1024});
+  decode_steps_allocate_nothing_in<WindowKV>({1, 1, 4, 1024, 40});
 }
 
 BOOST_AUTO_TEST_CASE(queues_move) {
@@ -324,7 +333,7 @@ BOOST_AUTO_TEST_CASE(queues_move) {
 // random; nobody may notice.
 template <class C, class P>
 struct TagSimulation {
-  static constexpr KvShape shape = {.layers = 1, .heads = 1, .head_dim = 1, .positions = 90};
+  KvShape shape;
   HostDevice device;
   CacheStore<C, HostDevice> cache;
   RequestQueue<P> queue;
@@ -332,8 +341,13 @@ struct TagSimulation {
   std::map<SeqId, std::vector<TokenId>> expected;
   int finished = 0, cancelled = 0;
 
-  TagSimulation(P policy, int tokens, std::uint64_t seed)
-      : cache(device, shape, tokens), queue(policy, C::keeps_tokens), random(seed) {}
+  TagSimulation(P policy, int tokens, int window, std::uint64_t seed)
+      : shape{.layers = 1, .heads = 1, .head_dim = 1, .positions = 90, .window = window},
+        cache(device, shape, tokens),
+        queue(policy, C::keeps_tokens),
+        random(seed) {
+    queue.set_window(window);
+  }
 
   static float tag(std::span<const TokenId> known) { return static_cast<float>(fake_next_token(known)) + 0.5f; }
 
@@ -357,7 +371,7 @@ struct TagSimulation {
     const auto view = cache.view(rows);
     for (const auto& r : rows) {
       const std::span<const TokenId> known = queue.sequence(r.seq).tokens;
-      for (int p = 0; p < r.start + r.rows; ++p) {
+      for (int p = shape.window > 0 ? std::max(0, r.start - shape.window + 1) : 0; p < r.start + r.rows; ++p) {
         float& key = view.tile(0, r.slot, 0, p / kTilePositions).keys[p % kTilePositions];
         const float right = tag(known.first(static_cast<std::size_t>(p) + 1));
         if (p >= r.start) key = right;
@@ -400,12 +414,12 @@ struct TagSimulation {
 };
 
 template <class C>
-std::uint64_t simulate(int tokens) {
+std::uint64_t simulate(int tokens, int window = 0) {
   std::uint64_t preemptions = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     for (const int budget : {3, 16, 100, 512}) {
       const auto run = [&](auto policy) {
-        TagSimulation<C, decltype(policy)> simulation(policy, tokens, seed);
+        TagSimulation<C, decltype(policy)> simulation(policy, tokens, window, seed);
         simulation.run(60, budget);
         preemptions += simulation.queue.stats().preemptions;
       };
@@ -424,6 +438,11 @@ BOOST_AUTO_TEST_CASE(nobody_notices_preemption_chunks_failures_and_cancels) {
   BOOST_TEST(simulate<PagedKV>(5000) == 0U);
   BOOST_TEST(simulate<ContiguousKV>(270) == 0U);
   BOOST_TEST(simulate<NoCache>(200) > 100U);
+  BOOST_TEST(simulate<WindowKV>(96) > 100U);  // no window: as in a paged cache
+  BOOST_TEST(simulate<WindowKV>(64, 20) > 100U);
+  BOOST_TEST(simulate<WindowKVOf<32>>(160, 33) > 100U);
+  BOOST_TEST(simulate<WindowKV>(5000, 20) == 0U);
+  BOOST_TEST(simulate<PagedKV>(96, 20) > 100U);  // keeps what nobody sees
 }
 
 BOOST_AUTO_TEST_CASE(a_child_needs_no_room_for_what_its_parent_has) {

@@ -75,6 +75,8 @@ BOOST_AUTO_TEST_CASE(no_seed_breaks_an_invariant) {
   BOOST_TEST(c.holds > 5 * kSeeds);
   BOOST_TEST(c.refusals > 5 * kSeeds);
   BOOST_TEST(c.refused > kSeeds / 10);
+  BOOST_TEST(c.passed_blocks > 50 * kSeeds);
+  BOOST_TEST(c.unpreemptible > kSeeds / 2);
   BOOST_TEST_MESSAGE(c.requests << " requests, " << c.steps << " steps, " << c.preemptions << " preemptions");
 }
 

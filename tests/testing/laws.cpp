@@ -7,6 +7,7 @@
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
+#include "tenon/cache/window.h"
 #include "tenon/schedule/any_scheduler.h"
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/sequential.h"
@@ -80,13 +81,13 @@ using Base = PagedKV;
 struct LedgerOf : Base::Ledger {
   LedgerOf(const Base::Ledger& l) : Base::Ledger(l) {}
 };
-template <class L>
-struct WithLedger : Base {
+template <class L, class P = Base>
+struct WithLedger : P {
   using Ledger = L;
-  static L ledger(const KvShape& shape, int tokens) { return L(Base::ledger(shape, tokens)); }
-  static View view(const KvShape& shape, int tokens, const L& ledger, std::span<const SequenceRows> rows, void* storage,
-                   std::span<std::int32_t> table) {
-    return Base::view(shape, tokens, ledger, rows, storage, table);
+  static L ledger(const KvShape& shape, int tokens) { return L(P::ledger(shape, tokens)); }
+  static typename P::View view(const KvShape& shape, int tokens, const L& ledger, std::span<const SequenceRows> rows,
+                               void* storage, std::span<std::int32_t> table) {
+    return P::view(shape, tokens, ledger, rows, storage, table);
   }
 };
 struct Leaks : LedgerOf {
@@ -129,6 +130,68 @@ struct Moves : LedgerOf {  // gives a sequence other blocks when it grows
     LedgerOf::release(seq);
   }
 };
+
+// ---- and ledgers that trim
+
+struct WindowLedgerOf : WindowKV::Ledger {
+  WindowLedgerOf(const WindowKV::Ledger& l) : WindowKV::Ledger(l) {}
+};
+template <class L>
+Violations window_laws() {
+  return cache_laws<WithLedger<L, WindowKV>>({2, 2, 5, 150, 20}, 400);
+}
+struct NeverPasses : WindowLedgerOf {
+  using WindowLedgerOf::WindowLedgerOf;
+  void trim(SeqId, int) {}
+};
+struct PassesWhatIsSeen : WindowLedgerOf {
+  using WindowLedgerOf::WindowLedgerOf;
+  void trim(SeqId seq, int before) { WindowLedgerOf::trim(seq, before + 16); }
+};
+struct HoldsMore : WindowLedgerOf {  // than it says
+  using WindowLedgerOf::WindowLedgerOf;
+  int held_at_most(int tokens) const { return WindowLedgerOf::held_at_most(tokens) - 16; }
+};
+struct KeepsNoRing : WindowLedgerOf {  // wants a free block where it has one of its own
+  using WindowLedgerOf::WindowLedgerOf;
+  bool grow(SeqId seq, int tokens) { return free_tokens() > 0 && WindowLedgerOf::grow(seq, tokens); }
+};
+struct TrimsStrangers : WindowLedgerOf {
+  using WindowLedgerOf::WindowLedgerOf;
+  void trim(SeqId seq, int before) {
+    if (living(seq).blocks.empty()) grow(seq, 1);
+    else WindowLedgerOf::trim(seq, before);
+  }
+};
+struct GivesBackWhatIsSeen : WindowLedgerOf {
+  using WindowLedgerOf::WindowLedgerOf;
+  void trim(SeqId seq, int before) {
+    if (before <= 0) release(seq);
+    else WindowLedgerOf::trim(seq, before);
+  }
+};
+struct Forgets : LedgerOf {  // what it held, wherever it trims
+  using LedgerOf::LedgerOf;
+  std::map<SeqId, int> held;
+  int held_at_most(int tokens) const { return tokens; }
+  bool grow(SeqId seq, int tokens) {
+    if (!LedgerOf::grow(seq, tokens)) return false;
+    held[seq] += tokens;
+    return true;
+  }
+  void release(SeqId seq) {
+    held.erase(seq);
+    LedgerOf::release(seq);
+  }
+  void trim(SeqId seq, int before) {
+    if (before <= 0 || !held.contains(seq)) return;
+    LedgerOf::release(seq);
+    LedgerOf::grow(1000000 + seq, 1);
+    LedgerOf::grow(seq, held[seq]);
+    LedgerOf::release(1000000 + seq);
+  }
+};
+
 struct Shares : Base {  // two sequences in one block
   static View view(const KvShape& shape, int tokens, const Ledger& ledger, std::span<const SequenceRows> rows,
                    void* storage, std::span<std::int32_t> table) {
@@ -208,6 +271,13 @@ BOOST_AUTO_TEST_CASE(our_caches_obey) {
   obeys(cache_laws<PagedKVOf<16, std::int8_t>>());
   obeys(cache_laws<ContiguousKVOf<std::int8_t>>({2, 3, 7, 50}, 300));
   obeys(cache_laws<NoCacheOf<std::int8_t>>());
+  obeys(cache_laws<WindowKV>());
+  obeys(cache_laws<WindowKV>({2, 2, 5, 150, 20}, 400));
+  obeys(cache_laws<WindowKVOf<32, std::int8_t>>({2, 2, 5, 250, 50}, 400));
+  obeys(cache_laws<WindowKV>({1, 1, 64, 1000, 33}, 64));  // room for hardly more than one ring
+  obeys(cache_laws<WindowKV>({1, 1, 64, 1000, 33}, 32));  // or less
+  obeys(cache_laws<WithLedger<WindowLedgerOf, WindowKV>>({2, 2, 5, 150, 20}, 400));
+  obeys(cache_laws<PagedKV>({2, 2, 5, 150, 20}, 400));    // it keeps all the same
   obeys(cache_laws<PagedKV>({1, 1, 64, 1000}, 48));      // fewer tokens than positions
   obeys(cache_laws<ContiguousKV>({1, 3, 16, 33}, 1));    // one slot at least
   obeys(cache_laws<NoCache>({3, 2, 17, 1000}, 48));
@@ -230,6 +300,14 @@ BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
   BOOST_TEST(breaks(cache_laws<WithLedger<Halfway>>(), "all or nothing"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Unlimited>>(), "beyond the capacity"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Moves>>(), "tokens stay as they were written"));
+  BOOST_TEST(breaks(window_laws<NeverPasses>(), "grow to the capacity by ones"));
+  BOOST_TEST(breaks(window_laws<PassesWhatIsSeen>(), "throws nothing"));  // the view refuses rows that see it
+  BOOST_TEST(breaks(window_laws<HoldsMore>(), "never holds more than held_at_most"));
+  BOOST_TEST(breaks(window_laws<KeepsNoRing>(), "needs nothing that is free"));
+  BOOST_TEST(breaks(window_laws<TrimsStrangers>(), "trimming a stranger does nothing"));
+  BOOST_TEST(breaks(window_laws<TrimsStrangers>(), "trim takes nothing from what is free"));
+  BOOST_TEST(breaks(window_laws<GivesBackWhatIsSeen>(), "trim passes nothing that a row sees"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Forgets>>({2, 2, 5, 150, 20}, 400), "tokens stay as they were written"));
   BOOST_TEST(breaks(cache_laws<Shares>(), "no two tiles share memory"));
   BOOST_TEST(breaks(cache_laws<TooSmall>(), "within the storage"));
   BOOST_TEST(breaks(cache_laws<Overwrites>(), "no more table entries"));

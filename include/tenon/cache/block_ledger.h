@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tenon/cache/prefix_index.h"
+#include "tenon/cache/tiles.h"
 #include "tenon/core/concepts.h"
 
 namespace tenon {
@@ -128,7 +129,7 @@ class BlockLedger {
   int kept_blocks() const { return index_.idle(); }
   int blank_blocks() const { return static_cast<int>(blank_.size()); }
 
-  static constexpr int blocks_of(int tokens) { return tokens / BlockTokens + (tokens % BlockTokens != 0); }
+  static constexpr int blocks_of(int tokens) { return detail::blocks_of(tokens, BlockTokens); }
 
  private:
   struct Table {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <unordered_map>
 
@@ -99,10 +98,7 @@ struct NoCacheOf {
   }
 
  private:
-  // At most so many that their tokens fit an int.
-  static int tiles(int tokens) {
-    return std::min(detail::tiles_of(tokens), std::numeric_limits<int>::max() / kTilePositions);
-  }
+  static int tiles(int tokens) { return detail::block_count(tokens, kTilePositions); }
 };
 
 using NoCache = NoCacheOf<>;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include "tenon/cache/block_ledger.h"
@@ -38,16 +37,10 @@ struct PagedKVOf {
 
   static Ledger ledger(const KvShape& shape, int tokens) {
     detail::check_cache(shape, tokens);
-    return {blocks(tokens), shape.positions};
+    return {detail::block_count(tokens, BlockTokens), shape.positions};
   }
-  static std::size_t bytes(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
-    return detail::tile_bytes<Element>(shape, shape.layers,
-                                       static_cast<std::size_t>(blocks(tokens)) * View::block_tiles);
-  }
-  static BlockLayout block_layout(const KvShape& shape, int tokens) {
-    return {static_cast<std::size_t>(blocks(tokens)), detail::tile_bytes<Element>(shape, 1, View::block_tiles)};
-  }
+  static std::size_t bytes(const KvShape& shape, int tokens) { return Storage::bytes(shape, tokens); }
+  static BlockLayout block_layout(const KvShape& shape, int tokens) { return Storage::layout(shape, tokens); }
   static std::size_t table_entries(const KvShape&, std::span<const SequenceRows> rows) {
     return rows.size() * stride(rows);
   }
@@ -62,16 +55,11 @@ struct PagedKVOf {
       if (owned.size() < needed) throw detail::no_room(rows[s]);
       std::copy_n(owned.begin(), needed, table.begin() + static_cast<std::ptrdiff_t>(s * width));
     }
-    return {{shape, static_cast<std::size_t>(blocks(tokens)), View::block_tiles, storage},
-            table.data(),
-            static_cast<int>(width)};
+    return {Storage::grid(shape, tokens, storage), table.data(), static_cast<int>(width)};
   }
 
  private:
-  // Rounded up, but at most so many that their tokens fit an int.
-  static int blocks(int tokens) {
-    return std::min(Ledger::blocks_of(tokens), std::numeric_limits<int>::max() / BlockTokens);
-  }
+  using Storage = detail::BlockStorage<BlockTokens, Element>;
 
   static std::size_t stride(std::span<const SequenceRows> rows) {
     int most = 0;

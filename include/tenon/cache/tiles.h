@@ -5,6 +5,7 @@
 // Storage starts zeroed (the device's memory does), which keeps values behind head_dim zero. Positions behind the end
 // of a sequence hold whatever was there: a kernel must not even multiply them by zero, for they may be NaN.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -16,7 +17,15 @@
 
 namespace tenon::detail {
 
-inline constexpr int tiles_of(int tokens) { return tokens / kTilePositions + (tokens % kTilePositions != 0); }
+inline constexpr int blocks_of(int tokens, int block_tokens) {
+  return tokens / block_tokens + (tokens % block_tokens != 0);
+}
+inline constexpr int tiles_of(int tokens) { return blocks_of(tokens, kTilePositions); }
+
+// Rounded up, but at most so many that their tokens fit an int.
+inline constexpr int block_count(int tokens, int block_tokens) {
+  return std::min(blocks_of(tokens, block_tokens), std::numeric_limits<int>::max() / block_tokens);
+}
 
 inline void check_cache(const KvShape& shape, int tokens) {
   if (shape.layers < 1 || shape.heads < 1 || shape.head_dim < 1 || shape.positions < 1 || tokens < 1) {
@@ -94,6 +103,26 @@ struct TileGrid {
                     static_cast<std::size_t>(block) * block_stride + static_cast<std::size_t>(head) * head_stride +
                     static_cast<std::size_t>(tile_in_block) * tile_stride);
   }
+};
+
+// Storage of which sequences own blocks, anywhere in it.
+template <int BlockTokens, class Element>
+struct BlockStorage {
+  static constexpr int block_tiles = BlockTokens / kTilePositions;
+
+  static std::size_t bytes(const KvShape& shape, int tokens) {
+    check_cache(shape, tokens);
+    return tile_bytes<Element>(shape, shape.layers, blocks(tokens) * block_tiles);
+  }
+  static BlockLayout layout(const KvShape& shape, int tokens) {
+    return {blocks(tokens), tile_bytes<Element>(shape, 1, block_tiles)};
+  }
+  static TileGrid<Element> grid(const KvShape& shape, int tokens, void* storage) {
+    return {shape, blocks(tokens), block_tiles, storage};
+  }
+
+ private:
+  static std::size_t blocks(int tokens) { return static_cast<std::size_t>(block_count(tokens, BlockTokens)); }
 };
 
 }  // namespace tenon::detail

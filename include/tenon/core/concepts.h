@@ -100,10 +100,19 @@ concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, Se
   { ledger.clear_copies() } -> std::same_as<void>;                 // they were made
 };
 
+// Refinement: gives back what nobody reads any more, or keeps it for the same sequence, because every later row's window
+// begins behind it.
+template <class L>
+concept TrimsSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, int before, int tokens) {
+  { ledger.trim(seq, before) } -> std::same_as<void>;  // no row that is still to come sees positions below `before`
+  { state.held_at_most(tokens) } -> std::convertible_to<int>;  // room for so many at once is enough for a text of `tokens`
+};
+
 // The shape of all keys and values of a model.
 struct KvShape {
   int layers = 0, heads = 0, head_dim = 0;
   int positions = 0;  // the most that one sequence can have
+  int window = 0;     // positions that a row sees, its own included; 0: all before it
   int value_stride() const { return (head_dim + kTilePositions - 1) / kTilePositions * kTilePositions; }
   // Of one tile of one head in one layer: keys, values and, where elements have them, scales.
   template <class Element>

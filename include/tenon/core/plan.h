@@ -65,7 +65,8 @@ class PlanWriter {
   int budget_left() const { return budget_; }
 
   // How many of QueueState::free_cache_tokens `seq` would use if it ran whole: less than it has pending where the cache
-  // holds a prefix of it, more where it was preempted so often that it only comes back with room to its end.
+  // holds a prefix of it, more where it was preempted so often that it only comes back with room to its end; never more than a
+  // window holds at once, where the cache takes back what that has passed.
   int need(SeqId seq) const { return host_.need(host_.self, seq); }
 
   // Runs the next `tokens` pending tokens of `seq` in this step; returns how many were granted. Tokens that a waiting

@@ -13,11 +13,12 @@ namespace tenon {
 struct CacheRoom {
   bool keeps_tokens = true;     // as the cache policy says
   bool reuses_prefixes = true;  // a newcomer may begin with what others left
+  int window = 0;               // positions that a row of the model sees, its own included; 0: all before it
 
   // Free tokens that running all that the sequence has pending would use. parent: null if it is gone.
   template <CacheLedger L>
   int need(const L& ledger, const Sequence& s, const Sequence* parent) const {
-    const int end = s.preemptible() || !keeps_tokens ? s.known() : s.cache_end();
+    const int end = at_once(ledger, s.preemptible() || !keeps_tokens ? s.known() : s.cache_end());
     if (s.state == Sequence::State::running) return std::max(0, end - s.reserved);
     if (const int shared = shared_with<L>(s, parent); shared > 0) return end - shared;
     if constexpr (ReusesPrefixes<L>) {
@@ -39,7 +40,7 @@ struct CacheRoom {
         if (reuses_prefixes) s.reused = s.cached = s.reserved = ledger.reuse(s.seq, reusable(s), s.identity);
       }
     }
-    const int to_its_end = s.cache_end() - s.cached;
+    const int to_its_end = at_once(ledger, s.cache_end() - s.cached);
     if (s.preemptible() || reserve(ledger, s, to_its_end) >= to_its_end) return true;
     give_back(ledger, s);
     return false;
@@ -62,6 +63,14 @@ struct CacheRoom {
     return s.reserved - s.cached;
   }
 
+  // The next row sees nothing before its window.
+  template <CacheLedger L>
+  void trim([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
+    if constexpr (TrimsSequences<L>) {
+      if (window > 0 && s.cached >= window) ledger.trim(s.seq, s.cached - window + 1);
+    }
+  }
+
   // What the sequence has in the cache may be found by others from now on.
   template <CacheLedger L>
   void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
@@ -77,6 +86,15 @@ struct CacheRoom {
   }
 
  private:
+  // Of so many tokens, those that a sequence holds room for at once. Where a window passes them that is never more than a
+  // ring, which is the sequence's own until it ends. So "room to its end" is to be had for a text that is longer than the
+  // whole cache, and who has it asks for nothing that is free, and is never starved.
+  template <CacheLedger L>
+  static int at_once([[maybe_unused]] const L& ledger, int tokens) {
+    if constexpr (TrimsSequences<L>) return ledger.held_at_most(tokens);
+    return tokens;
+  }
+
   // Its last known token is always computed, for its logits; so are those from the first position somebody asked for.
   static std::span<const TokenId> reusable(const Sequence& s) {
     return std::span(s.tokens).first(static_cast<std::size_t>(std::min(s.known() - 1, std::max(s.reuse_limit, 0))));

@@ -109,6 +109,7 @@ class RequestQueue {
       }
       s->cached += slice.tokens;
       room_.publish(ledger, *s);
+      room_.trim(ledger, *s);
       if (s->pending() == 0) release_children(*s);
     }
     if constexpr (KeepsAccounts<P>) policy_.served(served_);
@@ -183,6 +184,9 @@ class RequestQueue {
 
   // Whether prompts may begin with what others left in the cache. Their tokens are the same either way.
   void set_prefix_reuse(bool reuses) { room_.reuses_prefixes = reuses; }
+
+  // How many positions a row of the model sees, its own included; 0: all before it. The shape of the cache has the same.
+  void set_window(int window) { room_.window = window; }
 
   P& policy() { return policy_; }
   const P& policy() const { return policy_; }

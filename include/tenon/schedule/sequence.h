@@ -40,7 +40,7 @@ struct Sequence {
   std::vector<TokenId> tokens;  // prompt, then what was generated
   int prompt_tokens = 0;
   int cached = 0;    // tokens whose keys and values are in the cache
-  int reserved = 0;  // tokens that the cache has room for, cached <= reserved
+  int reserved = 0;  // tokens that the cache has room for, cached <= reserved; those that a window has passed count
   int computed = 0;  // the most that `cached` ever was
   int max_new_tokens = 0;
   TimePoint arrival{}, admitted{};  // admitted: the first time

@@ -1,4 +1,5 @@
-// What CachePolicy means: room that is promised is there, and tokens stay as they were written.
+// What CachePolicy means: room that is promised is there, and tokens stay as they were written; where a ledger trims, as
+// long as rows still see them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -22,6 +23,7 @@ namespace detail {
 // One ledger and its storage, checked against a model that knows only how many tokens each sequence has.
 template <class P>
 class CacheTrial {
+  using Ledger = typename P::Ledger;
   using View = typename P::View;
   using Element = typename View::Element;
 
@@ -35,14 +37,38 @@ class CacheTrial {
         memory_(bytes_ / sizeof(std::max_align_t) + 1) {}
 
   void capacity() {
-    const int all = ledger_.free_tokens(), most = ledger_.capacity_tokens();
-    note(broken_, most >= 1 && most <= all, "cache: an empty cache has room for at least one whole sequence");
-    note(broken_, ledger_.grow(0, most), "cache: a sequence can grow to the capacity at once");
+    const int all = ledger_.free_tokens(), most = ledger_.capacity_tokens(), whole = at_once(most);
+    note(broken_, most >= 1 && whole <= all, "cache: an empty cache has room for at least one whole sequence");
+    note(broken_, ledger_.grow(0, whole), "cache: a sequence can grow to the capacity at once");
+    note(broken_, whole < most || !ledger_.grow(0, 1), "cache: a sequence cannot grow beyond the capacity");
+    const int least = ledger_.free_tokens();
+    ledger_.release(0);
+    for (int i = 0; i < most; ++i) {
+      note(broken_, ledger_.grow(0, 1), "cache: a sequence can grow to the capacity by ones");
+      note(broken_, ledger_.free_tokens() >= least, "cache: a sequence never holds more than held_at_most");
+      pass(0, i + 1);
+    }
     note(broken_, !ledger_.grow(0, 1), "cache: a sequence cannot grow beyond the capacity");
     ledger_.release(0);
-    for (int i = 0; i < most; ++i)
-      note(broken_, ledger_.grow(0, 1), "cache: a sequence can grow to the capacity by ones");
-    ledger_.release(0);
+    note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
+  }
+
+  // Who holds what is held at most gets through, though nothing is left for anybody else.
+  void promise() {
+    const int most = ledger_.capacity_tokens(), all = ledger_.free_tokens();
+    int held = at_once(most);
+    note(broken_, ledger_.grow(0, held), "cache: a sequence can grow to the capacity at once");
+    SeqId other = 0;
+    const auto fill = [&] {
+      while (ledger_.free_tokens() > 0 && ledger_.grow(++other, 1)) {}
+    };
+    for (int cached = 0; cached < most; ++cached) {
+      fill();
+      if (held == cached) note(broken_, ledger_.grow(0, 1), "cache: who holds the most needs nothing that is free");
+      held = std::max(held, cached + 1);
+      pass(0, cached + 1);
+    }
+    for (SeqId seq = 0; seq <= other; ++seq) ledger_.release(seq);
     note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
   }
 
@@ -57,6 +83,8 @@ class CacheTrial {
         ledger_.release(seq);
         note(broken_, live_.erase(seq) > 0 || ledger_.free_tokens() == before,
              "cache: releasing a stranger does nothing");
+      } else if (TrimsSequences<Ledger> && random.between(0, 2) == 0) {
+        trim(random, seq);
       } else {
         grow(seq, random.between(0, 9) == 0 ? ledger_.capacity_tokens() : random.between(1, 40));
       }
@@ -72,13 +100,43 @@ class CacheTrial {
     return std::next(live_.begin(), random.between(0, static_cast<int>(live_.size()) - 1))->first;
   }
 
+  // Of so many tokens, those that a sequence holds room for at once.
+  int at_once([[maybe_unused]] int tokens) const {
+    if constexpr (TrimsSequences<Ledger>) return ledger_.held_at_most(tokens);
+    return tokens;
+  }
+  // Positions from here on are seen by the last row of so many.
+  int first_seen(int tokens) const {
+    const bool trims = TrimsSequences<Ledger> && shape_.window > 0;
+    return trims ? std::max(0, tokens - shape_.window) : 0;
+  }
+  // So many are cached, and every row to come is behind them.
+  void pass([[maybe_unused]] SeqId seq, [[maybe_unused]] int cached) {
+    if constexpr (TrimsSequences<Ledger>) {
+      if (shape_.window > 0) ledger_.trim(seq, cached - shape_.window + 1);
+    }
+  }
+
+  // Passes as much as may be, or less, or what is passed already; of a stranger, nothing.
+  void trim([[maybe_unused]] Random& random, [[maybe_unused]] SeqId seq) {
+    if constexpr (TrimsSequences<Ledger>) {
+      const int before = ledger_.free_tokens();
+      const auto found = live_.find(seq);
+      const int most = found == live_.end() ? shape_.positions : first_seen(found->second);
+      ledger_.trim(seq, random.between(0, 3) > 0 ? most : random.between(-1, most));
+      note(broken_, ledger_.free_tokens() >= before, "cache: trim takes nothing from what is free");
+      note(broken_, found != live_.end() || ledger_.free_tokens() == before, "cache: trimming a stranger does nothing");
+      note(broken_, most > 0 || ledger_.free_tokens() == before, "cache: trim passes nothing that a row sees");
+    }
+  }
+
   void grow(SeqId seq, int tokens) {
     const int before = ledger_.free_tokens();
     const int held = live_.contains(seq) ? live_[seq] : 0;
     const bool grown = ledger_.grow(seq, tokens);
     if (held + tokens > ledger_.capacity_tokens()) {
       note(broken_, !grown, "cache: a sequence cannot grow beyond the capacity");
-    } else if (tokens <= before) {
+    } else if (tokens <= before && held + tokens <= at_once(held + tokens)) {
       note(broken_, grown, "cache: what free_tokens promises, grow keeps");
     }
     note(broken_, grown || ledger_.free_tokens() == before, "cache: grow is all or nothing");
@@ -133,7 +191,8 @@ class CacheTrial {
     const View v = view();
     if (!inside(v)) return;
     const auto sequence = static_cast<int>(std::distance(live_.begin(), live_.find(seq)));
-    each(v, sequence, seq, from, live_[seq], [](auto& e, unsigned char t) { std::memset(&e, t, sizeof e); });
+    each(v, sequence, seq, std::max(from, first_seen(live_[seq])), live_[seq],
+         [](auto& e, unsigned char t) { std::memset(&e, t, sizeof e); });
   }
 
   void check_view() {
@@ -141,7 +200,7 @@ class CacheTrial {
     if (!inside(v) || !P::keeps_tokens) return;
     int sequence = 0;
     for (const auto& [seq, held] : live_) {
-      each(v, sequence++, seq, 0, held, [&](const auto& e, unsigned char t) {
+      each(v, sequence++, seq, first_seen(held), held, [&](const auto& e, unsigned char t) {
         unsigned char expected[sizeof e];
         std::memset(expected, t, sizeof e);
         note(broken_, std::memcmp(&e, expected, sizeof e) == 0, "cache: tokens stay as they were written");
@@ -157,9 +216,10 @@ class CacheTrial {
     for (int layer = 0; layer < shape_.layers; ++layer) {
       if (!P::keeps_tokens) spans.clear();
       for (std::size_t s = 0; s < rows_.size(); ++s) {
-        const int tiles = (rows_[s].start + rows_[s].rows + kTilePositions - 1) / kTilePositions;
-        for (int i = 0; i < shape_.heads * tiles; ++i) {
-          const auto tile = v.tile(layer, static_cast<int>(s), i / tiles, i % tiles);
+        const int tokens = rows_[s].start + rows_[s].rows;
+        const int from = first_seen(tokens) / kTilePositions, to = (tokens + kTilePositions - 1) / kTilePositions;
+        for (int i = 0; i < shape_.heads * (to - from); ++i) {
+          const auto tile = v.tile(layer, static_cast<int>(s), i / (to - from), from + i % (to - from));
           spans.push_back(extent(tile.keys, shape_.head_dim));
           spans.push_back(extent(tile.values, shape_.value_stride()));
           if constexpr (has_scales<Element>) {
@@ -188,7 +248,7 @@ class CacheTrial {
   KvShape shape_;
   int tokens_;
   Violations& broken_;
-  typename P::Ledger ledger_;
+  Ledger ledger_;
   std::size_t bytes_;
   std::vector<std::max_align_t> memory_;
   std::vector<std::int32_t> table_;
@@ -198,12 +258,14 @@ class CacheTrial {
 
 }  // namespace detail
 
-// Runs a cache through random lives of sequences, on the host: ledger, addresses, and tags that must stay.
+// Runs a cache through random lives of sequences, on the host: ledger, addresses, and tags that must stay. A shape with a
+// window is for caches whose ledgers trim; others keep all the same.
 template <CachePolicy P>
 Violations cache_laws(KvShape shape = {2, 2, 5, 70}, int tokens = 400) {
   Violations broken;
   try {
     detail::CacheTrial<P>(shape, tokens, broken).capacity();
+    detail::CacheTrial<P>(shape, tokens, broken).promise();
     Random random(7);
     for (int life = 0; life < 4; ++life) detail::CacheTrial<P>(shape, tokens, broken).random_life(random, 120);
   } catch (const std::exception& e) {

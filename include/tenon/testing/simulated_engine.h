@@ -1,6 +1,6 @@
 // A model without weights whose tokens prove where they were read: every cache slot holds a tag, the hash of the text
-// up to there, and a token is made of all tags of its text as the block table finds them. A block that is wrong, stale,
-// shared by mistake, not copied or not written changes the answer.
+// up to there, and a token is made of all tags that its row sees, as the block table finds them. A block that is wrong,
+// stale, shared by mistake, not copied, not written or passed too soon changes the answer.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -37,27 +37,41 @@ struct SimulatedSampling {
 // What a request answers when it is alone, without queue, ledger or blocks.
 struct LoneAnswer {
   std::vector<TokenId> tokens;      // the prompt, then what is generated
-  std::vector<std::uint64_t> sums;  // [tokens] of the text up to and with each token
+  std::vector<std::uint64_t> sums;  // [tokens] of what the row of each token sees
 };
 
+// Positions from here on are seen by the row at `position`, where rows see so many; window 0: all.
+inline int first_seen(int position, int window) { return window > 0 ? std::max(0, position - window + 1) : 0; }
+
 inline LoneAnswer lone_answer(std::span<const TokenId> prompt, std::string_view identity,
-                              const SimulatedSampling& sampling, int max_new_tokens) {
+                              const SimulatedSampling& sampling, int max_new_tokens, int window) {
   LoneAnswer answer;
-  std::uint64_t tag = first_tag(identity), sum = 0;
+  std::vector<std::uint64_t> tags;  // [tokens]
   const auto add = [&](TokenId token) {
-    tag = next_tag(tag, token);
-    sum = read_on(sum, tag);
+    tags.push_back(next_tag(tags.empty() ? first_tag(identity) : tags.back(), token));
+    const int position = static_cast<int>(answer.tokens.size());
+    const bool goes_on = window == 0 && position > 0;  // all that the row before saw, and one tag more
+    std::uint64_t sum = goes_on ? answer.sums.back() : 0;
+    for (int i = goes_on ? position : first_seen(position, window); i <= position; ++i) {
+      sum = read_on(sum, tags[static_cast<std::size_t>(i)]);
+    }
     answer.tokens.push_back(token);
     answer.sums.push_back(sum);
   };
   for (const TokenId token : prompt) add(token);
   for (int i = 0; i < max_new_tokens; ++i) {
-    const TokenId token = sampling.pick(sum, static_cast<int>(answer.tokens.size()));
+    const TokenId token = sampling.pick(answer.sums.back(), static_cast<int>(answer.tokens.size()));
     add(token);
     if (sampling.ends(token)) break;
   }
   return answer;
 }
+
+// Where the cache has a text: its blocks `first`, first + 1 ...
+struct SimulatedTable {
+  int first = 0;
+  std::span<const std::int32_t> blocks = {};
+};
 
 // The memory of the cache: one tag a slot.
 class SimulatedEngine {
@@ -75,29 +89,26 @@ class SimulatedEngine {
     }
   }
 
-  std::int32_t block(std::span<const std::int32_t> table, int position) const {
-    return table[static_cast<std::size_t>(position) / block_tokens_];
+  bool has(const SimulatedTable& table, int position) const {
+    const int block = position / static_cast<int>(block_tokens_) - table.first;
+    return block >= 0 && block < static_cast<int>(table.blocks.size());
   }
-  void write(std::span<const std::int32_t> table, int position, std::uint64_t tag) {
-    slots_[slot(table, static_cast<std::size_t>(position))] = tag;
+  std::int32_t block(const SimulatedTable& table, int position) const {
+    return table.blocks[static_cast<std::size_t>(position / static_cast<int>(block_tokens_) - table.first)];
+  }
+  std::uint64_t& slot(const SimulatedTable& table, int position) {
+    return slots_[static_cast<std::size_t>(block(table, position)) * block_tokens_ +
+                  static_cast<std::size_t>(position) % block_tokens_];
   }
 
-  // The sum of the first so many slots of a text, and in `each` (if it is given) the sums on the way there.
-  std::uint64_t read(std::span<const std::int32_t> table, int tokens,
-                     std::vector<std::uint64_t>* each = nullptr) const {
+  // The sum of what the row at `position` sees.
+  std::uint64_t read(const SimulatedTable& table, int position, int window) {
     std::uint64_t sum = 0;
-    for (std::size_t position = 0; position < static_cast<std::size_t>(tokens); ++position) {
-      sum = read_on(sum, slots_[slot(table, position)]);
-      if (each) each->push_back(sum);
-    }
+    for (int i = first_seen(position, window); i <= position; ++i) sum = read_on(sum, slot(table, i));
     return sum;
   }
 
  private:
-  std::size_t slot(std::span<const std::int32_t> table, std::size_t position) const {
-    return static_cast<std::size_t>(table[position / block_tokens_]) * block_tokens_ + position % block_tokens_;
-  }
-
   std::size_t block_tokens_;
   std::vector<std::uint64_t> slots_;  // [blocks, block_tokens]
 };

@@ -1,5 +1,6 @@
-// The real BlockLedger, of any block size behind one type, which now and then refuses room that it has. A ledger may:
-// what is free need not be free for everybody. Only the oldest running sequence, which must get through, never is.
+// The real ledgers, BlockLedger or WindowLedger, of any block size behind one type, which now and then refuses room that
+// it has. A ledger may: what is free need not be free for everybody. Only the oldest running sequence, which must get
+// through, is never refused, and nobody what is their own already.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -7,26 +8,38 @@
 #include <string_view>
 
 #include "tenon/cache/block_ledger.h"
+#include "tenon/cache/window_ledger.h"
 #include "tenon/core/concepts.h"
 #include "tenon/schedule/sequence.h"
 #include "tenon/testing/random.h"
+#include "tenon/testing/simulated_engine.h"
 
 namespace tenon::testing::detail {
 
+// What a simulated ledger is made of.
+struct LedgerShape {
+  int block_tokens = 16, blocks = 64, positions = 1024;
+  int window = 0;  // 0: a BlockLedger
+  std::uint64_t hash_mask = 0;
+};
+
 class SimulatedLedger {
  public:
-  SimulatedLedger(int block_tokens, int blocks, int positions, std::uint64_t hash_mask, std::uint64_t seed)
-      : block_tokens_(block_tokens), ledger_(make(block_tokens, blocks, positions, hash_mask)), random_(seed) {}
+  SimulatedLedger(const LedgerShape& shape, std::uint64_t seed)
+      : shape_(shape), ledger_(make(shape)), random_(seed) {}
 
   int free_tokens() const { return ledger_->free_tokens(); }
   int capacity_tokens() const { return ledger_->capacity_tokens(); }
   bool grow(SeqId seq, int tokens) {
-    if (refuses(seq)) return false;
+    if (tokens > ledger_->own_room(seq) && refuses(seq)) return false;
     const bool grown = ledger_->grow(seq, tokens);
     ran_dry_ = ran_dry_ || ledger_->blank_blocks() == 0;
     return grown;
   }
   void release(SeqId seq) { ledger_->release(seq); }
+
+  // ---- where there is no window
+
   PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const {
     return ledger_->match(tokens, identity);
   }
@@ -44,18 +57,32 @@ class SimulatedLedger {
   }
   std::span<const BlockCopy> copies() const { return ledger_->copies(); }
   void clear_copies() { ledger_->clear_copies(); }
-
   void forget_prefixes() {
     ledger_->forget_prefixes();
     ran_dry_ = true;
   }
-  std::span<const std::int32_t> blocks(SeqId seq) const { return ledger_->blocks(seq); }
   int references(std::int32_t block) const { return ledger_->references(block); }
-  int block_count() const { return ledger_->block_count(); }
   int kept_blocks() const { return ledger_->kept_blocks(); }
+
+  // ---- and where there is one: all that the queue sees of such a ledger
+
+  struct Trimming {
+    SimulatedLedger& ledger;
+    int free_tokens() const { return ledger.free_tokens(); }
+    int capacity_tokens() const { return ledger.capacity_tokens(); }
+    bool grow(SeqId seq, int tokens) { return ledger.grow(seq, tokens); }
+    void release(SeqId seq) { ledger.release(seq); }
+    void trim(SeqId seq, int before) { ledger.ledger_->trim(seq, before); }
+    int held_at_most(int tokens) const { return ledger.ledger_->held_at_most(tokens); }
+  };
+  bool trims() const { return shape_.window > 0; }
+
+  // ---- for those who watch
+
+  SimulatedTable table(SeqId seq) const { return ledger_->table(seq); }
+  std::span<const std::int32_t> held(SeqId seq) const { return ledger_->held(seq); }  // also what no row sees any more
   int blank_blocks() const { return ledger_->blank_blocks(); }
-  int block_tokens() const { return block_tokens_; }
-  int blocks_of(int tokens) const { return (tokens + block_tokens_ - 1) / block_tokens_; }
+  int blocks_of(int tokens) const { return (tokens + shape_.block_tokens - 1) / shape_.block_tokens; }
 
   // From here to the next call so many of a thousand requests for room are refused, but none of `spared`.
   void refuse(int per_mille, SeqId spared) {
@@ -73,27 +100,41 @@ class SimulatedLedger {
     virtual int capacity_tokens() const = 0;
     virtual bool grow(SeqId seq, int tokens) = 0;
     virtual void release(SeqId seq) = 0;
-    virtual PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const = 0;
-    virtual int reuse(SeqId seq, std::span<const TokenId> tokens, std::string_view identity) = 0;
-    virtual void publish(SeqId seq, std::span<const TokenId> tokens, std::string_view identity) = 0;
-    virtual bool fork(SeqId parent, SeqId child, int tokens) = 0;
-    virtual std::span<const BlockCopy> copies() const = 0;
-    virtual void clear_copies() = 0;
-    virtual void forget_prefixes() = 0;
-    virtual std::span<const std::int32_t> blocks(SeqId seq) const = 0;
-    virtual int references(std::int32_t block) const = 0;
-    virtual int block_count() const = 0;
-    virtual int kept_blocks() const = 0;
+    virtual SimulatedTable table(SeqId seq) const = 0;
+    virtual std::span<const std::int32_t> held(SeqId seq) const = 0;
     virtual int blank_blocks() const = 0;
+    virtual int own_room(SeqId) const { return 0; }
+    virtual PrefixMatch match(std::span<const TokenId>, std::string_view) const { return {}; }
+    virtual int reuse(SeqId, std::span<const TokenId>, std::string_view) { return 0; }
+    virtual void publish(SeqId, std::span<const TokenId>, std::string_view) {}
+    virtual bool fork(SeqId, SeqId, int) { return false; }
+    virtual std::span<const BlockCopy> copies() const { return {}; }
+    virtual void clear_copies() {}
+    virtual void forget_prefixes() {}
+    virtual int references(std::int32_t) const { return 1; }
+    virtual int kept_blocks() const { return 0; }
+    virtual void trim(SeqId, int) {}
+    virtual int held_at_most(int tokens) const { return tokens; }
   };
 
-  template <int BlockTokens>
-  struct Holder final : Base {
-    Holder(int blocks, int positions, std::uint64_t hash_mask) : ledger(blocks, positions, hash_mask) {}
+  template <class L>
+  struct Holder : Base {
+    template <class... Sizes>
+    explicit Holder(Sizes... sizes) : ledger(sizes...) {}
     int free_tokens() const override { return ledger.free_tokens(); }
     int capacity_tokens() const override { return ledger.capacity_tokens(); }
     bool grow(SeqId seq, int tokens) override { return ledger.grow(seq, tokens); }
     void release(SeqId seq) override { ledger.release(seq); }
+    L ledger;
+  };
+
+  template <int BlockTokens>
+  struct Sharing final : Holder<BlockLedger<BlockTokens>> {
+    explicit Sharing(const LedgerShape& s) : Holder<BlockLedger<BlockTokens>>(s.blocks, s.positions, s.hash_mask) {}
+    using Holder<BlockLedger<BlockTokens>>::ledger;
+    SimulatedTable table(SeqId seq) const override { return {0, ledger.blocks(seq)}; }
+    std::span<const std::int32_t> held(SeqId seq) const override { return ledger.blocks(seq); }
+    int blank_blocks() const override { return ledger.blank_blocks(); }
     PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const override {
       return ledger.match(tokens, identity);
     }
@@ -107,28 +148,44 @@ class SimulatedLedger {
     std::span<const BlockCopy> copies() const override { return ledger.copies(); }
     void clear_copies() override { ledger.clear_copies(); }
     void forget_prefixes() override { ledger.forget_prefixes(); }
-    std::span<const std::int32_t> blocks(SeqId seq) const override { return ledger.blocks(seq); }
     int references(std::int32_t block) const override { return ledger.references(block); }
-    int block_count() const override { return ledger.block_count(); }
     int kept_blocks() const override { return ledger.kept_blocks(); }
-    int blank_blocks() const override { return ledger.blank_blocks(); }
-    BlockLedger<BlockTokens> ledger;
   };
 
-  static std::unique_ptr<Base> make(int block_tokens, int blocks, int positions, std::uint64_t hash_mask) {
-    switch (block_tokens) {
+  template <int BlockTokens>
+  struct Windowed final : Holder<WindowLedger<BlockTokens>> {
+    explicit Windowed(const LedgerShape& s) : Holder<WindowLedger<BlockTokens>>(s.blocks, s.positions, s.window) {}
+    using Holder<WindowLedger<BlockTokens>>::ledger;
+    SimulatedTable table(SeqId seq) const override {
+      const auto living = ledger.living(seq);
+      return {living.first, living.blocks};
+    }
+    std::span<const std::int32_t> held(SeqId seq) const override { return ledger.ring(seq); }
+    int blank_blocks() const override { return ledger.free_tokens() / BlockTokens; }
+    int own_room(SeqId seq) const override { return ledger.own_room(seq); }
+    void trim(SeqId seq, int before) override { ledger.trim(seq, before); }
+    int held_at_most(int tokens) const override { return ledger.held_at_most(tokens); }
+  };
+
+  template <int BlockTokens>
+  static std::unique_ptr<Base> make_of(const LedgerShape& shape) {
+    if (shape.window > 0) return std::make_unique<Windowed<BlockTokens>>(shape);
+    return std::make_unique<Sharing<BlockTokens>>(shape);
+  }
+  static std::unique_ptr<Base> make(const LedgerShape& shape) {
+    switch (shape.block_tokens) {
       case 1:
-        return std::make_unique<Holder<1>>(blocks, positions, hash_mask);
+        return make_of<1>(shape);
       case 2:
-        return std::make_unique<Holder<2>>(blocks, positions, hash_mask);
+        return make_of<2>(shape);
       case 4:
-        return std::make_unique<Holder<4>>(blocks, positions, hash_mask);
+        return make_of<4>(shape);
       case 32:
-        return std::make_unique<Holder<32>>(blocks, positions, hash_mask);
+        return make_of<32>(shape);
       case 64:
-        return std::make_unique<Holder<64>>(blocks, positions, hash_mask);
+        return make_of<64>(shape);
       default:
-        return std::make_unique<Holder<16>>(blocks, positions, hash_mask);
+        return make_of<16>(shape);
     }
   }
 
@@ -138,13 +195,14 @@ class SimulatedLedger {
     return true;
   }
 
-  int block_tokens_;
+  LedgerShape shape_;
   std::unique_ptr<Base> ledger_;
   Random random_;
   int per_mille_ = 0, refusals_ = 0;
   SeqId spared_ = kNoParent;
   bool ran_dry_ = false;
 };
-static_assert(ReusesPrefixes<SimulatedLedger> && ForksSequences<SimulatedLedger>);
+static_assert(ReusesPrefixes<SimulatedLedger> && ForksSequences<SimulatedLedger> && !TrimsSequences<SimulatedLedger>);
+static_assert(TrimsSequences<SimulatedLedger::Trimming> && !ForksSequences<SimulatedLedger::Trimming>);
 
 }  // namespace tenon::testing::detail

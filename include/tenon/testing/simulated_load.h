@@ -27,6 +27,7 @@ inline bool chance(Random& random, int per_mille) { return random.between(0, 999
 
 struct SimulationConfig {
   int block_tokens = 16, blocks = 64, positions = 1024;
+  int window = 0;  // positions that a row sees, and then a WindowLedger; 0: all, and a BlockLedger
   int hash_bits = 64;
   bool keeps_tokens = true;  // else as NoCache: nothing outlives a step
   bool reuses_prefixes = true;
@@ -41,11 +42,29 @@ struct SimulationConfig {
   // Of a thousand requests:
   int sampled = 0, several = 0, scored = 0, stopping = 0, urgent = 0, repeated = 0, misfits = 0;
 
-  int capacity() const { return std::min(positions, blocks * block_tokens); }
+  // Of one sequence. With a window it gets through if it can go on by one token wherever it stands.
+  int capacity() const {
+    const bool goes_on = window > 0 && blocks * block_tokens >= window + block_tokens - 1;
+    return goes_on ? positions : std::min(positions, blocks * block_tokens);
+  }
+  // Blocks that it may hold at once: what it needs to go on by an eighth of the window.
+  int ring() const {
+    const int most = window > 0 ? window + std::max(window / 8, 1) + block_tokens - 2 : positions;
+    return std::min(blocks, (std::min(most, positions) + block_tokens - 1) / block_tokens);
+  }
   std::uint64_t hash_mask() const {
     return hash_bits == 64 ? std::numeric_limits<std::uint64_t>::max() : (std::uint64_t{1} << hash_bits) - 1;
   }
 };
+
+// Texts that outgrow their window, and most of them the cache: it has a few rings.
+inline void draw_window(SimulationConfig& c, int text, Random& random) {
+  c.window = log_between(random, 1, 64);
+  c.positions = std::max(text, log_between(random, 8, 256));
+  c.blocks = log_between(random, 1, 4 * (2 + c.window / c.block_tokens)) + random.between(0, 2);
+  c.keeps_tokens = true;
+  c.reuses_prefixes = false;
+}
 
 inline SimulationConfig draw_config(Random& random) {
   const auto half = [&](int most) { return random.between(0, 1) ? 0 : log_between(random, 1, most); };
@@ -61,9 +80,11 @@ inline SimulationConfig draw_config(Random& random) {
   c.keeps_tokens = random.between(0, 24) > 0;
   c.reuses_prefixes = random.between(0, 3) > 0;
   c.drains = random.between(0, 3) > 0;
+  const bool sees_a_window = random.between(0, 3) == 0;
+  if (sees_a_window) draw_window(c, text, random);
   c.token_budget = log_between(random, 1, 256);
   c.requests = log_between(random, 20, 200);
-  const int longest = std::min(c.capacity(), text);
+  const int longest = std::min(c.capacity(), sees_a_window ? c.positions : text);
   c.longest_answer = random.between(1, std::min(std::max(longest / 2, 1), 40));
   c.longest_prompt = std::max(1, longest - c.longest_answer);
   c.burst = log_between(random, 1, 16);
@@ -78,7 +99,7 @@ inline SimulationConfig draw_config(Random& random) {
   c.jumps = half(30);
   c.forgets = random.between(0, 3) ? 0 : log_between(random, 1, 60);
   c.reloads = half(60);
-  c.toggles = random.between(0, 7) ? 0 : 50;
+  c.toggles = random.between(0, 7) || sees_a_window ? 0 : 50;
   c.sampled = random.between(0, 1000);
   c.several = random.between(0, 2) * random.between(0, 250);
   c.scored = half(200);
@@ -100,6 +121,7 @@ inline std::string to_string(const SimulationConfig& c) {
        std::initializer_list<std::pair<const char*, int>>{{"blocks", c.blocks},
                                                           {"of", c.block_tokens},
                                                           {"positions", c.positions},
+                                                          {"window", c.window},
                                                           {"hash bits", c.hash_bits},
                                                           {"budget", c.token_budget},
                                                           {"requests", c.requests},

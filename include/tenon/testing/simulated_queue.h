@@ -35,7 +35,7 @@ struct Witnessed {
 class SimulatedQueue {
  public:
   virtual ~SimulatedQueue() = default;
-  virtual SeqId add(NewSequence request, const SimulatedLedger& ledger) = 0;
+  virtual SeqId add(NewSequence request, SimulatedLedger& ledger) = 0;
   virtual const Plan& plan(SimulatedLedger& ledger, int token_budget, TimePoint now) = 0;
   virtual void commit(const Plan& plan, SimulatedLedger& ledger) = 0;
   virtual bool ends_known_tokens(const Plan::Slice& slice) const = 0;
@@ -52,6 +52,7 @@ class SimulatedQueue {
   virtual const QueueStats& stats() const = 0;
   virtual void set_draining(bool draining) = 0;
   virtual void set_prefix_reuse(bool reuses) = 0;
+  virtual void set_window(int window) = 0;
 };
 
 template <SchedulerPolicy P>
@@ -59,18 +60,26 @@ class QueueOf final : public SimulatedQueue {
  public:
   QueueOf(const P& policy, PolicyWitness& witness, bool keeps_tokens) : queue_({policy, &witness}, keeps_tokens) {}
 
-  SeqId add(NewSequence request, const SimulatedLedger& ledger) override {
-    return queue_.add(std::move(request), ledger);
+  SeqId add(NewSequence request, SimulatedLedger& ledger) override {
+    return as_it_is(ledger, [&](auto& l) { return queue_.add(std::move(request), l); });
   }
   const Plan& plan(SimulatedLedger& ledger, int token_budget, TimePoint now) override {
-    return queue_.plan(ledger, token_budget, now);
+    return *as_it_is(ledger, [&](auto& l) { return &queue_.plan(l, token_budget, now); });
   }
-  void commit(const Plan& plan, SimulatedLedger& ledger) override { queue_.commit(plan, ledger); }
+  void commit(const Plan& plan, SimulatedLedger& ledger) override {
+    as_it_is(ledger, [&](auto& l) { queue_.commit(plan, l); });
+  }
   bool ends_known_tokens(const Plan::Slice& slice) const override { return queue_.ends_known_tokens(slice); }
   void append(SeqId seq, TokenId token) override { queue_.append(seq, token); }
-  void finish(SeqId seq, SimulatedLedger& ledger) override { queue_.finish(seq, ledger); }
-  bool cancel(SeqId seq, SimulatedLedger& ledger) override { return queue_.cancel(seq, ledger); }
-  bool hold(SeqId seq, SimulatedLedger& ledger) override { return queue_.hold(seq, ledger); }
+  void finish(SeqId seq, SimulatedLedger& ledger) override {
+    as_it_is(ledger, [&](auto& l) { queue_.finish(seq, l); });
+  }
+  bool cancel(SeqId seq, SimulatedLedger& ledger) override {
+    return as_it_is(ledger, [&](auto& l) { return queue_.cancel(seq, l); });
+  }
+  bool hold(SeqId seq, SimulatedLedger& ledger) override {
+    return as_it_is(ledger, [&](auto& l) { return queue_.hold(seq, l); });
+  }
   bool resume(SeqId seq) override { return queue_.resume(seq); }
   const Sequence& sequence(SeqId seq) const override { return queue_.sequence(seq); }
   bool contains(SeqId seq) const override { return queue_.contains(seq); }
@@ -80,8 +89,16 @@ class QueueOf final : public SimulatedQueue {
   const QueueStats& stats() const override { return queue_.stats(); }
   void set_draining(bool draining) override { queue_.set_draining(draining); }
   void set_prefix_reuse(bool reuses) override { queue_.set_prefix_reuse(reuses); }
+  void set_window(int window) override { queue_.set_window(window); }
 
  private:
+  // With no more of the ledger than there is of it.
+  template <class F>
+  static auto as_it_is(SimulatedLedger& ledger, F&& f) {
+    SimulatedLedger::Trimming trimming{ledger};
+    return ledger.trims() ? f(trimming) : f(ledger);
+  }
+
   RequestQueue<Witnessed<P>> queue_;
 };
 

@@ -1,7 +1,7 @@
-// Deterministic simulation, after FoundationDB's: the real queue, the real block ledger and your policy, under a
-// virtual clock, with an engine that proves where it read (simulated_engine.h), and with faults. All is drawn from one
-// seed: sizes, requests, cancels, slow readers, steps that fail, room that is refused. After every step the invariants
-// of simulation_invariants.h are checked. What fails once fails always, by the same seed.
+// Deterministic simulation, after FoundationDB's: the real queue, the real ledgers and your policy, under a virtual
+// clock, with an engine that proves where it read (simulated_engine.h), and with faults. All is drawn from one seed:
+// sizes, requests, cancels, slow readers, steps that fail, room that is refused. After every step the invariants of
+// simulation_invariants.h are checked. What fails once fails always, by the same seed.
 //   BOOST_TEST(simulate(MyPolicy{}, seed).empty());
 #pragma once
 #include <algorithm>
@@ -11,27 +11,15 @@
 #include <exception>
 #include <limits>
 #include <memory>
-#include <ostream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tenon/testing/simulation_invariants.h"
+#include "tenon/testing/simulation_log.h"
 
 namespace tenon::testing {
-
-// What happened, summed over simulations: one that meets no preemption proves nothing about preemptions.
-struct SimulationCounts {
-  std::uint64_t requests = 0, refused = 0, sequences = 0, finished = 0, cancelled = 0, holds = 0;
-  std::uint64_t steps = 0, rows = 0, failed_steps = 0, idle_steps = 0;
-  std::uint64_t preemptions = 0, prefix_hits = 0, copies = 0, refusals = 0;
-};
-
-struct SimulationLog {
-  std::ostream* trace = nullptr;  // every step, if anybody wants to read it
-  SimulationCounts counts;
-};
 
 namespace detail {
 
@@ -43,7 +31,8 @@ class Simulation {
         config_(draw_config(random_)),
         promises_(promises),
         log_(log),
-        ledger_(config_.block_tokens, config_.blocks, config_.positions, config_.hash_mask(), random_.next()),
+        ledger_({config_.block_tokens, config_.blocks, config_.positions, config_.window, config_.hash_mask()},
+                random_.next()),
         engine_(config_.blocks, config_.block_tokens),
         load_(config_, random_),
         invariants_(config_, promises_, ledger_),
@@ -57,6 +46,7 @@ class Simulation {
     invariants_.watch(queue);
     invariants_.reuses_prefixes = config_.reuses_prefixes;
     queue.set_prefix_reuse(config_.reuses_prefixes);
+    queue.set_window(config_.window);
     say("seed ", seed_, ": ", to_string(config_));
     try {
       while (to_come_ > 0 || !invariants_.live.empty()) step();
@@ -88,6 +78,7 @@ class Simulation {
       return invariants_.at_rest();
     }
     failed_ = 0;
+    see(plan);
     pick(plan);
     for (int i = random_.between(0, 2); i > 0; --i) disturb();
     commit(plan);
@@ -133,7 +124,7 @@ class Simulation {
       demand(fits, "I8: what could never finish is refused", s.seq);
       demand(s.seq == invariants_.all.size(), "I4: ids are given in order of arrival", s.seq);
       if (choice == 0) first = s.seq;
-      s.alone = lone_answer(request->prompt, request->identity, s.sampling, request->max_new_tokens);
+      s.alone = lone_answer(request->prompt, request->identity, s.sampling, request->max_new_tokens, config_.window);
       say("  arrives ", s.seq, ": prompt ", s.prompt_tokens(), ", new ", request->max_new_tokens, ", of request ", id);
       invariants_.live.push_back(s.seq);
       invariants_.all.push_back(std::move(s));
@@ -184,7 +175,7 @@ class Simulation {
   SeqId awaited_by_copies(SeqId otherwise) const {
     for (const BlockCopy& copy : ledger_.copies()) {
       for (const SeqId seq : invariants_.live) {
-        const auto table = ledger_.blocks(seq);
+        const auto table = ledger_.held(seq);
         if (std::find(table.begin(), table.end(), copy.from) != table.end()) return seq;
       }
     }
@@ -230,15 +221,30 @@ class Simulation {
     for (const Plan::Slice& slice : plan.slices) {
       const Sequence& s = queue_->sequence(slice.seq);
       const auto tags = invariants_.at(slice.seq).tags_of(s.tokens);
-      const auto table = ledger_.blocks(slice.seq);
+      const SimulatedTable table = ledger_.table(slice.seq);
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         if (rows_left-- == 0) return false;
         demand(ledger_.references(engine_.block(table, position)) == 1, "I2: a shared block is never written to",
                slice.seq);
-        engine_.write(table, position, tags[static_cast<std::size_t>(position)]);
+        engine_.slot(table, position) = tags[static_cast<std::size_t>(position)];
       }
     }
     return true;
+  }
+
+  // Of a window, also where nothing is picked from what the rows see.
+  void see(const Plan& plan) {
+    if (config_.window == 0) return;
+    for (const Plan::Slice& slice : plan.slices) {
+      const Sequence& s = queue_->sequence(slice.seq);
+      const auto tags = invariants_.at(slice.seq).tags_of(s.tokens);
+      const SimulatedTable table = ledger_.table(slice.seq);
+      for (int position = first_seen(s.cached, config_.window); position < s.cached + slice.tokens; ++position) {
+        const std::uint64_t tag = tags[static_cast<std::size_t>(position)];
+        demand(engine_.has(table, position) && engine_.slot(table, position) == tag,
+               "I2: what a row sees is in the cache, as it was written", slice.seq);
+      }
+    }
   }
 
   // Reads every text back that ends in this step: all rows are written before any is read, as in a layer of a model.
@@ -253,18 +259,17 @@ class Simulation {
       if (s.scores && end > s.about->score_from && q.cached < s.prompt_tokens())
         score(s, q.cached, std::min(end, s.prompt_tokens()));
       if (end < s.known() || q.remaining() == 0) continue;
-      picks_.push_back({slice.seq, s.sampling.pick(engine_.read(ledger_.blocks(slice.seq), end), end)});
+      const std::uint64_t sum = engine_.read(ledger_.table(slice.seq), end - 1, config_.window);
+      picks_.push_back({slice.seq, s.sampling.pick(sum, end)});
     }
   }
 
   // Of the positions that were asked for, every one is computed, in order. After a preemption they are again.
   void score(SimulatedSequence& s, int from, int to) {
-    sums_.clear();
-    engine_.read(ledger_.blocks(s.seq), to, &sums_);
     demand(from <= s.scored, "I7: every position of which logits are wanted is computed", s.seq);
     for (int position = std::max(from, s.about->score_from); position < to; ++position) {
-      const auto at = static_cast<std::size_t>(position);
-      demand(sums_[at] == s.alone.sums[at], "I7: a prompt is scored as it is alone", s.seq);
+      const std::uint64_t sum = engine_.read(ledger_.table(s.seq), position, config_.window);
+      demand(sum == s.alone.sums[static_cast<std::size_t>(position)], "I7: a prompt is scored as it is alone", s.seq);
     }
     s.scored = std::max(s.scored, to);
   }
@@ -299,6 +304,8 @@ class Simulation {
     demand(tokens == s.alone.tokens, "I7: the text is the one that the request gets alone", s.seq);
     demand(!s.scores || s.scored >= s.prompt_tokens(), "I7: the whole prompt is scored", s.seq);
     load_.remember(tokens);
+    log_.counts.passed_blocks += static_cast<std::uint64_t>(ledger_.table(s.seq).first);
+    log_.counts.unpreemptible += !queue_->sequence(s.seq).preemptible();
     say("  finishes ", s.seq);
     queue_->finish(s.seq, ledger_);
     invariants_.ended(s);
@@ -339,23 +346,13 @@ class Simulation {
 
   template <class... Words>
   void say(const Words&... words) {
-    if (log_.trace) ((*log_.trace << words), ...) << '\n';
+    log_.say(words...);
   }
   void tell(const Plan& plan) {
     if (!log_.trace) return;
-    std::string text;
-    for (const Plan::Slice& slice : plan.slices) {
-      const Sequence& s = queue_->sequence(slice.seq);
-      text += " " + std::to_string(slice.seq) + ":" + std::to_string(s.cached) + "+" + std::to_string(slice.tokens) +
-              (invariants_.runs(slice.seq) ? "" : " (joins)");
-    }
-    for (const SeqId seq : invariants_.live) {
-      if (!invariants_.runs(seq) || queue_->sequence(seq).state == Sequence::State::running) continue;
-      text += ", preempts " + std::to_string(seq);
-    }
-    say("step ", invariants_.step(), ":", text.empty() ? " nobody" : text, "; waiting ", queue_->waiting(), ", free ",
-        ledger_.free_tokens(), " of ", config_.blocks * config_.block_tokens, ", kept ", ledger_.kept_blocks(),
-        " blocks");
+    say("step ", invariants_.step(), ":", who_runs(plan, *queue_, invariants_), "; waiting ", queue_->waiting(),
+        ", free ", ledger_.free_tokens(), " of ", config_.blocks * config_.block_tokens, ", kept ",
+        ledger_.kept_blocks(), " blocks");
   }
 
   static constexpr std::uint64_t kMostSteps = 2000000;  // of 20,000 seeds, none took a fiftieth
@@ -377,8 +374,7 @@ class Simulation {
   SimulatedQueue* queue_ = nullptr;
   TimePoint now_{};
   int to_come_, idle_ = 0, failed_ = 0;
-  std::vector<Picked> picks_;        // of the step in hand
-  std::vector<std::uint64_t> sums_;  // scratch of score
+  std::vector<Picked> picks_;  // of the step in hand
 };
 
 }  // namespace detail

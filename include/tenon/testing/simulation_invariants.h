@@ -1,7 +1,8 @@
 // The invariants of serving, checked from outside after every step of a simulation. What the queue and the ledger
 // should know is kept here a second time, in the plainest form.
-//   I1  free and used blocks are all blocks; references are the tables that hold a block; no block is twice in a table
-//   I2  a shared block is never written to
+//   I1  free and used blocks are all blocks; references are the tables that hold a block; no block is twice in a table;
+//       with a window a block is one sequence's, and as many of its ring are passed as rows do not see any more
+//   I2  a shared block is never written to; what a row sees is in the cache, as it was written
 //   I3  limits hold: rows within the budget, sequences within the batch, tokens within the room
 //   I4  every sequence is in exactly one state, changes it along the diagram, and has blocks while it runs only
 //   I5  tokens come in order, each exactly once, none after the end
@@ -52,12 +53,12 @@ class Invariants final : public PolicyWitness {
     std::erase(live, s.seq);
     left(s);
     demand(!queue_->contains(s.seq), "I4: who has ended is not in the queue", s.seq);
-    demand(ledger_.blocks(s.seq).empty(), "I5: who has ended has no blocks", s.seq);
+    demand(ledger_.held(s.seq).empty(), "I5: who has ended has no blocks", s.seq);
   }
   void held(SimulatedSequence& s) {
     s.on_hold = true;
     left(s);
-    demand(ledger_.blocks(s.seq).empty(), "I4: who is held has no blocks", s.seq);
+    demand(ledger_.held(s.seq).empty(), "I4: who is held has no blocks", s.seq);
   }
 
   // ---- a step: before_plan, then shown() to the policy, after_plan, before_commit, told(), at_rest
@@ -170,7 +171,7 @@ class Invariants final : public PolicyWitness {
 
   // Its parent still reads the prompt they share.
   bool awaits_parent(const SimulatedSequence& s) const {
-    if (s.parent == kNoParent || !config_.keeps_tokens) return false;
+    if (s.parent == kNoParent || !config_.keeps_tokens || config_.window > 0) return false;
     return !all[s.parent].ended && all[s.parent].passed < s.prompt_tokens();
   }
   bool hidden(const SimulatedSequence& s) const { return s.on_hold || awaits_parent(s); }
@@ -196,8 +197,9 @@ class Invariants final : public PolicyWitness {
       const Sequence& s = seen(slice.seq);
       const int end = s.cached + slice.tokens;
       demand(slice.tokens > 0 && end <= s.known(), "I3: as many tokens run as are pending, or fewer", slice.seq);
-      demand(end <= s.reserved && end <= static_cast<int>(ledger_.blocks(slice.seq).size()) * config_.block_tokens,
-             "I3: there is room for what runs", slice.seq);
+      const SimulatedTable table = ledger_.table(slice.seq);
+      const int room = (table.first + static_cast<int>(table.blocks.size())) * config_.block_tokens;
+      demand(end <= s.reserved && end <= room, "I3: there is room for what runs", slice.seq);
       demand(config_.keeps_tokens || end == s.known(), "I3: without a cache a sequence runs whole", slice.seq);
       rows += slice.tokens;
     }
@@ -258,10 +260,10 @@ class Invariants final : public PolicyWitness {
     long long room = ledger_.free_tokens();  // less what those that run have yet to take, and what blocks waste
     for (const SeqId seq : order_) {
       const Sequence& s = seen(seq);
-      room -= std::max(0, (s.preemptible() ? s.known() : s.cache_end()) - s.reserved) + config_.block_tokens;
+      room -= std::max(0, at_once(s.preemptible() ? s.known() : s.cache_end()) - s.reserved) + config_.block_tokens;
     }
     const bool fits = std::all_of(live.begin(), live.end(), [&](SeqId seq) {
-      return !waits(seq) || seen(seq).cache_end() + config_.block_tokens <= room;
+      return !waits(seq) || at_once(seen(seq).cache_end()) + config_.block_tokens <= room;
     });
     demand(!fits, "I9: nobody waits while there is a place, budget and room", *oldest);
   }
@@ -278,25 +280,37 @@ class Invariants final : public PolicyWitness {
       demand(q.state == right && q.on_hold == s.on_hold && q.awaits_parent == awaits_parent(s),
              "I4: everybody is in one state", seq);
       running += s.runs, waiting += right == Sequence::State::waiting;
-      const auto held = static_cast<int>(ledger_.blocks(seq).size());
-      demand(held == ledger_.blocks_of(q.reserved), "I1: blocks are held for what is reserved", seq);
+      const SimulatedTable table = ledger_.table(seq);
+      const int end = table.first + static_cast<int>(table.blocks.size());
+      demand(end == ledger_.blocks_of(q.reserved), "I1: blocks are held for what is reserved", seq);
+      demand(table.first == first_seen(q.cached, config_.window) / config_.block_tokens,
+             "I1: whole blocks are passed as soon as no row sees them", seq);
+      demand(static_cast<int>(ledger_.held(seq).size()) <= config_.ring(), "I3: nobody holds more than a ring", seq);
       demand(s.runs || (q.cached == 0 && q.reserved == 0), "I4: only who runs holds blocks", seq);
       demand(q.cached <= q.reserved && q.cached < q.known() + (s.runs ? 1 : 0), "I4: no more is cached than is known",
              seq);
       demand(q.known() == s.known(), "I5: every token is appended once", seq);
       demand(q.preemptions == s.preemptions, "I8: preemptions are counted", seq);
       demand(q.preemptions <= kMaxPreemptions, "I8: nobody is preempted more often than the bound", seq);
-      demand(!s.runs || q.preemptible() || !config_.keeps_tokens || q.reserved >= s.cache_end(),
+      demand(!s.runs || q.preemptible() || !config_.keeps_tokens || has_room_to_its_end(s),
              "I8: who was preempted so often runs with room to the end", seq);
     }
     demand(queue_->running() == running && queue_->waiting() == waiting, "I4: the queue counts its sequences");
     demand(static_cast<std::size_t>(running) == order_.size(), "I4: those that run are counted");
   }
 
+  // Of so many tokens, those that a sequence may hold room for at once.
+  int at_once(int tokens) const { return std::min(tokens, config_.ring() * config_.block_tokens); }
+
+  bool has_room_to_its_end(const SimulatedSequence& s) const {
+    const int room = at_once(s.cache_end());
+    return seen(s.seq).reserved >= room && static_cast<int>(ledger_.held(s.seq).size()) >= ledger_.blocks_of(room);
+  }
+
   void blocks() {
     std::fill(tables_.begin(), tables_.end(), Holders{});
     for (const SeqId seq : live) {
-      for (const std::int32_t block : ledger_.blocks(seq)) {
+      for (const std::int32_t block : ledger_.held(seq)) {
         demand(block >= 0 && block < config_.blocks, "I1: blocks are numbered", seq);
         Holders& holders = tables_[static_cast<std::size_t>(block)];
         demand(holders.tables == 0 || holders.last != seq, "I1: no block is in a table twice", seq);
@@ -306,7 +320,8 @@ class Invariants final : public PolicyWitness {
     int unused = 0;
     for (int block = 0; block < config_.blocks; ++block) {
       const int tables = tables_[static_cast<std::size_t>(block)].tables;
-      demand(ledger_.references(block) == tables, "I1: references are the tables that hold a block");
+      if (config_.window > 0) demand(tables <= 1, "I1: a block of a ring is nobody else's");
+      else demand(ledger_.references(block) == tables, "I1: references are the tables that hold a block");
       unused += tables == 0;
     }
     demand(ledger_.kept_blocks() + ledger_.blank_blocks() == unused, "I1: what no table holds is kept or blank");

@@ -1,0 +1,46 @@
+// What a simulation tells of itself: a trace of every step for those who read one, and counts for everybody.
+#pragma once
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "tenon/testing/simulation_invariants.h"
+
+namespace tenon::testing {
+
+// What happened, summed over simulations: one that meets no preemption proves nothing about preemptions.
+struct SimulationCounts {
+  std::uint64_t requests = 0, refused = 0, sequences = 0, finished = 0, cancelled = 0, holds = 0;
+  std::uint64_t steps = 0, rows = 0, failed_steps = 0, idle_steps = 0;
+  std::uint64_t preemptions = 0, prefix_hits = 0, copies = 0, refusals = 0;
+  std::uint64_t passed_blocks = 0, unpreemptible = 0;  // behind a window; sequences that came back with room to their end
+};
+
+struct SimulationLog {
+  std::ostream* trace = nullptr;  // every step, if anybody wants to read it
+  SimulationCounts counts;
+
+  template <class... Words>
+  void say(const Words&... words) {
+    if (trace) ((*trace << words), ...) << '\n';
+  }
+};
+
+namespace detail {
+
+inline std::string who_runs(const Plan& plan, const SimulatedQueue& queue, const Invariants& invariants) {
+  std::string text;
+  for (const Plan::Slice& slice : plan.slices) {
+    const Sequence& s = queue.sequence(slice.seq);
+    text += " " + std::to_string(slice.seq) + ":" + std::to_string(s.cached) + "+" + std::to_string(slice.tokens) +
+            (invariants.runs(slice.seq) ? "" : " (joins)");
+  }
+  for (const SeqId seq : invariants.live) {
+    if (!invariants.runs(seq) || queue.sequence(seq).state == Sequence::State::running) continue;
+    text += ", preempts " + std::to_string(seq);
+  }
+  return text.empty() ? " nobody" : text;
+}
+
+}  // namespace detail
+}  // namespace tenon::testing
