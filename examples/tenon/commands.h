@@ -28,6 +28,7 @@ int run(const RunCommand& command);
 struct TokensCommand {
   std::string model;  // empty: the default model
   bool decode = false;
+  bool special = false;  // with the special tokens that a prompt gets
 };
 int tokens(const TokensCommand& command);
 

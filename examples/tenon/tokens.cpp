@@ -21,10 +21,11 @@ void refuse_unknown(const Fields& fields, const std::string& known) {
   }
 }
 
-std::string encode_line(const tenon::Tokenizer& tokenizer, const Fields& fields) {
+std::string encode_line(const tenon::Tokenizer& tokenizer, const Fields& fields, bool special) {
   refuse_unknown(fields, "text");
+  const std::string text = fields.string("text");
   std::string out = "{\"ids\": ";
-  append_json_list(out, tokenizer.encode(fields.string("text")),
+  append_json_list(out, special ? tokenizer.encode_prompt(text) : tokenizer.encode(text),
                    [](std::string& to, tenon::TokenId id) { append_json_number(to, id); });
   return out + "}\n";
 }
@@ -51,7 +52,8 @@ int tokens(const TokensCommand& command) {
     try {
       const auto json = parse_json_line(line, number);
       const Fields fields(json, line_name(number), {}, tenon::Error::Kind::invalid_request);
-      output.write(command.decode ? decode_line(tokenizer, fields) : encode_line(tokenizer, fields));
+      output.write(command.decode ? decode_line(tokenizer, fields)
+                                  : encode_line(tokenizer, fields, command.special));
     } catch (const tenon::Error& error) {
       std::string out = "{\"error\": ";
       append_json_string(out, error.what());

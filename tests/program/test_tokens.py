@@ -1,6 +1,10 @@
 """tenon tokens: text to ids and back."""
+import pathlib
+
 import support
 from support import TALES, ProgramTest, as_lines, json_lines, tenon
+
+DATA = pathlib.Path(__file__).resolve().parents[1] / "tokenizer" / "data"  # tests/tokenizer/make_fixtures.py
 
 TEXTS = ["The rain in Spain falls", "", " ", "\n\n\t", "<|endoftext|>", "\u00e9\u4e2d\U0001f600 don't 123", "\x00\x7f"]
 
@@ -26,6 +30,31 @@ class Tokens(ProgramTest):
         model = self.model_of("vocab.json", "merges.txt")
         done = tenon("tokens", "--model", model, stdin=as_lines([{"text": "The rain"}]))
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_tokenizer_json_alone(self):
+        for family in ("gpt2", "starcoder", "llama3", "bloom", "llama2", "mistral"):
+            cases = json_lines((DATA / family / "cases.jsonl").read_text())
+            texts = as_lines([{"text": case["text"]} for case in cases])
+            for options, key in ([], "ids"), (["--special"], "prompt_ids"):
+                done = tenon("tokens", "--model", DATA / family, *options, stdin=texts)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual([row["ids"] for row in json_lines(done.stdout)],
+                                 [case.get(key, case["ids"]) for case in cases])
+            done = tenon("tokens", "--model", DATA / family, "--decode", stdin=as_lines([{"ids": case["ids"]} for case in cases]))
+            self.assertEqual([row["text"] for row in json_lines(done.stdout)],
+                             [case.get("decoded", case["text"]) for case in cases])
+
+    def test_special_is_about_encoding(self):
+        done = tenon("tokens", "--model", TALES, "--decode", "--special", stdin="")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--special", done.stderr)
+
+    def test_a_tokenizer_that_is_not_read_is_named(self):
+        model = self.model_of()
+        (model / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}')
+        done = tenon("tokens", "--model", model, stdin=as_lines([{"text": "a"}]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tokenizer.json: model.type", done.stderr)
 
     def test_bad_lines_among_good_ones(self):
         rows = [{"text": "a"}, "{", {"text": 1}, {"ids": [1]}, {"text": "a", "more": 1}, [], {"text": "a"}]

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/tokenizer/vocabulary.h"
+#include "tenon/tokenizer/byte_level.h"
 
 namespace fixtures {
 
@@ -51,6 +52,17 @@ inline nlohmann::json vocabulary(const std::vector<std::string>& more = {}) {
   for (const std::string& token : more) json[token] = id++;
   return json;
 }
+
+// The text of a file; empty where there is none.
+inline std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The tokenizers of all families, by make_fixtures.py.
+inline std::filesystem::path data() { return TENON_SOURCE_DIR "/tests/tokenizer/data"; }
+inline constexpr const char* kFamilies[] = {"gpt2",     "starcoder", "llama3",  "bloom",     "qwen2",
+                                            "shuffled", "llama2",    "mistral", "metaspace", "plain_replace"};
 
 // UTF-8 by its definition (RFC 3629, section 3), apart from the code under test.
 inline void append(std::string& out, std::uint32_t c) {

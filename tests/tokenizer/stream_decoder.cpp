@@ -90,6 +90,20 @@ BOOST_AUTO_TEST_CASE(random_tokens_of_the_default_model_stream_as_they_decode) {
   BOOST_TEST(stream(tokenizer, ids) == tenon::sanitize_utf8(tokenizer.decode(ids)));
 }
 
+// What follows a prompt keeps the space that a whole text loses, and bytes of fallback tokens join to characters.
+BOOST_AUTO_TEST_CASE(a_continuation_keeps_its_space) {
+  const tenon::Tokenizer tokenizer = tenon::Tokenizer::load(fixtures::data() / "llama2");
+  const auto ids = tokenizer.encode("river \u00DE\U0001F600");
+  BOOST_TEST(tokenizer.decode(ids) == "river \u00DE\U0001F600");
+  BOOST_TEST(stream(tokenizer, ids) == " river \u00DE\U0001F600");
+  tenon::StreamDecoder decoder(tokenizer);
+  const tenon::TokenId first_byte = 3;  // <0x00>
+  BOOST_TEST(decoder.push(first_byte + 0xC3) == "");
+  BOOST_TEST(decoder.push(first_byte + 0xA9) == "\u00E9");
+  BOOST_TEST(decoder.push(first_byte + 0xC3) == "");
+  BOOST_TEST(decoder.push(first_byte + 'x') == "\uFFFDx");  // the library would say U+FFFD twice (docs/tokenizers.md)
+}
+
 // The same bytes, cut into tokens at other places, are the same text.
 BOOST_AUTO_TEST_CASE(the_cut_does_not_matter) {
   const tenon::Tokenizer tokenizer = tenon::Tokenizer::load(fixtures::tales());

@@ -101,6 +101,10 @@ BOOST_AUTO_TEST_CASE(letters_and_numbers_are_general_categories) {
   is(CharClass::letter, U"AZaz\u00AA\u00B5\u00C9\u01C5\u02B0\u05D0\u0416\u0E01\u3042\u4E2D\uAC00\U00020000\U0001D454");
   // Nd Nl No
   is(CharClass::number, U"09\u00B2\u00BC\u0663\u0967\u2167\u2460\u3007\uFF11\U0001D7CE");
+  // of Unicode 15.1 and 16, which utf8proc 2.8 does not know
+  is(CharClass::letter, U"\u1C89\u1C8A\uA7CB\uA7DC\U000105C0\U00011380\U0001E5F0\U0002EBF0\U0002EE5D");
+  is(CharClass::number, U"\U00010D40\U00010D49\U0001CCF9\U0001E5F1\U0001E5FA");
+  is(CharClass::other, U"\u1C8B\U0001138A\U0001E5CF\U0001E5FB\U0002EE5E\U00010D66");
   // marks, signs, joiners, controls, the unassigned, private use
   is(CharClass::other,
      U"_'.\u0301\u0E31\u200D\u20AC\u00D7\u001C\u180E\u200B\uFEFF\u0378\U0001D455\U0001D7CD\uE000\U0001F600\U0010FFFF");

@@ -65,6 +65,7 @@ inline TokenId padding_token(const Tokenizer& tokenizer, const BatchOptions& opt
 
 }  // namespace detail
 
+// Texts are encoded as they stand, with no special tokens around them (Tokenizer::encode).
 // The convention of transformers: positions count from the first token of a row, wherever that stands.
 // Errors: invalid_request (text that is not UTF-8, max_length below 1, rows of several lengths without padding or
 // without a token to pad with).

@@ -8,8 +8,9 @@
 
 namespace tenon {
 
-// All that push and finish return, joined, is sanitize_utf8(tokenizer.decode(all ids)), however the tokens were cut.
-// One stream each; the tokenizer must stay where it is while the decoder lives.
+// All that push and finish return, joined, is sanitize_utf8 of the bytes of all tokens, however they were cut: for a
+// byte-level tokenizer sanitize_utf8(tokenizer.decode(all ids)). A space at the start stays, because what a model
+// writes goes on behind its prompt. One stream each; the tokenizer must stay where it is while the decoder lives.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}

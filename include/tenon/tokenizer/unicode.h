@@ -2,8 +2,10 @@
 #pragma once
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -45,6 +47,15 @@ inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
   return {value, length, Utf8Status::valid};
 }
 
+// `c`, a code point that is no surrogate, as UTF-8.
+inline void append_code_point(std::string& out, char32_t c) {
+  const auto byte = [&](char32_t value) { out += static_cast<char>(static_cast<unsigned char>(value)); };
+  if (c < 0x80) return byte(c);
+  if (c < 0x800) return byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F));
+  if (c < 0x10000) return byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
+  byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 0x3F)), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
+}
+
 // The offset of the first byte that is not part of well-formed UTF-8; npos where there is none.
 inline std::size_t find_invalid_utf8(std::string_view bytes) noexcept {
   for (std::size_t at = 0; at < bytes.size();) {
@@ -79,9 +90,40 @@ inline std::string sanitize_utf8(std::string_view bytes) {
 
 enum class CharClass : std::uint8_t { letter, number, space, other };
 
-// \p{L} and \p{N} are general categories, from utf8proc (version 2.8: Unicode 15.0). \s is the property White_Space, as
-// in the Oniguruma of Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt names these 25 code
-// points. Python's \s would add U+001C to U+001F.
+namespace detail {
+
+struct CodeRange {
+  char32_t first, last;
+  CharClass kind;
+};
+
+// Letters and numbers of Unicode 15.1 and 16.0. utf8proc 2.8 has 15.0, the Oniguruma of tokenizers 0.22 has 16.0; found
+// by asking both about every code point.
+inline constexpr CodeRange kNewerThanUtf8proc[] = {
+    {0x1C89, 0x1C8A, CharClass::letter},   {0xA7CB, 0xA7CD, CharClass::letter},   {0xA7DA, 0xA7DC, CharClass::letter},
+    {0x105C0, 0x105F3, CharClass::letter}, {0x10D40, 0x10D49, CharClass::number}, {0x10D4A, 0x10D65, CharClass::letter},
+    {0x10D6F, 0x10D85, CharClass::letter}, {0x10EC2, 0x10EC4, CharClass::letter}, {0x11380, 0x11389, CharClass::letter},
+    {0x1138B, 0x1138B, CharClass::letter}, {0x1138E, 0x1138E, CharClass::letter}, {0x11390, 0x113B5, CharClass::letter},
+    {0x113B7, 0x113B7, CharClass::letter}, {0x113D1, 0x113D1, CharClass::letter}, {0x113D3, 0x113D3, CharClass::letter},
+    {0x116D0, 0x116E3, CharClass::number}, {0x11BC0, 0x11BE0, CharClass::letter}, {0x11BF0, 0x11BF9, CharClass::number},
+    {0x13460, 0x143FA, CharClass::letter}, {0x16100, 0x1611D, CharClass::letter}, {0x16130, 0x16139, CharClass::number},
+    {0x16D40, 0x16D6C, CharClass::letter}, {0x16D70, 0x16D79, CharClass::number}, {0x18CFF, 0x18CFF, CharClass::letter},
+    {0x1CCF0, 0x1CCF9, CharClass::number}, {0x1E5D0, 0x1E5ED, CharClass::letter}, {0x1E5F0, 0x1E5F0, CharClass::letter},
+    {0x1E5F1, 0x1E5FA, CharClass::number}, {0x2EBF0, 0x2EE5D, CharClass::letter},
+};
+
+inline CharClass newer_class(char32_t c) noexcept {
+  const auto* const end = std::end(kNewerThanUtf8proc);
+  const auto* const found = std::lower_bound(std::begin(kNewerThanUtf8proc), end, c,
+                                             [](const CodeRange& r, char32_t v) { return r.last < v; });
+  return found != end && found->first <= c ? found->kind : CharClass::other;
+}
+
+}  // namespace detail
+
+// \p{L} and \p{N} are general categories, from utf8proc (version 2.8: Unicode 15.0) and the table above. \s is the
+// property White_Space, as in the Oniguruma of Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt
+// names these 25 code points. Python's \s would add U+001C to U+001F.
 inline CharClass char_class(char32_t c) noexcept {
   if (c < 0x80) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return CharClass::letter;
@@ -102,6 +144,8 @@ inline CharClass char_class(char32_t c) noexcept {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:
       return CharClass::number;
+    case UTF8PROC_CATEGORY_CN:
+      return detail::newer_class(c);
     default:
       return CharClass::other;
   }

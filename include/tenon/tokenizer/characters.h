@@ -1,0 +1,109 @@
+// The symbols that SentencePiece's byte pairs begin with: a token for each character, for each of its bytes, or the
+// unknown one.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tenon/core/views.h"
+#include "tenon/tokenizer/merges.h"
+#include "tenon/tokenizer/spellings.h"
+#include "tenon/tokenizer/unicode.h"
+
+namespace tenon::detail {
+
+// The token that stands for one byte: <0x00> to <0xFF>.
+inline std::string byte_fallback_spelling(int byte) {
+  constexpr char hex[] = "0123456789ABCDEF";
+  return std::string("<0x") + hex[byte >> 4] + hex[byte & 15] + ">";
+}
+
+class Characters {
+ public:
+  Characters() = default;
+
+  // `spellings` holds the tokens of the model. A character without a token becomes those of its bytes, or, where
+  // `bytes` is none, `unknown` (which is then needed), one for a whole run of such characters if `fuse` says so.
+  Characters(const Spellings& spellings, std::optional<std::array<TokenId, 256>> bytes,
+             const std::optional<std::string>& unknown, bool fuse)
+      : bytes_(bytes), fuse_(fuse) {
+    for (const std::string* spelling : spellings.by_id()) {
+      if (spelling == nullptr) continue;
+      const CodePoint point = decode_utf8(*spelling, 0);
+      if (static_cast<std::size_t>(point.length) == spelling->size())
+        tokens_.emplace(point.value, *spellings.find(*spelling));
+    }
+    if (bytes) {
+      other_ = {'<', '>'};
+    } else if (unknown) {
+      unknown_ = spellings.find(*unknown).value_or(-1);
+      other_ = {first_of(*unknown), last_of(*unknown)};
+    }
+  }
+
+  // A rule that was read: `left` and `right` may be merged.
+  void add_joint(std::string_view left, std::string_view right) { joints_.insert(key(last_of(left), first_of(right))); }
+
+  // The end of the word that begins at text[begin], begin < text.size(): no rule merges across it, because none has a
+  // left part that ends and a right part that begins as the symbols on either side do. So that a text without pieces is
+  // merged word by word, in memory for a word.
+  std::size_t word_end(std::string_view text, std::size_t begin) const {
+    CodePoint left = decode_utf8(text, begin);
+    bool left_known = tokens_.contains(left.value);
+    std::size_t at = begin + static_cast<std::size_t>(left.length);
+    while (at < text.size()) {
+      const CodePoint right = decode_utf8(text, at);
+      const bool right_known = tokens_.contains(right.value);
+      const bool fused = fuse_ && !bytes_ && !left_known && !right_known;
+      const char32_t last = left_known ? left.value : other_.last, first = right_known ? right.value : other_.first;
+      if (!fused && !joints_.contains(key(last, first))) break;
+      left = right;
+      left_known = right_known;
+      at += static_cast<std::size_t>(right.length);
+    }
+    return at;
+  }
+
+  void add_symbols(std::string_view word, PieceMerger& merger) const {
+    bool unknown_before = false;
+    for (std::size_t at = 0; at < word.size();) {
+      const CodePoint point = decode_utf8(word, at);
+      const auto found = tokens_.find(point.value);
+      const bool unknown = found == tokens_.end();
+      if (!unknown) merger.add(found->second);
+      if (unknown && bytes_)
+        for (int k = 0; k < point.length; ++k)
+          merger.add((*bytes_)[static_cast<unsigned char>(word[at + static_cast<std::size_t>(k)])]);
+      if (unknown && !bytes_ && !(fuse_ && unknown_before)) merger.add(unknown_);
+      unknown_before = unknown;
+      at += static_cast<std::size_t>(point.length);
+    }
+  }
+
+ private:
+  struct Ends {
+    char32_t first = 0, last = 0;
+  };
+
+  static std::uint64_t key(char32_t last, char32_t first) { return static_cast<std::uint64_t>(last) << 32 | first; }
+  static char32_t first_of(std::string_view spelling) { return decode_utf8(spelling, 0).value; }
+  static char32_t last_of(std::string_view spelling) {
+    std::size_t at = spelling.size() - 1;
+    while (at > 0 && (static_cast<unsigned char>(spelling[at]) & 0xC0) == 0x80) --at;
+    return decode_utf8(spelling, at).value;
+  }
+
+  std::unordered_map<char32_t, TokenId> tokens_;
+  std::optional<std::array<TokenId, 256>> bytes_;
+  TokenId unknown_ = -1;
+  bool fuse_ = false;
+  Ends other_;                                // of the spelling of a symbol that is no character
+  std::unordered_set<std::uint64_t> joints_;  // key(the last of a left part, the first of its right part)
+};
+
+}  // namespace tenon::detail

@@ -1,0 +1,123 @@
+// One text to its tokens.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tenon/core/views.h"
+#include "tenon/tokenizer/merges.h"
+#include "tenon/tokenizer/metaspace.h"
+#include "tenon/tokenizer/nfc.h"
+#include "tenon/tokenizer/pretokenize.h"
+#include "tenon/tokenizer/vocabulary.h"
+
+namespace tenon::detail {
+
+// The way is that of Hugging Face's tokenizers: cut out added tokens, normalize, cut out the others of them, cut into
+// pieces, merge the symbols of each.
+class Encoder {
+ public:
+  Encoder(const Vocabulary& vocabulary, std::vector<TokenId>& out)
+      : vocabulary_(vocabulary), pipeline_(vocabulary.pipeline), merger_(vocabulary.merges), out_(out) {}
+
+  // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes.
+  void encode(std::string_view text) {
+    pipeline_.added.for_each_part(text, [&](std::string_view part, std::optional<TokenId> token) {
+      if (token)
+        out_.push_back(*token);
+      else
+        normalize(part, part.data() == text.data());
+    });
+  }
+
+ private:
+  // Bounds of the memory of words: 2^16 words, none longer than a word is.
+  static constexpr std::size_t kMaxSeen = 1 << 16, kMaxSeenBytes = 64;
+  struct Seen {
+    std::size_t begin, count;  // in out_
+  };
+  using Words = std::unordered_map<std::string_view, Seen>;
+
+  // `first`: the part begins where the text does.
+  void normalize(std::string_view part, bool first) {
+    const std::string normal = pipeline_.nfc ? to_nfc(part) : std::string();
+    if (pipeline_.nfc) part = normal;
+    pipeline_.added_normalized.for_each_part(part, [&](std::string_view rest, std::optional<TokenId> token) {
+      if (token)
+        out_.push_back(*token);
+      else if (pipeline_.family == TokenizerFamily::byte_level)
+        byte_level(rest);
+      else
+        sentencepiece(rest, first && rest.data() == part.data());
+    });
+  }
+
+  void byte_level(std::string_view text) {
+    Words words;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = piece_end(pipeline_.pattern, text, at);
+      const std::string_view piece = text.substr(at, end - at);
+      at = end;
+      if (piece.size() == 1) {
+        out_.push_back(vocabulary_.byte_token[static_cast<unsigned char>(piece[0])]);
+        continue;
+      }
+      remembered(words, piece, [&] {
+        if (const auto token = whole(piece)) return out_.push_back(*token);
+        for (const char c : piece) merger_.add(vocabulary_.byte_token[static_cast<unsigned char>(c)]);
+        merger_.merge(out_);
+      });
+    }
+  }
+
+  void sentencepiece(std::string_view part, bool first) {
+    const std::string spelled = spell_spaces(part, pipeline_.metaspace, first);
+    const std::string_view text = spelled;
+    const Characters& characters = vocabulary_.characters;
+    Words words;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end =
+          pipeline_.metaspace.split ? std::min(text.find(kMetaspace, at + 1), text.size()) : text.size();
+      const auto token = whole(text.substr(at, end - at));
+      if (token) out_.push_back(*token);
+      const std::string_view piece = text.substr(0, end);
+      while (!token && at < end) {
+        const std::string_view word = piece.substr(at, characters.word_end(piece, at) - at);
+        at += word.size();
+        remembered(words, word, [&] {
+          characters.add_symbols(word, merger_);
+          merger_.merge(out_);
+        });
+      }
+      at = end;
+    }
+  }
+
+  std::optional<TokenId> whole(std::string_view piece) const {
+    if (piece.size() > vocabulary_.longest_whole) return std::nullopt;
+    const auto found = vocabulary_.whole.find(std::string(piece));
+    return found == vocabulary_.whole.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // Prose repeats its words: the tokens of a word stand in out_ already, where it was first seen.
+  template <class Append>
+  void remembered(Words& words, std::string_view word, Append&& append) {
+    if (const auto found = words.find(word); found != words.end()) {
+      for (std::size_t k = 0; k < found->second.count; ++k) out_.push_back(out_[found->second.begin + k]);
+      return;
+    }
+    const std::size_t begin = out_.size();
+    append();
+    if (word.size() <= kMaxSeenBytes && words.size() < kMaxSeen) words.emplace(word, Seen{begin, out_.size() - begin});
+  }
+
+  const Vocabulary& vocabulary_;
+  const Pipeline& pipeline_;
+  PieceMerger merger_;
+  std::vector<TokenId>& out_;
+};
+
+}  // namespace tenon::detail

@@ -1,0 +1,70 @@
+// Objects of tokenizer.json that know where they stand, and that hold nothing unknown.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/fields.h"
+#include "tenon/core/json.h"
+
+namespace tenon::detail {
+
+class JsonNode {
+ public:
+  JsonNode(const Json& value, std::string file, std::string path)
+      : fields_(value, std::move(file), path), path_(std::move(path)) {}
+
+  const Fields& fields() const { return fields_; }
+  const Fields* operator->() const { return &fields_; }
+
+  // Refuses members beside these: what an unknown one asks for would be left undone.
+  void only(std::initializer_list<std::string_view> known) const {
+    for (const auto& [key, value] : fields_.json().items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        unsupported(key, "is unknown here, and nothing is ignored");
+  }
+
+  JsonNode object(const std::string& key) const { return {fields_.value(key), fields_.file(), path_of(key)}; }
+  // The elements of a list, each an object.
+  std::vector<JsonNode> objects(const std::string& key) const {
+    const Json& list = fields_.value(key);
+    if (!list.is_array()) fields_.refuse(key, "must be a list, is " + Fields::describe(list));
+    std::vector<JsonNode> out;
+    for (std::size_t i = 0; i < list.size(); ++i)
+      out.emplace_back(list[i], fields_.file(), path_of(key) + "[" + std::to_string(i) + "]");
+    return out;
+  }
+  // What stands under `key` in order: nothing for null, the parts of a Sequence (its list is `parts`), or the one.
+  std::vector<JsonNode> steps(const std::string& key, const std::string& parts) const {
+    std::vector<JsonNode> out;
+    if (fields_.has(key)) object(key).flatten(parts, out);
+    return out;
+  }
+
+  std::string type() const { return fields_.string("type"); }
+  [[noreturn]] void unsupported(const std::string& key, std::string_view what) const {
+    throw Error(Error::Kind::unsupported, fields_.where(key), what);
+  }
+  [[noreturn]] void unsupported_type(std::string_view supported) const {
+    unsupported("type",
+                "\"" + printable(type(), 60) + "\" is not supported here; supported: " + std::string(supported));
+  }
+
+ private:
+  std::string path_of(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+  void flatten(const std::string& parts, std::vector<JsonNode>& out) const {
+    if (type() != "Sequence") return out.push_back(*this);
+    only({"type", parts});
+    for (const JsonNode& part : objects(parts)) part.flatten(parts, out);
+  }
+
+  Fields fields_;
+  std::string path_;
+};
+
+}  // namespace tenon::detail

@@ -1,0 +1,36 @@
+// Which files of a folder make its tokenizer.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "tenon/core/error.h"
+#include "tenon/core/file.h"
+#include "tenon/tokenizer/gpt2_files.h"
+#include "tenon/tokenizer/spellings.h"
+#include "tenon/tokenizer/tokenizer_json.h"
+#include "tenon/tokenizer/vocabulary.h"
+
+namespace tenon::detail {
+
+// tokenizer.json where there is one, as transformers' fast tokenizers choose; else vocab.json with merges.txt.
+inline Vocabulary load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
+  const auto has = [&](const char* name) {
+    std::error_code ignored;  // of a folder that cannot be searched: opening the file will say why
+    return std::filesystem::exists(folder / name, ignored);
+  };
+  if (vocab_size && (*vocab_size < 1 || *vocab_size > kMaxVocabulary))
+    throw Error(Error::Kind::unsupported, "vocab_size",
+                "must be from 1 to " + std::to_string(kMaxVocabulary) + ", is " + std::to_string(*vocab_size));
+  if (has("tokenizer.json")) return read_tokenizer_json(folder, vocab_size);
+  const bool vocabulary = has("vocab.json"), merges = has("merges.txt");
+  if (vocabulary && merges) return read_gpt2_files(folder, vocab_size);
+  if (vocabulary) throw Error(Error::Kind::io, "merges.txt", "is missing beside vocab.json; a tokenizer needs both");
+  if (merges) throw Error(Error::Kind::io, "vocab.json", "is missing beside merges.txt; a tokenizer needs both");
+  throw Error(
+      Error::Kind::io, "tokenizer",
+      "the folder \"" + file_name_of(folder) + "\" has none: neither tokenizer.json nor vocab.json with merges.txt");
+}
+
+}  // namespace tenon::detail

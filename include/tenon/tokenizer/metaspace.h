@@ -1,0 +1,56 @@
+// How SentencePiece spells spaces: as U+2581, so that words carry their own.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "tenon/core/error.h"
+
+namespace tenon::detail {
+
+inline constexpr std::string_view kMetaspace = "\xE2\x96\x81";
+
+struct Metaspace {
+  enum class Prepend : std::uint8_t {
+    never,
+    first,    // before the text, unless it begins with one
+    always,   // before each part between added tokens, unless it begins with one
+    blindly,  // before each part: the normalizer Prepend
+  };
+  Prepend prepend = Prepend::never;
+  bool split = false;  // a piece begins at each U+2581; else a part is one piece
+};
+
+// `part` is not empty; `first`: it begins where the text does. Error capacity where the result has 2^31 bytes.
+inline std::string spell_spaces(std::string_view part, const Metaspace& metaspace, bool first) {
+  using Prepend = Metaspace::Prepend;
+  const bool begins = part.starts_with(' ') || part.starts_with(kMetaspace);
+  const bool prepend = metaspace.prepend == Prepend::blindly || (metaspace.prepend == Prepend::always && !begins) ||
+                       (metaspace.prepend == Prepend::first && first && !begins);
+  std::string out(prepend ? kMetaspace : "");
+  for (const char c : part) {
+    if (c == ' ')
+      out += kMetaspace;
+    else
+      out += c;
+  }
+  if (out.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    throw Error(Error::Kind::capacity, "text",
+                "has " + std::to_string(out.size()) + " bytes with its spaces spelled out, 2^31 - 1 can be encoded");
+  return out;
+}
+
+// A token's bytes as text; U+2581 is a space again.
+inline std::string unspell_spaces(std::string_view spelling) {
+  std::string out;
+  for (std::size_t at = 0; at < spelling.size();) {
+    const bool space = spelling.substr(at).starts_with(kMetaspace);
+    out += space ? ' ' : spelling[at];
+    at += space ? kMetaspace.size() : 1;
+  }
+  return out;
+}
+
+}  // namespace tenon::detail

@@ -1,0 +1,250 @@
+// normalizer, pre_tokenizer, decoder and post_processor of tokenizer.json. What is not known exactly is refused by
+// name.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/tokenizer/json_node.h"
+#include "tenon/tokenizer/metaspace.h"
+#include "tenon/tokenizer/pretokenize.h"
+#include "tenon/tokenizer/vocabulary.h"
+
+namespace tenon::detail {
+
+// How a token's spelling becomes its bytes.
+enum class TokenDecoder : std::uint8_t {
+  byte_level,
+  byte_fallback,  // U+2581 is a space, and <0xNN> a byte
+  metaspace,      // U+2581 is a space
+};
+
+// What a file says of spaces, in its normalizer.
+struct Normalizers {
+  bool nfc = false, prepend = false, replace = false;  // U+2581 in front, U+2581 for spaces
+};
+
+inline Normalizers read_normalizers(const JsonNode& top) {
+  Normalizers found;
+  const auto once = [](const JsonNode& step, bool& seen) {
+    if (seen) step.unsupported("type", "stands there twice");
+    seen = true;
+  };
+  for (const JsonNode& step : top.steps("normalizer", "normalizers")) {
+    const std::string type = step.type();
+    if (type == "NFC") {
+      step.only({"type"});
+      once(step, found.nfc);
+    } else if (type == "Prepend") {
+      step.only({"type", "prepend"});
+      if (step->string("prepend") != kMetaspace) step.unsupported("prepend", "only U+2581 is supported");
+      once(step, found.prepend);
+    } else if (type == "Replace") {
+      step.only({"type", "pattern", "content"});
+      const JsonNode pattern = step.object("pattern");
+      pattern.only({"String"});
+      if (pattern->string("String") != " ") pattern.unsupported("String", "only a space is supported");
+      if (step->string("content") != kMetaspace) step.unsupported("content", "only U+2581 is supported");
+      once(step, found.replace);
+    } else {
+      step.unsupported_type("NFC, and Prepend with Replace");
+    }
+  }
+  if (found.prepend && !found.replace)
+    top.unsupported("normalizer", "Prepend is supported with Replace of the space by U+2581 only");
+  if (found.nfc && found.replace) top.unsupported("normalizer", "NFC with Replace is not supported");
+  return found;
+}
+
+// The patterns, as tokenizer.json writes them; U+2026 U+3002 U+FF0C U+3001 U+0964 U+06D4 U+060C stand in Bloom's.
+inline constexpr std::string_view kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kBloomPattern =
+    R"( ?[^(\s|[.,!?)"
+    "\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C"
+    R"(])]+)";
+
+inline Pattern read_split(const JsonNode& step) {
+  step.only({"type", "pattern", "behavior", "invert"});
+  const JsonNode pattern = step.object("pattern");
+  pattern.only({"Regex"});
+  const std::string regex = pattern->string("Regex");
+  if (step->string("behavior") != "Isolated") step.unsupported("behavior", "only \"Isolated\" is supported");
+  if (step->boolean("invert")) step.unsupported("invert", "true is not supported");
+  if (regex == kLlama3Pattern) return Pattern::llama3;
+  if (regex == kQwen2Pattern) return Pattern::qwen2;
+  if (regex == kBloomPattern) return Pattern::bloom;
+  pattern.unsupported("Regex", "the pattern \"" + printable(regex) +
+                                   "\" is none of those that are supported: Llama 3's, Qwen2's, Bloom's");
+}
+
+// The members that the ByteLevel of all four parts has.
+inline void check_byte_level(const JsonNode& step) {
+  step.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step->boolean(key, false);
+}
+
+// Of pre_tokenizer, or of decoder.
+inline Metaspace read_metaspace(const JsonNode& step) {
+  using Prepend = Metaspace::Prepend;
+  step.only({"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
+  if (step->string("replacement") != kMetaspace) step.unsupported("replacement", "only U+2581 is supported");
+  step->string("str_rep", "");  // repeats the replacement; the library does not read it
+  const std::string scheme = step->choice("prepend_scheme", {"always", "first", "never"}, "always");
+  if (!step->boolean("add_prefix_space", true) && scheme != "never")
+    step->refuse("add_prefix_space", "false contradicts the prepend_scheme, which is \"" + scheme + "\"");
+  return {scheme == "always"  ? Prepend::always
+          : scheme == "first" ? Prepend::first
+                              : Prepend::never,
+          step->boolean("split", true)};
+}
+
+// The step before the ByteLevel that ends a byte-level pre_tokenizer, if there is one, and its pattern.
+inline Pattern read_byte_level_steps(const std::vector<JsonNode>& steps) {
+  constexpr std::string_view supported = "ByteLevel, Digits then ByteLevel, Split then ByteLevel, Metaspace";
+  const JsonNode &last = steps.back(), &first = steps.front();
+  if (last.type() != "ByteLevel") last.unsupported_type(supported);
+  check_byte_level(last);
+  if (last->boolean("add_prefix_space"))
+    last.unsupported("add_prefix_space", "true is not supported: text is encoded as it stands");
+  if (steps.size() > 2) steps[1].unsupported_type("one step before ByteLevel");
+  const bool use_regex = last->boolean("use_regex", true), splits = steps.size() == 2 && first.type() == "Split";
+  if (splits == use_regex)
+    last.unsupported("use_regex", splits ? "true is not supported behind a Split"
+                                         : "false is supported behind a Split with a pattern only");
+  if (splits) return read_split(first);
+  if (steps.size() == 1) return Pattern::gpt2;
+  if (first.type() != "Digits") first.unsupported_type("Digits or Split before ByteLevel");
+  first.only({"type", "individual_digits"});
+  if (!first->boolean("individual_digits")) first.unsupported("individual_digits", "false is not supported");
+  return Pattern::starcoder;
+}
+
+inline void read_pre_tokenizer(const JsonNode& top, const Normalizers& normalizers, Pipeline& out) {
+  const auto steps = top.steps("pre_tokenizer", "pretokenizers");
+  if (steps.empty() && !normalizers.replace)
+    top.unsupported("pre_tokenizer",
+                    "none is supported only where the normalizer replaces spaces by U+2581 (as Llama 2's does)");
+  out.nfc = normalizers.nfc;
+  if (!steps.empty() && steps.front().type() != "Metaspace") {
+    out.pattern = read_byte_level_steps(steps);
+    if (normalizers.replace) top.unsupported("normalizer", "Replace is not supported before ByteLevel");
+    return;
+  }
+  out.family = TokenizerFamily::sentencepiece;
+  if (normalizers.nfc) top.unsupported("normalizer", "NFC is supported before ByteLevel only");
+  if (normalizers.replace) {
+    if (!steps.empty()) top.unsupported("pre_tokenizer", "must be null where the normalizer replaces spaces");
+    out.metaspace = {normalizers.prepend ? Metaspace::Prepend::blindly : Metaspace::Prepend::never, false};
+    return;
+  }
+  if (steps.size() > 1) steps[1].unsupported_type("Metaspace alone");
+  out.metaspace = read_metaspace(steps.front());
+}
+
+// Sequence [Replace, ByteFallback, Fuse, and Strip or not], as LlamaConverter of transformers writes it.
+inline void read_fallback_decoder(const std::vector<JsonNode>& steps, Pipeline& out) {
+  constexpr std::string_view types[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (i >= std::size(types) || steps[i].type() != types[i])
+      steps[i].unsupported_type("Replace, ByteFallback, Fuse, Strip in this order, or Metaspace");
+  if (steps.size() < 3)
+    steps.back().unsupported("type", "must be followed by Replace, ByteFallback, Fuse in this order");
+  steps[0].only({"type", "pattern", "content"});
+  const JsonNode pattern = steps[0].object("pattern");
+  pattern.only({"String"});
+  if (pattern->string("String") != kMetaspace) pattern.unsupported("String", "only U+2581 is supported");
+  if (steps[0]->string("content") != " ") steps[0].unsupported("content", "only a space is supported");
+  steps[1].only({"type"});
+  steps[2].only({"type"});
+  if (steps.size() == 3) return;
+  steps[3].only({"type", "content", "start", "stop"});
+  if (steps[3]->string("content") != " ") steps[3].unsupported("content", "only a space is supported");
+  if (steps[3]->integer("start", 0, 1) == 1) out.start = Pipeline::Start::drop_space;
+  steps[3]->integer("stop", 0, 0);
+}
+
+inline TokenDecoder read_decoder(const JsonNode& top, Pipeline& out) {
+  const auto steps = top.steps("decoder", "decoders");
+  if (steps.empty())
+    top.unsupported("decoder", "none is not supported: the library would put a space between any two tokens");
+  const std::string type = steps.front().type();
+  if (out.family == TokenizerFamily::byte_level) {
+    if (type != "ByteLevel" || steps.size() != 1) steps.front().unsupported_type("ByteLevel");
+    check_byte_level(steps.front());
+    return TokenDecoder::byte_level;
+  }
+  if (type != "Metaspace") return read_fallback_decoder(steps, out), TokenDecoder::byte_fallback;
+  if (steps.size() > 1) steps[1].unsupported_type("Metaspace alone");
+  if (read_metaspace(steps.front()).prepend != Metaspace::Prepend::never)
+    out.start = Pipeline::Start::drop_spaces_of_token;
+  return TokenDecoder::metaspace;
+}
+
+// Tokens before or after a text. Real templates have one or two; a list of lists could ask for any number.
+inline constexpr std::size_t kMaxTemplate = 1024;
+
+// The ids of a special token, as the template's own table has them; each must have a token.
+inline void add_template_ids(const JsonNode& step, const std::string& name, const Spellings& spellings,
+                             std::vector<TokenId>& out) {
+  const JsonNode table = step.object("special_tokens");
+  const JsonNode token = table.object(name);
+  token.only({"id", "ids", "tokens"});
+  const Json& ids = token->value("ids");
+  if (!ids.is_array()) token->refuse("ids", "must be a list of ids, is " + Fields::describe(ids));
+  if (ids.size() + out.size() > kMaxTemplate)
+    token.unsupported("ids", "more than " + std::to_string(kMaxTemplate) + " tokens beside a text are not supported");
+  const auto& by_id = spellings.by_id();
+  for (const Json& each : ids) {
+    const int id = token->check_integer("ids", each, 0, static_cast<int>(by_id.size()) - 1);
+    if (by_id[static_cast<std::size_t>(id)] == nullptr)
+      token->refuse("ids", "names the id " + std::to_string(id) + ", which has no token");
+    out.push_back(id);
+  }
+}
+
+inline void read_template(const JsonNode& step, const Spellings& spellings, Pipeline& out) {
+  step.only({"type", "single", "pair", "special_tokens"});
+  step.object("special_tokens");
+  step.objects("pair");  // of two texts, which are never encoded together here
+  bool text_seen = false;
+  for (const JsonNode& piece : step.objects("single")) {
+    piece.only({"SpecialToken", "Sequence"});
+    if (piece->json().size() != 1) step->refuse("single", "each element must be a SpecialToken or a Sequence");
+    const bool text = piece->has("Sequence");
+    const JsonNode part = piece.object(text ? "Sequence" : "SpecialToken");
+    part.only({"id", "type_id"});
+    part->integer("type_id", 0, std::numeric_limits<int>::max(), 0);
+    const std::string id = part->string("id");
+    if (!text) {
+      add_template_ids(step, id, spellings, text_seen ? out.after : out.before);
+    } else {
+      if (id != "A" || text_seen) step->refuse("single", "must hold the sequence A once, and no other");
+      text_seen = true;
+    }
+  }
+  if (!text_seen) step->refuse("single", "must hold the sequence A");
+}
+
+inline void read_post_processor(const JsonNode& top, const Spellings& spellings, Pipeline& out) {
+  bool template_seen = false;
+  for (const JsonNode& step : top.steps("post_processor", "processors")) {
+    const std::string type = step.type();
+    if (type == "ByteLevel") {
+      check_byte_level(step);  // says how offsets are counted, and there are none here
+    } else if (type == "TemplateProcessing" && !template_seen) {
+      read_template(step, spellings, out);
+      template_seen = true;
+    } else {
+      step.unsupported_type("ByteLevel, and TemplateProcessing once");
+    }
+  }
+}
+
+}  // namespace tenon::detail

@@ -1,0 +1,189 @@
+// tokenizer.json of Hugging Face's tokenizers (0.22): read so that ids are the library's, or refused by name.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/fields.h"
+#include "tenon/core/file.h"
+#include "tenon/core/json.h"
+#include "tenon/tokenizer/added_token_list.h"
+#include "tenon/tokenizer/characters.h"
+#include "tenon/tokenizer/json_node.h"
+#include "tenon/tokenizer/pipeline_json.h"
+#include "tenon/tokenizer/spellings.h"
+#include "tenon/tokenizer/tokenizer_config.h"
+#include "tenon/tokenizer/vocabulary.h"
+
+namespace tenon::detail {
+
+// The members of "model" whose only supported value is the one that does nothing.
+inline void check_model(const JsonNode& model) {
+  // The library's files before 2020 name no type; of its models only BPE has merges.
+  if (model->json().contains("type") || !model->json().contains("merges")) model->choice("type", {"BPE"});
+  model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+              "byte_fallback", "ignore_merges", "vocab", "merges"});
+  if (model->number("dropout", 0, 1, 0) != 0) model.unsupported("dropout", "only none is supported");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (!model->string(key, "").empty()) model.unsupported(key, "only none is supported");
+}
+
+// "left right" each (of old), or ["left", "right"]; add(left, right) once a rule is known to be sound.
+template <class Add>
+void read_merge_list(const JsonNode& model, const Spellings& spellings, MergeRules& out, Add&& add) {
+  const Json& list = model->value("merges");
+  if (!list.is_array()) model->refuse("merges", "must be a list, is " + Fields::describe(list));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Json& rule = list[i];
+    const std::string key = "merges[" + std::to_string(i) + "]";
+    if (rule.type() != list[0].type()) model->refuse(key, "must be of the form that the first merge rule has");
+    std::string left, right;
+    if (rule.is_string()) {
+      const std::string& text = rule.get_ref<const std::string&>();
+      const auto parts = split_merge(text);
+      if (!parts || text.starts_with("#version"))
+        model->refuse(key, "the merge rule \"" + printable(text) + "\" must be two parts with one space between");
+      left = parts->first, right = parts->second;
+    } else if (rule.is_array() && rule.size() == 2 && rule[0].is_string() && rule[1].is_string()) {
+      left = rule[0].get<std::string>(), right = rule[1].get<std::string>();
+    } else {
+      model->refuse(key,
+                    "the merge rule must be \"left right\" or [\"left\", \"right\"], is " + Fields::describe(rule));
+    }
+    add_merge(left, right, spellings, {model->where(key), "model.vocab"}, out);
+    add(left, right);
+  }
+}
+
+inline std::optional<std::array<TokenId, 256>> byte_fallback_tokens(const JsonNode& model, const Spellings& spellings) {
+  if (!model->boolean("byte_fallback", false)) return std::nullopt;
+  std::array<TokenId, 256> tokens{};
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto id = spellings.find(byte_fallback_spelling(byte));
+    if (!id) model->refuse("byte_fallback", "is true, but the vocabulary has no token " + byte_fallback_spelling(byte));
+    tokens[static_cast<std::size_t>(byte)] = *id;
+  }
+  return tokens;
+}
+
+inline Characters read_characters(const JsonNode& model, const Spellings& spellings) {
+  const auto bytes = byte_fallback_tokens(model, spellings);
+  const bool named = model->has("unk_token");
+  const std::string unknown = model->string("unk_token", "");
+  if (!bytes && !named)
+    model.unsupported("unk_token", "none is not supported without byte_fallback: unknown characters would vanish");
+  if (!bytes && !spellings.find(unknown))
+    model->refuse("unk_token",
+                  "names the token \"" + printable(unknown, 60) + "\", which the vocabulary does not have");
+  return {spellings, bytes, named ? std::optional(unknown) : std::nullopt, model->boolean("fuse_unk", false)};
+}
+
+inline void read_whole_pieces(const Spellings& spellings, Vocabulary& out) {
+  const bool byte_level = out.pipeline.family == TokenizerFamily::byte_level;
+  for (const std::string* spelling : spellings.by_id()) {
+    if (spelling == nullptr) continue;
+    const auto piece = byte_level ? spelled_bytes(*spelling) : std::optional(*spelling);
+    if (!piece) continue;
+    out.longest_whole = std::max(out.longest_whole, piece->size());
+    out.whole.emplace(*piece, *spellings.find(*spelling));
+  }
+}
+
+// Vocabulary and rules, of the family that out.pipeline names.
+inline void read_model(const JsonNode& model, Spellings& spellings, Vocabulary& out) {
+  spellings.add_all(model.object("vocab").fields());
+  out.merges.order = MergeOrder::one_by_one;
+  for (const char* key : {"byte_fallback", "fuse_unk", "ignore_merges"}) model->boolean(key, false);
+  if (out.pipeline.family == TokenizerFamily::byte_level) {
+    find_byte_tokens(spellings, model->where("vocab"), out);  // so that no character is unknown
+    model->string("unk_token", "");
+    read_merge_list(model, spellings, out.merges, [](const std::string&, const std::string&) {});
+  } else {
+    out.characters = read_characters(model, spellings);
+    read_merge_list(model, spellings, out.merges,
+                    [&](const std::string& left, const std::string& right) { out.characters.add_joint(left, right); });
+  }
+  if (model->boolean("ignore_merges", false)) read_whole_pieces(spellings, out);
+}
+
+// The byte that the decoder ByteFallback takes `spelling` for: six characters, the digits as Rust reads them.
+inline std::optional<char> byte_of_fallback(std::string_view spelling) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling[5] != '>') return std::nullopt;
+  const int high = spelling[3] == '+' ? 0 : digit(spelling[3]), low = digit(spelling[4]);
+  return high < 0 || low < 0 ? std::nullopt : std::optional(static_cast<char>(high * 16 + low));
+}
+
+inline std::string token_bytes(TokenDecoder decoder, const std::string& spelling) {
+  if (decoder == TokenDecoder::byte_level) return unspell(spelling);
+  if (decoder == TokenDecoder::metaspace && spelling.find(' ') != spelling.npos)
+    throw Error(Error::Kind::unsupported, "tokenizer.json: decoder",
+                "Metaspace is not supported with a token that holds a space: \"" + printable(spelling, 60) + "\"");
+  if (decoder == TokenDecoder::byte_fallback)
+    if (const auto byte = byte_of_fallback(spelling)) return std::string(1, *byte);
+  return unspell_spaces(spelling);
+}
+
+// Truncation and padding are per call in transformers, which sets both aside unless a call asks for them.
+inline void check_top(const JsonNode& top) {
+  top.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+            "decoder", "model"});
+  top->choice("version", {"1.0"});
+  for (const char* key : {"truncation", "padding"})
+    if (top->has(key)) top.object(key);
+}
+
+inline void read_added_tokens(const JsonNode& top, int limit, AddedTokenList& list) {
+  if (!top->has("added_tokens")) return;
+  for (const JsonNode& node : top.objects("added_tokens")) {
+    node.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+    for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"}) node->boolean(key);
+    list.add(list.read(node.fields(), node->integer("id", 0, limit - 1)), node.fields(), "id");
+  }
+}
+
+// Errors name file and field.
+inline Vocabulary read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
+  const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
+  const JsonNode top(json, "tokenizer.json", {});
+  check_top(top);
+  const JsonNode model = top.object("model");
+  check_model(model);
+
+  Vocabulary out;
+  const Normalizers normalizers = read_normalizers(top);
+  read_pre_tokenizer(top, normalizers, out.pipeline);
+  const TokenDecoder decoder = read_decoder(top, out.pipeline);
+  Spellings spellings(vocab_size.value_or(kMaxVocabulary));
+  read_model(model, spellings, out);
+  AddedTokenList added(spellings, normalizers);
+  read_added_tokens(top, spellings.limit(), added);
+  read_post_processor(top, spellings, out.pipeline);
+
+  const auto config = folder / "tokenizer_config.json";
+  if (std::error_code ignored; std::filesystem::exists(config, ignored)) {
+    const Json config_json = read_json_file(config, kMaxTokenizerFile);
+    read_config_beside_tokenizer_json(Fields(config_json, file_name_of(config)), added, spellings, out);
+  }
+  default_end_of_text(spellings, out);
+  added.finish(out);
+  out.size = vocab_size.value_or(static_cast<int>(spellings.by_id().size()));
+  lay_out_tokens(
+      spellings, [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); }, out);
+  return out;
+}
+
+}  // namespace tenon::detail

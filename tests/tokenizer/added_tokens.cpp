@@ -1,0 +1,101 @@
+#define BOOST_TEST_MODULE tokenizer_added_tokens
+#include "tenon/tokenizer/added_tokens.h"
+
+#include <boost/test/unit_test.hpp>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fixtures.h"
+
+namespace {
+
+using tenon::detail::AddedTokens;
+using Tokens = std::vector<AddedTokens::Token>;
+
+// "text" for a part, "#id" for a token.
+std::vector<std::string> parts(const AddedTokens& tokens, std::string_view text) {
+  std::vector<std::string> out;
+  std::string joined;
+  tokens.for_each_part(text, [&](std::string_view part, std::optional<tenon::TokenId> id) {
+    BOOST_REQUIRE(!part.empty());
+    out.push_back(id ? "#" + std::to_string(*id) : std::string(part));
+    joined += part;
+  });
+  BOOST_REQUIRE_EQUAL(joined, text);
+  return out;
+}
+
+std::vector<std::string> naive(const Tokens& tokens, std::string_view text) {
+  std::vector<std::string> out;
+  std::string part;
+  while (!text.empty()) {
+    const AddedTokens::Token* best = nullptr;
+    for (const auto& token : tokens)
+      if (text.starts_with(token.text) && (!best || token.text.size() > best->text.size())) best = &token;
+    const std::size_t length = best ? best->text.size() : 1;
+    if (best && !best->special) {
+      if (!part.empty()) out.push_back(part);
+      part.clear();
+      out.push_back("#" + std::to_string(best->id));
+    } else {
+      part += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
+  if (!part.empty()) out.push_back(part);
+  return out;
+}
+
+using Parts = std::vector<std::string>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_longest_at_the_leftmost_place) {
+  const AddedTokens tokens(Tokens{{"<a>", 1, false}, {"<a>b", 2, false}, {"a>bc", 3, false}, {"<", 4, false}});
+  BOOST_TEST(parts(tokens, "x<a>bc") == Parts({"x", "#2", "c"}));
+  BOOST_TEST(parts(tokens, "<a><a") == Parts({"#1", "#4", "a"}));
+  BOOST_TEST(parts(tokens, "a>bc") == Parts({"#3"}));
+  BOOST_TEST(parts(tokens, "xyz") == Parts({"xyz"}));
+  BOOST_TEST(parts(tokens, "").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_special_one_is_text_and_hides_what_is_in_it) {
+  const AddedTokens tokens(Tokens{{"<|x<t>|>", 1, true}, {"<t>", 2, false}});
+  BOOST_TEST(parts(tokens, "<|x<t>|><t>") == Parts({"<|x<t>|>", "#2"}));
+  BOOST_TEST(parts(tokens, "<|x<t>|") == Parts({"<|x", "#2", "|"}));
+  BOOST_TEST(parts(AddedTokens(Tokens{{"<s>", 1, true}}), "a<s>b") == Parts({"a<s>b"}));
+  BOOST_TEST(parts(AddedTokens(), "a<s>b") == Parts({"a<s>b"}));
+}
+
+BOOST_AUTO_TEST_CASE(equals_the_definition_on_random_tokens) {
+  std::mt19937 random(12);
+  const auto word = [&](std::uint32_t least, std::uint32_t most) {
+    std::string out;
+    for (std::uint32_t i = least + fixtures::pick(random, most - least + 1); i > 0; --i)
+      out += "ab\xC3\xFF"[fixtures::pick(random, 4)];
+    return out;
+  };
+  for (int round = 0; round < 3'000; ++round) {
+    Tokens tokens;
+    std::set<std::string> seen;
+    for (std::uint32_t i = fixtures::pick(random, 8); i > 0; --i)
+      if (const std::string text = word(1, 4); seen.insert(text).second)
+        tokens.push_back({text, static_cast<int>(seen.size()), fixtures::pick(random, 3) == 0});
+    const AddedTokens added(tokens);
+    for (int text = 0; text < 8; ++text) {
+      const std::string it = word(0, 20);
+      BOOST_REQUIRE(parts(added, it) == naive(tokens, it));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nearly_a_token_everywhere) {
+  const AddedTokens tokens(Tokens{{std::string(AddedTokens::kMaxBytes, 'a'), 1, false}});
+  std::string text;
+  while (text.size() < 1'000'000) text += std::string(AddedTokens::kMaxBytes - 1, 'a') + "b";
+  BOOST_TEST((parts(tokens, text) == Parts({text})));
+}

@@ -1,0 +1,132 @@
+#define BOOST_TEST_MODULE tokenizer_tokenizer_config
+#include "tenon/tokenizer/tokenizer_config.h"
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fixtures.h"
+#include "tenon/core/error.h"
+#include "tenon/tokenizer/bpe.h"
+
+// Beside tokenizer.json; gpt2_files.cpp has what stands beside vocab.json.
+namespace {
+
+using Ids = std::vector<tenon::TokenId>;
+using Kind = tenon::Error::Kind;
+using tenon::Tokenizer;
+
+constexpr Kind kInvalid = Kind::invalid_file, kUnsupported = Kind::unsupported;
+
+Tokenizer with_config(const std::string& family, const std::string& config) {
+  fixtures::Folder folder;
+  folder.write("tokenizer.json", fixtures::read(fixtures::data() / family / "tokenizer.json"));
+  folder.write("tokenizer_config.json", config);
+  return Tokenizer::load(folder.path());
+}
+
+void refused(const std::string& family, const std::string& config, Kind kind, const std::string& where) {
+  try {
+    with_config(family, config);
+    BOOST_ERROR(config + " was accepted, should name " + where);
+  } catch (const tenon::Error& error) {
+    BOOST_TEST((error.kind() == kind), "the kind of: " << error.what());
+    BOOST_TEST(error.where() == "tokenizer_config.json" + (where.empty() ? "" : ": " + where));
+  }
+}
+
+Ids around(const std::string& family, const std::string& config) {
+  return with_config(family, config).encode_prompt("");
+}
+
+}  // namespace
+
+// transformers 4.57.6, tokenization_llama_fast.py: update_post_processor.
+BOOST_AUTO_TEST_CASE(the_llama_class_writes_its_own_template) {
+  const auto llama = [](const std::string& more) { return R"({"tokenizer_class": "LlamaTokenizer")" + more + "}"; };
+  BOOST_TEST(around("llama2", llama("")) == Ids({1}));  // add_bos_token is true, bos_token <s>
+  BOOST_TEST(around("llama2", llama(R"(, "add_bos_token": false)")) == Ids());
+  BOOST_TEST(around("llama2", llama(R"(, "add_bos_token": null)")) == Ids());
+  BOOST_TEST(around("llama2", llama(R"(, "add_eos_token": true)")) == Ids({1, 2}));
+  BOOST_TEST(around("llama2", llama(R"(, "add_bos_token": false, "add_eos_token": true)")) == Ids({2}));
+  BOOST_TEST(around("llama2", llama(R"(, "bos_token": "</s>")")) == Ids({2}));
+  BOOST_TEST(around("mistral", llama("")) == Ids({1}));    // where tokenizer.json has none
+  BOOST_TEST(around("metaspace", llama("")) == Ids({1}));  // where it has another one
+  refused("llama2", llama(R"(, "bos_token": null)"), kInvalid, "bos_token");
+  refused("llama2", llama(R"(, "eos_token": null, "add_eos_token": true)"), kInvalid, "eos_token");
+  refused("gpt2", llama(""), kInvalid, "bos_token");  // has no <s>
+  refused("llama2", llama(R"(, "add_bos_token": 1)"), kInvalid, "add_bos_token");
+}
+
+BOOST_AUTO_TEST_CASE(other_classes_leave_the_post_processor) {
+  const Ids begin = around("llama3", "{}");
+  BOOST_TEST(begin.size() == 1u);
+  BOOST_TEST(around("llama3", R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": false})") == begin);
+  BOOST_TEST(around("gpt2", R"({"tokenizer_class": "GPT2TokenizerFast", "add_bos_token": true})") == Ids());
+  refused("gpt2", R"({"add_bos_token": "yes"})", kInvalid, "add_bos_token");
+  // transformers 5 would write a template from the flags.
+  BOOST_TEST(around("llama3", R"({"tokenizer_class": "TokenizersBackend"})") == begin);
+  BOOST_TEST(around("llama3", R"({"tokenizer_class": "TokenizersBackend", "add_bos_token": true})") == begin);
+  refused("llama3", R"({"tokenizer_class": "TokenizersBackend", "add_bos_token": false})", kUnsupported,
+          "add_bos_token");
+  refused("llama3", R"({"tokenizer_class": "TokenizersBackend", "add_eos_token": true})", kUnsupported,
+          "add_eos_token");
+}
+
+BOOST_AUTO_TEST_CASE(classes_that_are_not_known_are_refused) {
+  refused("gpt2", R"({"tokenizer_class": "T5Tokenizer"})", kUnsupported, "tokenizer_class");
+  refused("gpt2", R"({"tokenizer_class": "CodeLlamaTokenizer"})", kUnsupported, "tokenizer_class");
+  BOOST_CHECK_NO_THROW(with_config("gpt2", R"({"tokenizer_class": "PreTrainedTokenizer"})"));
+  refused("gpt2", R"({"tokenizer_class": 5})", kInvalid, "tokenizer_class");
+  refused("gpt2", "[]", kInvalid, "");
+}
+
+BOOST_AUTO_TEST_CASE(a_space_in_front) {
+  refused("gpt2", R"({"add_prefix_space": true})", kUnsupported, "add_prefix_space");
+  BOOST_CHECK_NO_THROW(with_config("gpt2", R"({"add_prefix_space": false})"));
+  const auto llama = [](const char* value) {
+    return std::string(R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": )") + value + "}";
+  };
+  BOOST_CHECK_NO_THROW(with_config("llama2", llama("true")));
+  BOOST_CHECK_NO_THROW(with_config("mistral", llama("true")));
+  BOOST_CHECK_NO_THROW(with_config("mistral", llama("null")));
+  BOOST_CHECK_NO_THROW(with_config("plain_replace", llama("false")));
+  refused("llama2", llama("false"), kUnsupported, "add_prefix_space");
+  refused("plain_replace", llama("true"), kUnsupported, "add_prefix_space");
+  refused("llama2", R"({"from_slow": true})", kUnsupported, "from_slow");
+}
+
+BOOST_AUTO_TEST_CASE(roles) {
+  const Tokenizer named = with_config("llama2", R"({"eos_token": {"content": "</s>"}, "pad_token": "<unk>"})");
+  BOOST_TEST(named.end_of_text().value() == 2);
+  BOOST_TEST(named.pad().value() == 0);
+  BOOST_TEST(!named.begin_of_text().has_value());
+  const Tokenizer bloom = with_config("bloom", R"({"tokenizer_class": "BloomTokenizerFast", "pad_token": null})");
+  BOOST_TEST(bloom.special("<s>").value() == bloom.begin_of_text().value());
+  BOOST_TEST(bloom.special("</s>").value() == bloom.end_of_text().value());
+  BOOST_TEST(!bloom.pad().has_value());
+  refused("llama2", R"({"eos_token": "<x>"})", kInvalid, "eos_token");
+  refused("llama2", R"({"additional_special_tokens": ["<s>", "<x>"]})", kInvalid, "additional_special_tokens[1]");
+}
+
+BOOST_AUTO_TEST_CASE(added_tokens_that_tokenizer_json_lacks) {
+  const auto added = [](const std::string& entry) { return R"({"added_tokens_decoder": {)" + entry + "}}"; };
+  const Tokenizer plain = with_config("qwen2", "{}");
+  const std::string next = std::to_string(plain.vocab_size());
+  const Tokenizer more = with_config("qwen2", added('"' + next + R"(": {"content": "<more>", "special": false})"));
+  BOOST_TEST(more.encode("a<more>").back() == plain.vocab_size());
+  BOOST_TEST(more.vocab_size() == plain.vocab_size() + 1);
+  refused("qwen2", added(R"("900": {"content": "<more>", "special": true})"), kInvalid, "added_tokens_decoder.900");
+  refused("qwen2", added(R"("x": {"content": "<more>"})"), kInvalid, "added_tokens_decoder.x");
+  refused("qwen2", added('"' + next + R"(": {"content": "<more>", "lstrip": true})"), kUnsupported,
+          "added_tokens_decoder." + next + ".lstrip");
+
+  const std::string tool = std::to_string(plain.encode("<tool>")[0]);
+  BOOST_CHECK_NO_THROW(with_config("qwen2", added('"' + tool + R"(": {"content": "<tool>", "normalized": false})")));
+  refused("qwen2", added('"' + tool + R"(": {"content": "<tool>", "special": true, "normalized": false})"), kInvalid,
+          "added_tokens_decoder." + tool + ".special");
+  refused("qwen2", added('"' + tool + R"(": {"content": "<tool>"})"), kInvalid,
+          "added_tokens_decoder." + tool + ".normalized");
+  refused("qwen2", added(R"("5": {"content": "<tool>"})"), kInvalid, "added_tokens_decoder.5.content");
+}
