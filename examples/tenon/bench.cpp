@@ -9,6 +9,7 @@
 #include "families.h"
 #include "output.h"
 #include "progress.h"
+#include "shapes.h"
 #include "tenon/core/error.h"
 #include "tenon/model/random.h"
 
@@ -174,8 +175,10 @@ class Traffic {
     const double row = static_cast<double>(config_.hidden) * sizeof(float);
     const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
     return static_cast<double>(count_.matrix_bytes + count_.vector_bytes + count_.head_bytes) +
-           m.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) + m.sequences * m.context * kv_bytes_;
+           m.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) + m.sequences * seen(m.context) * kv_bytes_;
   }
+
+  double seen(double context) const { return config_.window > 0 ? std::min<double>(context, config_.window) : context; }
 
   // Of the matrix products: what attention adds is small at these lengths.
   double operations(const Measured& m) const {
@@ -217,8 +220,12 @@ std::string table(const std::vector<Measured>& rows, const BenchCommand& command
 
 tenon::ModelFiles files_of(const BenchCommand& command) {
   if (command.random.empty()) return open_model(command.model);
-  if (command.random != "gpt2") throw UsageError("not compiled in: --random " + command.random + "; compiled in: gpt2");
-  return tenon::random_checkpoint(tenon::Gpt2::small(), command.model.seed);
+  std::string list;
+  for (const KnownShape& shape : known_shapes()) {
+    if (shape.name == command.random) return tenon::random_checkpoint(shape.config(), command.model.seed);
+    list += (list.empty() ? "" : ", ") + std::string(shape.name);
+  }
+  throw UsageError("--random knows no shape " + command.random + "; known: " + list);
 }
 
 // Cache for the largest batch, whole blocks of any size; where every sequence has a slot for the longest text, the

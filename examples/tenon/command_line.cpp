@@ -7,9 +7,11 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <set>
 
 #include "commands.h"
 #include "sampling.h"
+#include "shapes.h"
 #include "tenon/version.h"
 
 namespace program {
@@ -84,6 +86,11 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
   app.add_option(
          "--cache-tokens", o.cache_tokens,
          "tokens of cache for all sequences together; by default --batch times the model's positions, at most 2 GiB")
+      ->check(CLI::Range(1, kMaxInt))
+      ->option_text("N")
+      ->group(kEngineGroup);
+  app.add_option("--positions", o.positions,
+                 "the longest sequence; by default what the model's files say. More only where positions are computed: rotary, ALiBi")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
@@ -186,7 +193,9 @@ Action add_run(CLI::App& app, RunCommand& c) {
 
 Action add_tokens(CLI::App& app, TokensCommand& c) {
   add_model(app, c.model);
-  app.add_flag("--decode", c.decode, "{\"ids\": [...]} to {\"text\": ...}");
+  auto* const decode = app.add_flag("--decode", c.decode, "{\"ids\": [...]} to {\"text\": ...}");
+  app.add_flag("--special", c.special, "with the special tokens that a prompt gets, such as Llama's begin of text")
+      ->excludes(decode);
   return [&c] { return tokens(c); };
 }
 
@@ -222,8 +231,11 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
   app.add_option("--new", c.new_tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20))->option_text("N (64)");
   app.add_flag("--json", c.json, "a line of JSON a row");
   add_engine_options(app, c.model, /*with_batch=*/false);
-  app.add_option("--random", c.random, "random weights in the shapes of a known model, with no file: gpt2, llama-1b")
-      ->check(CLI::IsMember({"gpt2", "llama-1b"}))
+  std::set<std::string> shapes;
+  for (const KnownShape& shape : known_shapes()) shapes.emplace(shape.name);
+  app.add_option("--random", c.random,
+                 "random weights in the shapes of a known model, with no file: gpt2, llama-1b, mistral-7b, bloom-560m, starcoder")
+      ->check(CLI::IsMember(shapes))
       ->option_text("WORD")
       ->excludes("--model");
   return [&c] { return bench(c); };

@@ -17,6 +17,7 @@ extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa 
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
+#include "tenon/cache/window.h"
 #include "tenon/engine/engine.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/weights/float32.h"
@@ -45,6 +46,9 @@ inline constexpr std::string_view word<tenon::ContiguousKVOf<Element>> = "contig
 template <int Block, class Element>
 inline constexpr std::string_view word<tenon::PagedKVOf<Block, Element>> = "paged";
 
+template <int Block, class Element>
+inline constexpr std::string_view word<tenon::WindowKVOf<Block, Element>> = "window";
+
 template <class Cache>
 inline constexpr int block_of = 0;
 template <int Block, class Element>
@@ -62,9 +66,19 @@ MenuEntry menu_entry() {
                                                               tenon::EngineOptions{.token_budget = s.token_budget,
                                                                                    .batch = s.batch,
                                                                                    .cache_tokens = s.cache_tokens,
+                                                                                   .positions = s.positions,
                                                                                    .threads = s.threads,
                                                                                    .prefix_reuse = s.prefix_reuse});
           }};
+}
+
+// Every family beside GPT-2: float32, each cache that keeps tokens, both attentions.
+template <class Model>
+std::vector<MenuEntry> family_entries() {
+  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::PagedKV, tenon::WindowKV;
+  return {menu_entry<Model, Float32, PagedKV, FlashAttention>(),      menu_entry<Model, Float32, PagedKV, DirectAttention>(),
+          menu_entry<Model, Float32, ContiguousKV, FlashAttention>(), menu_entry<Model, Float32, ContiguousKV, DirectAttention>(),
+          menu_entry<Model, Float32, WindowKV, FlashAttention>(),     menu_entry<Model, Float32, WindowKV, DirectAttention>()};
 }
 
 }  // namespace program

@@ -1,20 +1,17 @@
-// From the model_type of a config.json to the family that says what its tensors are.
+// What the program knows of families without an engine: the sizes of their parts.
 #pragma once
 #include <string>
 #include <string_view>
 
 #include "menu.h"
-#include "tenon/core/error.h"
-#include "tenon/model/gpt2.h"
+#include "tenon/model/any_model.h"
 
 namespace program {
 
-// Calls body(Family{}). The menu has been asked whether it knows the family: options.h, model_type.
+// Calls body(Family{}).
 template <class Body>
 auto with_family(std::string_view model_type, Body&& body) {
-  if (model_type == tenon::Gpt2::model_type) return body(tenon::Gpt2{});
-  throw tenon::Error(tenon::Error::Kind::internal, "families.h",
-                     "lacks " + std::string(model_type) + ", which the menu has");
+  return tenon::with_model(tenon::BuiltInModels{}, model_type, body);
 }
 
 // Counts over the parts of a model.
@@ -48,9 +45,9 @@ inline WeightCount count_weights(const tenon::DecoderSpec& spec, bool tied_head,
     return 0;
   };
   const auto vector = [&](const tenon::VectorSpec& v) {
-    if (v.name.empty()) return 0;
+    if (v.none()) return 0;
     count.parameters += elements(v.shape);
-    (v.shape.rows == 1 ? count.vector_bytes : count.position_bytes) += elements(v.shape) * sizeof(float);
+    (v.table ? count.position_bytes : count.vector_bytes) += elements(v.shape) * sizeof(float);
     return 0;
   };
   tenon::map_parts<int, int, int>(spec, tied_head, matrix, head, vector);

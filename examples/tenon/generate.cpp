@@ -89,7 +89,7 @@ int generate(const GenerateCommand& command) {
   const double load_ms = ms_between(begin, Clock::now());
 
   if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);
-  const std::size_t prompt_tokens = command.timing ? files.tokenizer->encode(request.prompt).size() : 0;
+  const std::size_t prompt_tokens = command.timing ? files.tokenizer->encode_prompt(request.prompt).size() : 0;
   Output output;
   std::string text;  // all of it, for the end of the tables
   Timing timing;

@@ -14,10 +14,47 @@ using tenon::printable;
 
 constexpr std::size_t kFewTensors = 8;  // shown without --tensors
 
+std::string_view activation_name(tenon::Activation activation) {
+  switch (activation) {
+    case tenon::Activation::none: return "none";
+    case tenon::Activation::gelu_new: return "gelu_new";
+    case tenon::Activation::gelu: return "gelu";
+    case tenon::Activation::relu: return "relu";
+    case tenon::Activation::silu: return "silu";
+  }
+  return "unknown";
+}
+
+std::string describe_rotary(const tenon::RotaryConfig& r) {
+  std::string text = formatted("rotary of theta %g", r.theta);
+  if (r.scaling == tenon::RotaryScaling::linear) return text + formatted(", stretched %g times", r.factor);
+  if (r.scaling == tenon::RotaryScaling::dynamic) {
+    return text + formatted(", stretched up to %g times beyond %d (dynamic)", r.factor, r.trained_positions);
+  }
+  if (r.scaling == tenon::RotaryScaling::llama3) {
+    return text + formatted(", stretched %g times from %d (llama3)", r.factor, r.trained_positions);
+  }
+  return text;
+}
+
+template <class Family>
+std::string describe_attention(const tenon::ModelConfig& c) {
+  std::string text = "             positions ";
+  if constexpr (Family::positions == tenon::PositionKind::learned) text += "learned";
+  if constexpr (Family::positions == tenon::PositionKind::alibi) text += "by ALiBi";
+  if constexpr (Family::positions == tenon::PositionKind::rotary) text += describe_rotary(c.rotary);
+  text += formatted("; keys and values in %d head%s", c.kv_heads, c.kv_heads == 1 ? "" : "s");
+  if (c.window > 0) text += ", window of " + with_commas(static_cast<unsigned>(c.window));
+  return text + "\n";
+}
+
+template <class Family>
 std::string describe_config(const tenon::ModelConfig& c) {
-  const char* activation = c.activation == tenon::Activation::gelu ? "gelu" : "gelu_new";
-  std::string text = formatted("model        %s: %d layers of width %d, %d heads of %d, MLP of %d (%s)\n",
-                               c.model_type.c_str(), c.layers, c.hidden, c.heads, c.head_dim, c.inner, activation);
+  std::string text = formatted("model        %s: %d layers of width %d, %d heads of %d, %s of %d (%s)\n",
+                               c.model_type.c_str(), c.layers, c.hidden, c.heads, c.head_dim,
+                               Family::mlp == tenon::MlpKind::gated ? "gated MLP" : "MLP", c.inner,
+                               std::string(activation_name(c.activation)).c_str());
+  text += describe_attention<Family>(c);
   text += formatted(
       "             vocabulary of %s, %s positions, head %s\n", with_commas(static_cast<unsigned>(c.vocab)).c_str(),
       with_commas(static_cast<unsigned>(c.positions)).c_str(), c.tied_head ? "tied to the embedding" : "of its own");
@@ -74,11 +111,14 @@ std::string describe_unused(const tenon::Checkpoint& checkpoint, const std::vect
 
 std::string describe_tokenizer(const tenon::Tokenizer* tokenizer) {
   if (!tokenizer) return "tokenizer    none\n";
-  std::string text =
-      "tokenizer    byte-level BPE, " + with_commas(static_cast<unsigned>(tokenizer->vocab_size())) + " ids, special:";
+  std::string text = "tokenizer    " + std::string(tokenizer->description()) + ", " +
+                     with_commas(static_cast<unsigned>(tokenizer->vocab_size())) + " ids, special:";
   for (const auto& token : tokenizer->special_tokens())
     text += " " + in_quotes(printable(token.text, 60)) + " " + std::to_string(token.id);
-  return text + (tokenizer->special_tokens().empty() ? " none\n" : "\n");
+  if (tokenizer->special_tokens().empty()) text += " none";
+  for (const tenon::TokenId id : tokenizer->before_prompt()) text += ", before a prompt: " + std::to_string(id);
+  for (const tenon::TokenId id : tokenizer->after_prompt()) text += ", after a prompt: " + std::to_string(id);
+  return text + "\n";
 }
 
 // Folders below adapters/.
@@ -105,17 +145,11 @@ int inspect(const InspectCommand& command) {
   const std::string text = with_family(model_type(files), [&](auto family) {
     using Family = decltype(family);
     const tenon::ModelConfig config = Family::configure(*files.config);
-    const std::size_t tensors = files.tensors->tensors().size();
-    // As the engine does: before anything grows with a count from a stranger's file.
-    if (static_cast<std::size_t>(config.layers) > tensors) {
-      throw tenon::Error(tenon::Error::Kind::invalid_file, "config.json: n_layer",
-                         std::to_string(config.layers) + " layers, but the checkpoint has only " +
-                             std::to_string(tensors) + " tensors");
-    }
+    check_layer_count(files, config);
     const tenon::DecoderSpec spec = Family::tensors(config);
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
-    return describe_config(config) + describe_weights(spec, config) +
+    return describe_config<Family>(config) + describe_weights(spec, config) +
            describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });

@@ -9,7 +9,8 @@ namespace program {
 std::vector<MenuEntry> menu() {
   std::vector<MenuEntry> all = default_engine();
 #ifndef TENON_MENU_DEFAULT
-  for (const auto& group : {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines()}) {
+  for (const auto& group : {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines(),
+                            gpt_bigcode_engines(), llama_engines(), mistral_engines(), bloom_engines()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
 #endif

@@ -17,7 +17,7 @@ namespace program {
 // What an engine takes at run time. (tenon::EngineOptions would bring every op into each file that includes this one.)
 struct EngineSettings {
   tenon::AnyScheduler scheduler;
-  int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0;
+  int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0, positions = 0;
   bool prefix_reuse = true;
 };
 
@@ -44,6 +44,10 @@ std::vector<MenuEntry> paged_engines();
 std::vector<MenuEntry> unpaged_engines();
 std::vector<MenuEntry> kv_bfloat16_engines();
 std::vector<MenuEntry> kv_int8_engines();
+std::vector<MenuEntry> gpt_bigcode_engines();
+std::vector<MenuEntry> llama_engines();
+std::vector<MenuEntry> mistral_engines();
+std::vector<MenuEntry> bloom_engines();
 
 // The weight formats among them, and the bytes of a matrix in each.
 struct WeightFormat {

@@ -11,6 +11,7 @@
 #include "exits.h"
 #include "output.h"
 #include "schedulers.h"
+#include "shapes.h"
 #include "tenon/core/error.h"
 
 namespace program {
@@ -50,16 +51,15 @@ void need_tokenizer(const tenon::ModelFiles& files, std::string_view command) {
 }
 
 std::string model_type(const tenon::ModelFiles& files) {
-  if (files.random) return files.random->model_type;
-  const auto fields = files.config->fields();
-  const std::string type = fields.string("model_type");
-  std::set<std::string_view> known;
-  for (const MenuEntry& entry : menu()) known.insert(entry.words.model_type);
-  if (known.contains(type)) return type;
+  const std::string type = tenon::model_type_of(files);
+  need_family(type);
+  std::set<std::string_view> compiled;
+  for (const MenuEntry& entry : menu()) compiled.insert(entry.words.model_type);
+  if (compiled.contains(type)) return type;
   std::string list;
-  for (const auto& each : known) list += (list.empty() ? "" : ", ") + std::string(each);
-  throw Error(Error::Kind::unsupported, fields.where("model_type"),
-              in_quotes(tenon::printable(type, 60)) + " is not supported; supported: " + list);
+  for (const auto& each : compiled) list += (list.empty() ? "" : ", ") + std::string(each);
+  throw Error(Error::Kind::unsupported, "config.json: model_type",
+              type + " was not compiled into this program; compiled in: " + list + " (TENON_MENU=full has them all)");
 }
 
 namespace {
@@ -123,6 +123,7 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .batch = options.batch,
                              .token_budget = options.token_budget,
                              .cache_tokens = options.cache_tokens,
+                             .positions = options.positions,
                              .prefix_reuse = options.prefix_reuse});
 }
 

@@ -22,6 +22,7 @@ struct ModelOptions {
   int threads = 0;  // 0: all cores
   int batch = 32, token_budget = 512;
   int cache_tokens = 0;  // 0: the library's default
+  int positions = 0;     // the longest sequence; 0: the model's
   int max_wait_ms = 50;  // of the static scheduler
   bool prefix_reuse = true;
   std::uint64_t seed = 0;

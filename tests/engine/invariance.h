@@ -80,7 +80,7 @@ class ChosenCpu : public Cpu {
 
 enum class Kv { float32, bfloat16, int8 };
 enum class Attend { flash, direct };
-enum class Keep { none, contiguous, paged16, paged32, paged64 };
+enum class Keep { none, contiguous, paged16, paged32, paged64, window };
 
 inline constexpr std::array kKvs = {Kv::float32, Kv::bfloat16, Kv::int8};
 inline constexpr std::array kAttends = {Attend::flash, Attend::direct};
@@ -89,9 +89,9 @@ inline constexpr std::array kKeeps = {Keep::none, Keep::contiguous, Keep::paged1
 inline std::string to_string(Kv kv) { return kv == Kv::int8 ? "int8" : kv == Kv::bfloat16 ? "bfloat16" : "float32"; }
 inline std::string to_string(Attend attend) { return attend == Attend::direct ? "direct" : "flash"; }
 inline std::string to_string(Keep cache) {
-  return std::array{"none", "contiguous", "paged 16", "paged 32", "paged 64"}[static_cast<std::size_t>(cache)];
+  return std::array{"none", "contiguous", "paged 16", "paged 32", "paged 64", "window"}[static_cast<std::size_t>(cache)];
 }
-inline bool is_paged(Keep cache) { return cache >= Keep::paged16; }
+inline bool is_paged(Keep cache) { return cache >= Keep::paged16 && cache <= Keep::paged64; }
 inline int block_of(Keep cache) { return cache == Keep::paged64 ? 64 : cache == Keep::paged32 ? 32 : 16; }
 
 struct Setup {
@@ -116,12 +116,16 @@ inline std::string to_string(const Setup& s) {
 
 using Factory = std::unique_ptr<AnyEngine> (*)(const Setup&);
 
-template <class AttentionP, class CacheP>
-std::unique_ptr<AnyEngine> make(const Setup& s) {
-  using E = Engine<Gpt2, Scheduler<AnyScheduler>, Cache<CacheP>, Attention<AttentionP>, Head<PoisonedHead>,
+template <class AttentionP, class CacheP, class Model = Gpt2>
+std::unique_ptr<AnyEngine> make(const Setup& s, const ModelConfig& config) {
+  using E = Engine<Model, Scheduler<AnyScheduler>, Cache<CacheP>, Attention<AttentionP>, Head<PoisonedHead>,
                    Device<ChosenCpu>>;
   ChosenCpu::next = {.threads = s.options.threads, .isa = s.isa};
-  return std::make_unique<EngineBox<E>>(random_checkpoint(tiny(s.shape), s.weights), s.scheduler, s.options);
+  return std::make_unique<EngineBox<E>>(random_checkpoint(config, s.weights), s.scheduler, s.options);
+}
+template <class AttentionP, class CacheP>
+std::unique_ptr<AnyEngine> make(const Setup& s) {
+  return make<AttentionP, CacheP>(s, tiny(s.shape));
 }
 
 template <class AttentionP, class Element>
@@ -137,6 +141,8 @@ std::unique_ptr<AnyEngine> make_with_cache(const Setup& s) {
       return make<AttentionP, PagedKVOf<32, Element>>(s);
     case Keep::paged64:
       return make<AttentionP, PagedKVOf<64, Element>>(s);
+    case Keep::window:
+      break;  // GPT-2 has none: families.h
   }
   return nullptr;
 }

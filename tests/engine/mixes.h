@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,8 +21,8 @@ class Pool {
  public:
   static constexpr int kRequests = 48;
 
-  Pool(std::uint64_t seed, const Setup& numerics, Factory factory)
-      : requests_(random_requests(seed, kRequests, tiny(numerics.shape).vocab)),
+  Pool(std::uint64_t seed, const Setup& numerics, Factory factory, int vocab)
+      : requests_(random_requests(seed, kRequests, vocab)),
         answers_(kRequests),
         reference_(factory(alone_in(numerics))) {}
 
@@ -70,9 +71,21 @@ inline std::pair<AnyScheduler, std::string> random_scheduler(Random& random) {
   }
 }
 
-inline Setup random_setup(Random& random, Setup s) {
-  s.cache = pick(random, std::array{Keep::paged16, Keep::paged16, Keep::paged16, Keep::paged32, Keep::paged32,
-                                    Keep::paged64, Keep::paged64, Keep::contiguous, Keep::contiguous, Keep::none});
+// What mixes are drawn from: models by number, and caches, as often as they stand here.
+struct Choices {
+  int shapes;
+  int (*vocab)(int shape);
+  std::span<const Keep> caches;
+  std::span<const Kv> elements;
+  std::span<const Attend> attends;
+};
+
+inline constexpr std::array kOftenPaged = {Keep::paged16, Keep::paged16, Keep::paged16,    Keep::paged32,    Keep::paged32,
+                                           Keep::paged64, Keep::paged64, Keep::contiguous, Keep::contiguous, Keep::none};
+inline constexpr Choices kGpt2Choices = {kShapes, [](int shape) { return tiny(shape).vocab; }, kOftenPaged, kKvs, kAttends};
+
+inline Setup random_setup(Random& random, Setup s, const Choices& choices) {
+  s.cache = pick(random, choices.caches);
   s.options.token_budget = pick(random, kSizes);
   s.options.prefix_reuse = !chance(random, 4);
   s.options.threads = pick(random, std::array{1, 1, 1, 2, 2, 3, 4});
@@ -82,16 +95,16 @@ inline Setup random_setup(Random& random, Setup s) {
 }
 
 // Of a seed, and nothing else.
-inline Mix draw_mix(std::uint64_t seed) {
+inline Mix draw_mix(std::uint64_t seed, const Choices& choices) {
   Random random(mix64(seed));
   Mix mix;
   mix.seed = seed;
   mix.pool = seed / kMixesOfOnePool;
-  mix.setup.shape = static_cast<int>(mix.pool % kShapes);
+  mix.setup.shape = static_cast<int>(mix.pool % static_cast<std::uint64_t>(choices.shapes));
   mix.setup.weights = mix.pool;
-  mix.setup.kv = pick(random, kKvs);
-  mix.setup.attend = pick(random, kAttends);
-  mix.setup = random_setup(random, mix.setup);
+  mix.setup.kv = pick(random, choices.elements);
+  mix.setup.attend = pick(random, choices.attends);
+  mix.setup = random_setup(random, mix.setup, choices);
   std::tie(mix.setup.scheduler, mix.scheduler) = random_scheduler(random);
   for (int i = 0; i < 16; ++i) mix.members.push_back(random.between(0, Pool::kRequests - 1));
   if (chance(random, 4)) {  // and all of them once more
@@ -207,15 +220,18 @@ inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals)
 }
 
 // Runs mixes first..first+count-1 and says of each that differs how to run it again.
-inline Totals run_mixes(std::uint64_t first, std::uint64_t count, Factory factory, bool quiet = false) {
+inline Totals run_mixes(std::uint64_t first, std::uint64_t count, Factory factory, bool quiet = false,
+                        const Choices& choices = kGpt2Choices) {
   Totals totals;
   std::map<std::tuple<Kv, Attend>, Pool> pools;
   std::uint64_t of = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const Mix mix = draw_mix(seed);
+    const Mix mix = draw_mix(seed, choices);
     if (mix.pool != of) pools.clear();
     of = mix.pool;
-    Pool& pool = pools.try_emplace({mix.setup.kv, mix.setup.attend}, mix64(mix.pool), mix.setup, factory).first->second;
+    Pool& pool = pools.try_emplace({mix.setup.kv, mix.setup.attend}, mix64(mix.pool), mix.setup, factory,
+                                   choices.vocab(mix.setup.shape))
+                     .first->second;
     ++totals.mixes;
     Differences differences;
     std::string failure;

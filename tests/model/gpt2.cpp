@@ -2,12 +2,8 @@
 #include "tenon/model/gpt2.h"
 
 #include <boost/test/unit_test.hpp>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <unistd.h>
 
+#include "configured.h"
 #include "tenon/device/cpu.h"
 #include "tenon/model/load.h"
 #include "tenon/weights/float32.h"
@@ -16,28 +12,11 @@ using namespace tenon;
 
 namespace {
 
+const std::string kBase = "examples/models/tales";
 const std::filesystem::path kTales = TENON_SOURCE_DIR "/examples/models/tales";
 
-// The default model's config.json with one change.
-ModelConfig configured(const std::function<void(nlohmann::json&)>& change) {
-  nlohmann::json config;
-  std::ifstream(kTales / "config.json") >> config;
-  change(config);
-  const auto folder = std::filesystem::temp_directory_path() / ("tenon_gpt2_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "config.json") << config;
-  return Gpt2::configure(ConfigFile(folder));
-}
-
-void refused(const std::string& field, const nlohmann::json& value) {
-  try {
-    configured([&](auto& c) { c[field] = value; });
-  } catch (const Error& error) {
-    BOOST_TEST(std::string(error.what()).find("config.json: " + field) != std::string::npos, error.what());
-    return;
-  }
-  BOOST_ERROR("accepted " + field + " = " + value.dump());
-}
+ModelConfig configured(const test::Change& change) { return test::configured<Gpt2>(kBase, change); }
+void refused(const std::string& field, const nlohmann::json& value) { test::refused_value<Gpt2>(kBase, field, value); }
 
 }  // namespace
 
@@ -61,12 +40,13 @@ BOOST_AUTO_TEST_CASE(switches_are_honoured) {
   BOOST_TEST(configured([](auto& c) { c["scale_attn_weights"] = false; }).score_scale(3) == 1.0f);
   BOOST_TEST(!configured([](auto& c) { c["tie_word_embeddings"] = false; }).tied_head);
   BOOST_CHECK(configured([](auto& c) { c["activation_function"] = "gelu"; }).activation == Activation::gelu);
+  BOOST_CHECK(configured([](auto& c) { c["activation_function"] = "relu"; }).activation == Activation::relu);
   BOOST_CHECK(configured([](auto& c) { c.erase("activation_function"); }).activation == Activation::gelu_new);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("model_type", "gpt3");
-  refused("activation_function", "relu");
+  refused("activation_function", "quick_gelu");
   refused("n_head", 3);
   refused("n_head", 0);
   refused("n_layer", 0);

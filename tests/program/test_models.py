@@ -32,13 +32,13 @@ class Inspect(ProgramTest):
         self.assertIn("h.5.mlp.c_fc.weight", done.stdout)
 
     def test_refusals_name_file_and_field(self):
-        for change, named in [({"n_head": 5}, "n_head"), ({"vocab_size": 4097}, "wte.weight"), ({"model_type": "llama"}, "model_type"),
+        for change, named in [({"n_head": 5}, "n_head"), ({"vocab_size": 4097}, "wte.weight"), ({"model_type": "mamba"}, "model_type"),
                               ({"n_layer": 7}, "h.6."), ({"n_layer": 2**31 - 1}, "n_layer")]:
             done = tenon("inspect", "--model", self.model_of(config=change))
             self.assertEqual(done.returncode, 1, change)
             (self.folder / "model" / "config.json").unlink()
         for change, named in [({"n_head": 5}, "config.json: n_head"), ({"vocab_size": 4097}, "wte.weight"),
-                              ({"model_type": "llama"}, "config.json: model_type"), ({"n_layer": 7}, "h.6.")]:
+                              ({"model_type": "mamba"}, "config.json: model_type"), ({"n_layer": 7}, "h.6.")]:
             model = self.model_of(*[f for f in FILES if not (self.folder / "model" / f).exists()], config=change)
             for command in ["inspect", "check"]:
                 done = tenon(command, "--model", model)

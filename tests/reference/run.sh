@@ -12,13 +12,14 @@ if [[ ! -d $reference/golden ]]; then
 fi
 reference=$(cd "$reference" && pwd)
 
-# Adapters and other model families are not in this version.
+# Adapters are not in this version.
 adapter_cases=(ok_adapter)
-llama_cases=(ok_llama ok_llama_old_rope_scaling_key cfg_kv_heads_do_not_divide cfg_untied_without_head
-  tok_json_truncated tok_json_unigram)
 
 case $check in
   golden)
+    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters --extra "$options"
+    ;;
+  golden_gpt2)
     exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters --extra "$options" \
       --only gpt2 gpt2_headdim64 gpt2_sharded_f16
     ;;
@@ -32,10 +33,20 @@ case $check in
   malformed)
     exec python3 "$reference/malformed/check_malformed.py" "$reference/malformed" dev \
       --cmd "$quoted check --model {model} --adapter-root {root} --adapter-id {id}" \
-      --only st idx cfg fs tok w ok --skip "${adapter_cases[@]}" "${llama_cases[@]}"
+      --only st idx cfg fs tok w ok --skip "${adapter_cases[@]}"
     ;;
   promise_gpt2)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"
+    ;;
+  promise)  # of the case that stands where options do
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options"
+    ;;
+  promise_window)  # against paged caches: what a window has passed is gone, the answers stay. No prefixes are shared
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options" --no-counters \
+      --configs "--cache window --batch 8" "--cache window --batch 3 --token-budget 7" \
+      "--cache window --batch 16 --cache-tokens 96" "--cache window --batch 16 --cache-tokens 64 --token-budget 9" \
+      "--cache window --batch 7 --threads 1" "--cache window --batch 13 --scheduler fair --token-budget 5" \
+      "--cache window --batch 5 --scheduler static" "--cache window --attention flash --scheduler sequential"
     ;;
   promise_tales)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" \

@@ -18,14 +18,17 @@ inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenize
   if (!request.prompt.empty() && !request.input_ids.empty()) refuse("input_ids", "given beside prompt; keep one of them");
   if (!request.input_ids.empty()) return request.input_ids;
   if (!tokenizer) refuse("prompt", "this model has no tokenizer; send input_ids");
-  auto tokens = tokenizer->encode(request.prompt);
+  auto tokens = tokenizer->encode_prompt(request.prompt);  // with the begin of text that the model expects
   if (tokens.empty()) refuse("prompt", "must hold at least one token");
   return tokens;
 }
 
-// What a request's keys and values depend on beside its tokens. The salt is the user's own: equal ones share prefixes.
-inline std::string cache_identity(const Options& o) {
-  return o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
+// What a request's keys and values depend on beside its tokens: the user's salt, of which equal ones share prefixes, and the
+// length of the prompt where positions stretch with it.
+inline std::string cache_identity(const Options& o, const ModelConfig& config, std::size_t prompt) {
+  std::string identity = o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
+  if (RotaryFrequencies::depends_on_prompt(config.rotary, prompt)) identity = std::to_string(prompt) + " positions " + identity;
+  return identity;
 }
 
 // So many of a prompt's tokens may come from the cache without hiding logits that somebody asked for.

@@ -63,15 +63,17 @@ class Engine {
   // Reads the weights; the files may be used for other engines, too. Errors name file and field.
   explicit Engine(const ModelFiles& files, EngineOptions options = {}) : Engine(files, SchedulerP{}, options) {}
   Engine(const ModelFiles& files, SchedulerP scheduler, EngineOptions options = {})
-      : config_(configure(files)),
-        options_(checked(options)),
+      : options_(checked(options)),
+        config_(with_positions(configure(files), options_.positions, Model::positions == PositionKind::learned)),
         tokenizer_(files.tokenizer),
         device_(make_device(options)),
         weights_(load_weights(files)),
         cache_(device_, config_.kv(), cache_tokens_for<CacheP>(options_, config_)),
         queue_(std::move(scheduler), CacheP::keeps_tokens),
-        picker_(device_.threads()) {
+        picker_(device_.threads()),
+        state_(config_) {
     queue_.set_prefix_reuse(options_.prefix_reuse);
+    queue_.set_window(config_.window);
   }
 
   // Takes a request, or refuses it with an Error that names the field. Its events come from step().
@@ -91,7 +93,7 @@ class Engine {
                                       .max_new_tokens = o.max_new_tokens,
                                       .arrival = Clock::now(),
                                       .priority = o.priority,
-                                      .identity = cache_identity(o),
+                                      .identity = cache_identity(o, config_, tokens.size()),
                                       .reuse_limit = choice == 0 ? reuse_limit(o) : std::numeric_limits<int>::max(),
                                       .parent = choice == 0 ? kNoParent : choices.front()},
                                      cache_.ledger()));
@@ -134,7 +136,7 @@ class Engine {
     assemble(plan);
     cache_.copy_forked_blocks(device_);
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
-                                                   cache_.view(batch_.sequences), activations_, last_rows_);
+                                                   cache_.view(batch_.sequences), state_);
     picker_.run(device_, hidden, weights_.parts().head, config_.vocab, queue_, answers_);
     try {
       commit(plan);
@@ -236,14 +238,10 @@ class Engine {
   }
 
   auto load_weights(const ModelFiles& files) {
-    // Each layer has a dozen tensors: a count of layers from a hostile file is refused before anything grows with it.
-    if (!files.random && static_cast<std::size_t>(config_.layers) > files.tensors->tensors().size()) {
-      throw Error(Error::Kind::invalid_file, "config.json: n_layer",
-                  std::to_string(config_.layers) + " layers, but the checkpoint has only " +
-                      std::to_string(files.tensors->tensors().size()) + " tensors");
-    }
+    check_layer_count(files, config_);
     const TensorSource source(files, Model::name_prefix);
-    DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, device_.pool(), Model::tensors(config_), config_.tied_head, source);
+    const DecoderSpec spec = Model::tensors(configure(files));  // with as many positions as the files have
+    DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, device_.pool(), spec, config_.tied_head, source);
     if (!files.random) files.tensors->verify_unchanged();
     return weights;
   }
@@ -255,7 +253,7 @@ class Engine {
       const Sequence& s = queue_.sequence(slice.seq);
       const Stream& stream = answers_.stream(slice.seq);
       const int first_row = static_cast<int>(batch_.tokens.size());
-      batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size())});
+      batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks = position + 1 == s.known() && s.remaining() > 0;
         if (picks || stream.wants_logits(position, s.prompt_tokens)) {
@@ -383,16 +381,15 @@ class Engine {
     std::erase_if(answers_.events(), [&](const Event& event) { return event.request == request; });
   }
 
-  ModelConfig config_;
   EngineOptions options_;
+  ModelConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   DeviceP device_;
   DecoderWeights<WeightP, HeadP, DeviceP> weights_;
   CacheStore<CacheP, DeviceP> cache_;
   RequestQueue<SchedulerP> queue_;
   Picker<DeviceP, HeadView> picker_;
-  Activations<DeviceP> activations_;
-  LastRows last_rows_;
+  DecoderState<Model, DeviceP> state_;
   Batch batch_;
   Answers answers_;
   std::vector<Event> events_;  // handed out by the last step

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "tenon/cache/store.h"
 #include "tenon/core/request.h"
@@ -13,8 +14,9 @@ namespace tenon {
 struct EngineOptions {
   int token_budget = 512;   // rows of a step, and so the longest chunk of a prompt
   int batch = 32;           // sequences that the default cache has room for
-  int cache_tokens = 0;     // of all sequences; 0: batch x the model's positions, at most what 2 GiB holds
+  int cache_tokens = 0;     // of all sequences; 0: batch x what a longest one fills, at most what 2 GiB holds
   std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
+  int positions = 0;        // the longest sequence; 0: what the model's files say. More only where positions are computed
   int threads = 0;          // 0: all cores
   bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
 };
@@ -25,8 +27,26 @@ inline EngineOptions checked(const EngineOptions& o) {
   detail::require(o.batch >= 1, "batch", "must be 1 or more");
   detail::require(o.cache_tokens >= 0, "cache_tokens", "must be 0 (default) or more");
   detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes", "given beside cache_tokens; keep one of them");
+  detail::require(o.positions >= 0, "positions", "must be 0 (the model's own) or more");
   detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
   return o;
+}
+
+// The model with sequences as long as asked for; 0: as long as its files say. Positions that were learned have an end.
+inline ModelConfig with_positions(ModelConfig config, int positions, bool learned) {
+  if (learned && positions > config.positions) {
+    throw Error(Error::Kind::invalid_request, "positions",
+                "must be at most " + std::to_string(config.positions) + ": the model has learned no others");
+  }
+  if (positions > 0) config.positions = positions;
+  return config;
+}
+
+// Tokens that one sequence, as long as the model allows, fills of the cache at once.
+template <CachePolicy P>
+int sequence_tokens(const KvShape& shape) {
+  if constexpr (requires { P::sequence_tokens(shape); }) return P::sequence_tokens(shape);
+  else return shape.positions;
 }
 
 // Tokens of cache for all sequences together: never less than one that is as long as the model allows, unless few were
@@ -35,9 +55,9 @@ template <CachePolicy P>
 int cache_tokens_for(const EngineOptions& o, const ModelConfig& config) {
   if (o.cache_tokens > 0) return o.cache_tokens;
   if (o.cache_bytes > 0) return tokens_within<P>(config.kv(), o.cache_bytes);
-  const std::int64_t wanted = std::int64_t{o.batch} * config.positions;
+  const std::int64_t each = sequence_tokens<P>(config.kv()), wanted = o.batch * each;
   const std::int64_t fits = tokens_within<P>(config.kv(), std::size_t{2} << 30);
-  return static_cast<int>(std::max<std::int64_t>(std::min(wanted, fits), config.positions));
+  return static_cast<int>(std::max(std::min(wanted, fits), each));
 }
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/core/concepts.h"
+#include "tenon/model/rotary.h"
 #include "tenon/ops/args.h"
 
 namespace tenon {
@@ -16,8 +17,13 @@ struct ModelConfig {
   int inner = 0;                    // width of the MLP
   int vocab = 0;
   int positions = 0;                // the longest sequence
+  int window = 0;                   // positions that a token attends to, its own included; 0: all before it
   float norm_epsilon = 0;
   Activation activation = Activation::gelu_new;
+  RotaryConfig rotary;              // of families with rotary positions
+  bool attention_bias = false;      // of families in which biases are optional: all linears of attention have one
+  bool mlp_bias = false;            // likewise those of the MLP
+  bool interleaved_qkv = false;     // of families that store queries, keys and values in one of two orders
   bool tied_head = true;            // the head is the embedding matrix
   bool scale_scores = true;         // by 1 / sqrt(head_dim)
   bool scale_scores_by_layer = false;  // and by 1 / (layer + 1)
@@ -27,7 +33,7 @@ struct ModelConfig {
   int query_width() const { return heads * head_dim; }
   int kv_width() const { return kv_heads * head_dim; }
   int qkv_width() const { return query_width() + 2 * kv_width(); }
-  KvShape kv() const { return {layers, kv_heads, head_dim, positions}; }
+  KvShape kv() const { return {layers, kv_heads, head_dim, positions, window}; }
 
   float score_scale(int layer) const {
     const double scale = scale_scores ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;

@@ -5,8 +5,10 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
+#include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
 #include "tenon/model/parts.h"
+#include "tenon/model/rotary.h"
 #include "tenon/model/traits.h"
 #include "tenon/ops/args.h"
 
@@ -19,11 +21,12 @@ using DecoderViews = DecoderParts<W, H, const float*>;
 template <DevicePolicy D>
 class Activations {
  public:
-  MatrixView<float> x, normed, qkv, attended, inner, hidden;
+  MatrixView<float> x, normed, qkv, angles, attended, inner, hidden;
 
-  void resize(D& device, const ModelConfig& c, int rows, int logit_rows) {
+  // up_width: outputs of the MLP's first matrix; angle_width: of a row's rotation, 0 where nothing turns.
+  void resize(D& device, const ModelConfig& c, int up_width, int angle_width, int rows, int logit_rows) {
     const auto floats = static_cast<std::size_t>(rows) *
-                            static_cast<std::size_t>(2 * c.hidden + c.qkv_width() + c.query_width() + c.inner) +
+                            static_cast<std::size_t>(2 * c.hidden + c.qkv_width() + angle_width + c.query_width() + up_width) +
                         static_cast<std::size_t>(logit_rows) * static_cast<std::size_t>(c.hidden);
     if (floats * sizeof(float) > memory_.bytes()) memory_ = device.allocate(floats * sizeof(float));
     float* next = reinterpret_cast<float*>(memory_.data());
@@ -35,8 +38,9 @@ class Activations {
     x = take(rows, c.hidden);
     normed = take(rows, c.hidden);
     qkv = take(rows, c.qkv_width());
+    angles = take(rows, angle_width);
     attended = take(rows, c.query_width());
-    inner = take(rows, c.inner);
+    inner = take(rows, up_width);
     hidden = take(logit_rows, c.hidden);
   }
 
@@ -61,45 +65,75 @@ struct LastRows {
   }
 };
 
+// What a family's forward pass keeps between steps, and what it knows beside weights.
+template <ModelTraits Model, DevicePolicy D>
+struct DecoderState {
+  explicit DecoderState(const ModelConfig& c) {
+    if constexpr (Model::positions == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
+    if constexpr (Model::positions == PositionKind::alibi) slopes = alibi_slopes(c.heads);
+  }
+
+  Activations<D> activations;
+  LastRows last_rows;
+  RotaryFrequencies rotary;
+  std::vector<float> slopes;  // [heads]; none: no ALiBi
+
+  void resize(D& device, const ModelConfig& c, const BatchView& batch) {
+    activations.resize(device, c, Model::mlp == MlpKind::gated ? 2 * c.inner : c.inner,
+                       Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
+  }
+};
+
 // Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& batch, const DecoderViews<W, H>& weights,
-                                const V& kv, Activations<D>& act, LastRows& last_rows) {
-  static_assert(Model::norm == NormKind::layer && Model::positions == PositionKind::learned && Model::mlp == MlpKind::plain,
-                "tenon: this version runs models with layer norms, learned positions and a plain MLP (Gpt2)");
-  act.resize(device, c, batch.rows, batch.logit_count);
+                                const V& kv, DecoderState<Model, D>& state) {
+  state.resize(device, c, batch);
+  auto& act = state.activations;
   if (batch.rows == 0) return act.hidden;
   const auto columns = [](MatrixView<float> m, int first, int width) {
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};
   };
-  const auto norm = [&](const auto& n, MatrixView<const float> x, MatrixView<float> y) {
-    layer_norm(device, LayerNormArgs{x, n.gain, n.bias, c.norm_epsilon, y});
+  const auto norm = [&](const auto& n, MatrixView<const float> in, MatrixView<float> out) {
+    if constexpr (Model::norm == NormKind::rms) rms_norm(device, RmsNormArgs{in, n.gain, c.norm_epsilon, out});
+    else layer_norm(device, LayerNormArgs{in, n.gain, n.bias, c.norm_epsilon, out});
   };
   BatchView rows = batch;
-  MatrixView<float> x = act.x, normed = act.normed, attended = act.attended, inner = act.inner;
+  MatrixView<float> x = act.x, normed = act.normed, attended = act.attended, up = act.inner;
+  MatrixView<float> inner = columns(act.inner, 0, c.inner);
   MatrixView<float> q = columns(act.qkv, 0, c.query_width());
   const MatrixView<float> k = columns(act.qkv, c.query_width(), c.kv_width());
   const MatrixView<float> v = columns(act.qkv, c.query_width() + c.kv_width(), c.kv_width());
 
   embed(device, EmbedArgs<H>{batch, weights.embedding, weights.position_table, x});
+  if (weights.embedding_norm.gain) norm(weights.embedding_norm, x, x);
+  if constexpr (Model::positions == PositionKind::rotary) {
+    const auto frequencies = state.rotary.of(batch);
+    rotary_angles(device, RotaryAnglesArgs{batch, frequencies.data, frequencies.stride, act.angles});
+  }
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
     norm(layer.attention_norm, x, normed);
     linear(device, LinearArgs<W>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv});
+    if constexpr (Model::positions == PositionKind::rotary) {
+      rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
+    }
     store_kv(device, StoreKvArgs<V>{batch, k, v, kv, l, c.kv_heads, c.head_dim});
     if (l + 1 == c.layers && batch.logit_count < batch.rows) {
       // Behind the last layer's keys and values nobody reads the other rows again.
       gather_rows(device, GatherRowsArgs{batch.logit_rows, batch.logit_count, x, q});
-      rows = last_rows.select(batch);
-      for (auto* m : {&x, &normed, &attended, &inner, &q}) m->rows = batch.logit_count;
+      rows = state.last_rows.select(batch);
+      for (auto* m : {&x, &normed, &attended, &up, &inner, &q}) m->rows = batch.logit_count;
       if (batch.logit_count == 0) return act.hidden;
     }
-    attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended});
+    attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
+                                                 c.window, state.slopes.empty() ? nullptr : state.slopes.data()});
     linear(device, LinearArgs<W>{.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias,
                                  .residual = x, .y = x});
     norm(layer.mlp_norm, x, normed);
     linear(device, LinearArgs<W>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias,
-                                 .activation = c.activation, .y = inner});
+                                 .activation = Model::mlp == MlpKind::gated ? Activation::none : c.activation, .y = up});
+    if constexpr (Model::mlp == MlpKind::gated) gate(device, GateArgs{up, c.activation, inner});
     linear(device, LinearArgs<W>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x});
   }
   norm(weights.final_norm, x, act.hidden);

@@ -40,6 +40,13 @@ inline ModelFiles random_checkpoint(const ModelConfig& config, std::uint64_t see
   return {.random = config, .seed = seed};
 }
 
+// Of the family that the files are for.
+inline std::string model_type_of(const ModelFiles& files) {
+  if (files.random) return files.random->model_type;
+  if (!files.config) throw Error(Error::Kind::invalid_request, "model", "no files: make them by load_checkpoint or random_checkpoint");
+  return files.config->model_type();
+}
+
 inline bool has_tokenizer(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const char* name : {"vocab.json", "merges.txt", "tokenizer.json"}) {
@@ -60,6 +67,14 @@ inline ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   return files;
 }
 
+// Each layer has a dozen tensors: a count of layers from a hostile file is refused before anything grows with it.
+inline void check_layer_count(const ModelFiles& files, const ModelConfig& config) {
+  if (files.random || static_cast<std::size_t>(config.layers) <= files.tensors->tensors().size()) return;
+  throw Error(Error::Kind::invalid_file, "config.json: n_layer or num_hidden_layers",
+              std::to_string(config.layers) + " layers, but the checkpoint has only " +
+                  std::to_string(files.tensors->tensors().size()) + " tensors");
+}
+
 // Finds the tensors of a DecoderSpec in a checkpoint, whatever their prefix, and reads them.
 class TensorSource {
  public:
@@ -70,12 +85,13 @@ class TensorSource {
     if (files_.random) return;
     const auto matrix = [&](const MatrixSpec& m) {
       for (const TensorPart& part : m.parts) {
-        check_shape(find(part.name), part.transposed ? Shape{m.shape.cols, part.rows} : Shape{part.rows, m.shape.cols}, false);
+        const int rows = part.stored_rows();
+        check_shape(find(part.name), part.transposed ? Shape{m.shape.cols, rows} : Shape{rows, m.shape.cols}, true);
       }
       return 0;
     };
     const auto vector = [&](const VectorSpec& v) {
-      if (!v.name.empty()) check_shape(find(v.name), v.shape, v.shape.rows == 1);
+      for (const TensorPart& part : v.parts) check_shape(find(part.name), {part.stored_rows(), v.shape.cols}, v.table);
       return 0;
     };
     map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
@@ -89,21 +105,24 @@ class TensorSource {
       const int begin = std::max(first, part_begin), end = std::min(first + count, part_begin + part.rows);
       if (begin < end) {
         float* rows = out + static_cast<std::ptrdiff_t>(begin - first) * cols;
-        if (files_.random) {
-          random_rows(files_.seed, part.name, cols, begin - part_begin, end - begin, rows);
-        } else if (part.transposed) {
-          read_transposed(find(part.name), begin - part_begin, end - begin, cols, rows);
-        } else {
-          read_checked(find(part.name), begin - part_begin, end - begin, 0, cols, rows);
-        }
+        const int from = part.first + begin - part_begin;
+        if (files_.random) random_rows(files_.seed, part.name, cols, from, end - begin, rows);
+        else if (part.transposed) read_transposed(find(part.name), from, end - begin, cols, rows);
+        else read_checked(find(part.name), from, end - begin, 0, cols, rows);
       }
       part_begin += part.rows;
     }
   }
 
+  // out: [rows, cols]
   void read(const VectorSpec& spec, float* out) const {
-    if (files_.random) random_vector(files_.seed, spec.name, spec.shape, out);
-    else read_checked(find(spec.name), 0, spec.shape.rows, 0, spec.shape.cols, out);
+    const int cols = spec.shape.cols;
+    for (const TensorPart& part : spec.parts) {
+      if (!files_.random) read_vector(find(part.name), part, cols, spec.table, out);
+      else if (spec.table) random_rows(files_.seed, part.name, cols, part.first, part.rows, out);
+      else random_vector(part.name, part.rows, out);
+      out += static_cast<std::ptrdiff_t>(part.rows) * cols;
+    }
   }
 
   // Tensors of the checkpoint that the model has no use for.
@@ -114,7 +133,7 @@ class TensorSource {
       return 0;
     };
     const auto vector = [&](const VectorSpec& v) {
-      if (!v.name.empty()) used.insert(find(v.name).name);
+      for (const TensorPart& part : v.parts) used.insert(find(part.name).name);
       return 0;
     };
     std::vector<std::string> names;
@@ -135,11 +154,16 @@ class TensorSource {
 
  private:
   // A vector is stored with one dimension.
-  void check_shape(const TensorInfo& tensor, Shape wanted, bool vector) const {
-    std::vector<std::uint64_t> shape;
-    if (!vector) shape.push_back(static_cast<std::uint64_t>(wanted.rows));
-    shape.push_back(static_cast<std::uint64_t>(wanted.cols));
+  void check_shape(const TensorInfo& tensor, Shape wanted, bool matrix) const {
+    std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(wanted.rows)};
+    if (matrix) shape.push_back(static_cast<std::uint64_t>(wanted.cols));
     files_.tensors->require(tensor.name, shape);
+  }
+
+  // A tensor of one dimension reads as one row.
+  void read_vector(const TensorInfo& tensor, const TensorPart& part, int cols, bool table, float* out) const {
+    if (table) read_checked(tensor, part.first, part.rows, 0, cols, out);
+    else read_checked(tensor, 0, 1, part.first, part.rows, out);
   }
 
   void read_checked(const TensorInfo& tensor, int first_row, int rows, int first_col, int cols, float* out) const {
@@ -197,7 +221,7 @@ class DecoderWeights {
         [&](const MatrixSpec& m) { return matrices_.add(pool, m.shape, reader(source, m)); },
         [&](const MatrixSpec& m) { return heads_.add(pool, m.shape, reader(source, m)); },
         [&](const VectorSpec& v) -> const float* {
-          if (v.name.empty()) return nullptr;
+          if (v.none()) return nullptr;
           float* out = next;
           source.read(v, out);
           next += padded(v);
@@ -221,7 +245,7 @@ class DecoderWeights {
   }
   // Whole lines, so that no vector shares one with another.
   static std::size_t padded(const VectorSpec& v) {
-    if (v.name.empty()) return 0;
+    if (v.none()) return 0;
     return (static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols) + 15) / 16 * 16;
   }
 

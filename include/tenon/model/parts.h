@@ -9,14 +9,18 @@
 
 namespace tenon {
 
-// A tensor of the checkpoint that gives the next `rows` rows of a matrix.
+// A tensor of the checkpoint, or some of its rows, that gives the next `rows` rows of a matrix or elements of a vector.
 struct TensorPart {
   std::string name;
   int rows = 0;
   bool transposed = false;  // stored [cols, rows], as the Conv1D of GPT-2 is
+  int first = 0;            // the row of the tensor to begin at
+  int stored = 0;           // rows of the whole tensor; 0: `rows`, all of it
+
+  int stored_rows() const { return stored > 0 ? stored : rows; }
 };
 
-// A matrix as the model wants it: y = W x, from one tensor or several stacked by rows.
+// A matrix as the model wants it: y = W x, its rows from one tensor or from several.
 struct MatrixSpec {
   Shape shape;                    // [outputs, inputs]
   std::vector<TensorPart> parts;  // empty: the model has none
@@ -24,8 +28,11 @@ struct MatrixSpec {
 
 // A vector, or a table that stays float32 as it is.
 struct VectorSpec {
-  std::string name;               // empty: the model has none
-  Shape shape;                    // [1, n] for a vector
+  Shape shape;                    // [n, 1] for a vector, which is stored with one dimension
+  std::vector<TensorPart> parts;  // empty: the model has none
+  bool table = false;             // stored [rows, cols]
+
+  bool none() const { return parts.empty(); }
 };
 
 template <class Matrix, class Head, class Vector>
@@ -39,16 +46,67 @@ struct DecoderParts {
   };
   struct Layer {
     Norm attention_norm, mlp_norm;
-    Linear qkv, attention_out, up, down;
+    Linear qkv;                    // [queries of all heads, then keys, then values; hidden]
+    Linear attention_out, up, down;  // up: [inner, hidden]; of a gated MLP [gate, then up: 2 inner; hidden]
   };
   Head embedding;         // [vocab, hidden]
   Head head;              // [vocab, hidden]; the embedding again where they are tied
   Vector position_table;  // [positions, hidden]
+  Norm embedding_norm;    // of the embedded token, in some families
   std::vector<Layer> layers;
   Norm final_norm;
 };
 
 using DecoderSpec = DecoderParts<MatrixSpec, MatrixSpec, VectorSpec>;
+
+// ---- what families are written with
+
+inline VectorSpec vector_spec(std::string name, int n) { return {{n, 1}, {{std::move(name), n}}}; }
+inline VectorSpec table_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}, true}; }
+inline MatrixSpec matrix_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}}; }
+
+// <name>.weight and <name>.bias of a norm.
+inline DecoderSpec::Norm layer_norm_spec(const std::string& name, int n) {
+  return {vector_spec(name + ".weight", n), vector_spec(name + ".bias", n)};
+}
+inline DecoderSpec::Norm rms_norm_spec(const std::string& name, int n) { return {vector_spec(name + ".weight", n), {}}; }
+
+// <name>.weight [outputs, inputs] and, where there is one, <name>.bias.
+inline DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias) {
+  return {matrix_spec(name + ".weight", shape), bias ? vector_spec(name + ".bias", shape.rows) : VectorSpec{}};
+}
+
+// Several linears of the same input as one, the outputs of one behind the other's: {{"q_proj", 64}, {"k_proj", 32}}.
+inline DecoderSpec::Linear stacked_spec(const std::vector<std::pair<std::string, int>>& names, int inputs, bool bias) {
+  DecoderSpec::Linear out{{{0, inputs}, {}}, {{0, 1}, {}}};
+  for (const auto& [name, rows] : names) {
+    out.weight.shape.rows += rows;
+    out.weight.parts.push_back({name + ".weight", rows});
+    if (!bias) continue;
+    out.bias.shape.rows += rows;
+    out.bias.parts.push_back({name + ".bias", rows});
+  }
+  return out;
+}
+
+// A linear whose outputs are stored head by head, [heads, {query, key, value}, head_dim], in our order.
+inline DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int heads, int head_dim, int inputs, bool bias) {
+  const int outputs = 3 * heads * head_dim;
+  DecoderSpec::Linear out = linear_spec(name, {outputs, inputs}, bias);
+  const auto in_order = [&](std::vector<TensorPart>& parts) {
+    if (parts.empty()) return;
+    const std::string tensor = parts.front().name;
+    parts.clear();
+    for (int which = 0; which < 3; ++which) {
+      for (int head = 0; head < heads; ++head) {
+        parts.push_back({tensor, head_dim, false, (3 * head + which) * head_dim, outputs});
+      }
+    }
+  };
+  in_order(out.weight.parts);
+  in_order(out.bias.parts);
+  return out;
+}
 
 // Calls matrix(spec), head(spec) and vector(spec) for every part, in the order in which a step reads them, and collects the
 // results. A tied head is asked for once.
@@ -59,6 +117,7 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
   const auto linear = [&](const DecoderSpec::Linear& l) { return typename Out::Linear{matrix(l.weight), vector(l.bias)}; };
   Out out;
   out.position_table = vector(spec.position_table);
+  out.embedding_norm = norm(spec.embedding_norm);
   for (const auto& layer : spec.layers) {
     auto attention_norm = norm(layer.attention_norm);
     auto qkv = linear(layer.qkv);

@@ -1,10 +1,10 @@
 // Random weights in the shapes of a model, for benchmarks and tests without a checkpoint: no file, no generator state.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
 #include "tenon/core/hash.h"
-#include "tenon/core/views.h"
 
 namespace tenon {
 
@@ -32,11 +32,9 @@ inline void random_rows(std::uint64_t seed, std::string_view name, int cols, int
   for (std::uint64_t i = 0; i < elements; ++i) out[i] = random_weight(key, begin + i);
 }
 
-// Gains of norms are 1 and biases 0, as in a model that has just been initialised; tables are random.
-inline void random_vector(std::uint64_t seed, std::string_view name, Shape shape, float* out) {
-  if (shape.rows > 1) return random_rows(seed, name, shape.cols, 0, shape.rows, out);
-  const float value = name.ends_with(".bias") ? 0.0f : 1.0f;
-  for (int i = 0; i < shape.cols; ++i) out[i] = value;
+// [n]: gains of norms are 1 and biases 0, as in a model that has just been initialised.
+inline void random_vector(std::string_view name, int n, float* out) {
+  std::fill_n(out, n, name.ends_with(".bias") ? 0.0f : 1.0f);
 }
 
 }  // namespace tenon

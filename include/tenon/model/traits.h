@@ -14,8 +14,6 @@ enum class NormKind { layer, rms };
 enum class PositionKind { learned, rotary, alibi };
 enum class MlpKind { plain, gated };
 
-inline constexpr int kLargestWidth = 1 << 20;  // of a row: keeps every offset within a row far from 2^31
-
 template <class M>
 concept ModelTraits = requires(const ModelConfig& config, const ConfigFile& file) {
   { M::configure(file) } -> std::same_as<ModelConfig>;

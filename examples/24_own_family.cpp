@@ -1,0 +1,68 @@
+// A family of your own, in your own file: Qwen2 (Yang et al., 2024) is Llama whose queries, keys and values have biases and
+// whose other matrices have none. The checkpoint is a small random one, with the answers of transformers beside it.
+#include <tenon/tenon.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "common/example.h"
+
+// [family]
+struct Qwen2 {
+  static constexpr std::string_view model_type = "qwen2";
+  static constexpr std::string_view name_prefix = "model.";  // names of tensors are stored with it or without it
+  static constexpr tenon::NormKind norm = tenon::NormKind::rms;
+  static constexpr tenon::PositionKind positions = tenon::PositionKind::rotary;
+  static constexpr tenon::MlpKind mlp = tenon::MlpKind::gated;
+
+  // Each field that changes the output is read or refused.
+  static tenon::ModelConfig configure(const tenon::ConfigFile& file) {
+    tenon::ModelConfig c = tenon::configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 32});
+    const tenon::Fields fields = file.fields();
+    tenon::check_architectures(fields, {"Qwen2ForCausalLM", "Qwen2Model"});
+    if (fields.boolean("use_sliding_window", false)) fields.refuse("use_sliding_window", "true is not supported");
+    return c;
+  }
+
+  // What each part of a decoder is called, and its shape.
+  static tenon::DecoderSpec tensors(const tenon::ModelConfig& c) {
+    tenon::DecoderSpec spec = tenon::llama_like_tensors(c);
+    for (int l = 0; l < c.layers; ++l) {
+      const std::string attention = "layers." + std::to_string(l) + ".self_attn.";
+      spec.layers[static_cast<std::size_t>(l)].qkv = tenon::stacked_spec(
+          {{attention + "q_proj", c.query_width()}, {attention + "k_proj", c.kv_width()}, {attention + "v_proj", c.kv_width()}},
+          c.hidden, /*bias=*/true);
+    }
+    return spec;
+  }
+};
+// [/family]
+
+int main(int argc, char** argv) try {
+  const example::Arguments arguments(argc, argv, {{"--golden", TENON_SOURCE_DIR "/tests/golden/qwen2"}});
+  const std::filesystem::path folder = arguments.text("--golden");
+  nlohmann::json expected;
+  std::ifstream(folder / "expected.json") >> expected;
+
+  // [engine]
+  tenon::Engine<Qwen2> engine{tenon::load_checkpoint(folder)};
+  // [/engine]
+  bool same = true;
+  for (const auto& ref : expected["base"]) {
+    const auto ids = ref["greedy_ids"].get<std::vector<tenon::TokenId>>();
+    const auto answer = engine.complete({.input_ids = ref["input_ids"].get<std::vector<tenon::TokenId>>(),
+                                         .options = {.max_new_tokens = static_cast<int>(ids.size()), .ignore_eos = true}});
+    std::printf("  prompt of %2zu tokens:", ref["input_ids"].size());
+    for (const auto id : answer.ids) std::printf(" %d", id);
+    std::printf("\n");
+    same = same && answer.ids == ids;
+  }
+  // [any]
+  using Families = tenon::ModelList<Qwen2, tenon::Llama>;  // config.json chooses among these
+  const auto any = tenon::any_model<tenon::Cache<tenon::WindowKV>>(Families{}, tenon::load_checkpoint(folder));
+  // [/any]
+  same = same && any->config().model_type == "qwen2";
+  return example::verdict("the tokens of transformers", same);
+} catch (const std::exception& error) {
+  return example::failed(error);
+}

@@ -1,0 +1,28 @@
+// An engine for whatever family a model folder holds: config.json chooses among those that were compiled in.
+#pragma once
+#include <memory>
+#include <utility>
+
+#include "tenon/engine/any_engine.h"
+#include "tenon/engine/engine.h"
+#include "tenon/model/any_model.h"
+#include "tenon/model/load.h"
+
+namespace tenon {
+
+// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}): one engine type for each family is compiled. The
+// arguments behind the files are those of Engine's constructor. Errors: unsupported, where the family is none of these.
+template <class... Choices, ModelTraits... Models, class... Arguments>
+std::unique_ptr<AnyEngine> any_model(ModelList<Models...> families, const ModelFiles& files, Arguments&&... arguments) {
+  return with_model(families, model_type_of(files), [&](auto family) -> std::unique_ptr<AnyEngine> {
+    using E = Engine<decltype(family), Choices...>;
+    return std::make_unique<EngineBox<E>>(files, std::forward<Arguments>(arguments)...);
+  });
+}
+
+template <class... Choices, class... Arguments>
+std::unique_ptr<AnyEngine> any_model(const ModelFiles& files, Arguments&&... arguments) {
+  return any_model<Choices...>(BuiltInModels{}, files, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace tenon

@@ -1,0 +1,75 @@
+// What families share in reading config.json. Each field that changes the output is read or refused; the rest (dropout,
+// initialisation, summaries) acts in training, or in transformers' own caches.
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tenon/checkpoint/config.h"
+#include "tenon/model/config.h"
+
+namespace tenon {
+
+inline constexpr int kLargestWidth = 1 << 20;  // of a row: keeps every offset within a row far from 2^31
+
+// Which of a field's names is there (transformers' attribute_map); the first where none is. Error where two disagree.
+inline std::string one_name(const Fields& fields, std::initializer_list<const char*> names) {
+  std::string found;
+  for (const char* name : names) {
+    if (!fields.has(name)) continue;
+    if (!found.empty() && fields.value(found) != fields.value(name)) fields.refuse(name, "differs from " + found);
+    if (found.empty()) found = name;
+  }
+  return found.empty() ? *names.begin() : found;
+}
+
+inline int width_field(const Fields& fields, const std::string& name, int fallback = 0) {
+  const int width = fallback > 0 ? fields.positive_int(name, fallback) : fields.positive_int(name);
+  if (width > kLargestWidth) fields.refuse(name, "must be at most " + std::to_string(kLargestWidth));
+  return width;
+}
+
+// "architectures" names one of these, where it stands there: other heads than the language model's have tensors of their
+// own, which would be left unread.
+inline void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known) {
+  if (!fields.has("architectures")) return;
+  std::string list;
+  for (const auto& name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+  for (const auto& name : fields.strings("architectures")) {
+    for (const auto& each : known) {
+      if (name == each) return;
+    }
+  }
+  throw Error(Error::Kind::unsupported, fields.where("architectures"), "names none of " + list);
+}
+
+inline Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
+  constexpr std::pair<std::string_view, Activation> kKnown[] = {
+      {"gelu_new", Activation::gelu_new}, {"gelu_pytorch_tanh", Activation::gelu_new}, {"gelu_fast", Activation::gelu_new},
+      {"gelu", Activation::gelu},         {"relu", Activation::relu},                  {"silu", Activation::silu},
+      {"swish", Activation::silu}};
+  const std::string word = fields.choice(
+      name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
+  for (const auto& [known, activation] : kKnown) {
+    if (word == known) return activation;
+  }
+  fields.refuse(name, "is unknown");
+}
+
+// Heads, and the head_dim that follows from them.
+inline void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c) {
+  c.heads = c.kv_heads = fields.positive_int(heads);
+  if (c.hidden % c.heads != 0) {
+    fields.refuse(heads, "must divide " + hidden + ": " + std::to_string(c.hidden) + " is no multiple of " + std::to_string(c.heads));
+  }
+  c.head_dim = c.hidden / c.heads;
+}
+
+inline void special_tokens(const ConfigFile& file, ModelConfig& c) {
+  const SpecialTokens special = file.special_tokens(c.vocab);
+  c.bos = special.bos;
+  c.eos = special.eos;
+}
+
+}  // namespace tenon

@@ -1,0 +1,137 @@
+// The promise for the other families: what random mixes of requests, schedules and caches answer is what each request gives
+// alone. Shared heads, rotary positions under every scaling, windows and ALiBi, each in sizes that divide nothing.
+#define BOOST_TEST_MODULE engine_invariance_families
+#include <boost/test/unit_test.hpp>
+
+#include "mixes.h"
+
+using namespace tenon;
+using namespace tenon::invariance;
+
+namespace {
+
+constexpr int kVocab = 77;
+
+ModelConfig small(ModelConfig c, int heads, int kv_heads, int head_dim) {
+  c.layers = 2;
+  c.heads = heads;
+  c.kv_heads = kv_heads;
+  c.head_dim = head_dim;
+  c.hidden = heads * head_dim + 4;  // no family here needs heads that divide the width
+  c.inner = 50;
+  c.vocab = kVocab;
+  c.positions = 640;
+  c.window = 0;
+  c.rotary = {};
+  c.eos = {3};
+  return c;
+}
+
+ModelConfig of_shape(int shape) {
+  if (shape == 0) return small(GptBigCode::starcoder(), 6, 1, 10);
+  if (shape == 1) {
+    ModelConfig c = small(Llama::one_billion(), 6, 2, 18);
+    c.rotary = {RotaryScaling::llama3, 500, 8, 1, 4, 32};
+    return c;
+  }
+  if (shape == 2) {
+    ModelConfig c = small(Llama::one_billion(), 4, 4, 6);
+    c.rotary = {.scaling = RotaryScaling::dynamic, .factor = 16, .trained_positions = 40};  // most texts are longer
+    c.tied_head = false;
+    return c;
+  }
+  if (shape == 3) {
+    ModelConfig c = small(Mistral::seven_billion(), 9, 3, 12);
+    c.window = 21;
+    return c;
+  }
+  if (shape == 4) {
+    ModelConfig c = small(Mistral::seven_billion(), 5, 1, 8);
+    c.window = 150;  // more than a stride and less than a split of attention
+    return c;
+  }
+  return small(Bloom::small(), 3, 3, 20);
+}
+constexpr int kFamilyShapes = 6;
+
+template <class Model>
+std::unique_ptr<AnyEngine> make_with(const Setup& s) {
+  const ModelConfig config = of_shape(s.shape);
+  switch (s.cache) {
+    case Keep::none:
+      return make<FlashAttention, NoCache, Model>(s, config);
+    case Keep::contiguous:
+      return make<FlashAttention, ContiguousKV, Model>(s, config);
+    case Keep::window:
+      return make<FlashAttention, WindowKV, Model>(s, config);
+    default:
+      return make<FlashAttention, PagedKV, Model>(s, config);
+  }
+}
+
+std::unique_ptr<AnyEngine> make_family(const Setup& s) {
+  if (s.shape == 0) return make_with<GptBigCode>(s);
+  if (s.shape <= 2) return make_with<Llama>(s);
+  return s.shape <= 4 ? make_with<Mistral>(s) : make_with<Bloom>(s);
+}
+
+constexpr std::array kCaches = {Keep::paged16, Keep::paged16, Keep::contiguous, Keep::window, Keep::window, Keep::window};
+constexpr std::array kElements = {Kv::float32};
+constexpr std::array kFlash = {Attend::flash};
+constexpr Choices kChoices = {kFamilyShapes, [](int) { return kVocab; }, kCaches, kElements, kFlash};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kMixesEach = 4;
+#else
+constexpr std::uint64_t kMixesEach = 20;
+#endif
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(random_mixes_give_what_each_request_gives_alone) {
+  std::uint64_t preemptions = 0, hits = 0;
+  for (std::uint64_t shape = 0; shape < kFamilyShapes; ++shape) {
+    const Totals totals = run_mixes(shape * kMixesOfOnePool, kMixesEach, make_family, /*quiet=*/false, kChoices);
+    BOOST_TEST(totals.equal == kMixesEach, "family of shape " << shape);
+    BOOST_TEST(totals.bits == 0u);
+    BOOST_TEST(totals.kinds.contains("window"));
+    preemptions += totals.preemptions;
+    hits += totals.hit_tokens;
+  }
+  BOOST_TEST(preemptions > 0u);
+  BOOST_TEST(hits > 0u);
+}
+
+// The same texts through one cache that forgets and one that does not, twice as long as the window and more.
+BOOST_AUTO_TEST_CASE(a_window_forgets_what_nobody_reads) {
+  for (const int shape : {3, 4}) {
+    Setup kept{.shape = shape, .cache = Keep::contiguous, .scheduler = ContinuousPolicy{.max_batch = 4}};
+    Setup forgets = kept;
+    forgets.cache = Keep::window;
+    forgets.options = {.token_budget = 64, .cache_tokens = 256, .threads = 2};
+    Random random(9);
+    std::vector<Request> requests;
+    for (const int prompt : {5, 100, 333, 500}) {
+      requests.push_back({.input_ids = random_text(random, prompt), .options = {.max_new_tokens = 120, .ignore_eos = true, .top_logprobs = 1}});
+    }
+    const auto expected = run_all(*make_family(kept), requests);
+    const auto engine = make_family(forgets);
+    BOOST_TEST(compare(expected, run_all(*engine, requests)).bits() == 0u);
+    BOOST_TEST(engine->cache_stats().capacity_tokens < 500);
+  }
+}
+
+// Widths of heads are even for those who turn them; a twin shows that a window one too long is seen.
+BOOST_AUTO_TEST_CASE(another_window_is_another_answer) {
+  Setup setup{.shape = 3, .cache = Keep::paged16};
+  Random random(2);
+  const std::vector<Request> requests = {{.input_ids = random_text(random, 60), .options = {.max_new_tokens = 8, .ignore_eos = true, .logits_hash = true}}};
+  const auto answer = [&](int window) {
+    ModelConfig config = of_shape(3);
+    config.window = window;
+    return run_all(*make<FlashAttention, PagedKV, Mistral>(setup, config), requests).front().logits_hash;
+  };
+  BOOST_CHECK(answer(21) == answer(21));
+  BOOST_CHECK(answer(21) != answer(22));
+  BOOST_CHECK(answer(68) == answer(0));  // longer than the text
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Makes the checkpoints of this folder, and what transformers answers with them.
+
+    make.py [CASE ...]        needs transformers 4.57.6 and torch; writes CASE/{config.json,model.safetensors,expected.json}
+
+Random weights in the shapes of each family, a few thousand parameters: one case for each switch of config.json that the
+library honours. Weights are rounded to bfloat16, stored so, and run in float32. expected.json holds, for some prompts, the
+logits after some positions, the mean negative log-likelihood, and the greedy continuation with the margin of each choice
+over the next one, where a cache is fed token by token.
+"""
+import json
+import os
+import sys
+
+import torch
+import transformers
+from transformers import (BloomConfig, GPTBigCodeConfig, LlamaConfig, MistralConfig, Qwen2Config, AutoModelForCausalLM)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VOCAB = 61
+LLAMA = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
+BIGCODE = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=1, eos_token_id=2)
+
+CASES = {
+    "llama_linear": LlamaConfig(**LLAMA, rope_scaling={"rope_type": "linear", "factor": 4.0}),
+    "llama_dynamic": LlamaConfig(**{**LLAMA, "max_position_embeddings": 32}, rope_scaling={"rope_type": "dynamic", "factor": 4.0}),
+    "llama_llama3": LlamaConfig(**LLAMA, rope_theta=500.0, rope_scaling={
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 24}),
+    "llama_biases_tied": LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    "llama_head_dim": LlamaConfig(**LLAMA, head_dim=12, hidden_act="gelu"),
+    "mistral_no_window": MistralConfig(**LLAMA, sliding_window=None, head_dim=10),
+    "mistral_window7": MistralConfig(**LLAMA, sliding_window=7),
+    "gptbigcode_mha": GPTBigCodeConfig(**BIGCODE, multi_query=False),
+    "gptbigcode_relu": GPTBigCodeConfig(**BIGCODE, n_inner=50, activation_function="relu", scale_attn_weights=False),
+    "bloom_6_heads": BloomConfig(vocab_size=VOCAB, hidden_size=48, n_layer=2, n_head=6, bos_token_id=1, eos_token_id=2),
+    "qwen2": Qwen2Config(**LLAMA, tie_word_embeddings=True),
+}
+
+
+def randomise(model):
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            parameter.data.normal_(0, 0.25)
+        elif "norm" in name or "ln_" in name:
+            parameter.data.normal_(1 if name.endswith("weight") else 0, 0.1)
+        else:
+            parameter.data.normal_(0, 0.1)
+        parameter.data = parameter.data.to(torch.bfloat16).to(torch.float32)
+
+
+def answer(model, prompt, steps):
+    ids = torch.tensor([prompt])
+    with torch.no_grad():
+        out = model(ids, use_cache=True)
+        logits = out.logits[0].double()
+        nll = -torch.log_softmax(logits[:-1], -1)[range(len(prompt) - 1), prompt[1:]].mean() if len(prompt) > 1 else None
+        greedy, margins, row, past = [], [], logits[-1], out.past_key_values
+        for _ in range(steps):
+            best = torch.topk(row, 2)
+            greedy.append(int(best.indices[0]))
+            margins.append(round(float(best.values[0] - best.values[1]), 5))
+            out = model(torch.tensor([[greedy[-1]]]), past_key_values=past, use_cache=True)
+            row, past = out.logits[0, -1].double(), out.past_key_values
+    positions = sorted({0, len(prompt) // 2, len(prompt) - 1})
+    return {"input_ids": prompt,
+            "logits_at": {str(p): [round(float(x), 5) for x in logits[p]] for p in positions},
+            "nll_mean": None if nll is None else round(float(nll), 6),
+            "greedy_ids": greedy, "greedy_margins": margins}
+
+
+def make(name, config):
+    torch.manual_seed(sum(map(ord, name)))
+    config._attn_implementation = "eager"
+    model = AutoModelForCausalLM.from_config(config).float().eval()
+    randomise(model)
+    folder = os.path.join(HERE, name)
+    os.makedirs(folder, exist_ok=True)
+    draw = torch.Generator().manual_seed(7)
+    base = []
+    for length, steps in ((1, 12), (5, 12), (23, 16), (60, 20)):
+        # Positions stretch with the longest text seen so far: each prompt gets a model that has seen none.
+        fresh = AutoModelForCausalLM.from_config(config).float().eval()
+        fresh.load_state_dict(model.state_dict())
+        prompt = torch.randint(3, VOCAB, (length,), generator=draw).tolist()
+        base.append(answer(fresh, prompt, steps))
+    model.to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)
+    os.path.exists(os.path.join(folder, "generation_config.json")) and os.remove(os.path.join(folder, "generation_config.json"))
+    made_with = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0]}
+    with open(os.path.join(folder, "expected.json"), "w") as out:
+        json.dump({"made_with": made_with, "base": base, "adapters": {}}, out)
+        out.write("\n")
+
+
+for name in sys.argv[1:] or CASES:
+    make(name, CASES[name])

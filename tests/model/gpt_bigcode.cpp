@@ -1,0 +1,61 @@
+#define BOOST_TEST_MODULE model_gpt_bigcode
+#include "tenon/model/gpt_bigcode.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "configured.h"
+#include "tenon/model/load.h"
+
+using namespace tenon;
+
+namespace {
+
+const std::string kBase = "tests/golden/gptbigcode_mha";
+ModelConfig configured(const test::Change& change) { return test::configured<GptBigCode>(kBase, change); }
+void refused(const std::string& field, const nlohmann::json& value) { test::refused_value<GptBigCode>(kBase, field, value); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(multi_query_says_how_many_heads_of_keys) {
+  const auto one = configured([](auto& c) { c["multi_query"] = true, c.erase("num_key_value_heads"); });
+  BOOST_TEST(one.heads == 4);
+  BOOST_TEST(one.kv_heads == 1);
+  BOOST_TEST(one.qkv_width() == 32 + 2 * 8);
+  BOOST_TEST(!one.interleaved_qkv);
+  const auto all = configured([](auto&) {});
+  BOOST_TEST(all.kv_heads == 4);
+  BOOST_TEST(all.interleaved_qkv);
+  BOOST_TEST(configured([](auto& c) { c.erase("multi_query"), c.erase("num_key_value_heads"); }).kv_heads == 1);
+}
+
+BOOST_AUTO_TEST_CASE(names_of_transformers_attribute_map_are_read) {
+  const auto c = configured([](auto& config) {
+    config["hidden_size"] = config["n_embd"];
+    config.erase("n_embd");
+    config["num_hidden_layers"] = 7;
+    config.erase("n_layer");
+  });
+  BOOST_TEST(c.hidden == 32);
+  BOOST_TEST(c.layers == 7);
+  refused("hidden_size", 64);  // beside n_embd 32
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
+  refused("num_key_value_heads", 2);
+  refused("multi_query", "yes");
+  refused("n_head", 3);
+  refused("n_inner", 0);
+  refused("activation_function", "mish");
+  refused("architectures", nlohmann::json::array({"GPTBigCodeForTokenClassification"}));
+  refused("model_type", "gpt2");
+}
+
+BOOST_AUTO_TEST_CASE(every_tensor_is_used) {
+  for (const char* name : {"gptbigcode_mha", "gptbigcode_relu"}) {
+    const auto files = load_checkpoint(std::filesystem::path(TENON_SOURCE_DIR "/tests/golden") / name);
+    const auto config = GptBigCode::configure(*files.config);
+    const TensorSource source(files, GptBigCode::name_prefix);
+    BOOST_CHECK_NO_THROW(source.check(GptBigCode::tensors(config), config.tied_head));
+    BOOST_TEST(source.unused(GptBigCode::tensors(config), config.tied_head).empty());
+  }
+}

@@ -1,0 +1,99 @@
+"""Every family against what transformers answers (tests/golden), under every cache and attention that was compiled in."""
+import json
+import pathlib
+
+import support
+from support import ProgramTest, as_lines, json_lines, tenon
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+# qwen2 is examples/24's: the program does not know it.
+CASES = sorted(p.parent.name for p in GOLDEN.glob("*/expected.json") if p.parent.name != "qwen2")
+CACHES = ["paged", "contiguous", "window"]
+# The reference's logits are rounded to five digits and come of other orders of summation, in float32; a wrong position,
+# slope or mask is off by a tenth and more.
+TOLERANCE = 1e-4
+
+
+def requests_of(expected):
+    for i, ref in enumerate(expected["base"]):
+        yield {"id": str(i), "input_ids": ref["input_ids"], "max_new_tokens": len(ref["greedy_ids"]), "ignore_eos": True,
+               "logits_at": [int(p) for p in ref["logits_at"]], "nll": ref["nll_mean"] is not None, "top_logprobs": 2}
+
+
+def run(case, *options):
+    expected = json.loads((GOLDEN / case / "expected.json").read_text())
+    done = tenon("run", "--model", GOLDEN / case, "--threads", 1, *options, stdin=as_lines(requests_of(expected)))
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return expected["base"], json_lines(done.stdout)
+
+
+class Families(ProgramTest):
+    def check(self, ref, answer, where):
+        self.assertNotIn("error", answer, where)
+        for position, wanted in ref["logits_at"].items():
+            got = answer["logits"][position]
+            worst = max(abs(g - w) for g, w in zip(got, wanted, strict=True))
+            self.assertLess(worst, TOLERANCE * max(1, max(map(abs, wanted))), f"{where} logits at {position}")
+        if ref["nll_mean"] is not None:
+            self.assertAlmostEqual(answer["nll_mean"], ref["nll_mean"], delta=TOLERANCE * max(1, ref["nll_mean"]), msg=where)
+        for got, wanted, margin in zip(answer["output_ids"], ref["greedy_ids"], ref["greedy_margins"], strict=True):
+            if got != wanted:
+                self.assertLess(margin, 5 * TOLERANCE, where)
+                break
+
+    def test_answers_are_the_reference_s(self):
+        self.assertGreaterEqual(len(CASES), 10)
+        for case in CASES:
+            for attention in ["flash", "direct"]:
+                alike = None
+                for cache in CACHES:
+                    where = f"{case} --cache {cache} --attention {attention}"
+                    base, answers = run(case, "--cache", cache, "--attention", attention)
+                    for ref, answer in zip(base, answers, strict=True):
+                        self.check(ref, answer, where)
+                    alike = alike or answers
+                    self.assertEqual(answers, alike, where)  # to the bit, whatever the cache
+
+    # A text that is read in chunks, preempted and read again is the same text. Dynamic rotary positions depend on its
+    # length, windows on what was kept of it.
+    def test_chunks_and_preemptions_change_nothing(self):
+        for case in ["llama_dynamic", "llama_llama3", "mistral_window7", "bloom_6_heads", "gptbigcode_mha"]:
+            for cache in CACHES:
+                _, alone = run(case, "--cache", cache, "--batch", 1)
+                _, chunked = run(case, "--cache", cache, "--token-budget", 5)
+                _, tight = run(case, "--cache", cache, "--cache-tokens", 96, "--token-budget", 11)
+                self.assertEqual(alone, chunked, f"{case} {cache}")
+                self.assertEqual(alone, tight, f"{case} {cache}")
+
+    def test_longer_than_trained_where_positions_are_computed(self):
+        line = as_lines([{"id": "a", "input_ids": [5] * 30, "max_new_tokens": 300, "ignore_eos": True}])
+        for case, status in [("bloom_6_heads", None), ("llama_llama3", None), ("gptbigcode_mha", "positions")]:
+            done = tenon("run", "--model", GOLDEN / case, "--positions", 400, "--threads", 1, stdin=line)
+            if status is None:
+                self.assertEqual(len(json_lines(done.stdout)[0]["output_ids"]), 300, done.stderr)
+            else:
+                self.assertIn(status, done.stderr)
+                self.assertNotEqual(done.returncode, 0)
+        done = tenon("run", "--model", GOLDEN / "llama_llama3", "--threads", 1, stdin=line)
+        self.assertIn("the model has 128", json_lines(done.stdout)[0]["error"])
+
+    def test_inspect_says_what_a_family_is(self):
+        for case, words in [("llama_dynamic", ["llama: 2 layers", "gated MLP", "beyond 32 (dynamic)", "keys and values in 2 heads"]),
+                            ("mistral_window7", ["mistral", "window of 7", "rotary of theta 10000"]),
+                            ("bloom_6_heads", ["bloom", "by ALiBi", "6 heads of 8"]),
+                            ("gptbigcode_relu", ["gpt_bigcode", "relu", "positions learned", "keys and values in 1 head\n"])]:
+            done = tenon("inspect", "--model", GOLDEN / case)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for word in words:
+                self.assertIn(word, done.stdout)
+            self.assertIn("unused       none", done.stdout)
+
+    def test_another_family_is_refused_with_the_list(self):
+        done = tenon("inspect", "--model", GOLDEN / "qwen2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('config.json: model_type: "qwen2" is not supported; supported: gpt2, gpt_bigcode, llama, mistral, bloom', done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
