@@ -67,9 +67,9 @@ class Tokens(ProgramTest):
 
     def test_bytes_that_are_no_utf8_become_replacements(self):
         _, (encoded,) = self.encode([{"text": "\u00e9"}])
-        if len(encoded["ids"]) == 2:
-            _, (half,) = self.encode([{"ids": encoded["ids"][:1]}], "--decode")
-            self.assertEqual(half["text"], "\ufffd")
+        self.assertEqual(len(encoded["ids"]), 2)
+        _, (half,) = self.encode([{"ids": encoded["ids"][:1]}], "--decode")
+        self.assertEqual(half["text"], "\ufffd")
 
 
 if __name__ == "__main__":

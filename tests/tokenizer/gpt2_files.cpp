@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(special_tokens_by_name_or_content) {
 BOOST_AUTO_TEST_CASE(a_config_that_names_what_is_not_there) {
   refuse_config(R"({"eos_token": "</s>"})", {"eos_token", "</s>"});
   refuse_config(R"({"bos_token": {"content": "<s>"}})", {"bos_token", "<s>"});
-  refuse_config(R"({"unk_token": ""})", {"unk_token"});
+  refuse_config(R"({"unk_token": 5})", {"unk_token"});
   refuse_config(R"({"eos_token": 50256})", {"eos_token", "50256"});
   refuse_config(R"({"eos_token": {"contents": "<end>"}})", {"eos_token", "content"});
   refuse_config(R"({"additional_special_tokens": ["<end>", "<x>"]})", {"additional_special_tokens[1]", "<x>"});
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_config_that_names_what_is_not_there) {
 
 BOOST_AUTO_TEST_CASE(added_tokens_must_fit) {
   const auto added = [](const std::string& entry) { return R"({"added_tokens_decoder": {)" + entry + "}}"; };
-  refuse_config(added(R"("300": {"content": "<p>", "special": true})"), {"added_tokens_decoder.300", "299"});
+  refuse_config(added(R"("300": {"content": "<p>"})"), {"added_tokens_decoder.300", "<p>"}, Kind::unsupported);
   refuse_config(added(R"("-1": {"content": "<p>", "special": true})"), {"added_tokens_decoder.-1"});
   refuse_config(added(R"("+1": {"content": "<p>", "special": true})"), {"added_tokens_decoder.+1"});
   refuse_config(added(R"("0290": {"content": "<p>", "special": true})"), {"added_tokens_decoder.0290"});
@@ -211,6 +211,20 @@ BOOST_AUTO_TEST_CASE(added_tokens_must_fit) {
   refuse_config(added(R"("290": {"content": "", "special": true})"), {"added_tokens_decoder.290", "empty"});
   refuse_config(added(R"("290": {"content": "word"})"), {"added_tokens_decoder.290", "word"}, Kind::unsupported);
   refuse_config(R"({"added_tokens_decoder": []})", {"added_tokens_decoder", "object"});
+}
+
+// transformers knows them; the model has no row for them, or no file defines them, and no text needs them.
+BOOST_AUTO_TEST_CASE(special_tokens_that_the_model_cannot_take_are_left_out) {
+  Case c;
+  c.folder.write("tokenizer_config.json",
+                 R"({"pad_token": "<p>", "unk_token": "<nowhere>", "additional_special_tokens": ["<p>"],
+                     "added_tokens_decoder": {"300": {"content": "<p>", "special": true}}})");
+  const Tokenizer tokenizer = Tokenizer::load(c.folder.path(), 300);
+  BOOST_TEST(!tokenizer.pad().has_value());
+  BOOST_TEST(!tokenizer.special("<p>").has_value());
+  BOOST_TEST(tokenizer.vocab_size() == 300);
+  refuse_config(R"({"eos_token": "<p>", "added_tokens_decoder": {"300": {"content": "<p>", "special": true}}})",
+                {"eos_token", "<p>"});
 }
 
 BOOST_AUTO_TEST_CASE(what_would_change_the_ids_is_refused) {
@@ -248,7 +262,7 @@ BOOST_AUTO_TEST_CASE(files_cut_or_changed_anywhere) {
       BOOST_REQUIRE_EQUAL(tokenizer->decode(tokenizer->encode("abc <end> \u00E9")), "abc <end> \u00E9");
       ++accepted;
     }
-    BOOST_TEST_MESSAGE(name << ": " << accepted << " of 600 accepted");
+    BOOST_TEST((0 < accepted && accepted < 600), name << ": " << accepted << " of 600 accepted");
     c.folder.write(name, sound);
   }
 }

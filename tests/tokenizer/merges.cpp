@@ -99,6 +99,19 @@ BOOST_AUTO_TEST_CASE(equals_the_naive_loop_on_random_rules) {
   }
 }
 
+// Keys that the identity puts into one bucket of any power of two, and of the first primes that libstdc++ takes.
+BOOST_AUTO_TEST_CASE(pairs_that_a_file_chooses_are_spread) {
+  const tenon::detail::PairHash hash, other;
+  std::vector<int> bucket(1024);
+  for (std::uint64_t key = 0; key < 1024 * 16; ++key) ++bucket[hash(key * 172933 * 1024) % 1024];
+  BOOST_TEST(*std::max_element(bucket.begin(), bucket.end()) < 64);
+  BOOST_TEST(hash(5) != other(5));  // built elsewhere
+  MergeRules rules;
+  for (TokenId id = 0; id < 2'000; ++id) BOOST_REQUIRE(rules.add(id, 172933, id));
+  const MergeRules moved = std::move(rules);
+  for (TokenId id = 0; id < 2'000; ++id) BOOST_REQUIRE_EQUAL(moved.rank_of(id, 172933), static_cast<std::uint32_t>(id));
+}
+
 // Quadratic work on these would take minutes.
 BOOST_AUTO_TEST_CASE(long_pieces_end) {
   constexpr int n = 2'000'000;

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fixtures.h"
@@ -18,6 +19,15 @@ using Kind = tenon::Error::Kind;
 using tenon::Tokenizer;
 
 constexpr Kind kInvalid = Kind::invalid_file, kUnsupported = Kind::unsupported;
+
+// As the files of a model: config.json, and tokenizer_config.json unless that is empty.
+Tokenizer with_model(const std::string& family, const std::string& model, const std::string& config = "") {
+  fixtures::Folder folder;
+  folder.write("tokenizer.json", fixtures::read(fixtures::data() / family / "tokenizer.json"));
+  folder.write("config.json", model);
+  if (!config.empty()) folder.write("tokenizer_config.json", config);
+  return Tokenizer::load(folder.path());
+}
 
 Tokenizer with_config(const std::string& family, const std::string& config) {
   fixtures::Folder folder;
@@ -76,20 +86,73 @@ BOOST_AUTO_TEST_CASE(other_classes_leave_the_post_processor) {
 
 BOOST_AUTO_TEST_CASE(classes_that_are_not_known_are_refused) {
   refused("gpt2", R"({"tokenizer_class": "T5Tokenizer"})", kUnsupported, "tokenizer_class");
-  refused("gpt2", R"({"tokenizer_class": "CodeLlamaTokenizer"})", kUnsupported, "tokenizer_class");
   BOOST_CHECK_NO_THROW(with_config("gpt2", R"({"tokenizer_class": "PreTrainedTokenizer"})"));
   refused("gpt2", R"({"tokenizer_class": 5})", kInvalid, "tokenizer_class");
   refused("gpt2", "[]", kInvalid, "");
 }
 
+// AutoTokenizer of transformers 4.57.6, tokenization_auto.py.
+BOOST_AUTO_TEST_CASE(config_json_names_the_class_where_tokenizer_config_json_does_not) {
+  BOOST_TEST(with_model("mistral", R"({"model_type": "llama"})").encode_prompt("") == Ids({1}));
+  BOOST_TEST(with_model("mistral", R"({"model_type": "mistral"})", R"({"add_eos_token": true})").encode_prompt("") ==
+             Ids({1, 2}));
+  BOOST_TEST(
+      with_model("mistral", R"({"model_type": "gpt2", "tokenizer_class": "LlamaTokenizer"})").encode_prompt("") ==
+      Ids({1}));
+  BOOST_TEST(
+      with_model("mistral", "[]", R"({"tokenizer_class": "PreTrainedTokenizerFast"})").encode_prompt("").empty());
+  BOOST_TEST(with_model("mistral", R"({"model_type": null})").encode_prompt("").empty());
+  const Tokenizer bloom = with_model("bloom", R"({"model_type": "bloom"})");
+  BOOST_TEST(bloom.pad().value() == bloom.special("<pad>").value());
+  BOOST_CHECK_NO_THROW(with_model("qwen2", R"({"model_type": "qwen2"})"));
+  BOOST_CHECK_NO_THROW(with_model("starcoder", R"({"model_type": "gpt_bigcode"})"));
+  for (const auto& [model, where] :
+       {std::pair("[]", "config.json"), std::pair("{", "config.json"),
+        std::pair(R"({"model_type": 5})", "config.json: model_type"),
+        std::pair(R"({"model_type": "t5"})", "config.json: model_type"),
+        std::pair(R"({"tokenizer_class": "T5Tokenizer"})", "config.json: tokenizer_class")}) {
+    const auto named = [name = where](const tenon::Error& error) { return error.where() == name; };
+    BOOST_CHECK_EXCEPTION(with_model("gpt2", model), tenon::Error, named);
+  }
+}
+
+// tokenization_code_llama_fast.py: the template of Llama, four more special tokens, and no from_slow.
+BOOST_AUTO_TEST_CASE(code_llama) {
+  BOOST_TEST(around("llama2", R"({"tokenizer_class": "CodeLlamaTokenizer"})") == Ids({1}));
+  BOOST_TEST(around("mistral", R"({"tokenizer_class": "CodeLlamaTokenizerFast", "add_eos_token": true})") ==
+             Ids({1, 2}));
+  BOOST_CHECK_NO_THROW(
+      with_config("llama2", R"({"tokenizer_class": "CodeLlamaTokenizer", "add_prefix_space": false})"));
+  const auto infill = [](const std::string& more) {
+    return with_config("llama2", R"({"tokenizer_class": "CodeLlamaTokenizer", "added_tokens_decoder": {
+        ")" + std::to_string(with_config("llama2", "{}").vocab_size()) +
+                                     R"(": {"content": "\u2581<PRE>", "normalized": false, "special": false}})" + more +
+                                     "}");
+  };
+  BOOST_TEST(infill("").special("\u2581<PRE>").has_value());
+  BOOST_TEST(!infill(R"(, "prefix_token": null)").special("\u2581<PRE>").has_value());
+  BOOST_TEST(infill(R"(, "prefix_token": null, "eot_token": "\u2581<PRE>")").special("\u2581<PRE>").has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_space_in_front) {
   refused("gpt2", R"({"add_prefix_space": true})", kUnsupported, "add_prefix_space");
   BOOST_CHECK_NO_THROW(with_config("gpt2", R"({"add_prefix_space": false})"));
-  const auto llama = [](const char* value) {
-    return std::string(R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": )") + value + "}";
+  const auto llama = [](const std::string& value, const std::string& legacy = "") {
+    return R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": )" + value +
+           (legacy.empty() ? "" : ", \"legacy\": " + legacy) + "}";
   };
   BOOST_CHECK_NO_THROW(with_config("llama2", llama("true")));
-  BOOST_CHECK_NO_THROW(with_config("mistral", llama("true")));
+  BOOST_CHECK_NO_THROW(with_config("llama2", llama("true", "true")));
+  BOOST_CHECK_NO_THROW(with_config("llama2", llama("true", "null")));
+  refused("llama2", llama("true", "false"), kUnsupported, "legacy");
+  BOOST_CHECK_NO_THROW(with_config("mistral", llama("true", "false")));
+  refused("mistral", llama("true"), kUnsupported, "legacy");
+  refused("mistral", llama("true", "true"), kUnsupported, "legacy");
+  refused("mistral", llama("true", "1"), kInvalid, "legacy");
+  refused("mistral", llama("false", "false"), kUnsupported, "add_prefix_space");
+  refused("metaspace", llama("true", "false"), kUnsupported, "legacy");  // before each part, and split
+  BOOST_CHECK_NO_THROW(
+      with_config("plain_replace", llama("false", "false")));  // Metaspace that never prepends: the same
   BOOST_CHECK_NO_THROW(with_config("mistral", llama("null")));
   BOOST_CHECK_NO_THROW(with_config("plain_replace", llama("false")));
   refused("llama2", llama("false"), kUnsupported, "add_prefix_space");
@@ -106,6 +169,9 @@ BOOST_AUTO_TEST_CASE(roles) {
   BOOST_TEST(bloom.special("<s>").value() == bloom.begin_of_text().value());
   BOOST_TEST(bloom.special("</s>").value() == bloom.end_of_text().value());
   BOOST_TEST(!bloom.pad().has_value());
+  const Tokenizer nowhere = with_config("llama2", R"({"pad_token": "[PAD]", "unk_token": {"content": "[UNK]"}})");
+  BOOST_TEST(!nowhere.pad().has_value());  // transformers would add both behind all ids
+  BOOST_TEST(!nowhere.special("[UNK]").has_value());
   refused("llama2", R"({"eos_token": "<x>"})", kInvalid, "eos_token");
   refused("llama2", R"({"additional_special_tokens": ["<s>", "<x>"]})", kInvalid, "additional_special_tokens[1]");
 }
@@ -124,8 +190,13 @@ BOOST_AUTO_TEST_CASE(added_tokens_that_tokenizer_json_lacks) {
 
   const std::string tool = std::to_string(plain.encode("<tool>")[0]);
   BOOST_CHECK_NO_THROW(with_config("qwen2", added('"' + tool + R"(": {"content": "<tool>", "normalized": false})")));
-  refused("qwen2", added('"' + tool + R"(": {"content": "<tool>", "special": true, "normalized": false})"), kInvalid,
-          "added_tokens_decoder." + tool + ".special");
+  const Tokenizer either =
+      with_config("qwen2", added('"' + tool + R"(": {"content": "<tool>", "special": true, "normalized": false})"));
+  BOOST_TEST(either.special("<tool>").has_value());
+  BOOST_TEST(either.encode("<tool>").size() > 1u);
+  const std::string end = std::to_string(plain.special("<|endoftext|>").value());
+  BOOST_TEST(with_config("qwen2", added('"' + end + R"(": {"content": "<|endoftext|>", "normalized": false})"))
+                 .encode("<|endoftext|>") == plain.encode("<|endoftext|>"));
   refused("qwen2", added('"' + tool + R"(": {"content": "<tool>"})"), kInvalid,
           "added_tokens_decoder." + tool + ".normalized");
   refused("qwen2", added(R"("5": {"content": "<tool>"})"), kInvalid, "added_tokens_decoder.5.content");

@@ -13,14 +13,25 @@
 
 namespace tenon {
 
-inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenizer* tokenizer) {
+// A text that cannot fit into `positions` (0: no bound) is refused before it costs anything.
+inline void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions) {
+  const auto most = tokenizer.most_bytes_a_token();
+  if (positions <= 0 || !most || *most == 0) return;
+  const std::size_t fewest = (text.size() + *most - 1) / *most;
+  if (fewest <= static_cast<std::size_t>(positions)) return;
+  throw Error(Error::Kind::invalid_request, "prompt",
+              std::to_string(text.size()) + " bytes are at least " + std::to_string(fewest) + " tokens; the model has " +
+                  std::to_string(positions) + " positions");
+}
+
+inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenizer* tokenizer, int positions = 0) {
   const auto refuse = [](const char* field, const char* what) { throw Error(Error::Kind::invalid_request, field, what); };
   if (!request.prompt.empty() && !request.input_ids.empty()) refuse("input_ids", "given beside prompt; keep one of them");
   if (!request.input_ids.empty()) return request.input_ids;
   if (!tokenizer) refuse("prompt", "this model has no tokenizer; send input_ids");
-  auto tokens = tokenizer->encode_prompt(request.prompt);  // with the begin of text that the model expects
-  if (tokens.empty()) refuse("prompt", "must hold at least one token");
-  return tokens;
+  if (request.prompt.empty()) refuse("prompt", "must hold at least one token");  // a begin of text alone says nothing
+  check_length_of_text(request.prompt, *tokenizer, positions);
+  return tokenizer->encode_prompt(request.prompt);  // with the begin of text that the model expects
 }
 
 // What a request's keys and values depend on beside its tokens: the user's salt, of which equal ones share prefixes, and the

@@ -113,7 +113,7 @@ class Service {
       options.deadline = std::min(options.deadline, detail::after(options.timeout));
     }
     validate(request.options);
-    request.input_ids = prompt_tokens(request, tokenizer_);
+    request.input_ids = prompt_tokens(request, tokenizer_, config().positions);
     request.prompt.clear();
     check_against_model(request.options, request.input_ids, config(), tokenizer_ != nullptr);
     const std::size_t prompt = request.input_ids.size();

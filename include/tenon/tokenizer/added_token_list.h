@@ -1,6 +1,5 @@
 // The added tokens of tokenizer.json and of tokenizer_config.json, each checked as it is read.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <unordered_map>
@@ -60,13 +59,27 @@ class AddedTokenList {
       fields.refuse(key, name(token) + " has the id " + std::to_string(given) +
                              (known ? " in the vocabulary" : " where tokens are counted") + ", here " +
                              std::to_string(token.id));
-    if (!known) spellings_.add(fields, key, token.text, next_++);
+    const bool outside = token.id >= spellings_.limit();
+    if (outside && !token.special)
+      fields.refuse(key, "must be an id from 0 to " + std::to_string(spellings_.limit() - 1) + ", is " +
+                             std::to_string(token.id) + ": " + name(token) + " is found in text");
+    if (outside)
+      spellings_.leave_out(token.text);
+    else if (!known)
+      spellings_.add(fields, key, token.text, token.id);
+    if (!known) ++next_;
     tokens_.emplace(token.text, std::move(token));
   }
 
   const AddedToken* find(const std::string& text) const {
     const auto found = tokens_.find(text);
     return found == tokens_.end() ? nullptr : &found->second;
+  }
+
+  // A token that was added, once more: special if either says so, which is what the library comes to.
+  void add_again(const AddedToken& token) {
+    AddedToken& known = tokens_.at(token.text);
+    known.special = known.special || token.special;
   }
 
   // What is added from now on is a call of its own to the library, which then counts from the highest id.
@@ -76,16 +89,16 @@ class AddedTokenList {
       if (token.id >= next_) next_ = token.id + 1;
   }
 
-  // A token with a role is special, whatever its own flag says: text is text.
-  void finish(Vocabulary& out) const {
+  void list_special(Vocabulary& out) const {
     for (const auto& [text, token] : tokens_)
-      if (token.special) out.special.push_back({token.id, text});
-    sort_special_tokens(out);
+      if (token.special && !spellings_.left_out(text)) out.special.push_back({token.id, text});
+  }
+
+  // A token with a role is special, whatever its own flag says: text is text. out.special is complete and sorted.
+  void finish(Vocabulary& out) const {
     std::vector<AddedTokens::Token> raw, normalized;
     for (const auto& [text, token] : tokens_) {
-      const auto at = std::lower_bound(out.special.begin(), out.special.end(), token.id,
-                                       [](const SpecialToken& a, TokenId id) { return a.id < id; });
-      const bool special = at != out.special.end() && at->id == token.id;
+      const bool special = token.special || is_special(out.special, token.id);
       (token.normalized ? normalized : raw).push_back({text, token.id, special});
     }
     out.pipeline.added = AddedTokens(std::move(raw));

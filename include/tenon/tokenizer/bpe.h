@@ -82,6 +82,12 @@ class Tokenizer {
   }
 
   int vocab_size() const noexcept { return vocabulary_.size; }
+  // The most bytes of a text that one token stands for, so that a long text can be refused before it is encoded; none
+  // where there is no such bound (text that is normalized, characters that are not known).
+  std::optional<std::size_t> most_bytes_a_token() const noexcept {
+    if (family() != TokenizerFamily::byte_level || vocabulary_.pipeline.nfc) return std::nullopt;
+    return vocabulary_.longest_token;
+  }
   TokenizerFamily family() const noexcept { return vocabulary_.pipeline.family; }
   // For people: "byte-level BPE (Llama 3)", where the pattern is Llama 3's.
   std::string_view description() const noexcept {
@@ -111,12 +117,7 @@ class Tokenizer {
 
   // By id, each once.
   std::span<const SpecialToken> special_tokens() const noexcept { return vocabulary_.special; }
-  bool is_special(TokenId id) const noexcept {
-    const auto& special = vocabulary_.special;
-    const auto found =
-        std::lower_bound(special.begin(), special.end(), id, [](const auto& a, TokenId b) { return a.id < b; });
-    return found != special.end() && found->id == id;
-  }
+  bool is_special(TokenId id) const noexcept { return detail::is_special(vocabulary_.special, id); }
   // The id of a special token by its text, for chat templates.
   std::optional<TokenId> special(std::string_view text) const noexcept {
     for (const SpecialToken& token : vocabulary_.special)

@@ -102,8 +102,8 @@ class Characters {
   std::optional<std::array<TokenId, 256>> bytes_;
   TokenId unknown_ = -1;
   bool fuse_ = false;
-  Ends other_;                                // of the spelling of a symbol that is no character
-  std::unordered_set<std::uint64_t> joints_;  // key(the last of a left part, the first of its right part)
+  Ends other_;                                          // of the spelling of a symbol that is no character
+  std::unordered_set<std::uint64_t, PairHash> joints_;  // key(the last of a left part, the first of its right part)
 };
 
 }  // namespace tenon::detail

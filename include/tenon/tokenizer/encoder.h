@@ -1,10 +1,12 @@
 // One text to its tokens.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "tenon/core/views.h"
@@ -34,12 +36,16 @@ class Encoder {
   }
 
  private:
-  // Bounds of the memory of words: 2^16 words, none longer than a word is.
-  static constexpr std::size_t kMaxSeen = 1 << 16, kMaxSeenBytes = 64;
+  // A table with one place for a hash, where the last word stays: a text whose words collide is merged anew, and costs
+  // no more than one whose words differ. 2^13 places (256 KiB) are most of a prose's words; a short text has fewer, so
+  // that many short parts stay linear.
+  static constexpr std::size_t kMaxSeen = 1 << 13, kMaxSeenBytes = 64;
   struct Seen {
-    std::size_t begin, count;  // in out_
+    std::string_view word;             // empty: none yet
+    std::size_t begin = 0, count = 0;  // in out_
   };
-  using Words = std::unordered_map<std::string_view, Seen>;
+  using Words = std::vector<Seen>;  // [a power of two]
+  static Words words_for(std::string_view text) { return Words(std::bit_ceil(std::min(text.size(), kMaxSeen))); }
 
   // `first`: the part begins where the text does.
   void normalize(std::string_view part, bool first) {
@@ -56,7 +62,7 @@ class Encoder {
   }
 
   void byte_level(std::string_view text) {
-    Words words;
+    Words words = words_for(text);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = piece_end(pipeline_.pattern, text, at);
       const std::string_view piece = text.substr(at, end - at);
@@ -77,7 +83,7 @@ class Encoder {
     const std::string spelled = spell_spaces(part, pipeline_.metaspace, first);
     const std::string_view text = spelled;
     const Characters& characters = vocabulary_.characters;
-    Words words;
+    Words words = words_for(text);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end =
           pipeline_.metaspace.split ? std::min(text.find(kMetaspace, at + 1), text.size()) : text.size();
@@ -105,13 +111,15 @@ class Encoder {
   // Prose repeats its words: the tokens of a word stand in out_ already, where it was first seen.
   template <class Append>
   void remembered(Words& words, std::string_view word, Append&& append) {
-    if (const auto found = words.find(word); found != words.end()) {
-      for (std::size_t k = 0; k < found->second.count; ++k) out_.push_back(out_[found->second.begin + k]);
+    if (word.size() > kMaxSeenBytes) return append();
+    Seen& seen = words[std::hash<std::string_view>()(word) & (words.size() - 1)];
+    if (seen.word == word) {
+      for (std::size_t k = 0; k < seen.count; ++k) out_.push_back(out_[seen.begin + k]);
       return;
     }
     const std::size_t begin = out_.size();
     append();
-    if (word.size() <= kMaxSeenBytes && words.size() < kMaxSeen) words.emplace(word, Seen{begin, out_.size() - begin});
+    seen = {word, begin, out_.size() - begin};
   }
 
   const Vocabulary& vocabulary_;

@@ -25,7 +25,9 @@ inline void read_merges(const std::filesystem::path& path, const Spellings& spel
     at = newline + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);  // 0x0D itself is spelled otherwise, so this is a Windows line end
     if (++number == 1 && line.starts_with("#version")) continue;
-    add_merge(line, spellings, {file + ": line " + std::to_string(number), "vocab.json"}, out);
+    const MergeSource source{file + ": line " + std::to_string(number), "vocab.json"};
+    const auto [left, right] = split_merge(line, source.where);
+    add_merge(left, right, spellings, source, out);
   }
 }
 
@@ -37,20 +39,12 @@ inline Vocabulary read_gpt2_files(const std::filesystem::path& folder, std::opti
   spellings.add_all(Fields(json, "vocab.json"));
   find_byte_tokens(spellings, "vocab.json", out);
   read_merges(folder / "merges.txt", spellings, out.merges);
-  const auto config = folder / "tokenizer_config.json";
-  if (std::error_code ignored; std::filesystem::exists(config, ignored)) {
-    const Json config_json = read_json_file(config, kMaxTokenizerFile);
-    read_config_beside_vocab(Fields(config_json, file_name_of(config)), spellings, out);
-  }
-  default_end_of_text(spellings, out);
-  sort_special_tokens(out);
-  out.size = vocab_size.value_or(static_cast<int>(spellings.by_id().size()));
-  lay_out_tokens(
-      spellings,
-      [special = out.special.begin(), end = out.special.end()](TokenId id, const std::string& spelling) mutable {
-        return special != end && special->id == id ? (special++)->text : unspell(spelling);
-      },
-      out);
+  const Json config = read_json_if_there(folder / kTokenizerConfig);
+  read_config_beside_vocab(Fields(config, kTokenizerConfig), spellings, out);
+  const auto bytes = [&](TokenId id, const std::string& spelling) {
+    return is_special(out.special, id) ? spelling : unspell(spelling);
+  };
+  finish_vocabulary(spellings, vocab_size, bytes, out);
   return out;
 }
 

@@ -28,6 +28,9 @@ inline Vocabulary load_vocabulary(const std::filesystem::path& folder, std::opti
   if (vocabulary && merges) return read_gpt2_files(folder, vocab_size);
   if (vocabulary) throw Error(Error::Kind::io, "merges.txt", "is missing beside vocab.json; a tokenizer needs both");
   if (merges) throw Error(Error::Kind::io, "vocab.json", "is missing beside merges.txt; a tokenizer needs both");
+  if (has("tokenizer.model"))
+    throw Error(Error::Kind::io, "tokenizer.model",
+                "is not read; tokenizer.json is needed, which save_pretrained of transformers' fast tokenizers writes");
   throw Error(
       Error::Kind::io, "tokenizer",
       "the folder \"" + file_name_of(folder) + "\" has none: neither tokenizer.json nor vocab.json with merges.txt");

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tenon/core/hash.h"
 #include "tenon/core/views.h"
 
 namespace tenon::detail {
@@ -19,9 +20,17 @@ enum class MergeOrder : std::uint8_t {
   one_by_one,  // the leftmost pair of the lowest rank, then those that it made (Hugging Face's tokenizers, word.rs)
 };
 
+// The pairs of a table come from a file. Under std::hash, the identity in libstdc++, a hostile file chooses pairs that
+// share a bucket, and loading it is quadratic; so they are mixed with what no file can know: where this object was
+// built, which differs from process to process. No result depends on it.
+struct PairHash {
+  std::uint64_t seed = mix64(reinterpret_cast<std::uintptr_t>(this));
+  std::size_t operator()(std::uint64_t key) const noexcept { return static_cast<std::size_t>(mix64(key ^ seed)); }
+};
+
 struct MergeRules {
-  std::unordered_map<std::uint64_t, std::uint32_t> rank;  // of a pair of tokens (pair_key); lower merges first
-  std::vector<TokenId> merged;                            // [rank]
+  std::unordered_map<std::uint64_t, std::uint32_t, PairHash> rank;  // of a pair (pair_key); lower merges first
+  std::vector<TokenId> merged;                                      // [rank]
   MergeOrder order = MergeOrder::rounds;
 
   static std::uint64_t pair_key(TokenId left, TokenId right) noexcept {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,10 @@ class Spellings {
     by_id_[static_cast<std::size_t>(id)] = &place->first;
   }
 
+  // A special token whose id the model has no row for: it has no part in text, and nothing can ask for it.
+  void leave_out(const std::string& spelling) { left_out_.insert(spelling); }
+  bool left_out(const std::string& spelling) const { return left_out_.contains(spelling); }
+
   std::optional<TokenId> find(const std::string& spelling) const {
     const auto found = ids_.find(spelling);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
@@ -57,6 +62,7 @@ class Spellings {
   int limit_;
   std::unordered_map<std::string, TokenId> ids_;
   std::vector<const std::string*> by_id_;
+  std::unordered_set<std::string> left_out_;
 };
 
 // A rule as it was read: where, and in which vocabulary its parts are looked up.
@@ -79,20 +85,13 @@ inline void add_merge(const std::string& left, const std::string& right, const S
   if (!out.add(id_of(left), id_of(right), id_of(left + right))) refuse("stands there twice");
 }
 
-// The parts of "left right", with one space between; nothing where it is not that.
-inline std::optional<std::pair<std::string, std::string>> split_merge(std::string_view rule) {
+// The parts of "left right", with one space between.
+inline std::pair<std::string, std::string> split_merge(std::string_view rule, const std::string& where) {
   const std::size_t space = rule.find(' ');
   if (space == rule.npos || space == 0 || space + 1 == rule.size() || rule.find(' ', space + 1) != rule.npos)
-    return std::nullopt;
-  return std::pair(std::string(rule.substr(0, space)), std::string(rule.substr(space + 1)));
-}
-
-inline void add_merge(std::string_view rule, const Spellings& spellings, const MergeSource& source, MergeRules& out) {
-  const auto parts = split_merge(rule);
-  if (!parts)
-    throw Error(Error::Kind::invalid_file, source.where,
+    throw Error(Error::Kind::invalid_file, where,
                 "the merge rule \"" + printable(rule) + "\" must be two parts with one space between");
-  add_merge(parts->first, parts->second, spellings, source, out);
+  return std::pair(std::string(rule.substr(0, space)), std::string(rule.substr(space + 1)));
 }
 
 }  // namespace tenon::detail

@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "tenon/core/error.h"
 #include "tenon/core/fields.h"
 #include "tenon/core/file.h"
+#include "tenon/core/json.h"
 #include "tenon/tokenizer/added_token_list.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/vocabulary.h"
@@ -24,26 +28,64 @@ struct TokenizerClass {
   std::string_view name;
   std::string_view bos, eos, unk, pad;
   bool writes_template = false;  // from add_bos_token and add_eos_token, over the post_processor
+  bool rebuilds = false;         // from tokenizer.model, where add_prefix_space is given
 };
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 inline constexpr TokenizerClass kTokenizerClasses[] = {
     {"PreTrainedTokenizer", {}, {}, {}, {}},
     {"TokenizersBackend", {}, {}, {}, {}},  // of transformers 5
     {"GPT2Tokenizer", kEndOfText, kEndOfText, kEndOfText, {}},
-    {"LlamaTokenizer", "<s>", "</s>", "<unk>", {}, true},
+    {"LlamaTokenizer", "<s>", "</s>", "<unk>", {}, true, true},
+    {"CodeLlamaTokenizer", "<s>", "</s>", "<unk>", {}, true},
     {"BloomTokenizer", "<s>", "</s>", "<unk>", "<pad>"},
     {"Qwen2Tokenizer", {}, kEndOfText, kEndOfText, kEndOfText},
 };
 
-inline const TokenizerClass& tokenizer_class(const Fields& config) {
-  std::string name = config.choice("tokenizer_class",
-                                   {"PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend",
-                                    "GPT2Tokenizer", "GPT2TokenizerFast", "LlamaTokenizer", "LlamaTokenizerFast",
-                                    "BloomTokenizer", "BloomTokenizerFast", "Qwen2Tokenizer", "Qwen2TokenizerFast"},
-                                   "PreTrainedTokenizerFast");
-  if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  return *std::find_if(std::begin(kTokenizerClasses), std::end(kTokenizerClasses),
-                       [&](const TokenizerClass& each) { return each.name == name; });
+inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+
+// The classes of the models whose config.json may say what tokenizer_config.json does not (tokenization_auto.py).
+struct ModelTokenizer {
+  std::string_view model_type, name;
+};
+inline constexpr ModelTokenizer kModelTokenizers[] = {
+    {"llama", "LlamaTokenizer"},      {"mistral", "LlamaTokenizer"}, {"code_llama", "CodeLlamaTokenizer"},
+    {"gpt2", "GPT2Tokenizer"},        {"bloom", "BloomTokenizer"},   {"qwen2", "Qwen2Tokenizer"},
+    {"gpt_bigcode", "GPT2Tokenizer"},
+};
+
+// An empty object where there is no such file.
+inline Json read_json_if_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? read_json_file(path, kMaxTokenizerFile) : Json::object();
+}
+
+// `name`, which stands in `config` under `key`, with or without Fast behind it.
+inline const TokenizerClass& class_named(std::string_view name, const Fields& config, const char* key) {
+  std::string known, plain(name);
+  if (plain.ends_with("Fast")) plain.resize(plain.size() - 4);
+  for (const TokenizerClass& each : kTokenizerClasses) {
+    if (each.name == plain) return each;
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  }
+  throw Error(Error::Kind::unsupported, config.where(key),
+              "\"" + printable(name, 60) + "\" is not supported; supported, with Fast or without: " + known);
+}
+
+// As AutoTokenizer chooses: by tokenizer_config.json, else by config.json's tokenizer_class, else by its model_type.
+// Without config.json, the class that leaves tokenizer.json as it is.
+inline const TokenizerClass& tokenizer_class(const Fields& config, const std::filesystem::path& folder) {
+  constexpr const char* key = "tokenizer_class";
+  if (config.has(key)) return class_named(config.string(key), config, key);
+  const Json json = read_json_if_there(folder / "config.json");
+  const Fields model(json, "config.json");
+  if (model.has(key)) return class_named(model.string(key), model, key);
+  if (!model.has("model_type")) return class_named("PreTrainedTokenizer", config, key);
+  const std::string type = model.string("model_type");
+  for (const ModelTokenizer& each : kModelTokenizers)
+    if (each.model_type == type) return class_named(each.name, model, key);
+  throw Error(
+      Error::Kind::unsupported, model.where("model_type"),
+      "\"" + printable(type, 60) + "\" does not tell the tokenizer_class here, and " + config.file() + " has none");
 }
 
 // A member that names a token: a string, or an object with "content"; absent and null: none.
@@ -52,34 +94,55 @@ inline std::optional<std::string> token_name(const Fields& config, const std::st
   return config.value(key).is_object() ? config.object(key).string("content") : config.string(key);
 }
 
+// Special tokens without a role.
+inline void read_more_special(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
+  constexpr const char* list = "additional_special_tokens";
+  if (!config.has(list)) return;
+  const Json& more = config.value(list);
+  if (!more.is_array()) config.refuse(list, "must be a list, is " + Fields::describe(more));
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    const std::string key = list + ("[" + std::to_string(i) + "]");
+    const std::string text =
+        more[i].is_string() ? more[i].get<std::string>() : Fields(more[i], config.file(), key).string("content");
+    const auto id = spellings.find(text);
+    if (id) special.push_back({*id, text});
+    if (!id && !spellings.left_out(text))
+      config.refuse(key, "names the token \"" + printable(text, 60) + "\", which the vocabulary does not have");
+  }
+}
+
+// CodeLlamaTokenizerFast makes these special where the vocabulary has them (tokenization_code_llama_fast.py).
+inline void read_infill_tokens(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
+  constexpr std::string_view tokens[][2] = {{"prefix_token", "\xE2\x96\x81<PRE>"},
+                                            {"middle_token", "\xE2\x96\x81<MID>"},
+                                            {"suffix_token", "\xE2\x96\x81<SUF>"},
+                                            {"eot_token", "\xE2\x96\x81<EOT>"}};
+  for (const auto& [name, absent] : tokens) {
+    const std::string key(name);
+    const std::string text = config.json().contains(key) ? token_name(config, key).value_or("") : std::string(absent);
+    if (const auto id = spellings.find(text)) special.push_back({*id, text});
+  }
+}
+
 // bos, eos, pad, and the special tokens without a role. `names`: of the class, where the file is silent.
 inline void read_roles(const Fields& config, const TokenizerClass& names, const Spellings& spellings, Vocabulary& out) {
-  const auto special = [&](const std::string& key, const std::string& text) {
+  const auto role = [&](const char* key, std::string_view name, bool needed) -> std::optional<TokenId> {
+    const auto named = token_name(config, key);
+    const std::string text = named ? *named : config.json().contains(key) ? "" : std::string(name);
     const auto id = spellings.find(text);
-    if (!id) config.refuse(key, "names the token \"" + printable(text, 60) + "\", which the vocabulary does not have");
-    out.special.push_back({*id, text});
-    return *id;
+    if (id) out.special.push_back({*id, text});
+    if (!id && named && needed)
+      config.refuse(key, "names the token \"" + printable(text, 60) + "\", which the vocabulary does not have");
+    return id;
   };
-  const auto role = [&](const std::string& key, std::string_view name) -> std::optional<TokenId> {
-    if (const auto text = token_name(config, key)) return special(key, *text);
-    const std::string text(name);
-    if (config.json().contains(key) || name.empty() || !spellings.find(text)) return std::nullopt;
-    return special(key, text);
-  };
-  out.bos = role("bos_token", names.bos);
-  out.eos = role("eos_token", names.eos);
-  out.pad = role("pad_token", names.pad);
-  role("unk_token", names.unk);
-  if (!config.has("additional_special_tokens")) return;
-  const Json& more = config.value("additional_special_tokens");
-  if (!more.is_array()) config.refuse("additional_special_tokens", "must be a list, is " + Fields::describe(more));
-  for (std::size_t i = 0; i < more.size(); ++i) {
-    const std::string key = "additional_special_tokens[" + std::to_string(i) + "]";
-    if (more[i].is_string())
-      special(key, more[i].get<std::string>());
-    else
-      special(key, Fields(more[i], config.file(), key).string("content"));
-  }
+  out.bos = role("bos_token", names.bos, /*needed=*/true);
+  out.eos = role("eos_token", names.eos, /*needed=*/true);
+  // Of these, transformers adds what is missing behind all ids that the model knows: no text changes, and no role is
+  // left.
+  out.pad = role("pad_token", names.pad, /*needed=*/false);
+  role("unk_token", names.unk, /*needed=*/false);
+  read_more_special(config, spellings, out.special);
+  if (names.name == "CodeLlamaTokenizer") read_infill_tokens(config, spellings, out.special);
 }
 
 // The token that GPT-2's own files name in no config, only in the code beside them.
@@ -90,15 +153,23 @@ inline void default_end_of_text(const Spellings& spellings, Vocabulary& out) {
   out.special.push_back({*id, std::string(kEndOfText)});
 }
 
+// The last step, with all special tokens listed: bytes(id, spelling) of each token.
+template <class Bytes>
+void finish_vocabulary(const Spellings& spellings, std::optional<int> vocab_size, Bytes&& bytes, Vocabulary& out) {
+  default_end_of_text(spellings, out);
+  sort_special_tokens(out);
+  out.size = vocab_size.value_or(static_cast<int>(spellings.by_id().size()));
+  lay_out_tokens(spellings, bytes, out);
+}
+
 // The keys of "added_tokens_decoder": {"50257": {"content": "<pad>", ...}}, in the order of their ids.
-inline std::map<TokenId, std::string> added_token_keys(const Fields& added, int limit) {
+inline std::map<TokenId, std::string> added_token_keys(const Fields& added) {
   std::map<TokenId, std::string> keys;
   for (const auto& [key, value] : added.json().items()) {
     const bool digits =
         key.size() <= 9 && std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     const int id = digits && !key.empty() ? std::stoi(key) : -1;
-    if (id < 0 || id >= limit || std::to_string(id) != key)
-      added.refuse(key, "must be an id from 0 to " + std::to_string(limit - 1));
+    if (id < 0 || std::to_string(id) != key) added.refuse(key, "must be an id");
     keys.emplace(id, key);
   }
   return keys;
@@ -107,22 +178,27 @@ inline std::map<TokenId, std::string> added_token_keys(const Fields& added, int 
 // ---- beside vocab.json
 
 // Tokens that vocab.json lacks and transformers keeps here.
-inline void read_added_tokens(const Fields& config, Spellings& spellings, std::vector<SpecialToken>& special) {
+inline void add_special_tokens(const Fields& config, Spellings& spellings, std::vector<SpecialToken>& special) {
   if (!config.has("added_tokens_decoder")) return;
   const Fields added = config.object("added_tokens_decoder");
-  for (const auto& [id, key] : added_token_keys(added, spellings.limit())) {
+  for (const auto& [id, key] : added_token_keys(added)) {
     const Fields token = added.object(key);
     const std::string text = token.string("content");
     const auto known = spellings.find(text);
+    const bool is_special = token.boolean("special", false);
     if (known && *known != id)
       added.refuse(key, "\"" + printable(text, 60) + "\" has the id " + std::to_string(*known) + " in vocab.json");
-    if (!known && !token.boolean("special", false))
+    if (!known && !is_special)
       throw Error(Error::Kind::unsupported, added.where(key),
                   "\"" + printable(text, 60) +
                       "\" would be cut out of text before byte pairs are merged; only special "
                       "tokens may be added to vocab.json");
+    if (id >= spellings.limit()) {
+      spellings.leave_out(text);
+      continue;
+    }
     if (!known) spellings.add(added, key, text, id);
-    if (token.boolean("special", false)) special.push_back({id, text});
+    if (is_special) special.push_back({id, text});
   }
 }
 
@@ -134,31 +210,31 @@ inline void read_config_beside_vocab(const Fields& config, Spellings& spellings,
   for (const char* key : {"add_prefix_space", "add_bos_token", "add_eos_token"})
     if (config.boolean(key, false))
       throw Error(Error::Kind::unsupported, config.where(key), "true is not supported: text is encoded as it stands");
-  read_added_tokens(config, spellings, out.special);
+  add_special_tokens(config, spellings, out.special);
   read_roles(config, {}, spellings, out);
 }
 
 // ---- beside tokenizer.json
 
 // As transformers does: those that tokenizer.json lacks are added to it.
-inline void read_added_tokens(const Fields& config, int limit, AddedTokenList& list) {
+inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
   if (!config.has("added_tokens_decoder")) return;
   list.begin_second_call();
   const Fields added = config.object("added_tokens_decoder");
-  for (const auto& [id, key] : added_token_keys(added, limit)) {
+  for (const auto& [id, key] : added_token_keys(added)) {
     const Fields fields = added.object(key);
     const AddedToken token = list.read(fields, id);
     const AddedToken* const known = list.find(token.text);
     if (!known) {
       list.add(token, added, key);
-    } else if (known->id != id || known->special != token.special ||
-               (!token.special && known->normalized != token.normalized)) {
-      fields.refuse(known->id != id                   ? "content"
-                    : known->special != token.special ? "special"
-                                                      : "normalized",
+      continue;
+    }
+    const bool found_in_text = !known->special && !token.special;
+    if (known->id != id || (found_in_text && known->normalized != token.normalized))
+      fields.refuse(known->id != id ? "content" : "normalized",
                     "contradicts added_tokens in tokenizer.json, which has \"" + printable(token.text, 60) +
                         "\" with the id " + std::to_string(known->id));
-    }
+    list.add_again(token);
   }
 }
 
@@ -189,28 +265,43 @@ inline void apply_template_flags(const Fields& config, const TokenizerClass& whi
   }
 }
 
-// Byte-level text is encoded as it stands. The Llama class, given add_prefix_space, would make the tokenizer anew from
-// tokenizer.model, which comes to the same where the two agree.
+// LlamaTokenizerFast, given add_prefix_space, makes the tokenizer anew from tokenizer.model (from_slow), in the form
+// that `legacy` chooses: Prepend with Replace, or Metaspace (LlamaConverter in convert_slow_tokenizer.py).
+// tokenizer.json is read only where it has that form.
+inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
+  using Prepend = Metaspace::Prepend;
+  const bool prefix = config.boolean("add_prefix_space"), legacy = config.boolean("legacy", true);
+  const auto refuse = [&](const char* key, const std::string& what) {
+    throw Error(Error::Kind::unsupported, config.where(key), what);
+  };
+  const Metaspace& found = pipeline.metaspace;
+  if (prefix != (found.prepend != Prepend::never) || prefix != (pipeline.start != Pipeline::Start::keep))
+    refuse("add_prefix_space", "contradicts tokenizer.json");
+  const Prepend expected = !prefix ? Prepend::never : legacy ? Prepend::blindly : Prepend::first;
+  if (found.prepend != expected || found.split)
+    refuse("legacy", std::string(legacy ? "true (the default)" : "false") + " with add_prefix_space asks for " +
+                         (legacy ? "the normalizers Prepend and Replace" : "Metaspace (first or never, no split)") +
+                         ", and tokenizer.json has another form");
+}
+
+// Byte-level text is encoded as it stands.
 inline void check_prefix_space(const Fields& config, const TokenizerClass& which, const Pipeline& pipeline) {
   const bool prefix = config.boolean("add_prefix_space", false);
-  const auto refuse = [&](const char* what) {
-    throw Error(Error::Kind::unsupported, config.where("add_prefix_space"), what);
-  };
   if (pipeline.family == TokenizerFamily::byte_level) {
-    if (prefix) refuse("true is not supported: text is encoded as it stands");
-  } else if (which.writes_template && config.has("add_prefix_space") &&
-             prefix != (pipeline.metaspace.prepend != Metaspace::Prepend::never)) {
-    refuse("contradicts tokenizer.json");
+    if (prefix)
+      throw Error(Error::Kind::unsupported, config.where("add_prefix_space"),
+                  "true is not supported: text is encoded as it stands");
+  } else if (which.rebuilds && config.has("add_prefix_space")) {
+    check_rebuilt(config, pipeline);
   }
 }
 
-inline void read_config_beside_tokenizer_json(const Fields& config, AddedTokenList& added, const Spellings& spellings,
-                                              Vocabulary& out) {
-  const TokenizerClass& which = tokenizer_class(config);
+inline void read_config_beside_tokenizer_json(const Fields& config, const TokenizerClass& which, AddedTokenList& added,
+                                              const Spellings& spellings, Vocabulary& out) {
   if (config.boolean("from_slow", false))
     throw Error(Error::Kind::unsupported, config.where("from_slow"), "true is not supported: tokenizer.json is read");
   check_prefix_space(config, which, out.pipeline);
-  read_added_tokens(config, spellings.limit(), added);
+  add_missing_tokens(config, added);
   read_roles(config, which, spellings, out);
   apply_template_flags(config, which, out);
 }

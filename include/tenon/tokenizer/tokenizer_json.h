@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "tenon/core/error.h"
@@ -48,10 +48,9 @@ void read_merge_list(const JsonNode& model, const Spellings& spellings, MergeRul
     std::string left, right;
     if (rule.is_string()) {
       const std::string& text = rule.get_ref<const std::string&>();
-      const auto parts = split_merge(text);
-      if (!parts || text.starts_with("#version"))
-        model->refuse(key, "the merge rule \"" + printable(text) + "\" must be two parts with one space between");
-      left = parts->first, right = parts->second;
+      if (text.starts_with("#version"))  // which the library would skip
+        model->refuse(key, "is no merge rule: \"" + printable(text) + "\" is the first line of a merges.txt");
+      std::tie(left, right) = split_merge(text, model->where(key));
     } else if (rule.is_array() && rule.size() == 2 && rule[0].is_string() && rule[1].is_string()) {
       left = rule[0].get<std::string>(), right = rule[1].get<std::string>();
     } else {
@@ -146,12 +145,12 @@ inline void check_top(const JsonNode& top) {
     if (top->has(key)) top.object(key);
 }
 
-inline void read_added_tokens(const JsonNode& top, int limit, AddedTokenList& list) {
+inline void read_added_tokens(const JsonNode& top, AddedTokenList& list) {
   if (!top->has("added_tokens")) return;
   for (const JsonNode& node : top.objects("added_tokens")) {
     node.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"}) node->boolean(key);
-    list.add(list.read(node.fields(), node->integer("id", 0, limit - 1)), node.fields(), "id");
+    list.add(list.read(node.fields(), node->integer("id", 0, std::numeric_limits<int>::max())), node.fields(), "id");
   }
 }
 
@@ -170,19 +169,16 @@ inline Vocabulary read_tokenizer_json(const std::filesystem::path& folder, std::
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
   read_model(model, spellings, out);
   AddedTokenList added(spellings, normalizers);
-  read_added_tokens(top, spellings.limit(), added);
+  read_added_tokens(top, added);
   read_post_processor(top, spellings, out.pipeline);
 
-  const auto config = folder / "tokenizer_config.json";
-  if (std::error_code ignored; std::filesystem::exists(config, ignored)) {
-    const Json config_json = read_json_file(config, kMaxTokenizerFile);
-    read_config_beside_tokenizer_json(Fields(config_json, file_name_of(config)), added, spellings, out);
-  }
-  default_end_of_text(spellings, out);
+  const Json config_json = read_json_if_there(folder / kTokenizerConfig);
+  const Fields config(config_json, kTokenizerConfig);
+  read_config_beside_tokenizer_json(config, tokenizer_class(config, folder), added, spellings, out);
+  added.list_special(out);
+  const auto bytes = [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); };
+  finish_vocabulary(spellings, vocab_size, bytes, out);
   added.finish(out);
-  out.size = vocab_size.value_or(static_cast<int>(spellings.by_id().size()));
-  lay_out_tokens(
-      spellings, [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); }, out);
   return out;
 }
 

@@ -48,6 +48,7 @@ struct Vocabulary {
   int size = 0;                           // ids are in [0, size); not each needs a token
   std::string text;                       // the bytes of all tokens, in the order of their ids
   std::vector<std::uint32_t> begin;       // [size + 1] in text
+  std::size_t longest_token = 0;          // bytes
   std::array<TokenId, 256> byte_token{};  // [byte], of byte_level; -1 for a byte that UTF-8 does not have
   Characters characters;                  // of sentencepiece
   MergeRules merges;
@@ -77,6 +78,13 @@ inline void sort_special_tokens(Vocabulary& out) {
   out.special.erase(std::unique(out.special.begin(), out.special.end(), same), out.special.end());
 }
 
+// special: sorted.
+inline bool is_special(const std::vector<SpecialToken>& special, TokenId id) noexcept {
+  const auto found =
+      std::lower_bound(special.begin(), special.end(), id, [](const SpecialToken& a, TokenId b) { return a.id < b; });
+  return found != special.end() && found->id == id;
+}
+
 // Lays the bytes of all tokens side by side: bytes(id, spelling) of each.
 template <class Bytes>
 void lay_out_tokens(const Spellings& spellings, Bytes&& bytes, Vocabulary& out) {
@@ -85,6 +93,7 @@ void lay_out_tokens(const Spellings& spellings, Bytes&& bytes, Vocabulary& out) 
   for (std::size_t id = 0; id < static_cast<std::size_t>(out.size); ++id) {
     out.begin.push_back(static_cast<std::uint32_t>(out.text.size()));
     if (id < by_id.size() && by_id[id] != nullptr) out.text += bytes(static_cast<TokenId>(id), *by_id[id]);
+    out.longest_token = std::max(out.longest_token, out.text.size() - out.begin.back());
   }
   out.begin.push_back(static_cast<std::uint32_t>(out.text.size()));
 }
