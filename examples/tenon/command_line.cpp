@@ -85,7 +85,8 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
   add_number(app, "--token-budget", o.token_budget, 1, "512", "rows of a step, and so the longest chunk of a prompt");
   app.add_option(
          "--cache-tokens", o.cache_tokens,
-         "tokens of cache for all sequences together; by default --batch times the model's positions, at most 2 GiB")
+         "tokens of cache for all sequences together; by default --batch times what a longest one fills, at most what 2 GiB "
+         "holds but never less than one")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "menu.h"
-#include "tenon/model/any_model.h"
+#include "tenon/model/with_model.h"
 
 namespace program {
 

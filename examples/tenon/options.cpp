@@ -90,9 +90,11 @@ std::string reason(const EngineWords& wanted, const Entries& entries) {
   return names.empty() ? "this combination was not compiled in: " + as_options(wanted) : "not compiled in: " + names;
 }
 
-std::string list_of(const Entries& entries) {
+std::string list_of(const Entries& entries, std::string_view model_type) {
   std::string text = "compiled in are";
-  for (const MenuEntry& entry : entries) text += "\n  " + as_options(entry.words);
+  for (const MenuEntry& entry : entries) {
+    if (entry.words.model_type == model_type) text += "\n  " + as_options(entry.words);
+  }
   return text + "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented or none";
 }
 
@@ -109,13 +111,16 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   const std::string type = model_type(files);
   const EngineWords wanted{type,       options.weights,   options.cache, options.cache == "paged" ? options.block : 0,
                            options.kv, options.attention, options.device};
+  if (options.block != ModelOptions{}.block && options.cache != "paged") {
+    throw UsageError("--block " + std::to_string(options.block) + " is of the paged cache; --cache is " + options.cache);
+  }
   // Without adapters every way to add them is the same; those that were asked for by name are refused all the same.
   if (options.lora != "segmented" && options.lora != "none") {
     throw UsageError("not compiled in: --lora " + options.lora + " (adapters are not in this version)\n" +
-                     list_of(entries));
+                     list_of(entries, type));
   }
   const MenuEntry* entry = find(wanted, entries);
-  if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries));
+  if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries, type));
   const SchedulerOptions scheduling{
       .batch = options.batch, .token_budget = options.token_budget, .max_wait_ms = options.max_wait_ms};
   return entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),

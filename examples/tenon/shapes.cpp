@@ -1,6 +1,6 @@
 #include "shapes.h"
 
-#include "tenon/model/any_model.h"
+#include "tenon/model/with_model.h"
 
 namespace program {
 

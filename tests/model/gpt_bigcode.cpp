@@ -50,6 +50,16 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("model_type", "gpt2");
 }
 
+// What a hostile count of heads costs before the tensors are looked at.
+BOOST_AUTO_TEST_CASE(interleaved_heads_are_three_parts_however_many) {
+  ModelConfig c = configured([](auto&) {});
+  c.heads = c.kv_heads = c.hidden = 1 << 20;
+  c.head_dim = 1;
+  const auto spec = GptBigCode::tensors(c);
+  BOOST_TEST(spec.layers.front().qkv.weight.parts.size() == 3u);
+  BOOST_TEST(spec.layers.front().qkv.bias.parts.size() == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(every_tensor_is_used) {
   for (const char* name : {"gptbigcode_mha", "gptbigcode_relu"}) {
     const auto files = load_checkpoint(std::filesystem::path(TENON_SOURCE_DIR "/tests/golden") / name);

@@ -82,6 +82,10 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   });
   refused("rope_scaling", 3);
   refused("rope_theta", 0);
+  refused("rope_theta", 0.5);
+  refused("sliding_window", 4096);
+  refused("attention_chunk_size", 8192);
+  refused_after("rope_scaling.original_max_position_embeddings", [](Json& c) { c["rope_scaling"]["original_max_position_embeddings"] = 64; });
   refused("partial_rotary_factor", 0.5);
   refused("hidden_act", "geglu");
   refused("num_key_value_heads", 3);

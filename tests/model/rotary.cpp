@@ -9,11 +9,11 @@ using namespace tenon;
 
 namespace {
 
-// The reference raises to powers in float32, we in double: 8 ulps of float32 apart at most. A wrong formula is far off.
+// Three ulps of float32: the reference and we round at the same places, and powers may differ in the last bit.
 void agree(const std::vector<float>& got, const std::vector<float>& expected) {
   BOOST_REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    BOOST_TEST(std::abs(got[i] - expected[i]) <= 1e-6f * expected[i], i << ": " << got[i] << " for " << expected[i]);
+    BOOST_TEST(std::abs(got[i] - expected[i]) <= 2e-7f * expected[i], i << ": " << got[i] << " for " << expected[i]);
   }
 }
 

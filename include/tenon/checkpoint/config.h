@@ -62,6 +62,7 @@ class ConfigFile {
       refuse("quantization_config", "quantised checkpoints are not read; use the float checkpoint and a weight policy");
     for (const char* key : {"is_encoder_decoder", "add_cross_attention"})
       if (fields.boolean(key, false)) refuse(key, "true is not supported: only decoders without cross attention are");
+    if (fields.has("attention_chunk_size")) refuse("attention_chunk_size", "attention in chunks is not supported");
     if (fields.has("pruned_heads") && !fields.value("pruned_heads").empty())
       refuse("pruned_heads", "pruned heads are not supported");
   }

@@ -5,7 +5,7 @@
 
 #include "tenon/engine/any_engine.h"
 #include "tenon/engine/engine.h"
-#include "tenon/model/any_model.h"
+#include "tenon/model/with_model.h"
 #include "tenon/model/load.h"
 
 namespace tenon {

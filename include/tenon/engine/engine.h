@@ -68,7 +68,7 @@ class Engine {
         tokenizer_(files.tokenizer),
         device_(make_device(options)),
         weights_(load_weights(files)),
-        cache_(device_, config_.kv(), cache_tokens_for<CacheP>(options_, config_)),
+        cache_(make_cache<CacheP>(device_, options_, config_)),
         queue_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads()),
         state_(config_) {
@@ -79,7 +79,7 @@ class Engine {
   // Takes a request, or refuses it with an Error that names the field. Its events come from step().
   RequestId submit(Request request) {
     validate(request.options);
-    auto tokens = prompt_tokens(request, tokenizer_.get());
+    auto tokens = prompt_tokens(request, tokenizer_.get(), config_.positions);
     check_against_model(request.options, tokens, config_, tokenizer_ != nullptr);
     const Options& o = request.options;
     const RequestId id = next_request_++;

@@ -60,4 +60,17 @@ int cache_tokens_for(const EngineOptions& o, const ModelConfig& config) {
   return static_cast<int>(std::max(std::min(wanted, fits), each));
 }
 
+// The cache of an engine. Error capacity, with what would make it smaller, where there is no memory for it.
+template <CachePolicy P, DevicePolicy D>
+CacheStore<P, D> make_cache(D& device, const EngineOptions& o, const ModelConfig& config) {
+  const int tokens = cache_tokens_for<P>(o, config);
+  try {
+    return CacheStore<P, D>(device, config.kv(), tokens);
+  } catch (const Error& error) {
+    throw Error(error.kind(), "cache",
+                std::to_string(tokens) + " tokens of a model with " + std::to_string(config.positions) +
+                    " positions: " + error.what() + "; ask for less by cache_tokens (--cache-tokens) or positions (--positions)");
+  }
+}
+
 }  // namespace tenon

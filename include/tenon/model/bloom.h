@@ -19,15 +19,15 @@ struct Bloom {
     const Fields fields = file.fields();
     fields.choice("model_type", {model_type});
     check_architectures(fields, {"BloomForCausalLM", "BloomModel"});
+    refuse_window(fields);
     ModelConfig c;
     c.model_type = model_type;
     c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
     const std::string hidden = one_name(fields, {"hidden_size", "n_embed"});
     c.hidden = width_field(fields, hidden);
     heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
-    c.inner = 4 * c.hidden;
-    if (c.inner > kLargestWidth) fields.refuse(hidden, "must be at most " + std::to_string(kLargestWidth / 4));
-    if (fields.has("n_inner") && fields.positive_int("n_inner") != c.inner) {
+    c.inner = inner_field(fields, "n_inner", hidden, c.hidden);
+    if (c.inner != 4 * c.hidden) {
       fields.refuse("n_inner", "must be 4 x " + hidden + ": the family has no other MLP");
     }
     if (fields.boolean("apply_residual_connection_post_layernorm", false)) {

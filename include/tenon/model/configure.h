@@ -24,10 +24,23 @@ inline std::string one_name(const Fields& fields, std::initializer_list<const ch
   return found.empty() ? *names.begin() : found;
 }
 
-inline int width_field(const Fields& fields, const std::string& name, int fallback = 0) {
-  const int width = fallback > 0 ? fields.positive_int(name, fallback) : fields.positive_int(name);
+inline int width_field(const Fields& fields, const std::string& name) {
+  const int width = fields.positive_int(name);
   if (width > kLargestWidth) fields.refuse(name, "must be at most " + std::to_string(kLargestWidth));
   return width;
+}
+
+// The width of the MLP: `name`, or four times the model's.
+inline int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width) {
+  if (fields.has(name)) return width_field(fields, name);
+  if (width > kLargestWidth / 4) fields.refuse(hidden, "must be at most " + std::to_string(kLargestWidth / 4));
+  return 4 * width;
+}
+
+// Caches of transformers read this field whatever the family, and forget what is behind it.
+inline void refuse_window(const Fields& fields) {
+  if (!fields.has("sliding_window")) return;
+  throw Error(Error::Kind::unsupported, fields.where("sliding_window"), "is not supported in this family");
 }
 
 // "architectures" names one of these, where it stands there: other heads than the language model's have tensors of their

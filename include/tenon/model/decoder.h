@@ -66,7 +66,7 @@ struct LastRows {
 };
 
 // What a family's forward pass keeps between steps, and what it knows beside weights.
-template <ModelTraits Model, DevicePolicy D>
+template <class Model, class D>
 struct DecoderState {
   explicit DecoderState(const ModelConfig& c) {
     if constexpr (Model::positions == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);

@@ -1,11 +1,34 @@
 // GPT-2 (Radford et al., 2019) in the form of Hugging Face's GPT2LMHeadModel.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "tenon/model/configure.h"
 #include "tenon/model/traits.h"
 
 namespace tenon {
+
+// What GPT-2 and GPTBigCode have in common.
+inline ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type, std::string_view activation) {
+  const Fields fields = file.fields();
+  fields.choice("model_type", {model_type});
+  refuse_window(fields);
+  ModelConfig c;
+  c.model_type = model_type;
+  c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
+  const std::string hidden = one_name(fields, {"n_embd", "hidden_size"});
+  c.hidden = width_field(fields, hidden);
+  heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
+  c.inner = inner_field(fields, "n_inner", hidden, c.hidden);
+  c.vocab = fields.positive_int("vocab_size");
+  c.positions = fields.positive_int(one_name(fields, {"n_positions", "max_position_embeddings"}));
+  c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
+  c.activation = activation_field(fields, "activation_function", activation);
+  c.tied_head = fields.boolean("tie_word_embeddings", true);
+  c.scale_scores = fields.boolean("scale_attn_weights", true);
+  special_tokens(file, c);
+  return c;
+}
 
 struct Gpt2 {
   static constexpr std::string_view model_type = "gpt2";
@@ -16,23 +39,9 @@ struct Gpt2 {
 
   static ModelConfig configure(const ConfigFile& file) {
     const Fields fields = file.fields();
-    fields.choice("model_type", {model_type});
+    ModelConfig c = configure_gpt_like(file, model_type, "gelu_new");
     check_architectures(fields, {"GPT2LMHeadModel", "GPT2Model", "GPT2DoubleHeadsModel"});
-    ModelConfig c;
-    c.model_type = model_type;
-    c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
-    const std::string hidden = one_name(fields, {"n_embd", "hidden_size"});
-    c.hidden = width_field(fields, hidden);
-    heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
-    c.inner = width_field(fields, "n_inner", 4 * c.hidden);
-    c.vocab = fields.positive_int("vocab_size");
-    c.positions = fields.positive_int(one_name(fields, {"n_positions", "max_position_embeddings"}));
-    c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
-    c.activation = activation_field(fields, "activation_function", "gelu_new");
-    c.tied_head = fields.boolean("tie_word_embeddings", true);
-    c.scale_scores = fields.boolean("scale_attn_weights", true);
     c.scale_scores_by_layer = fields.boolean("scale_attn_by_inverse_layer_idx", false);
-    special_tokens(file, c);
     return c;
   }
 

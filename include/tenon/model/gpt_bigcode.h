@@ -3,8 +3,7 @@
 #pragma once
 #include <string>
 
-#include "tenon/model/configure.h"
-#include "tenon/model/traits.h"
+#include "tenon/model/gpt2.h"
 
 namespace tenon {
 
@@ -17,29 +16,14 @@ struct GptBigCode {
 
   static ModelConfig configure(const ConfigFile& file) {
     const Fields fields = file.fields();
-    fields.choice("model_type", {model_type});
+    ModelConfig c = configure_gpt_like(file, model_type, "gelu_pytorch_tanh");
     check_architectures(fields, {"GPTBigCodeForCausalLM", "GPTBigCodeModel"});
-    ModelConfig c;
-    c.model_type = model_type;
-    c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
-    const std::string hidden = one_name(fields, {"n_embd", "hidden_size"});
-    c.hidden = width_field(fields, hidden);
-    heads_fields(fields, one_name(fields, {"n_head", "num_attention_heads"}), hidden, c);
-    const bool multi_query = fields.boolean("multi_query", true);
-    if (multi_query) c.kv_heads = 1;
-    c.interleaved_qkv = !multi_query;
+    c.interleaved_qkv = !fields.boolean("multi_query", true);
+    if (!c.interleaved_qkv) c.kv_heads = 1;
     // A consequence of multi_query, which transformers writes out.
     if (fields.has("num_key_value_heads") && fields.positive_int("num_key_value_heads") != c.kv_heads) {
       fields.refuse("num_key_value_heads", "must be " + std::to_string(c.kv_heads) + ", as multi_query says");
     }
-    c.inner = width_field(fields, "n_inner", 4 * c.hidden);
-    c.vocab = fields.positive_int("vocab_size");
-    c.positions = fields.positive_int(one_name(fields, {"n_positions", "max_position_embeddings"}));
-    c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
-    c.activation = activation_field(fields, "activation_function", "gelu_pytorch_tanh");
-    c.tied_head = fields.boolean("tie_word_embeddings", true);
-    c.scale_scores = fields.boolean("scale_attn_weights", true);
-    special_tokens(file, c);
     return c;
   }
 

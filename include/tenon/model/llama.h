@@ -76,6 +76,7 @@ struct Llama {
     const Fields fields = file.fields();
     ModelConfig c = configure_llama_like(file, model_type, {});
     check_architectures(fields, {"LlamaForCausalLM", "LlamaModel"});
+    refuse_window(fields);
     c.attention_bias = fields.boolean("attention_bias", false);
     c.mlp_bias = fields.boolean("mlp_bias", false);
     return c;

@@ -103,12 +103,13 @@ class TensorSource {
     int part_begin = 0;
     for (const TensorPart& part : spec.parts) {
       const int begin = std::max(first, part_begin), end = std::min(first + count, part_begin + part.rows);
-      if (begin < end) {
-        float* rows = out + static_cast<std::ptrdiff_t>(begin - first) * cols;
-        const int from = part.first + begin - part_begin;
-        if (files_.random) random_rows(files_.seed, part.name, cols, from, end - begin, rows);
-        else if (part.transposed) read_transposed(find(part.name), from, end - begin, cols, rows);
-        else read_checked(find(part.name), from, end - begin, 0, cols, rows);
+      for (int row = begin; row < end;) {
+        const auto run = part.run(row - part_begin, end - row);
+        float* rows = out + static_cast<std::ptrdiff_t>(row - first) * cols;
+        if (files_.random) random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
+        else if (part.transposed) read_transposed(find(part.name), run.at, run.rows, cols, rows);
+        else read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
+        row += run.rows;
       }
       part_begin += part.rows;
     }
@@ -118,10 +119,14 @@ class TensorSource {
   void read(const VectorSpec& spec, float* out) const {
     const int cols = spec.shape.cols;
     for (const TensorPart& part : spec.parts) {
-      if (!files_.random) read_vector(find(part.name), part, cols, spec.table, out);
-      else if (spec.table) random_rows(files_.seed, part.name, cols, part.first, part.rows, out);
-      else random_vector(part.name, part.rows, out);
-      out += static_cast<std::ptrdiff_t>(part.rows) * cols;
+      for (int row = 0; row < part.rows;) {
+        const auto run = part.run(row, part.rows - row);
+        if (!files_.random) read_vector(find(part.name), run, cols, spec.table, out);
+        else if (spec.table) random_rows(files_.seed, part.name, cols, run.at, run.rows, out);
+        else random_vector(part.name, run.rows, out);
+        row += run.rows;
+        out += static_cast<std::ptrdiff_t>(run.rows) * cols;
+      }
     }
   }
 
@@ -161,9 +166,9 @@ class TensorSource {
   }
 
   // A tensor of one dimension reads as one row.
-  void read_vector(const TensorInfo& tensor, const TensorPart& part, int cols, bool table, float* out) const {
-    if (table) read_checked(tensor, part.first, part.rows, 0, cols, out);
-    else read_checked(tensor, 0, 1, part.first, part.rows, out);
+  void read_vector(const TensorInfo& tensor, TensorPart::Run run, int cols, bool table, float* out) const {
+    if (table) read_checked(tensor, run.at, run.rows, 0, cols, out);
+    else read_checked(tensor, 0, 1, run.at, run.rows, out);
   }
 
   void read_checked(const TensorInfo& tensor, int first_row, int rows, int first_col, int cols, float* out) const {

@@ -1,6 +1,7 @@
 // The parts of a decoder, generic in what stands for a matrix and a vector: tensor names while a checkpoint is read,
 // views while a model runs.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +15,20 @@ struct TensorPart {
   std::string name;
   int rows = 0;
   bool transposed = false;  // stored [cols, rows], as the Conv1D of GPT-2 is
-  int first = 0;            // the row of the tensor to begin at
+  // Where only some of its rows are meant: blocks of `block` rows, one every `stride`, from row `first` on.
+  int first = 0, block = 0, stride = 0;
   int stored = 0;           // rows of the whole tensor; 0: `rows`, all of it
 
   int stored_rows() const { return stored > 0 ? stored : rows; }
+
+  // A run of rows that stand behind one another in the tensor: `at` is where row `row` of the part stands.
+  struct Run {
+    int at, rows;
+  };
+  Run run(int row, int most) const {
+    if (block == 0) return {first + row, most};
+    return {first + row / block * stride + row % block, std::min(most, block - row % block)};
+  }
 };
 
 // A matrix as the model wants it: y = W x, its rows from one tensor or from several.
@@ -98,9 +109,7 @@ inline DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int hea
     const std::string tensor = parts.front().name;
     parts.clear();
     for (int which = 0; which < 3; ++which) {
-      for (int head = 0; head < heads; ++head) {
-        parts.push_back({tensor, head_dim, false, (3 * head + which) * head_dim, outputs});
-      }
+      parts.push_back({tensor, heads * head_dim, false, which * head_dim, head_dim, 3 * head_dim, outputs});
     }
   };
   in_order(out.weight.parts);

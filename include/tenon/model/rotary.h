@@ -28,36 +28,44 @@ struct RotaryConfig {
 
 namespace detail {
 
+// Every step is rounded to float32, for that is how models were trained: at position 131,071 another rounding of a frequency
+// turns by 0.008 radians more or less.
+inline float power(float base, float exponent) { return static_cast<float>(std::pow(double{base}, double{exponent})); }
+
 // theta^(-2 i / head_dim) for i < head_dim / 2, in radians a position.
-inline std::vector<float> rotary_frequencies(double theta, int head_dim) {
+inline std::vector<float> rotary_frequencies(float theta, int head_dim) {
   std::vector<float> out(static_cast<std::size_t>(head_dim / 2));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<float>(1.0 / std::pow(theta, 2.0 * static_cast<double>(i) / head_dim));
+  for (int i = 0; i < head_dim / 2; ++i) {
+    out[static_cast<std::size_t>(i)] = 1.0f / power(theta, static_cast<float>(2 * i) / static_cast<float>(head_dim));
   }
   return out;
 }
 
 // Wavelengths above trained / low are stretched by the factor, those below trained / high are kept.
 inline float llama3_frequency(const RotaryConfig& c, float frequency) {
-  const double waves = c.trained_positions * static_cast<double>(frequency) / (2 * std::numbers::pi);  // in a text
-  if (waves < c.low_frequency_factor) return static_cast<float>(frequency / c.factor);
-  if (waves > c.high_frequency_factor) return frequency;
-  const double kept = (waves - c.low_frequency_factor) / (c.high_frequency_factor - c.low_frequency_factor);
-  return static_cast<float>((1 - kept) * frequency / c.factor + kept * frequency);
+  const auto factor = static_cast<float>(c.factor), low = static_cast<float>(c.low_frequency_factor);
+  const auto high = static_cast<float>(c.high_frequency_factor), trained = static_cast<float>(c.trained_positions);
+  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
+  if (wavelength > static_cast<float>(c.trained_positions / c.low_frequency_factor)) return frequency / factor;
+  if (wavelength < static_cast<float>(c.trained_positions / c.high_frequency_factor)) return frequency;
+  const float kept = (trained / wavelength - low) / (high - low);
+  const float stretched = (1.0f - kept) * frequency / factor;
+  return stretched + static_cast<float>(double{kept} * double{frequency});  // rounded before it is added, on every machine
 }
 
 }  // namespace detail
 
 // [head_dim / 2] for a text of `length` tokens; only dynamic scaling depends on that.
 inline std::vector<float> rotary_frequencies(const RotaryConfig& c, int head_dim, int length) {
-  double theta = c.theta;
+  auto theta = static_cast<float>(c.theta);
   if (c.scaling == RotaryScaling::dynamic && length > c.trained_positions) {
-    const double stretch = c.factor * length / c.trained_positions - (c.factor - 1);
-    theta *= std::pow(stretch, head_dim / (head_dim - 2.0));
+    const auto factor = static_cast<float>(c.factor);
+    const float longer = factor * static_cast<float>(length) / static_cast<float>(c.trained_positions);
+    theta *= detail::power(longer - static_cast<float>(c.factor - 1), static_cast<float>(head_dim / (head_dim - 2.0)));
   }
   auto out = detail::rotary_frequencies(theta, head_dim);
   for (float& frequency : out) {
-    if (c.scaling == RotaryScaling::linear) frequency = static_cast<float>(frequency / c.factor);
+    if (c.scaling == RotaryScaling::linear) frequency /= static_cast<float>(c.factor);
     if (c.scaling == RotaryScaling::llama3) frequency = detail::llama3_frequency(c, frequency);
   }
   return out;

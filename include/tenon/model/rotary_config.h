@@ -35,7 +35,8 @@ inline RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& posit
     throw Error(Error::Kind::unsupported, fields.where("partial_rotary_factor"), "other than 1 is not supported");
   }
   RotaryConfig c;
-  c.theta = fields.positive("rope_theta", c.theta);
+  constexpr double kLargestTheta = 1e15;  // below 1, angles would grow faster than positions
+  c.theta = fields.number("rope_theta", 1, kLargestTheta, c.theta);
   const bool newer = fields.has("rope_parameters"), older = fields.has("rope_scaling");
   if (newer && older && fields.value("rope_parameters") != fields.value("rope_scaling")) {
     fields.refuse("rope_scaling", "differs from rope_parameters");
@@ -43,8 +44,9 @@ inline RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& posit
   if (!newer && !older) return c;
   const Fields scaling = fields.object(newer ? "rope_parameters" : "rope_scaling");
   if (scaling.has("rope_theta")) {
-    if (fields.has("rope_theta") && scaling.positive("rope_theta") != c.theta) scaling.refuse("rope_theta", "differs from rope_theta");
-    c.theta = scaling.positive("rope_theta");
+    const double theta = scaling.number("rope_theta", 1, kLargestTheta);
+    if (fields.has("rope_theta") && theta != c.theta) scaling.refuse("rope_theta", "differs from rope_theta");
+    c.theta = theta;
   }
   const std::string type = rotary_type(scaling);
   c.trained_positions = positions;
@@ -63,7 +65,11 @@ inline RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& posit
     c.trained_positions = scaling.positive_int("original_max_position_embeddings");
     return c;
   }
-  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor"});
+  refuse_unread(scaling, {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings"});
+  if (scaling.has("original_max_position_embeddings") &&
+      scaling.positive_int("original_max_position_embeddings") != c.trained_positions) {
+    scaling.refuse("original_max_position_embeddings", "differs from max_position_embeddings");
+  }
   c.scaling = type == "linear" ? RotaryScaling::linear : RotaryScaling::dynamic;
   if (c.scaling == RotaryScaling::dynamic && head_dim < 4) scaling.refuse("rope_type", "dynamic needs heads of 4 or more");
   // max_position_embeddings stays what the model was trained for; these two reach `factor` times as far.

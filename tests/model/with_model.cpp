@@ -1,5 +1,5 @@
-#define BOOST_TEST_MODULE model_any_model
-#include "tenon/model/any_model.h"
+#define BOOST_TEST_MODULE model_with_model
+#include "tenon/model/with_model.h"
 
 #include <boost/test/unit_test.hpp>
 
