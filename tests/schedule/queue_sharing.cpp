@@ -1,10 +1,9 @@
 // The queue where sequences share the cache: prefixes, forks, who is held, and who was preempted too often.
 #define BOOST_TEST_MODULE schedule_queue_sharing
 #include <boost/test/unit_test.hpp>
-#include <map>
-#include <numeric>
 #include <vector>
 
+#include "queue_steps.h"
 #include "tenon/cache/block_ledger.h"
 #include "tenon/schedule/any_scheduler.h"
 #include "tenon/schedule/continuous.h"
@@ -18,33 +17,6 @@ using tenon::testing::fake_step;
 namespace {
 
 using Ledger = BlockLedger<4>;
-using Granted = std::map<SeqId, int>;
-
-std::vector<TokenId> text(int n, TokenId first = 100) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(n));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-Granted granted(const Plan& plan) {
-  Granted all;
-  for (const auto& slice : plan.slices) all[slice.seq] = slice.tokens;
-  return all;
-}
-
-// A step whose picks end nobody.
-template <class Q>
-Granted step(Q& queue, Ledger& ledger, int budget = 512) {
-  const Plan& plan = queue.plan(ledger, budget, {});
-  const Granted all = granted(plan);
-  std::vector<SeqId> ended;
-  for (const auto& slice : plan.slices) {
-    if (queue.ends_known_tokens(slice)) ended.push_back(slice.seq);
-  }
-  queue.commit(plan, ledger);
-  for (const SeqId seq : ended) queue.append(seq, 7);
-  return all;
-}
 
 }  // namespace
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include "queue_steps.h"
 #include "tenon/cache/block_ledger.h"
 #include "tenon/cache/window_ledger.h"
 #include "tenon/schedule/any_scheduler.h"
@@ -24,39 +24,12 @@ using tenon::testing::fake_step;
 namespace {
 
 using Ledger = WindowLedger<4>;
-using Granted = std::map<SeqId, int>;
-
-std::vector<TokenId> text(int n, TokenId first = 100) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(n));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-Granted granted(const Plan& plan) {
-  Granted all;
-  for (const auto& slice : plan.slices) all[slice.seq] = slice.tokens;
-  return all;
-}
 
 template <class P = ContinuousPolicy>
 RequestQueue<P> queue_with(int window, P policy = {}) {
   RequestQueue<P> queue(std::move(policy));
   queue.set_window(window);
   return queue;
-}
-
-// A step whose picks end nobody.
-template <class Q, class L>
-Granted step(Q& queue, L& ledger, int budget = 512) {
-  const Plan& plan = queue.plan(ledger, budget, {});
-  const Granted all = granted(plan);
-  std::vector<SeqId> ended;
-  for (const auto& slice : plan.slices) {
-    if (queue.ends_known_tokens(slice)) ended.push_back(slice.seq);
-  }
-  queue.commit(plan, ledger);
-  for (const SeqId seq : ended) queue.append(seq, 7);
-  return all;
 }
 
 // Steps until nobody is left; how many, and how often who was preempted.

@@ -225,11 +225,8 @@ class Engine {
   friend class Generation<Engine>;
 
   static ModelConfig configure(const ModelFiles& files) {
-    if (files.random) return *files.random;
-    if (!files.config || !files.tensors) {
-      throw Error(Error::Kind::invalid_request, "model", "no files: make them by load_checkpoint or random_checkpoint");
-    }
-    return Model::configure(*files.config);
+    need_files(files);
+    return files.random ? *files.random : Model::configure(*files.config);
   }
 
   static DeviceP make_device(const EngineOptions& options) {

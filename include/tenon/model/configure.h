@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/config.h"
@@ -58,16 +57,11 @@ inline void check_architectures(const Fields& fields, std::initializer_list<std:
 }
 
 inline Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
-  constexpr std::pair<std::string_view, Activation> kKnown[] = {
-      {"gelu_new", Activation::gelu_new}, {"gelu_pytorch_tanh", Activation::gelu_new}, {"gelu_fast", Activation::gelu_new},
-      {"gelu", Activation::gelu},         {"relu", Activation::relu},                  {"silu", Activation::silu},
-      {"swish", Activation::silu}};
   const std::string word = fields.choice(
       name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
-  for (const auto& [known, activation] : kKnown) {
-    if (word == known) return activation;
-  }
-  fields.refuse(name, "is unknown");
+  if (word == "gelu") return Activation::gelu;
+  if (word == "relu") return Activation::relu;
+  return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;
 }
 
 // Heads, and the head_dim that follows from them.

@@ -28,22 +28,10 @@ struct GptBigCode {
   }
 
   static DecoderSpec tensors(const ModelConfig& c) {
-    DecoderSpec spec;
-    spec.embedding = matrix_spec("wte.weight", {c.vocab, c.hidden});
-    spec.position_table = table_spec("wpe.weight", {c.positions, c.hidden});
-    for (int l = 0; l < c.layers; ++l) {
-      const std::string h = "h." + std::to_string(l) + ".", qkv = h + "attn.c_attn";
-      spec.layers.push_back({.attention_norm = layer_norm_spec(h + "ln_1", c.hidden),
-                             .mlp_norm = layer_norm_spec(h + "ln_2", c.hidden),
-                             .qkv = c.interleaved_qkv ? interleaved_qkv_spec(qkv, c.heads, c.head_dim, c.hidden, true)
-                                                      : linear_spec(qkv, {c.qkv_width(), c.hidden}, true),
-                             .attention_out = linear_spec(h + "attn.c_proj", {c.hidden, c.query_width()}, true),
-                             .up = linear_spec(h + "mlp.c_fc", {c.inner, c.hidden}, true),
-                             .down = linear_spec(h + "mlp.c_proj", {c.hidden, c.inner}, true)});
-    }
-    spec.final_norm = layer_norm_spec("ln_f", c.hidden);
-    if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
-    return spec;
+    return gpt_like_tensors(c, [&](const std::string& name, int outputs, int inputs) {
+      const bool by_head = c.interleaved_qkv && name.ends_with("attn.c_attn");
+      return by_head ? interleaved_qkv_spec(name, c.heads, c.head_dim, inputs, true) : linear_spec(name, {outputs, inputs}, true);
+    });
   }
 
   // The shapes of StarCoder (15.5 billion parameters).

@@ -40,11 +40,16 @@ inline ModelFiles random_checkpoint(const ModelConfig& config, std::uint64_t see
   return {.random = config, .seed = seed};
 }
 
+// Error where there is nothing to make an engine of.
+inline void need_files(const ModelFiles& files) {
+  if (files.random || (files.config && files.tensors)) return;
+  throw Error(Error::Kind::invalid_request, "model", "no files: make them by load_checkpoint or random_checkpoint");
+}
+
 // Of the family that the files are for.
 inline std::string model_type_of(const ModelFiles& files) {
-  if (files.random) return files.random->model_type;
-  if (!files.config) throw Error(Error::Kind::invalid_request, "model", "no files: make them by load_checkpoint or random_checkpoint");
-  return files.config->model_type();
+  need_files(files);
+  return files.random ? files.random->model_type : files.config->model_type();
 }
 
 inline bool has_tokenizer(const std::filesystem::path& folder) {
