@@ -11,6 +11,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/elements.h"
+#include "tenon/core/panels.h"
 #include "tenon/core/plan.h"
 #include "tenon/core/views.h"
 
@@ -136,19 +137,44 @@ concept CachePolicy = CacheLedger<typename P::Ledger> && CacheView<typename P::V
 
 // ---- Weights<P> and Head<P>: how a matrix is stored, and dequantised just in time.
 template <class P>
-concept WeightPolicy = requires { typename P::View; } && std::is_trivially_copyable_v<typename P::View> && requires(
-    Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
-    std::span<const std::byte> stored, const typename P::View v, int row, int col) {
+concept StoresMatrix = requires { typename P::View; } && std::is_trivially_copyable_v<typename P::View> && requires(
+    Shape shape, std::span<const std::byte> stored, const typename P::View v, int row, int col) {
   { P::bytes(shape) } -> std::same_as<std::size_t>;
-  { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;  // rows [n, cols], n and first_row multiples of
-  { P::view(shape, stored) } -> std::same_as<typename P::View>;         // 16 but for the last block; packed is all of it
+  { P::view(shape, stored) } -> std::same_as<typename P::View>;
   { v.at(row, col) } -> std::same_as<float>;
 };
 
-// Refinement for speed on the CPU: sixteen rows as contiguous float32 [cols, 16], where the format stores them so.
+// Rows come in blocks [n, cols]; n and first_row are multiples of 16 but for the last block; `packed` is the whole matrix,
+// zeroed before.
+template <class P>
+concept EncodesBlocks = requires(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
+  { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;
+};
+
+// Or with the range of the whole matrix, for a format that has one scale for all of it: every block is read twice.
+template <class P>
+concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
+                                    const ValueRange& range) {
+  { P::encode(shape, first_row, rows, packed, range) } -> std::same_as<void>;
+};
+
+template <class P>
+concept WeightPolicy = StoresMatrix<P> && (EncodesBlocks<P> || EncodesWithRange<P>);
+
+// Refinement for speed: the matrix lies as one of core/panels.h, for which devices have kernels.
 template <class V>
-concept HasFloatPanels = requires(const V v, int panel) {
-  { v.panel(panel) } -> std::same_as<const float*>;
+concept HasPanels = requires(const V v) { v.panels(); };
+
+// Refinement for Head<P>: a rough copy by which most rows can be told not to be among the best.
+template <class V>
+concept HasRoughPanels = HasPanels<V> && requires(const V v) {
+  { v.exact_and_rough() } -> std::convertible_to<const ExactAndRough&>;
+};
+
+// Refinement for speed on the CPU, of a layout of one's own: sixteen rows decoded at once, out: [cols, 16].
+template <class V>
+concept DecodesPanels = requires(const V v, int panel, float* out) {
+  { v.decode(panel, out) } -> std::same_as<void>;
 };
 
 // ---- Adapter<P>: how low-rank updates of single requests are added: y += scale * b (a x).

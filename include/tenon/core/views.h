@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #ifdef __CUDACC__
 #define TENON_HD __host__ __device__
@@ -24,6 +25,23 @@ using RequestId = std::uint64_t;
 struct Shape {
   int rows = 0, cols = 0;
   friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+// The least and the largest value of a matrix, for formats that have one scale for all of it. Blocks are measured in any
+// order, by several threads, and merged.
+struct ValueRange {
+  float least = 0, largest = 0;  // 0 is always within
+
+  void add(std::span<const float> values) {
+    for (const float x : values) {
+      least = x < least ? x : least;
+      largest = x > largest ? x : largest;
+    }
+  }
+  void add(const ValueRange& other) {
+    least = other.least < least ? other.least : least;
+    largest = other.largest > largest ? other.largest : largest;
+  }
 };
 
 template <class T>

@@ -29,6 +29,7 @@ inline Isa best_isa() {
       __builtin_cpu_supports("avx512dq")) {
     return Isa::avx512;
   }
+  // Every processor that has AVX2 and FMA has F16C, which cannot be asked for everywhere.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
 #endif
   return Isa::portable;

@@ -1,0 +1,23 @@
+// Random numbers with fixed seeds.
+#pragma once
+#include <cstdint>
+
+#include "tenon/core/hash.h"
+
+namespace tenon::test {
+
+// Plain integers and exact scaling: the same numbers under every compiler and flag.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15); }
+  int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
+  float uniform() {  // in [-1, 1), a multiple of 2^-23
+    return static_cast<float>(static_cast<int>(next() >> 40) - (1 << 23)) * 0x1p-23f;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace tenon::test
