@@ -1,33 +1,26 @@
-// Weights as float32, in panels of 16 rows.
+// Weights as float32.
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/panels.h"
 
 namespace tenon {
 
-// Panels [rows / 16, cols, 16], rows padded with zeros: sixteen outputs lie side by side, so that one load feeds sixteen
-// sums and no sum is ever split across lanes.
 struct Float32 {
-  static constexpr int kPanelRows = 16;
-
   struct View {
-    const float* panels = nullptr;  // [ceil(rows / 16), cols, 16]
-    int rows = 0, cols = 0;
+    CodePanels<float> packed;
 
-    TENON_HD const float* panel(int p) const { return panels + static_cast<std::ptrdiff_t>(p) * cols * kPanelRows; }
-    TENON_HD float at(int row, int col) const { return panel(row / kPanelRows)[col * kPanelRows + row % kPanelRows]; }
+    const CodePanels<float>& panels() const { return packed; }
+    TENON_HD float at(int row, int col) const { return packed.panel(row / kPanelRows)[col * kPanelRows + row % kPanelRows]; }
   };
 
   static std::size_t bytes(Shape shape) {
-    const auto panels = (static_cast<std::size_t>(shape.rows) + kPanelRows - 1) / kPanelRows;
-    return panels * kPanelRows * static_cast<std::size_t>(shape.cols) * sizeof(float);
+    return panel_count(shape.rows) * kPanelRows * static_cast<std::size_t>(shape.cols) * sizeof(float);
   }
 
-  // rows: [n, cols], row-major, the matrix's rows first_row.. ; `packed` is the whole matrix, zeroed before.
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     const int cols = shape.cols, count = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
     float* out = reinterpret_cast<float*>(packed.data());
@@ -42,9 +35,13 @@ struct Float32 {
   }
 
   static View view(Shape shape, std::span<const std::byte> stored) {
-    return {reinterpret_cast<const float*>(stored.data()), shape.rows, shape.cols};
+    View view;
+    view.packed.codes = reinterpret_cast<const float*>(stored.data());
+    view.packed.rows = shape.rows;
+    view.packed.cols = shape.cols;
+    return view;
   }
 };
-static_assert(WeightPolicy<Float32> && HasFloatPanels<Float32::View>);
+static_assert(WeightPolicy<Float32> && HasPanels<Float32::View>);
 
 }  // namespace tenon

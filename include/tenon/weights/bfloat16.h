@@ -1,0 +1,15 @@
+// Weights as bfloat16: the upper half of a float32, rounded to nearest.
+#pragma once
+#include "tenon/core/elements.h"
+#include "tenon/weights/sixteen_bit_code.h"
+
+namespace tenon {
+
+struct BFloat16Code : SixteenBitCode<bfloat16, DType::bf16> {
+  static constexpr std::string_view name = "bfloat16";
+};
+
+struct BFloat16 : PanelWeights<BFloat16Code, bfloat16> {};
+static_assert(WeightPolicy<BFloat16> && WeightCode<BFloat16Code>);
+
+}  // namespace tenon

@@ -1,0 +1,15 @@
+// Weights as IEEE binary16, rounded to nearest; a model with weights of 65520 or more is refused.
+#pragma once
+#include "tenon/core/float16.h"
+#include "tenon/weights/sixteen_bit_code.h"
+
+namespace tenon {
+
+struct Float16Code : SixteenBitCode<float16, DType::f16> {
+  static constexpr std::string_view name = "float16";
+};
+
+struct Float16 : PanelWeights<Float16Code, float16> {};
+static_assert(WeightPolicy<Float16> && WeightCode<Float16Code>);
+
+}  // namespace tenon

@@ -1,0 +1,139 @@
+// The code of four-bit weights: (q - 8) * scale, a scale for each group of a row's columns, chosen so that the squared error
+// of the group is as small as a search finds it.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "tenon/core/error.h"
+#include "tenon/core/float16.h"
+#include "tenon/weights/code.h"
+
+namespace tenon {
+
+namespace detail {
+
+// The columns of a group, 0 behind them.
+struct Int4Group {
+  static constexpr float kTooLarge = 65520.0f;  // for a float16
+  static constexpr int kLanes = 16;  // sums run in strips, which compilers vectorise as they stand
+  std::array<float, 128> values{};
+  int padded = 0;  // a multiple of kLanes
+
+  explicit Int4Group(std::span<const float> row) : padded(static_cast<int>((row.size() + kLanes - 1) / kLanes) * kLanes) {
+    std::copy(row.begin(), row.end(), values.begin());
+  }
+
+  // -8 .. 7, to nearest, ties to even: adding 1.5 * 2^23 leaves no bits behind the point.
+  static float code(float value, float inverse) {
+    const float x = value * inverse;
+    const float inside = x < -8.0f ? -8.0f : x > 7.0f ? 7.0f : x;
+    return (inside + 12582912.0f) - 12582912.0f;
+  }
+
+  // With the codes that a scale gives: the scale that suits them best, sum of v c / sum of c^2, and how much of the sum of
+  // squares that explains.
+  struct Fit {
+    float scale = 0;
+    double explained = 0;
+  };
+  Fit fit(float scale) const {
+    const float inverse = 1.0f / scale;
+    // Products are exact, those of a value and a code in double, so that no compiler's fusing changes a sum.
+    std::array<double, kLanes> products{};
+    std::array<float, kLanes> squares{};
+    for (int begin = 0; begin < padded; begin += kLanes) {
+      for (int i = 0; i < kLanes; ++i) {
+        const float v = values[static_cast<std::size_t>(begin + i)], c = code(v, inverse);
+        products[static_cast<std::size_t>(i)] += static_cast<double>(v) * static_cast<double>(c);
+        squares[static_cast<std::size_t>(i)] += c * c;
+      }
+    }
+    double product = 0, square = 0;
+    for (const double p : products) product += p;
+    for (const float s : squares) square += static_cast<double>(s);
+    if (square == 0) return {};
+    return {static_cast<float>(product / square), product / square * product};
+  }
+
+  // Candidates put the value of largest magnitude at -6 to -11 or at 6 to 11 times the scale: the codes' ends, a little
+  // within them, or cut off by up to a third, which pays where one value stands out. Infinity where a float16 holds none.
+  float best_scale() const {
+    float extreme = 0;
+    for (const float v : values) extreme = std::fabs(v) > std::fabs(extreme) ? v : extreme;
+    if (extreme == 0) return 0;
+    Fit best;
+    for (float reach = 6.0f; reach <= 11.0f; reach += 0.5f) {
+      for (const float end : {-reach, reach}) {
+        const float scale = extreme / end;
+        if (!std::isnormal(scale)) continue;
+        const Fit found = fit(scale);
+        if (found.explained > best.explained && std::fabs(found.scale) < kTooLarge) best = found;
+      }
+    }
+    if (best.scale == 0 && std::fabs(extreme) > 1.0f) return std::numeric_limits<float>::infinity();
+    if (std::isnormal(best.scale)) {  // once more, with the codes of that scale
+      const Fit again = fit(best.scale);
+      if (again.explained > best.explained && std::fabs(again.scale) < kTooLarge) best = again;
+    }
+    return best.scale;
+  }
+};
+
+}  // namespace detail
+
+// Group: 32, 64 or 128 columns.
+template <int Group>
+struct Int4Code {
+  static_assert(Group == 32 || Group == 64 || Group == 128, "tenon: groups of GroupInt4 have 32, 64 or 128 columns; see docs/policies.md#weights");
+  static constexpr std::string_view name = Group == 32 ? "int4" : Group == 64 ? "int4_group64" : "int4_group128";
+  static constexpr DType dtype = DType::u8, scale_dtype = DType::f16;
+  static constexpr int bits = 4, group = Group;
+  static constexpr bool has_scales = true, has_zero_points = false, per_tensor = false;
+
+  static void encode(int cols, std::span<const float> rows, const ValueRange&, CodeBlock& out) {
+    out.rows = static_cast<int>(rows.size() / static_cast<std::size_t>(cols));
+    out.cols = cols;
+    out.codes.assign((rows.size() + 1) / 2, std::byte{});
+    out.scales.clear();
+    for (int r = 0; r < out.rows; ++r) {
+      for (int first = 0; first < cols; first += Group) {
+        const std::size_t begin = static_cast<std::size_t>(r) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(first);
+        const auto count = static_cast<std::size_t>(std::min(Group, cols - first));
+        out.scales.push_back(encode_group(rows.subspan(begin, count), begin, out.codes.data()));
+      }
+    }
+  }
+
+  // 0 .. 15; i counts a block's weights row by row.
+  static int code(const CodeBlock& block, std::size_t i) {
+    return static_cast<int>(block.codes[i / 2] >> (i % 2 * 4) & std::byte{15});
+  }
+
+  static float value(const CodeBlock& block, int row, int col) {
+    const auto cols = static_cast<std::size_t>(block.cols), r = static_cast<std::size_t>(row), c = static_cast<std::size_t>(col);
+    const std::size_t groups = (cols + Group - 1) / Group;
+    return static_cast<float>(code(block, r * cols + c) - 8) * block.scales[r * groups + c / Group];
+  }
+
+ private:
+  // `first`: of the group's columns, in the block. Returns the scale, a float16.
+  static float encode_group(std::span<const float> group, std::size_t first, std::byte* codes) {
+    const auto scale = static_cast<float>(float16(detail::Int4Group(group).best_scale()));
+    if (!std::isfinite(scale)) {
+      throw Error(Error::Kind::unsupported, "weights", "hold a value beyond 524,000, which int4 cannot hold; use another format");
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const float c = scale == 0 ? 0.0f : detail::Int4Group::code(group[i], 1.0f / scale);
+      codes[(first + i) / 2] |= static_cast<std::byte>(static_cast<int>(c) + 8) << ((first + i) % 2 * 4);
+    }
+    return scale;
+  }
+};
+
+}  // namespace tenon
