@@ -6,8 +6,11 @@
 #include <cstring>
 #include <vector>
 
+#include "../core/scratch.h"
 #include "tenon/device/cpu.h"
 #include "tenon/weights/float32.h"
+#include "tenon/weights/int4.h"
+#include "tenon/weights/int8.h"
 
 using namespace tenon;
 
@@ -57,4 +60,59 @@ BOOST_AUTO_TEST_CASE(more_than_was_announced_is_refused) {
   const auto read = [](int first, int count, float* out) { rows_of(4, first, count, out); };
   store.add(device.pool(), shapes[0], read);
   BOOST_CHECK_THROW(store.add(device.pool(), shapes[0], read), Error);
+}
+
+// A format with one scale for all reads every block twice, for the range first.
+BOOST_AUTO_TEST_CASE(the_range_is_that_of_the_whole_matrix) {
+  using P = ZeroPointInt8Of<PerTensor>;
+  const std::vector<Shape> shapes = {{3000, 1001}};
+  const auto read = [](int first, int count, float* out) {  // its ends are in the first and in the last row
+    for (int i = 0; i < count * 1001; ++i) out[i] = static_cast<float>((first + i / 1001 - 1000) * 1001 + i % 1001);
+  };
+  std::vector<float> values(3000 * 1001);
+  read(0, 3000, values.data());
+  ValueRange range;
+  range.add(values);
+  std::vector<std::byte> expected(P::bytes(shapes[0]), std::byte{0});
+  P::encode(shapes[0], 0, values, expected, range);
+  for (const int threads : {1, 3}) {
+    Cpu device({.threads = threads});
+    WeightStore<P, Cpu> store(device, shapes);
+    store.add(device.pool(), shapes[0], read);
+    BOOST_TEST(store.bytes() == expected.size());
+    BOOST_TEST(std::memcmp(store.contents().data(), expected.data(), expected.size()) == 0);
+  }
+}
+
+// Codes as files hold them give the bytes that encoding the floats would.
+template <class P>
+void codes_give_the_bytes_of_floats(Shape shape) {
+  Cpu device({.threads = 2});
+  const std::vector<Shape> shapes = {shape};
+  WeightStore<P, Cpu> from_floats(device, shapes), from_codes(device, shapes);
+  const auto read = [&](int first, int count, float* out) { rows_of(shape.cols, first, count, out); };
+  ValueRange range;
+  if (P::Code::per_tensor) range = range_of(device.pool(), shape, read);
+  from_floats.add(device.pool(), shape, read);
+  from_codes.add_codes(device.pool(), shape, [&](int first, int count, CodeBlock& block) {
+    std::vector<float> rows(static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
+    read(first, count, rows.data());
+    P::Code::encode(shape.cols, rows, range, block);
+  });
+  BOOST_TEST((std::memcmp(from_floats.contents().data(), from_codes.contents().data(), from_floats.bytes()) == 0));
+}
+BOOST_AUTO_TEST_CASE(codes_are_packed_as_floats_are) {
+  codes_give_the_bytes_of_floats<ZeroPointInt8>({37, 30'000});  // several blocks
+  codes_give_the_bytes_of_floats<ZeroPointInt8Of<PerTensor>>({37, 30'000});
+  codes_give_the_bytes_of_floats<GroupInt4>({37, 3001});
+}
+
+BOOST_AUTO_TEST_CASE(what_a_format_refuses_names_the_matrix) {
+  Cpu device({.threads = 2});
+  const std::vector<Shape> shapes = {{16, 4}};
+  WeightStore<GroupInt4, Cpu> store(device, shapes);
+  const std::string said = tenon::test::refusal([&] {
+    store.add(device.pool(), shapes[0], [](int, int count, float* out) { std::fill_n(out, count * 4, 1e30f); }, "model.safetensors: h.0.attn");
+  });
+  BOOST_TEST(said.rfind("model.safetensors: h.0.attn: hold a value", 0) == 0u, said);
 }

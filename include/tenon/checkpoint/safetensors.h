@@ -50,6 +50,12 @@ class Checkpoint {
   // The whole tensor, whatever its rank. out: as many elements as it has.
   void read_all(const TensorInfo& tensor, float* out) const;
 
+  // Bytes of the tensor from `offset` on, as they stand in the file, whatever its type. Error io as for `read`.
+  void read_bytes(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const;
+
+  // What __metadata__ says under the key; null where it says nothing. Error invalid_file where shards say different things.
+  const std::string* metadata(std::string_view key) const;
+
   // Error io where a file was written to since it was opened. Call it after the last read.
   void verify_unchanged() const {
     for (const auto& file : files_) file.verify_unchanged();
@@ -76,6 +82,7 @@ class Checkpoint {
 
   std::string name_;
   std::vector<File> files_;
+  std::vector<Metadata> metadata_;  // of each file
   std::vector<TensorInfo> tensors_;
   std::vector<std::uint32_t> by_name_;  // indices into tensors_, sorted by name
 };
@@ -134,10 +141,12 @@ inline Checkpoint Checkpoint::open_file(const std::filesystem::path& file) {
 
 inline void Checkpoint::add_file(const std::filesystem::path& path) {
   files_.emplace_back(path);
-  for (auto& tensor : detail::read_header(files_.back())) {
+  SafetensorsHeader header = detail::read_header(files_.back());
+  for (auto& tensor : header.tensors) {
     tensor.shard = static_cast<int>(files_.size()) - 1;
     tensors_.push_back(std::move(tensor));
   }
+  metadata_.push_back(std::move(header.metadata));
 }
 
 // {"metadata": {"total_size": a hint, ignored}, "weight_map": {tensor: shard}}
@@ -202,9 +211,9 @@ inline const TensorInfo* Checkpoint::find(std::string_view name) const {
 inline const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<std::uint64_t>& shape) const {
   const TensorInfo* tensor = find(name);
   if (tensor == nullptr) detail::refuse_file(name_ + ": " + printable(name), "the tensor is missing");
+  require_weight(*tensor);  // first: codes of a quantised file may have other shapes, too
   if (tensor->shape != shape)
     detail::refuse_file(where(*tensor), "has shape " + shape_text(tensor->shape) + ", needs " + shape_text(shape));
-  require_weight(*tensor);
   return *tensor;
 }
 
@@ -252,6 +261,28 @@ inline void Checkpoint::read_all(const TensorInfo& tensor, float* out) const {
   require_weight(tensor);
   const auto element = static_cast<std::uint64_t>(dtype_bits(tensor.dtype)) / 8;
   if (tensor.end > tensor.begin) read_run(tensor, 0, (tensor.end - tensor.begin) / element, out);
+}
+
+inline void Checkpoint::read_bytes(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const {
+  const std::uint64_t size = tensor.end - tensor.begin;
+  if (offset > size || out.size() > size - offset)
+    throw Error(Error::Kind::internal, where(tensor), "bytes behind its end were asked for");
+  file_of(tensor).read_at(tensor.begin + offset, out);
+}
+
+inline const std::string* Checkpoint::metadata(std::string_view key) const {
+  const auto value = [&](const Metadata& each) {
+    const auto found = each.find(key);
+    return found == each.end() ? nullptr : &found->second;
+  };
+  const std::string* const first = value(metadata_.front());
+  for (std::size_t i = 1; i < metadata_.size(); ++i) {
+    const std::string* const other = value(metadata_[i]);
+    if ((other == nullptr) == (first == nullptr) && (first == nullptr || *first == *other)) continue;
+    detail::refuse_file(files_[i].name() + ": __metadata__: " + printable(key),
+                        "differs from what " + files_[0].name() + " says");
+  }
+  return first;
 }
 
 }  // namespace tenon

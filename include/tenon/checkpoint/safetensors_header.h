@@ -5,7 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +40,13 @@ inline std::string shape_text(std::span<const std::uint64_t> shape) {
   return "[" + text + "]";
 }
 
+using Metadata = std::map<std::string, std::string, std::less<>>;
+
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;  // in the order of their data
+  Metadata metadata;                // __metadata__
+};
+
 namespace detail {
 
 [[noreturn]] inline void refuse_file(const std::string& where, std::string_view what) {
@@ -60,8 +67,8 @@ inline bool byte_count(std::span<const std::uint64_t> shape, DType dtype, std::u
   return bits % 8 == 0;
 }
 
-// Receives the header's JSON. It keeps nothing but sound tensors, so that its memory is bounded by the header's length:
-// a document tree of a hostile header would take 25 times as much.
+// Receives the header's JSON. It keeps nothing but sound tensors and strings, so that its memory is bounded by the header's
+// length: a document tree of a hostile header would take 25 times as much.
 class HeaderEvents final : public JsonEvents {
  public:
   HeaderEvents(std::string_view text, const std::string& file, std::uint64_t data_bytes)
@@ -69,6 +76,7 @@ class HeaderEvents final : public JsonEvents {
 
   // Offsets count from the end of the header.
   std::vector<TensorInfo>& tensors() { return tensors_; }
+  Metadata& metadata() { return metadata_; }
 
   bool null() { misplaced("null"); }
   bool boolean(bool) { misplaced("a truth value"); }
@@ -91,7 +99,9 @@ class HeaderEvents final : public JsonEvents {
       const auto known = dtype_of(value);
       if (!known) refuse_tensor("dtype \"" + printable(value, 40) + "\" is not known");
       tensor_.dtype = *known;
-    } else if (place_ != Place::metadata) {
+    } else if (place_ == Place::metadata) {
+      *metadata_value_ = std::move(value);
+    } else {
       misplaced("a string");
     }
     return true;
@@ -120,9 +130,11 @@ class HeaderEvents final : public JsonEvents {
       if (std::any_of(tensor_.name.begin(), tensor_.name.end(), control))
         refuse_tensor("control characters in the name");
     } else if (place_ == Place::metadata) {
-      if (metadata_keys_.size() == kMaxMetadata)
+      if (metadata_.size() == kMaxMetadata)
         refuse("__metadata__ has more than " + std::to_string(kMaxMetadata) + " keys");
-      if (!metadata_keys_.insert(name).second) refuse("duplicate key \"" + printable(name) + "\" in __metadata__");
+      const auto [place, fresh] = metadata_.try_emplace(std::move(name));
+      if (!fresh) refuse("duplicate key \"" + printable(place->first) + "\" in __metadata__");
+      metadata_value_ = &place->second;
     } else {
       field_ = name == "dtype"          ? dtype_field
                : name == "shape"        ? shape_field
@@ -204,7 +216,8 @@ class HeaderEvents final : public JsonEvents {
   std::string file_;
   std::uint64_t data_bytes_;
   std::vector<TensorInfo> tensors_;
-  std::set<std::string> metadata_keys_;
+  Metadata metadata_;
+  std::string* metadata_value_ = nullptr;  // of the key that was read last
   TensorInfo tensor_;
   Place place_ = Place::outside;
   Field field_ = unknown_field;
@@ -275,8 +288,8 @@ inline std::string impostor(const File& file) {
   refuse_file(file.name(), seems.empty() ? what : "not a safetensors file but " + seems + " (" + what + ")");
 }
 
-// The tensors of a file in the order of their data, with offsets from the start of the file.
-inline std::vector<TensorInfo> read_header(const File& file) {
+// Offsets of its tensors count from the start of the file.
+inline SafetensorsHeader read_header(const File& file) {
   static_assert(std::endian::native == std::endian::little,
                 "tenon: safetensors are read on little-endian machines only");
   constexpr std::uint64_t prefix = 8;
@@ -303,7 +316,7 @@ inline std::vector<TensorInfo> read_header(const File& file) {
     tensor.begin += data_begin;  // both at most the file's size, so neither wraps
     tensor.end += data_begin;
   }
-  return std::move(events.tensors());
+  return {std::move(events.tensors()), std::move(events.metadata())};
 }
 
 }  // namespace detail

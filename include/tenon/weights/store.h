@@ -1,12 +1,13 @@
 // Packed matrices in one block of device memory, filled block by block of rows: a dense matrix never exists.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <span>
-#include <vector>
+#include <string_view>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
+#include "tenon/weights/codes.h"
+#include "tenon/weights/row_blocks.h"
 
 namespace tenon {
 
@@ -24,21 +25,31 @@ class WeightStore {
   }
 
   // read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; it may be called from several threads.
+  // `where` names the matrix in what P refuses.
   template <class Pool, class Read>
-  View add(Pool& pool, Shape shape, Read&& read) {
-    const std::size_t bytes = P::bytes(shape);
-    if (memory_.bytes() - used_ < bytes) throw Error(Error::Kind::internal, "weights", "more matrices than announced");
-    const std::span<std::byte> packed{memory_.data() + used_, bytes};
-    used_ += aligned(bytes);
-    const int block = rows_per_block(shape, pool.threads()), blocks = (shape.rows + block - 1) / block;
-    pool.share(blocks, 1, [&](int begin, int end) {
-      std::vector<float> rows;
-      for (int b = begin; b < end; ++b) {
-        const int first = b * block, count = std::min(block, shape.rows - first);
-        rows.resize(static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
-        read(first, count, rows.data());
-        P::encode(shape, first, rows, packed);
-      }
+  View add(Pool& pool, Shape shape, Read&& read, std::string_view where = "weights") {
+    const std::span<std::byte> packed = next(shape);
+    ValueRange range;
+    if constexpr (EncodesWithRange<P>) range = range_of(pool, shape, read);
+    for_float_blocks(pool, shape, read, [&](int first, std::span<const float> rows) {
+      encode_named(where, [&] {
+        if constexpr (EncodesWithRange<P>) P::encode(shape, first, rows, packed, range);
+        else P::encode(shape, first, rows, packed);
+      });
+    });
+    return P::view(shape, packed);
+  }
+
+  // read(first_row, rows, block) makes a block of rows as files hold them: nothing is encoded again.
+  template <class Pool, class Read>
+  View add_codes(Pool& pool, Shape shape, Read&& read)
+    requires PacksCodes<P>
+  {
+    const std::span<std::byte> packed = next(shape);
+    for_row_blocks(pool, shape, [&](int first, int count) {
+      CodeBlock block;
+      read(first, count, block);
+      P::pack(shape, first, block, packed);
     });
     return P::view(shape, packed);
   }
@@ -47,11 +58,15 @@ class WeightStore {
   std::span<const std::byte> contents() const { return {memory_.data(), used_}; }
 
  private:
-  // In whole panels of 16 rows, about 8 MiB of float32 in all threads together: loading needs little beside the weights.
-  static int rows_per_block(Shape shape, int threads) {
-    const int rows = (2 << 20) / std::max(shape.cols, 1) / threads;
-    return std::max(16, rows / 16 * 16);
+  // Memory for the next matrix.
+  std::span<std::byte> next(Shape shape) {
+    const std::size_t bytes = P::bytes(shape);
+    if (memory_.bytes() - used_ < bytes) throw Error(Error::Kind::internal, "weights", "more matrices than announced");
+    const std::span<std::byte> packed{memory_.data() + used_, bytes};
+    used_ += aligned(bytes);
+    return packed;
   }
+
   static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
   typename D::Memory memory_;

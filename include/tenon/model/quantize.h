@@ -1,0 +1,340 @@
+// Writes the checkpoint of a model again with its matrices in another weight format: docs/weights.md has the file's form.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tenon/checkpoint/config.h"
+#include "tenon/checkpoint/safetensors.h"
+#include "tenon/checkpoint/safetensors_writer.h"
+#include "tenon/core/error.h"
+#include "tenon/core/file.h"
+#include "tenon/core/new_file.h"
+#include "tenon/model/files.h"
+#include "tenon/model/parts.h"
+#include "tenon/model/tensor_source.h"
+#include "tenon/model/traits.h"
+#include "tenon/model/with_model.h"
+#include "tenon/version.h"
+#include "tenon/weights/coded_tensor.h"
+#include "tenon/weights/codes.h"
+#include "tenon/weights/row_blocks.h"
+
+namespace tenon {
+
+struct QuantizeReport {
+  std::uint64_t bytes_before = 0, bytes_after = 0;  // of the tensors that the model has a use for
+  std::vector<std::string> left_out;                // the others
+};
+
+// done of total bytes of the source.
+using QuantizeProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+namespace detail {
+
+// How value, codes and scales belong together, for a reader that knows nothing of this library.
+template <WeightCode C>
+std::string layout_text() {
+  if constexpr (is_plain_code<C>)
+    return "every matrix is " + std::string(dtype_name(C::dtype)) + ", in its original shape and order";
+  std::string text = "a matrix W [rows, cols] of y = W x, so rows are outputs, is stored as its tensor <name> of codes and ";
+  text += C::group > 0    ? "<name>.scale [rows, groups], a group being " + std::to_string(C::group) + " columns of a row; "
+          : C::per_tensor ? std::string("<name>.scale [1]; ")
+                          : std::string("<name>.scale [rows]; ");
+  if (C::has_zero_points) return text + "value = (code - <name>.zero_point) * <name>.scale";
+  if (C::bits == 8) return text + "value = code * <name>.scale";
+  return text +
+         "value = (code - 8) * <name>.scale; two codes a byte, row by row without gaps, the even one in the low four bits";
+}
+
+template <WeightCode C>
+Metadata quantized_metadata() {
+  // Readers of the format "pt" would take codes for weights. Where weights are floats, they may.
+  return {{"format", is_plain_code<C> ? "pt" : "tenon"},
+          {"tenon.weights", std::string(C::name)},
+          {"tenon.layout", layout_text<C>()},
+          {"tenon.version", std::string(kVersion)}};
+}
+
+// The tensors of a model's checkpoint, written in code C.
+template <WeightCode C>
+class CheckpointWriter {
+ public:
+  CheckpointWriter(const ModelFiles& files, const TensorSource& source, const DecoderSpec& spec, bool tied_head)
+      : checkpoint_(*files.tensors), source_(source) {
+    const auto matrix = [&](const MatrixSpec& m) { return add_matrix(m), 0; };
+    const auto vector = [&](const VectorSpec& v) {
+      for (const TensorPart& part : v.parts) add_other(source_.find(part.name));
+      return 0;
+    };
+    map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
+  }
+
+  std::vector<TensorPlan> plans() const {
+    std::vector<TensorPlan> plans;
+    for (const Matrix& matrix : matrices_) {
+      for (const Tensor& tensor : matrix.tensors) add_plans(tensor, plans);
+    }
+    for (const TensorInfo* tensor : others_) plans.push_back({tensor->name, tensor->dtype, tensor->shape});
+    return plans;
+  }
+
+  template <class Pool>
+  void write(Pool& pool, SafetensorsWriter& writer, const QuantizeProgress& progress) const {
+    const std::uint64_t total = bytes();
+    std::uint64_t done = 0;
+    const auto tell = [&](const TensorInfo& tensor) {
+      done += tensor.end - tensor.begin;
+      if (progress) progress(done, total);
+    };
+    for (const Matrix& matrix : matrices_) {
+      ValueRange range;
+      if constexpr (C::per_tensor) {
+        for (const Tensor& tensor : matrix.tensors) range.add(range_of(pool, tensor.spec.shape, reader(tensor)));
+      }
+      for (const Tensor& tensor : matrix.tensors) {
+        write_matrix(pool, tensor, range, writer);
+        tell(*tensor.info);
+      }
+    }
+    for (const TensorInfo* tensor : others_) {
+      copy(*tensor, writer);
+      tell(*tensor);
+    }
+  }
+
+  // Of the tensors as the source has them.
+  std::uint64_t bytes() const {
+    std::uint64_t total = 0;
+    for (const Matrix& matrix : matrices_) {
+      for (const Tensor& tensor : matrix.tensors) total += tensor.info->end - tensor.info->begin;
+    }
+    for (const TensorInfo* tensor : others_) total += tensor->end - tensor->begin;
+    return total;
+  }
+
+ private:
+  // A tensor of the source, and how it is read for writing: rows as outputs, or as it stands where the code is plain.
+  struct Tensor {
+    const TensorInfo* info;
+    MatrixSpec spec;
+  };
+  // Those that make one matrix of the model share a range.
+  struct Matrix {
+    std::vector<Tensor> tensors;
+  };
+
+  void add_matrix(const MatrixSpec& m) {
+    Matrix matrix;
+    for (const TensorPart& part : m.parts) {
+      const TensorInfo& info = source_.find(part.name);
+      if (!known_.insert(info.name).second) continue;
+      const int rows = part.stored_rows(), cols = m.shape.cols;
+      const Shape shape = is_plain_code<C> && part.transposed ? Shape{cols, rows} : Shape{rows, cols};
+      matrix.tensors.push_back({&info, {shape, {{part.name, shape.rows, !is_plain_code<C> && part.transposed}}}});
+    }
+    matrices_.push_back(std::move(matrix));
+  }
+  void add_other(const TensorInfo& tensor) {
+    if (known_.insert(tensor.name).second) others_.push_back(&tensor);
+  }
+
+  static void add_plans(const Tensor& tensor, std::vector<TensorPlan>& plans) {
+    using Layout = CodedLayout<C>;
+    const std::string& name = tensor.info->name;
+    const Shape shape = tensor.spec.shape;
+    plans.push_back({name, C::dtype, Layout::codes(shape)});
+    if constexpr (C::has_scales) plans.push_back({Layout::scale_name(name), C::scale_dtype, Layout::scales(shape)});
+    if constexpr (C::has_zero_points) plans.push_back({Layout::zero_point_name(name), DType::f32, Layout::scales(shape)});
+  }
+
+  auto reader(const Tensor& tensor) const {
+    return [this, &tensor](int first, int count, float* out) { source_.read(tensor.spec, first, count, out); };
+  }
+
+  template <class Pool>
+  void write_matrix(Pool& pool, const Tensor& tensor, const ValueRange& range, SafetensorsWriter& writer) const {
+    const Shape shape = tensor.spec.shape;
+    const std::string where = source_.where(tensor.spec);
+    for_float_blocks(pool, shape, reader(tensor), [&](int first, std::span<const float> rows) {
+      CodeBlock block;
+      encode_named(where, [&] {
+        C::encode(shape.cols, rows, range, block);
+        check(block);
+      });
+      write_block(tensor.info->name, first, block, writer);
+    });
+  }
+
+  // What is written is read back: a range at the very end of float32 may leave a scale that readers refuse.
+  static void check(const CodeBlock& block) {
+    const auto sound = [](float scale) { return CodeRules<C>::sound_scale(scale); };
+    if (std::all_of(block.scales.begin(), block.scales.end(), sound)) return;
+    throw Error(Error::Kind::unsupported, "", "have a range that " + std::string(C::name) + " cannot hold; use another format");
+  }
+
+  static void write_block(const std::string& name, int first, const CodeBlock& block, SafetensorsWriter& writer) {
+    using Layout = CodedLayout<C>;
+    const auto groups = static_cast<std::size_t>(groups_of<C>(block.cols)), row = static_cast<std::size_t>(first);
+    writer.write(name, code_bytes<C>(first, block.cols), block.codes);
+    if (C::per_tensor && first > 0) return;
+    const std::size_t place = C::per_tensor ? 0 : row * groups;
+    if constexpr (C::has_scales && C::scale_dtype == DType::f16) {
+      std::vector<float16> halves;
+      for (const float scale : block.scales) halves.push_back(float16(scale));
+      writer.write(Layout::scale_name(name), place * sizeof(float16), std::as_bytes(std::span(halves)));
+    } else if constexpr (C::has_scales) {
+      writer.write(Layout::scale_name(name), place * sizeof(float), std::as_bytes(std::span(block.scales)));
+    }
+    if constexpr (C::has_zero_points) {
+      writer.write(Layout::zero_point_name(name), place * sizeof(float), std::as_bytes(std::span(block.zero_points)));
+    }
+  }
+
+  void copy(const TensorInfo& tensor, SafetensorsWriter& writer) const {
+    constexpr std::uint64_t kBlock = 1u << 20;
+    const std::uint64_t size = tensor.end - tensor.begin;
+    std::vector<std::byte> bytes(std::min(kBlock, size));
+    for (std::uint64_t done = 0; done < size; done += kBlock) {
+      const std::span<std::byte> block = std::span(bytes).first(std::min(kBlock, size - done));
+      checkpoint_.read_bytes(tensor, done, block);
+      writer.write(tensor.name, done, block);
+    }
+  }
+
+  const Checkpoint& checkpoint_;
+  const TensorSource& source_;
+  std::vector<Matrix> matrices_;
+  std::vector<const TensorInfo*> others_;  // that stay as they are
+  std::set<std::string> known_;
+};
+
+inline constexpr std::array kWeightFiles = {"model.safetensors", "model.safetensors.index.json"};
+inline constexpr std::array kCopiedFiles = {
+    "config.json",           "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "generation_config.json"};
+
+// The folder of a new checkpoint, made where there is none. Where nothing was written in the end, it goes again.
+class NewFolder {
+ public:
+  // Error invalid_request where it is the source, or holds a model already.
+  NewFolder(const std::filesystem::path& folder, const std::filesystem::path& source) : folder_(folder) {
+    const std::string name = file_name_of(folder);
+    std::error_code failed;
+    if (std::filesystem::equivalent(folder, source, failed)) refuse(name, "is the model's own folder; name a new one");
+    for (const auto& names : {std::span<const char* const>(kWeightFiles), std::span<const char* const>(kCopiedFiles)}) {
+      for (const char* each : names) {
+        if (std::filesystem::exists(std::filesystem::symlink_status(folder / each, failed))) {
+          refuse(name, "has a model already: " + std::string(each) + " stands there; name a new folder");
+        }
+      }
+    }
+    made_ = std::filesystem::create_directories(folder, failed);
+    if (failed || !std::filesystem::is_directory(folder, failed)) {
+      throw Error(Error::Kind::io, name, "cannot be made a folder" + (failed ? ": " + failed.message() : std::string()));
+    }
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  ~NewFolder() {
+    std::error_code not_empty;
+    if (made_) std::filesystem::remove(folder_, not_empty);
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& name, const std::string& what) {
+    throw Error(Error::Kind::invalid_request, name, what);
+  }
+
+  std::filesystem::path folder_;
+  bool made_ = false;
+};
+
+// The small files of a model, byte for byte; they appear by `publish`.
+inline std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target) {
+  constexpr std::uint64_t kLargest = 256u << 20;  // tokenizers of 17 MB are common
+  std::vector<NewFile> files;
+  std::error_code ignored;
+  for (const char* name : kCopiedFiles) {
+    if (!std::filesystem::exists(std::filesystem::symlink_status(source / name, ignored))) continue;
+    const std::string text = read_text_file(source / name, kLargest);
+    files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
+  }
+  return files;
+}
+
+// What of a family matters here.
+struct SourceModel {
+  DecoderSpec spec;
+  bool tied_head = false;
+  std::string_view name_prefix;
+};
+
+template <ModelTraits... Models>
+SourceModel source_model(ModelList<Models...> families, const ModelFiles& files) {
+  return with_model(families, model_type_of(files), [&](auto family) -> SourceModel {
+    using Model = decltype(family);
+    const ModelConfig config = Model::configure(*files.config);
+    check_layer_count(files, config);
+    return {Model::tensors(config), config.tied_head, Model::name_prefix};
+  });
+}
+
+template <WeightCode C, class Pool>
+QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model, const std::filesystem::path& source_folder,
+                           const std::filesystem::path& target, Pool& pool, const QuantizeProgress& progress) {
+  const TensorSource source(files, model.name_prefix);
+  source.check(model.spec, model.tied_head);
+  const CheckpointWriter<C> tensors(files, source, model.spec, model.tied_head);
+
+  const NewFolder folder(target, source_folder);
+  SafetensorsWriter writer(target / "model.safetensors", tensors.plans(), quantized_metadata<C>());
+  tensors.write(pool, writer, progress);
+  std::vector<NewFile> others = copy_model_files(source_folder, target);
+  files.tensors->verify_unchanged();
+  for (NewFile& each : others) each.publish();
+  writer.finish();  // last: a folder that has weights is complete
+  return {tensors.bytes(), writer.data_bytes(), source.unused(model.spec, model.tied_head)};
+}
+
+}  // namespace detail
+
+// Reads the model of a folder and writes it to another one, its matrices in the weight format of that name: one of
+// BuiltInCodes. Needs little memory beside a few MiB of blocks. Errors: those of load_checkpoint; unsupported where the format
+// is not known or the source is quantised; invalid_request where the target has a model already.
+template <ModelTraits... Models, class Pool>
+QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::filesystem::path& source,
+                                   const std::filesystem::path& target, std::string_view format, Pool& pool,
+                                   const QuantizeProgress& progress = {}) {
+  ModelFiles files;  // without a tokenizer, which is only copied
+  files.config = std::make_shared<const ConfigFile>(source);
+  files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(source));
+  const std::string stored = weight_code_of(files);
+  if (holds_codes(stored)) {
+    throw Error(Error::Kind::unsupported, files.tensors->name(),
+                "its weights are " + stored + " already; quantise the checkpoint that it was made from");
+  }
+  const detail::SourceModel model = detail::source_model(families, files);
+  return with_code(format, "weights", [&](auto code) {
+    return detail::quantize_as<decltype(code)>(files, model, source, target, pool, progress);
+  });
+}
+
+template <class Pool>
+QuantizeReport quantize_checkpoint(const std::filesystem::path& source, const std::filesystem::path& target,
+                                   std::string_view format, Pool& pool, const QuantizeProgress& progress = {}) {
+  return quantize_checkpoint(BuiltInModels{}, source, target, format, pool, progress);
+}
+
+}  // namespace tenon

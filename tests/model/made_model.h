@@ -1,0 +1,86 @@
+// A model folder with weights at random, in the shapes that a config.json asks for.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../checkpoint/tensor_file.h"
+#include "../core/scratch.h"
+#include "tenon/checkpoint/config.h"
+#include "tenon/model/parts.h"
+#include "tenon/model/random.h"
+
+namespace tenon::test {
+
+// The tensors of the family, float32, under the family's prefix.
+template <class Family>
+TensorFile made_tensors(const ModelConfig& config) {
+  TensorFile file;
+  const auto add = [&](const TensorPart& part, int cols, bool matrix) {
+    const int rows = part.stored_rows();
+    std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
+    random_rows(7, part.name, cols, 0, rows, values.data());
+    // Rows of different ranges, one of zeros.
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= static_cast<float>(i / static_cast<std::size_t>(cols) % 5);
+    const auto r = static_cast<std::uint64_t>(rows), c = static_cast<std::uint64_t>(cols);
+    std::vector<std::uint64_t> shape{r};
+    if (matrix) shape = part.transposed ? std::vector{c, r} : std::vector{r, c};
+    file.add(std::string(Family::name_prefix) + part.name, DType::f32, shape, values);
+  };
+  const auto matrix = [&](const MatrixSpec& m) {
+    for (const TensorPart& part : m.parts) add(part, m.shape.cols, true);
+    return 0;
+  };
+  const auto vector = [&](const VectorSpec& v) {
+    for (const TensorPart& part : v.parts) add(part, v.shape.cols, v.table);
+    return 0;
+  };
+  map_parts<int, int, int>(Family::tensors(config), config.tied_head, matrix, matrix, vector);
+  return file;
+}
+
+// config.json, model.safetensors, and a tensor that no model has a use for.
+template <class Family>
+void make_model(const std::filesystem::path& folder, const nlohmann::json& config) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << config.dump(1);
+  TensorFile file = made_tensors<Family>(Family::configure(ConfigFile(folder)));
+  file.add<float>("of.no.use", DType::f32, {2}, {1, 2});
+  file.write(folder / "model.safetensors");
+}
+
+// Widths are odd, so that rows of four-bit codes begin within a byte; every kind of part is there: transposed, stacked,
+// interleaved, tied and not.
+inline const nlohmann::json kSmallGpt2 = {{"model_type", "gpt2"}, {"vocab_size", 37}, {"n_embd", 15},     {"n_layer", 2},
+                                          {"n_head", 3},          {"n_inner", 21},    {"n_positions", 24}};
+inline const nlohmann::json kSmallGptBigCode = {{"model_type", "gpt_bigcode"},
+                                                {"vocab_size", 37},
+                                                {"n_embd", 15},
+                                                {"n_layer", 2},
+                                                {"n_head", 3},
+                                                {"n_inner", 21},
+                                                {"n_positions", 24},
+                                                {"multi_query", false},
+                                                {"tie_word_embeddings", false}};
+inline const nlohmann::json kSmallLlama = {{"model_type", "llama"},
+                                           {"vocab_size", 37},
+                                           {"hidden_size", 45},
+                                           {"num_hidden_layers", 2},
+                                           {"num_attention_heads", 3},
+                                           {"num_key_value_heads", 1},
+                                           {"head_dim", 6},
+                                           {"intermediate_size", 133},
+                                           {"max_position_embeddings", 24},
+                                           {"tie_word_embeddings", false}};
+inline const nlohmann::json kSmallMistral = {
+    {"model_type", "mistral"}, {"vocab_size", 37},           {"hidden_size", 33},
+    {"num_hidden_layers", 1},  {"num_attention_heads", 3},   {"num_key_value_heads", 3},
+    {"head_dim", 10},          {"intermediate_size", 65},    {"max_position_embeddings", 24},
+    {"sliding_window", 7},     {"tie_word_embeddings", true}};
+inline const nlohmann::json kSmallBloom = {
+    {"model_type", "bloom"}, {"vocab_size", 37}, {"hidden_size", 15}, {"n_layer", 2}, {"n_head", 3}};
+
+}  // namespace tenon::test

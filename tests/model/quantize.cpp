@@ -1,0 +1,308 @@
+// A quantised checkpoint is, to every engine, what the original one is under that weight format: the same bytes in memory.
+#define BOOST_TEST_MODULE model_quantize
+#include "tenon/model/quantize.h"
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+
+#include "../core/scratch.h"
+#include "made_model.h"
+#include "tenon/device/cpu.h"
+#include "tenon/device/thread_pool.h"
+#include "tenon/model/load.h"
+#include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/float16.h"
+#include "tenon/weights/float32.h"
+#include "tenon/weights/float8.h"
+#include "tenon/weights/int4.h"
+#include "tenon/weights/int4_act8.h"
+#include "tenon/weights/int8.h"
+#include "tenon/weights/int8_act8.h"
+
+using namespace tenon;
+using tenon::test::mentions;
+using tenon::test::refusal;
+using tenon::test::Scratch;
+using tenon::test::TensorFile;
+
+namespace {
+
+const std::filesystem::path kTales = TENON_SOURCE_DIR "/examples/models/tales";
+
+// So many threads that every block has 16 rows.
+struct SmallBlocks {
+  int threads() const { return 1 << 20; }
+  template <class Body>
+  void share(int count, int, Body&& body) {
+    for (int i = count - 1; i >= 0; --i) body(i, i + 1);
+  }
+};
+
+// Every matrix of a folder in format P, packed, in the order of the model's parts.
+template <class Family, WeightPolicy P>
+struct Loaded {
+  ModelFiles files;
+  Cpu device{{.threads = 2}};
+  std::unique_ptr<DecoderWeights<P, P, Cpu>> weights;
+
+  template <class Pool>
+  Loaded(const std::filesystem::path& folder, Pool& pool) {
+    files.config = std::make_shared<const ConfigFile>(folder);
+    files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+    const ModelConfig config = Family::configure(*files.config);
+    const TensorSource source(files, Family::name_prefix);
+    weights = std::make_unique<DecoderWeights<P, P, Cpu>>(device, pool, Family::tensors(config), config.tied_head, source);
+  }
+  std::span<const std::byte> bytes() const { return weights->matrices(); }
+  std::span<const std::byte> heads() const { return weights->heads(); }
+};
+
+bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return !a.empty() && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+template <class Family, WeightPolicy P>
+void check_loads_alike(const std::filesystem::path& original, const std::filesystem::path& quantized, const std::string& what) {
+  SmallBlocks small;
+  ThreadPool pool(2);
+  const Loaded<Family, P> at_load(original, pool);
+  const Loaded<Family, P> read(quantized, small), in_large_blocks(quantized, pool);
+  BOOST_TEST(same(at_load.bytes(), read.bytes()), what);
+  BOOST_TEST(same(at_load.heads(), read.heads()), what + ": head");
+  BOOST_TEST(at_load.weights->hash() == read.weights->hash(), what);
+  BOOST_TEST(at_load.weights->hash() == in_large_blocks.weights->hash(), what);
+}
+
+// Whoever asks for float32 gets the codes' values.
+template <class Family, WeightPolicy P>
+void check_values(const std::filesystem::path& quantized, const std::string& what) {
+  ThreadPool pool(1);
+  const Loaded<Family, P> codes(quantized, pool);
+  const Loaded<Family, Float32> floats(quantized, pool);
+  const auto compare = [&](const auto& code, const auto& value, Shape shape) {
+    float worst = 0;
+    for (int r = 0; r < shape.rows; ++r) {
+      for (int c = 0; c < shape.cols; ++c) worst = std::max(worst, std::fabs(code.at(r, c) - value.at(r, c)));
+    }
+    // The zero point of a whole tensor is no whole number: 128 less of it is rounded.
+    BOOST_TEST(worst <= (P::Code::per_tensor ? 1e-6f : 0.0f), what);
+  };
+  const ModelConfig config = Family::configure(*codes.files.config);
+  const DecoderSpec spec = Family::tensors(config);
+  const auto& c = codes.weights->parts();
+  const auto& f = floats.weights->parts();
+  compare(c.head, f.head, (config.tied_head ? spec.embedding : spec.head).shape);
+  for (std::size_t l = 0; l < spec.layers.size(); ++l) {
+    compare(c.layers[l].qkv.weight, f.layers[l].qkv.weight, spec.layers[l].qkv.weight.shape);
+    compare(c.layers[l].up.weight, f.layers[l].up.weight, spec.layers[l].up.weight.shape);
+    compare(c.layers[l].down.weight, f.layers[l].down.weight, spec.layers[l].down.weight.shape);
+  }
+}
+
+template <class Family, WeightPolicy... Ps>
+void check_code(const std::filesystem::path& original) {
+  using P = std::tuple_element_t<0, std::tuple<Ps...>>;
+  const std::string name(P::Code::name), what = std::string(Family::model_type) + " " + name;
+  const Scratch scratch;
+  SmallBlocks small;
+  const QuantizeReport report = quantize_checkpoint(original, scratch / "out", name, small);
+  BOOST_TEST(report.left_out == std::vector<std::string>{"of.no.use"}, boost::test_tools::per_element());
+  (check_loads_alike<Family, Ps>(original, scratch / "out", what), ...);
+  check_values<Family, P>(scratch / "out", what);
+}
+
+template <class Family>
+void check_family(const nlohmann::json& config) {
+  const Scratch scratch;
+  const auto folder = scratch / "model";
+  test::make_model<Family>(folder, config);
+  check_code<Family, Float8<E4M3>>(folder);
+  check_code<Family, Float8<E5M2>>(folder);
+  check_code<Family, ZeroPointInt8, ZeroPointInt8Act8>(folder);
+  check_code<Family, ZeroPointInt8Of<PerTensor>>(folder);
+  check_code<Family, GroupInt4Of<32>, GroupInt4Act8>(folder);
+  check_code<Family, GroupInt4Of<64>>(folder);
+  check_code<Family, GroupInt4Of<128>>(folder);
+  check_code<Family, BFloat16, BFloat16Dot>(folder);
+  check_code<Family, Float16>(folder);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(gpt2_loads_alike) { check_family<Gpt2>(test::kSmallGpt2); }
+BOOST_AUTO_TEST_CASE(gpt_bigcode_loads_alike) { check_family<GptBigCode>(test::kSmallGptBigCode); }
+BOOST_AUTO_TEST_CASE(llama_loads_alike) { check_family<Llama>(test::kSmallLlama); }
+BOOST_AUTO_TEST_CASE(mistral_loads_alike) { check_family<Mistral>(test::kSmallMistral); }
+BOOST_AUTO_TEST_CASE(bloom_loads_alike) { check_family<Bloom>(test::kSmallBloom); }
+
+BOOST_AUTO_TEST_CASE(the_file_has_the_form_that_is_documented) {
+  const Scratch scratch;
+  test::make_model<Llama>(scratch / "model", test::kSmallLlama);
+  ThreadPool pool(2);
+  const auto written = [&](const std::string& format) {
+    TensorFile file;
+    quantize_checkpoint(scratch / "model", scratch / format, format, pool);
+    file.read(scratch / format / "model.safetensors");
+    BOOST_TEST(file.metadata["tenon.weights"] == format);
+    BOOST_TEST(file.metadata["tenon.version"] == std::string(kVersion));
+    BOOST_TEST(!file.metadata["tenon.layout"].empty());
+    BOOST_TEST(file.metadata["format"] == (format == "bfloat16" ? "pt" : "tenon"));
+    return file;
+  };
+  const std::string down = "model.layers.1.mlp.down_proj.weight";  // [45, 133]
+  TensorFile original;
+  original.read(scratch / "model" / "model.safetensors");
+  const auto expect = [](const TensorFile::Tensor& tensor, DType dtype, const std::vector<std::uint64_t>& shape) {
+    BOOST_CHECK(tensor.dtype == dtype);
+    BOOST_TEST(tensor.shape == shape, boost::test_tools::per_element());
+  };
+  TensorFile file = written("int4");
+  expect(file.tensors.at(down), DType::u8, {(45 * 133 + 1) / 2});
+  expect(file.tensors.at(down + ".scale"), DType::f16, {45, 5});
+  BOOST_TEST(!file.tensors.contains(down + ".zero_point"));
+  BOOST_TEST(!file.tensors.contains("of.no.use"));
+  BOOST_CHECK(file.tensors.at("model.norm.weight").bytes == original.tensors.at("model.norm.weight").bytes);
+
+  file = written("int8");
+  expect(file.tensors.at(down), DType::u8, {45, 133});
+  expect(file.tensors.at(down + ".scale"), DType::f32, {45});
+  expect(file.tensors.at(down + ".zero_point"), DType::f32, {45});
+
+  file = written("int8_tensor");
+  expect(file.tensors.at(down + ".zero_point"), DType::f32, {1});
+  const std::string h = "model.layers.0.mlp.";
+  BOOST_CHECK(file.tensors.at(h + "gate_proj.weight.scale").bytes == file.tensors.at(h + "up_proj.weight.scale").bytes);
+
+  expect(written("float8_e5m2").tensors.at(down), DType::f8_e5m2, {45, 133});
+
+  file = written("bfloat16");
+  expect(file.tensors.at(down), DType::bf16, {45, 133});
+  BOOST_TEST(file.tensors.size() == original.tensors.size() - 1);
+  BOOST_CHECK(file.tensors.at("model.norm.weight").dtype == DType::f32);
+}
+
+// As GPT-2 has it, [inputs, outputs], and what is no matrix stays as it was.
+BOOST_AUTO_TEST_CASE(sixteen_bit_floats_keep_the_original_order) {
+  const Scratch scratch;
+  test::make_model<Gpt2>(scratch / "model", test::kSmallGpt2);
+  SmallBlocks pool;
+  quantize_checkpoint(scratch / "model", scratch / "out", "float16", pool);
+  TensorFile original, file;
+  original.read(scratch / "model" / "model.safetensors");
+  file.read(scratch / "out" / "model.safetensors");
+  const auto &was = original.tensors.at("transformer.h.1.mlp.c_fc.weight"),
+             &is = file.tensors.at("transformer.h.1.mlp.c_fc.weight");
+  BOOST_TEST(is.shape == was.shape, boost::test_tools::per_element());
+  bool rounded = true;
+  for (std::size_t i = 0; i < is.bytes.size() / 2; ++i) {
+    float before;
+    float16 after;
+    std::memcpy(&before, was.bytes.data() + 4 * i, 4);
+    std::memcpy(&after, is.bytes.data() + 2 * i, 2);
+    rounded = rounded && after == float16(before);
+  }
+  BOOST_TEST(rounded);
+  BOOST_CHECK(file.tensors.at("transformer.wpe.weight").bytes == original.tensors.at("transformer.wpe.weight").bytes);
+}
+
+BOOST_AUTO_TEST_CASE(small_files_are_copied_and_progress_is_told) {
+  const Scratch scratch;
+  ThreadPool pool(2);
+  std::uint64_t last = 0, total = 0;
+  const auto report =
+      quantize_checkpoint(kTales, scratch / "a" / "b", "int8", pool, [&](std::uint64_t done, std::uint64_t all) {
+        BOOST_TEST(done > last);
+        last = done;
+        total = all;
+      });
+  BOOST_TEST(last == total);
+  BOOST_TEST(report.bytes_before == 12099584u);
+  BOOST_TEST(report.bytes_after == 6475776u);
+  for (const char* name : {"config.json", "vocab.json", "merges.txt", "tokenizer_config.json"}) {
+    BOOST_TEST(read_text_file(scratch / "a" / "b" / name, 1 << 20) == read_text_file(kTales / name, 1 << 20));
+  }
+  const auto files = load_checkpoint(scratch / "a" / "b");
+  BOOST_CHECK(files.tokenizer);
+  BOOST_TEST(weight_code_of(files) == "int8");
+  BOOST_TEST(weight_code_of(load_checkpoint(kTales)).empty());
+  BOOST_TEST(weight_code_of(random_checkpoint(Gpt2::small())).empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_stands_there_already_is_not_touched) {
+  const Scratch scratch;
+  test::make_model<Bloom>(scratch / "model", test::kSmallBloom);
+  ThreadPool pool(1);
+  const auto attempt = [&](const std::string& target, const std::string& format) {
+    return refusal([&] { quantize_checkpoint(scratch / "model", scratch / target, format, pool); });
+  };
+  BOOST_TEST(mentions(attempt("model", "int8"), {"model: ", "own folder"}));
+  std::filesystem::create_directory_symlink(scratch / "model", scratch / "link");
+  BOOST_TEST(mentions(attempt("link", "int8"), {"link: ", "own folder"}));
+  BOOST_TEST(attempt("out", "int8") == "accepted");
+  BOOST_TEST(mentions(attempt("out", "int4"), {"out: ", "model already", "model.safetensors"}));
+  for (const char* name : {"config.json", "model.safetensors.index.json", "tokenizer.json"}) {
+    std::filesystem::create_directory(scratch / (std::string("to_") + name));
+    scratch.write(std::string("to_") + name + "/" + name, "mine");
+    BOOST_TEST(mentions(attempt(std::string("to_") + name, "int8"), {"model already", name}));
+    BOOST_TEST(read_text_file(scratch / (std::string("to_") + name) / name, 100) == "mine");
+  }
+  scratch.write("file", "");
+  BOOST_TEST(mentions(attempt("file", "int8"), {"file: ", "folder"}));
+  BOOST_TEST(mentions(attempt("none", "int3"), {"\"int3\"", "int8_tensor", "int4_group128"}));
+  BOOST_TEST(!std::filesystem::exists(scratch / "none"));
+  BOOST_TEST(mentions(refusal([&] { quantize_checkpoint(scratch / "out", scratch / "twice", "int4", pool); }),
+                      {"model.safetensors", "int8 already"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_leaves_nothing_and_names_the_tensor) {
+  const Scratch scratch;
+  test::make_model<Llama>(scratch / "model", test::kSmallLlama);
+  TensorFile file;
+  file.read(scratch / "model" / "model.safetensors");
+  const std::string name = "model.layers.1.self_attn.k_proj.weight";
+  const TensorFile sound = file;
+  ThreadPool pool(2);
+  const auto attempt = [&](float value, const std::string& format) {
+    file = sound;
+    file.tensors.at(name).put(5, value);
+    file.write(scratch / "model" / "model.safetensors");
+    const std::string message = refusal([&] { quantize_checkpoint(scratch / "model", scratch / "out", format, pool); });
+    BOOST_TEST(!std::filesystem::exists(scratch / "out"));
+    return message;
+  };
+  BOOST_TEST(mentions(attempt(65520.0f, "float16"), {"model.safetensors: " + name, "16-bit", "another format"}));
+  BOOST_TEST(mentions(attempt(1e9f, "int4"), {"model.safetensors: " + name, "another format"}));
+  BOOST_TEST(mentions(attempt(std::numeric_limits<float>::quiet_NaN(), "int8"), {"model.safetensors: " + name, "not finite"}));
+  BOOST_TEST(
+      mentions(attempt(-std::numeric_limits<float>::infinity(), "bfloat16"), {"model.safetensors: " + name, "not finite"}));
+  // At load, the matrix that the tensor is a part of.
+  attempt(65520.0f, "float16");
+  using F16 = Loaded<Llama, Float16>;
+  BOOST_TEST(
+      mentions(refusal([&] { F16(scratch / "model", pool); }), {"model.safetensors: ", name, "16-bit", "another format"}));
+}
+
+// Where a scale is almost too large for float32, what is written is read back or nothing is written.
+BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
+  const Scratch scratch;
+  test::make_model<Bloom>(scratch / "model", test::kSmallBloom);
+  TensorFile file;
+  file.read(scratch / "model" / "model.safetensors");
+  ThreadPool pool(1);
+  int refused = 0;
+  for (const char* format : {"float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "bfloat16"}) {
+    for (const float value : {std::numeric_limits<float>::max(), 3e38f, 1e-38f, std::numeric_limits<float>::denorm_min()}) {
+      file.tensors.at("transformer.h.0.mlp.dense_h_to_4h.weight").put(3, value);
+      file.write(scratch / "model" / "model.safetensors");
+      const std::string message = refusal([&] {
+        quantize_checkpoint(scratch / "model", scratch / "out", format, pool);
+        Loaded<Bloom, Float32>(scratch / "out", pool);
+      });
+      if (message != "accepted") BOOST_TEST(mentions(message, {"dense_h_to_4h.weight", "another format"}), message);
+      refused += message != "accepted";
+      std::filesystem::remove_all(scratch / "out");
+    }
+  }
+  BOOST_TEST(refused < 10);
+}
