@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "../core/random.h"
 #include "tenon/core/concepts.h"
-#include "tenon/core/hash.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
@@ -31,20 +31,6 @@ inline constexpr int kRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 12, 13, 
 inline constexpr int kMostRows = 129;
 inline constexpr int kWidths[] = {1, 4, 15, 16, 17, 64, 77, 768};
 inline constexpr int kOutputs[] = {1, 5, 16, 31, 48, 131};
-
-// Plain integers and exact scaling: the same numbers under every compiler and flag.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15); }
-  int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
-  float uniform() {  // in [-1, 1), a multiple of 2^-23
-    return static_cast<float>(static_cast<int>(next() >> 40) - (1 << 23)) * 0x1p-23f;
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 // Floats that end where a page that nobody may touch begins: reading one too many faults, in masked and in plain code.
 class GuardedFloats {
@@ -183,7 +169,7 @@ struct ColumnMajor {
   }
   static View view(Shape shape, std::span<const std::byte> stored) { return {reinterpret_cast<const float*>(stored.data()), shape.rows, shape.cols}; }
 };
-static_assert(WeightPolicy<ColumnMajor> && !HasFloatPanels<ColumnMajor::View>);
+static_assert(WeightPolicy<ColumnMajor> && !HasPanels<ColumnMajor::View> && !DecodesPanels<ColumnMajor::View>);
 
 // A matrix in the format P.
 template <class P>
@@ -193,7 +179,14 @@ struct Packed {
 
   explicit Packed(const Matrix& m) : shape{m.rows, m.cols}, stored(P::bytes(shape) / sizeof(float)) {
     const std::span<const float> rows(m.values.data(), m.values.size());  // stride == cols
-    P::encode(shape, 0, rows, std::as_writable_bytes(std::span(stored.data(), stored.size())));
+    const auto packed = std::as_writable_bytes(std::span(stored.data(), stored.size()));
+    if constexpr (EncodesWithRange<P>) {
+      ValueRange range;
+      range.add(rows);
+      P::encode(shape, 0, rows, packed, range);
+    } else {
+      P::encode(shape, 0, rows, packed);
+    }
   }
   typename P::View view() const { return P::view(shape, std::as_bytes(std::span<const float>(stored.data(), stored.size()))); }
 };

@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
     }
   }
   for (const Isa isa : isas()) {
-    const auto tile = cpu::kernels_for(isa).tile_tokens;
+    const auto tile = cpu::panel_kernels_for<CodePanels<float>>(isa).tile_tokens;
     for (int rows = 1; rows < kMostRows; ++rows) {
       if (tile(rows) == tile(rows + 1)) continue;
       BOOST_TEST((std::find(thresholds.begin(), thresholds.end(), rows) != thresholds.end()), "the tile changes behind " << rows);
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   const Matrix x = random_matrix(13, in, 1), w = random_matrix(out, in, 2), bias = random_matrix(1, out, 3), residual = random_matrix(13, out, 4);
   const Packed<Float32> packed(w);
   for (const Isa isa : isas()) {
-    const auto& kernels = cpu::kernels_for(isa);
+    const auto& kernels = cpu::panel_kernels_for<CodePanels<float>>(isa);
     for (const int rows : {1, 2, 6, 7, 12, 13}) {
       // Tiles of [in, tokens], as pack_tokens lays them out.
       GuardedFloats tiles(static_cast<std::size_t>(rows * in));
@@ -313,9 +313,8 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
       }
       const auto run = [&](int first, int last) {
         Matrix y(rows, out, out);
-        const GuardedFloats some(packed.stored);
-        cpu::PanelJob job{rows, in, out, tiles.data(), bias.row(0), nullptr, Activation::gelu_new, residual.row(0), residual.stride, y.row(0), y.stride};
-        kernels.linear_panels(job, packed.view().panel(first), first, last);
+        cpu::PanelJob job{rows, in, out, tiles.data(), nullptr, bias.row(0), nullptr, Activation::gelu_new, residual.row(0), residual.stride, y.row(0), y.stride};
+        kernels.multiply(job, packed.view().panels(), first, last, first * kPanelRows);
         return y;
       };
       const Matrix whole = run(0, panels);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,26 +48,76 @@ class Picker {
     const int rows = static_cast<int>(rows_.size());
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
-      const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
-      if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
-      const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, vocab, vocab};
-      head(device, HeadArgs<HeadView>{hidden.rows_from(first, count), head_view, logits});
-      for (int i = 0; i < count; ++i) {
-        const LogitRow& row = rows_[index(first + i)];
-        answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(logits, i));
-      }
-      std::atomic<int> next{0};
-      device.pool().run([&](int thread) {
-        for (int i; (i = next.fetch_add(1)) < count;) {
-          const LogitRow& row = rows_[index(first + i)];
-          if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(logits, i), queue.sequence(row.seq), answers);
-        }
-      });
+      const MatrixView<const float> block = hidden.rows_from(first, count);
+      if (only_best(first, count, vocab, queue, answers)) pick_best(device, block, head_view, vocab, first, queue, answers);
+      else pick_from_logits(device, block, head_view, vocab, first, queue, answers);
     }
   }
 
  private:
   static constexpr int kRows = 128;  // of logits in memory at once
+  static constexpr int kMostBest = 256;  // candidates that a row may want of head_best
+
+  // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
+  static int candidates_of(const Options& o, int vocab) {
+    const bool processed = o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 || !o.logit_bias.empty();
+    if (processed || o.top_logprobs >= 0 || o.logits_hash) return 0;
+    if (o.temperature == 0) return 1;
+    return o.top_k <= kMostBest && o.top_k < vocab ? o.top_k : 0;
+  }
+
+  // Whether the best logits are all that these rows are asked for.
+  template <class Queue>
+  bool only_best(int first, int count, int vocab, const Queue& queue, const Answers& answers) {
+    counts_.clear();
+    for (int i = first; i < first + count; ++i) {
+      const LogitRow& row = rows_[index(i)];
+      const Stream& stream = answers.stream(row.seq);
+      const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
+      counts_.push_back(scores || !row.pick ? 0 : candidates_of(stream.options(), vocab));
+    }
+    return std::find(counts_.begin(), counts_.end(), 0) == counts_.end();
+  }
+
+  // The token is drawn from the candidates alone, in order of their ids, and one more that ranks behind them: filters and
+  // draw see what they would have seen of the whole row.
+  template <class Queue>
+  void pick_best(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
+                 const Queue& queue, const Answers& answers) {
+    best_.resize(index(hidden.rows));
+    head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
+    for (int i = 0; i < hidden.rows; ++i) {
+      const LogitRow& row = rows_[index(first + i)];
+      const std::vector<TokenLogit>& best = best_[index(i)];
+      few_.clear();
+      for (const TokenLogit& each : best) few_.push_back(each.logit);
+      few_.push_back(best.empty() ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::lowest());
+      PickOutcome& outcome = outcomes_[index(first + i)];
+      outcome = sample(samplers_.front(), row, few_, queue.sequence(row.seq), answers);
+      if (outcome.pick) outcome.pick->token = best[index(outcome.pick->token)].id;
+    }
+  }
+
+  template <class Queue>
+  void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
+                        const Queue& queue, Answers& answers) {
+    const int count = hidden.rows;
+    const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
+    if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
+    const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, vocab, vocab};
+    head(device, HeadArgs<HeadView>{hidden, head_view, logits});
+    for (int i = 0; i < count; ++i) {
+      const LogitRow& row = rows_[index(first + i)];
+      answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(logits, i));
+    }
+    std::atomic<int> next{0};
+    device.pool().run([&](int thread) {
+      for (int i; (i = next.fetch_add(1)) < count;) {
+        const LogitRow& row = rows_[index(first + i)];
+        if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(logits, i), queue.sequence(row.seq), answers);
+      }
+    });
+  }
 
   static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits, const Sequence& s, const Answers& answers) {
     const Options& options = answers.stream(row.seq).options();
@@ -95,6 +146,9 @@ class Picker {
   typename DeviceP::Memory logits_;
   std::vector<LogitRow> rows_;
   std::vector<PickOutcome> outcomes_;
+  std::vector<int> counts_;                  // of a block of rows, what head_best is asked for
+  std::vector<std::vector<TokenLogit>> best_;
+  std::vector<float> few_;
 };
 
 }  // namespace tenon

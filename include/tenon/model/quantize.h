@@ -203,11 +203,11 @@ class CheckpointWriter {
   }
 
   void copy(const TensorInfo& tensor, SafetensorsWriter& writer) const {
-    constexpr std::uint64_t kBlock = 1u << 20;
+    constexpr std::uint64_t kCopied = 1u << 20;
     const std::uint64_t size = tensor.end - tensor.begin;
-    std::vector<std::byte> bytes(std::min(kBlock, size));
-    for (std::uint64_t done = 0; done < size; done += kBlock) {
-      const std::span<std::byte> block = std::span(bytes).first(std::min(kBlock, size - done));
+    std::vector<std::byte> bytes(std::min(kCopied, size));
+    for (std::uint64_t done = 0; done < size; done += kCopied) {
+      const std::span<std::byte> block = std::span(bytes).first(std::min(kCopied, size - done));
       checkpoint_.read_bytes(tensor, done, block);
       writer.write(tensor.name, done, block);
     }

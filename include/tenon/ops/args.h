@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
@@ -134,13 +135,31 @@ struct HeadArgs {
   MatrixView<float> logits;        // [logit_count, vocab]
 };
 
+// A token that a row of logits names.
+struct TokenLogit {
+  float logit;
+  TokenId id;
+};
+
+// Of the logits that head would give for hidden row i, the counts[i] largest, of equal ones those of lower ids; all that
+// there are where the vocabulary is smaller. best[i] holds them in order of their ids. Where a logit of the row is not
+// finite, best[i] is empty. Picked while the products are in the cache: rows of logits never exist.
+template <class W>
+struct HeadBestArgs {
+  MatrixView<const float> hidden;      // [rows, hidden]
+  W weight;                            // [vocab, hidden]
+  int vocab;
+  const int* counts;                   // [rows]
+  std::vector<TokenLogit>* best;        // [rows]
+};
+
 // What a device owes the model, for one weight format, head format, cache view and attention.
 template <class D, class W, class H, class V, class A>
 concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, const LayerNormArgs& norm,
                                    const RmsNormArgs& rms, const LinearArgs<W>& matrix, const GateArgs& gated,
                                    const RotaryAnglesArgs& angles, const RotateArgs& turn, const StoreKvArgs<V>& store,
                                    const AttentionArgs<V>& heads, const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
-                                   const HeadArgs<H>& logits) {
+                                   const HeadArgs<H>& logits, const HeadBestArgs<H>& best) {
   embed(device, embedding);
   layer_norm(device, norm);
   rms_norm(device, rms);
@@ -153,6 +172,7 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   gather_rows(device, gather);
   copy_blocks(device, blocks);
   head(device, logits);
+  head_best(device, best);
 };
 
 }  // namespace tenon

@@ -126,7 +126,7 @@ struct Int4Code {
   static float encode_group(std::span<const float> group, std::size_t first, std::byte* codes) {
     const auto scale = static_cast<float>(float16(detail::Int4Group(group).best_scale()));
     if (!std::isfinite(scale)) {
-      throw Error(Error::Kind::unsupported, "weights", "hold a value beyond 524,000, which int4 cannot hold; use another format");
+      throw Error(Error::Kind::unsupported, "weights", "holds a value beyond 524,000, which int4 cannot hold; use another format");
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
       const float c = scale == 0 ? 0.0f : detail::Int4Group::code(group[i], 1.0f / scale);

@@ -58,7 +58,7 @@ struct Int8Code {
     else range.add(row);
     scale = (range.largest - range.least) / 255.0f;
     if (!std::isfinite(scale)) {
-      throw Error(Error::Kind::unsupported, "weights", "have a range beyond 3.4e38, which int8 cannot hold; use another format");
+      throw Error(Error::Kind::unsupported, "weights", "has a range beyond 3.4e38, which int8 cannot hold; use another format");
     }
     if (scale < std::numeric_limits<float>::min()) scale = 0;  // a subnormal one would be far off: such a row is all zeros
     zero_point = scale > 0 ? -range.least / scale : 0.0f;

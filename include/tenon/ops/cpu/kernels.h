@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/panels.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/sincos.h"
@@ -35,6 +36,8 @@ struct TokenTiles {
 struct PanelJob {
   int tokens, inputs, outputs;
   const float* x;                 // tiles of [inputs, tokens of the tile], one behind the other
+  const float* sums;              // tiles of [groups, tokens of the tile]: of x, over the columns that share a scale and
+                                  // times what the layout asks for; null where it asks for none
   const float* bias;              // [outputs] or null
   const float* const* delta;      // [tokens] of [outputs] or null
   Activation activation;
@@ -69,18 +72,26 @@ inline std::size_t attention_scratch(int queries, int head_dim) {
 }
 
 struct Kernels {
-  int (*tile_tokens)(int tokens);
-  void (*linear_panels)(const PanelJob&, const float* panels, int first, int last);
   void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
   void (*rms_norm_row)(const float* x, const float* gain, int n, float epsilon, float* y);
   void (*activate_row)(float* x, int n, Activation);
   void (*gate_row)(const float* gate, const float* up, int n, Activation, float* y);
   void (*exp_row)(const float* x, int n, float* y);
+  float (*finite_max)(const float* x, int n);
   void (*rotary_angles_row)(int position, const float* frequencies, int half, float* angles);
   void (*rotate_row)(const float* angles, int heads, int half, float* x);
 };
 
-// A table of its own for each element, so that a program compiles those that it uses.
+// A table of its own for each layout of weights, and for each element of keys and values, so that a program compiles those
+// that it uses.
+template <class Layout>
+struct PanelKernels {
+  int (*tile_tokens)(int tokens);
+  // The weight's panels first..last-1, whose outputs begin at first_output.
+  void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
+  void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
+};
+
 template <class E>
 struct AttentionKernels {
   void (*flash_rows)(const FlashJob<E>&, float* scratch);
@@ -101,10 +112,10 @@ namespace portable {
 
 #if defined(__x86_64__)
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 namespace avx2 {
 #include "tenon/ops/cpu/simd/avx2.inc"
@@ -119,11 +130,11 @@ namespace avx2 {
 }  // namespace avx2
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
 #pragma GCC diagnostic push  // GCC 12 warns of undefined operands in its own intrinsics (GCC bug 105593)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -155,6 +166,15 @@ const Kernels& kernels_for(Isa isa) {
   if (isa == Isa::avx2) return avx2::table();
 #endif
   return portable::table();
+}
+
+template <class Layout>
+const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::panel_table<Layout>();
+  if (isa == Isa::avx2) return avx2::panel_table<Layout>();
+#endif
+  return portable::panel_table<Layout>();
 }
 
 template <class E>

@@ -1,0 +1,128 @@
+// The inner loops of matrix products that round activations, too: for AVX-512 with VNNI and BF16, for AVX2, and in plain
+// C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should compile them.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "tenon/core/elements.h"
+#include "tenon/core/panels.h"
+#include "tenon/ops/cpu/kernels.h"
+
+namespace tenon::cpu {
+
+// Columns whose products with codes of 255 int32 can sum: 65,536 * 255 * 127 < 2^31. Wider rows are summed in such blocks.
+inline constexpr int kSumColumns = 65536;
+
+// Units of a token that are rounded, and then laid between those of the others, while they are in the nearest cache.
+inline constexpr int kRoundedUnits = 64;
+
+// What a layout makes of a token: units of four bytes, and sums of its columns in groups.
+struct DotForm {
+  int columns;        // of a unit
+  int units;          // four bytes each
+  int group, groups;  // columns that have a sum; groups 0: none have
+  int factor;         // of these sums
+};
+inline DotForm dot_form(const Int8Quads& w) { return {4, w.quads(), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1}; }
+inline DotForm dot_form(const Int4Quads& w) { return {4, 2 * w.words(), w.group, w.groups(), -8}; }
+inline DotForm dot_form(const BFloat16Pairs& w) { return {2, w.pairs(), 0, 0, 0}; }
+
+// Tokens that are multiplied together.
+struct DotTile {
+  int tokens;
+  std::uint32_t* x;    // [units, tokens]
+  std::int32_t* sums;  // [groups, tokens]
+  float* scales;       // [tokens]
+};
+
+struct DotJob {
+  TokenTiles tiles;
+  DotForm form;
+  std::uint32_t* x;    // tiles, one behind the other
+  std::int32_t* sums;
+  float* scales;
+  PanelJob outputs;    // what finish_outputs reads; its x is not read
+
+  DotTile tile(int i) const {
+    const std::ptrdiff_t begin = tiles.begin(i);
+    return {tiles.begin(i + 1) - tiles.begin(i), x + begin * form.units, sums + begin * form.groups, scales + begin};
+  }
+};
+
+// A table of its own for each layout, so that a program compiles those that it uses.
+template <class Layout>
+struct DotKernels {
+  int (*tile_tokens)(int tokens);
+  // Rounds the rows of x, as many as the tile has.
+  void (*round_tokens)(MatrixView<const float> x, const DotForm&, const DotTile&);
+  // The weight's panels first..last-1, whose outputs begin at first_output.
+  void (*multiply)(const DotJob&, const Layout& weight, int first, int last, int first_output);
+};
+
+namespace portable {
+#include "tenon/ops/cpu/simd/dot_portable.inc"
+//
+#include "tenon/ops/cpu/kernels/dot.inc"
+}  // namespace portable
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#endif
+namespace avx2 {
+#include "tenon/ops/cpu/simd/dot_avx2.inc"
+//
+#include "tenon/ops/cpu/kernels/dot.inc"
+}  // namespace avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
+#pragma GCC diagnostic push  // as in ops/cpu/kernels.h
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+namespace avx512_dot {
+using namespace avx512;
+#include "tenon/ops/cpu/simd/dot_avx512.inc"
+//
+#include "tenon/ops/cpu/kernels/dot.inc"
+}  // namespace avx512_dot
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC diagnostic pop
+#pragma GCC pop_options
+#endif
+#endif
+
+// A processor with AVX-512 but without these instructions takes the kernels of AVX2.
+inline bool has_dot_instructions() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+// A template also so that `extern template` can keep the three sets in one translation unit of a program.
+template <class Layout>
+const DotKernels<Layout>& dot_kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512 && has_dot_instructions()) return avx512_dot::dot_table<Layout>();
+  if (isa >= Isa::avx2) return avx2::dot_table<Layout>();
+#endif
+  return portable::dot_table<Layout>();
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,89 @@
+// What the tests of linear share: a matrix product with every epilogue, and the comparison of batches with rows alone.
+#pragma once
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "helpers.h"
+#include "tenon/ops/cpu/linear.h"
+
+namespace tenon::test {
+
+enum class Residual { none, other, in_place };
+struct Epilogue {
+  bool bias, delta;
+  Activation activation;
+  Residual residual;
+};
+inline constexpr Epilogue kEpilogues[] = {
+    {false, false, Activation::none, Residual::none},       {true, false, Activation::none, Residual::none},
+    {true, true, Activation::none, Residual::none},         {true, false, Activation::gelu_new, Residual::none},
+    {true, false, Activation::gelu, Residual::none},        {true, false, Activation::none, Residual::in_place},
+    {false, true, Activation::gelu_new, Residual::other},   {true, true, Activation::gelu, Residual::in_place},
+    {false, true, Activation::none, Residual::in_place},
+};
+
+// One matrix product over kMostRows rows, of which a test takes any.
+struct Problem {
+  int in, out;
+  Matrix x, weight, bias, deltas, residual;
+  std::vector<const float*> delta;  // every third is null
+
+  Problem(int inputs, int outputs)
+      : in(inputs),
+        out(outputs),
+        x(random_matrix(kMostRows, in, 1, in + 3, 4.0f)),
+        weight(random_matrix(out, in, 2)),
+        bias(random_matrix(1, out, 3)),
+        deltas(random_matrix(kMostRows, out, 4)),
+        residual(random_matrix(kMostRows, out, 5, out + 5)) {
+    for (int r = 0; r < kMostRows; ++r) delta.push_back(r % 3 == 0 ? nullptr : deltas.row(r));
+  }
+
+  // The rows first..first+rows-1, into the rows of y.
+  template <class W>
+  LinearArgs<W> args(const W& w, const Epilogue& e, int first, int rows, const Matrix& y) const {
+    if (e.residual == Residual::in_place) {
+      for (int r = 0; r < rows; ++r) std::memcpy(y.row(r), residual.row(first + r), static_cast<std::size_t>(out) * sizeof(float));
+    }
+    return {.x = x.view(first, rows),
+            .weight = w,
+            .bias = e.bias ? bias.row(0) : nullptr,
+            .delta = e.delta ? delta.data() + first : nullptr,
+            .activation = e.activation,
+            .residual = e.residual == Residual::none    ? MatrixView<const float>{}
+                        : e.residual == Residual::other ? MatrixView<const float>(residual.view(first, rows))
+                                                        : MatrixView<const float>(y.view()),
+            .y = y.view()};
+  }
+  // Room for y, with gaps.
+  Matrix output(int rows) const { return Matrix(rows, out, out + 7); }
+};
+
+// Each row alone, in plain C++ on one thread: what all others must equal.
+template <class W>
+Matrix alone(const Problem& p, const W& weight, const Epilogue& e) {
+  Cpu device({.threads = 1, .isa = Isa::portable});
+  Matrix all(kMostRows, p.out, p.out);
+  for (int r = 0; r < kMostRows; ++r) {
+    Matrix y = p.output(1);
+    linear(device, p.args(weight, e, r, 1, y));
+    std::memcpy(all.row(r), y.row(0), static_cast<std::size_t>(p.out) * sizeof(float));
+  }
+  return all;
+}
+
+// The first batch size for which op(args) does not give each row what it has alone; 0 if there is none.
+template <class W, class Op>
+int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, const Matrix& truth, Op&& op,
+                        std::span<const int> batches = kRows) {
+  for (const int rows : batches) {
+    const int first = rows * 7 % (kMostRows - rows + 1);  // so that a row meets many places in a batch
+    Matrix y = p.output(rows);
+    op(p.args(weight, e, first, rows, y));
+    if (first_difference(y.view(), truth.view(first, rows)) >= 0 || !gaps_untouched(y)) return rows;
+  }
+  return 0;
+}
+
+}  // namespace tenon::test
