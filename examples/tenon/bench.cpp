@@ -2,16 +2,17 @@
 #include <algorithm>
 #include <chrono>
 #include <unordered_map>
+#include <utility>
 
 #include "ceilings.h"
 #include "commands.h"
 #include "exits.h"
-#include "families.h"
 #include "output.h"
 #include "progress.h"
 #include "shapes.h"
 #include "tenon/core/error.h"
 #include "tenon/model/random.h"
+#include "traffic.h"
 
 namespace program {
 namespace {
@@ -25,9 +26,10 @@ constexpr double kEnoughMs = 1000;  // of measured steps, where one run is short
 struct Measured {
   std::string_view name;
   int batch = 0;
-  double tokens = 0, rows = 0, logit_rows = 0;  // of a step
-  double sequences = 0, context = 0;            // that a step reads keys and values of, and their mean length
-  double ms = 0;                                // the median
+  double tokens = 0;  // of a step
+  StepSize step;
+  double ms = 0;         // the median
+  Ceiling ceiling = {};  // of the same seconds
 };
 
 double median(std::vector<double> values) {
@@ -66,10 +68,7 @@ class Bench {
     return {.name = "decode",
             .batch = batch,
             .tokens = tokens,
-            .rows = rows,
-            .logit_rows = tokens,
-            .sequences = tokens,
-            .context = context,
+            .step = {.rows = rows, .logit_rows = tokens, .sequences = tokens, .context = context},
             .ms = median(ms)};
   }
 
@@ -87,10 +86,10 @@ class Bench {
     return {.name = "prefill",
             .batch = 1,
             .tokens = prompt / steps,
-            .rows = prompt / steps,
-            .logit_rows = 1 / steps,
-            .sequences = 1,
-            .context = static_cast<double>(prompt),
+            .step = {.rows = prompt / steps,
+                     .logit_rows = 1 / steps,
+                     .sequences = 1,
+                     .context = static_cast<double>(prompt)},
             .ms = median(ms) / steps};
   }
 
@@ -155,65 +154,44 @@ class Bench {
   std::uint64_t seed_, drawn_ = 0;
 };
 
-// Bytes and operations of a step, by count.
-class Traffic {
- public:
-  Traffic(const tenon::ModelConfig& config, const ModelOptions& options) : config_(config) {
-    const auto named = [](auto formats, const std::string& name) {
-      return *std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
-    };
-    count_ = with_family(config.model_type, [&](auto family) {
-      const WeightFormat format = named(weight_formats(), options.weights);
-      return count_weights(decltype(family)::tensors(config), config.tied_head, format);
-    });
-    kv_bytes_ = static_cast<double>(named(kv_formats(), options.kv).token_bytes(config.kv()));
-  }
+Traffic traffic_of(const tenon::ModelConfig& config, const ModelOptions& options) {
+  const auto named = [](auto formats, const std::string& name) {
+    return *std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
+  };
+  return {config, named(weight_formats(), options.weights), named(kv_formats(), options.kv)};
+}
 
-  // Blocks and head once; of the embedding and the positions the rows that are looked up; keys and values at the mean
-  // context.
-  double bytes(const Measured& m) const {
-    const double row = static_cast<double>(config_.hidden) * sizeof(float);
-    const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
-    return static_cast<double>(count_.matrix_bytes + count_.vector_bytes + count_.head_bytes) +
-           m.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) + m.sequences * seen(m.context) * kv_bytes_;
-  }
-
-  double seen(double context) const { return config_.window > 0 ? std::min<double>(context, config_.window) : context; }
-
-  // Of the matrix products: what attention adds is small at these lengths.
-  double operations(const Measured& m) const {
-    const double head = static_cast<double>(config_.vocab) * config_.hidden;
-    return 2 * (static_cast<double>(count_.matrix_parameters) * m.rows + head * m.logit_rows);
-  }
-
- private:
-  const tenon::ModelConfig& config_;
-  WeightCount count_;
-  double kv_bytes_ = 0;  // of one token
-};
-
-std::string json_row(const Measured& m, const BenchCommand& command, const Traffic& traffic, const Ceilings& ceilings) {
-  const double bytes = traffic.bytes(m);
+std::string json_row(const Measured& m, const BenchCommand& command, const Traffic& traffic, Instruction instruction) {
+  const double bytes = traffic.bytes(m.step);
   return formatted(
       "{\"case\": \"%s\", \"weights\": \"%s\", \"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
       "\"ms_per_step\": %.6g, \"bytes_per_step\": %.0f, \"gb_s\": %.6g, \"ceiling_gb_s\": %.6g, \"peak_gops\": %.6g}\n",
       std::string(m.name).c_str(), command.model.weights.c_str(), command.model.device.c_str(),
       thread_count(command.model), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6,
-      ceilings.read_gb_s(), ceilings.fma_gflops());
+      m.ceiling.read_gb_s, m.ceiling.peak_gops(instruction));
 }
 
+// Each row's shares are of the ceilings of its own seconds.
 std::string table(const std::vector<Measured>& rows, const BenchCommand& command, const Traffic& traffic,
                   const Ceilings& ceilings) {
-  std::string text =
-      formatted("%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s, float32 FMA %.0f GFLOP/s\n\n",
-                command.model.weights.c_str(), command.model.device.c_str(), thread_count(command.model),
-                tenon::to_string(ceilings.isa()), ceilings.read_gb_s(), ceilings.fma_gflops());
-  text += "case     batch     tok/s   ms/step   MB/step    GB/s  of read  GFLOP/s  of FMA\n";
+  const Instruction instruction = ceilings.instruction_of(command.model.weights);
+  Ceiling best;
+  for (const Measured& m : rows) best.add(m.ceiling);
+  std::string text = formatted("%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s",
+                               command.model.weights.c_str(), command.model.device.c_str(), thread_count(command.model),
+                               tenon::to_string(ceilings.isa()), best.read_gb_s);
+  for (int i = 0; i < kInstructions; ++i) {
+    const auto each = static_cast<Instruction>(i);
+    if (ceilings.has(each)) text += formatted(", %s %.0f", to_string(each), best.peak_gops(each));
+  }
+  text += formatted(" GOP/s; these weights multiply by %s\n\n", to_string(instruction));
+  text += formatted("case     batch     tok/s   ms/step   MB/step    GB/s  of read    GOP/s  of %s\n",
+                    to_string(instruction));
   for (const Measured& m : rows) {
-    const double gb_s = traffic.bytes(m) / m.ms * 1e-6, gflops = traffic.operations(m) / m.ms * 1e-6;
+    const double gb_s = traffic.bytes(m.step) / m.ms * 1e-6, gops = traffic.operations(m.step) / m.ms * 1e-6;
     text += formatted("%-8s %5d %9.1f %9.3f %9.1f %7.2f %7.0f%% %8.1f %6.0f%%\n", std::string(m.name).c_str(), m.batch,
-                      1e3 * m.tokens / m.ms, m.ms, traffic.bytes(m) * 1e-6, gb_s, 100 * gb_s / ceilings.read_gb_s(),
-                      gflops, 100 * gflops / ceilings.fma_gflops());
+                      1e3 * m.tokens / m.ms, m.ms, traffic.bytes(m.step) * 1e-6, gb_s, 100 * gb_s / m.ceiling.read_gb_s,
+                      gops, 100 * gops / m.ceiling.peak_gops(instruction));
   }
   return text;
 }
@@ -247,7 +225,12 @@ int bench(const BenchCommand& command) {
   engine->set_draining(true);
 
   Ceilings ceilings(options.threads);
-  for (int i = 0; i < 5; ++i) ceilings.measure();
+  const auto several = [&] {
+    Ceiling best;
+    for (int i = 0; i < 3; ++i) best.add(ceilings.measure());
+    return best;
+  };
+  Ceiling before = several();
   Bench bench(*engine, options.seed);
   std::vector<Measured> rows;
   std::vector<std::pair<std::string, int>> cases;
@@ -260,15 +243,18 @@ int bench(const BenchCommand& command) {
   Progress progress("cases", cases.size());
   for (const auto& [name, batch] : cases) {
     rows.push_back(name == "prefill" ? bench.prefill() : bench.decode(batch, command.prompt, command.new_tokens));
-    for (int i = 0; i < 2; ++i) ceilings.measure();
+    const Ceiling after = several();
+    rows.back().ceiling = std::exchange(before, after);
+    rows.back().ceiling.add(after);
     progress.update(rows.size(), engine->stats().tokens);
   }
   progress.clear();
 
-  const Traffic traffic(engine->config(), options);
+  const Traffic traffic = traffic_of(engine->config(), options);
   Output output;
   if (command.json) {
-    for (const Measured& m : rows) output.write(json_row(m, command, traffic, ceilings));
+    for (const Measured& m : rows)
+      output.write(json_row(m, command, traffic, ceilings.instruction_of(options.weights)));
   } else {
     output.write(table(rows, command, traffic, ceilings));
   }

@@ -1,9 +1,12 @@
-// What the machine can do at best, measured: bytes read from memory, and float32 operations, a second.
+// What the machine can do at best, measured: bytes read from memory, and operations of the instructions that formats
+// multiply with, a second.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 
 #include "tenon/device/cpu.h"
 #include "tenon/ops/cpu/kernels.h"
@@ -18,12 +21,14 @@ inline constexpr int kSums = 4;
 #include "ceilings.inc"
 }  // namespace portable
 
+// The targets of ops/cpu/kernels.h, to the letter: what is compiled for more is not inlined here, and calls would be
+// measured.
 #if defined(__x86_64__)
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 namespace avx2 {
 using namespace tenon::cpu::avx2;
@@ -32,12 +37,12 @@ inline constexpr int kSums = 6;  // 12 of 16 registers
 }  // namespace avx2
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"))), \
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"))), \
                              apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
 #endif
 namespace avx512 {
 using namespace tenon::cpu::avx512;
@@ -51,27 +56,105 @@ inline constexpr int kSums = 16;
 #endif
 #endif
 
-// Call measure() before, between and after what is to be compared with it: clocks and neighbours change.
+// What a weight format multiplies with: whoever is bound by arithmetic is bound by that instruction's peak.
+enum class Instruction { fma, bf16, vnni };
+inline constexpr int kInstructions = 3;
+
+inline const char* to_string(Instruction i) {
+  return i == Instruction::vnni ? "VNNI" : i == Instruction::bf16 ? "bf16" : "FMA";
+}
+
+#if defined(__x86_64__)
+#if !defined(__clang__)
+#pragma GCC diagnostic push  // GCC 12 warns of undefined operands in its own intrinsics (GCC bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+// As multiply_add of ceilings.inc, for the instructions that multiply 64 bytes (vpdpbusd) and 32 bfloat16 (vdpbf16ps).
+namespace avx512_vnni {
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) inline float multiply_add(long rounds, int factor) {
+  __m512i sums[avx512::kSums];
+  for (int i = 0; i < avx512::kSums; ++i) sums[i] = _mm512_set1_epi32(i);
+  const __m512i f = _mm512_set1_epi8(static_cast<char>(factor));
+  for (long r = 0; r < rounds; ++r) {
+#pragma GCC unroll 16
+    for (int i = 0; i < avx512::kSums; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], f, f);
+  }
+  for (int i = 1; i < avx512::kSums; ++i) sums[0] = _mm512_xor_si512(sums[0], sums[i]);
+  return static_cast<float>(_mm512_cvtsi512_si32(sums[0]));
+}
+}  // namespace avx512_vnni
+
+namespace avx512_bf16 {
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) inline float multiply_add(long rounds, float factor) {
+  __m512 sums[avx512::kSums];
+  for (int i = 0; i < avx512::kSums; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512bh f = _mm512_cvtne2ps_pbh(_mm512_set1_ps(factor), _mm512_set1_ps(factor));
+  for (long r = 0; r < rounds; ++r) {
+#pragma GCC unroll 16
+    for (int i = 0; i < avx512::kSums; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], f, f);
+  }
+  for (int i = 1; i < avx512::kSums; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
+  return _mm512_cvtss_f32(sums[0]);
+}
+}  // namespace avx512_bf16
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+
+// The best of one measurement or more.
+struct Ceiling {
+  double read_gb_s = 0;
+  std::array<double, kInstructions> peaks{};  // by Instruction, in 1e9 operations a second, two for a multiply-add
+
+  double peak_gops(Instruction i) const { return peaks[static_cast<std::size_t>(i)]; }
+  void add(const Ceiling& other) {
+    read_gb_s = std::max(read_gb_s, other.read_gb_s);
+    for (std::size_t i = 0; i < peaks.size(); ++i) peaks[i] = std::max(peaks[i], other.peaks[i]);
+  }
+};
+
+// Call measure() before, between and after what is to be compared with it, and take the best of the same seconds:
+// clocks and neighbours change.
 class Ceilings {
  public:
   explicit Ceilings(int threads) : cpu_({.threads = threads}), memory_(kBytes) {
     cpu_.pool().split(kBlocks, [&](int begin, int end) { std::fill(block(begin), block(end), 1.0f); });
   }
 
-  void measure() {
-    const double reading = seconds_of([&](int begin, int end) { read(begin, end); }, kBlocks);
-    read_gb_s_ = std::max(read_gb_s_, kBytes / reading * 1e-9);
-    const int threads = cpu_.threads();
-    const double flops = static_cast<double>(threads) * static_cast<double>(rounds()) * sums() * 32;
-    fma_gflops_ = std::max(fma_gflops_, flops / seconds_of([&](int, int) { multiply(); }, threads) * 1e-9);
+  // About 50 ms.
+  Ceiling measure() {
+    Ceiling now;
+    now.read_gb_s = kBytes / seconds_of([&](int begin, int end) { read(begin, end); }, kBlocks) * 1e-9;
+    for (int i = 0; i < kInstructions; ++i) {
+      const auto instruction = static_cast<Instruction>(i);
+      if (!has(instruction)) continue;
+      const double seconds = seconds_of([&](int, int) { multiply(instruction); }, cpu_.threads());
+      now.peaks[static_cast<std::size_t>(i)] = cpu_.threads() * operations(instruction) / seconds * 1e-9;
+    }
+    return now;
   }
 
-  // Starts afresh: on a shared machine the ceiling that counts is the one of the same seconds.
-  void forget() { read_gb_s_ = fma_gflops_ = 0; }
+  // Where the processor lacks a format's instruction, its kernels make do with others: float32's peak stands for them.
+  Instruction instruction_of(std::string_view weights) const {
+    const Instruction wanted = weights == "int8_act8" || weights == "int4_act8" ? Instruction::vnni
+                               : weights == "bfloat16_dot"                      ? Instruction::bf16
+                                                                                : Instruction::fma;
+    return has(wanted) ? wanted : Instruction::fma;
+  }
 
-  // The best so far.
-  double read_gb_s() const { return read_gb_s_; }
-  double fma_gflops() const { return fma_gflops_; }
+  bool has(Instruction instruction) const {
+    if (instruction == Instruction::fma) return true;
+#if defined(__x86_64__)
+    if (isa() != tenon::Isa::avx512) return false;
+    return instruction == Instruction::vnni ? __builtin_cpu_supports("avx512vnni")
+                                            : __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+  }
+
   tenon::Isa isa() const { return cpu_.isa(); }
 
  private:
@@ -100,14 +183,23 @@ class Ceilings {
     keep(portable::read_streams(data, count));
   }
 
-  void multiply() {
+  void multiply(Instruction instruction) {
 #if defined(__x86_64__)
+    if (instruction == Instruction::vnni) return keep(avx512_vnni::multiply_add(rounds(), 1));
+    if (instruction == Instruction::bf16) return keep(avx512_bf16::multiply_add(rounds(), 0.5f));
     if (isa() == tenon::Isa::avx512) return keep(avx512::multiply_add(rounds(), 0.5f));
     if (isa() == tenon::Isa::avx2) return keep(avx2::multiply_add(rounds(), 0.5f));
 #endif
     keep(portable::multiply_add(rounds(), 0.5f));
   }
 
+  // Of one call of multiply().
+  double operations(Instruction instruction) const {
+    const double multiply_adds = instruction == Instruction::vnni ? 64 : instruction == Instruction::bf16 ? 32 : 16;
+    return 2 * multiply_adds * sums() * static_cast<double>(rounds());
+  }
+
+  // Registers that are added to, in a round.
   int sums() const {
 #if defined(__x86_64__)
     if (isa() == tenon::Isa::avx512) return avx512::kSums;
@@ -122,7 +214,6 @@ class Ceilings {
   tenon::Cpu cpu_;
   tenon::Cpu::Memory memory_;
   std::atomic<float> sink_{0};
-  double read_gb_s_ = 0, fma_gflops_ = 0;
 };
 
 }  // namespace program

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "commands.h"
+#include "exits.h"
 #include "sampling.h"
 #include "shapes.h"
 #include "tenon/version.h"
@@ -29,10 +30,10 @@ std::string joined(const std::vector<std::string>& words) {
 
 // An option of one of several words, the first of which is the default.
 template <std::size_t N>
-void add_choice(CLI::App& app, const std::string& name, std::string& value, const char* const (&words)[N],
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value, const char* const (&words)[N],
                 const std::string& help) {
   const std::vector<std::string> list(std::begin(words), std::end(words));
-  app.add_option(name, value, help + ": " + joined(list))
+  return app.add_option(name, value, help + ": " + joined(list))
       ->check(CLI::IsMember(list))
       ->option_text("WORD (" + list[0] + ")")
       ->group(kEngineGroup);
@@ -64,7 +65,9 @@ void add_model(CLI::App& app, std::string& model) {
 // with_batch: false where --batch means something else.
 void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) {
   add_model(app, o.model);
-  add_choice(app, "--weights", o.weights, words::weights, "how weights are stored");
+  add_choice(app, "--weights", o.weights, words::weights, "how weights are stored; of a quantised folder by default its own")
+      ->each([&o](const std::string&) { o.weights_given = true; });
+  add_choice(app, "--head", o.head, words::head, "how the head is stored: as the weights, or float32 behind an int8 pass");
   add_choice(app, "--cache", o.cache, words::cache, "where keys and values live");
   app.add_option("--block", o.block, "tokens a block of the paged cache: 16, 32, 64")
       ->check(CLI::IsMember({16, 32, 64}))
@@ -182,6 +185,7 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   add_engine_options(app, c.model);
   return [&c] {
     c.options.seed = c.model.seed;
+    choose_weights(c.model);
     return generate(c);
   };
 }
@@ -189,7 +193,10 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
 Action add_run(CLI::App& app, RunCommand& c) {
   add_engine_options(app, c.model);
   app.footer(kRunHelp);
-  return [&c] { return run(c); };
+  return [&c] {
+    choose_weights(c.model);
+    return run(c);
+  };
 }
 
 Action add_tokens(CLI::App& app, TokensCommand& c) {
@@ -206,13 +213,42 @@ Action add_inspect(CLI::App& app, InspectCommand& c) {
   return [&c] { return inspect(c); };
 }
 
+Action add_quantize(CLI::App& app, QuantizeCommand& c) {
+  add_model(app, c.model);
+  const std::vector<std::string> formats{"int8", "int8_tensor", "int4", "float8_e4m3", "float8_e5m2", "bfloat16", "float16"};
+  app.add_option("--weights", c.weights, "the format to write: " + joined(formats))
+      ->check(CLI::IsMember(formats))
+      ->required()
+      ->option_text("WORD")
+      ->group(kEngineGroup);
+  auto* group = app.add_option("--group", c.group, "columns of int4 that share a scale: 32, 64, 128")
+                    ->check(CLI::IsMember({32, 64, 128}))
+                    ->option_text("N (32)")
+                    ->group(kEngineGroup);
+  app.add_option("--threads", c.threads, "threads")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N (all cores)")
+      ->group(kEngineGroup);
+  app.add_option("OUT", c.out, "folder to write, which has no model yet")
+      ->required()
+      ->check([](const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; });
+  return [&c, group] {
+    if (group->count() > 0 && c.weights != "int4")
+      throw UsageError("--group " + std::to_string(c.group) + " is of int4; --weights is " + c.weights);
+    return quantize(c);
+  };
+}
+
 Action add_check(CLI::App& app, CheckCommand& c) {
   add_engine_options(app, c.model);
   auto* root = app.add_option("--adapter-root", c.adapter_root, "folder of adapters")->option_text("ROOT");
   auto* id = app.add_option("--adapter-id", c.adapter_id, "an adapter below that folder")->option_text("NAME");
   root->needs(id);
   id->needs(root);
-  return [&c] { return check(c); };
+  return [&c] {
+    choose_weights(c.model);
+    return check(c);
+  };
 }
 
 Action add_bench(CLI::App& app, BenchCommand& c) {
@@ -239,7 +275,10 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
       ->check(CLI::IsMember(shapes))
       ->option_text("WORD")
       ->excludes("--model");
-  return [&c] { return bench(c); };
+  return [&c] {
+    if (c.random.empty()) choose_weights(c.model);
+    return bench(c);
+  };
 }
 
 // "64": always; "16-256": any of these; "~100": exponential with that mean, at most 16 times as long.
@@ -363,6 +402,7 @@ int run_command_line(int argc, char** argv) {
   RunCommand run_command;
   TokensCommand tokens_command;
   InspectCommand inspect_command;
+  QuantizeCommand quantize_command;
   CheckCommand check_command;
   BenchCommand bench_command;
   LabCommand lab_command;
@@ -375,6 +415,7 @@ int run_command_line(int argc, char** argv) {
   add("run", "JSON lines in, JSON lines out, all requests together", run_command, add_run);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
   add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);
+  add("quantize", "Writes a model in another weight format", quantize_command, add_quantize);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);
   add("bench", "Measures decode and prefill beside the machine's ceilings", bench_command, add_bench);
   add("lab", "Replays traffic under a scheduler and a virtual clock", lab_command, add_lab);

@@ -38,6 +38,14 @@ struct InspectCommand {
 };
 int inspect(const InspectCommand& command);
 
+struct QuantizeCommand {
+  std::string model, out;
+  std::string weights;
+  int group = 32;    // columns of int4 that share a scale
+  int threads = 0;  // 0: all cores
+};
+int quantize(const QuantizeCommand& command);
+
 struct CheckCommand {
   ModelOptions model;
   std::string adapter_root, adapter_id;

@@ -9,9 +9,11 @@
 
 namespace tenon::cpu {
 // Three instruction sets of kernels take seconds to compile: once, in kernels.cpp. Those of attention over another
-// element are compiled by the unit whose engines use it.
+// element, and of products with another format of weights, are compiled by the unit whose engines use them.
 extern template const Kernels& kernels_for<>(Isa isa);
 extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
+extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
+extern template const PanelKernels<CodePanels<std::int8_t>>& panel_kernels_for<CodePanels<std::int8_t>>(Isa isa);  // engine_int8.cpp
 }  // namespace tenon::cpu
 
 #include "tenon/cache/contiguous.h"
@@ -20,7 +22,16 @@ extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa 
 #include "tenon/cache/window.h"
 #include "tenon/engine/engine.h"
 #include "tenon/model/gpt2.h"
+#include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
+#include "tenon/weights/float8.h"
+#include "tenon/weights/int4.h"
+#include "tenon/weights/int4_act8.h"
+#include "tenon/weights/int8.h"
+#include "tenon/weights/int8_act8.h"
+#include "tenon/weights/int8_exact.h"
 
 namespace program {
 
@@ -35,6 +46,28 @@ template <>
 inline constexpr std::string_view word<std::int8_t> = "int8";
 template <>
 inline constexpr std::string_view word<tenon::Float32> = "float32";
+template <>
+inline constexpr std::string_view word<tenon::BFloat16> = "bfloat16";
+template <>
+inline constexpr std::string_view word<tenon::BFloat16Dot> = "bfloat16_dot";
+template <>
+inline constexpr std::string_view word<tenon::Float16> = "float16";
+template <>
+inline constexpr std::string_view word<tenon::Float8<tenon::E4M3>> = "float8_e4m3";
+template <>
+inline constexpr std::string_view word<tenon::Float8<tenon::E5M2>> = "float8_e5m2";
+template <>
+inline constexpr std::string_view word<tenon::ZeroPointInt8> = "int8";
+template <>
+inline constexpr std::string_view word<tenon::ZeroPointInt8Of<tenon::PerTensor>> = "int8_tensor";
+template <>
+inline constexpr std::string_view word<tenon::ZeroPointInt8Act8> = "int8_act8";
+template <>
+inline constexpr std::string_view word<tenon::Int8Exact> = "int8_exact";
+template <>
+inline constexpr std::string_view word<tenon::GroupInt4> = "int4";
+template <>
+inline constexpr std::string_view word<tenon::GroupInt4Act8> = "int4_act8";
 template <>
 inline constexpr std::string_view word<tenon::FlashAttention> = "flash";
 template <>
@@ -54,12 +87,13 @@ inline constexpr int block_of = 0;
 template <int Block, class Element>
 inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
 
-template <class Model, class WeightP, class CacheP, class AttentionP>
+template <class Model, class WeightP, class CacheP, class AttentionP, class HeadP = WeightP>
 MenuEntry menu_entry() {
   // The scheduler only hands out rows: one erased type serves them all, and the menu stays a sum.
   using Engine = tenon::Engine<Model, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
-                               tenon::Cache<CacheP>, tenon::Attention<AttentionP>>;
-  return {{Model::model_type, word<WeightP>, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>,
+                               tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Attention<AttentionP>>;
+  constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
+  return {{Model::model_type, word<WeightP>, head, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>,
            word<AttentionP>, Engine::DeviceP::name},
           [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
             return std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler,
@@ -72,13 +106,21 @@ MenuEntry menu_entry() {
           }};
 }
 
-// Every family beside GPT-2: float32, each cache that keeps tokens, both attentions.
+// GPT-2 in a format of weights: the two caches that keep whole texts.
+template <class WeightP>
+void add_weight_entries(std::vector<MenuEntry>& entries) {
+  entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention>());
+  entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::ContiguousKV, tenon::FlashAttention>());
+}
+
+// Every family beside GPT-2: float32 in each cache that keeps tokens, with both attentions; int8 in the paged one.
 template <class Model>
 std::vector<MenuEntry> family_entries() {
   using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::PagedKV, tenon::WindowKV;
   return {menu_entry<Model, Float32, PagedKV, FlashAttention>(),      menu_entry<Model, Float32, PagedKV, DirectAttention>(),
           menu_entry<Model, Float32, ContiguousKV, FlashAttention>(), menu_entry<Model, Float32, ContiguousKV, DirectAttention>(),
-          menu_entry<Model, Float32, WindowKV, FlashAttention>(),     menu_entry<Model, Float32, WindowKV, DirectAttention>()};
+          menu_entry<Model, Float32, WindowKV, FlashAttention>(),     menu_entry<Model, Float32, WindowKV, DirectAttention>(),
+          menu_entry<Model, tenon::ZeroPointInt8, PagedKV, FlashAttention>()};
 }
 
 }  // namespace program

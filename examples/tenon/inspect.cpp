@@ -63,19 +63,40 @@ std::string describe_config(const tenon::ModelConfig& c) {
   return text + (c.eos.empty() ? " none\n" : "\n");
 }
 
+// What the literature counts for a GPT-2 of PyTorch, to compare: parameters of 4 bytes or of 1, and a causal mask a layer,
+// [positions, positions] truth values and a float32, which this library has no need of.
+std::string describe_literature(std::size_t parameters, const tenon::ModelConfig& c) {
+  const auto positions = static_cast<std::size_t>(c.positions), layers = static_cast<std::size_t>(c.layers);
+  const std::size_t masks = layers * (positions * positions + sizeof(float));
+  return formatted("literature   %s bytes in float32, %s in int8: parameters x 4 or x 1, and %s bytes of causal masks\n",
+                   with_commas(4 * parameters + masks).c_str(), with_commas(parameters + masks).c_str(),
+                   with_commas(masks).c_str());
+}
+
 std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelConfig& config) {
   std::string text;
+  std::size_t parameters = 0;
   for (const WeightFormat& each : weight_formats()) {
     const WeightCount count = count_weights(spec, config.tied_head, each);
-    if (text.empty()) text = "parameters   " + with_commas(count.parameters) + "\n";
+    parameters = count.parameters;
     text += formatted("weights      %-14s %s bytes\n", std::string(each.name).c_str(),
                       with_commas(count.bytes(config.tied_head)).c_str());
   }
+  text = "parameters   " + with_commas(parameters) + "\n" + text;
+  if (config.model_type == tenon::Gpt2::model_type) text += describe_literature(parameters, config);
   for (const KvFormat& each : kv_formats()) {
     text += formatted("kv cache     %-14s %s bytes a token\n", std::string(each.name).c_str(),
                       with_commas(each.token_bytes(config.kv())).c_str());
   }
   return text;
+}
+
+// Of a quantised folder.
+std::string describe_stored(const tenon::ModelFiles& files) {
+  const std::string code = tenon::weight_code_of(files);
+  if (code.empty()) return "";
+  const std::string* version = files.tensors->metadata("tenon.version");
+  return "stored as    " + code + (version ? ", by tenon " + printable(*version, 20) : "") + "\n";
 }
 
 std::string describe_tensor(const tenon::TensorInfo& tensor) {
@@ -149,7 +170,7 @@ int inspect(const InspectCommand& command) {
     const tenon::DecoderSpec spec = Family::tensors(config);
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
-    return describe_config<Family>(config) + describe_weights(spec, config) +
+    return describe_config<Family>(config) + describe_weights(spec, config) + describe_stored(files) +
            describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });

@@ -2,7 +2,15 @@
 
 #include <cstdint>
 
+#include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
+#include "tenon/weights/float8.h"
+#include "tenon/weights/int4.h"
+#include "tenon/weights/int4_act8.h"
+#include "tenon/weights/int8.h"
+#include "tenon/weights/int8_act8.h"
 
 namespace program {
 
@@ -10,7 +18,8 @@ std::vector<MenuEntry> menu() {
   std::vector<MenuEntry> all = default_engine();
 #ifndef TENON_MENU_DEFAULT
   for (const auto& group : {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines(),
-                            gpt_bigcode_engines(), llama_engines(), mistral_engines(), bloom_engines()}) {
+                            small_float_engines(), int8_engines(), int4_engines(), gpt_bigcode_engines(), llama_engines(),
+                            mistral_engines(), bloom_engines()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
 #endif
@@ -18,7 +27,18 @@ std::vector<MenuEntry> menu() {
 }
 
 std::span<const WeightFormat> weight_formats() {
-  static constexpr WeightFormat formats[] = {{"float32", tenon::Float32::bytes}};
+  using namespace tenon;
+  static constexpr WeightFormat formats[] = {{"float32", Float32::bytes},
+                                             {"bfloat16", BFloat16::bytes},
+                                             {"bfloat16_dot", BFloat16Dot::bytes},
+                                             {"float16", Float16::bytes},
+                                             {"float8_e4m3", Float8<E4M3>::bytes},
+                                             {"float8_e5m2", Float8<E5M2>::bytes},
+                                             {"int8", ZeroPointInt8::bytes},
+                                             {"int8_tensor", ZeroPointInt8Of<PerTensor>::bytes},
+                                             {"int8_act8", ZeroPointInt8Act8::bytes},
+                                             {"int4", GroupInt4::bytes},
+                                             {"int4_act8", GroupInt4Act8::bytes}};
   return formats;
 }
 

@@ -23,7 +23,7 @@ struct EngineSettings {
 
 // The policies of an engine, in the words of the command line.
 struct EngineWords {
-  std::string_view model_type, weights, cache;
+  std::string_view model_type, weights, head, cache;
   int block = 0;  // tokens a block of the paged cache; 0: the cache has no blocks
   std::string_view kv, attention, device;
 
@@ -44,6 +44,9 @@ std::vector<MenuEntry> paged_engines();
 std::vector<MenuEntry> unpaged_engines();
 std::vector<MenuEntry> kv_bfloat16_engines();
 std::vector<MenuEntry> kv_int8_engines();
+std::vector<MenuEntry> small_float_engines();
+std::vector<MenuEntry> int8_engines();
+std::vector<MenuEntry> int4_engines();
 std::vector<MenuEntry> gpt_bigcode_engines();
 std::vector<MenuEntry> llama_engines();
 std::vector<MenuEntry> mistral_engines();

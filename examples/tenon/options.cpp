@@ -69,6 +69,7 @@ using Entries = std::vector<MenuEntry>;
 std::string as_options(const EngineWords& w) {
   std::string text =
       std::string(w.model_type) + " --weights " + std::string(w.weights) + " --cache " + std::string(w.cache);
+  if (w.head != words::head[0]) text += " --head " + std::string(w.head);
   if (w.block != 0) text += " --block " + std::to_string(w.block);
   return text + " --kv " + std::string(w.kv) + " --attention " + std::string(w.attention) + " --device " +
          std::string(w.device);
@@ -83,6 +84,7 @@ std::string reason(const EngineWords& wanted, const Entries& entries) {
     names += (names.empty() ? "" : ", ") + std::string(option) + " " + std::string(wanted.*member);
   };
   check("--weights", &EngineWords::weights);
+  check("--head", &EngineWords::head);
   check("--cache", &EngineWords::cache);
   check("--kv", &EngineWords::kv);
   check("--attention", &EngineWords::attention);
@@ -104,13 +106,37 @@ const MenuEntry* find(const EngineWords& wanted, const Entries& entries) {
   return found == entries.end() ? nullptr : &*found;
 }
 
+EngineWords words_of(const std::string& model_type, const ModelOptions& o) {
+  return {model_type, o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention, o.device};
+}
+
 }  // namespace
+
+void choose_weights(ModelOptions& options) {
+  if (options.weights_given) return;
+  try {
+    const auto folder = model_folder(options);
+    tenon::ModelFiles files;
+    files.config = std::make_shared<const tenon::ConfigFile>(folder);
+    files.tensors = std::make_shared<const tenon::Checkpoint>(tenon::Checkpoint::open(folder));
+    const std::string stored = tenon::weight_code_of(files), type = tenon::model_type_of(files);
+    if (stored.empty()) return;
+    ModelOptions wanted = options;
+    wanted.weights = stored;
+    if (find(words_of(type, wanted), menu())) {
+      options.weights = stored;
+      return say("--weights " + stored + ": so the model is stored");
+    }
+    say("the model is stored as " + stored + ", for which there is no engine here with these options: --weights " +
+        options.weights + " holds its values exactly");
+  } catch (const Error&) {
+  }
+}
 
 std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const tenon::ModelFiles& files) {
   const Entries entries = menu();
   const std::string type = model_type(files);
-  const EngineWords wanted{type,       options.weights,   options.cache, options.cache == "paged" ? options.block : 0,
-                           options.kv, options.attention, options.device};
+  const EngineWords wanted = words_of(type, options);
   if (options.block != ModelOptions{}.block && options.cache != "paged") {
     throw UsageError("--block " + std::to_string(options.block) + " is of the paged cache; --cache is " + options.cache);
   }

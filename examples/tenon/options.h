@@ -16,8 +16,9 @@ namespace program {
 
 struct ModelOptions {
   std::string model;  // a folder; empty: the default model
-  std::string weights = "float32", cache = "paged", kv = "float32", attention = "flash", scheduler = "continuous",
+  std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash", scheduler = "continuous",
               lora = "segmented", device = "cpu";
+  bool weights_given = false;  // by name: where they are not, a quantised folder's own are taken
   int block = 16;
   int threads = 0;  // 0: all cores
   int batch = 32, token_budget = 512;
@@ -33,6 +34,7 @@ namespace words {
 inline constexpr const char* weights[] = {"float32",     "bfloat16",    "bfloat16_dot", "float16",
                                           "float8_e4m3", "float8_e5m2", "int8",         "int8_tensor",
                                           "int8_act8",   "int4",        "int4_act8"};
+inline constexpr const char* head[] = {"same", "int8_exact"};
 inline constexpr const char* cache[] = {"paged", "contiguous", "window", "none"};
 inline constexpr const char* kv[] = {"float32", "bfloat16", "int8"};
 inline constexpr const char* attention[] = {"flash", "direct"};
@@ -46,6 +48,10 @@ std::filesystem::path model_folder(const ModelOptions& options);
 
 // Opens the model. Says on stderr what the default model is, where that is taken.
 tenon::ModelFiles open_model(const ModelOptions& options);
+
+// Takes the weight format of a quantised folder where none was named, and says so on stderr; float32, which holds its values
+// too, where this program has no engine for it. What is wrong with the folder is left to open_model to say.
+void choose_weights(ModelOptions& options);
 
 // Refuses a model without a tokenizer, for a command that works with text.
 void need_tokenizer(const tenon::ModelFiles& files, std::string_view command);

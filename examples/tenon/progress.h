@@ -22,17 +22,12 @@ class Progress {
 
   // done of total; tokens generated since the start. Draws ten times a second at most.
   void update(std::size_t done, std::uint64_t tokens) {
-    const auto now = Clock::now();
-    if (!shown_ || now - drawn_ < std::chrono::milliseconds(100)) return;
-    drawn_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const std::size_t filled = total_ == 0 ? kWidth : std::min(kWidth, done * kWidth / total_);
-    const std::string line = "\r[" + std::string(filled, '#') + std::string(kWidth - filled, '.') +
-                             formatted("] %zu/%zu %s, %.0f tokens/s\033[K", done, total_, what_.c_str(),
-                                       static_cast<double>(tokens) / seconds);
-    std::fwrite(line.data(), 1, line.size(), stderr);
-    std::fflush(stderr);
-    drawn_once_ = true;
+    if (!due()) return;
+    const double seconds = std::chrono::duration<double>(drawn_ - begin_).count();
+    draw(done, formatted(", %.0f tokens/s", static_cast<double>(tokens) / seconds));
+  }
+  void update(std::size_t done) {
+    if (due()) draw(done, "");
   }
 
   void clear() {
@@ -43,6 +38,23 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kWidth = 30;
+
+  bool due() {
+    const auto now = Clock::now();
+    if (!shown_ || now - drawn_ < std::chrono::milliseconds(100)) return false;
+    drawn_ = now;
+    return true;
+  }
+
+  void draw(std::size_t done, const std::string& rate) {
+    const std::size_t filled = total_ == 0 ? kWidth : std::min(kWidth, done * kWidth / total_);
+    const std::string line = "\r[" + std::string(filled, '#') + std::string(kWidth - filled, '.') +
+                             formatted("] %zu/%zu %s%s\033[K", done, total_, what_.c_str(), rate.c_str());
+    std::fwrite(line.data(), 1, line.size(), stderr);
+    std::fflush(stderr);
+    drawn_once_ = true;
+  }
+
   std::string what_;
   std::size_t total_;
   bool shown_, drawn_once_ = false;

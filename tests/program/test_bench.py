@@ -25,6 +25,7 @@ class Bench(ProgramTest):
         done = tenon("bench", "--model", TALES, "--threads", 1, "--case", "prefill")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("ceilings of this run: read ", done.stdout)
+        self.assertIn(" of FMA\n", done.stdout)  # by which float32 weights are multiplied
         self.assertEqual(done.stdout.count("\nprefill"), 1)
         self.assertNotIn("\ndecode", done.stdout)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# run.sh SOURCE PROGRAM CHECK [OPTIONS]: runs one check of the reference data against the program, or skips (77).
+# run.sh SOURCE PROGRAM CHECK [OPTIONS [MORE]]: runs one check of the reference data against the program, or skips (77).
 set -euo pipefail
 
-source_dir=$1 program=$2 check=$3 options=${4-}
+source_dir=$1 program=$2 check=$3 options=${4-} more=${5-}
 reference=${TENON_REFERENCE_DIR:-$source_dir/../shared}
 quoted=$(printf '%q' "$program")
 
@@ -21,7 +21,7 @@ case $check in
     ;;
   golden_gpt2)
     exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters --extra "$options" \
-      --only gpt2 gpt2_headdim64 gpt2_sharded_f16
+      --only gpt2 gpt2_headdim64 gpt2_sharded_f16 --tolerance "${more:-1e-3}"
     ;;
   golden_tales)
     exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters \
@@ -37,6 +37,9 @@ case $check in
     ;;
   promise_gpt2)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"
+    ;;
+  promise_case)  # of the case that stands behind them
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/$more"
     ;;
   promise)  # of the case that stands where options do
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options"

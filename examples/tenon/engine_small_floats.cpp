@@ -1,0 +1,16 @@
+// GPT-2 in weights of 16 and 8 bits as floats.
+#include "engine_unit.h"
+
+namespace program {
+
+std::vector<MenuEntry> small_float_engines() {
+  std::vector<MenuEntry> entries;
+  add_weight_entries<tenon::BFloat16>(entries);
+  add_weight_entries<tenon::BFloat16Dot>(entries);
+  add_weight_entries<tenon::Float16>(entries);
+  add_weight_entries<tenon::Float8<tenon::E4M3>>(entries);
+  add_weight_entries<tenon::Float8<tenon::E5M2>>(entries);
+  return entries;
+}
+
+}  // namespace program

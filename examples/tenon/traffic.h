@@ -1,0 +1,48 @@
+// Bytes that a step of a model must read, and operations of its matrix products, by count.
+#pragma once
+#include <algorithm>
+
+#include "families.h"
+
+namespace program {
+
+// Of the mean step, where steps differ.
+struct StepSize {
+  double rows = 0, logit_rows = 0;
+  double sequences = 0, context = 0;  // that keys and values are read of, and their mean length
+};
+
+class Traffic {
+ public:
+  Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv)
+      : config_(config),
+        count_(with_family(
+            config.model_type,
+            [&](auto family) { return count_weights(decltype(family)::tensors(config), config.tied_head, weights); })),
+        kv_bytes_(static_cast<double>(kv.token_bytes(config.kv()))) {}
+
+  // Blocks and head once; of the embedding and the positions the rows that are looked up; keys and values at the mean
+  // context.
+  double bytes(const StepSize& step) const {
+    const double row = static_cast<double>(config_.hidden) * sizeof(float);
+    const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
+    return static_cast<double>(count_.matrix_bytes + count_.vector_bytes + count_.head_bytes) +
+           step.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) +
+           step.sequences * seen(step.context) * kv_bytes_;
+  }
+
+  // Two for a multiply-add. Of the matrix products: what attention adds is small at these lengths.
+  double operations(const StepSize& step) const {
+    const double head = static_cast<double>(config_.vocab) * config_.hidden;
+    return 2 * (static_cast<double>(count_.matrix_parameters) * step.rows + head * step.logit_rows);
+  }
+
+ private:
+  double seen(double context) const { return config_.window > 0 ? std::min<double>(context, config_.window) : context; }
+
+  tenon::ModelConfig config_;
+  WeightCount count_;
+  double kv_bytes_ = 0;  // of one token
+};
+
+}  // namespace program

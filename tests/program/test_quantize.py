@@ -1,0 +1,148 @@
+"""tenon quantize: what it writes says what it is, and runs as the original does under that weight format."""
+import json
+import pathlib
+import struct
+
+import support
+from support import TALES, ProgramTest, as_lines, json_lines, tenon
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+FORMATS = ["float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4", "bfloat16", "float16"]
+# Policies that read the same codes, and round activations beside.
+ALSO = {"int8": ["int8_act8"], "int4": ["int4_act8"], "bfloat16": ["bfloat16_dot"]}
+LINES = as_lines([{"id": i, "input_ids": [5 + i, 17, 301], "max_new_tokens": 6, "ignore_eos": True, "logits_at": [0, 2], "logits_hash": True}
+                  for i in range(3)])
+
+
+def header(folder):
+    with open(folder / "model.safetensors", "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length))
+
+
+class Quantize(ProgramTest):
+    def quantized(self, word, *options, model=TALES, name="out"):
+        out = self.folder / name
+        done = tenon("quantize", "--model", model, "--weights", word, "--threads", 2, *options, out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), word)
+        return out, done.stdout
+
+    def run_with(self, model, *options, status=0):
+        done = tenon("run", "--model", model, "--threads", 1, *options, stdin=LINES)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return json_lines(done.stdout), done.stderr
+
+    def compiled(self, word, model=TALES):
+        done = tenon("run", "--model", model, "--weights", word, "--threads", 1, stdin="")
+        if done.returncode != 0:
+            self.assertIn("compiled in", done.stderr)
+        return done.returncode == 0
+
+    def need(self, word, model=TALES):
+        if not self.compiled(word, model):
+            self.skipTest("no engine for --weights %s was compiled in" % word)
+
+    def test_answers_are_those_of_the_original_in_that_format(self):
+        self.need("int8")
+        for word in FORMATS:
+            out, _ = self.quantized(word, name=word)
+            for weights in [word] + ALSO.get(word, []):
+                if not self.compiled(weights):
+                    continue
+                original, _ = self.run_with(TALES, "--weights", weights)
+                self.assertEqual(self.run_with(out, "--weights", weights)[0], original, weights)  # to the bit
+
+    def test_other_families(self):
+        for case in ["llama_head_dim", "bloom_6_heads", "gptbigcode_mha", "mistral_window7"]:
+            self.need("int8", GOLDEN / case)
+            out, _ = self.quantized("int8", model=GOLDEN / case, name=case)
+            line = as_lines([{"id": "a", "input_ids": [5, 6, 7], "max_new_tokens": 5, "ignore_eos": True, "logits_hash": True}])
+            answers = [json_lines(tenon("run", "--model", model, "--weights", "int8", "--threads", 1, stdin=line).stdout)
+                       for model in (GOLDEN / case, out)]
+            self.assertEqual(*answers)
+            self.assertEqual(len(answers[0][0]["output_ids"]), 5)
+
+    def test_a_folder_is_run_as_it_is_stored(self):
+        self.need("int8")
+        out, _ = self.quantized("int8")
+        answers, said = self.run_with(out)
+        self.assertIn("--weights int8: so the model is stored", said)
+        self.assertEqual(answers, self.run_with(TALES, "--weights", "int8")[0])
+        floats, said = self.run_with(out, "--weights", "float32")
+        self.assertNotIn("stored", said)
+        self.assertNotEqual(floats, self.run_with(TALES)[0])
+
+    def test_values_are_there_for_whom_the_format_is_not(self):
+        out, _ = self.quantized("int4", "--group", 128)
+        answers, said = self.run_with(out)
+        self.assertIn("stored as int4_group128, for which there is no engine here", said)
+        self.assertEqual(answers, self.run_with(out, "--weights", "float32")[0])
+
+    def test_the_file_says_what_it_is(self):
+        for word, group, name in [("int8", None, "int8"), ("int4", 64, "int4_group64"), ("bfloat16", None, "bfloat16")]:
+            out, told = self.quantized(word, *(["--group", group] if group else []), name=name)
+            metadata = header(out)["__metadata__"]
+            self.assertEqual(metadata["tenon.weights"], name)
+            self.assertIn(name, told)
+            self.assertIn("12,099,584", told)
+            self.assertEqual(metadata["format"], "pt" if word == "bfloat16" else "tenon")
+            for file in ["config.json", "vocab.json", "merges.txt"]:
+                self.assertEqual((out / file).read_bytes(), (TALES / file).read_bytes())
+            inspected = tenon("inspect", "--model", out).stdout
+            self.assertIn("stored as    %s, by tenon " % name, inspected)
+            self.assertIn("unused       none", inspected)
+            self.assertEqual(tenon("check", "--model", out, "--threads", 1).returncode, 0)
+        self.assertNotIn("stored as", tenon("inspect", "--model", TALES).stdout)
+
+    def test_what_it_refuses(self):
+        out, _ = self.quantized("int8")
+        for arguments, status, words in [
+                (["--weights", "int4", out], 1, "out: has a model already: model.safetensors"),
+                (["--weights", "int4", TALES], 1, "own folder"),
+                (["--weights", "int4", "--group", 48, self.folder / "new"], 2, "--group"),
+                (["--weights", "int8", "--group", 64, self.folder / "new"], 2, "--group 64 is of int4"),
+                (["--weights", "int8_act8", self.folder / "new"], 2, "--weights"),
+                ([self.folder / "new"], 2, "--weights"),
+                (["--weights", "int8"], 2, "OUT")]:
+            done = tenon("quantize", "--model", TALES, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), arguments)
+            self.assertIn(words, done.stderr)
+            self.assertNotIn(str(self.folder), done.stderr)
+        done = tenon("quantize", "--model", out, "--weights", "int4", self.folder / "new")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("model.safetensors: its weights are int8 already", done.stderr)
+        self.assertFalse((self.folder / "new").exists())
+
+    def test_what_the_model_has_no_use_for_is_left_out_and_named(self):
+        model = self.model_of("model.safetensors", config={"n_layer": 5})
+        done = tenon("quantize", "--model", model, "--weights", "int8", self.folder / "out")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("left out: transformer.h.5."), 12)
+        self.assertNotIn("transformer.h.5.mlp.c_fc.weight", header(self.folder / "out"))
+
+    def test_a_broken_folder_is_refused_by_name(self):
+        out, _ = self.quantized("int8")
+        data = (out / "model.safetensors").read_bytes()
+        for old, new, words in [(b'"tenon.weights":"int8"', b'"tenon.weights":"int9"', "int9"),
+                                (b'c_fc.weight.scale"', b'c_fc.weight.scalf"', "c_fc.weight.scale is missing"),
+                                (b'"tenon.weights"', b'"tenon.heights"', "U8 cannot be read")]:
+            (out / "model.safetensors").write_bytes(data.replace(old, new))
+            for command in ["check", "inspect"]:
+                done = tenon(command, "--model", out)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn("model.safetensors", done.stderr)
+                self.assertIn(words, done.stderr)
+
+
+class InspectWeights(ProgramTest):
+    def test_bytes_under_each_policy_and_the_count_of_the_literature(self):
+        text = tenon("inspect", "--model", TALES).stdout
+        for word in FORMATS + ["float32", "bfloat16_dot", "int8_act8", "int4_act8"]:
+            self.assertRegex(text, r"\nweights      %s +[0-9,]+ bytes\n" % word)
+        masks = 6 * (1024 * 1024 + 4)
+        self.assertIn("literature   {:,} bytes in float32, {:,} in int8".format(4 * 6049792 + masks, 6049792 + masks), text)
+        self.assertNotIn("literature", tenon("inspect", "--model", GOLDEN / "bloom_6_heads").stdout)
+
+
+if __name__ == "__main__":
+    support.main()
