@@ -1,24 +1,27 @@
-"""llama.cpp F32 through llama-cpp-python's low-level calls: llamacpp_cpu.py DIR. Medians of llama_decode steps; greedy by
-numpy's argmax over its logits, which is not timed."""
+"""llama.cpp through llama-cpp-python's low-level calls: llamacpp_cpu.py DIR F32|BF16|Q8_0|Q4_0. Medians of llama_decode
+steps; nothing is picked from its logits: the tokens are made up."""
 import ctypes
 import sys
 import time
 
 import llama_cpp
-from work import DECODE_TOKENS, PREFILL_TOKENS, PROMPT, median, serve
+from work import PROMPT, THREADS, long_prompt, median, serve
 
 quiet = llama_cpp.llama_log_callback(lambda level, text, user: None)
 llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
 llama_cpp.llama_backend_init()
-model = llama_cpp.llama_model_load_from_file((sys.argv[1] + "/f32.gguf").encode(), llama_cpp.llama_model_default_params())
+form = sys.argv[2]
+model = llama_cpp.llama_model_load_from_file(f"{sys.argv[1]}/{form.lower()}.gguf".encode(), llama_cpp.llama_model_default_params())
+if not model:
+    raise SystemExit(f"llama.cpp read no {form}; make the folder with make_gpt2.py")
 
 
 def context(sequences, tokens):
     p = llama_cpp.llama_context_default_params()
-    p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = max(tokens, 512) * max(sequences, 1), 2048, 512, sequences
-    p.n_threads = p.n_threads_batch = 2
+    p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = max(tokens * sequences, 512), 2048, 512, sequences
+    p.n_threads = p.n_threads_batch = THREADS
     p.type_k = p.type_v = 0  # GGML_TYPE_F32, as everybody else's here
-    p.kv_unified = True
+    p.kv_unified = True  # twice as fast at 8 sequences and more as a cache for each
     made = llama_cpp.llama_init_from_model(model, p)
     if not made:
         raise SystemExit("llama.cpp made no context")
@@ -41,22 +44,21 @@ def decode(ctx, rows):
     return seconds
 
 
-def run(case, batch):
+def run(case, batch, tokens):
     if case == "prefill":
-        ctx = context(1, PREFILL_TOKENS)
-        rows = [((i * 7919) % 50000, i, 0, i == PREFILL_TOKENS - 1) for i in range(PREFILL_TOKENS)]
+        ctx = context(1, tokens)
+        rows = [(token, i, 0, i == tokens - 1) for i, token in enumerate(long_prompt(tokens))]
         decode(ctx, rows)  # the first call also reserves its buffers
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(ctx), True)
-        rate = PREFILL_TOKENS / decode(ctx, rows)
+        rate = tokens / decode(ctx, rows)
     else:
-        new = DECODE_TOKENS[batch]
         ctx = context(batch, 64)
         for s in range(batch):
             decode(ctx, [(t, i, s, i == len(PROMPT) - 1) for i, t in enumerate(PROMPT)])
-        steps = [decode(ctx, [((s * 31 + n * 7) % 50000, len(PROMPT) + n, s, True) for s in range(batch)]) for n in range(new - 1)]
+        steps = [decode(ctx, [((s * 31 + n * 7) % 50000, len(PROMPT) + n, s, True) for s in range(batch)]) for n in range(tokens - 1)]
         rate = batch / median(steps)
     llama_cpp.llama_free(ctx)
     return rate
 
 
-serve("llama.cpp", run)
+serve("llama.cpp", form, run)

@@ -1,14 +1,20 @@
 """Writes GPT-2 124M with random weights (seed 1234): make_gpt2.py OUT
 
 OUT/config.json and OUT/model.safetensors for tenon and transformers; OUT/vocab.json and merges.txt, a stand-in
-vocabulary of 50,257 entries that the converters of the peers ask for, never used to encode text; and OUT/f32.gguf for
-llama.cpp, written here tensor by tensor with llama.cpp's names for GPT-2.
+vocabulary of 50,257 entries that the converters of the peers ask for, never used to encode text; and f32.gguf, bf16.gguf,
+q8_0.gguf and q4_0.gguf for llama.cpp, written here tensor by tensor with llama.cpp's names for GPT-2.
+
+Every matrix, token_embd and output included, is in the file's one type, by the gguf package's own quantisation, as
+llama-quantize --pure makes them (without --pure it gives the output of a Q4_0 file the dearer Q6_K). Positions, biases and
+norms stay float32, as it leaves them. GPT-2's tied matrix is there twice, so that llama.cpp may lay out the output as it
+likes best.
 """
 import json
 import os
 import sys
 
 import gguf
+import gguf.quants
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -34,8 +40,8 @@ def stand_in_vocabulary():
     raise AssertionError("256 x 256 pairs are more than enough")
 
 
-def write_gguf(path, model, tokens, merges):
-    c = model.config
+def write_gguf(path, form, model, tokens, merges):
+    c, kind = model.config, gguf.GGMLQuantizationType[form]
     w = gguf.GGUFWriter(path, "gpt2")
     w.add_name("gpt2-124m-random")
     w.add_block_count(c.n_layer)
@@ -44,7 +50,7 @@ def write_gguf(path, model, tokens, merges):
     w.add_feed_forward_length(4 * c.n_embd)
     w.add_head_count(c.n_head)
     w.add_layer_norm_eps(c.layer_norm_epsilon)
-    w.add_file_type(gguf.LlamaFileType.ALL_F32)
+    w.add_file_type(gguf.LlamaFileType["ALL_F32" if form == "F32" else "MOSTLY_" + form])
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("gpt-2")
     w.add_token_list(tokens)
@@ -53,7 +59,14 @@ def write_gguf(path, model, tokens, merges):
     w.add_bos_token_id(VOCAB - 1)
     w.add_eos_token_id(VOCAB - 1)
     t = {k: v.detach().float() for k, v in model.state_dict().items()}
-    add = lambda name, tensor: w.add_tensor(name, tensor.contiguous().numpy())
+
+    def add(name, tensor):
+        values = tensor.contiguous().numpy()
+        if form == "F32" or tensor.dim() < 2 or name.startswith("position_embd"):
+            w.add_tensor(name, values)
+        else:
+            w.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+
     add("token_embd.weight", t["transformer.wte.weight"])
     add("output.weight", t["transformer.wte.weight"])
     add("position_embd.weight", t["transformer.wpe.weight"])
@@ -82,7 +95,8 @@ def main():
         json.dump({token: i for i, token in enumerate(tokens)}, f, ensure_ascii=False)
     with open(os.path.join(out, "merges.txt"), "w", encoding="utf-8") as f:
         f.write("#version: 0.2\n" + "\n".join(merges) + "\n")
-    write_gguf(os.path.join(out, "f32.gguf"), model, tokens, merges)
+    for form in ("F32", "BF16", "Q8_0", "Q4_0"):
+        write_gguf(os.path.join(out, form.lower() + ".gguf"), form, model, tokens, merges)
 
 
 if __name__ == "__main__":

@@ -1,96 +1,173 @@
-// tenon as one of the peers of bench/compare: the same asks a line, the same answers a line (bench/peers/work.py), and the
-// machine's ceilings beside them. tenon_peer DIR, two threads.
+// tenon as one of the peers of bench/compare: the same asks a line, the same answers a line (bench/peers/work.py), and
+// beside each what it read and computed in a second and the machine's ceilings of the same seconds.
+//   tenon_peer DIR FORMAT
 #include <tenon/tenon.h>
 
 #include <algorithm>
 #include <iostream>
-#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "../../examples/tenon/ceilings.h"
+#include "../../examples/tenon/traffic.h"
+#include "../formats.h"
 
 namespace {
 
 using namespace tenon;
-using Server = Engine<Gpt2, Scheduler<AnyScheduler>>;
+using Made = std::unique_ptr<AnyEngine>;
 
-constexpr int kThreads = 2, kPrefillTokens = 512;
+constexpr int kThreads = 2;
 const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625, 262};
-const std::map<int, int> kDecodeTokens = {{1, 64}, {8, 24}, {32, 12}, {128, 6}};
+
+// One format of weights, its engine behind the virtual boundary: eleven engines are compiled here, the work once.
+struct Choice {
+  program::WeightFormat weights;
+  Made (*make)(const ModelFiles&, const AnyScheduler&, const EngineOptions&);
+};
+
+std::vector<Choice> choices() {
+  std::vector<Choice> all;
+  bench::for_each_format([&]<class P>(bench::Format<P> format) {
+    using Served = Engine<Gpt2, Weights<P>, Scheduler<AnyScheduler>>;
+    all.push_back({{format.name, [](Shape shape) { return P::bytes(shape); }},
+                   [](const ModelFiles& files, const AnyScheduler& scheduler, const EngineOptions& options) -> Made {
+                     return std::make_unique<EngineBox<Served>>(files, scheduler, options);
+                   }});
+  });
+  return all;
+}
+
+// Nothing may be found again of the same prompt in the round before.
+EngineOptions engine_options(int token_budget) {
+  return {
+      .token_budget = token_budget, .batch = 128, .cache_tokens = 128 * 64, .threads = kThreads, .prefix_reuse = false};
+}
 
 Request request(std::vector<TokenId> ids, int new_tokens) {
   return {.input_ids = std::move(ids), .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
 }
 
-double timed(const auto& work) {
+double seconds_of(const auto& work) {
   const auto begin = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Tokens a second: the median of whole steps once all prompts are read, picking included.
-double decode(Server& engine, int batch) {
-  for (int i = 0; i < batch; ++i) engine.submit(request(kPrompt, kDecodeTokens.at(batch)));
+void finish(AnyEngine& engine) {
+  while (!engine.idle()) engine.step();
+}
+
+// What a case came to: useful tokens a second, and what its steps were.
+struct Result {
+  double tok_s = 0, steps_s = 0;
+  program::StepSize step = {};
+};
+
+// The median of whole steps once all prompts are read, picking included.
+Result decode(AnyEngine& engine, int batch, int new_tokens) {
+  for (int i = 0; i < batch; ++i) engine.submit(request(kPrompt, new_tokens));
   std::vector<double> steps;
   while (!engine.idle()) {
-    const double seconds = timed([&] { engine.step(); });
-    if (engine.stats().running == batch && engine.stats().waiting == 0) steps.push_back(seconds);
+    const bool all_read = engine.stats().running == batch;
+    const double seconds = seconds_of([&] { engine.step(); });
+    if (all_read) steps.push_back(seconds);
   }
-  std::nth_element(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2), steps.end());
-  return batch / steps[steps.size() / 2];
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  const double rows = batch, context = static_cast<double>(kPrompt.size()) + new_tokens / 2.0;
+  return {rows / *middle, 1 / *middle, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
 }
 
-double prefill(Server& engine) {
+// A prompt and its first token, in one step.
+Result prefill(AnyEngine& engine, int tokens) {
   std::vector<TokenId> ids;
-  for (int i = 0; i < kPrefillTokens; ++i) ids.push_back(i * 7919 % 50000);
-  return kPrefillTokens / timed([&] { engine.complete(request(ids, 1)); });
+  for (int i = 0; i < tokens; ++i) ids.push_back(i * 7919 % 50000);
+  engine.submit(request(ids, 1));
+  const double seconds = seconds_of([&] { finish(engine); });
+  const double rows = tokens;
+  return {rows / seconds, 1 / seconds, {.rows = rows, .logit_rows = 1, .sequences = 1, .context = rows}};
 }
 
-// 32 requests, batch 8, 100 new tokens for every eighth and 10 for the others: useful tokens a second.
-double experiment6(Server& engine) {
-  std::vector<Request> requests;
+// 32 requests, batch 8, 100 new tokens for every eighth and 10 for the others.
+Result experiment6(AnyEngine& engine) {
   int tokens = 0;
   for (int i = 0; i < 32; ++i) {
-    requests.push_back(request(kPrompt, i % 8 == 0 ? 100 : 10));
-    tokens += requests.back().options.max_new_tokens;
+    const int new_tokens = i % 8 == 0 ? 100 : 10;
+    engine.submit(request(kPrompt, new_tokens));
+    tokens += new_tokens;
   }
   engine.set_draining(true);
-  return tokens / timed([&] { engine.complete(requests); });
+  return {.tok_s = tokens / seconds_of([&] { finish(engine); })};
 }
+
+class Peer {
+ public:
+  Peer(const ModelFiles& files, const Choice& choice)
+      : files_(files),
+        choice_(choice),
+        engine_(choice.make(files, AnyScheduler(ContinuousPolicy{.max_batch = 128, .token_budget = 1024}),
+                            engine_options(1024))),
+        traffic_(engine_->config(), choice.weights,
+                 {"float32", [](const KvShape& s) { return s.tile_bytes<float>(); }}),
+        ceilings_(kThreads) {}
+
+  nlohmann::json answer(const nlohmann::json& ask) {
+    const std::string name = ask["case"];
+    program::Ceiling ceiling = ceilings_.measure();
+    const Result result = run(name, ask["batch"], ask["tokens"]);
+    ceiling.add(ceilings_.measure());
+    nlohmann::json row = ask;
+    row.update({{"peer", "tenon"},
+                {"format", choice_.weights.name},
+                {"tok_s", result.tok_s},
+                {"weight_bytes", engine_->weight_bytes()},
+                {"isa", to_string(ceilings_.isa())}});
+    if (result.steps_s == 0) return row;
+    row.update({{"gb_s", traffic_.bytes(result.step) * result.steps_s * 1e-9},
+                {"gops", traffic_.operations(result.step) * result.steps_s * 1e-9},
+                {"instruction", to_string(ceilings_.instruction_of(choice_.weights.name))},
+                {"ceiling_gb_s", ceiling.read_gb_s}});
+    for (int i = 0; i < program::kInstructions; ++i) {
+      const auto instruction = static_cast<program::Instruction>(i);
+      if (ceilings_.has(instruction)) row["peak_gops"][to_string(instruction)] = ceiling.peak_gops(instruction);
+    }
+    return row;
+  }
+
+ private:
+  Result run(const std::string& name, int batch, int tokens) {
+    if (name == "decode") return decode(*engine_, batch, tokens);
+    if (name == "prefill") return prefill(*engine_, tokens);
+    const AnyScheduler scheduler = name == "experiment6_static" ? AnyScheduler(StaticPolicy{.n = 8})
+                                                                : AnyScheduler(ContinuousPolicy{.max_batch = 8});
+    return experiment6(*choice_.make(files_, scheduler, engine_options(512)));
+  }
+
+  const ModelFiles& files_;
+  const Choice& choice_;
+  Made engine_;
+  program::Traffic traffic_;
+  program::Ceilings ceilings_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::cerr << "usage: tenon_peer DIR\n", 2;
+  const auto all = choices();
+  const auto choice =
+      std::find_if(all.begin(), all.end(), [&](auto& c) { return argc == 3 && c.weights.name == argv[2]; });
+  if (choice == all.end()) {
+    std::cerr << "usage: tenon_peer DIR FORMAT; formats:";
+    for (const Choice& c : all) std::cerr << ' ' << c.weights.name;
+    return std::cerr << '\n', 2;
+  }
   const auto files = load_checkpoint(argv[1]);
-  const EngineOptions options{.batch = 128, .cache_tokens = 128 * 64, .threads = kThreads};
-  Server wide(files, AnyScheduler(ContinuousPolicy{.max_batch = 128, .token_budget = 1024}),
-              {.token_budget = 1024, .batch = 128, .cache_tokens = 128 * 64, .threads = kThreads});
-  // The two sides of experiment 6 share the machine with the rest, not the weights: one at a time is loaded.
-  std::map<std::string, double (*)(const ModelFiles&, const EngineOptions&)> queues = {
-      {"experiment6", [](const ModelFiles& f, const EngineOptions& o) {
-         Server engine(f, AnyScheduler(ContinuousPolicy{.max_batch = 8}), o);
-         return experiment6(engine);
-       }},
-      {"experiment6_static", [](const ModelFiles& f, const EngineOptions& o) {
-         Server engine(f, AnyScheduler(StaticPolicy{.n = 8}), o);
-         return experiment6(engine);
-       }}};
-  program::Ceilings ceilings(kThreads);
-  std::cout << R"({"peer": "tenon", "ready": true})" << std::endl;
+  Peer peer(files, *choice);
+  std::cout << R"({"ready": true})" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
-    const auto ask = nlohmann::json::parse(line);
-    const std::string name = ask["case"];
-    const int batch = ask["batch"];
-    ceilings.forget();
-    ceilings.measure();
-    const double rate = queues.contains(name) ? queues.at(name)(files, options) : name == "prefill" ? prefill(wide) : decode(wide, batch);
-    ceilings.measure();
-    std::cout << nlohmann::json{{"peer", "tenon"}, {"case", name}, {"batch", batch}, {"tok_s", rate},
-                                {"weight_bytes", wide.weight_bytes()}, {"isa", to_string(ceilings.isa())},
-                                {"ceiling_gb_s", ceilings.read_gb_s()}, {"peak_gflops", ceilings.fma_gflops()}}
-              << std::endl;
+    std::cout << peer.answer(nlohmann::json::parse(line)).dump() << std::endl;
   }
 }

@@ -1,23 +1,27 @@
 """The work that every peer is given, and how it answers: a case a line in, a JSON line out, until the input ends.
 
-A peer is a module that calls serve(cases, run): `run(case, batch)` does one round of the case and returns tokens per
-second. One process a peer stays up for the whole comparison, so that rounds of all peers can be interleaved.
+A peer is a program PEER DIR FORMAT that calls serve(peer, format, run): `run(case, batch, tokens)` does one round and
+returns tokens a second. `tokens` is how long the prompt of a prefill is, and how many tokens a decode writes. One process
+for a peer and format stays up for the whole comparison, so that rounds of all can be interleaved.
 """
 import json
 import sys
 
+THREADS = 2
 PROMPT = [464, 2068, 7586, 21831, 11687, 625, 262]  # 7 tokens, the same for all
-DECODE_TOKENS = {1: 64, 8: 24, 32: 12, 128: 6}      # new tokens a round, by batch
-PREFILL_TOKENS = 512
 
 
 def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def serve(peer, run):
-    print(json.dumps({"peer": peer, "ready": True}), flush=True)
+def long_prompt(tokens):
+    return [(i * 7919) % 50000 for i in range(tokens)]
+
+
+def serve(peer, form, run):
+    print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         ask = json.loads(line)
-        rate = run(ask["case"], ask["batch"])
-        print(json.dumps({"peer": peer, "case": ask["case"], "batch": ask["batch"], "tok_s": round(rate, 2)}), flush=True)
+        rate = run(ask["case"], ask["batch"], ask["tokens"])
+        print(json.dumps(ask | {"peer": peer, "format": form, "tok_s": round(rate, 2)}), flush=True)
