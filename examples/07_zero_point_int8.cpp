@@ -1,6 +1,6 @@
-// Experiment 7: weights as 8-bit integers with a zero point. The literature has one scale for a whole tensor, and truncates;
-// the library's default has one for each row, and rounds. A quarter of the memory, nearly the same text, and no matrix is ever
-// dequantised as a whole.
+// Experiment 7: weights as 8-bit integers with a zero point. The literature has one scale for a whole tensor, and
+// truncates; the library's default has one for each row, and rounds. A quarter of the memory, nearly the same text, and
+// no matrix is ever dequantised as a whole.
 #include <tenon/tenon.h>
 
 #include <string>
@@ -52,15 +52,16 @@ Result run(const char* name, const ModelFiles& files, const std::string& text) {
   return result;
 }
 
-// GPT-2's 124 million parameters in bytes, as the library packs them, and as the course counts: every parameter, and the
-// buffers of its causal masks, which the library does not have.
+// GPT-2's 124 million parameters in bytes, as the library packs them, and as the course counts: every parameter, and
+// the buffers of its causal masks, which the library does not have.
 template <class P>
 void gpt2_bytes(const char* name, double bytes_each) {
   const auto config = Gpt2::small();
   std::size_t packed = 0;
   const auto matrix = [&](const MatrixSpec& m) { return packed += P::bytes(m.shape), 0; };
-  map_parts<int, int, int>(Gpt2::tensors(config), true, matrix, matrix,
-                           [&](const VectorSpec& v) { return packed += 4 * static_cast<std::size_t>(v.shape.rows * v.shape.cols), 0; });
+  map_parts<int, int, int>(Gpt2::tensors(config), true, matrix, matrix, [&](const VectorSpec& v) {
+    return packed += 4 * static_cast<std::size_t>(v.shape.rows * v.shape.cols), 0;
+  });
   std::printf("  %-12s %12zu %12.0f\n", name, packed, 124439808 * bytes_each + 12582960);
 }
 
@@ -77,16 +78,21 @@ int main(int argc, char** argv) try {
   std::printf("\n  this model      our bytes largest error  worst SNR, dB  perplexity\n");
   const Result whole = run<Whole>("float32", files, text), tensor = run<ByTensor>("int8, tensor", files, text),
                row = run<ByRow>("int8, rows", files, text);
-  for (const auto* each : {&whole, &tensor, &row}) std::printf("\n  %s%s", example::kPrompt.c_str(), each->text.c_str());
-  const auto by_tensor = example::errors_of<ZeroPointInt8Of<PerTensor>>(files), by_row = example::errors_of<ZeroPointInt8>(files);
+  for (const auto* each : {&whole, &tensor, &row})
+    std::printf("\n  %s%s", example::kPrompt.c_str(), each->text.c_str());
+  const auto by_tensor = example::errors_of<ZeroPointInt8Of<PerTensor>>(files),
+             by_row = example::errors_of<ZeroPointInt8>(files);
   for (std::size_t i = 0; i < by_row.size(); ++i) {
-    csv.row(by_row[i].name, by_tensor[i].signal_to_noise_db, by_row[i].signal_to_noise_db, by_tensor[i].largest, by_row[i].largest);
+    csv.row(by_row[i].name, by_tensor[i].signal_to_noise_db, by_row[i].signal_to_noise_db, by_tensor[i].largest,
+            by_row[i].largest);
   }
   // A few sentences say little about perplexity.
   const double limit = arguments.text("--text").empty() ? 1.02 : 1.003;
-  const bool close = row.perplexity < limit * whole.perplexity && 3.5 * static_cast<double>(row.bytes) < static_cast<double>(whole.bytes);
+  const bool close = row.perplexity < limit * whole.perplexity &&
+                     3.5 * static_cast<double>(row.bytes) < static_cast<double>(whole.bytes);
   std::printf("\n");
-  return example::verdict("the literature's codes, a quarter of the bytes, and perplexity as it was", literature && close);
+  return example::verdict("the literature's codes, a quarter of the bytes, and perplexity as it was",
+                          literature && close);
 } catch (const std::exception& error) {
   return example::failed(error);
 }

@@ -1,5 +1,5 @@
-// Experiment 8: what each number format can say, what a model weighs in it, how far its weights are off, what that does to
-// perplexity, and how fast it writes.
+// Experiment 8: what each number format can say, what a model weighs in it, how far its weights are off, what that does
+// to perplexity, and how fast it writes.
 #include <tenon/tenon.h>
 
 #include <limits>

@@ -1,5 +1,5 @@
-// Experiment 15: what a format costs in production: the most memory that loading and running take, the time of a token, and
-// what the process gives back when the engine is gone. Rows are encoded in blocks: nothing dense is ever held.
+// Experiment 15: what a format costs in production: the most memory that loading and running take, the time of a token,
+// and what the process gives back when the engine is gone. Rows are encoded in blocks: nothing dense is ever held.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 using namespace tenon;
 
 struct Cost {
-  double peak_mb = 0, weights_mb = 0, ms = 0, left_mb = 0;
+  double peak_mb = 0, weights_mb = 0, cache_mb = 0, ms = 0, left_mb = 0;
 };
 
 // The most memory since the last call.
@@ -37,6 +37,7 @@ Cost cost(const ModelFiles& files, int tokens) {
     engine.complete({.input_ids = {1, 2, 3}, .options = {.max_new_tokens = tokens, .ignore_eos = true}});
     result.ms = watch.ms() / tokens;
     result.weights_mb = 1e-6 * static_cast<double>(engine.weight_bytes());
+    result.cache_mb = 1e-6 * static_cast<double>(engine.cache_stats().bytes);
     result.peak_mb = peak_megabytes() - before;
   }
   result.left_mb = example::resident_megabytes() - before;
@@ -48,13 +49,18 @@ int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--shape", "model"}, {"--new", "32"}});
   example::Csv csv(arguments.text("--csv"), "format,weights_mb,peak_mb,ms,left_mb");
   // --shape gpt2: the sizes of GPT-2 124M with random weights, and no file.
-  const auto files = arguments.text("--shape") == "gpt2" ? random_checkpoint(Gpt2::small()) : load_checkpoint(arguments.text("--model"));
+  const auto files = arguments.text("--shape") == "gpt2" ? random_checkpoint(Gpt2::small())
+                                                         : load_checkpoint(arguments.text("--model"));
   std::printf("  format          weights, MB  peak, MB  of weights  ms a token  left after, MB\n");
+  // Beside weights and cache, rows on their way: 8 MB of them and as much again; a second copy of the default model's
+  // weights would be 24 MB in float32.
+  const double slack = arguments.text("--shape") == "gpt2" ? 32 : 16;
   bool lean = true;
   const auto of = [&]<class P>(P, const char* name) {
     const Cost c = cost<P>(files, arguments.number("--new"));
-    lean = lean && c.peak_mb < 1.1 * c.weights_mb + 64 && c.left_mb < 16;
-    std::printf("  %-13s %13.1f %9.1f %11.2f %11.2f %15.1f\n", name, c.weights_mb, c.peak_mb, c.peak_mb / c.weights_mb, c.ms, c.left_mb);
+    lean = lean && c.peak_mb < 1.1 * c.weights_mb + c.cache_mb + slack && c.left_mb < 16;
+    std::printf("  %-13s %13.1f %9.1f %11.2f %11.2f %15.1f\n", name, c.weights_mb, c.peak_mb, c.peak_mb / c.weights_mb,
+                c.ms, c.left_mb);
     csv.row(name, c.weights_mb, c.peak_mb, c.ms, c.left_mb);
   };
   of(Float32{}, "float32");

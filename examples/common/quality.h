@@ -54,15 +54,18 @@ std::vector<MatrixError> errors_of(const tenon::ModelFiles& files) {
     errors.push_back(error_of<P>(m.parts.front().name, m.shape, values));
     return 0;
   };
-  tenon::map_parts<int, int, int>(tenon::Gpt2::tensors(config), config.tied_head, matrix, matrix, [](const auto&) { return 0; });
+  tenon::map_parts<int, int, int>(tenon::Gpt2::tensors(config), config.tied_head, matrix, matrix,
+                                  [](const auto&) { return 0; });
   return errors;
 }
 
 // The text that perplexity is taken of: a file, or some sentences.
 inline std::string text_of(const std::string& file) {
   if (file.empty()) {
-    return "Once upon a time there was a little girl who lived with her grandmother at the edge of a great wood. Every morning "
-           "she went to the well for water, and every evening she sat by the fire and listened to the wind. One day an old man "
+    return "Once upon a time there was a little girl who lived with her grandmother at the edge of a great wood. Every "
+           "morning "
+           "she went to the well for water, and every evening she sat by the fire and listened to the wind. One day an "
+           "old man "
            "came to the door, and asked for a piece of bread and a place to sleep.";
   }
   std::ifstream in(file);

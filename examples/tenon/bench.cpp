@@ -12,6 +12,7 @@
 #include "shapes.h"
 #include "tenon/core/error.h"
 #include "tenon/model/random.h"
+#include "tenon/weights/int8_exact.h"
 #include "traffic.h"
 
 namespace program {
@@ -158,15 +159,16 @@ Traffic traffic_of(const tenon::ModelConfig& config, const ModelOptions& options
   const auto named = [](auto formats, const std::string& name) {
     return *std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
   };
-  return {config, named(weight_formats(), options.weights), named(kv_formats(), options.kv)};
+  return {config, named(weight_formats(), options.weights), named(kv_formats(), options.kv),
+          options.head == "int8_exact" ? tenon::Int8Exact::Rough::bytes : nullptr};
 }
 
 std::string json_row(const Measured& m, const BenchCommand& command, const Traffic& traffic, Instruction instruction) {
   const double bytes = traffic.bytes(m.step);
   return formatted(
-      "{\"case\": \"%s\", \"weights\": \"%s\", \"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
+      "{\"case\": \"%s\", \"weights\": \"%s\", \"head\": \"%s\", \"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
       "\"ms_per_step\": %.6g, \"bytes_per_step\": %.0f, \"gb_s\": %.6g, \"ceiling_gb_s\": %.6g, \"peak_gops\": %.6g}\n",
-      std::string(m.name).c_str(), command.model.weights.c_str(), command.model.device.c_str(),
+      std::string(m.name).c_str(), command.model.weights.c_str(), command.model.head.c_str(), command.model.device.c_str(),
       thread_count(command.model), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6,
       m.ceiling.read_gb_s, m.ceiling.peak_gops(instruction));
 }
@@ -177,8 +179,10 @@ std::string table(const std::vector<Measured>& rows, const BenchCommand& command
   const Instruction instruction = ceilings.instruction_of(command.model.weights);
   Ceiling best;
   for (const Measured& m : rows) best.add(m.ceiling);
-  std::string text = formatted("%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s",
-                               command.model.weights.c_str(), command.model.device.c_str(), thread_count(command.model),
+  std::string text = formatted("%s%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s",
+                               command.model.weights.c_str(),
+                               command.model.head == "same" ? "" : (", head " + command.model.head).c_str(),
+                               command.model.device.c_str(), thread_count(command.model),
                                tenon::to_string(ceilings.isa()), best.read_gb_s);
   for (int i = 0; i < kInstructions; ++i) {
     const auto each = static_cast<Instruction>(i);

@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "exits.h"
+#include "output.h"
 #include "sampling.h"
 #include "shapes.h"
 #include "tenon/version.h"
@@ -21,12 +22,6 @@ namespace {
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr const char* kEngineGroup = "Model and engine";
 constexpr const char* kSamplingGroup = "Sampling";
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 // An option of one of several words, the first of which is the default.
 template <std::size_t N>

@@ -4,7 +4,10 @@
 namespace program {
 
 std::vector<MenuEntry> int4_engines() {
-  std::vector<MenuEntry> entries;
+  // Wider groups, as files may have them.
+  std::vector<MenuEntry> entries{
+      menu_entry<tenon::Gpt2, tenon::GroupInt4Of<64>, tenon::PagedKV, tenon::FlashAttention>(),
+      menu_entry<tenon::Gpt2, tenon::GroupInt4Of<128>, tenon::PagedKV, tenon::FlashAttention>()};
   add_weight_entries<tenon::GroupInt4>(entries);
   add_weight_entries<tenon::GroupInt4Act8>(entries);
   return entries;

@@ -67,6 +67,10 @@ inline constexpr std::string_view word<tenon::Int8Exact> = "int8_exact";
 template <>
 inline constexpr std::string_view word<tenon::GroupInt4> = "int4";
 template <>
+inline constexpr std::string_view word<tenon::GroupInt4Of<64>> = "int4_group64";
+template <>
+inline constexpr std::string_view word<tenon::GroupInt4Of<128>> = "int4_group128";
+template <>
 inline constexpr std::string_view word<tenon::GroupInt4Act8> = "int4_act8";
 template <>
 inline constexpr std::string_view word<tenon::FlashAttention> = "flash";

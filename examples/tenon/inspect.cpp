@@ -95,8 +95,10 @@ std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelC
 std::string describe_stored(const tenon::ModelFiles& files) {
   const std::string code = tenon::weight_code_of(files);
   if (code.empty()) return "";
-  const std::string* version = files.tensors->metadata("tenon.version");
-  return "stored as    " + code + (version ? ", by tenon " + printable(*version, 20) : "") + "\n";
+  std::string versions;  // shards may be of several
+  for (const auto& version : files.tensors->metadata_of_all("tenon.version"))
+    versions += (versions.empty() ? ", by tenon " : " and ") + version;
+  return "stored as    " + code + printable(versions, 60) + "\n";
 }
 
 std::string describe_tensor(const tenon::TensorInfo& tensor) {

@@ -38,7 +38,9 @@ std::span<const WeightFormat> weight_formats() {
                                              {"int8_tensor", ZeroPointInt8Of<PerTensor>::bytes},
                                              {"int8_act8", ZeroPointInt8Act8::bytes},
                                              {"int4", GroupInt4::bytes},
-                                             {"int4_act8", GroupInt4Act8::bytes}};
+                                             {"int4_act8", GroupInt4Act8::bytes},
+                                             {"int4_group64", GroupInt4Of<64>::bytes},
+                                             {"int4_group128", GroupInt4Of<128>::bytes}};
   return formats;
 }
 

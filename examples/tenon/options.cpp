@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exits.h"
+#include "families.h"
 #include "output.h"
 #include "schedulers.h"
 #include "shapes.h"
@@ -33,13 +34,15 @@ std::filesystem::path model_folder(const ModelOptions& options) {
               "is not in share/tenon/models/tales beside the program; name a model with --model DIR");
 }
 
+void say_which_model(const ModelOptions& options) {
+  if (!options.model.empty()) return;
+  say("no --model was named: this is the default model, a small one of 6 million parameters, trained on public-domain "
+      "books. It writes grammatical, wandering storybook English.");
+}
+
 tenon::ModelFiles open_model(const ModelOptions& options) {
   const auto folder = model_folder(options);
-  if (options.model.empty()) {
-    say("no --model was named: this is the default model, a small one of 6 million parameters, trained on "
-        "public-domain "
-        "books. It writes grammatical, wandering storybook English.");
-  }
+  say_which_model(options);
   return tenon::load_checkpoint(folder);
 }
 
@@ -110,6 +113,21 @@ EngineWords words_of(const std::string& model_type, const ModelOptions& o) {
   return {model_type, o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention, o.device};
 }
 
+// "48.4 MB": of all weights in that format.
+std::string megabytes(const tenon::ModelFiles& files, const std::string& model_type, std::string_view weights) {
+  const std::size_t bytes = with_family(model_type, [&](auto family) -> std::size_t {
+    using Family = decltype(family);
+    const tenon::ModelConfig config = Family::configure(*files.config);
+    check_layer_count(files, config);
+    const auto formats = weight_formats();
+    const auto format =
+        std::find_if(formats.begin(), formats.end(), [&](const WeightFormat& each) { return each.name == weights; });
+    if (format == formats.end()) throw Error(Error::Kind::internal, std::string(weights), "has no size");
+    return count_weights(Family::tensors(config), config.tied_head, *format).bytes(config.tied_head);
+  });
+  return formatted("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
 }  // namespace
 
 void choose_weights(ModelOptions& options) {
@@ -127,8 +145,9 @@ void choose_weights(ModelOptions& options) {
       options.weights = stored;
       return say("--weights " + stored + ": so the model is stored");
     }
-    say("the model is stored as " + stored + ", for which there is no engine here with these options: --weights " +
-        options.weights + " holds its values exactly");
+    say("the model is stored as " + stored + ", for which there is no engine here with these options: it runs as " +
+        options.weights + ", " + megabytes(files, type, options.weights) + " of weights instead of " +
+        megabytes(files, type, stored));
   } catch (const Error&) {
   }
 }

@@ -33,7 +33,7 @@ struct ModelOptions {
 namespace words {
 inline constexpr const char* weights[] = {"float32",     "bfloat16",    "bfloat16_dot", "float16",
                                           "float8_e4m3", "float8_e5m2", "int8",         "int8_tensor",
-                                          "int8_act8",   "int4",        "int4_act8"};
+                                          "int8_act8",   "int4",        "int4_act8",    "int4_group64", "int4_group128"};
 inline constexpr const char* head[] = {"same", "int8_exact"};
 inline constexpr const char* cache[] = {"paged", "contiguous", "window", "none"};
 inline constexpr const char* kv[] = {"float32", "bfloat16", "int8"};
@@ -46,11 +46,14 @@ inline constexpr const char* device[] = {"cpu", "cuda"};
 // The folder that was named, or that of the default model: found beside the program, never in the working directory.
 std::filesystem::path model_folder(const ModelOptions& options);
 
-// Opens the model. Says on stderr what the default model is, where that is taken.
+// Says on stderr what the default model is, where that is taken.
+void say_which_model(const ModelOptions& options);
+
+// Opens the model, and says which.
 tenon::ModelFiles open_model(const ModelOptions& options);
 
-// Takes the weight format of a quantised folder where none was named, and says so on stderr; float32, which holds its values
-// too, where this program has no engine for it. What is wrong with the folder is left to open_model to say.
+// Takes the weight format of a quantised folder where none was named, and says so on stderr; float32, and what that costs,
+// where this program has no engine for it. What is wrong with the folder is left to open_model to say.
 void choose_weights(ModelOptions& options);
 
 // Refuses a model without a tokenizer, for a command that works with text.

@@ -88,6 +88,12 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 std::string with_commas(unsigned long long number) {
   std::string digits = std::to_string(number);
   for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace program {
 
@@ -55,6 +56,9 @@ void append_json_list(std::string& out, const Range& range, Append append) {
   }
   out += ']';
 }
+
+// "a, b, c"
+std::string joined(const std::vector<std::string>& words);
 
 // 12,345,678
 std::string with_commas(unsigned long long number);

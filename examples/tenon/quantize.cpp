@@ -1,9 +1,7 @@
 // tenon quantize: a model written again in another weight format.
 #include "tenon/model/quantize.h"
 
-#include <algorithm>
 #include <optional>
-#include <thread>
 
 #include "commands.h"
 #include "output.h"
@@ -17,19 +15,23 @@ int quantize(const QuantizeCommand& command) {
   ModelOptions model;
   model.model = command.model;
   model.threads = command.threads;
+  const auto folder = model_folder(model);
+  say_which_model(model);
   tenon::ThreadPool pool(thread_count(model));
   constexpr std::uint64_t kMegabyte = 1'000'000;
   std::optional<Progress> progress;  // once the total is known
-  const auto report = tenon::quantize_checkpoint(
-      model_folder(model), command.out, format, pool, [&](std::uint64_t done, std::uint64_t total) {
+  const auto report =
+      tenon::quantize_checkpoint(folder, command.out, format, pool, [&](std::uint64_t done, std::uint64_t total) {
         if (!progress) progress.emplace("MB", total / kMegabyte);
         progress->update(done / kMegabyte);
       });
   progress.reset();
-  for (const auto& name : report.left_out) say("left out: " + tenon::printable(name) + ", which the model has no use for");
+  for (const auto& name : report.left_out)
+    say("left out: " + tenon::printable(name) + ", which the model has no use for");
+  if (!report.files_left_out.empty()) say("not copied: " + joined(report.files_left_out));
   Output output;
-  output.write(formatted("%s: %s bytes of tensors, which were %s\n", format.c_str(), with_commas(report.bytes_after).c_str(),
-                         with_commas(report.bytes_before).c_str()));
+  output.write(formatted("%s: %s bytes of tensors, which were %s\n", format.c_str(),
+                         with_commas(report.bytes_after).c_str(), with_commas(report.bytes_before).c_str()));
   output.flush();
   return 0;
 }

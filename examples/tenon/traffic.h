@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "families.h"
+#include "tenon/ops/cpu/best_logits.h"
 
 namespace program {
 
@@ -14,19 +15,24 @@ struct StepSize {
 
 class Traffic {
  public:
-  Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv)
+  // rough_head: the bytes of the copy of the head that steps of few rows read in its place; null where there is none.
+  Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv,
+          std::size_t (*rough_head)(tenon::Shape) = nullptr)
       : config_(config),
         count_(with_family(
             config.model_type,
             [&](auto family) { return count_weights(decltype(family)::tensors(config), config.tied_head, weights); })),
-        kv_bytes_(static_cast<double>(kv.token_bytes(config.kv()))) {}
+        kv_bytes_(static_cast<double>(kv.token_bytes(config.kv()))),
+        rough_head_bytes_(rough_head ? rough_head({config.vocab, config.hidden}) : 0) {}
 
   // Blocks and head once; of the embedding and the positions the rows that are looked up; keys and values at the mean
   // context.
   double bytes(const StepSize& step) const {
     const double row = static_cast<double>(config_.hidden) * sizeof(float);
     const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
-    return static_cast<double>(count_.matrix_bytes + count_.vector_bytes + count_.head_bytes) +
+    const bool rough = rough_head_bytes_ > 0 && step.logit_rows <= tenon::cpu::kRoughRows;
+    return static_cast<double>(count_.matrix_bytes + count_.vector_bytes +
+                               (rough ? rough_head_bytes_ : count_.head_bytes)) +
            step.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) +
            step.sequences * seen(step.context) * kv_bytes_;
   }
@@ -43,6 +49,7 @@ class Traffic {
   tenon::ModelConfig config_;
   WeightCount count_;
   double kv_bytes_ = 0;  // of one token
+  std::size_t rough_head_bytes_ = 0;
 };
 
 }  // namespace program

@@ -103,6 +103,16 @@ BOOST_AUTO_TEST_CASE(what_is_not_finished_leaves_nothing) {
   BOOST_TEST(std::filesystem::file_size(scratch / "model.safetensors") == 9u);
 }
 
+// Bytes that one tensor got twice are not those that another one lacks.
+BOOST_AUTO_TEST_CASE(every_tensor_is_counted) {
+  const Scratch scratch;
+  SafetensorsWriter writer(scratch / "m.safetensors", {{"x", DType::u8, {4}}, {"y", DType::u8, {4}}}, {});
+  writer.write("x", 0, bytes_of(4));
+  writer.write("x", 0, bytes_of(4));
+  BOOST_TEST(mentions(refusal([&] { writer.finish(); }), {"m.safetensors: x: 8 bytes", "4 were announced"}));
+  BOOST_TEST(!std::filesystem::exists(scratch / "m.safetensors"));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused) {
   const Scratch scratch;
   const auto path = scratch / "m.safetensors";
@@ -133,6 +143,14 @@ BOOST_AUTO_TEST_CASE(shards_must_agree_on_what_they_say) {
   const Checkpoint checkpoint = Checkpoint::open(scratch.folder());
   BOOST_TEST(*checkpoint.metadata("same") == "1");
   BOOST_CHECK(checkpoint.metadata("none") == nullptr);
-  BOOST_TEST(mentions(refusal([&] { checkpoint.metadata("other"); }), {"b.safetensors: __metadata__: other", "differs"}));
+  BOOST_TEST(
+      mentions(refusal([&] { checkpoint.metadata("other"); }), {"b.safetensors: __metadata__: other", "differs"}));
   BOOST_TEST(mentions(refusal([&] { checkpoint.metadata("one"); }), {"b.safetensors: __metadata__: one", "differs"}));
+  // Who asks for all gets all.
+  BOOST_TEST((checkpoint.metadata_of_all("other") == std::set<std::string>{"a", "b"}));
+  BOOST_TEST((checkpoint.metadata_of_all("one") == std::set<std::string>{"1"}));
+  BOOST_TEST(checkpoint.metadata_of_all("none").empty());
+  BOOST_TEST(checkpoint.consists_of("b.safetensors"));
+  BOOST_TEST(checkpoint.consists_of("model.safetensors.index.json"));
+  BOOST_TEST(!checkpoint.consists_of("c.safetensors"));
 }

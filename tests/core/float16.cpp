@@ -1,4 +1,5 @@
-// binary16: every code read and written back, every rounding against a search over all codes, and against the processor.
+// binary16: every code read and written back, every rounding against a search over all codes, and against the
+// processor.
 #define BOOST_TEST_MODULE core_float16
 #include "tenon/core/float16.h"
 
@@ -78,7 +79,8 @@ BOOST_AUTO_TEST_CASE(a_float_becomes_the_nearest_and_ties_are_even) {
   const auto ties_away = [](float x) {
     const std::uint32_t code = rounded(x);
     const double here = std::fabs(static_cast<double>(x));
-    const bool tie = (code & 0x7fffu) < 0x7c00u && here == (meaning(code & 0x7fffu) + meaning((code & 0x7fffu) + 1)) / 2;
+    const bool tie =
+        (code & 0x7fffu) < 0x7c00u && here == (meaning(code & 0x7fffu) + meaning((code & 0x7fffu) + 1)) / 2;
     return tie ? code + 1 : code;
   };
   BOOST_TEST(wrong_ones(cut) > 10'000);
@@ -100,7 +102,8 @@ BOOST_AUTO_TEST_CASE(the_processor_reads_the_same) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     if ((bits & 0x7fffu) > 0x7c00u) continue;  // which NaN, nobody promises
     const float wide = widened_by_f16c(bits);
-    BOOST_TEST_REQUIRE(std::bit_cast<std::uint32_t>(wide) == std::bit_cast<std::uint32_t>(static_cast<float>(of_bits(bits))));
+    BOOST_TEST_REQUIRE(std::bit_cast<std::uint32_t>(wide) ==
+                       std::bit_cast<std::uint32_t>(static_cast<float>(of_bits(bits))));
   }
 }
 #endif

@@ -87,8 +87,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_float_becomes_the_nearest_and_ties_are_even, For
   };
   const auto ties_away = [](float x) {
     const std::uint32_t code = rounded<Format>(x), magnitude = code & 0x7fu;
-    const bool tie = magnitude < kLast<Format> &&
-                     std::fabs(static_cast<double>(x)) == (meaning<Format>(magnitude) + meaning<Format>(magnitude + 1)) / 2;
+    const bool tie = magnitude < kLast<Format> && std::fabs(static_cast<double>(x)) ==
+                                                      (meaning<Format>(magnitude) + meaning<Format>(magnitude + 1)) / 2;
     return tie ? code + 1 : code;
   };
   BOOST_TEST(wrong_ones<Format>(cut) > 100);
@@ -97,8 +97,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_float_becomes_the_nearest_and_ties_are_even, For
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_beyond_the_largest_becomes_it, Format, Formats) {
   const float largest = Format::largest, infinity = std::numeric_limits<float>::infinity();
-  for (const float beyond : {std::nextafterf(largest, infinity), largest * 1.03125f, largest * 1.0625f, largest * 1.125f,
-                             largest * 2, 1e30f, std::numeric_limits<float>::max(), infinity}) {
+  for (const float beyond : {std::nextafterf(largest, infinity), largest * 1.03125f, largest * 1.0625f,
+                             largest * 1.125f, largest * 2, 1e30f, std::numeric_limits<float>::max(), infinity}) {
     BOOST_TEST(rounded<Format>(beyond) == kLast<Format>);
     BOOST_TEST(rounded<Format>(-beyond) == (kLast<Format> | 0x80u));
   }
@@ -106,8 +106,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_beyond_the_largest_becomes_it, Format, For
 
 BOOST_AUTO_TEST_CASE(they_are_plain_data_and_known_at_compile_time) {
   static_assert(sizeof(float8<E4M3>) == 1 && std::is_trivial_v<float8<E4M3>> && std::is_trivial_v<float8<E5M2>>);
-  static_assert(float8<E4M3>(448.0f).bits == 0x7e && float8<E4M3>(-1.0f).bits == 0xb8 && float8<E4M3>(0x1p-9f).bits == 1);
-  static_assert(float8<E5M2>(57344.0f).bits == 0x7b && float8<E5M2>(1.0f).bits == 0x3c && float8<E5M2>(0x1p-16f).bits == 1);
+  static_assert(float8<E4M3>(448.0f).bits == 0x7e && float8<E4M3>(-1.0f).bits == 0xb8 &&
+                float8<E4M3>(0x1p-9f).bits == 1);
+  static_assert(float8<E5M2>(57344.0f).bits == 0x7b && float8<E5M2>(1.0f).bits == 0x3c &&
+                float8<E5M2>(0x1p-16f).bits == 1);
   static_assert(float8<E4M3>(0x1p-10f).bits == 0 && float8<E4M3>(0x1.8p-9f).bits == 2);  // ties
   static_assert(static_cast<float>(float8<E5M2>(1.125f)) == 1.0f);
   BOOST_TEST(!(float8<E4M3>(0.0f) == float8<E4M3>(-0.0f)));  // of bits

@@ -14,13 +14,14 @@ namespace tenon::test {
 
 inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// The codes of one sign in ascending order of what they mean, in float64: code 0 is 0. An infinity stands where the next
-// finite number would be.
+// The codes of one sign in ascending order of what they mean, in float64: code 0 is 0. An infinity stands where the
+// next finite number would be.
 class Codes {
  public:
   explicit Codes(std::vector<double> values) : values_(std::move(values)) {}
 
-  // The nearest of them, by distance in float64, which is exact for neighbours; the even one of two. Beyond the last: it.
+  // The nearest of them, by distance in float64, which is exact for neighbours; the even one of two. Beyond the last:
+  // it.
   std::uint32_t nearest(float x) const {
     const double magnitude = std::fabs(static_cast<double>(x));
     const auto above = std::upper_bound(values_.begin(), values_.end(), magnitude);

@@ -2,8 +2,10 @@
 #define BOOST_TEST_MODULE core_new_file
 #include "tenon/core/new_file.h"
 
+#include <sys/wait.h>
+
 #include <boost/test/unit_test.hpp>
-#include <optional>
+#include <csignal>
 
 #include "scratch.h"
 
@@ -39,4 +41,38 @@ BOOST_AUTO_TEST_CASE(what_the_system_refuses_names_the_file) {
   std::filesystem::create_directory(scratch / "c");
   NewFile onto_folder(scratch / "c");
   BOOST_TEST(mentions(refusal([&] { onto_folder.publish(); }), {"c: cannot get its name", "directory"}));
+}
+
+BOOST_AUTO_TEST_CASE(several_get_their_names_or_none_does) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "c");
+  const auto attempt = [&] {
+    std::vector<NewFile> files;
+    for (const char* name : {"a", "b", "c", "d"}) files.emplace_back(scratch / name).write_at(0, bytes(name));
+    NewFile::publish_all(files);
+  };
+  BOOST_TEST(mentions(refusal(attempt), {"c: cannot get its name", "directory"}));
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(scratch.folder()), {}) == 1);
+  std::filesystem::remove(scratch / "c");
+  BOOST_TEST(refusal(attempt) == "accepted");
+  for (const char* name : {"a", "b", "c", "d"}) BOOST_TEST(read_text_file(scratch / name, 100) == name);
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(scratch.folder()), {}) == 4);
+}
+
+// Nobody could tidy up after a process that is killed.
+BOOST_AUTO_TEST_CASE(a_killed_process_leaves_nothing_where_files_need_no_name) {
+  const Scratch scratch;
+  const int probe = ::open(scratch.folder().c_str(), O_TMPFILE | O_WRONLY, 0666);
+  if (probe < 0) return BOOST_TEST_MESSAGE("this file system has no O_TMPFILE"), void();
+  ::close(probe);
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    NewFile file(scratch / "a");
+    file.write_at(0, bytes("half"));
+    std::raise(SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  BOOST_TEST(WIFSIGNALED(status));
+  BOOST_TEST(std::filesystem::is_empty(scratch.folder()));
 }

@@ -8,7 +8,8 @@
 using namespace tenon;
 
 static_assert(std::is_trivially_copyable_v<CodePanels<bfloat16>> && std::is_trivially_copyable_v<Int4Panels>);
-static_assert(std::is_trivially_copyable_v<Int8Quads> && std::is_trivially_copyable_v<Int4Quads> && std::is_trivially_copyable_v<BFloat16Pairs>);
+static_assert(std::is_trivially_copyable_v<Int8Quads> && std::is_trivially_copyable_v<Int4Quads> &&
+              std::is_trivially_copyable_v<BFloat16Pairs>);
 
 BOOST_AUTO_TEST_CASE(the_last_panel_is_begun_by_one_row) {
   static_assert(kPanelRows == 16);

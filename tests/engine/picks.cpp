@@ -1,5 +1,5 @@
-// A step that needs only the best logits names the same tokens as one that writes all of them; and a head that looks at int8
-// first, the same as float32.
+// A step that needs only the best logits names the same tokens as one that writes all of them; and a head that looks at
+// int8 first, the same as float32.
 #define BOOST_TEST_MODULE engine_picks
 #include <boost/test/unit_test.hpp>
 
@@ -22,7 +22,9 @@ std::vector<Request> requests(bool hashed) {
     for (int t = 0; t < 3 + i; ++t) request.input_ids.push_back(random.below(300));
     request.options = {.max_new_tokens = 12,
                        .temperature = i % 3 == 0 ? 0.0f : 0.7f + 0.1f * static_cast<float>(i),
-                       .top_k = i % 3 == 1 ? 1 + 11 * i % 40 : i % 3 == 2 ? 20 : 0,
+                       .top_k = i % 3 == 1   ? 1 + 11 * i % 40
+                                : i % 3 == 2 ? 20
+                                             : 0,
                        .top_p = i % 4 == 1 ? 0.8f : 1.0f,
                        .min_p = i % 5 == 2 ? 0.05f : 0.0f,
                        .typical_p = i % 7 == 4 ? 0.6f : 1.0f,
@@ -36,7 +38,8 @@ std::vector<Request> requests(bool hashed) {
 
 template <class... Choices>
 std::vector<std::vector<TokenId>> run(bool hashed, int threads, int batch) {
-  Engine<Gpt2, Choices...> engine{random_checkpoint(tiny(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = threads}};
+  Engine<Gpt2, Choices...> engine{
+      random_checkpoint(tiny(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = threads}};
   std::vector<std::vector<TokenId>> ids;
   for (auto& answer : engine.complete(requests(hashed))) {
     BOOST_TEST(answer.error == "");

@@ -24,7 +24,8 @@ TensorFile made_tensors(const ModelConfig& config) {
     std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
     random_rows(7, part.name, cols, 0, rows, values.data());
     // Rows of different ranges, one of zeros.
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= static_cast<float>(i / static_cast<std::size_t>(cols) % 5);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] *= static_cast<float>(i / static_cast<std::size_t>(cols) % 5);
     const auto r = static_cast<std::uint64_t>(rows), c = static_cast<std::uint64_t>(cols);
     std::vector<std::uint64_t> shape{r};
     if (matrix) shape = part.transposed ? std::vector{c, r} : std::vector{r, c};
@@ -54,8 +55,9 @@ void make_model(const std::filesystem::path& folder, const nlohmann::json& confi
 
 // Widths are odd, so that rows of four-bit codes begin within a byte; every kind of part is there: transposed, stacked,
 // interleaved, tied and not.
-inline const nlohmann::json kSmallGpt2 = {{"model_type", "gpt2"}, {"vocab_size", 37}, {"n_embd", 15},     {"n_layer", 2},
-                                          {"n_head", 3},          {"n_inner", 21},    {"n_positions", 24}};
+inline const nlohmann::json kSmallGpt2 = {{"model_type", "gpt2"}, {"vocab_size", 37}, {"n_embd", 15},
+                                          {"n_layer", 2},         {"n_head", 3},      {"n_inner", 21},
+                                          {"n_positions", 24}};
 inline const nlohmann::json kSmallGptBigCode = {{"model_type", "gpt_bigcode"},
                                                 {"vocab_size", 37},
                                                 {"n_embd", 15},

@@ -1,8 +1,12 @@
-// A quantised checkpoint is, to every engine, what the original one is under that weight format: the same bytes in memory.
+// A quantised checkpoint is, to every engine, what the original one is under that weight format: the same bytes in
+// memory.
 #define BOOST_TEST_MODULE model_quantize
 #include "tenon/model/quantize.h"
 
+#include <sys/resource.h>
+
 #include <boost/test/unit_test.hpp>
+#include <csignal>
 #include <cstring>
 
 #include "../core/scratch.h"
@@ -52,7 +56,8 @@ struct Loaded {
     files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
     const ModelConfig config = Family::configure(*files.config);
     const TensorSource source(files, Family::name_prefix);
-    weights = std::make_unique<DecoderWeights<P, P, Cpu>>(device, pool, Family::tensors(config), config.tied_head, source);
+    weights =
+        std::make_unique<DecoderWeights<P, P, Cpu>>(device, pool, Family::tensors(config), config.tied_head, source);
   }
   std::span<const std::byte> bytes() const { return weights->matrices(); }
   std::span<const std::byte> heads() const { return weights->heads(); }
@@ -63,7 +68,8 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
 }
 
 template <class Family, WeightPolicy P>
-void check_loads_alike(const std::filesystem::path& original, const std::filesystem::path& quantized, const std::string& what) {
+void check_loads_alike(const std::filesystem::path& original, const std::filesystem::path& quantized,
+                       const std::string& what) {
   SmallBlocks small;
   ThreadPool pool(2);
   const Loaded<Family, P> at_load(original, pool);
@@ -273,36 +279,136 @@ BOOST_AUTO_TEST_CASE(a_failure_leaves_nothing_and_names_the_tensor) {
   };
   BOOST_TEST(mentions(attempt(65520.0f, "float16"), {"model.safetensors: " + name, "16-bit", "another format"}));
   BOOST_TEST(mentions(attempt(1e9f, "int4"), {"model.safetensors: " + name, "another format"}));
-  BOOST_TEST(mentions(attempt(std::numeric_limits<float>::quiet_NaN(), "int8"), {"model.safetensors: " + name, "not finite"}));
   BOOST_TEST(
-      mentions(attempt(-std::numeric_limits<float>::infinity(), "bfloat16"), {"model.safetensors: " + name, "not finite"}));
+      mentions(attempt(std::numeric_limits<float>::quiet_NaN(), "int8"), {"model.safetensors: " + name, "not finite"}));
+  BOOST_TEST(mentions(attempt(-std::numeric_limits<float>::infinity(), "bfloat16"),
+                      {"model.safetensors: " + name, "not finite"}));
   // At load, the matrix that the tensor is a part of.
   attempt(65520.0f, "float16");
   using F16 = Loaded<Llama, Float16>;
-  BOOST_TEST(
-      mentions(refusal([&] { F16(scratch / "model", pool); }), {"model.safetensors: ", name, "16-bit", "another format"}));
+  BOOST_TEST(mentions(refusal([&] { F16(scratch / "model", pool); }),
+                      {"model.safetensors: ", name, "16-bit", "another format"}));
 }
 
-// Where a scale is almost too large for float32, what is written is read back or nothing is written.
+// Where a scale is almost too large or too small for float32, what is written is read back, as near to the original as
+// everywhere, or nothing is written.
 BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
   const Scratch scratch;
   test::make_model<Bloom>(scratch / "model", test::kSmallBloom);
   TensorFile file;
   file.read(scratch / "model" / "model.safetensors");
   ThreadPool pool(1);
-  int refused = 0;
-  for (const char* format : {"float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "bfloat16"}) {
-    for (const float value : {std::numeric_limits<float>::max(), 3e38f, 1e-38f, std::numeric_limits<float>::denorm_min()}) {
-      file.tensors.at("transformer.h.0.mlp.dense_h_to_4h.weight").put(3, value);
-      file.write(scratch / "model" / "model.safetensors");
-      const std::string message = refusal([&] {
-        quantize_checkpoint(scratch / "model", scratch / "out", format, pool);
-        Loaded<Bloom, Float32>(scratch / "out", pool);
-      });
-      if (message != "accepted") BOOST_TEST(mentions(message, {"dense_h_to_4h.weight", "another format"}), message);
-      refused += message != "accepted";
-      std::filesystem::remove_all(scratch / "out");
+  constexpr float kMost = std::numeric_limits<float>::max(), kLeast = std::numeric_limits<float>::denorm_min();
+  std::string refused;
+  // step: of the code, as a part of its largest value, which is `reach` scales.
+  const auto attempt = [&](const std::string& format, float step, float reach, float value, const std::string& word) {
+    file.tensors.at("transformer.h.0.mlp.dense_h_to_4h.weight").put(3, value);  // its row is 0 else
+    file.write(scratch / "model" / "model.safetensors");
+    const std::string message = refusal([&] {
+      quantize_checkpoint(scratch / "model", scratch / "out", format, pool);
+      const Loaded<Bloom, Float32> before(scratch / "model", pool), after(scratch / "out", pool);
+      const auto &was = before.weights->parts().layers[0].up.weight, &is = after.weights->parts().layers[0].up.weight;
+      float worst = 0;
+      for (int col = 0; col < 15; ++col) worst = std::max(worst, std::fabs(is.at(0, col) - was.at(0, col)));
+      // A row is all zeros where its scale would be subnormal.
+      const bool lost = value / reach < std::numeric_limits<float>::min();
+      BOOST_TEST(worst <= (lost ? value : step * value), format << " " << word << ": " << worst << " off");
+    });
+    if (message != "accepted") {
+      BOOST_TEST(mentions(message, {"dense_h_to_4h.weight", "another format"}), message);
+      BOOST_TEST(!std::filesystem::exists(scratch / "out"));
+      refused += format + " " + word + "; ";
     }
+    std::filesystem::remove_all(scratch / "out");
+  };
+  using Case = std::tuple<const char*, float, float>;
+  for (const auto& [format, step, reach] :
+       {Case{"float8_e4m3", 0x1p-4f, 448.0f}, Case{"float8_e5m2", 0x1p-3f, 57344.0f}, Case{"int8", 0x1p-8f, 255.0f},
+        Case{"int8_tensor", 0x1p-7f, 255.0f}, Case{"bfloat16", 0x1p-9f, 0x1p-6f}}) {
+    attempt(format, step, reach, kMost, "most");
+    attempt(format, step, reach, 3e38f, "3e38");
+    // One range for all of it has no room for a small value beside others.
+    if (std::string_view(format) == "int8_tensor") continue;
+    for (const float value : {1e-30f, 1e-38f, kLeast}) attempt(format, step, reach, value, "small");
   }
-  BOOST_TEST(refused < 10);
+  BOOST_TEST(refused == "bfloat16 most; ");  // infinity there; the others have a scale for it
+}
+
+// A retry must not find a folder that "has a model already".
+BOOST_AUTO_TEST_CASE(a_failure_at_the_very_end_leaves_nothing) {
+  const Scratch scratch;
+  ThreadPool pool(1);
+  const auto attempt = [&](const QuantizeProgress& progress) {
+    return refusal([&] { quantize_checkpoint(kTales, scratch / "out", "int8", pool, progress); });
+  };
+  const std::string message = attempt([&](std::uint64_t done, std::uint64_t total) {
+    if (done == total) std::filesystem::create_directory(scratch / "out" / "model.safetensors");
+  });
+  BOOST_TEST(mentions(message, {"model.safetensors: cannot get its name"}), message);
+  BOOST_TEST(std::filesystem::remove(scratch / "out" / "model.safetensors"));
+  BOOST_TEST(std::filesystem::is_empty(scratch / "out"));
+  BOOST_TEST(attempt({}) == "accepted");
+}
+
+// As on a full disk. The system allows 1 MB here, of which the small files have less, the weights more.
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_nothing) {
+  const Scratch scratch;
+  ThreadPool pool(1);
+  ::rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const ::rlimit little{1u << 20, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &little);
+  const std::string message = refusal([&] { quantize_checkpoint(kTales, scratch / "a" / "b" / "out", "int8", pool); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  BOOST_TEST(mentions(message, {"model.safetensors: cannot be written", "too large"}), message);
+  BOOST_TEST(std::filesystem::is_empty(scratch.folder()));
+}
+
+// What would be refused when it is loaded is not written.
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_loaded_is_not_quantised) {
+  const Scratch scratch;
+  ThreadPool pool(1);
+  test::make_model<Gpt2>(scratch / "model", test::kSmallGpt2);
+  TensorFile sound;
+  sound.read(scratch / "model" / "model.safetensors");
+  const auto attempt = [&] {
+    const std::string message = refusal([&] { quantize_checkpoint(scratch / "model", scratch / "out", "int8", pool); });
+    BOOST_TEST(std::filesystem::exists(scratch / "out") == (message == "accepted"));
+    return message;
+  };
+  for (const std::string name : {"transformer.wpe.weight", "transformer.h.1.ln_2.bias"}) {
+    TensorFile file = sound;
+    file.tensors.at(name).put(7, std::numeric_limits<float>::quiet_NaN());
+    file.write(scratch / "model" / "model.safetensors");
+    BOOST_TEST(mentions(attempt(), {"model.safetensors: " + name + ": ", "not finite"}));
+  }
+  TensorFile file = sound;
+  std::vector<std::uint16_t> halves(15, 0x3f80);  // bfloat16, 1
+  halves[3] = 0x7f80;
+  file.add("transformer.ln_f.weight", DType::bf16, {15}, halves);
+  file.write(scratch / "model" / "model.safetensors");
+  BOOST_TEST(mentions(attempt(), {"model.safetensors: transformer.ln_f.weight: ", "not finite"}));
+
+  sound.write(scratch / "model" / "model.safetensors");
+  scratch.write("model/tokenizer.json", "{");
+  BOOST_TEST(mentions(attempt(), {"tokenizer.json"}));
+  std::filesystem::remove(scratch / "model" / "tokenizer.json");
+  BOOST_TEST(attempt() == "accepted");
+}
+
+BOOST_AUTO_TEST_CASE(files_that_are_not_copied_are_named) {
+  const Scratch scratch;
+  ThreadPool pool(1);
+  test::make_model<Bloom>(scratch / "model", test::kSmallBloom);
+  const std::vector<std::string> copied = {"added_tokens.json", "chat_template.jinja", "tokenizer.model"};
+  for (const std::string& name : copied) scratch.write("model/" + name, name);
+  scratch.write("model/README.md", "");
+  scratch.write("model/two\nlines", "");
+  std::filesystem::create_directory(scratch / "model" / "adapters");
+  const auto report = quantize_checkpoint(scratch / "model", scratch / "out", "int8", pool);
+  for (const std::string& name : copied) BOOST_TEST(read_text_file(scratch / "out" / name, 100) == name);
+  const std::vector<std::string> expected = {"README.md", "adapters/", "two\\x0alines"};
+  BOOST_TEST(report.files_left_out == expected, boost::test_tools::per_element());
 }

@@ -13,6 +13,7 @@
 #include "tenon/model/llama.h"
 #include "tenon/model/load.h"
 #include "tenon/model/quantize.h"
+#include "tenon/weights/bfloat16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"
@@ -133,6 +134,21 @@ BOOST_AUTO_TEST_CASE(scales_and_zero_points_must_be_there) {
   });
 }
 
+// Whoever wrote them meant other values than we would read.
+BOOST_AUTO_TEST_CASE(what_a_format_has_not_may_not_stand_beside_a_matrix) {
+  const auto with = [](const std::string& name) {
+    return [name](TensorFile& f) { f.add<float>(name, DType::f32, {6}, std::vector<float>(6)); };
+  };
+  Quantized<Float8<E4M3>> float8;
+  float8.refuses({"model.safetensors: " + kK + ".zero_point: ", "float8_e4m3 weights"}, with(kK + ".zero_point"));
+  float8.accepts(with("model.norm.weight.zero_point"));  // beside no matrix
+  Quantized<GroupInt4> int4;
+  int4.refuses({"model.safetensors: " + kK + ".zero_point: ", "int4 weights"}, with(kK + ".zero_point"));
+  Quantized<BFloat16> plain;
+  for (const std::string beside : {".scale", ".zero_point"})
+    plain.refuses({"model.safetensors: " + kK + beside + ": ", "bfloat16 weights"}, with(kK + beside));
+}
+
 BOOST_AUTO_TEST_CASE(numbers_that_no_encoder_makes_are_refused) {
   Quantized<ZeroPointInt8> int8;
   for (const float scale : {-1.0f, kNan, kInfinity, 1e38f})
@@ -159,7 +175,8 @@ BOOST_AUTO_TEST_CASE(numbers_that_no_encoder_makes_are_refused) {
   Quantized<GroupInt4> int4;
   for (const int half : {0x7c00, 0xfc00, 0x7e00})
     int4.refuses_value(kK + ".scale", 11, static_cast<std::uint16_t>(half), {"in row 5", "finite numbers"});
-  int4.accepts([](TensorFile& f) { f.tensors.at(kK + ".scale").put(11, std::uint16_t{0xfbff}); });  // its scales have signs
+  int4.accepts(
+      [](TensorFile& f) { f.tensors.at(kK + ".scale").put(11, std::uint16_t{0xfbff}); });  // its scales have signs
 }
 
 BOOST_AUTO_TEST_CASE(one_matrix_has_one_range_where_the_code_has_one) {
@@ -176,7 +193,8 @@ BOOST_AUTO_TEST_CASE(one_matrix_has_one_range_where_the_code_has_one) {
   for (const float bad : {-1.0f, 1e38f})
     model.refuses({"q_proj.weight.scale", "finite numbers from 0"}, [&](TensorFile& f) { all(f, ".scale", bad); });
   for (const float bad : {-1.0f, 256.0f, kInfinity})
-    model.refuses({"q_proj.weight.zero_point", "numbers from 0 to 255"}, [&](TensorFile& f) { all(f, ".zero_point", bad); });
+    model.refuses({"q_proj.weight.zero_point", "numbers from 0 to 255"},
+                  [&](TensorFile& f) { all(f, ".zero_point", bad); });
 }
 
 BOOST_AUTO_TEST_CASE(tensors_of_codes_are_not_unused) {
@@ -192,6 +210,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_codes_are_not_unused) {
   files.config = std::make_shared<const ConfigFile>(scratch / "model");
   files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(scratch / "model"));
   const TensorSource source(files, Llama::name_prefix);
-  BOOST_TEST(source.unused(Llama::tensors(Llama::configure(*files.config)), false) == std::vector<std::string>{kK + ".g_idx"},
-             boost::test_tools::per_element());
+  BOOST_TEST(
+      source.unused(Llama::tensors(Llama::configure(*files.config)), false) == std::vector<std::string>{kK + ".g_idx"},
+      boost::test_tools::per_element());
 }

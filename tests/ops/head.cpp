@@ -1,5 +1,5 @@
-// head_best names what a search through head's logits would name, for every format, count of rows and threads; the exact head
-// behind an int8 pass gives the same bits as float32.
+// head_best names what a search through head's logits would name, for every format, count of rows and threads; the
+// exact head behind an int8 pass gives the same bits as float32.
 #define BOOST_TEST_MODULE ops_head
 #include <boost/test/unit_test.hpp>
 
@@ -26,8 +26,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct Problem {
   int vocab, width, rows;
-  float size = 1;      // of weights and hidden states
-  bool ties = false;   // rows of the matrix that are equal to others
+  float size = 1;     // of weights and hidden states
+  bool ties = false;  // rows of the matrix that are equal to others
 };
 
 Matrix weights_of(const Problem& p) {
@@ -51,8 +51,9 @@ std::vector<TokenLogit> search(const float* logits, int vocab, int count) {
 }
 
 bool same(const std::vector<TokenLogit>& a, const std::vector<TokenLogit>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return x.id == y.id && std::bit_cast<std::uint32_t>(x.logit) == std::bit_cast<std::uint32_t>(y.logit); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.id == y.id && std::bit_cast<std::uint32_t>(x.logit) == std::bit_cast<std::uint32_t>(y.logit);
+  });
 }
 
 // P's head_best against Q's head and a search.
@@ -73,7 +74,8 @@ void check(Cpu& device, const Problem& p, bool spoil = false) {
   head_best(device, HeadBestArgs<typename P::View>{hidden.view(), packed.view(), p.vocab, counts.data(), best.data()});
   for (int r = 0; r < p.rows; ++r) {
     const auto want = search(logits.view().row(r), p.vocab, counts[static_cast<std::size_t>(r)]);
-    BOOST_TEST_INFO(p.vocab << " ids, " << p.width << " wide, row " << r << " of " << p.rows << ", size " << p.size << ", " << counts[static_cast<std::size_t>(r)] << " wanted");
+    BOOST_TEST_INFO(p.vocab << " ids, " << p.width << " wide, row " << r << " of " << p.rows << ", size " << p.size
+                            << ", " << counts[static_cast<std::size_t>(r)] << " wanted");
     BOOST_TEST(same(best[static_cast<std::size_t>(r)], want));
   }
 }
@@ -112,10 +114,37 @@ BOOST_AUTO_TEST_CASE(every_instruction_set_names_the_same) {
 BOOST_AUTO_TEST_CASE(an_exact_head_behind_int8_gives_the_bits_of_float32) {
   check_all<Int8Exact, Float32>();
   Cpu device({.threads = 2});
-  // Where scales are subnormal, where sums overflow, and where all logits are the same.
-  for (const float size : {1e-25f, 1e-18f, 1e10f, 3e17f, 0.0f}) {
+  // Where scales are subnormal, products too, where sums overflow, and where all logits are the same.
+  for (const float size : {1e-25f, 1e-22f, 1e-18f, 1e10f, 3e17f, 8e18f, 2e19f, 0.0f}) {
     for (const int rows : {1, 4}) check<Int8Exact, Float32>(device, {200, 50, rows, size, true});
   }
+  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f});  // more contenders than it keeps
+}
+
+// One row of x, and a matrix: the exact head must name what float32 names.
+void check_by_hand(const Matrix& w, const Matrix& x) {
+  Cpu device({.threads = 1});
+  const Packed<Int8Exact> packed(w);
+  const Packed<Float32> plain(w);
+  const int count = 1;
+  std::vector<TokenLogit> best, want;
+  head_best(device, HeadBestArgs<Int8Exact::View>{x.view(), packed.view(), w.rows, &count, &best});
+  head_best(device, HeadBestArgs<Float32::View>{x.view(), plain.view(), w.rows, &count, &want});
+  BOOST_TEST(same(best, want));
+}
+
+BOOST_AUTO_TEST_CASE(a_row_that_overflows_only_exactly_is_not_passed_over) {
+  Matrix w(16, 4, 4, 0.0f), x(1, 4, 4, 2e35f);
+  const float first[] = {1000, 1000, -1000, -1000};
+  std::copy_n(first, 4, w.view().row(0));
+  w.view().row(1)[0] = 1000;
+  check_by_hand(w, x);
+}
+
+BOOST_AUTO_TEST_CASE(products_below_the_smallest_number_are_within_the_bound) {
+  Matrix w(2, 64, 64, 0.51f), x(1, 64, 64, 0x1p-149f);
+  for (int c = 0; c < 64; ++c) w.view().row(1)[c] = c % 2 ? 1.3f : 0.0f;
+  check_by_hand(w, x);
 }
 
 // If the bound were smaller, rows that win would be passed over: the test above could fail.
@@ -134,6 +163,7 @@ BOOST_AUTO_TEST_CASE(without_its_bound_the_int8_pass_names_others) {
   std::vector<std::vector<TokenLogit>> best(8);
   head_best(device, HeadBestArgs<Int8Exact::View>{hidden.view(), view, p.vocab, counts.data(), best.data()});
   int others = 0;
-  for (int r = 0; r < p.rows; ++r) others += !same(best[static_cast<std::size_t>(r)], search(logits.view().row(r), p.vocab, 20));
+  for (int r = 0; r < p.rows; ++r)
+    others += !same(best[static_cast<std::size_t>(r)], search(logits.view().row(r), p.vocab, 20));
   BOOST_TEST(others > 0);
 }

@@ -1,5 +1,5 @@
-// linear over every weight format whose activations stay float32: the bits of one definition, in any batch, on any number
-// of threads, in any instruction set; and nothing is read but what the format holds.
+// linear over every weight format whose activations stay float32: the bits of one definition, in any batch, on any
+// number of threads, in any instruction set; and nothing is read but what the format holds.
 #define BOOST_TEST_MODULE tenon ops linear_formats
 #include <boost/test/unit_test.hpp>
 
@@ -18,8 +18,8 @@
 using namespace tenon;
 using namespace tenon::test;
 
-using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, ZeroPointInt8Of<PerTensor>,
-                           GroupInt4Of<32>, GroupInt4Of<64>, GroupInt4Of<128>>;
+using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8,
+                           ZeroPointInt8Of<PerTensor>, GroupInt4Of<32>, GroupInt4Of<64>, GroupInt4Of<128>>;
 // One format of each layout.
 using Layouts = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, GroupInt4>;
 using Codes = std::tuple<float, bfloat16, float16, float8<E4M3>, float8<E5M2>, std::int8_t>;
@@ -89,7 +89,8 @@ double terms(const Int4Panels& w, int row, const float* x) {
 Matrix uneven(const Matrix& m) {
   Matrix w = m;
   for (int r = 0; r < w.rows; ++r) {
-    for (int c = 0; c < w.cols; ++c) w.row(r)[c] = r % 16 == 3 ? 0.0f : std::ldexp(r % 16 == 5 ? std::fabs(w.row(r)[c]) : w.row(r)[c], r % 7 - 3);
+    for (int c = 0; c < w.cols; ++c)
+      w.row(r)[c] = r % 16 == 3 ? 0.0f : std::ldexp(r % 16 == 5 ? std::fabs(w.row(r)[c]) : w.row(r)[c], r % 7 - 3);
   }
   return w;
 }
@@ -99,7 +100,10 @@ struct Products : Problem {
   Packed<P> packed;
   Matrix products;  // by definition, of every row
 
-  Products(int inputs, int outputs) : Problem(inputs, outputs), packed(uneven(weight)), products(kMostRows, outputs, outputs) { compute(); }
+  Products(int inputs, int outputs)
+      : Problem(inputs, outputs), packed(uneven(weight)), products(kMostRows, outputs, outputs) {
+    compute();
+  }
   void compute() {
     for (int r = 0; r < kMostRows; ++r) {
       for (int o = 0; o < out; ++o) products.row(r)[o] = product(packed.view().panels(), o, x.row(r));
@@ -111,7 +115,8 @@ struct Products : Problem {
     for (int r = 0; r < kMostRows; ++r) {
       float* row = y.row(r);
       for (int o = 0; e.bias && o < out; ++o) row[o] += bias.row(0)[o];
-      for (int o = 0; e.delta && delta[static_cast<std::size_t>(r)] && o < out; ++o) row[o] += delta[static_cast<std::size_t>(r)][o];
+      for (int o = 0; e.delta && delta[static_cast<std::size_t>(r)] && o < out; ++o)
+        row[o] += delta[static_cast<std::size_t>(r)][o];
       cpu::kernels_for(Isa::portable).activate_row(row, out, e.activation);
       for (int o = 0; e.residual != Residual::none && o < out; ++o) row[o] += residual.row(r)[o];
     }
@@ -168,19 +173,33 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_have_the_bits_of_the_definition, P, Formats) 
     int in, out;
   };
   int number = 0;
-  for (const Size size : {Size{100, 131}, {1, 1}, {7, 16}, {8, 64}, {31, 5}, {32, 48}, {33, 17}, {63, 80}, {65, 33}, {129, 31}, {200, 65}}) {
+  for (const Size size : {Size{100, 131},
+                          {1, 1},
+                          {7, 16},
+                          {8, 64},
+                          {31, 5},
+                          {32, 48},
+                          {33, 17},
+                          {63, 80},
+                          {65, 33},
+                          {129, 31},
+                          {200, 65}}) {
     const Products<P> p(size.in, size.out);
     const bool all = number++ == 0;
     const auto& batches = all ? std::span<const int>(many_rows()) : std::span<const int>(kFewRows);
     // One epilogue after the other; of the first shape all, one each for every instruction set and number of threads.
     std::array<std::optional<Matrix>, std::size(kEpilogues)> truths;
     int next = number;
-    for_each_cpu([&](Cpu& device) {
-      const std::size_t i = static_cast<std::size_t>(all ? next++ : number) % std::size(kEpilogues);
-      if (!truths[i]) truths[i] = p.truth(kEpilogues[i]);
-      const int bad = first_variant_batch(p, p.packed.view(), kEpilogues[i], *truths[i], [&](const auto& args) { linear(device, args); }, batches);
-      BOOST_TEST(bad == 0, name_of(device) << ": " << size.in << " -> " << size.out << " differs in a batch of " << bad);
-    }, all ? 3 : 1 + number % 3);
+    for_each_cpu(
+        [&](Cpu& device) {
+          const std::size_t i = static_cast<std::size_t>(all ? next++ : number) % std::size(kEpilogues);
+          if (!truths[i]) truths[i] = p.truth(kEpilogues[i]);
+          const int bad = first_variant_batch(
+              p, p.packed.view(), kEpilogues[i], *truths[i], [&](const auto& args) { linear(device, args); }, batches);
+          BOOST_TEST(bad == 0, name_of(device)
+                                   << ": " << size.in << " -> " << size.out << " differs in a batch of " << bad);
+        },
+        all ? 3 : 1 + number % 3);
   }
 }
 
@@ -190,14 +209,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_order_or_another_code_is_caught, P, Format
   Products<P> p(100, 33);
   Cpu device({.threads = 1});
   const auto caught = [&](auto&& weight) {
-    return first_variant_batch(p, weight, plain, p.truth(plain), [&](const auto& args) { linear(device, args); }, kFewRows);
+    return first_variant_batch(
+        p, weight, plain, p.truth(plain), [&](const auto& args) { linear(device, args); }, kFewRows);
   };
   BOOST_TEST(caught(p.packed.view()) == 0);
-  if constexpr (!std::is_same_v<P, Float32>) {  // the order of float32 weights, which scales and sums of x have no part in
+  if constexpr (!std::is_same_v<P,
+                                Float32>) {  // the order of float32 weights, which scales and sums of x have no part in
     BOOST_TEST(caught(Packed<ColumnMajor>(uneven(p.weight)).view()) == 1);
   }
-  // A bit of column 99 of row 32, alone in its panel: the lowest, but that of a float32 would be lost in the sum. Of four
-  // bits, column 99 is bits 12 to 15 of a word.
+  // A bit of column 99 of row 32, alone in its panel: the lowest, but that of a float32 would be lost in the sum. Of
+  // four bits, column 99 is bits 12 to 15 of a word.
   auto* bytes = reinterpret_cast<unsigned char*>(p.packed.stored.data());
   if constexpr (std::is_same_v<std::decay_t<decltype(p.packed.view().panels())>, Int4Panels>) {
     bytes[((2 * 13 + 12) * 16) * 4 + 1] ^= 0x10;
@@ -222,16 +243,20 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_of_every_size_have_the_same_bits, P, Forma
   }
   const Packed<P> packed(weights);
   const Matrix truth = alone(p, packed.view(), kEpilogues[0]);
-  for_each_cpu([&](Cpu& device) {
-    const int bad = first_variant_batch(p, packed.view(), kEpilogues[0], truth, [&](const auto& args) { linear(device, args); }, kFewRows);
-    BOOST_TEST(bad == 0, name_of(device) << " differs in a batch of " << bad);
-  }, 1);
+  for_each_cpu(
+      [&](Cpu& device) {
+        const int bad = first_variant_batch(
+            p, packed.view(), kEpilogues[0], truth, [&](const auto& args) { linear(device, args); }, kFewRows);
+        BOOST_TEST(bad == 0, name_of(device) << " differs in a batch of " << bad);
+      },
+      1);
 }
 
 // A weight of every code, times 1: what kernels widen is what the code means.
 template <class Code, class Bits>
 void check_every_code(int codes, float scale) {
-  GuardedFloats stored(static_cast<std::size_t>(codes) * sizeof(Code) / sizeof(float)), scales(static_cast<std::size_t>(codes), scale);
+  GuardedFloats stored(static_cast<std::size_t>(codes) * sizeof(Code) / sizeof(float)),
+      scales(static_cast<std::size_t>(codes), scale);
   CodePanels<Code> panels;
   std::vector<Code> all(static_cast<std::size_t>(codes));
   for (int i = 0; i < codes; ++i) all[static_cast<std::size_t>(i)] = std::bit_cast<Code>(static_cast<Bits>(i));
@@ -252,7 +277,8 @@ void check_every_code(int codes, float scale) {
           if (!finite(all[static_cast<std::size_t>(i)])) continue;
         }
         const float expected = static_cast<float>(all[static_cast<std::size_t>(i)]) * (scale != 0 ? scale : 1.0f);
-        for (int r = 0; r < rows; ++r) wrong += !(y.row(r)[i] == expected || (std::isnan(expected) && std::isnan(y.row(r)[i])));
+        for (int r = 0; r < rows; ++r)
+          wrong += !(y.row(r)[i] == expected || (std::isnan(expected) && std::isnan(y.row(r)[i])));
       }
       BOOST_TEST(wrong == 0, to_string(isa) << ", " << rows << " rows, scale " << scale << ": " << wrong << " codes");
     }
@@ -295,10 +321,15 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(zero_points_and_scales_are_each_optional, Code, Co
         for (int r = 0; r < kMostRows; ++r) {
           for (int o = 0; o < p.out; ++o) truth.row(r)[o] = product(panels, o, p.x.row(r));
         }
-        for_each_cpu([&](Cpu& device) {
-          const int bad = first_variant_batch(p, Bare<CodePanels<Code>>{panels}, kEpilogues[0], truth, [&](const auto& args) { linear(device, args); }, kFewRows);
-          BOOST_TEST(bad == 0, name_of(device) << ", scales " << scaled << ", zero points " << shifted << ": a batch of " << bad);
-        }, 1);
+        for_each_cpu(
+            [&](Cpu& device) {
+              const int bad = first_variant_batch(
+                  p, Bare<CodePanels<Code>>{panels}, kEpilogues[0], truth,
+                  [&](const auto& args) { linear(device, args); }, kFewRows);
+              BOOST_TEST(bad == 0, name_of(device) << ", scales " << scaled << ", zero points " << shifted
+                                                   << ": a batch of " << bad);
+            },
+            1);
       }
     }
   }
@@ -329,10 +360,10 @@ BOOST_AUTO_TEST_CASE(every_nibble_stands_for_its_code) {
 
 // ---------------------------------------------------------------- values
 
-// Rounding of a chain of n operations is at most n u of the sizes of what is summed (Higham, 2002, section 3.1), u = 2^-24,
-// and those are the codes' and the zero points' products apart, which may cancel. Here n is the columns, a sum of x in
-// sixteen strips and its tree (one sixteenth of them and 4), the products with zero point, scale or group, and at()'s own
-// two roundings: columns + 8 at most, and half as many again where groups are short.
+// Rounding of a chain of n operations is at most n u of the sizes of what is summed (Higham, 2002, section 3.1), u =
+// 2^-24, and those are the codes' and the zero points' products apart, which may cancel. Here n is the columns, a sum
+// of x in sixteen strips and its tree (one sixteenth of them and 4), the products with zero point, scale or group, and
+// at()'s own two roundings: columns + 8 at most, and half as many again where groups are short.
 BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights, P, Formats) {
   for (const int in : {1, 8, 33, 100, 129, 768}) {
     const Products<P> p(in, 37);
@@ -346,7 +377,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights, P, Formats) {
         for (int o = 0; o < p.out; ++o) {
           double expected = 0;
           for (int k = 0; k < in; ++k) expected += static_cast<double>(view.at(o, k)) * p.x.row(r)[k];
-          if (!(std::fabs(expected - y.row(r)[o]) <= 0x1p-24 * 1.01 * (in + 8) * terms(view.panels(), o, p.x.row(r)))) return false;
+          if (!(std::fabs(expected - y.row(r)[o]) <= 0x1p-24 * 1.01 * (in + 8) * terms(view.panels(), o, p.x.row(r))))
+            return false;
         }
       }
       return true;
@@ -381,14 +413,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_neighbour_of_nan_and_infinity_changes_nothing, P
     p.x.row(r)[r % 77] = r % 4 == 1 ? kNaN : std::numeric_limits<float>::infinity();
     if (r % 8 == 3) p.x.row(r)[(r + 9) % 77] = -std::numeric_limits<float>::infinity();
   }
-  for_each_cpu([&](Cpu& device) {
-    for (const int rows : {2, 5, 6, 7, 12, 13, 40, 129}) {
-      Matrix y = p.output(rows);
-      linear(device, p.args(p.packed.view(), e, 0, rows, y));
-      for (int r = 0; r < rows; r += 2) BOOST_REQUIRE(same_bits(y.row(r), truth.row(r), 48));
-      for (int r = 1; r < rows; r += 2) BOOST_REQUIRE(!std::isfinite(y.row(r)[0]));
-    }
-  }, 2);
+  for_each_cpu(
+      [&](Cpu& device) {
+        for (const int rows : {2, 5, 6, 7, 12, 13, 40, 129}) {
+          Matrix y = p.output(rows);
+          linear(device, p.args(p.packed.view(), e, 0, rows, y));
+          for (int r = 0; r < rows; r += 2) BOOST_REQUIRE(same_bits(y.row(r), truth.row(r), 48));
+          for (int r = 1; r < rows; r += 2) BOOST_REQUIRE(!std::isfinite(y.row(r)[0]));
+        }
+      },
+      2);
 }
 
 // ---------------------------------------------------------------- formats of one's own
@@ -401,7 +435,8 @@ struct Decoding {
   float at(int, int) const { throw std::logic_error("a format that decodes panels is not read weight by weight"); }
   void decode(int panel, float* out) const {
     for (int k = 0; k < weights->cols; ++k) {
-      for (int i = 0; i < 16; ++i) out[k * 16 + i] = panel * 16 + i < weights->rows ? weights->row(panel * 16 + i)[k] : kNaN;
+      for (int i = 0; i < 16; ++i)
+        out[k * 16 + i] = panel * 16 + i < weights->rows ? weights->row(panel * 16 + i)[k] : kNaN;
     }
   }
 };
@@ -423,18 +458,23 @@ BOOST_AUTO_TEST_CASE(formats_of_ones_own_have_the_bits_of_float32) {
       const Matrix weights = uneven(p.weight);
       const Packed<ColumnMajor> columns(weights);
       int number = 0;
-      for_each_cpu([&](Cpu& device) {
-        const Epilogue& e = kEpilogues[static_cast<std::size_t>(number++) % std::size(kEpilogues)];
-        const Matrix truth = p.truth(e);
-        const auto check = [&](const auto& weight, const char* what) {
-          const auto& batches = in == 77 && out == 17 ? std::span<const int>(many_rows()) : std::span<const int>(kFewRows);
-          const int bad = first_variant_batch(p, weight, e, truth, [&](const auto& args) { linear(device, args); }, batches);
-          BOOST_TEST(bad == 0, name_of(device) << ", " << what << ": " << in << " -> " << out << " differs in a batch of " << bad);
-        };
-        check(columns.view(), "at");
-        check(Decoding{&weights}, "decode");
-        check(Both(p.packed.view()), "panels");
-      }, 3);
+      for_each_cpu(
+          [&](Cpu& device) {
+            const Epilogue& e = kEpilogues[static_cast<std::size_t>(number++) % std::size(kEpilogues)];
+            const Matrix truth = p.truth(e);
+            const auto check = [&](const auto& weight, const char* what) {
+              const auto& batches =
+                  in == 77 && out == 17 ? std::span<const int>(many_rows()) : std::span<const int>(kFewRows);
+              const int bad = first_variant_batch(
+                  p, weight, e, truth, [&](const auto& args) { linear(device, args); }, batches);
+              BOOST_TEST(bad == 0, name_of(device) << ", " << what << ": " << in << " -> " << out
+                                                   << " differs in a batch of " << bad);
+            };
+            check(columns.view(), "at");
+            check(Decoding{&weights}, "decode");
+            check(Both(p.packed.view()), "panels");
+          },
+          3);
     }
   }
 }
@@ -459,15 +499,23 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_read_behind_its_end, P, Formats) {
             std::memcpy(x.row(r), p.x.row(r), static_cast<std::size_t>(in) * sizeof(float));
             std::memcpy(residual.row(r), p.residual.row(r), static_cast<std::size_t>(out) * sizeof(float));
           }
-          linear(device, LinearArgs<Bare<Layout>>{.x = x.view(), .weight = {layout}, .bias = p.bias.row(0), .delta = p.delta.data(), .activation = e.activation, .residual = residual.view(), .y = y.view()});
-          BOOST_TEST_REQUIRE(first_difference(y.view(), truth.view(0, rows)) == -1, to_string(isa) << ": " << in << " -> " << out << ", " << rows << " rows");
+          linear(device, LinearArgs<Bare<Layout>>{.x = x.view(),
+                                                  .weight = {layout},
+                                                  .bias = p.bias.row(0),
+                                                  .delta = p.delta.data(),
+                                                  .activation = e.activation,
+                                                  .residual = residual.view(),
+                                                  .y = y.view()});
+          BOOST_TEST_REQUIRE(first_difference(y.view(), truth.view(0, rows)) == -1,
+                             to_string(isa) << ": " << in << " -> " << out << ", " << rows << " rows");
         }
       }
     }
   }
 }
 
-// Any run of panels gives the panels' own outputs and touches no others; activations in tiles, and their sums, end at pages.
+// Any run of panels gives the panels' own outputs and touches no others; activations in tiles, and their sums, end at
+// pages.
 BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
   constexpr int in = 43, out = 131, panels = 9;
   Products<P> p(in, out);
@@ -479,7 +527,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
     for (const int rows : {1, 2, 6, 7, 13}) {
       const cpu::Wanted wanted = cpu::wanted(layout);
       GuardedFloats packed(wanted.floats(rows, in), kNaN);
-      cpu::PanelJob job{rows, in, out, p.x.row(0), nullptr, p.bias.row(0), nullptr, Activation::none, nullptr, 0, nullptr, out};
+      cpu::PanelJob job{rows,    in, out,     p.x.row(0), nullptr, p.bias.row(0), nullptr, Activation::none,
+                        nullptr, 0,  nullptr, out};
       cpu::pack_tokens(device, p.x.view(0, rows), kernels, wanted, packed.data(), job);
       const std::size_t tiles = wanted.packs(rows) ? static_cast<std::size_t>(rows * in) : 0;
       GuardedFloats x(tiles);

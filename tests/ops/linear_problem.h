@@ -16,10 +16,10 @@ struct Epilogue {
   Residual residual;
 };
 inline constexpr Epilogue kEpilogues[] = {
-    {false, false, Activation::none, Residual::none},       {true, false, Activation::none, Residual::none},
-    {true, true, Activation::none, Residual::none},         {true, false, Activation::gelu_new, Residual::none},
-    {true, false, Activation::gelu, Residual::none},        {true, false, Activation::none, Residual::in_place},
-    {false, true, Activation::gelu_new, Residual::other},   {true, true, Activation::gelu, Residual::in_place},
+    {false, false, Activation::none, Residual::none},     {true, false, Activation::none, Residual::none},
+    {true, true, Activation::none, Residual::none},       {true, false, Activation::gelu_new, Residual::none},
+    {true, false, Activation::gelu, Residual::none},      {true, false, Activation::none, Residual::in_place},
+    {false, true, Activation::gelu_new, Residual::other}, {true, true, Activation::gelu, Residual::in_place},
     {false, true, Activation::none, Residual::in_place},
 };
 
@@ -44,7 +44,8 @@ struct Problem {
   template <class W>
   LinearArgs<W> args(const W& w, const Epilogue& e, int first, int rows, const Matrix& y) const {
     if (e.residual == Residual::in_place) {
-      for (int r = 0; r < rows; ++r) std::memcpy(y.row(r), residual.row(first + r), static_cast<std::size_t>(out) * sizeof(float));
+      for (int r = 0; r < rows; ++r)
+        std::memcpy(y.row(r), residual.row(first + r), static_cast<std::size_t>(out) * sizeof(float));
     }
     return {.x = x.view(first, rows),
             .weight = w,

@@ -1,10 +1,12 @@
 """tenon quantize: what it writes says what it is, and runs as the original does under that weight format."""
 import json
 import pathlib
+import resource
 import struct
+import subprocess
 
 import support
-from support import TALES, ProgramTest, as_lines, json_lines, tenon
+from support import PROGRAM, TALES, ProgramTest, as_lines, json_lines, tenon
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 FORMATS = ["float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4", "bfloat16", "float16"]
@@ -24,7 +26,9 @@ class Quantize(ProgramTest):
     def quantized(self, word, *options, model=TALES, name="out"):
         out = self.folder / name
         done = tenon("quantize", "--model", model, "--weights", word, "--threads", 2, *options, out)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), word)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in done.stderr.splitlines():
+            self.assertRegex(line, "^tenon: not copied: ")
         return out, done.stdout
 
     def run_with(self, model, *options, status=0):
@@ -74,9 +78,22 @@ class Quantize(ProgramTest):
 
     def test_values_are_there_for_whom_the_format_is_not(self):
         out, _ = self.quantized("int4", "--group", 128)
-        answers, said = self.run_with(out)
+        done = tenon("run", "--model", TALES, "--attention", "direct", stdin="")
+        if done.returncode != 0:
+            self.skipTest("no engine for --attention direct was compiled in")
+        answers, said = self.run_with(out, "--attention", "direct")
         self.assertIn("stored as int4_group128, for which there is no engine here", said)
-        self.assertEqual(answers, self.run_with(out, "--weights", "float32")[0])
+        self.assertRegex(said, r"it runs as float32, 24\.2 MB of weights instead of 4\.\d MB\n")
+        self.assertEqual(answers, self.run_with(out, "--attention", "direct", "--weights", "float32")[0])
+
+    def test_wide_groups_run_as_they_are_stored(self):
+        for group in (64, 128):
+            word = "int4_group%d" % group
+            self.need(word)
+            out, _ = self.quantized("int4", "--group", group, name=word)
+            answers, said = self.run_with(out)
+            self.assertIn("--weights %s: so the model is stored" % word, said)
+            self.assertEqual(answers, self.run_with(TALES, "--weights", word)[0])
 
     def test_the_file_says_what_it_is(self):
         for word, group, name in [("int8", None, "int8"), ("int4", 64, "int4_group64"), ("bfloat16", None, "bfloat16")]:
@@ -93,6 +110,46 @@ class Quantize(ProgramTest):
             self.assertIn("unused       none", inspected)
             self.assertEqual(tenon("check", "--model", out, "--threads", 1).returncode, 0)
         self.assertNotIn("stored as", tenon("inspect", "--model", TALES).stdout)
+
+    def test_what_it_says(self):
+        done = tenon("quantize", "--weights", "int8", self.folder / "default")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = done.stderr.splitlines()
+        self.assertEqual(len(said), 2, said)
+        self.assertIn("no --model was named: this is the default model", said[0])
+        self.assertIn("not copied: README.md, adapters/, expected.json", said[1])
+
+    def test_a_file_that_may_not_be_so_large_leaves_nothing(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        done = subprocess.run([PROGRAM, "quantize", "--model", TALES, "--weights", "int8", self.folder / "a" / "out"],
+                              capture_output=True, encoding="utf-8", preexec_fn=limit, timeout=120)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("model.safetensors: cannot be written", done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_shards_of_two_versions_are_inspected(self):
+        out, _ = self.quantized("int8")
+        data = (out / "model.safetensors").read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        tensors = json.loads(data[8:8 + length])
+        metadata = tensors.pop("__metadata__")
+        names = sorted(tensors)
+        weight_map = {}
+        for shard, part in enumerate([names[::2], names[1::2]]):
+            head, body = {"__metadata__": dict(metadata, **{"tenon.version": "9.%d" % shard})}, b""
+            for name in part:
+                begin, end = tensors[name]["data_offsets"]
+                head[name] = dict(tensors[name], data_offsets=[len(body), len(body) + end - begin])
+                body += data[8 + length + begin:8 + length + end]
+                weight_map[name] = "s%d.safetensors" % shard
+            text = json.dumps(head).encode()
+            (out / ("s%d.safetensors" % shard)).write_bytes(struct.pack("<Q", len(text)) + text + body)
+        (out / "model.safetensors").unlink()
+        (out / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+        done = tenon("inspect", "--model", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("stored as    int8, by tenon 9.0 and 9.1\n", done.stdout)
 
     def test_what_it_refuses(self):
         out, _ = self.quantized("int8")
@@ -137,8 +194,14 @@ class Quantize(ProgramTest):
 class InspectWeights(ProgramTest):
     def test_bytes_under_each_policy_and_the_count_of_the_literature(self):
         text = tenon("inspect", "--model", TALES).stdout
-        for word in FORMATS + ["float32", "bfloat16_dot", "int8_act8", "int4_act8"]:
-            self.assertRegex(text, r"\nweights      %s +[0-9,]+ bytes\n" % word)
+        # Packed: with scales, in whole panels of 16 rows; tables and vectors in float32.
+        pinned = {24199168: ["float32"], 12664832: ["bfloat16", "bfloat16_dot", "float16"],
+                  6969344: ["float8_e4m3", "float8_e5m2"], 7041024: ["int8", "int8_act8"], 6900864: ["int8_tensor"],
+                  4374528: ["int4", "int4_act8"], 4194304: ["int4_group64"], 4104192: ["int4_group128"]}
+        for count, words in pinned.items():
+            for word in words:
+                self.assertRegex(text, r"\nweights      %s +%s bytes\n" % (word, "{:,}".format(count)))
+        self.assertEqual(text.count("\nweights      "), sum(map(len, pinned.values())))
         masks = 6 * (1024 * 1024 + 4)
         self.assertIn("literature   {:,} bytes in float32, {:,} in int8".format(4 * 6049792 + masks, 6049792 + masks), text)
         self.assertNotIn("literature", tenon("inspect", "--model", GOLDEN / "bloom_6_heads").stdout)

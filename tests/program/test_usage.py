@@ -59,6 +59,20 @@ class Usage(ProgramTest):
         for scheduler in ["continuous", "static", "sequential", "fair"]:
             self.assertEqual(self.answers(requests, "--scheduler", scheduler, "--batch", 2)[0], first)
 
+    def test_a_head_that_looks_at_8_bits_first_gives_the_same_answers(self):
+        requests = [{"id": i, "prompt": prompt, "max_new_tokens": 12}
+                    for i, prompt in enumerate(["Once upon a time", "The king", "A", "It was a dark night, and the"])]
+        done = tenon("run", "--model", TALES, "--head", "int8_exact", stdin="")
+        if done.returncode != 0:
+            self.skipTest("no engine for --head int8_exact was compiled in")
+        self.assertEqual(self.answers(requests, "--head", "int8_exact")[0], self.answers(requests)[0])
+
+    def test_that_head_is_of_float32_alone(self):
+        for weights in ["bfloat16", "int8", "int4"]:
+            done = tenon("run", "--model", TALES, "--weights", weights, "--head", "int8_exact")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("not compiled in: ", done.stderr)
+
     def test_missing_model_is_1_and_tells_no_path(self):
         done = tenon("generate", "x", "--model", self.folder / "nowhere")
         self.assertEqual((done.returncode, done.stdout), (1, ""))

@@ -23,7 +23,8 @@ BOOST_AUTO_TEST_CASE(blocks_make_the_whole_and_views_read_the_code) { check_pack
 
 BOOST_AUTO_TEST_CASE(two_bytes_a_weight_in_panels_of_sixteen_rows) {
   for_odd_weights(0, [](const Weights& w) {
-    BOOST_TEST(BFloat16::bytes(w.shape) == lines(panels_of(w.shape.rows) * 16 * static_cast<std::size_t>(w.shape.cols) * 2));
+    BOOST_TEST(BFloat16::bytes(w.shape) ==
+               lines(panels_of(w.shape.rows) * 16 * static_cast<std::size_t>(w.shape.cols) * 2));
   });
   BOOST_TEST(BFloat16::bytes({250'000, 50'000}) == std::size_t{250'000} * 50'000 * 2);
   BOOST_TEST(BFloat16::bytes({0, 5}) == 0);
@@ -34,7 +35,9 @@ BOOST_AUTO_TEST_CASE(weights_are_the_nearest) {
   BOOST_TEST((worst > 0.95 && worst <= 1), worst);
   // The twin: cutting off loses up to twice as much.
   const Weights w = random_weights({16, 100}, Content::wild, 1, 127);
-  const auto cut = [&](int r, int c) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(w.at(r, c)) & 0xffff0000u); };
+  const auto cut = [&](int r, int c) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(w.at(r, c)) & 0xffff0000u);
+  };
   BOOST_TEST(worst_error(w, cut, bound) > 1.5);
 }
 
@@ -47,7 +50,8 @@ BOOST_AUTO_TEST_CASE(panels_and_files_have_known_bytes) {
   BOOST_TEST((block.rows == 2 && block.cols == 2 && block.scales.empty() && block.zero_points.empty()));
   const auto packed = encoded<BFloat16>(w);
   const auto view = BFloat16::view(w.shape, packed);
-  for (int i = 0; i < 4; ++i) BOOST_TEST(view.panels().panel(0)[i % 2 * 16 + i / 2].bits == expected[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < 4; ++i)
+    BOOST_TEST(view.panels().panel(0)[i % 2 * 16 + i / 2].bits == expected[static_cast<std::size_t>(i)]);
   BOOST_TEST((view.panels().scales == nullptr && view.panels().zero_points == nullptr));
   BOOST_TEST(padding_is_zero(view));
 }

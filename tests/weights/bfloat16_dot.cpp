@@ -19,7 +19,8 @@ BOOST_AUTO_TEST_CASE(values_are_those_of_bfloat16) {
     const auto view = P::view(w.shape, packed);
     const auto bfloat16 = BFloat16::view(w.shape, other);
     for (int r = 0; r < w.shape.rows; ++r) {
-      for (int c = 0; c < w.shape.cols; ++c) BOOST_TEST_REQUIRE(same_bits(view.at(r, c), bfloat16.at(r, c)), name_of(w));
+      for (int c = 0; c < w.shape.cols; ++c)
+        BOOST_TEST_REQUIRE(same_bits(view.at(r, c), bfloat16.at(r, c)), name_of(w));
     }
     BOOST_TEST(padding_is_zero(view));
   });
@@ -27,7 +28,8 @@ BOOST_AUTO_TEST_CASE(values_are_those_of_bfloat16) {
 
 BOOST_AUTO_TEST_CASE(four_bytes_a_pair) {
   for_odd_weights(0, [](const Weights& w) {
-    BOOST_TEST(P::bytes(w.shape) == panels_of(w.shape.rows) * 16 * ((static_cast<std::size_t>(w.shape.cols) + 1) / 2) * 4);
+    BOOST_TEST(P::bytes(w.shape) ==
+               panels_of(w.shape.rows) * 16 * ((static_cast<std::size_t>(w.shape.cols) + 1) / 2) * 4);
   });
   BOOST_TEST(P::bytes({250'000, 50'001}) == std::size_t{250'000} * 25'001 * 4);
   BOOST_TEST(P::bytes({0, 5}) == 0);

@@ -45,7 +45,8 @@ void check(int rows, int cols) {
   CodeBlock block{rows, cols, std::vector<std::byte>(all.codes.size()), std::vector<float>(all.scales.size()),
                   std::vector<float>(all.zero_points.size())};
   std::vector<std::pair<int, int>> runs;  // first row, rows
-  for (int first = 0, length = 1; first < rows; first += length++) runs.emplace_back(first, std::min(length, rows - first));
+  for (int first = 0, length = 1; first < rows; first += length++)
+    runs.emplace_back(first, std::min(length, rows - first));
   int at = 0;
   std::vector<int> order;  // of the rows in the block
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
@@ -55,7 +56,8 @@ void check(int rows, int cols) {
   }
   bool same = true;
   for (int r = 0; r < rows; ++r) {
-    for (int c = 0; c < cols; ++c) same = same && C::value(block, r, c) == C::value(all, order[static_cast<std::size_t>(r)], c);
+    for (int c = 0; c < cols; ++c)
+      same = same && C::value(block, r, c) == C::value(all, order[static_cast<std::size_t>(r)], c);
   }
   BOOST_TEST(same, std::string(C::name) + " " + std::to_string(rows) + " x " + std::to_string(cols));
 }
@@ -77,17 +79,22 @@ BOOST_AUTO_TEST_CASE(rows_are_found_wherever_they_begin) {
 }
 
 BOOST_AUTO_TEST_CASE(every_code_is_found_by_its_name) {
-  for (const char* name :
-       {"bfloat16", "float16", "float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4", "int4_group64", "int4_group128"}) {
+  for (const char* name : {"bfloat16", "float16", "float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4",
+                           "int4_group64", "int4_group128"}) {
     BOOST_TEST(with_code(name, "here", [](auto code) { return std::string(code.name); }) == name);
   }
-  BOOST_TEST(mentions(refusal([] { with_code("nf4", "here", [](auto) {}); }), {"here: \"nf4\"", "known: bfloat16, float16"}));
+  BOOST_TEST(
+      mentions(refusal([] { with_code("nf4", "here", [](auto) {}); }), {"here: \"nf4\"", "known: bfloat16, float16"}));
 }
 
 // What any encoder makes is accepted, at the ends too.
 BOOST_AUTO_TEST_CASE(rules_let_pass_what_encoders_make) {
-  for (const std::vector<float>& row :
-       {std::vector<float>{-3.0f, -1.0f}, {1e-38f, 0.0f}, {3e38f, 1.0f}, {-3e38f, 2e37f}, {0.0f, 0.0f}, {1.7f, 255.3f}}) {
+  for (const std::vector<float>& row : {std::vector<float>{-3.0f, -1.0f},
+                                        {1e-38f, 0.0f},
+                                        {3e38f, 1.0f},
+                                        {-3e38f, 2e37f},
+                                        {0.0f, 0.0f},
+                                        {1.7f, 255.3f}}) {
     ValueRange range;
     range.add(row);
     const auto passes = [&](auto code) {

@@ -1,5 +1,5 @@
-// What the tests of weight formats share: shapes and contents that divide nothing, matrices encoded whole and in blocks,
-// and how far what is read back lies from what was written.
+// What the tests of weight formats share: shapes and contents that divide nothing, matrices encoded whole and in
+// blocks, and how far what is read back lies from what was written.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -35,7 +35,8 @@ struct Weights {
   float at(int row, int col) const { return values[index(row, col)]; }
   std::span<const float> row(int r) const { return rows(r, 1); }
   std::span<const float> rows(int first, int count) const {
-    return std::span(values).subspan(index(first, 0), static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
+    return std::span(values).subspan(index(first, 0),
+                                     static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
   }
   ValueRange range() const {
     ValueRange range;
@@ -57,14 +58,31 @@ inline Weights random_weights(Shape shape, Content content, std::uint64_t seed, 
   const float constant = random.uniform();
   for (float& x : w.values) {
     switch (content) {
-      case Content::uniform: x = random.uniform(); break;
-      case Content::bell: x = bell(); break;
-      case Content::wild: x = random.below(9) == 0 ? 0.0f * random.uniform() : std::ldexp(random.uniform(), top - random.below(top + 149)); break;
-      case Content::positive: x = std::fabs(random.uniform()); break;
-      case Content::negative: x = -std::fabs(random.uniform()); break;
-      case Content::constant: x = constant; break;
-      case Content::zeros: x = 0; break;
-      case Content::outlier: x = bell() * (random.below(50) == 0 ? 40.0f : 1.0f); break;
+      case Content::uniform:
+        x = random.uniform();
+        break;
+      case Content::bell:
+        x = bell();
+        break;
+      case Content::wild:
+        x = random.below(9) == 0 ? 0.0f * random.uniform()
+                                 : std::ldexp(random.uniform(), top - random.below(top + 149));
+        break;
+      case Content::positive:
+        x = std::fabs(random.uniform());
+        break;
+      case Content::negative:
+        x = -std::fabs(random.uniform());
+        break;
+      case Content::constant:
+        x = constant;
+        break;
+      case Content::zeros:
+        x = 0;
+        break;
+      case Content::outlier:
+        x = bell() * (random.below(50) == 0 ? 40.0f : 1.0f);
+        break;
     }
   }
   return w;
@@ -76,7 +94,8 @@ void for_odd_weights(int top, Body&& body) {
   std::uint64_t seed = 0;
   for (const int rows : kOddRows) {
     for (const int cols : kOddCols) {
-      for (int i = 0; i < 2; ++i) body(random_weights({rows, cols}, kContents[seed % kContents.size()], seed + 1, top)), ++seed;
+      for (int i = 0; i < 2; ++i)
+        body(random_weights({rows, cols}, kContents[seed % kContents.size()], seed + 1, top)), ++seed;
     }
   }
 }
@@ -96,8 +115,10 @@ std::vector<std::byte> encoded(const Weights& w, int block) {
   std::vector<std::byte> packed(P::bytes(w.shape), std::byte{0});
   for (int first = (w.shape.rows - 1) / block * block; first >= 0; first -= block) {
     const auto rows = w.rows(first, std::min(block, w.shape.rows - first));
-    if constexpr (EncodesWithRange<P>) P::encode(w.shape, first, rows, packed, w.range());
-    else P::encode(w.shape, first, rows, packed);
+    if constexpr (EncodesWithRange<P>)
+      P::encode(w.shape, first, rows, packed, w.range());
+    else
+      P::encode(w.shape, first, rows, packed);
   }
   return packed;
 }
@@ -112,7 +133,9 @@ CodeBlock coded(const Weights& w) {
   return block;
 }
 
-inline std::string name_of(const Weights& w) { return std::to_string(w.shape.rows) + " x " + std::to_string(w.shape.cols); }
+inline std::string name_of(const Weights& w) {
+  return std::to_string(w.shape.rows) + " x " + std::to_string(w.shape.cols);
+}
 inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
 // Blocks make the whole, and the view reads what the code means: equal(at, value, codes) of every weight.
@@ -120,14 +143,16 @@ template <class P, class Equal>
 void check_packing(int top, Equal&& equal) {
   const auto check = [&](const Weights& w) {
     const auto whole = encoded<P>(w);
-    for (const int block : {16, 32}) BOOST_TEST_REQUIRE((encoded<P>(w, block) == whole), name_of(w) << " in blocks of " << block);
+    for (const int block : {16, 32})
+      BOOST_TEST_REQUIRE((encoded<P>(w, block) == whole), name_of(w) << " in blocks of " << block);
     const CodeBlock codes = coded<P>(w);
     const auto view = P::view(w.shape, whole);
     BOOST_TEST_REQUIRE((view.panels().rows == w.shape.rows && view.panels().cols == w.shape.cols));
     for (int r = 0; r < w.shape.rows; ++r) {
       for (int c = 0; c < w.shape.cols; ++c) {
         BOOST_TEST_REQUIRE(equal(view.at(r, c), P::Code::value(codes, r, c), codes),
-                           name_of(w) << ", row " << r << ", column " << c << ": " << view.at(r, c) << " is not " << P::Code::value(codes, r, c));
+                           name_of(w) << ", row " << r << ", column " << c << ": " << view.at(r, c) << " is not "
+                                      << P::Code::value(codes, r, c));
       }
     }
   };
@@ -145,7 +170,8 @@ double worst_error(const Weights& w, Read&& read, Bound&& bound) {
   double worst = 0;
   for (int r = 0; r < w.shape.rows; ++r) {
     for (int c = 0; c < w.shape.cols; ++c) {
-      const double weight = w.at(r, c), error = std::fabs(static_cast<double>(read(r, c)) - weight), most = bound(w.row(r), weight);
+      const double weight = w.at(r, c), error = std::fabs(static_cast<double>(read(r, c)) - weight),
+                   most = bound(w.row(r), weight);
       if (!(error <= 0)) worst = std::max(worst, error / most);
     }
   }
@@ -158,7 +184,8 @@ double worst_error(int top, Bound&& bound) {
   const auto look = [&](const Weights& w) {
     const auto packed = encoded<P>(w);
     const auto view = P::view(w.shape, packed);
-    worst = std::max(worst, worst_error(w, [&](int r, int c) { return view.at(r, c); }, bound));
+    worst = std::max(worst, worst_error(
+                                w, [&](int r, int c) { return view.at(r, c); }, bound));
   };
   for_odd_weights(top, look);
   for_random_weights(top, look);

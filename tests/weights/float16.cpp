@@ -13,8 +13,8 @@ static_assert(Float16Code::bits == 16 && !Float16Code::has_scales && Float16Code
 
 namespace {
 
-// 11 significant bits: half a unit in the last place is 2^-11 of the weight at most; below 2^-14, where steps are 2^-24,
-// half a step.
+// 11 significant bits: half a unit in the last place is 2^-11 of the weight at most; below 2^-14, where steps are
+// 2^-24, half a step.
 double bound(std::span<const float>, double weight) { return std::max(std::fabs(weight) * 0x1p-11, 0x1p-25); }
 
 }  // namespace
@@ -23,7 +23,8 @@ BOOST_AUTO_TEST_CASE(blocks_make_the_whole_and_views_read_the_code) { check_pack
 
 BOOST_AUTO_TEST_CASE(two_bytes_a_weight_in_panels_of_sixteen_rows) {
   for_odd_weights(0, [](const Weights& w) {
-    BOOST_TEST(Float16::bytes(w.shape) == lines(panels_of(w.shape.rows) * 16 * static_cast<std::size_t>(w.shape.cols) * 2));
+    BOOST_TEST(Float16::bytes(w.shape) ==
+               lines(panels_of(w.shape.rows) * 16 * static_cast<std::size_t>(w.shape.cols) * 2));
   });
 }
 
@@ -33,7 +34,9 @@ BOOST_AUTO_TEST_CASE(weights_are_the_nearest) {
   // The twins: cutting off loses up to twice as much, and flushing subnormals all of them.
   const Weights w = random_weights({16, 100}, Content::wild, 1, 15);
   const auto read = [&](int r, int c) { return static_cast<float>(float16(w.at(r, c))); };
-  const auto cut = [&](int r, int c) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(w.at(r, c)) & 0xffffe000u); };
+  const auto cut = [&](int r, int c) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(w.at(r, c)) & 0xffffe000u);
+  };
   const auto flushed = [&](int r, int c) { return std::fabs(w.at(r, c)) < 0x1p-14f ? 0.0f : read(r, c); };
   BOOST_TEST(worst_error(w, read, bound) <= 1);
   BOOST_TEST(worst_error(w, cut, bound) > 1.5);
@@ -49,7 +52,8 @@ BOOST_AUTO_TEST_CASE(panels_and_files_have_known_bytes) {
   BOOST_TEST((block.rows == 2 && block.cols == 2 && block.scales.empty() && block.zero_points.empty()));
   const auto packed = encoded<Float16>(w);
   const auto view = Float16::view(w.shape, packed);
-  for (int i = 0; i < 4; ++i) BOOST_TEST(view.panels().panel(0)[i % 2 * 16 + i / 2].bits == expected[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < 4; ++i)
+    BOOST_TEST(view.panels().panel(0)[i % 2 * 16 + i / 2].bits == expected[static_cast<std::size_t>(i)]);
   BOOST_TEST((view.panels().scales == nullptr && view.panels().zero_points == nullptr));
   BOOST_TEST(padding_is_zero(view));
 }

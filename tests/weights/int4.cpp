@@ -1,5 +1,5 @@
-// GroupInt4: four-bit codes, eight columns a word, and a float16 scale for 32, 64 or 128 columns of a row, the best that a
-// search finds.
+// GroupInt4: four-bit codes, eight columns a word, and a float16 scale for 32, 64 or 128 columns of a row, the best
+// that a search finds.
 #define BOOST_TEST_MODULE weights_int4
 #include "tenon/weights/int4.h"
 
@@ -15,7 +15,8 @@ using Policies = std::tuple<GroupInt4Of<32>, GroupInt4Of<64>, GroupInt4Of<128>>;
 static_assert(std::is_same_v<GroupInt4, GroupInt4Of<32>>);
 static_assert(WeightPolicy<GroupInt4> && EncodesBlocks<GroupInt4> && !EncodesWithRange<GroupInt4>);
 static_assert(HasPanels<GroupInt4::View> && std::is_trivially_copyable_v<GroupInt4::View>);
-static_assert(WeightCode<Int4Code<32>> && WeightCode<Int4Code<64>> && WeightCode<Int4Code<128>> && groups_of<Int4Code<64>>(65) == 2);
+static_assert(WeightCode<Int4Code<32>> && WeightCode<Int4Code<64>> && WeightCode<Int4Code<128>> &&
+              groups_of<Int4Code<64>>(65) == 2);
 
 namespace {
 
@@ -68,7 +69,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_make_the_whole_and_views_read_the_code, P, 
 BOOST_AUTO_TEST_CASE_TEMPLATE(four_bits_a_weight_and_two_bytes_a_group, P, Policies) {
   for_odd_weights(0, [](const Weights& w) {
     const std::size_t rows = panels_of(w.shape.rows) * 16, cols = static_cast<std::size_t>(w.shape.cols);
-    BOOST_TEST(P::bytes(w.shape) == lines(rows * ((cols + 7) / 8) * 4) + lines(rows * ((cols + P::Code::group - 1) / P::Code::group) * 2));
+    BOOST_TEST(P::bytes(w.shape) ==
+               lines(rows * ((cols + 7) / 8) * 4) + lines(rows * ((cols + P::Code::group - 1) / P::Code::group) * 2));
   });
 }
 
@@ -77,7 +79,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_and_files_have_known_bytes, P, Policies) {
   constexpr int group = P::Code::group, cols = group + 11;
   const auto code = [](int r, int c) { return c % group == 0 ? 0 : (5 * c + 3 * r) % 16; };  // -8 in every group
   Weights w{{3, cols}, {}};
-  for (int i = 0; i < 3 * cols; ++i) w.values.push_back(std::ldexp(static_cast<float>(code(i / cols, i % cols) - 8), i / cols - 3));
+  for (int i = 0; i < 3 * cols; ++i)
+    w.values.push_back(std::ldexp(static_cast<float>(code(i / cols, i % cols) - 8), i / cols - 3));
   const CodeBlock block = coded<P>(w);
   const auto packed = encoded<P>(w);
   const auto view = P::view(w.shape, packed);
@@ -86,7 +89,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_and_files_have_known_bytes, P, Policies) {
   BOOST_TEST(block.codes.size() == static_cast<std::size_t>(3 * cols + 1) / 2);
   for (int i = 0; i < 3 * cols; ++i) {
     const int r = i / cols, c = i % cols, expected = code(r, c);
-    BOOST_TEST_REQUIRE((std::to_integer<int>(block.codes[static_cast<std::size_t>(i / 2)]) >> (i % 2 * 4) & 15) == expected);
+    BOOST_TEST_REQUIRE((std::to_integer<int>(block.codes[static_cast<std::size_t>(i / 2)]) >> (i % 2 * 4) & 15) ==
+                       expected);
     BOOST_TEST_REQUIRE((panels.codes[c / 8 * 16 + r] >> (c % 8 * 4) & 15u) == static_cast<unsigned>(expected));
     BOOST_TEST_REQUIRE(static_cast<float>(panels.scales[c / group * 16 + r]) == std::ldexp(1.0f, r - 3));
     BOOST_TEST_REQUIRE(block.scales[static_cast<std::size_t>(2 * r + c / group)] == std::ldexp(1.0f, r - 3));
@@ -118,7 +122,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(no_group_is_worse_than_by_the_plain_rule, P, Polic
   const auto check = [](const Weights& w) {
     for_groups<P>(w, [&](std::span<const float> group, double error, float) {
       const double plain = std::sqrt(plain_error(group));
-      const double rounding = 0x1p-10 * (norm(group) + plain) + 16 * 0x1p-25 * std::sqrt(static_cast<double>(group.size()));
+      const double rounding =
+          0x1p-10 * (norm(group) + plain) + 16 * 0x1p-25 * std::sqrt(static_cast<double>(group.size()));
       BOOST_TEST_REQUIRE(std::sqrt(error) <= plain + rounding, std::sqrt(error) << " against " << plain);
     });
   };
@@ -126,8 +131,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(no_group_is_worse_than_by_the_plain_rule, P, Polic
   for_random_weights(18, check);
 }
 
-// The search against a fine grid of all scales worth trying, without the rounding to float16. Of bell-shaped weights, as
-// those of models are. Its twin, the plain rule, does not come near.
+// The search against a fine grid of all scales worth trying, without the rounding to float16. Of bell-shaped weights,
+// as those of models are. Its twin, the plain rule, does not come near.
 BOOST_AUTO_TEST_CASE_TEMPLATE(the_search_finds_nearly_the_best_scale, P, Policies) {
   double found = 0, plain = 0, best = 0, worst_share = 0, worst_plain_share = 0;
   for_groups<P>(random_weights({16, 1280}, Content::bell, 3), [&](std::span<const float> group, double error, float) {
@@ -143,8 +148,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_search_finds_nearly_the_best_scale, P, Policie
     worst_share = std::max(worst_share, error / least);
     worst_plain_share = std::max(worst_plain_share, plain_error(group) / least);
   });
-  BOOST_TEST_MESSAGE(P::Code::name << ": " << found / best << " and at worst " << worst_share << " of the best; by the plain rule "
-                                   << plain / best << " and " << worst_plain_share);
+  BOOST_TEST_MESSAGE(P::Code::name << ": " << found / best << " and at worst " << worst_share
+                                   << " of the best; by the plain rule " << plain / best << " and "
+                                   << worst_plain_share);
   BOOST_TEST(found / best <= 1.03);
   BOOST_TEST(worst_share <= 1.25);
   BOOST_TEST(plain / best > 1.1);
@@ -157,11 +163,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_zeros_of_one_value_and_of_one_sign, P, Pol
     const Weights w{{1, cols}, std::vector<float>(cols, x)};
     const auto packed = encoded<P>(w);
     const auto view = P::view(w.shape, packed);
-    // One value is a code times a scale that float16 rounds: by 2^-11 of it; by 2^-25 times codes of up to 8, and half a
-    // step where scales are the smallest.
-    for (const int c : {0, cols - 1}) BOOST_TEST(std::fabs(view.at(0, c) - x) <= std::max(std::fabs(x) * 0x1p-11f, 8 * 0x1p-25f), x << " is " << view.at(0, c));
+    // One value is a code times a scale that float16 rounds: by 2^-11 of it; by 2^-25 times codes of up to 8, and half
+    // a step where scales are the smallest.
+    for (const int c : {0, cols - 1})
+      BOOST_TEST(std::fabs(view.at(0, c) - x) <= std::max(std::fabs(x) * 0x1p-11f, 8 * 0x1p-25f),
+                 x << " is " << view.at(0, c));
   }
-  const Weights positive = random_weights({16, cols}, Content::positive, 1), negative = random_weights({16, cols}, Content::negative, 1);
+  const Weights positive = random_weights({16, cols}, Content::positive, 1),
+                negative = random_weights({16, cols}, Content::negative, 1);
   double squares[2] = {};
   for_groups<P>(positive, [&](auto, double error, float) { squares[0] += error; });
   for_groups<P>(negative, [&](auto, double error, float) { squares[1] += error; });
@@ -190,5 +199,6 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(huge_weights_are_refused, P, Policies) {
   said.erase(0, said.find("beyond ") + 7);
   said.erase(std::remove(said.begin(), said.end(), ','), said.end());
   const float limit = std::stof(said);
-  for (const float share : {0.99f, 0.9f, 0.7f, 0.55f, 0.5f}) BOOST_TEST(!refuses<P>({share * limit}), share * limit << " is refused");
+  for (const float share : {0.99f, 0.9f, 0.7f, 0.55f, 0.5f})
+    BOOST_TEST(!refuses<P>({share * limit}), share * limit << " is refused");
 }

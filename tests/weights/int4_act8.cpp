@@ -10,14 +10,17 @@
 using namespace tenon;
 using namespace tenon::test;
 
-using Groups = std::tuple<std::integral_constant<int, 32>, std::integral_constant<int, 64>, std::integral_constant<int, 128>>;
+using Groups =
+    std::tuple<std::integral_constant<int, 32>, std::integral_constant<int, 64>, std::integral_constant<int, 128>>;
 
 static_assert(std::is_same_v<GroupInt4Act8, GroupInt4Act8Of<32>>);
 static_assert(WeightPolicy<GroupInt4Act8> && EncodesBlocks<GroupInt4Act8> && HasPanels<GroupInt4Act8::View>);
 static_assert(std::is_trivially_copyable_v<GroupInt4Act8::View>);
 static_assert(std::is_same_v<GroupInt4Act8Of<64>::Code, GroupInt4Of<64>::Code>, "one file for both");
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_make_the_whole_and_views_read_the_code, G, Groups) { check_packing<GroupInt4Act8Of<G::value>>(18); }
+BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_make_the_whole_and_views_read_the_code, G, Groups) {
+  check_packing<GroupInt4Act8Of<G::value>>(18);
+}
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(values_are_those_of_int4, G, Groups) {
   for_odd_weights(18, [](const Weights& w) {
@@ -34,7 +37,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(values_are_those_of_int4, G, Groups) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(four_bits_a_weight_and_two_bytes_a_group, G, Groups) {
   for_odd_weights(0, [](const Weights& w) {
     const std::size_t rows = panels_of(w.shape.rows) * 16, cols = static_cast<std::size_t>(w.shape.cols);
-    BOOST_TEST(GroupInt4Act8Of<G::value>::bytes(w.shape) == lines(rows * ((cols + 7) / 8) * 4) + lines(rows * ((cols + G::value - 1) / G::value) * 2));
+    BOOST_TEST(GroupInt4Act8Of<G::value>::bytes(w.shape) ==
+               lines(rows * ((cols + 7) / 8) * 4) + lines(rows * ((cols + G::value - 1) / G::value) * 2));
   });
 }
 
@@ -53,7 +57,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(eight_columns_are_two_quads_in_four_bytes, G, Grou
       BOOST_TEST_REQUIRE((c % 8 < 4 ? byte & 15 : byte >> 4) == expected);
     }
     for (int g = 0; g < 2 && r < 19; ++g) {
-      BOOST_TEST(static_cast<float>(quads.scales[(r / 16 * 2 + g) * 16 + r % 16]) == codes.scales[static_cast<std::size_t>(2 * r + g)]);
+      BOOST_TEST(static_cast<float>(quads.scales[(r / 16 * 2 + g) * 16 + r % 16]) ==
+                 codes.scales[static_cast<std::size_t>(2 * r + g)]);
     }
   }
 }

@@ -15,8 +15,10 @@ using Granularities = std::tuple<PerRow, PerTensor>;
 static_assert(std::is_same_v<ZeroPointInt8, ZeroPointInt8Of<PerRow>>);
 static_assert(WeightPolicy<ZeroPointInt8> && EncodesBlocks<ZeroPointInt8> && !EncodesWithRange<ZeroPointInt8>);
 static_assert(WeightPolicy<ByTensor> && EncodesWithRange<ByTensor> && !EncodesBlocks<ByTensor>);
-static_assert(HasPanels<ZeroPointInt8::View> && HasPanels<ByTensor::View> && std::is_trivially_copyable_v<ByTensor::View>);
-static_assert(WeightCode<Int8Code<PerRow>> && WeightCode<Int8Code<PerTensor>> && Int8Code<PerRow>::name != Int8Code<PerTensor>::name);
+static_assert(HasPanels<ZeroPointInt8::View> && HasPanels<ByTensor::View> &&
+              std::is_trivially_copyable_v<ByTensor::View>);
+static_assert(WeightCode<Int8Code<PerRow>> && WeightCode<Int8Code<PerTensor>> &&
+              Int8Code<PerRow>::name != Int8Code<PerTensor>::name);
 
 namespace {
 
@@ -28,15 +30,16 @@ ValueRange range_of(std::span<const float> row) {
 }
 
 // Rounding to the nearest code loses half a step. The zero point is rounded too, by up to half a step, which moves all
-// codes alike: a weight at an end may want a code up to 255.5 or down to -0.5, and the end is no farther than half a step.
-// Float arithmetic on numbers of up to 255 adds 2^-14 of a step. Rows whose step is subnormal are zeros.
+// codes alike: a weight at an end may want a code up to 255.5 or down to -0.5, and the end is no farther than half a
+// step. Float arithmetic on numbers of up to 255 adds 2^-14 of a step. Rows whose step is subnormal are zeros.
 double row_bound(std::span<const float> row, double weight) {
   const double step = step_of(range_of(row));
   return step < 0x1p-126 ? std::fabs(weight) : step * (0.5 + 0x1p-14);
 }
 
 std::uint8_t code_of(const CodeBlock& block, int row, int col) {
-  return static_cast<std::uint8_t>(block.codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) + static_cast<std::size_t>(col)]);
+  return static_cast<std::uint8_t>(block.codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) +
+                                               static_cast<std::size_t>(col)]);
 }
 
 }  // namespace
@@ -72,7 +75,8 @@ BOOST_AUTO_TEST_CASE(weights_of_a_row_are_within_half_a_step) {
   BOOST_TEST(worst_error(w, cut, row_bound) > 1.5);
   const auto packed = encoded<ByTensor>(w);
   const auto view = ByTensor::view(w.shape, packed);
-  BOOST_TEST(worst_error(w, [&](int r, int c) { return view.at(r, c); }, row_bound) > 1.5);
+  BOOST_TEST(worst_error(
+                 w, [&](int r, int c) { return view.at(r, c); }, row_bound) > 1.5);
 }
 
 // In the mean, evenly spread errors of half a step at most are step / sqrt(12): nothing pulls them to one side.
@@ -82,7 +86,8 @@ BOOST_AUTO_TEST_CASE(errors_of_a_row_are_evenly_spread) {
   double squares = 0, sum = 0;
   for (int r = 0; r < 16; ++r) {
     for (int c = 0; c < 4000; ++c) {
-      const double error = (static_cast<double>(Int8Code<PerRow>::value(block, r, c)) - w.at(r, c)) / step_of(range_of(w.row(r)));
+      const double error =
+          (static_cast<double>(Int8Code<PerRow>::value(block, r, c)) - w.at(r, c)) / step_of(range_of(w.row(r)));
       squares += error * error;
       sum += error;
     }
@@ -115,7 +120,8 @@ BOOST_AUTO_TEST_CASE(a_range_uses_all_codes_of_a_matrix) {
   int low = 0, high = 0;
   for (int i = 0; i < 50'000; ++i) {
     // As far apart in magnitude as may be, where arithmetic in double is not exact either.
-    const float least = -std::ldexp(1 + std::fabs(random.uniform()), random.below(60) - 30), largest = std::ldexp(1 + std::fabs(random.uniform()), random.below(60) - 30);
+    const float least = -std::ldexp(1 + std::fabs(random.uniform()), random.below(60) - 30),
+                largest = std::ldexp(1 + std::fabs(random.uniform()), random.below(60) - 30);
     const CodeBlock block = coded<ByTensor>({{1, 2}, {least, largest}});
     low += code_of(block, 0, 0) == 0;
     high += code_of(block, 0, 1) == 255;
@@ -143,13 +149,15 @@ BOOST_AUTO_TEST_CASE(the_published_five_weights_give_the_published_codes) {
   for (const int first : {3, 0}) {
     const int count = first == 0 ? 3 : 2;
     Int8Code<PerTensor>::encode(1, rows.rows(first, count), rows.range(), block);
-    for (int i = 0; i < count; ++i) BOOST_TEST(int{code_of(block, i, 0)} == expected[static_cast<std::size_t>(first + i)]);
+    for (int i = 0; i < count; ++i)
+      BOOST_TEST(int{code_of(block, i, 0)} == expected[static_cast<std::size_t>(first + i)]);
     BOOST_TEST((block.scales == row.scales && block.zero_points == row.zero_points));
   }
 
   // Twenty rows of one column, whose ends are in different blocks, and in either order.
   Weights w{{20, 1}, {}};
-  for (int i = 0; i < 20; ++i) w.values.push_back(i == 2 ? five[4] : i == 18 ? five[0] : five[static_cast<std::size_t>(1 + i % 3)]);
+  for (int i = 0; i < 20; ++i)
+    w.values.push_back(i == 2 ? five[4] : i == 18 ? five[0] : five[static_cast<std::size_t>(1 + i % 3)]);
   const auto packed = encoded<ByTensor>(w, 16);
   const auto panels = ByTensor::view(w.shape, packed).panels();
   for (int i = 0; i < 20; ++i) {
@@ -176,7 +184,8 @@ BOOST_AUTO_TEST_CASE(panels_and_files_of_rows_have_known_bytes) {
   BOOST_TEST((block.scales == std::vector<float>{(154.8f + 100.2f) / 255, 0.5f}));
   const auto packed = encoded<ZeroPointInt8>(w);
   const auto panels = ZeroPointInt8::view(w.shape, packed).panels();
-  for (int i = 0; i < 6; ++i) BOOST_TEST(int{panels.panel(0)[i % 3 * 16 + i / 3]} == expected[static_cast<std::size_t>(i)] - 128);
+  for (int i = 0; i < 6; ++i)
+    BOOST_TEST(int{panels.panel(0)[i % 3 * 16 + i / 3]} == expected[static_cast<std::size_t>(i)] - 128);
   BOOST_TEST((panels.zero_points[0] == -28.0f && panels.zero_points[1] == -128.0f && panels.scale_stride == 16));
   BOOST_TEST(padding_is_zero(ZeroPointInt8::view(w.shape, packed)));
 }
@@ -207,7 +216,7 @@ BOOST_AUTO_TEST_CASE(rows_of_one_sign_and_of_one_value) {
     codes.push_back(static_cast<int>(block.zero_points[0]));
     return codes;
   };
-  BOOST_TEST((read({1.0f, 2.0f, 5.1f}) == std::vector{50, 100, 255, 0}));     // 0 is within the range, and its end
+  BOOST_TEST((read({1.0f, 2.0f, 5.1f}) == std::vector{50, 100, 255, 0}));  // 0 is within the range, and its end
   BOOST_TEST((read({-1.0f, -2.0f, -5.1f}) == std::vector{205, 155, 0, 255}));
   BOOST_TEST((read({3.0f, 3.0f}) == std::vector{255, 255, 0}));
   BOOST_TEST((read({-3.0f, -3.0f}) == std::vector{0, 0, 255}));

@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(what_others_wrote_must_have_whole_zero_points) {
     return "accepted";
   };
   for (const float fine : {0.0f, 1.0f, 127.0f, 255.0f}) BOOST_TEST(said(fine) == "accepted");
-  for (const float bad : {0.5f, -1.0f, 256.0f, 1e30f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float bad :
+       {0.5f, -1.0f, 256.0f, 1e30f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     BOOST_TEST(said(bad).find("use int8") != std::string::npos, said(bad));
   }
 }

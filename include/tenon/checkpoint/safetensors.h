@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,8 @@ class Checkpoint {
 
   // What __metadata__ says under the key; null where it says nothing. Error invalid_file where shards say different things.
   const std::string* metadata(std::string_view key) const;
+  // All that its files say under the key: for what only informs.
+  std::set<std::string> metadata_of_all(std::string_view key) const;
 
   // Error io where a file was written to since it was opened. Call it after the last read.
   void verify_unchanged() const {
@@ -66,6 +69,11 @@ class Checkpoint {
   // model.safetensors, or the index: for errors about tensors that are missing.
   const std::string& name() const noexcept { return name_; }
   std::size_t shards() const noexcept { return files_.size(); }
+  // Whether it reads the file of that name, printable: the index, or one that holds tensors.
+  bool consists_of(std::string_view file_name) const {
+    return file_name == name_ ||
+           std::any_of(files_.begin(), files_.end(), [&](const File& each) { return each.name() == file_name; });
+  }
 
  private:
   using ShardMap = std::map<std::string, std::string, std::less<>>;  // tensor to shard
@@ -283,6 +291,15 @@ inline const std::string* Checkpoint::metadata(std::string_view key) const {
                         "differs from what " + files_[0].name() + " says");
   }
   return first;
+}
+
+inline std::set<std::string> Checkpoint::metadata_of_all(std::string_view key) const {
+  std::set<std::string> values;
+  for (const Metadata& each : metadata_) {
+    const auto found = each.find(key);
+    if (found != each.end()) values.insert(found->second);
+  }
+  return values;
 }
 
 }  // namespace tenon

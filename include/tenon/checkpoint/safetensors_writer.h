@@ -1,4 +1,5 @@
-// Writes a safetensors file whose tensors are known by size before any of them is at hand: a model never stands in memory.
+// Writes a safetensors file whose tensors are known by size before any of them is at hand: a model never stands in
+// memory.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -26,13 +27,15 @@ struct TensorPlan {
   std::vector<std::uint64_t> shape;
 };
 
-// The header is written first; then bytes of any tensor, in any order, from any thread. The file appears under its name when
-// `finish` finds it whole.
+// The header is written first; then bytes of any tensor, in any order, from any thread. The file appears under its name
+// when `finish` finds it whole.
 class SafetensorsWriter {
  public:
   // Error invalid_request where a name comes twice, or no reader would take the header.
-  SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorPlan> plans, const Metadata& metadata) : file_(path) {
-    static_assert(std::endian::native == std::endian::little, "tenon: safetensors are written on little-endian machines only");
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorPlan> plans, const Metadata& metadata)
+      : file_(path), written_(plans.size()) {
+    static_assert(std::endian::native == std::endian::little,
+                  "tenon: safetensors are written on little-endian machines only");
     lay_out(std::move(plans));
     const std::string header = header_text(metadata);
     const std::uint64_t length = header.size();
@@ -48,19 +51,25 @@ class SafetensorsWriter {
                                      [](const TensorInfo& tensor, std::string_view n) { return tensor.name < n; });
     if (at == tensors_.end() || at->name != name || offset > at->end - at->begin ||
         bytes.size() > at->end - at->begin - offset) {
-      throw Error(Error::Kind::internal, file_.name() + ": " + printable(name), "bytes were written that were not announced");
+      throw Error(Error::Kind::internal, file_.name() + ": " + printable(name),
+                  "bytes were written that were not announced");
     }
     file_.write_at(data_begin_ + at->begin + offset, bytes);
-    written_.fetch_add(bytes.size(), std::memory_order_relaxed);
+    written_[static_cast<std::size_t>(at - tensors_.begin())].fetch_add(bytes.size(), std::memory_order_relaxed);
   }
 
-  // Error internal where not every byte was written once.
-  void finish() {
-    if (written_.load() != data_bytes_) {
-      throw Error(Error::Kind::internal, file_.name(), std::to_string(written_.load()) + " bytes were written, " +
-                                                           std::to_string(data_bytes_) + " were announced");
+  // Error internal where a tensor did not get as many bytes as it has.
+  void finish() { take_file().publish(); }
+
+  // The file that finish would publish, for whoever publishes it with others. Nothing more can be written.
+  NewFile take_file() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const std::uint64_t written = written_[i].load(), announced = tensors_[i].end - tensors_[i].begin;
+      if (written == announced) continue;
+      throw Error(Error::Kind::internal, file_.name() + ": " + printable(tensors_[i].name),
+                  std::to_string(written) + " bytes were written, " + std::to_string(announced) + " were announced");
     }
-    file_.publish();
+    return std::move(file_);
   }
 
   std::uint64_t data_bytes() const { return data_bytes_; }  // of all tensors
@@ -70,11 +79,13 @@ class SafetensorsWriter {
 
   // Behind one another, as the format wants it, the widest types first: then each begins at a multiple of its element.
   void lay_out(std::vector<TensorPlan> plans) {
-    std::stable_sort(plans.begin(), plans.end(),
-                     [](const TensorPlan& a, const TensorPlan& b) { return dtype_bits(a.dtype) > dtype_bits(b.dtype); });
+    std::stable_sort(plans.begin(), plans.end(), [](const TensorPlan& a, const TensorPlan& b) {
+      return dtype_bits(a.dtype) > dtype_bits(b.dtype);
+    });
     for (TensorPlan& plan : plans) {
       std::uint64_t bytes = 0;
-      if (!detail::byte_count(plan.shape, plan.dtype, bytes)) refuse(plan.name, "is no whole number of bytes below 2^61");
+      if (!detail::byte_count(plan.shape, plan.dtype, bytes))
+        refuse(plan.name, "is no whole number of bytes below 2^61");
       tensors_.push_back({std::move(plan.name), plan.dtype, std::move(plan.shape), data_bytes_, data_bytes_ + bytes});
       data_bytes_ += bytes;
     }
@@ -98,7 +109,8 @@ class SafetensorsWriter {
     }
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');
-    if (text.size() > kMaxHeaderBytes) refuse("header", "would be longer than " + std::to_string(kMaxHeaderBytes) + " bytes");
+    if (text.size() > kMaxHeaderBytes)
+      refuse("header", "would be longer than " + std::to_string(kMaxHeaderBytes) + " bytes");
     return text;
   }
 
@@ -109,7 +121,7 @@ class SafetensorsWriter {
   NewFile file_;
   std::vector<TensorInfo> tensors_;  // sorted by name; begin and end count from the first byte of the data
   std::uint64_t data_begin_ = 0, data_bytes_ = 0;
-  std::atomic<std::uint64_t> written_{0};
+  std::vector<std::atomic<std::uint64_t>> written_;  // bytes of each of tensors_
 };
 
 }  // namespace tenon

@@ -13,8 +13,10 @@ struct float16 {
   explicit constexpr float16(float x) {
     const auto whole = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = whole >> 16 & 0x8000u, magnitude = whole & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) bits = static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
-    else if (magnitude >= 0x477ff000u) bits = static_cast<std::uint16_t>(sign | 0x7c00u);
+    if (magnitude > 0x7f800000u)
+      bits = static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
+    else if (magnitude >= 0x477ff000u)
+      bits = static_cast<std::uint16_t>(sign | 0x7c00u);
     else if (magnitude < 0x38800000u) {
       // Subnormal, in units of 2^-24: adding 0.5 moves them to the lowest bits, and the addition rounds.
       const float moved = std::bit_cast<float>(magnitude) + 0.5f;

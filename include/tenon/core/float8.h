@@ -22,7 +22,8 @@ struct float8 {
   std::uint8_t bits;
 
   float8() = default;  // trivial, as a float is
-  // To nearest, ties to even. What is beyond the largest becomes the largest, of its sign; NaN is the caller's to refuse.
+  // To nearest, ties to even. What is beyond the largest becomes the largest, of its sign; NaN is the caller's to
+  // refuse.
   explicit constexpr float8(float x) {
     constexpr int kDropped = 23 - Format::mantissa_bits;
     constexpr auto kLargest = std::bit_cast<std::uint32_t>(Format::largest);
@@ -53,8 +54,8 @@ struct float8 {
   }
   friend constexpr bool operator==(float8, float8) = default;  // of bits
 };
-// Infinities and NaN have codes that the conversion from float32 never makes; reading them back is not defined here, and a
-// file that holds them is refused (`finite`).
+// Infinities and NaN have codes that the conversion from float32 never makes; reading them back is not defined here,
+// and a file that holds them is refused (`finite`).
 template <class Format>
 constexpr bool finite(float8<Format> x) {
   const int code = x.bits & 0x7f;

@@ -1,5 +1,5 @@
-// How packed matrices lie in memory: plain data that weight formats make and devices have kernels for. Rows come in panels
-// of 16, so that one load feeds sixteen outputs and no sum is ever split across lanes; the last panel is padded.
+// How packed matrices lie in memory: plain data that weight formats make and devices have kernels for. Rows come in
+// panels of 16, so that one load feeds sixteen outputs and no sum is ever split across lanes; the last panel is padded.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +31,8 @@ struct CodePanels {
   }
 };
 
-// Sixteen rows side by side, eight columns a word: a weight is (code - 8) * scale, of its row's group of `group` columns
-// (32, 64 or 128; the last may be short).
+// Sixteen rows side by side, eight columns a word: a weight is (code - 8) * scale, of its row's group of `group`
+// columns (32, 64 or 128; the last may be short).
 struct Int4Panels {
   const std::uint32_t* codes = nullptr;  // [panels, ceil(cols / 8), 16]: column 8 w + i of a row in bits 4 i .. 4 i + 3
   const float16* scales = nullptr;       // [panels, ceil(cols / group), 16]
@@ -43,27 +43,27 @@ struct Int4Panels {
   TENON_HD int groups() const { return (cols + group - 1) / group; }
 };
 
-// A matrix twice: as it is, and roughly. The sum of w x, however its terms are ordered, lies within errors[row] times the sum
-// of |x| of what kernels make of the rough one, their rounding included.
+// A matrix twice: as it is, and roughly. The sum of w x, however its terms are ordered, lies within errors[row] times
+// the sum of |x| of what kernels make of the rough one, their rounding included.
 struct ExactAndRough {
   CodePanels<float> exact;
   CodePanels<std::int8_t> rough;
   const float* errors = nullptr;  // [panels, 16]
 };
 
-// For kernels that multiply integers: four columns of a row side by side, unsigned, so that an instruction takes them as
-// they are. A weight is (code - zero_point) * scale, of its row.
+// For kernels that multiply integers: four columns of a row side by side, unsigned, so that an instruction takes them
+// as they are. A weight is (code - zero_point) * scale, of its row.
 struct Int8Quads {
-  const std::uint8_t* codes = nullptr;  // [panels, ceil(cols / 4), 16, 4]; 0 behind cols
-  const float* scales = nullptr;        // [panels, 16]
+  const std::uint8_t* codes = nullptr;        // [panels, ceil(cols / 4), 16, 4]; 0 behind cols
+  const float* scales = nullptr;              // [panels, 16]
   const std::int32_t* zero_points = nullptr;  // [panels, 16], 0 .. 255
   int rows = 0, cols = 0;
 
   TENON_HD int quads() const { return (cols + 3) / 4; }
 };
 
-// The same of four-bit codes, two quads in the low and high halves of the same bytes: a weight is (code - 8) * scale, of
-// its row's group. Groups are whole multiples of 8 columns.
+// The same of four-bit codes, two quads in the low and high halves of the same bytes: a weight is (code - 8) * scale,
+// of its row's group. Groups are whole multiples of 8 columns.
 struct Int4Quads {
   const std::uint8_t* codes = nullptr;  // [panels, ceil(cols / 8), 16, 4]: column 8 w + i low, column 8 w + 4 + i high
   const float16* scales = nullptr;      // [panels, ceil(cols / group), 16]

@@ -10,6 +10,10 @@
 #include <thread>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
 #include "tenon/device/thread_pool.h"
@@ -29,8 +33,10 @@ inline Isa best_isa() {
       __builtin_cpu_supports("avx512dq")) {
     return Isa::avx512;
   }
-  // Every processor that has AVX2 and FMA has F16C, which cannot be asked for everywhere.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+  // Not every compiler knows F16C by name.
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c) return Isa::avx2;
 #endif
   return Isa::portable;
 }

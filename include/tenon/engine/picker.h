@@ -58,7 +58,8 @@ class Picker {
   static constexpr int kRows = 128;  // of logits in memory at once
   static constexpr int kMostBest = 256;  // candidates that a row may want of head_best
 
-  // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
+  // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may. (A row with a mask of its own must
+  // get 0 here: masks are as wide as the vocabulary.)
   static int candidates_of(const Options& o, int vocab) {
     const bool processed = o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 || !o.logit_bias.empty();
     if (processed || o.top_logprobs >= 0 || o.logits_hash) return 0;
@@ -86,16 +87,20 @@ class Picker {
                  const Queue& queue, const Answers& answers) {
     best_.resize(index(hidden.rows));
     head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
-    for (int i = 0; i < hidden.rows; ++i) {
-      const LogitRow& row = rows_[index(first + i)];
-      const std::vector<TokenLogit>& best = best_[index(i)];
-      few_.clear();
-      for (const TokenLogit& each : best) few_.push_back(each.logit);
-      few_.push_back(best.empty() ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::lowest());
-      PickOutcome& outcome = outcomes_[index(first + i)];
-      outcome = sample(samplers_.front(), row, few_, queue.sequence(row.seq), answers);
-      if (outcome.pick) outcome.pick->token = best[index(outcome.pick->token)].id;
-    }
+    device.pool().share(hidden.rows, 16, [&](int begin, int end) {
+      Sampler sampler;
+      std::vector<float> few;
+      for (int i = begin; i < end; ++i) {
+        const LogitRow& row = rows_[index(first + i)];
+        const std::vector<TokenLogit>& best = best_[index(i)];
+        few.clear();
+        for (const TokenLogit& each : best) few.push_back(each.logit);
+        few.push_back(best.empty() ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::lowest());
+        PickOutcome& outcome = outcomes_[index(first + i)];
+        outcome = sample(sampler, row, few, queue.sequence(row.seq), answers);
+        if (outcome.pick) outcome.pick->token = best[index(outcome.pick->token)].id;
+      }
+    });
   }
 
   template <class Queue>
@@ -148,7 +153,6 @@ class Picker {
   std::vector<PickOutcome> outcomes_;
   std::vector<int> counts_;                  // of a block of rows, what head_best is asked for
   std::vector<std::vector<TokenLogit>> best_;
-  std::vector<float> few_;
 };
 
 }  // namespace tenon

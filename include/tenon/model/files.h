@@ -52,8 +52,8 @@ inline bool has_tokenizer(const std::filesystem::path& folder) {
   return false;
 }
 
-// Opens the folder of a checkpoint: config.json, model.safetensors (or shards and their index), and a tokenizer where one
-// is found. Errors name file and field.
+// Opens the folder of a checkpoint: config.json, model.safetensors (or shards and their index), and a tokenizer where
+// one is found. Errors name file and field.
 inline ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   ModelFiles files;
   files.config = std::make_shared<const ConfigFile>(folder);
@@ -73,8 +73,8 @@ inline void check_layer_count(const ModelFiles& files, const ModelConfig& config
                   std::to_string(files.tensors->tensors().size()) + " tensors");
 }
 
-// The code that a quantised checkpoint is stored in, by name; empty for a checkpoint as its authors made it. Error unsupported
-// where the name is not known.
+// The code that a quantised checkpoint is stored in, by name; empty for a checkpoint as its authors made it. Error
+// unsupported where the name is not known.
 inline std::string weight_code_of(const ModelFiles& files) {
   need_files(files);
   const std::string* name = files.random ? nullptr : files.tensors->metadata("tenon.weights");

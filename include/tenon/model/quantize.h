@@ -1,12 +1,13 @@
-// Writes the checkpoint of a model again with its matrices in another weight format: docs/weights.md has the file's form.
+// Writes the checkpoint of a model again with its matrices in another weight format: docs/weights.md has the file's
+// form.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -20,7 +21,9 @@
 #include "tenon/checkpoint/safetensors_writer.h"
 #include "tenon/core/error.h"
 #include "tenon/core/file.h"
+#include "tenon/core/finite.h"
 #include "tenon/core/new_file.h"
+#include "tenon/core/new_folder.h"
 #include "tenon/model/files.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/tensor_source.h"
@@ -36,6 +39,7 @@ namespace tenon {
 struct QuantizeReport {
   std::uint64_t bytes_before = 0, bytes_after = 0;  // of the tensors that the model has a use for
   std::vector<std::string> left_out;                // the others
+  std::vector<std::string> files_left_out;  // names in the source's folder, printable; those of folders end in '/'
 };
 
 // done of total bytes of the source.
@@ -48,14 +52,17 @@ template <WeightCode C>
 std::string layout_text() {
   if constexpr (is_plain_code<C>)
     return "every matrix is " + std::string(dtype_name(C::dtype)) + ", in its original shape and order";
-  std::string text = "a matrix W [rows, cols] of y = W x, so rows are outputs, is stored as its tensor <name> of codes and ";
-  text += C::group > 0    ? "<name>.scale [rows, groups], a group being " + std::to_string(C::group) + " columns of a row; "
+  std::string text =
+      "a matrix W [rows, cols] of y = W x, so rows are outputs, is stored as its tensor <name> of codes and ";
+  text += C::group > 0
+              ? "<name>.scale [rows, groups], a group being " + std::to_string(C::group) + " columns of a row; "
           : C::per_tensor ? std::string("<name>.scale [1]; ")
                           : std::string("<name>.scale [rows]; ");
   if (C::has_zero_points) return text + "value = (code - <name>.zero_point) * <name>.scale";
   if (C::bits == 8) return text + "value = code * <name>.scale";
   return text +
-         "value = (code - 8) * <name>.scale; two codes a byte, row by row without gaps, the even one in the low four bits";
+         "value = (code - 8) * <name>.scale; two codes a byte, row by row without gaps, the even one in the low four "
+         "bits";
 }
 
 template <WeightCode C>
@@ -156,7 +163,8 @@ class CheckpointWriter {
     const Shape shape = tensor.spec.shape;
     plans.push_back({name, C::dtype, Layout::codes(shape)});
     if constexpr (C::has_scales) plans.push_back({Layout::scale_name(name), C::scale_dtype, Layout::scales(shape)});
-    if constexpr (C::has_zero_points) plans.push_back({Layout::zero_point_name(name), DType::f32, Layout::scales(shape)});
+    if constexpr (C::has_zero_points)
+      plans.push_back({Layout::zero_point_name(name), DType::f32, Layout::scales(shape)});
   }
 
   auto reader(const Tensor& tensor) const {
@@ -181,7 +189,8 @@ class CheckpointWriter {
   static void check(const CodeBlock& block) {
     const auto sound = [](float scale) { return CodeRules<C>::sound_scale(scale); };
     if (std::all_of(block.scales.begin(), block.scales.end(), sound)) return;
-    throw Error(Error::Kind::unsupported, "", "have a range that " + std::string(C::name) + " cannot hold; use another format");
+    throw Error(Error::Kind::unsupported, "",
+                "have a range that " + std::string(C::name) + " cannot hold; use another format");
   }
 
   static void write_block(const std::string& name, int first, const CodeBlock& block, SafetensorsWriter& writer) {
@@ -209,8 +218,23 @@ class CheckpointWriter {
     for (std::uint64_t done = 0; done < size; done += kCopied) {
       const std::span<std::byte> block = std::span(bytes).first(std::min(kCopied, size - done));
       checkpoint_.read_bytes(tensor, done, block);
+      check_finite(tensor, block);
       writer.write(tensor.name, done, block);
     }
+  }
+
+  // As whoever loads the copy will check it.
+  void check_finite(const TensorInfo& tensor, std::span<const std::byte> bytes) const {
+    const auto element = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
+    std::vector<float> values(bytes.size() / element);
+    if (tensor.dtype == DType::f32) {
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+    } else {
+      std::vector<std::uint16_t> halves(values.size());
+      std::memcpy(halves.data(), bytes.data(), bytes.size());
+      (tensor.dtype == DType::f16 ? floats_of_f16 : floats_of_bf16)(halves.data(), values.data(), values.size());
+    }
+    if (!all_finite(values)) refuse_file(checkpoint_.where(tensor), "holds a value that is not finite");
   }
 
   const Checkpoint& checkpoint_;
@@ -221,45 +245,48 @@ class CheckpointWriter {
 };
 
 inline constexpr std::array kWeightFiles = {"model.safetensors", "model.safetensors.index.json"};
-inline constexpr std::array kCopiedFiles = {
-    "config.json",           "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "generation_config.json"};
+inline constexpr std::array kCopiedFiles = {"config.json",
+                                            "generation_config.json",
+                                            "vocab.json",
+                                            "merges.txt",
+                                            "tokenizer.json",
+                                            "tokenizer.model",
+                                            "tokenizer_config.json",
+                                            "special_tokens_map.json",
+                                            "added_tokens.json",
+                                            "chat_template.jinja"};
 
-// The folder of a new checkpoint, made where there is none. Where nothing was written in the end, it goes again.
-class NewFolder {
- public:
-  // Error invalid_request where it is the source, or holds a model already.
-  NewFolder(const std::filesystem::path& folder, const std::filesystem::path& source) : folder_(folder) {
-    const std::string name = file_name_of(folder);
-    std::error_code failed;
-    if (std::filesystem::equivalent(folder, source, failed)) refuse(name, "is the model's own folder; name a new one");
-    for (const auto& names : {std::span<const char* const>(kWeightFiles), std::span<const char* const>(kCopiedFiles)}) {
-      for (const char* each : names) {
-        if (std::filesystem::exists(std::filesystem::symlink_status(folder / each, failed))) {
-          refuse(name, "has a model already: " + std::string(each) + " stands there; name a new folder");
-        }
+// Error invalid_request where the target is the source, or holds a model already.
+inline void check_target(const std::filesystem::path& target, const std::filesystem::path& source) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Error::Kind::invalid_request, file_name_of(target), what);
+  };
+  std::error_code ignored;
+  if (std::filesystem::equivalent(target, source, ignored)) refuse("is the model's own folder; name a new one");
+  for (const auto& names : {std::span<const char* const>(kWeightFiles), std::span<const char* const>(kCopiedFiles)}) {
+    for (const char* each : names) {
+      if (std::filesystem::exists(std::filesystem::symlink_status(target / each, ignored))) {
+        refuse("has a model already: " + std::string(each) + " stands there; name a new folder");
       }
     }
-    made_ = std::filesystem::create_directories(folder, failed);
-    if (failed || !std::filesystem::is_directory(folder, failed)) {
-      throw Error(Error::Kind::io, name, "cannot be made a folder" + (failed ? ": " + failed.message() : std::string()));
-    }
   }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() {
-    std::error_code not_empty;
-    if (made_) std::filesystem::remove(folder_, not_empty);
-  }
+}
 
- private:
-  [[noreturn]] static void refuse(const std::string& name, const std::string& what) {
-    throw Error(Error::Kind::invalid_request, name, what);
+// What else is in the folder of a model, sorted.
+inline std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (auto each = std::filesystem::directory_iterator(folder, failed);
+       !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
+    const std::string name = file_name_of(each->path());
+    const auto is = [&](const char* known) { return name == known; };
+    if (std::any_of(kCopiedFiles.begin(), kCopiedFiles.end(), is) || checkpoint.consists_of(name)) continue;
+    std::error_code ignored;
+    names.push_back(name + (each->is_directory(ignored) ? "/" : ""));
   }
-
-  std::filesystem::path folder_;
-  bool made_ = false;
-};
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 // The small files of a model, byte for byte; they appear by `publish`.
 inline std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target) {
@@ -292,34 +319,36 @@ SourceModel source_model(ModelList<Models...> families, const ModelFiles& files)
 }
 
 template <WeightCode C, class Pool>
-QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model, const std::filesystem::path& source_folder,
-                           const std::filesystem::path& target, Pool& pool, const QuantizeProgress& progress) {
+QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
+                           const std::filesystem::path& source_folder, const std::filesystem::path& target, Pool& pool,
+                           const QuantizeProgress& progress) {
   const TensorSource source(files, model.name_prefix);
   source.check(model.spec, model.tied_head);
   const CheckpointWriter<C> tensors(files, source, model.spec, model.tied_head);
 
-  const NewFolder folder(target, source_folder);
+  check_target(target, source_folder);
+  const NewFolder folder(target);
   SafetensorsWriter writer(target / "model.safetensors", tensors.plans(), quantized_metadata<C>());
   tensors.write(pool, writer, progress);
-  std::vector<NewFile> others = copy_model_files(source_folder, target);
+  std::vector<NewFile> all = copy_model_files(source_folder, target);
+  all.push_back(writer.take_file());  // last: a folder that has weights is complete
   files.tensors->verify_unchanged();
-  for (NewFile& each : others) each.publish();
-  writer.finish();  // last: a folder that has weights is complete
-  return {tensors.bytes(), writer.data_bytes(), source.unused(model.spec, model.tied_head)};
+  NewFile::publish_all(all);
+  return {tensors.bytes(), writer.data_bytes(), source.unused(model.spec, model.tied_head),
+          files_left_out(source_folder, *files.tensors)};
 }
 
 }  // namespace detail
 
 // Reads the model of a folder and writes it to another one, its matrices in the weight format of that name: one of
-// BuiltInCodes. Needs little memory beside a few MiB of blocks. Errors: those of load_checkpoint; unsupported where the format
-// is not known or the source is quantised; invalid_request where the target has a model already.
+// BuiltInCodes. Needs little memory beside a few MiB of blocks and the tokenizer. Errors: those of load_checkpoint, and
+// of reading every tensor; unsupported where the format is not known or the source holds codes (one of 16-bit floats
+// may be quantised); invalid_request where the target has a model already. After an error the target is as it was.
 template <ModelTraits... Models, class Pool>
 QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::filesystem::path& source,
                                    const std::filesystem::path& target, std::string_view format, Pool& pool,
                                    const QuantizeProgress& progress = {}) {
-  ModelFiles files;  // without a tokenizer, which is only copied
-  files.config = std::make_shared<const ConfigFile>(source);
-  files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(source));
+  const ModelFiles files = load_checkpoint(source);  // with the tokenizer: one that cannot be read is not copied either
   const std::string stored = weight_code_of(files);
   if (holds_codes(stored)) {
     throw Error(Error::Kind::unsupported, files.tensors->name(),

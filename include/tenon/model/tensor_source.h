@@ -44,9 +44,12 @@ class TensorSource {
     if (coded_) return with_code(code_, "", [&](auto code) { read_values<decltype(code)>(spec, first, count, out); });
     for_runs(spec, first, count, [&](const TensorPart& part, TensorPart::Run run, int at) {
       float* rows = out + static_cast<std::ptrdiff_t>(at) * cols;
-      if (files_.random) random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
-      else if (part.transposed) read_transposed(find(part.name), run.at, run.rows, cols, rows);
-      else read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
+      if (files_.random)
+        random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
+      else if (part.transposed)
+        read_transposed(find(part.name), run.at, run.rows, cols, rows);
+      else
+        read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
     });
   }
 
@@ -60,7 +63,8 @@ class TensorSource {
   template <WeightCode C>
   void read_codes(const MatrixSpec& spec, int first, int count, CodeBlock& block) const {
     const int cols = spec.shape.cols;
-    const auto scales = C::per_tensor ? 1 : static_cast<std::size_t>(count) * static_cast<std::size_t>(groups_of<C>(cols));
+    const auto scales =
+        C::per_tensor ? 1 : static_cast<std::size_t>(count) * static_cast<std::size_t>(groups_of<C>(cols));
     block.rows = count;
     block.cols = cols;
     block.codes.assign(code_bytes<C>(count, cols), std::byte{});
@@ -88,9 +92,12 @@ class TensorSource {
     for (const TensorPart& part : spec.parts) {
       for (int row = 0; row < part.rows;) {
         const auto run = part.run(row, part.rows - row);
-        if (!files_.random) read_vector(find(part.name), run, cols, spec.table, out);
-        else if (spec.table) random_rows(files_.seed, part.name, cols, run.at, run.rows, out);
-        else random_vector(part.name, run.rows, out);
+        if (!files_.random)
+          read_vector(find(part.name), run, cols, spec.table, out);
+        else if (spec.table)
+          random_rows(files_.seed, part.name, cols, run.at, run.rows, out);
+        else
+          random_vector(part.name, run.rows, out);
         row += run.rows;
         out += static_cast<std::ptrdiff_t>(run.rows) * cols;
       }
@@ -125,7 +132,8 @@ class TensorSource {
   }
 
  private:
-  // body(part, run, at): a run of rows of the part's tensor makes the rows at .. of the block first .. first + count - 1.
+  // body(part, run, at): a run of rows of the part's tensor makes the rows at .. of the block first .. first + count
+  // - 1.
   template <class Body>
   static void for_runs(const MatrixSpec& spec, int first, int count, Body&& body) {
     int part_begin = 0;
@@ -151,7 +159,8 @@ class TensorSource {
     CodedScale first{};
     for (const TensorPart& part : spec.parts) {
       const CodedScale here = coded<C>(part, spec.shape.cols).scale();
-      if (&part == &spec.parts.front()) first = here;
+      if (&part == &spec.parts.front())
+        first = here;
       else if (here != first) {
         detail::refuse_file(files_.tensors->where(find(part.name)),
                             "has another scale or zero point than " + printable(find(spec.parts.front().name).name) +
@@ -186,8 +195,13 @@ class TensorSource {
     if (!code_.empty()) {
       with_code(code_, "", [&](auto code) {
         using C = decltype(code);
-        if constexpr (is_plain_code<C>) require_dtype<C>(*files_.tensors, tensor);
-        else CodedTensor<C>(*files_.tensors, tensor, {rows, cols});
+        if constexpr (is_plain_code<C>) {
+          require_dtype<C>(*files_.tensors, tensor);
+          refuse_beside<C>(*files_.tensors, CodedLayout<C>::scale_name(tensor.name));
+          refuse_beside<C>(*files_.tensors, CodedLayout<C>::zero_point_name(tensor.name));
+        } else {
+          CodedTensor<C>(*files_.tensors, tensor, {rows, cols});
+        }
       });
     }
     if (!coded_) check_shape(tensor, part.transposed ? Shape{cols, rows} : Shape{rows, cols}, true);
@@ -202,8 +216,10 @@ class TensorSource {
 
   // A tensor of one dimension reads as one row.
   void read_vector(const TensorInfo& tensor, TensorPart::Run run, int cols, bool table, float* out) const {
-    if (table) read_checked(tensor, run.at, run.rows, 0, cols, out);
-    else read_checked(tensor, 0, 1, run.at, run.rows, out);
+    if (table)
+      read_checked(tensor, run.at, run.rows, 0, cols, out);
+    else
+      read_checked(tensor, 0, 1, run.at, run.rows, out);
   }
 
   void read_checked(const TensorInfo& tensor, int first_row, int rows, int first_col, int cols, float* out) const {

@@ -49,7 +49,8 @@ struct RmsNormArgs {
   MatrixView<float> y;            // [rows, hidden]; may be x
 };
 
-// y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...
+// y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...; of weights in
+// groups one a group, and of formats that round activations what docs/numerics.md says.
 template <class W>
 struct LinearArgs {
   MatrixView<const float> x;                 // [rows, in]

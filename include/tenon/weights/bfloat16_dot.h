@@ -1,5 +1,5 @@
-// Weights as BFloat16 has them, and activations rounded to bfloat16 as well: for processors that multiply pairs of them.
-// The file form is the same.
+// Weights as BFloat16 has them, and activations rounded to bfloat16 as well: for processors that multiply pairs of
+// them. The file form is the same.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -40,7 +40,8 @@ struct BFloat16Dot {
     for (int r = 0; r < block.rows; ++r) {
       const std::ptrdiff_t panel = (first_row + r) / kPanelRows, lane = (first_row + r) % kPanelRows;
       bfloat16* out = codes + (panel * view.pairs() * kPanelRows + lane) * 2;
-      for (int col = 0; col < shape.cols; ++col, in += sizeof(bfloat16)) out[col / 2 * kPanelRows * 2 + col % 2] = Code::element(in);
+      for (int col = 0; col < shape.cols; ++col, in += sizeof(bfloat16))
+        out[col / 2 * kPanelRows * 2 + col % 2] = Code::element(in);
     }
   }
 

@@ -20,19 +20,19 @@ struct CodeBlock {
   std::vector<float> zero_points;  // [rows], or [1]; empty where there are none
 };
 
-// A code is static data and two functions. In a file, a matrix [rows, cols] is the tensor <name> of codes, its scales in
-// <name>.scale and its zero points in <name>.zero_point.
+// A code is static data and two functions. In a file, a matrix [rows, cols] is the tensor <name> of codes, its scales
+// in <name>.scale and its zero points in <name>.zero_point.
 template <class C>
 concept WeightCode = requires(int cols, std::span<const float> rows, const ValueRange& range, CodeBlock& out,
-                             const CodeBlock& block, int row, int col) {
+                              const CodeBlock& block, int row, int col) {
   { C::name } -> std::convertible_to<std::string_view>;  // in files and on command lines
   { C::dtype } -> std::convertible_to<DType>;            // of codes, in files; u8 also where two codes share a byte
   { C::bits } -> std::convertible_to<int>;               // of a code: 4, 8 or 16
   { C::scale_dtype } -> std::convertible_to<DType>;      // f32 or f16
   { C::has_scales } -> std::convertible_to<bool>;
-  { C::has_zero_points } -> std::convertible_to<bool>;   // f32, one a row
-  { C::per_tensor } -> std::convertible_to<bool>;        // one scale, and one zero point, made from the matrix's range
-  { C::group } -> std::convertible_to<int>;              // columns that share a scale; 0: a row does
+  { C::has_zero_points } -> std::convertible_to<bool>;  // f32, one a row
+  { C::per_tensor } -> std::convertible_to<bool>;       // one scale, and one zero point, made from the matrix's range
+  { C::group } -> std::convertible_to<int>;             // columns that share a scale; 0: a row does
   { C::encode(cols, rows, range, out) } -> std::same_as<void>;  // rows: [n, cols]. Error unsupported where a value is
   { C::value(block, row, col) } -> std::same_as<float>;         // beyond what the code can say
 };

@@ -1,5 +1,5 @@
-// A matrix that a checkpoint holds as codes: <name> and beside it <name>.scale and <name>.zero_point. All of it is checked:
-// the layout when it is found, the numbers as they are read.
+// A matrix that a checkpoint holds as codes: <name> and beside it <name>.scale and <name>.zero_point. All of it is
+// checked: the layout when it is found, the numbers as they are read.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -25,13 +25,18 @@ struct CodedLayout {
   static std::string zero_point_name(std::string_view name) { return std::string(name) + ".zero_point"; }
 
   static Dims codes(Shape shape) {
-    if constexpr (C::bits < 8) return {code_bytes<C>(shape.rows, shape.cols)};
-    else return {static_cast<std::uint64_t>(shape.rows), static_cast<std::uint64_t>(shape.cols)};
+    if constexpr (C::bits < 8)
+      return {code_bytes<C>(shape.rows, shape.cols)};
+    else
+      return {static_cast<std::uint64_t>(shape.rows), static_cast<std::uint64_t>(shape.cols)};
   }
   static Dims scales(Shape shape) {
-    if constexpr (C::per_tensor) return {1};
-    else if constexpr (C::group == 0) return {static_cast<std::uint64_t>(shape.rows)};
-    else return {static_cast<std::uint64_t>(shape.rows), static_cast<std::uint64_t>(groups_of<C>(shape.cols))};
+    if constexpr (C::per_tensor)
+      return {1};
+    else if constexpr (C::group == 0)
+      return {static_cast<std::uint64_t>(shape.rows)};
+    else
+      return {static_cast<std::uint64_t>(shape.rows), static_cast<std::uint64_t>(groups_of<C>(shape.cols))};
   }
 };
 
@@ -41,7 +46,7 @@ struct CodeRules {
   static constexpr bool is_float8 = C::dtype == DType::f8_e4m3 || C::dtype == DType::f8_e5m2;
   static constexpr bool signed_scales = C::bits == 4;
 
-  // By which no weight's magnitude is above the scale's.
+  // The largest |value| / scale.
   static constexpr float reach() {
     if constexpr (C::bits == 4) return 8.0f;
     if constexpr (C::dtype == DType::f8_e4m3) return E4M3::largest;
@@ -75,7 +80,17 @@ void require_dtype(const Checkpoint& checkpoint, const TensorInfo& tensor, DType
   if (tensor.dtype == dtype) return;
   detail::refuse_file(checkpoint.where(tensor), "has dtype " + std::string(dtype_name(tensor.dtype)) + ", needs " +
                                                     std::string(dtype_name(dtype)) +
-                                                    ", because the file says that its weights are " + std::string(C::name));
+                                                    ", because the file says that its weights are " +
+                                                    std::string(C::name));
+}
+
+// A tensor that C has no use for beside a matrix: whoever wrote it meant other values.
+template <WeightCode C>
+void refuse_beside(const Checkpoint& checkpoint, const std::string& name) {
+  const TensorInfo* found = checkpoint.find(name);
+  if (found == nullptr) return;
+  detail::refuse_file(checkpoint.where(*found), "stands beside a matrix, but " + std::string(C::name) +
+                                                    " weights, which the file says they are, have none");
 }
 
 template <WeightCode C>
@@ -91,6 +106,8 @@ class CodedTensor {
     scales_ = &beside(CodedLayout<C>::scale_name(codes.name), C::scale_dtype, CodedLayout<C>::scales(shape));
     if constexpr (C::has_zero_points) {
       zero_points_ = &beside(CodedLayout<C>::zero_point_name(codes.name), DType::f32, CodedLayout<C>::scales(shape));
+    } else {
+      refuse_beside<C>(checkpoint, CodedLayout<C>::zero_point_name(codes.name));
     }
   }
 
@@ -104,7 +121,8 @@ class CodedTensor {
     read_numbers(*scales_, first, count, scales);
     for (std::size_t i = 0; i < values; ++i) {
       if (!Rules::sound_scale(scales[i]))
-        refuse(*scales_, first, i, groups, scales[i], Rules::signed_scales ? "finite numbers" : "finite numbers from 0");
+        refuse(*scales_, first, i, groups, scales[i],
+               Rules::signed_scales ? "finite numbers" : "finite numbers from 0");
     }
     if constexpr (C::has_zero_points) {
       const std::span<float> zeros = std::span(block.zero_points).subspan(place, values);
@@ -117,9 +135,7 @@ class CodedTensor {
     }
   }
 
-  CodedScale scale() const
-    requires C::per_tensor
-  {
+  CodedScale scale() const requires C::per_tensor {
     CodedScale out;
     read_numbers(*scales_, 0, 1, std::span(&out.scale, 1));
     if constexpr (C::has_zero_points) read_numbers(*zero_points_, 0, 1, std::span(&out.zero_point, 1));
@@ -130,7 +146,8 @@ class CodedTensor {
   void require(const TensorInfo& tensor, DType dtype, const std::vector<std::uint64_t>& shape) const {
     require_dtype<C>(checkpoint_, tensor, dtype);
     if (tensor.shape != shape) {
-      detail::refuse_file(checkpoint_.where(tensor), "has shape " + shape_text(tensor.shape) + ", needs " + shape_text(shape));
+      detail::refuse_file(checkpoint_.where(tensor),
+                          "has shape " + shape_text(tensor.shape) + ", needs " + shape_text(shape));
     }
   }
 
@@ -147,19 +164,24 @@ class CodedTensor {
   // Of a tensor that has one number, that; else those of the rows.
   void read_numbers(const TensorInfo& tensor, int first, int count, std::span<float> out) const {
     const auto row = static_cast<std::uint64_t>(first), rows = static_cast<std::uint64_t>(count);
-    if (C::per_tensor) checkpoint_.read(tensor, 0, 1, 0, 1, out.data());
-    else if (tensor.shape.size() == 1) checkpoint_.read(tensor, 0, 1, row, rows, out.data());
-    else checkpoint_.read(tensor, row, rows, 0, tensor.shape[1], out.data());
+    if (C::per_tensor)
+      checkpoint_.read(tensor, 0, 1, 0, 1, out.data());
+    else if (tensor.shape.size() == 1)
+      checkpoint_.read(tensor, 0, 1, row, rows, out.data());
+    else
+      checkpoint_.read(tensor, row, rows, 0, tensor.shape[1], out.data());
   }
 
   void read_codes(int first, int count, int at, CodeBlock& block) const {
     const auto cols = static_cast<std::uint64_t>(cols_);
-    const std::uint64_t begin = static_cast<std::uint64_t>(first) * cols, codes = static_cast<std::uint64_t>(count) * cols;
+    const std::uint64_t begin = static_cast<std::uint64_t>(first) * cols,
+                        codes = static_cast<std::uint64_t>(count) * cols;
     const std::uint64_t to = static_cast<std::uint64_t>(at) * cols;
     if constexpr (C::bits == 8) {
       const std::span<std::byte> out = std::span(block.codes).subspan(to, codes);
       checkpoint_.read_bytes(codes_, begin, out);
-      if (!Rules::sound_codes(out)) detail::refuse_file(checkpoint_.where(codes_), "holds a code that is no finite number");
+      if (!Rules::sound_codes(out))
+        detail::refuse_file(checkpoint_.where(codes_), "holds a code that is no finite number");
     } else {
       // Rows of an odd width begin within a byte.
       std::vector<std::byte> in((begin + codes + 1) / 2 - begin / 2);
@@ -178,8 +200,8 @@ class CodedTensor {
   [[noreturn]] void refuse(const TensorInfo& tensor, int first, std::size_t i, int groups, float value,
                            const std::string& needed) const {
     const std::string row = C::per_tensor ? "" : " in row " + std::to_string(first + static_cast<int>(i) / groups);
-    detail::refuse_file(checkpoint_.where(tensor), "holds " + std::to_string(value) + row + "; " + std::string(C::name) +
-                                                       " weights need " + needed + " there");
+    detail::refuse_file(checkpoint_.where(tensor), "holds " + std::to_string(value) + row + "; " +
+                                                       std::string(C::name) + " weights need " + needed + " there");
   }
 
   const Checkpoint& checkpoint_;

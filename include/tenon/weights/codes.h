@@ -21,27 +21,29 @@ struct CodeList {};
 using BuiltInCodes = CodeList<BFloat16Code, Float16Code, Float8Code<E4M3>, Float8Code<E5M2>, Int8Code<PerRow>,
                               Int8Code<PerTensor>, Int4Code<32>, Int4Code<64>, Int4Code<128>>;
 
-// A code that is a number by itself: in files it is a tensor as any other, in the shape and order of the model's authors.
+// A code that is a number by itself: in files it is a tensor as any other, in the shape and order of the model's
+// authors.
 template <WeightCode C>
 inline constexpr bool is_plain_code = !C::has_scales;
 
-// A weight policy that takes a block of codes and scales as a file holds them. Packed, they are what encoding the floats
-// would give.
+// A weight policy that takes a block of codes and scales as a file holds them. Packed, they are what encoding the
+// floats would give.
 template <class P>
-concept PacksCodes = WeightCode<typename P::Code> && !is_plain_code<typename P::Code> && requires(
-    Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
+concept PacksCodes = WeightCode<typename P::Code> && !is_plain_code<typename P::Code> &&
+                     requires(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
   { P::pack(shape, first_row, block, packed) } -> std::same_as<void>;
 };
 
 namespace detail {
 
 template <class Body, class First, class... Rest>
-auto with_code(CodeList<First, Rest...>, std::string_view name, const std::string& where, const std::string& known, Body&& body)
-    -> decltype(body(First{})) {
+auto with_code(CodeList<First, Rest...>, std::string_view name, const std::string& where, const std::string& known,
+               Body&& body) -> decltype(body(First{})) {
   if (name == First::name) return body(First{});
   const std::string list = known + (known.empty() ? "" : ", ") + std::string(First::name);
   if constexpr (sizeof...(Rest) > 0) return with_code(CodeList<Rest...>{}, name, where, list, body);
-  throw Error(Error::Kind::unsupported, where, "\"" + printable(name, 60) + "\" is not a weight format that is known: " + list);
+  throw Error(Error::Kind::unsupported, where,
+              "\"" + printable(name, 60) + "\" is not a weight format that is known: " + list);
 }
 
 }  // namespace detail

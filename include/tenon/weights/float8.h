@@ -1,8 +1,9 @@
 // Weights as eight-bit floats with a scale a row, by which the row's largest magnitude becomes the format's largest.
 #pragma once
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
+#include <limits>
 #include <span>
 
 #include "tenon/core/float8.h"
@@ -34,7 +35,9 @@ struct Float8Code {
       const std::span<const float> row = rows.subspan(begin, static_cast<std::size_t>(cols));
       ValueRange range;
       range.add(row);
-      const float scale = std::max(range.largest, -range.least) / Format::largest;
+      float scale = std::max(range.largest, -range.least) / Format::largest;
+      if (scale < std::numeric_limits<float>::min())
+        scale = 0;  // a subnormal one would be far off: such a row is all zeros
       out.scales[static_cast<std::size_t>(r)] = scale;
       for (std::size_t i = 0; i < row.size(); ++i) {
         out.codes[begin + i] = static_cast<std::byte>(float8<Format>(scale > 0 ? row[i] / scale : 0.0f).bits);

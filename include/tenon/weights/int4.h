@@ -55,7 +55,8 @@ struct GroupInt4Of {
         codes[(panel * words + w) * kPanelRows + lane] = word;
       }
       for (int g = 0; g < groups; ++g) {
-        scales[(panel * groups + g) * kPanelRows + lane] = float16(block.scales[row * static_cast<std::size_t>(groups) + static_cast<std::size_t>(g)]);
+        scales[(panel * groups + g) * kPanelRows + lane] =
+            float16(block.scales[row * static_cast<std::size_t>(groups) + static_cast<std::size_t>(g)]);
       }
     }
   }
@@ -71,7 +72,8 @@ struct GroupInt4Of {
     std::size_t codes, scales;
     explicit Sizes(Shape s)
         : codes(panel_count(s.rows) * kPanelRows * static_cast<std::size_t>((s.cols + 7) / 8) * sizeof(std::uint32_t)),
-          scales(panel_count(s.rows) * kPanelRows * static_cast<std::size_t>((s.cols + Group - 1) / Group) * sizeof(float16)) {}
+          scales(panel_count(s.rows) * kPanelRows * static_cast<std::size_t>((s.cols + Group - 1) / Group) *
+                 sizeof(float16)) {}
   };
 };
 using GroupInt4 = GroupInt4Of<32>;

@@ -1,5 +1,5 @@
-// Weights as GroupInt4 has them, and activations rounded to int8, a scale a token: the sum of a group is one of integers.
-// The file form is the same.
+// Weights as GroupInt4 has them, and activations rounded to int8, a scale a token: the sum of a group is one of
+// integers. The file form is the same.
 #pragma once
 #include <cstddef>
 #include <cstdint>

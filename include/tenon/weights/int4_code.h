@@ -1,5 +1,5 @@
-// The code of four-bit weights: (q - 8) * scale, a scale for each group of a row's columns, chosen so that the squared error
-// of the group is as small as a search finds it.
+// The code of four-bit weights: (q - 8) * scale, a scale for each group of a row's columns, chosen so that the squared
+// error of the group is as small as a search finds it.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -20,12 +20,14 @@ namespace detail {
 
 // The columns of a group, 0 behind them.
 struct Int4Group {
-  static constexpr float kTooLarge = 65520.0f;  // for a float16
-  static constexpr int kLanes = 16;  // sums run in strips, which compilers vectorise as they stand
+  static constexpr float kTooLarge = 65520.0f;        // for a float16
+  static constexpr float kLargest = 8.0f * 65504.0f;  // of a value: the code -8 times the largest scale
+  static constexpr int kLanes = 16;                   // sums run in strips, which compilers vectorise as they stand
   std::array<float, 128> values{};
   int padded = 0;  // a multiple of kLanes
 
-  explicit Int4Group(std::span<const float> row) : padded(static_cast<int>((row.size() + kLanes - 1) / kLanes) * kLanes) {
+  explicit Int4Group(std::span<const float> row)
+      : padded(static_cast<int>((row.size() + kLanes - 1) / kLanes) * kLanes) {
     std::copy(row.begin(), row.end(), values.begin());
   }
 
@@ -36,8 +38,8 @@ struct Int4Group {
     return (inside + 12582912.0f) - 12582912.0f;
   }
 
-  // With the codes that a scale gives: the scale that suits them best, sum of v c / sum of c^2, and how much of the sum of
-  // squares that explains.
+  // With the codes that a scale gives: the scale that suits them best, sum of v c / sum of c^2, and how much of the sum
+  // of squares that explains.
   struct Fit {
     float scale = 0;
     double explained = 0;
@@ -62,11 +64,13 @@ struct Int4Group {
   }
 
   // Candidates put the value of largest magnitude at -6 to -11 or at 6 to 11 times the scale: the codes' ends, a little
-  // within them, or cut off by up to a third, which pays where one value stands out. Infinity where a float16 holds none.
+  // within them, or cut off by up to a third, which pays where one value stands out. Infinity where a value is too
+  // large.
   float best_scale() const {
     float extreme = 0;
     for (const float v : values) extreme = std::fabs(v) > std::fabs(extreme) ? v : extreme;
     if (extreme == 0) return 0;
+    if (std::fabs(extreme) > kLargest) return std::numeric_limits<float>::infinity();
     Fit best;
     for (float reach = 6.0f; reach <= 11.0f; reach += 0.5f) {
       for (const float end : {-reach, reach}) {
@@ -76,7 +80,6 @@ struct Int4Group {
         if (found.explained > best.explained && std::fabs(found.scale) < kTooLarge) best = found;
       }
     }
-    if (best.scale == 0 && std::fabs(extreme) > 1.0f) return std::numeric_limits<float>::infinity();
     if (std::isnormal(best.scale)) {  // once more, with the codes of that scale
       const Fit again = fit(best.scale);
       if (again.explained > best.explained && std::fabs(again.scale) < kTooLarge) best = again;
@@ -90,7 +93,8 @@ struct Int4Group {
 // Group: 32, 64 or 128 columns.
 template <int Group>
 struct Int4Code {
-  static_assert(Group == 32 || Group == 64 || Group == 128, "tenon: groups of GroupInt4 have 32, 64 or 128 columns; see docs/policies.md#weights");
+  static_assert(Group == 32 || Group == 64 || Group == 128,
+                "tenon: groups of GroupInt4 have 32, 64 or 128 columns; see docs/policies.md#weights");
   static constexpr std::string_view name = Group == 32 ? "int4" : Group == 64 ? "int4_group64" : "int4_group128";
   static constexpr DType dtype = DType::u8, scale_dtype = DType::f16;
   static constexpr int bits = 4, group = Group;
@@ -103,7 +107,8 @@ struct Int4Code {
     out.scales.clear();
     for (int r = 0; r < out.rows; ++r) {
       for (int first = 0; first < cols; first += Group) {
-        const std::size_t begin = static_cast<std::size_t>(r) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(first);
+        const std::size_t begin =
+            static_cast<std::size_t>(r) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(first);
         const auto count = static_cast<std::size_t>(std::min(Group, cols - first));
         out.scales.push_back(encode_group(rows.subspan(begin, count), begin, out.codes.data()));
       }
@@ -116,7 +121,8 @@ struct Int4Code {
   }
 
   static float value(const CodeBlock& block, int row, int col) {
-    const auto cols = static_cast<std::size_t>(block.cols), r = static_cast<std::size_t>(row), c = static_cast<std::size_t>(col);
+    const auto cols = static_cast<std::size_t>(block.cols), r = static_cast<std::size_t>(row),
+               c = static_cast<std::size_t>(col);
     const std::size_t groups = (cols + Group - 1) / Group;
     return static_cast<float>(code(block, r * cols + c) - 8) * block.scales[r * groups + c / Group];
   }
@@ -126,7 +132,8 @@ struct Int4Code {
   static float encode_group(std::span<const float> group, std::size_t first, std::byte* codes) {
     const auto scale = static_cast<float>(float16(detail::Int4Group(group).best_scale()));
     if (!std::isfinite(scale)) {
-      throw Error(Error::Kind::unsupported, "weights", "holds a value beyond 524,000, which int4 cannot hold; use another format");
+      throw Error(Error::Kind::unsupported, "weights",
+                  "holds a value beyond 524,032, which int4 cannot hold; use another format");
     }
     for (std::size_t i = 0; i < group.size(); ++i) {
       const float c = scale == 0 ? 0.0f : detail::Int4Group::code(group[i], 1.0f / scale);

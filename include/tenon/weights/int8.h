@@ -1,6 +1,8 @@
 // Weights as unsigned 8-bit integers with a scale and a zero point: (q - zero_point) * scale. In panels, codes and zero
 // points are 128 less: what is summed then lies about zero, and less is lost where the two terms cancel.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +15,8 @@
 namespace tenon {
 
 // For ZeroPointInt8Of. PerRow rounds to the nearest code, with a whole zero point, so that a weight of 0 stays 0.
-// PerTensor is the literature's: scale = (max - min) / 255, q = (w - min) / scale truncated, read as q * scale + min.
+// PerTensor is the literature's: scale = (max - min) / 255, q = (w - min) / scale truncated, read as q * scale + min; 0
+// counts as a value of the matrix, so that min is at most 0.
 struct PerRow {};
 struct PerTensor {};
 
@@ -40,7 +43,8 @@ struct Int8Code {
     for (int r = 0; r < out.rows; ++r) {
       const auto begin = static_cast<std::size_t>(r) * static_cast<std::size_t>(cols);
       encode_row(rows.subspan(begin, static_cast<std::size_t>(cols)), range, out.codes.data() + begin,
-                 out.scales[per_tensor ? 0 : static_cast<std::size_t>(r)], out.zero_points[per_tensor ? 0 : static_cast<std::size_t>(r)]);
+                 out.scales[per_tensor ? 0 : static_cast<std::size_t>(r)],
+                 out.zero_points[per_tensor ? 0 : static_cast<std::size_t>(r)]);
     }
   }
 
@@ -52,15 +56,20 @@ struct Int8Code {
   }
 
  private:
-  static void encode_row(std::span<const float> row, const ValueRange& whole, std::byte* codes, float& scale, float& zero_point) {
+  static void encode_row(std::span<const float> row, const ValueRange& whole, std::byte* codes, float& scale,
+                         float& zero_point) {
     ValueRange range;
-    if constexpr (per_tensor) range = whole;
-    else range.add(row);
+    if constexpr (per_tensor)
+      range = whole;
+    else
+      range.add(row);
     scale = (range.largest - range.least) / 255.0f;
     if (!std::isfinite(scale)) {
-      throw Error(Error::Kind::unsupported, "weights", "has a range beyond 3.4e38, which int8 cannot hold; use another format");
+      throw Error(Error::Kind::unsupported, "weights",
+                  "has a range beyond 3.4e38, which int8 cannot hold; use another format");
     }
-    if (scale < std::numeric_limits<float>::min()) scale = 0;  // a subnormal one would be far off: such a row is all zeros
+    if (scale < std::numeric_limits<float>::min())
+      scale = 0;  // a subnormal one would be far off: such a row is all zeros
     zero_point = scale > 0 ? -range.least / scale : 0.0f;
     if constexpr (!per_tensor) zero_point = std::nearbyint(zero_point);
     if (scale == 0) return std::fill_n(codes, row.size(), std::byte{0}), void();

@@ -1,5 +1,5 @@
-// Weights as ZeroPointInt8 has them, and activations rounded to int8 as well, a scale a token: all products are of integers,
-// for which processors have instructions. The file form is the same.
+// Weights as ZeroPointInt8 has them, and activations rounded to int8 as well, a scale a token: all products are of
+// integers, for which processors have instructions. The file form is the same.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -42,7 +42,8 @@ struct ZeroPointInt8Act8 {
     for (int r = 0; r < block.rows; ++r) {
       const std::ptrdiff_t panel = (first_row + r) / kPanelRows, lane = (first_row + r) % kPanelRows;
       std::uint8_t* out = codes + (panel * view.quads() * kPanelRows + lane) * 4;
-      for (int col = 0; col < shape.cols; ++col) out[col / 4 * kPanelRows * 4 + col % 4] = static_cast<std::uint8_t>(*in++);
+      for (int col = 0; col < shape.cols; ++col)
+        out[col / 4 * kPanelRows * 4 + col % 4] = static_cast<std::uint8_t>(*in++);
       scales[first_row + r] = block.scales[static_cast<std::size_t>(r)];
       zero_points[first_row + r] = whole(block.zero_points[static_cast<std::size_t>(r)]);
     }
@@ -50,7 +51,8 @@ struct ZeroPointInt8Act8 {
 
   static View view(Shape shape, std::span<const std::byte> stored) {
     const Sizes ends(shape);
-    return {{reinterpret_cast<const std::uint8_t*>(stored.data()), reinterpret_cast<const float*>(stored.data() + ends.codes_end),
+    return {{reinterpret_cast<const std::uint8_t*>(stored.data()),
+             reinterpret_cast<const float*>(stored.data() + ends.codes_end),
              reinterpret_cast<const std::int32_t*>(stored.data() + ends.scales_end), shape.rows, shape.cols}};
   }
 

@@ -1,5 +1,6 @@
-// A head in float32 with an int8 copy: where only the best logits are asked for, the copy says which rows they can be among,
-// and only those are read in float32. The same bits as Head<Float32>; a quarter of the bytes a step, five quarters in memory.
+// A head in float32 with an int8 copy: where only the best logits are asked for, the copy says which rows they can be
+// among, and only those are read in float32. The same bits as Head<Float32>; a quarter of the bytes a step, five
+// quarters in memory.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -46,7 +47,8 @@ struct Int8Exact {
     for (int r = 0; r < block.rows; ++r) {
       float furthest = 0;
       for (int k = 0; k < shape.cols; ++k) {
-        const float w = rows[static_cast<std::size_t>(r) * static_cast<std::size_t>(shape.cols) + static_cast<std::size_t>(k)];
+        const float w =
+            rows[static_cast<std::size_t>(r) * static_cast<std::size_t>(shape.cols) + static_cast<std::size_t>(k)];
         furthest = std::max(furthest, std::fabs(w - Rough::Code::value(block, r, k)));
       }
       errors[first_row + r] = bound(furthest, block.scales[static_cast<std::size_t>(r)], shape.cols);
@@ -59,10 +61,12 @@ struct Int8Exact {
   }
 
  private:
-  // What a rough weight is off by, and the roundings of both sums: of two chains of `cols` fused multiply-adds and a few
-  // operations more, each off by 2^-24 of a sum that no order makes larger than 255 scale times the sum of |x|.
+  // What a rough weight is off by, and the roundings of both sums: of two chains of `cols` fused multiply-adds and a
+  // few operations more, each off by 2^-24 of a sum that no order makes larger than the largest weight, at most 256
+  // scale + furthest, times the sum of |x|.
   static float bound(float furthest, float scale, int cols) {
-    const double roundings = (2.0 * cols + 64.0) * 0x1p-24 * 256.0 * static_cast<double>(scale);
+    const double weight = 256.0 * static_cast<double>(scale) + static_cast<double>(furthest);
+    const double roundings = (2.0 * cols + 64.0) * 0x1p-24 * weight;
     return static_cast<float>((static_cast<double>(furthest) + roundings) * (1.0 + 0x1p-16));
   }
 };

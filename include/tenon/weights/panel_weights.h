@@ -2,8 +2,9 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
+#include <type_traits>
+#include <vector>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/panels.h"
@@ -24,8 +25,10 @@ struct PanelWeights {
       const float code = static_cast<float>(packed.panel(row / kPanelRows)[col * kPanelRows + row % kPanelRows]);
       if constexpr (!C::has_scales) return code;
       const std::ptrdiff_t i = packed.scale_at(row);
-      if constexpr (C::has_zero_points) return (code - packed.zero_points[i]) * packed.scales[i];
-      else return code * packed.scales[i];
+      if constexpr (C::has_zero_points)
+        return (code - packed.zero_points[i]) * packed.scales[i];
+      else
+        return code * packed.scales[i];
     }
   };
 
@@ -35,17 +38,14 @@ struct PanelWeights {
   }
 
   // rows: [n, cols]
-  static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed)
-    requires(!C::per_tensor)
-  {
+  static void encode(Shape shape, int first_row, std::span<const float> rows,
+                     std::span<std::byte> packed) requires(!C::per_tensor) {
     CodeBlock block;
     C::encode(shape.cols, rows, {}, block);
     pack(shape, first_row, block, packed);
   }
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
-                     const ValueRange& range)
-    requires C::per_tensor
-  {
+                     const ValueRange& range) requires C::per_tensor {
     CodeBlock block;
     C::encode(shape.cols, rows, range, block);
     pack(shape, first_row, block, packed);
@@ -56,17 +56,20 @@ struct PanelWeights {
     auto* codes = reinterpret_cast<Element*>(packed.data());
     for (int first = 0; first < block.rows; first += kPanelRows) {
       Element* panel = codes + static_cast<std::ptrdiff_t>((first_row + first) / kPanelRows) * shape.cols * kPanelRows;
-      const std::byte* in = block.codes.data() + static_cast<std::size_t>(first) * static_cast<std::size_t>(shape.cols) * kSize;
+      // [lanes, cols, kSize]
+      const std::byte* in =
+          block.codes.data() + static_cast<std::size_t>(first) * static_cast<std::size_t>(shape.cols) * kSize;
       const int lanes = std::min(kPanelRows, block.rows - first);
       for (int k = 0; k < shape.cols; ++k) {
         for (int i = 0; i < lanes; ++i) {
-          panel[k * kPanelRows + i] = C::element(in + (static_cast<std::size_t>(i) * static_cast<std::size_t>(shape.cols) + static_cast<std::size_t>(k)) * kSize);
+          panel[k * kPanelRows + i] =
+              C::element(in + static_cast<std::size_t>(i * std::ptrdiff_t{shape.cols} + k) * kSize);
         }
       }
     }
-    if constexpr (C::has_scales) put(shape, first_row, block.rows, block.scales, 0.0f, scales_of(shape, packed));
+    if constexpr (C::has_scales) put(first_row, block.rows, block.scales, 0.0f, scales_of(shape, packed));
     if constexpr (C::has_zero_points) {
-      put(shape, first_row, block.rows, block.zero_points, C::zero_shift, zero_points_of(shape, packed));
+      put(first_row, block.rows, block.zero_points, C::zero_shift, zero_points_of(shape, packed));
     }
   }
 
@@ -99,7 +102,8 @@ struct PanelWeights {
     return reinterpret_cast<Float*>(packed.data() + whole_lines(codes_bytes(shape)) + whole_lines(scale_bytes(shape)));
   }
   // Of a tensor that has one, every lane of the only panel; written by whoever packs the first rows.
-  static void put(Shape, int first_row, int rows, const std::vector<float>& values, float shift, float* out) {
+  static void put(int first_row, int rows, const std::vector<float>& values, float shift,
+                  float* out /* [rows of the matrix], or [16] */) {
     if constexpr (C::per_tensor) {
       if (first_row == 0) std::fill_n(out, kPanelRows, values.front() - shift);
     } else {

@@ -27,8 +27,8 @@ void for_row_blocks(Pool& pool, Shape shape, Body&& body) {
   });
 }
 
-// read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; body(first_row, values) gets them. Both are
-// called from several threads.
+// read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; body(first_row, values) gets them. Both
+// are called from several threads.
 template <class Pool, class Read, class Body>
 void for_float_blocks(Pool& pool, Shape shape, Read&& read, Body&& body) {
   for_row_blocks(pool, shape, [&](int first, int count) {
@@ -52,7 +52,8 @@ ValueRange range_of(Pool& pool, Shape shape, Read&& read) {
   return range;
 }
 
-// What a weight format refuses, it does not know the name of: `where` says it, "model.safetensors: h.0.attn.c_attn.weight".
+// What a weight format refuses, it does not know the name of: `where` says it, "model.safetensors:
+// h.0.attn.c_attn.weight".
 template <class Encode>
 void encode_named(std::string_view where, Encode&& encode) {
   try {

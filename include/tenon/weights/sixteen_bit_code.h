@@ -35,7 +35,8 @@ struct SixteenBitCode {
       largest = size > largest ? size : largest;
     }
     if (!std::isfinite(largest)) {
-      throw Error(Error::Kind::unsupported, "weights", "holds a value that a 16-bit float of this format cannot hold; use another format");
+      throw Error(Error::Kind::unsupported, "weights",
+                  "holds a value that a 16-bit float of this format cannot hold; use another format");
     }
   }
 

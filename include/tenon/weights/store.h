@@ -20,7 +20,7 @@ class WeightStore {
   // Room for exactly these matrices, in the order in which `add` will be called.
   WeightStore(D& device, std::span<const Shape> shapes) {
     std::size_t bytes = 0;
-    for (const Shape& shape : shapes) bytes += aligned(P::bytes(shape));
+    for (const Shape& shape : shapes) bytes += whole_lines(P::bytes(shape));
     memory_ = device.allocate(bytes);
   }
 
@@ -63,11 +63,9 @@ class WeightStore {
     const std::size_t bytes = P::bytes(shape);
     if (memory_.bytes() - used_ < bytes) throw Error(Error::Kind::internal, "weights", "more matrices than announced");
     const std::span<std::byte> packed{memory_.data() + used_, bytes};
-    used_ += aligned(bytes);
+    used_ += whole_lines(bytes);
     return packed;
   }
-
-  static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
   typename D::Memory memory_;
   std::size_t used_ = 0;

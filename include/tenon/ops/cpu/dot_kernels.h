@@ -1,5 +1,5 @@
-// The inner loops of matrix products that round activations, too: for AVX-512 with VNNI and BF16, for AVX2, and in plain
-// C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should compile them.
+// The inner loops of matrix products that round activations, too: for AVX-512 with VNNI and BF16, for AVX2, and in
+// plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should compile them.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -14,7 +14,8 @@
 
 namespace tenon::cpu {
 
-// Columns whose products with codes of 255 int32 can sum: 65,536 * 255 * 127 < 2^31. Wider rows are summed in such blocks.
+// Columns whose products with codes of 255 int32 can sum: 65,536 * 255 * 127 < 2^31. Wider rows are summed in such
+// blocks.
 inline constexpr int kSumColumns = 65536;
 
 // Units of a token that are rounded, and then laid between those of the others, while they are in the nearest cache.
@@ -27,7 +28,9 @@ struct DotForm {
   int group, groups;  // columns that have a sum; groups 0: none have
   int factor;         // of these sums
 };
-inline DotForm dot_form(const Int8Quads& w) { return {4, w.quads(), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1}; }
+inline DotForm dot_form(const Int8Quads& w) {
+  return {4, w.quads(), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1};
+}
 inline DotForm dot_form(const Int4Quads& w) { return {4, 2 * w.words(), w.group, w.groups(), -8}; }
 inline DotForm dot_form(const BFloat16Pairs& w) { return {2, w.pairs(), 0, 0, 0}; }
 
@@ -42,10 +45,10 @@ struct DotTile {
 struct DotJob {
   TokenTiles tiles;
   DotForm form;
-  std::uint32_t* x;    // tiles, one behind the other
+  std::uint32_t* x;  // tiles, one behind the other
   std::int32_t* sums;
   float* scales;
-  PanelJob outputs;    // what finish_outputs reads; its x is not read
+  PanelJob outputs;  // what finish_outputs reads; its x is not read
 
   DotTile tile(int i) const {
     const std::ptrdiff_t begin = tiles.begin(i);
@@ -83,7 +86,9 @@ namespace avx2 {
 }  // namespace avx2
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16"))), apply_to = function)
+#pragma clang attribute push(                                                                          \
+    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16"))), \
+    apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options

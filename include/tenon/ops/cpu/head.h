@@ -4,7 +4,7 @@
 #include <atomic>
 #include <vector>
 
-#include "tenon/ops/cpu/best_of.h"
+#include "tenon/ops/cpu/best_logits.h"
 #include "tenon/ops/cpu/linear.h"
 
 namespace tenon {
@@ -48,13 +48,13 @@ template <class W>
 void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
   const int rows = args.hidden.rows, threads = device.pool().threads();
-  std::vector<BestOf> found(static_cast<std::size_t>(threads * rows));  // [threads, rows]
+  std::vector<BestLogits> found(static_cast<std::size_t>(threads * rows));  // [threads, rows]
   for (int i = 0; i < threads * rows; ++i) found[static_cast<std::size_t>(i)].reset(args.counts[i % rows]);
   walk_logits(device, args.hidden, args.weight, args.vocab, [&](int thread, int row, int first_id, const float* logits, int n) {
     found[static_cast<std::size_t>(thread * rows + row)].offer(logits, n, first_id, kernels.finite_max(logits, n));
   });
   for (int r = 0; r < rows; ++r) {
-    BestOf& best = found[static_cast<std::size_t>(r)];
+    BestLogits& best = found[static_cast<std::size_t>(r)];
     for (int t = 1; t < threads; ++t) best.add(found[static_cast<std::size_t>(t * rows + r)]);
     args.best[r] = best.take();
   }
@@ -79,7 +79,8 @@ void best_of_contenders(Cpu& device, const HeadBestArgs<W>& args) {
     for (int r = begin; r < end; ++r) {
       Contenders& all = found[static_cast<std::size_t>(r)];
       for (int t = 1; t < threads; ++t) all.add(found[static_cast<std::size_t>(t * rows + r)]);
-      BestOf best;
+      if (all.gave_up()) continue;
+      BestLogits best;
       best.reset(args.counts[r]);
       alignas(64) float logits[kPanelRows];
       PanelJob job = panel_job(LinearArgs<W>{.x = args.hidden.rows_from(r, 1), .weight = args.weight, .y = {logits, 1, kPanelRows, kPanelRows}});
@@ -93,9 +94,9 @@ void best_of_contenders(Cpu& device, const HeadBestArgs<W>& args) {
       args.best[r] = best.take();
     }
   });
-  // Where rough logits or bounds overflow, the exact ones need not.
+  // Where rough logits or bounds overflow, the exact ones need not; and where nothing stands out, one pass over all is cheaper.
   for (int r = 0; r < rows; ++r) {
-    if (found[static_cast<std::size_t>(r)].finite()) continue;
+    if (!found[static_cast<std::size_t>(r)].gave_up()) continue;
     best_of_all(device, HeadBestArgs<W>{args.hidden.rows_from(r, 1), args.weight, args.vocab, args.counts + r, args.best + r});
   }
 }

@@ -1,5 +1,5 @@
-// Matrix products that round activations too, a token on its own: to int8 where weights are quads of integers, to bfloat16
-// where they are pairs of it.
+// Matrix products that round activations too, a token on its own: to int8 where weights are quads of integers, to
+// bfloat16 where they are pairs of it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
