@@ -52,19 +52,6 @@ Result run(const char* name, const ModelFiles& files, const std::string& text) {
   return result;
 }
 
-// GPT-2's 124 million parameters in bytes, as the library packs them, and as the course counts: every parameter, and
-// the buffers of its causal masks, which the library does not have.
-template <class P>
-void gpt2_bytes(const char* name, double bytes_each) {
-  const auto config = Gpt2::small();
-  std::size_t packed = 0;
-  const auto matrix = [&](const MatrixSpec& m) { return packed += P::bytes(m.shape), 0; };
-  map_parts<int, int, int>(Gpt2::tensors(config), true, matrix, matrix, [&](const VectorSpec& v) {
-    return packed += 4 * static_cast<std::size_t>(v.shape.rows * v.shape.cols), 0;
-  });
-  std::printf("  %-12s %12zu %12.0f\n", name, packed, 124439808 * bytes_each + 12582960);
-}
-
 int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--text", ""}});
   example::Csv csv(arguments.text("--csv"), "matrix,tensor_db,row_db,tensor_largest,row_largest");
@@ -72,9 +59,9 @@ int main(int argc, char** argv) try {
   const std::string text = example::text_of(arguments.text("--text"));
   const bool literature = five_numbers();
   std::printf("\n  GPT-2 124M       our bytes     course's\n");
-  gpt2_bytes<Float32>("float32", 4);
-  gpt2_bytes<ZeroPointInt8Of<PerTensor>>("int8, tensor", 1);
-  gpt2_bytes<ZeroPointInt8>("int8, rows", 1);
+  example::gpt2_bytes<Float32>("float32", 4);
+  example::gpt2_bytes<ZeroPointInt8Of<PerTensor>>("int8, tensor", 1);
+  example::gpt2_bytes<ZeroPointInt8>("int8, rows", 1);
   std::printf("\n  this model      our bytes largest error  worst SNR, dB  perplexity\n");
   const Result whole = run<Whole>("float32", files, text), tensor = run<ByTensor>("int8, tensor", files, text),
                row = run<ByRow>("int8, rows", files, text);

@@ -59,6 +59,19 @@ std::vector<MatrixError> errors_of(const tenon::ModelFiles& files) {
   return errors;
 }
 
+// GPT-2's 124 million parameters in bytes, as the library packs them, and as the course counts: every parameter, and
+// the buffers of its causal masks, which the library does not have.
+template <class P>
+void gpt2_bytes(const char* name, double bytes_each) {
+  const auto config = tenon::Gpt2::small();
+  std::size_t packed = 0;
+  const auto matrix = [&](const tenon::MatrixSpec& m) { return packed += P::bytes(m.shape), 0; };
+  tenon::map_parts<int, int, int>(tenon::Gpt2::tensors(config), true, matrix, matrix, [&](const tenon::VectorSpec& v) {
+    return packed += 4 * static_cast<std::size_t>(v.shape.rows * v.shape.cols), 0;
+  });
+  std::printf("  %-12s %12zu %12.0f\n", name, packed, 124439808 * bytes_each + 12582960);
+}
+
 // The text that perplexity is taken of: a file, or some sentences.
 inline std::string text_of(const std::string& file) {
   if (file.empty()) {

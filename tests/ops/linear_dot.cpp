@@ -432,8 +432,8 @@ struct Hostile {
       static constexpr std::uint32_t kSpecial[] = {0,           0x80000000u, 0x00010000u, 0x80400000u,
                                                    0x00800000u, 0x807f0000u, 0x7f7f0000u};
       if (random.below(12) == 0) return std::bit_cast<float>(kSpecial[static_cast<std::size_t>(random.below(7))]);
-      const float x = std::ldexp(1.0f + std::fabs(random.uniform()), exponent + random.below(13) - 6);
-      return random.below(2) ? x : -x;
+      const float value = std::ldexp(1.0f + std::fabs(random.uniform()), exponent + random.below(13) - 6);
+      return random.below(2) ? value : -value;
     };
     const int half = middle / 2;
     for (int r = 0; r < 12; ++r) {
