@@ -165,10 +165,13 @@ Traffic traffic_of(const tenon::ModelConfig& config, const ModelOptions& options
 
 std::string json_row(const Measured& m, const BenchCommand& command, const Traffic& traffic, Instruction instruction) {
   const double bytes = traffic.bytes(m.step);
+  // Only where it is not as the weights: rows have the fields that everybody knows.
+  const std::string& head = command.model.head;
+  const std::string head_field = head == "same" ? "" : "\"head\": \"" + head + "\", ";
   return formatted(
-      "{\"case\": \"%s\", \"weights\": \"%s\", \"head\": \"%s\", \"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
+      "{\"case\": \"%s\", \"weights\": \"%s\", %s\"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
       "\"ms_per_step\": %.6g, \"bytes_per_step\": %.0f, \"gb_s\": %.6g, \"ceiling_gb_s\": %.6g, \"peak_gops\": %.6g}\n",
-      std::string(m.name).c_str(), command.model.weights.c_str(), command.model.head.c_str(), command.model.device.c_str(),
+      std::string(m.name).c_str(), command.model.weights.c_str(), head_field.c_str(), command.model.device.c_str(),
       thread_count(command.model), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6,
       m.ceiling.read_gb_s, m.ceiling.peak_gops(instruction));
 }

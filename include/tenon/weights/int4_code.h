@@ -129,14 +129,14 @@ struct Int4Code {
 
  private:
   // `first`: of the group's columns, in the block. Returns the scale, a float16.
-  static float encode_group(std::span<const float> group, std::size_t first, std::byte* codes) {
-    const auto scale = static_cast<float>(float16(detail::Int4Group(group).best_scale()));
+  static float encode_group(std::span<const float> values, std::size_t first, std::byte* codes) {
+    const auto scale = static_cast<float>(float16(detail::Int4Group(values).best_scale()));
     if (!std::isfinite(scale)) {
       throw Error(Error::Kind::unsupported, "weights",
                   "holds a value beyond 524,032, which int4 cannot hold; use another format");
     }
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      const float c = scale == 0 ? 0.0f : detail::Int4Group::code(group[i], 1.0f / scale);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float c = scale == 0 ? 0.0f : detail::Int4Group::code(values[i], 1.0f / scale);
       codes[(first + i) / 2] |= static_cast<std::byte>(static_cast<int>(c) + 8) << ((first + i) % 2 * 4);
     }
     return scale;

@@ -96,8 +96,8 @@ class Contenders {
       kept_.push_back({most, first_id + i});
       least_.offer(&least, 1, first_id + i, least);
     }
-    if (kept_.size() > kMost) drop();
-    gave_up_ = kept_.size() > kMost;
+    if (kept_.size() > kMostContenders) drop();
+    gave_up_ = kept_.size() > kMostContenders;
   }
   bool gave_up() const { return gave_up_; }
 
@@ -118,7 +118,7 @@ class Contenders {
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;  // of GPT-2's 50,257 rows, read one by one: as dear as the exact pass
+  static constexpr std::size_t kMostContenders = 4096;  // of GPT-2's 50,257 rows, read one by one: as dear as the exact pass
 
   void drop() {
     std::erase_if(kept_, [&](const TokenLogit& each) { return each.logit < least_.floor(); });
