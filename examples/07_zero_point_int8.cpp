@@ -76,7 +76,7 @@ int main(int argc, char** argv) try {
   // A few sentences say little about perplexity.
   const double limit = arguments.text("--text").empty() ? 1.02 : 1.003;
   const bool close = row.perplexity < limit * whole.perplexity &&
-                     3.5 * static_cast<double>(row.bytes) < static_cast<double>(whole.bytes);
+                     3.4 * static_cast<double>(row.bytes) < static_cast<double>(whole.bytes);
   std::printf("\n");
   return example::verdict("the literature's codes, a quarter of the bytes, and perplexity as it was",
                           literature && close);
