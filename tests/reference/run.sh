@@ -38,8 +38,11 @@ case $check in
   promise_gpt2)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"
     ;;
-  promise_case)  # of the case that stands behind them
-    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/$more"
+  promise_paged)  # of the case behind the options, for engines that the program has with the paged cache alone
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" \
+      --model "$reference/golden/$more" --configs "--batch 8" "--batch 3 --token-budget 7" \
+      "--batch 64 --token-budget 16" "--batch 16 --cache-tokens {cache}" "--batch 16 --scheduler static" \
+      "--batch 7 --threads 1" "--batch 13 --scheduler fair --token-budget 5"
     ;;
   promise)  # of the case that stands where options do
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options"
