@@ -21,6 +21,8 @@ inline constexpr Reach reach<Float32>{3.4028235e38, 1.1754944e-38, 1.1920929e-7}
 template <>
 inline constexpr Reach reach<BFloat16>{3.3895314e38, 1.1754944e-38, 0.0078125};
 template <>
+inline constexpr Reach reach<BFloat16Dot> = reach<BFloat16>;
+template <>
 inline constexpr Reach reach<Float16>{65504, 6.1035156e-5, 0.0009765625};
 template <>
 inline constexpr Reach reach<Float8<E4M3>>{448, 0.015625, 0.125};
