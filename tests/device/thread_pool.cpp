@@ -27,7 +27,7 @@ template <class Spread>
 std::vector<Part> parts_of(Spread&& spread) {
   std::mutex mutex;
   std::vector<Part> parts;
-  spread([&](int begin, int end) {
+  spread([&](int begin, int end, int = 0) {
     const std::lock_guard lock(mutex);
     parts.push_back({begin, end});
   });
@@ -108,11 +108,27 @@ BOOST_AUTO_TEST_CASE(share_covers_exactly_in_pieces_of_the_grain) {
   }
 }
 
+// What a thread fetches ahead is its own only while it walks in one direction.
+BOOST_AUTO_TEST_CASE(share_gives_each_thread_its_own_part_in_order_first) {
+  constexpr int kCount = 100, kThreads = 4;
+  ThreadPool pool(kThreads);
+  std::vector<std::vector<int>> taken(kThreads);
+  pool.share(kCount, 1, [&](int begin, int, int thread) { taken[static_cast<std::size_t>(thread)].push_back(begin); });
+  for (int t = 0; t < kThreads; ++t) {
+    const std::vector<int>& mine = taken[static_cast<std::size_t>(t)];
+    // Owners in the order t, t + 1, ..; of each, pieces in order.
+    BOOST_TEST(std::is_sorted(mine.begin(), mine.end(), [&](int a, int b) {
+      const auto rank = [&](int piece) { return (piece / (kCount / kThreads) + kThreads - t) % kThreads * kCount + piece; };
+      return rank(a) < rank(b);
+    }));
+  }
+}
+
 // Uneven work: while one thread holds a piece, the others take the rest.
 BOOST_AUTO_TEST_CASE(share_does_not_wait_for_the_slow) {
   ThreadPool pool(2);
   std::atomic<int> done{0};
-  pool.share(10, 1, [&](int begin, int) {
+  pool.share(10, 1, [&](int begin, int, int) {
     if (begin == 0) {
       while (done.load() < 9) std::this_thread::yield();
     }

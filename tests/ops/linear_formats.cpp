@@ -135,21 +135,6 @@ const std::vector<int>& many_rows() {
   return all;
 }
 
-// A weight that is nothing but a layout.
-template <class Layout>
-struct Bare {
-  Layout packed;
-  const Layout& panels() const { return packed; }
-  float at(int, int) const { throw std::logic_error("a layout that kernels know is not read weight by weight"); }
-};
-
-// Each section of a layout in memory of its own, which ends where nobody may read on.
-template <class T>
-const T* guarded(const T* from, std::size_t count, std::vector<GuardedFloats>& keep) {
-  keep.emplace_back(count * sizeof(T) / sizeof(float));
-  std::memcpy(keep.back().data(), from, count * sizeof(T));
-  return reinterpret_cast<const T*>(keep.back().data());
-}
 template <class Code>
 CodePanels<Code> guarded(CodePanels<Code> w, std::vector<GuardedFloats>& keep) {
   const std::size_t panels = panel_count(w.rows), scales = w.scale_stride == 0 ? 16 : panels * 16;
@@ -486,30 +471,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_read_behind_its_end, P, Formats) {
   for (const int in : {1, 7, 32, 33, 100, 129}) {
     for (const int out : {1, 16, 33, 70}) {
       Products<P> p(in, out);
-      const Epilogue& e = kEpilogues[7];
       std::vector<GuardedFloats> keep;
-      const auto layout = guarded(p.packed.view().panels(), keep);
-      using Layout = std::decay_t<decltype(layout)>;
-      const Matrix truth = p.truth(e);
-      for (const Isa isa : isas()) {
-        Cpu device({.threads = 1, .isa = isa});
-        for (const int rows : {1, 2, 7, 13}) {
-          Matrix x(rows, in, in), y(rows, out, out), residual(rows, out, out);
-          for (int r = 0; r < rows; ++r) {
-            std::memcpy(x.row(r), p.x.row(r), static_cast<std::size_t>(in) * sizeof(float));
-            std::memcpy(residual.row(r), p.residual.row(r), static_cast<std::size_t>(out) * sizeof(float));
-          }
-          linear(device, LinearArgs<Bare<Layout>>{.x = x.view(),
-                                                  .weight = {layout},
-                                                  .bias = p.bias.row(0),
-                                                  .delta = p.delta.data(),
-                                                  .activation = e.activation,
-                                                  .residual = residual.view(),
-                                                  .y = y.view()});
-          BOOST_TEST_REQUIRE(first_difference(y.view(), truth.view(0, rows)) == -1,
-                             to_string(isa) << ": " << in << " -> " << out << ", " << rows << " rows");
-        }
-      }
+      check_reads_end(p, guarded(p.packed.view().panels(), keep));
     }
   }
 }

@@ -87,4 +87,46 @@ int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, co
   return 0;
 }
 
+// A weight that is nothing but a layout.
+template <class Layout>
+struct Bare {
+  Layout packed;
+  const Layout& panels() const { return packed; }
+  float at(int, int) const { throw std::logic_error("a layout that kernels know is not read weight by weight"); }
+};
+
+// Each section of a layout in memory of its own, which ends where nobody may read on.
+template <class T>
+const T* guarded(const T* from, std::size_t count, std::vector<GuardedFloats>& keep) {
+  keep.emplace_back(count * sizeof(T) / sizeof(float));
+  std::memcpy(keep.back().data(), from, count * sizeof(T));
+  return reinterpret_cast<const T*>(keep.back().data());
+}
+
+// The layout's product with every operand in memory that ends where nobody may read on; p.truth(e) is what it must be.
+template <class P, class Layout>
+void check_reads_end(const P& p, const Layout& layout) {
+  const Epilogue& e = kEpilogues[7];
+  const Matrix truth = p.truth(e);
+  for (const Isa isa : isas()) {
+    Cpu device({.threads = 1, .isa = isa});
+    for (const int rows : {1, 2, 7, 13}) {
+      Matrix x(rows, p.in, p.in), y(rows, p.out, p.out), residual(rows, p.out, p.out);
+      for (int r = 0; r < rows; ++r) {
+        std::memcpy(x.row(r), p.x.row(r), static_cast<std::size_t>(p.in) * sizeof(float));
+        std::memcpy(residual.row(r), p.residual.row(r), static_cast<std::size_t>(p.out) * sizeof(float));
+      }
+      linear(device, LinearArgs<Bare<Layout>>{.x = x.view(),
+                                              .weight = {layout},
+                                              .bias = p.bias.row(0),
+                                              .delta = p.delta.data(),
+                                              .activation = e.activation,
+                                              .residual = residual.view(),
+                                              .y = y.view()});
+      BOOST_TEST_REQUIRE(first_difference(y.view(), truth.view(0, rows)) == -1,
+                         to_string(isa) << ": " << p.in << " -> " << p.out << ", " << rows << " rows");
+    }
+  }
+}
+
 }  // namespace tenon::test

@@ -30,7 +30,7 @@ inline const char* to_string(Isa isa) {
 inline Isa best_isa() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("bmi2")) {
     return Isa::avx512;
   }
   // Not every compiler knows F16C by name.

@@ -22,7 +22,7 @@ namespace tenon {
 class ThreadPool {
  public:
   // `threads` includes the caller's own: 1 starts none.
-  explicit ThreadPool(int threads) : threads_(threads < 1 ? 1 : threads) {
+  explicit ThreadPool(int threads) : threads_(threads < 1 ? 1 : threads), next_piece_(index(threads_)) {
     try {
       for (int t = 1; t < threads_; ++t) workers_.emplace_back([this] { work(); });
     } catch (const std::exception& e) {  // a thread that is not joined would end the program
@@ -64,24 +64,27 @@ class ThreadPool {
       return;
     }
     run([&](int t) {
-      const int begin = static_cast<int>(static_cast<std::int64_t>(count) * t / threads_);
-      const int end = static_cast<int>(static_cast<std::int64_t>(count) * (t + 1) / threads_);
-      if (begin < end) body(begin, end);
+      if (part_begin(count, t) < part_begin(count, t + 1)) body(part_begin(count, t), part_begin(count, t + 1));
     });
   }
 
-  // Pieces of at most `grain` of 0..count-1, to whichever thread is free: body(begin, end). For uneven work. One thread
-  // alone gets all of it as one piece.
+  // Pieces of at most `grain` of 0..count-1: body(begin, end, thread), no two at once for the same thread. Each thread takes
+  // those of its own contiguous part in order, so that what it fetches ahead is its own, then what others have left. One
+  // thread alone gets all of it as one piece.
   template <class Body>
   void share(int count, int grain, Body&& body) {
     if (count <= grain || threads_ == 1) {
-      if (count > 0) body(0, count);
+      if (count > 0) body(0, count, 0);
       return;
     }
-    std::atomic<int> next{0};
-    run([&](int) {
-      for (int begin; (begin = next.fetch_add(grain, std::memory_order_relaxed)) < count;) {
-        body(begin, begin + grain < count ? begin + grain : count);
+    const int pieces = (count - 1) / grain + 1;
+    for (int t = 0; t < threads_; ++t) next_piece_[index(t)].value.store(part_begin(pieces, t), std::memory_order_relaxed);
+    run([&](int thread) {
+      for (int i = 0; i < threads_; ++i) {
+        const int owner = (thread + i) % threads_, end = part_begin(pieces, owner + 1);
+        for (int piece; (piece = next_piece_[index(owner)].value.fetch_add(1, std::memory_order_relaxed)) < end;) {
+          body(piece * grain, piece < pieces - 1 ? (piece + 1) * grain : count, thread);
+        }
       }
     });
   }
@@ -95,6 +98,9 @@ class ThreadPool {
     _mm_pause();
 #endif
   }
+
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  int part_begin(int count, int part) const { return static_cast<int>(static_cast<std::int64_t>(count) * part / threads_); }
 
   void end() {
     stop_ = true;
@@ -132,6 +138,10 @@ class ThreadPool {
   std::atomic<bool> stop_{false};  // atomic: a worker that comes late to the last job reads it while it is written
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;  // of the first part that threw; read once all have returned
+  struct alignas(64) Next {
+    std::atomic<int> value{0};
+  };
+  std::vector<Next> next_piece_;  // [threads]: of the part of share() that is this thread's first
   alignas(64) std::atomic<std::uint32_t> jobs_{0};  // counts them; written by the caller only
   alignas(64) std::atomic<int> next_part_{INT_MAX / 2};
   alignas(64) std::atomic<int> unfinished_{0};      // parts of the current job

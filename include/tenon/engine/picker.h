@@ -1,7 +1,6 @@
 // From hidden rows to logits, a block of rows at a time, and from logits to scores of prompts and next tokens.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -49,7 +48,9 @@ class Picker {
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
       const MatrixView<const float> block = hidden.rows_from(first, count);
-      if (only_best(first, count, vocab, queue, answers)) pick_best(device, block, head_view, vocab, first, queue, answers);
+      count_candidates(first, count, vocab, queue, answers);
+      const bool all_may = std::find(counts_.begin(), counts_.end(), 0) != counts_.end();
+      if (!all_may) pick_best(device, block, head_view, vocab, first, queue, answers);
       else pick_from_logits(device, block, head_view, vocab, first, queue, answers);
     }
   }
@@ -67,9 +68,9 @@ class Picker {
     return o.top_k <= kMostBest && o.top_k < vocab ? o.top_k : 0;
   }
 
-  // Whether the best logits are all that these rows are asked for.
+  // Into counts_, for each of these rows.
   template <class Queue>
-  bool only_best(int first, int count, int vocab, const Queue& queue, const Answers& answers) {
+  void count_candidates(int first, int count, int vocab, const Queue& queue, const Answers& answers) {
     counts_.clear();
     for (int i = first; i < first + count; ++i) {
       const LogitRow& row = rows_[index(i)];
@@ -77,7 +78,6 @@ class Picker {
       const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
       counts_.push_back(scores || !row.pick ? 0 : candidates_of(stream.options(), vocab));
     }
-    return std::find(counts_.begin(), counts_.end(), 0) == counts_.end();
   }
 
   // The token is drawn from the candidates alone, in order of their ids, and one more that ranks behind them: filters and
@@ -87,7 +87,7 @@ class Picker {
                  const Queue& queue, const Answers& answers) {
     best_.resize(index(hidden.rows));
     head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
-    device.pool().share(hidden.rows, 16, [&](int begin, int end) {
+    device.pool().share(hidden.rows, 16, [&](int begin, int end, int) {
       Sampler sampler;
       std::vector<float> few;
       for (int i = begin; i < end; ++i) {
@@ -115,9 +115,8 @@ class Picker {
       const LogitRow& row = rows_[index(first + i)];
       answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(logits, i));
     }
-    std::atomic<int> next{0};
-    device.pool().run([&](int thread) {
-      for (int i; (i = next.fetch_add(1)) < count;) {
+    device.pool().share(count, 1, [&](int begin, int end, int thread) {
+      for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
         if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(logits, i), queue.sequence(row.seq), answers);
       }

@@ -52,4 +52,13 @@ constexpr std::size_t code_bytes(int rows, int cols) {
   return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * static_cast<std::size_t>(C::bits) + 7) / 8;
 }
 
+// Rows [n, cols] from `first_row` on, as P's code has them, to where P packs them.
+template <class P>
+void encode_and_pack(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
+                     const ValueRange& range = {}) {
+  CodeBlock block;
+  P::Code::encode(shape.cols, rows, range, block);
+  P::pack(shape, first_row, block, packed);
+}
+
 }  // namespace tenon

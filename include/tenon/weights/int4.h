@@ -33,9 +33,7 @@ struct GroupInt4Of {
   }
 
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
-    CodeBlock block;
-    Code::encode(shape.cols, rows, {}, block);
-    pack(shape, first_row, block, packed);
+    encode_and_pack<GroupInt4Of>(shape, first_row, rows, packed);
   }
 
   static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {

@@ -40,15 +40,11 @@ struct PanelWeights {
   // rows: [n, cols]
   static void encode(Shape shape, int first_row, std::span<const float> rows,
                      std::span<std::byte> packed) requires(!C::per_tensor) {
-    CodeBlock block;
-    C::encode(shape.cols, rows, {}, block);
-    pack(shape, first_row, block, packed);
+    encode_and_pack<PanelWeights>(shape, first_row, rows, packed);
   }
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
                      const ValueRange& range) requires C::per_tensor {
-    CodeBlock block;
-    C::encode(shape.cols, rows, range, block);
-    pack(shape, first_row, block, packed);
+    encode_and_pack<PanelWeights>(shape, first_row, rows, packed, range);
   }
 
   static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {

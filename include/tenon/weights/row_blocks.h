@@ -22,7 +22,7 @@ inline int rows_per_block(Shape shape, int threads) {
 template <class Pool, class Body>
 void for_row_blocks(Pool& pool, Shape shape, Body&& body) {
   const int block = rows_per_block(shape, pool.threads()), blocks = (shape.rows + block - 1) / block;
-  pool.share(blocks, 1, [&](int begin, int end) {
+  pool.share(blocks, 1, [&](int begin, int end, int) {
     for (int b = begin; b < end; ++b) body(b * block, std::min(block, shape.rows - b * block));
   });
 }

@@ -1,7 +1,6 @@
 // Attention over any cache: online softmax in linear memory, or with all scores materialised.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "tenon/ops/args.h"
@@ -91,12 +90,11 @@ FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const Atte
           .out_stride = args.out.stride};
 }
 
-// body(item, thread), whichever thread is free taking the next.
+// body(item, thread)
 template <class Body>
 void share_items(Cpu& device, std::size_t count, Body&& body) {
-  std::atomic<std::size_t> next{0};
-  device.pool().run([&](int thread) {
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) body(i, thread);
+  device.pool().share(static_cast<int>(count), 1, [&](int begin, int end, int thread) {
+    for (int i = begin; i < end; ++i) body(static_cast<std::size_t>(i), thread);
   });
 }
 

@@ -17,7 +17,7 @@ inline constexpr int kBestRows = 128;  // rows of hidden states that are walked 
 // and not bytes.
 inline constexpr int kRoughRows = 8;
 
-// The best of the values that were offered, in the order (value descending, id ascending); ids come ascending.
+// The best of the values that were offered, in whatever order, by (value descending, id ascending).
 class BestLogits {
  public:
   void reset(int count) {
@@ -30,18 +30,17 @@ class BestLogits {
   // values: [n], of ids first_id.. ; `largest` is the largest of them, NaN where one is not finite.
   void offer(const float* values, int n, TokenId first_id, float largest) {
     if (std::isnan(largest)) return not_finite();
-    if (!(largest > floor_)) return;
+    if (!(largest >= floor_)) return;
     for (int i = 0; i < n; ++i) {
-      if (values[i] > floor_) kept_.push_back({values[i], first_id + i});
+      if (values[i] >= floor_) kept_.push_back({values[i], first_id + i});
     }
     if (kept_.size() >= 2 * count_) drop();
   }
   void not_finite() { finite_ = false; }
 
-  // What a value must exceed to be among the best so far, once there are enough of them.
+  // What a value must reach to be among the best so far, once there are enough of them.
   float floor() const { return floor_; }
 
-  // Ids may come in any order here.
   void add(const BestLogits& other) {
     finite_ = finite_ && other.finite_;
     kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
@@ -61,7 +60,7 @@ class BestLogits {
     };
     std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count_) - 1, kept_.end(), better);
     kept_.resize(count_);
-    floor_ = kept_.back().logit;  // later values that equal it have higher ids
+    floor_ = kept_.back().logit;
   }
 
  private:

@@ -48,7 +48,7 @@ struct DotJob {
   std::uint32_t* x;  // tiles, one behind the other
   std::int32_t* sums;
   float* scales;
-  PanelJob outputs;  // what finish_outputs reads; its x is not read
+  PanelJob outputs;  // what finish_tile reads; its x is not read
 
   DotTile tile(int i) const {
     const std::ptrdiff_t begin = tiles.begin(i);
@@ -87,12 +87,12 @@ namespace avx2 {
 #if defined(__clang__)
 #pragma clang attribute pop
 #pragma clang attribute push(                                                                          \
-    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16"))), \
+    __attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16"))), \
     apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
+#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
 #pragma GCC diagnostic push  // as in ops/cpu/kernels.h
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

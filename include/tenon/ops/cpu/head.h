@@ -1,7 +1,6 @@
 // Logits of the rows that need them, or only the best of them.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "tenon/ops/cpu/best_logits.h"
@@ -16,48 +15,59 @@ void head(Cpu& device, const HeadArgs<W>& args) {
 
 namespace cpu {
 
-// Calls see(thread, row, first_id, logits, n) for all logits of these rows, some at a time, ids ascending for each thread.
+// Calls see(thread, row, first_id, logits, n) for all logits of these rows, some at a time.
 template <class W, class See>
 void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, int vocab, See&& see) {
   constexpr int kPanels = 4, kOutputs = kPanels * kPanelRows;  // of kBestRows rows: 32 KiB of logits a thread
-  auto& pool = device.pool();
-  const int groups = (vocab + kOutputs - 1) / kOutputs, rows = hidden.rows;
-  // A few rows are bound by memory: one run of panels a thread. Many by arithmetic: whoever is free.
-  const int grain = rows < 8 ? (groups + pool.threads() - 1) / pool.threads() : 1;
-  const LinearArgs<W> args{.x = hidden, .weight = weight, .y = {nullptr, rows, vocab, 0}};
+  const LinearArgs<W> args{.x = hidden, .weight = weight, .y = {nullptr, hidden.rows, vocab, 0}};
   with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
-    std::atomic<int> next{0};
-    pool.run([&](int thread) {
+    share_panels(device.pool(), vocab, [&](int first, int last, int thread) {
       alignas(64) float logits[kBestRows * kOutputs];
       PanelJob part = job;
       part.y = logits;
       part.y_stride = kOutputs;
-      for (int begin; (begin = next.fetch_add(grain, std::memory_order_relaxed)) < groups;) {
-        for (int g = begin; g < std::min(begin + grain, groups); ++g) {
-          part.outputs = std::min(kOutputs, vocab - g * kOutputs);
-          compute(part, g * kPanels, g * kPanels + static_cast<int>(panel_count(part.outputs)), 0);
-          for (int r = 0; r < rows; ++r) see(thread, r, g * kOutputs, logits + r * kOutputs, part.outputs);
-        }
+      for (int p = first; p < last; p += kPanels) {
+        const int first_id = p * kPanelRows;
+        part.outputs = std::min(kOutputs, vocab - first_id);
+        compute(part, p, std::min(p + kPanels, last), 0);
+        for (int r = 0; r < hidden.rows; ++r) see(thread, r, first_id, logits + r * kOutputs, part.outputs);
       }
     });
   });
 }
 
+// What each thread has seen of each row: BestLogits or Contenders.
+template <class Seen>
+class SeenByAll {
+ public:
+  SeenByAll(int threads, int rows, const int* counts /* [rows] */)
+      : threads_(threads), rows_(rows), seen_(static_cast<std::size_t>(threads * rows)) {
+    for (int t = 0; t < threads; ++t) {
+      for (int r = 0; r < rows; ++r) of(t, r).reset(counts[r]);
+    }
+  }
+
+  Seen& of(int thread, int row) { return seen_[static_cast<std::size_t>(thread * rows_ + row)]; }
+  // Into that of the first thread.
+  Seen& merge(int row) {
+    for (int t = 1; t < threads_; ++t) of(0, row).add(of(t, row));
+    return of(0, row);
+  }
+
+ private:
+  int threads_, rows_;
+  std::vector<Seen> seen_;  // [threads, rows]
+};
+
 // Of at most kBestRows rows.
 template <class W>
 void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
-  const int rows = args.hidden.rows, threads = device.pool().threads();
-  std::vector<BestLogits> found(static_cast<std::size_t>(threads * rows));  // [threads, rows]
-  for (int i = 0; i < threads * rows; ++i) found[static_cast<std::size_t>(i)].reset(args.counts[i % rows]);
+  SeenByAll<BestLogits> seen(device.pool().threads(), args.hidden.rows, args.counts);
   walk_logits(device, args.hidden, args.weight, args.vocab, [&](int thread, int row, int first_id, const float* logits, int n) {
-    found[static_cast<std::size_t>(thread * rows + row)].offer(logits, n, first_id, kernels.finite_max(logits, n));
+    seen.of(thread, row).offer(logits, n, first_id, kernels.finite_max(logits, n));
   });
-  for (int r = 0; r < rows; ++r) {
-    BestLogits& best = found[static_cast<std::size_t>(r)];
-    for (int t = 1; t < threads; ++t) best.add(found[static_cast<std::size_t>(t * rows + r)]);
-    args.best[r] = best.take();
-  }
+  for (int r = 0; r < args.hidden.rows; ++r) args.best[r] = seen.merge(r).take();
 }
 
 // With a rough copy: a row of the matrix is read exactly where its logit could be among the best.
@@ -66,26 +76,26 @@ void best_of_contenders(Cpu& device, const HeadBestArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
   const auto& exact_kernels = panel_kernels_for<CodePanels<float>>(device.isa());
   const ExactAndRough& weight = args.weight.exact_and_rough();
-  const int rows = args.hidden.rows, threads = device.pool().threads();
-  std::vector<float> reach(static_cast<std::size_t>(rows));  // sums of |x|
-  for (int r = 0; r < rows; ++r) reach[static_cast<std::size_t>(r)] = sum_of_magnitudes(args.hidden.row(r), args.hidden.cols);
-  std::vector<Contenders> found(static_cast<std::size_t>(threads * rows));  // [threads, rows]
-  for (int i = 0; i < threads * rows; ++i) found[static_cast<std::size_t>(i)].reset(args.counts[i % rows]);
-  walk_logits(device, args.hidden, RoughView{weight.rough}, args.vocab, [&](int thread, int row, int first_id, const float* logits, int n) {
-    found[static_cast<std::size_t>(thread * rows + row)].offer(logits, weight.errors + first_id, reach[static_cast<std::size_t>(row)], n, first_id,
-                                                               kernels.finite_max(logits, n));
-  });
-  device.pool().share(rows, 1, [&](int begin, int end) {
+  const int rows = args.hidden.rows;
+  std::vector<float> reach;  // [rows]: sums of |x|
+  for (int r = 0; r < rows; ++r) reach.push_back(sum_of_magnitudes(args.hidden.row(r), args.hidden.cols));
+  SeenByAll<Contenders> seen(device.pool().threads(), rows, args.counts);
+  walk_logits(device, args.hidden, RoughView{weight.rough}, args.vocab,
+              [&](int thread, int row, int first_id, const float* logits, int n) {
+                seen.of(thread, row).offer(logits, weight.errors + first_id, reach[static_cast<std::size_t>(row)], n,
+                                           first_id, kernels.finite_max(logits, n));
+              });
+  device.pool().share(rows, 1, [&](int begin, int end, int) {
     for (int r = begin; r < end; ++r) {
-      Contenders& all = found[static_cast<std::size_t>(r)];
-      for (int t = 1; t < threads; ++t) all.add(found[static_cast<std::size_t>(t * rows + r)]);
-      if (all.gave_up()) continue;
+      Contenders& contenders = seen.merge(r);
+      if (contenders.gave_up()) continue;
       BestLogits best;
       best.reset(args.counts[r]);
       alignas(64) float logits[kPanelRows];
-      PanelJob job = panel_job(LinearArgs<W>{.x = args.hidden.rows_from(r, 1), .weight = args.weight, .y = {logits, 1, kPanelRows, kPanelRows}});
+      const PanelJob job = panel_job(LinearArgs<W>{
+          .x = args.hidden.rows_from(r, 1), .weight = args.weight, .y = {logits, 1, kPanelRows, kPanelRows}});
       int computed = -1;
-      for (const TokenId id : all.take()) {
+      for (const TokenId id : contenders.take()) {
         const int panel = id / kPanelRows, lane = id % kPanelRows;
         if (panel != computed) exact_kernels.multiply(job, weight.exact, panel, panel + 1, 0);
         computed = panel;
@@ -94,9 +104,10 @@ void best_of_contenders(Cpu& device, const HeadBestArgs<W>& args) {
       args.best[r] = best.take();
     }
   });
-  // Where rough logits or bounds overflow, the exact ones need not; and where nothing stands out, one pass over all is cheaper.
+  // Where rough logits or bounds overflow, the exact ones need not; and where nothing stands out, one pass over all is
+  // cheaper.
   for (int r = 0; r < rows; ++r) {
-    if (!found[static_cast<std::size_t>(r)].gave_up()) continue;
+    if (!seen.of(0, r).gave_up()) continue;
     best_of_all(device, HeadBestArgs<W>{args.hidden.rows_from(r, 1), args.weight, args.vocab, args.counts + r, args.best + r});
   }
 }

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/panels.h"
@@ -25,6 +27,11 @@ inline constexpr int kSplitPositions = 256;
 
 // Queries of one attention job at most.
 inline constexpr int kAttentionQueries = 64;
+
+// Column 8 w + i of four-bit codes is read in place, 16^min(i, 6) times too large.
+alignas(64) inline constexpr float kNibbleUnits[16] = {0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f, 0x1p-16f, 0x1p-20f,
+                                                       0x1p-24f, 0x1p-24f, 0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f,
+                                                       0x1p-16f, 0x1p-20f, 0x1p-24f, 0x1p-24f};
 
 // Splits the rows of a step into tiles of nearly equal size, at most `most` each.
 struct TokenTiles {
@@ -45,6 +52,7 @@ struct PanelJob {
   std::ptrdiff_t residual_stride;
   float* y;                       // [tokens, y_stride]
   std::ptrdiff_t y_stride;
+  int groups = 0;                 // of sums
 };
 
 // Queries that are attended together: consecutive rows of one sequence, and heads that read one head of keys and values,
@@ -87,6 +95,9 @@ struct Kernels {
 template <class Layout>
 struct PanelKernels {
   int (*tile_tokens)(int tokens);
+  // Columns first..last-1, whole sixteens but for the end of a row, of the tokens of a tile, side by side; for nibbles times
+  // kNibbleUnits. out: [inputs, tokens]
+  void (*pack_columns)(MatrixView<const float> x, int first, int last, bool nibbles, float* out);
   // The weight's panels first..last-1, whose outputs begin at first_output.
   void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
   void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
@@ -130,11 +141,11 @@ namespace avx2 {
 }  // namespace avx2
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl")
 #pragma GCC diagnostic push  // GCC 12 warns of undefined operands in its own intrinsics (GCC bug 105593)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

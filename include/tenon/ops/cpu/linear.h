@@ -8,6 +8,7 @@
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear_dot.h"
 #include "tenon/ops/cpu/panel_work.h"
+#include "tenon/ops/cpu/rows.h"
 
 namespace tenon {
 namespace cpu {
@@ -31,39 +32,34 @@ Wanted wanted(const CodePanels<Code>& weight) {
 // Kernels take codes as 0 .. 15; -8 of them makes -8 .. 7.
 inline Wanted wanted(const Int4Panels& weight) { return {.group = weight.group, .factor = -8.0f, .nibbles = true}; }
 
-// Column 8 w + i of four-bit codes is read in place, 16^min(i, 6) times too large.
-inline constexpr float kNibbleUnits[8] = {1.0f, 0x1p-4f, 0x1p-8f, 0x1p-12f, 0x1p-16f, 0x1p-20f, 0x1p-24f, 0x1p-24f};
-
-// The tokens of a tile side by side. out: [inputs, tokens]
-inline void pack_tile(MatrixView<const float> x, bool nibbles, float* out) {
-  for (int k = 0; k < x.cols; ++k) {
-    const float unit = nibbles ? kNibbleUnits[k % 8] : 1.0f;
-    for (int t = 0; t < x.rows; ++t) *out++ = x.row(t)[k] * unit;
-  }
-}
-
 // Points a job at its tokens in tiles, so that the inner loop reads one line after another, and at their sums.
 // packed: [wanted.floats()]
 template <class Layout>
 void pack_tokens(Cpu& device, MatrixView<const float> x, const PanelKernels<Layout>& kernels, const Wanted& wanted,
                  float* packed, PanelJob& job) {
   const TokenTiles tiles{x.rows, kernels.tile_tokens(x.rows)};
-  const bool packs = wanted.packs(x.rows);
-  const int groups = wanted.groups(x.cols);
-  float* sums = packed + (packs ? static_cast<std::ptrdiff_t>(x.rows) * x.cols : 0);
-  const auto pack = [&](int first, int last) {
+  const int groups = wanted.groups(x.cols), lines = (x.cols + kPanelRows - 1) / kPanelRows;
+  float* sums = packed + (wanted.packs(x.rows) ? static_cast<std::ptrdiff_t>(x.rows) * x.cols : 0);
+  // A thread packs whole tiles; where there are fewer of them than threads, some columns, and sums of some tokens, of one.
+  const int parts = x.rows < kSharedRows ? 1 : (device.pool().threads() + tiles.count() - 1) / tiles.count();
+  const auto cut = [&](int count, int part) { return static_cast<int>(static_cast<std::int64_t>(count) * part / parts); };
+  device.pool().split(tiles.count() * parts, [&](int first, int last) {
     for (int i = first; i < last; ++i) {
-      const int begin = tiles.begin(i), tokens = tiles.begin(i + 1) - begin;
-      if (packs) pack_tile(x.rows_from(begin, tokens), wanted.nibbles, packed + static_cast<std::ptrdiff_t>(begin) * x.cols);
-      for (int t = 0; groups > 0 && t < tokens; ++t) {
+      const int part = i % parts, begin = tiles.begin(i / parts);
+      const MatrixView<const float> tile = x.rows_from(begin, tiles.begin(i / parts + 1) - begin);
+      if (wanted.packs(x.rows)) {
+        kernels.pack_columns(tile, cut(lines, part) * kPanelRows, std::min(cut(lines, part + 1) * kPanelRows, x.cols),
+                             wanted.nibbles, packed + static_cast<std::ptrdiff_t>(begin) * x.cols);
+      }
+      for (int t = cut(tile.rows, part); groups > 0 && t < cut(tile.rows, part + 1); ++t) {
         float* out = sums + static_cast<std::ptrdiff_t>(begin) * groups + t;
-        kernels.sum_groups(x.row(begin + t), x.cols, wanted.group, wanted.factor, out, tokens);
+        kernels.sum_groups(tile.row(t), x.cols, wanted.group, wanted.factor, out, tile.rows);
       }
     }
-  };
-  device.pool().split(tiles.count(), pack);
-  if (packs) job.x = packed;
+  });
+  if (wanted.packs(x.rows)) job.x = packed;
   if (groups > 0) job.sums = sums;
+  job.groups = groups;
 }
 
 // Prepares the activations, then calls run(job, compute): compute(job, first, last, first_output) multiplies the weight's
@@ -130,8 +126,8 @@ template <class W>
 void linear(Cpu& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {
-    cpu::share_panels(device.pool(), job.tokens, job.outputs,
-                      [&](int first, int last) { compute(job, first, last, first * kPanelRows); });
+    cpu::share_panels(device.pool(), job.outputs,
+                      [&](int first, int last, int) { compute(job, first, last, first * kPanelRows); });
   });
 }
 

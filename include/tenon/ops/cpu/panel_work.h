@@ -13,16 +13,11 @@ PanelJob panel_job(const LinearArgs<W>& args) {
           args.delta,  args.activation, args.residual.data, args.residual.stride, args.y.data, args.y.stride};
 }
 
-// Groups of 4 panels, what one pass of the narrowest tile takes, to the threads. A few rows are bound by memory, which
-// all threads share evenly; many by arithmetic, where a thread that loses its core would hold up the rest.
+// Panels in groups of 4, what one pass of the narrowest tile takes: body(begin, end, thread).
 template <class Body>
-void share_panels(ThreadPool& pool, int tokens, int outputs, Body&& body) {
-  const int panels = (outputs + kPanelRows - 1) / kPanelRows, groups = (panels + 3) / 4;
-  const auto groups_body = [&](int begin, int end) { body(begin * 4, std::min(end * 4, panels)); };
-  if (tokens < 8)
-    pool.split(groups, groups_body);
-  else
-    pool.share(groups, 1, groups_body);
+void share_panels(ThreadPool& pool, int outputs, Body&& body) {
+  const int panels = static_cast<int>(panel_count(outputs));
+  pool.share((panels + 3) / 4, 1, [&](int begin, int end, int thread) { body(begin * 4, std::min(end * 4, panels), thread); });
 }
 
 }  // namespace tenon::cpu
