@@ -163,29 +163,29 @@ Traffic traffic_of(const tenon::ModelConfig& config, const ModelOptions& options
           options.head == "int8_exact" ? tenon::Int8Exact::Rough::bytes : nullptr};
 }
 
-std::string json_row(const Measured& m, const BenchCommand& command, const Traffic& traffic, Instruction instruction) {
+std::string json_row(const Measured& m, const ModelOptions& options, const Traffic& traffic, Instruction instruction) {
   const double bytes = traffic.bytes(m.step);
   // Only where it is not as the weights: rows have the fields that everybody knows.
-  const std::string& head = command.model.head;
+  const std::string& head = options.head;
   const std::string head_field = head == "same" ? "" : "\"head\": \"" + head + "\", ";
   return formatted(
       "{\"case\": \"%s\", \"weights\": \"%s\", %s\"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
       "\"ms_per_step\": %.6g, \"bytes_per_step\": %.0f, \"gb_s\": %.6g, \"ceiling_gb_s\": %.6g, \"peak_gops\": %.6g}\n",
-      std::string(m.name).c_str(), command.model.weights.c_str(), head_field.c_str(), command.model.device.c_str(),
-      thread_count(command.model), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6,
+      std::string(m.name).c_str(), options.weights.c_str(), head_field.c_str(), options.device.c_str(),
+      thread_count(options), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6,
       m.ceiling.read_gb_s, m.ceiling.peak_gops(instruction));
 }
 
 // Each row's shares are of the ceilings of its own seconds.
-std::string table(const std::vector<Measured>& rows, const BenchCommand& command, const Traffic& traffic,
+std::string table(const std::vector<Measured>& rows, const ModelOptions& options, const Traffic& traffic,
                   const Ceilings& ceilings) {
-  const Instruction instruction = ceilings.instruction_of(command.model.weights);
+  const Instruction instruction = ceilings.instruction_of(options.weights);
   Ceiling best;
   for (const Measured& m : rows) best.add(m.ceiling);
   std::string text = formatted("%s%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s",
-                               command.model.weights.c_str(),
-                               command.model.head == "same" ? "" : (", head " + command.model.head).c_str(),
-                               command.model.device.c_str(), thread_count(command.model),
+                               options.weights.c_str(),
+                               options.head == "same" ? "" : (", head " + options.head).c_str(),
+                               options.device.c_str(), thread_count(options),
                                tenon::to_string(ceilings.isa()), best.read_gb_s);
   for (int i = 0; i < kInstructions; ++i) {
     const auto each = static_cast<Instruction>(i);
@@ -225,10 +225,11 @@ int cache_tokens(const BenchCommand& command) {
 }  // namespace
 
 int bench(const BenchCommand& command) {
-  ModelOptions options = command.model;
+  const tenon::ModelFiles files = files_of(command);
+  ModelOptions options = with_stored_weights(command.model, files);
   options.batch = *std::max_element(command.batches.begin(), command.batches.end());
   options.cache_tokens = cache_tokens(command);
-  const auto engine = make_engine(options, files_of(command));
+  const auto engine = make_engine(options, files);
   engine->set_draining(true);
 
   Ceilings ceilings(options.threads);
@@ -261,9 +262,9 @@ int bench(const BenchCommand& command) {
   Output output;
   if (command.json) {
     for (const Measured& m : rows)
-      output.write(json_row(m, command, traffic, ceilings.instruction_of(options.weights)));
+      output.write(json_row(m, options, traffic, ceilings.instruction_of(options.weights)));
   } else {
-    output.write(table(rows, command, traffic, ceilings));
+    output.write(table(rows, options, traffic, ceilings));
   }
   output.flush();
   return 0;

@@ -14,7 +14,7 @@ int check(const CheckCommand& command) {
   }
   const auto files = open_model(command.model);
   need_tokenizer(files, "check");
-  const auto engine = make_engine(command.model, files);
+  const auto engine = make_engine(with_stored_weights(command.model, files), files);
   const tenon::ModelConfig& config = engine->config();
 
   // Four tokens behind one of prompt, or as many as the model has positions for.

@@ -180,7 +180,6 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   add_engine_options(app, c.model);
   return [&c] {
     c.options.seed = c.model.seed;
-    choose_weights(c.model);
     return generate(c);
   };
 }
@@ -188,10 +187,7 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
 Action add_run(CLI::App& app, RunCommand& c) {
   add_engine_options(app, c.model);
   app.footer(kRunHelp);
-  return [&c] {
-    choose_weights(c.model);
-    return run(c);
-  };
+  return [&c] { return run(c); };
 }
 
 Action add_tokens(CLI::App& app, TokensCommand& c) {
@@ -240,10 +236,7 @@ Action add_check(CLI::App& app, CheckCommand& c) {
   auto* id = app.add_option("--adapter-id", c.adapter_id, "an adapter below that folder")->option_text("NAME");
   root->needs(id);
   id->needs(root);
-  return [&c] {
-    choose_weights(c.model);
-    return check(c);
-  };
+  return [&c] { return check(c); };
 }
 
 Action add_bench(CLI::App& app, BenchCommand& c) {
@@ -270,10 +263,7 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
       ->check(CLI::IsMember(shapes))
       ->option_text("WORD")
       ->excludes("--model");
-  return [&c] {
-    if (c.random.empty()) choose_weights(c.model);
-    return bench(c);
-  };
+  return [&c] { return bench(c); };
 }
 
 // "64": always; "16-256": any of these; "~100": exponential with that mean, at most 16 times as long.

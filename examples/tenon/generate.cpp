@@ -85,7 +85,7 @@ int generate(const GenerateCommand& command) {
   const auto begin = Clock::now();
   const auto files = open_model(command.model);
   need_tokenizer(files, "generate");
-  const auto engine = make_engine(command.model, files);
+  const auto engine = make_engine(with_stored_weights(command.model, files), files);
   const double load_ms = ms_between(begin, Clock::now());
 
   if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);

@@ -130,26 +130,21 @@ std::string megabytes(const tenon::ModelFiles& files, const std::string& model_t
 
 }  // namespace
 
-void choose_weights(ModelOptions& options) {
-  if (options.weights_given) return;
-  try {
-    const auto folder = model_folder(options);
-    tenon::ModelFiles files;
-    files.config = std::make_shared<const tenon::ConfigFile>(folder);
-    files.tensors = std::make_shared<const tenon::Checkpoint>(tenon::Checkpoint::open(folder));
-    const std::string stored = tenon::weight_code_of(files), type = tenon::model_type_of(files);
-    if (stored.empty()) return;
-    ModelOptions wanted = options;
-    wanted.weights = stored;
-    if (find(words_of(type, wanted), menu())) {
-      options.weights = stored;
-      return say("--weights " + stored + ": so the model is stored");
-    }
-    say("the model is stored as " + stored + ", for which there is no engine here with these options: it runs as " +
-        options.weights + ", " + megabytes(files, type, options.weights) + " of weights instead of " +
-        megabytes(files, type, stored));
-  } catch (const Error&) {
+ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& files) {
+  if (options.weights_given) return options;
+  const std::string stored = tenon::weight_code_of(files);
+  if (stored.empty()) return options;
+  const std::string type = model_type(files);
+  ModelOptions as_stored = options;
+  as_stored.weights = stored;
+  if (find(words_of(type, as_stored), menu())) {
+    say("--weights " + stored + ": so the model is stored");
+    return as_stored;
   }
+  say("the model is stored as " + stored + ", for which there is no engine here with these options: it runs as " +
+      options.weights + ", " + megabytes(files, type, options.weights) + " of weights instead of " +
+      megabytes(files, type, stored));
+  return options;
 }
 
 std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const tenon::ModelFiles& files) {

@@ -52,9 +52,9 @@ void say_which_model(const ModelOptions& options);
 // Opens the model, and says which.
 tenon::ModelFiles open_model(const ModelOptions& options);
 
-// Takes the weight format of a quantised folder where none was named, and says so on stderr; float32, and what that costs,
-// where this program has no engine for it. What is wrong with the folder is left to open_model to say.
-void choose_weights(ModelOptions& options);
+// With the weight format of a quantised folder where none was named, which is said on stderr; float32, which holds its
+// values too, where this program has no engine for it.
+ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& files);
 
 // Refuses a model without a tokenizer, for a command that works with text.
 void need_tokenizer(const tenon::ModelFiles& files, std::string_view command);

@@ -142,7 +142,7 @@ void print_stats(const tenon::EngineStats& stats) {
 
 int run(const RunCommand& command) {
   const auto files = open_model(command.model);
-  const auto engine = make_engine(command.model, files);
+  const auto engine = make_engine(with_stored_weights(command.model, files), files);
   const int failed = BatchRun(*engine, read_jobs(std::cin, command.model.seed)).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
