@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   for (const Isa isa : isas()) {
     const auto& kernels = cpu::panel_kernels_for<CodePanels<float>>(isa);
     for (const int rows : {1, 2, 6, 7, 12, 13}) {
-      // Tiles of [in, tokens], as pack_tokens lays them out.
+      // Tiles of [in, tokens], as pack_tiles lays them out.
       GuardedFloats tiles(static_cast<std::size_t>(rows * in));
       const cpu::TokenTiles of{rows, kernels.tile_tokens(rows)};
       float* next = tiles.data();

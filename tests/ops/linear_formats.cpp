@@ -492,7 +492,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
       GuardedFloats packed(wanted.floats(rows, in), kNaN);
       cpu::PanelJob job{rows,    in, out,     p.x.row(0), nullptr, p.bias.row(0), nullptr, Activation::none,
                         nullptr, 0,  nullptr, out};
-      cpu::pack_tokens(device, p.x.view(0, rows), kernels, wanted, packed.data(), job);
+      cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(), packed.data());
+      cpu::read_packed(job, wanted, packed.data());
       const std::size_t tiles = wanted.packs(rows) ? static_cast<std::size_t>(rows * in) : 0;
       GuardedFloats x(tiles);
       if (tiles > 0) {
@@ -528,7 +529,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_may_stand_for_other_outputs, P, Layouts) {
     GuardedFloats packed(wanted.floats(2, 43));
     Matrix y(2, 20, 20);
     cpu::PanelJob job{2, 43, 20, nullptr, nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y.row(0), 20};
-    cpu::pack_tokens(device, p.x.view(0, 2), kernels, wanted, packed.data(), job);
+    cpu::pack_tiles(p.x.view(0, 2), kernels, wanted, 0, 1, packed.data());
+    cpu::read_packed(job, wanted, packed.data());
     kernels.multiply(job, layout, 2, 4, 0);
     for (int r = 0; r < 2; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r) + 32, 20));
   }

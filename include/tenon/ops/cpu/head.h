@@ -29,7 +29,7 @@ void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, i
       for (int p = first; p < last; p += kPanels) {
         const int first_id = p * kPanelRows;
         part.outputs = std::min(kOutputs, vocab - first_id);
-        compute(part, p, std::min(p + kPanels, last), 0);
+        compute(part, p, std::min(p + kPanels, last), 0, thread);
         for (int r = 0; r < hidden.rows; ++r) see(thread, r, first_id, logits + r * kOutputs, part.outputs);
       }
     });

@@ -33,6 +33,12 @@ alignas(64) inline constexpr float kNibbleUnits[16] = {0x1p+0f,  0x1p-4f,  0x1p-
                                                        0x1p-24f, 0x1p-24f, 0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f,
                                                        0x1p-16f, 0x1p-20f, 0x1p-24f, 0x1p-24f};
 
+// What load() makes of a code is this many times too small.
+template <class Code>
+inline constexpr float kCodeUnit = 1.0f;
+template <>
+inline constexpr float kCodeUnit<float8<E4M3>> = 256.0f;
+
 // Splits the rows of a step into tiles of nearly equal size, at most `most` each.
 struct TokenTiles {
   int tokens, most;
@@ -59,6 +65,7 @@ struct PanelJob {
 // of element E.
 template <class E>
 struct FlashJob {
+  using Element = E;
   const float* q;                 // [rows, q_stride], of which heads * head_dim each
   std::ptrdiff_t q_stride;
   int rows, heads;                // kAttentionQueries or fewer queries
@@ -74,9 +81,10 @@ struct FlashJob {
   std::ptrdiff_t out_stride;
 };
 
-// Floats of scratch for flash_rows, or for direct_row of one query: each query, its part and its total.
+// Floats of scratch for flash_rows, or for direct_row of one query: weights of a stride for the queries that share it, 4 at
+// most; each query, its part and its total.
 inline std::size_t attention_scratch(int queries, int head_dim) {
-  return 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
+  return 4 * 64 + 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
 }
 
 struct Kernels {
@@ -95,9 +103,8 @@ struct Kernels {
 template <class Layout>
 struct PanelKernels {
   int (*tile_tokens)(int tokens);
-  // Columns first..last-1, whole sixteens but for the end of a row, of the tokens of a tile, side by side; for nibbles times
-  // kNibbleUnits. out: [inputs, tokens]
-  void (*pack_columns)(MatrixView<const float> x, int first, int last, bool nibbles, float* out);
+  // The columns of a tile's tokens side by side; for nibbles times kNibbleUnits. out: [inputs, tokens]
+  void (*pack_columns)(MatrixView<const float> x, bool nibbles, float* out);
   // The weight's panels first..last-1, whose outputs begin at first_output.
   void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
   void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
@@ -108,6 +115,9 @@ struct AttentionKernels {
   void (*flash_rows)(const FlashJob<E>&, float* scratch);
   void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
 };
+
+// What a function of kernels/*.inc begins with; CUDA's copy (ops/cuda/lanes.cuh) is compiled for the device.
+#define TENON_KERNEL inline
 
 namespace portable {
 #include "tenon/ops/cpu/simd/portable.inc"
@@ -168,6 +178,8 @@ namespace avx512 {
 #pragma GCC pop_options
 #endif
 #endif
+
+#undef TENON_KERNEL
 
 // Templates also so that `extern template` can keep the three sets of kernels in one translation unit of a program.
 template <class = void>

@@ -8,7 +8,6 @@
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear_dot.h"
 #include "tenon/ops/cpu/panel_work.h"
-#include "tenon/ops/cpu/rows.h"
 
 namespace tenon {
 namespace cpu {
@@ -21,8 +20,9 @@ struct Wanted {
 
   int groups(int inputs) const { return group > 0 ? (inputs + group - 1) / group : 0; }
   bool packs(int tokens) const { return tokens > 1 || nibbles; }
+  std::ptrdiff_t packed_floats(int tokens, int inputs) const { return packs(tokens) ? std::ptrdiff_t{tokens} * inputs : 0; }
   std::size_t floats(int tokens, int inputs) const {
-    return static_cast<std::size_t>(tokens) * static_cast<std::size_t>((packs(tokens) ? inputs : 0) + groups(inputs));
+    return static_cast<std::size_t>(packed_floats(tokens, inputs) + std::ptrdiff_t{tokens} * groups(inputs));
   }
 };
 template <class Code>
@@ -32,49 +32,58 @@ Wanted wanted(const CodePanels<Code>& weight) {
 // Kernels take codes as 0 .. 15; -8 of them makes -8 .. 7.
 inline Wanted wanted(const Int4Panels& weight) { return {.group = weight.group, .factor = -8.0f, .nibbles = true}; }
 
-// Points a job at its tokens in tiles, so that the inner loop reads one line after another, and at their sums.
-// packed: [wanted.floats()]
+// Tokens in tiles, so that the inner loop reads one line after another, and their sums behind them. packed:
+// [wanted.floats()]
 template <class Layout>
-void pack_tokens(Cpu& device, MatrixView<const float> x, const PanelKernels<Layout>& kernels, const Wanted& wanted,
-                 float* packed, PanelJob& job) {
+void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, const Wanted& wanted, int first, int last,
+                float* packed) {
   const TokenTiles tiles{x.rows, kernels.tile_tokens(x.rows)};
-  const int groups = wanted.groups(x.cols), lines = (x.cols + kPanelRows - 1) / kPanelRows;
-  float* sums = packed + (wanted.packs(x.rows) ? static_cast<std::ptrdiff_t>(x.rows) * x.cols : 0);
-  // A thread packs whole tiles; where there are fewer of them than threads, some columns, and sums of some tokens, of one.
-  const int parts = x.rows < kSharedRows ? 1 : (device.pool().threads() + tiles.count() - 1) / tiles.count();
-  const auto cut = [&](int count, int part) { return static_cast<int>(static_cast<std::int64_t>(count) * part / parts); };
-  device.pool().split(tiles.count() * parts, [&](int first, int last) {
-    for (int i = first; i < last; ++i) {
-      const int part = i % parts, begin = tiles.begin(i / parts);
-      const MatrixView<const float> tile = x.rows_from(begin, tiles.begin(i / parts + 1) - begin);
-      if (wanted.packs(x.rows)) {
-        kernels.pack_columns(tile, cut(lines, part) * kPanelRows, std::min(cut(lines, part + 1) * kPanelRows, x.cols),
-                             wanted.nibbles, packed + static_cast<std::ptrdiff_t>(begin) * x.cols);
-      }
-      for (int t = cut(tile.rows, part); groups > 0 && t < cut(tile.rows, part + 1); ++t) {
-        float* out = sums + static_cast<std::ptrdiff_t>(begin) * groups + t;
-        kernels.sum_groups(tile.row(t), x.cols, wanted.group, wanted.factor, out, tile.rows);
-      }
+  const int groups = wanted.groups(x.cols);
+  float* sums = packed + wanted.packed_floats(x.rows, x.cols);
+  for (int i = first; i < last; ++i) {
+    const std::ptrdiff_t begin = tiles.begin(i);
+    const MatrixView<const float> tile = x.rows_from(tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i));
+    if (wanted.packs(x.rows)) kernels.pack_columns(tile, wanted.nibbles, packed + begin * x.cols);
+    for (int t = 0; groups > 0 && t < tile.rows; ++t) {
+      kernels.sum_groups(tile.row(t), x.cols, wanted.group, wanted.factor, sums + begin * groups + t, tile.rows);
     }
-  });
-  if (wanted.packs(x.rows)) job.x = packed;
-  if (groups > 0) job.sums = sums;
-  job.groups = groups;
+  }
 }
 
-// Prepares the activations, then calls run(job, compute): compute(job, first, last, first_output) multiplies the weight's
-// panels first..last-1 into whatever outputs that job has; threads may call it at once.
+// Points a job at what pack_tiles has packed.
+inline void read_packed(PanelJob& job, const Wanted& wanted, const float* packed) {
+  if (wanted.packs(job.tokens)) job.x = packed;
+  job.groups = wanted.groups(job.inputs);
+  if (job.groups > 0) job.sums = packed + wanted.packed_floats(job.tokens, job.inputs);
+}
+
+// Prepares the activations as `wanted` says, then calls run(job, compute): compute(job, first, last, first_output, thread)
+// calls multiply(job, first, last, first_output), which multiplies panels first..last-1 into whatever outputs that job has.
+// Threads may call it at once, each by its own number.
+template <class Layout, class W, class Multiply, class Run>
+void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, Multiply&& multiply, Run&& run) {
+  const auto& kernels = panel_kernels_for<Layout>(device.isa());
+  const int tiles = TokenTiles{args.x.rows, kernels.tile_tokens(args.x.rows)}.count();
+  const std::size_t floats = (wanted.floats(args.x.rows, args.x.cols) + 15) / 16 * 16;
+  float* packed = nullptr;
+  const auto pack = [&](int first, int last, int copy) {
+    if (floats > 0) pack_tiles(args.x, kernels, wanted, first, last, packed + static_cast<std::size_t>(copy) * floats);
+  };
+  using Tiles = PreparedTiles<decltype(pack)>;
+  if (floats > 0) packed = device.scratch(floats * static_cast<std::size_t>(Tiles::copies(device.pool(), tiles)));
+  Tiles prepared(device.pool(), tiles, pack);
+  run(panel_job(args), [&](PanelJob outputs, int first, int last, int first_output, int thread) {
+    read_packed(outputs, wanted, packed + static_cast<std::size_t>(prepared.copy_of(thread)) * floats);
+    multiply(kernels, outputs, first, last, first_output);
+  });
+}
+
 template <class W, class Layout, class Run>
 void with_panels(Cpu& device, const LinearArgs<W>& args, const Layout& weight, Run&& run) {
-  const auto& kernels = panel_kernels_for<Layout>(device.isa());
-  PanelJob job = panel_job(args);
-  const Wanted prepared = wanted(weight);
-  if (const std::size_t floats = prepared.floats(args.x.rows, args.x.cols)) {
-    pack_tokens(device, args.x, kernels, prepared, device.scratch(floats), job);
-  }
-  run(job, [&](const PanelJob& outputs, int first, int last, int first_output) {
+  const auto multiply = [&](const auto& kernels, const PanelJob& outputs, int first, int last, int first_output) {
     kernels.multiply(outputs, weight, first, last, first_output);
-  });
+  };
+  with_packed<Layout>(device, args, wanted(weight), multiply, std::forward<Run>(run));
 }
 
 // One panel of a format of which kernels know nothing, as float32. out: [cols, 16]
@@ -96,12 +105,7 @@ void decode_panel(const W& weight, int panel, int rows, int cols, float* out) {
 template <class W, class Run>
 void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
   using Panel = CodePanels<float>;
-  const auto& kernels = panel_kernels_for<Panel>(device.isa());
-  PanelJob job = panel_job(args);
-  if (const std::size_t floats = Wanted{}.floats(args.x.rows, args.x.cols)) {
-    pack_tokens(device, args.x, kernels, {}, device.scratch(floats), job);
-  }
-  run(job, [&](const PanelJob& outputs, int first, int last, int first_output) {
+  const auto multiply = [&](const auto& kernels, const PanelJob& outputs, int first, int last, int first_output) {
     std::vector<float> codes(static_cast<std::size_t>(args.x.cols) * kPanelRows);
     Panel panel;
     panel.codes = codes.data();
@@ -111,7 +115,8 @@ void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
       decode_panel(args.weight, p, args.y.cols, args.x.cols, codes.data());
       kernels.multiply(outputs, panel, 0, 1, first_output + (p - first) * kPanelRows);
     }
-  });
+  };
+  with_packed<Panel>(device, args, {}, multiply, std::forward<Run>(run));
 }
 
 template <class W, class Run>
@@ -127,7 +132,7 @@ void linear(Cpu& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {
     cpu::share_panels(device.pool(), job.outputs,
-                      [&](int first, int last, int) { compute(job, first, last, first * kPanelRows); });
+                      [&](int first, int last, int thread) { compute(job, first, last, first * kPanelRows, thread); });
   });
 }
 

@@ -11,30 +11,35 @@
 
 namespace tenon::cpu {
 
-// Rounds and packs the activations, then calls run(job, compute) as with_panels of ops/cpu/linear.h does.
+// Rounds and packs the activations, then calls run(job, compute) as with_packed of ops/cpu/linear.h does.
 template <class W, class Layout, class Run>
 void with_rounded(Cpu& device, const LinearArgs<W>& args, const Layout& weight, Run&& run) {
   const auto& kernels = dot_kernels_for<Layout>(device.isa());
   const DotForm form = dot_form(weight);
+  const TokenTiles tiles{args.x.rows, kernels.tile_tokens(args.x.rows)};
   const auto tokens = static_cast<std::size_t>(args.x.rows);
-  DotJob job{.tiles = {args.x.rows, kernels.tile_tokens(args.x.rows)},
-             .form = form,
-             .x = nullptr,
-             .sums = nullptr,
-             .scales = device.scratch(tokens * static_cast<std::size_t>(1 + form.groups + form.units)),
-             .outputs = panel_job(args)};
-  job.sums = reinterpret_cast<std::int32_t*>(job.scales + tokens);
-  job.x = reinterpret_cast<std::uint32_t*>(job.sums + tokens * static_cast<std::size_t>(form.groups));
-  device.pool().split(job.tiles.count(), [&](int first, int last) {
+  const std::size_t floats = (tokens * static_cast<std::size_t>(1 + form.groups + form.units) + 15) / 16 * 16;
+  float* memory = nullptr;  // [copies] of scales, sums and units
+  const auto job_of = [&](int copy) {
+    float* scales = memory + static_cast<std::size_t>(copy) * floats;
+    auto* sums = reinterpret_cast<std::int32_t*>(scales + tokens);
+    auto* x = reinterpret_cast<std::uint32_t*>(sums + tokens * static_cast<std::size_t>(form.groups));
+    return DotJob{.tiles = tiles, .form = form, .x = x, .sums = sums, .scales = scales, .outputs = {}};
+  };
+  const auto round = [&](int first, int last, int copy) {
+    const DotJob job = job_of(copy);
     for (int i = first; i < last; ++i) {
       const DotTile tile = job.tile(i);
-      kernels.round_tokens(args.x.rows_from(job.tiles.begin(i), tile.tokens), form, tile);
+      kernels.round_tokens(args.x.rows_from(tiles.begin(i), tile.tokens), form, tile);
     }
-  });
-  run(job.outputs, [&](const PanelJob& outputs, int first, int last, int first_output) {
-    DotJob part = job;
-    part.outputs = outputs;
-    kernels.multiply(part, weight, first, last, first_output);
+  };
+  using Tiles = PreparedTiles<decltype(round)>;
+  memory = device.scratch(floats * static_cast<std::size_t>(Tiles::copies(device.pool(), tiles.count())));
+  Tiles prepared(device.pool(), tiles.count(), round);
+  run(panel_job(args), [&](const PanelJob& outputs, int first, int last, int first_output, int thread) {
+    DotJob job = job_of(prepared.copy_of(thread));
+    job.outputs = outputs;
+    kernels.multiply(job, weight, first, last, first_output);
   });
 }
 

@@ -1,6 +1,8 @@
 // What all matrix products on the CPU have in common: their outputs, and how panels are shared among the threads.
 #pragma once
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
@@ -12,6 +14,33 @@ PanelJob panel_job(const LinearArgs<W>& args) {
   return {args.x.rows, args.x.cols,     args.y.cols,        args.x.data,          nullptr,     args.bias,
           args.delta,  args.activation, args.residual.data, args.residual.stride, args.y.data, args.y.stride};
 }
+
+// What threads need of the activations before they multiply. One tile of tokens is prepared by each thread for itself, when
+// it first needs it: that takes less time than waiting for one another, and than reading what another core has written. More
+// tiles are shared among the threads.
+template <class Prepare>  // prepare(first_tile, last_tile, copy)
+class PreparedTiles {
+ public:
+  PreparedTiles(ThreadPool& pool, int tiles, Prepare prepare)
+      : prepare_(prepare), done_(static_cast<std::size_t>(copies(pool, tiles) > 1 ? pool.threads() : 0)) {
+    if (done_.empty()) pool.split(tiles, [&](int first, int last) { prepare_(first, last, 0); });
+  }
+
+  static int copies(const ThreadPool& pool, int tiles) { return tiles == 1 ? pool.threads() : 1; }
+
+  // Of those that a thread reads.
+  int copy_of(int thread) {
+    if (done_.empty()) return 0;
+    char& done = done_[static_cast<std::size_t>(thread)];
+    if (!done) prepare_(0, 1, thread);
+    done = 1;
+    return thread;
+  }
+
+ private:
+  Prepare prepare_;
+  std::vector<char> done_;  // [threads]; empty where there is one copy for all
+};
 
 // Panels in groups of 4, what one pass of the narrowest tile takes: body(begin, end, thread).
 template <class Body>

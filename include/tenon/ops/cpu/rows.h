@@ -6,13 +6,11 @@
 
 namespace tenon::cpu {
 
-// Waking the other threads costs more than fewer rows take.
-inline constexpr int kSharedRows = 4;
-
 // body(begin, end), once for every part of the rows.
 template <class Body>
 void split_rows(Cpu& device, int rows, Body&& body) {
-  if (rows < kSharedRows) body(0, rows);
+  // Waking the others costs more than a row or two takes.
+  if (rows < 4) body(0, rows);
   else device.pool().split(rows, std::forward<Body>(body));
 }
 
