@@ -64,7 +64,7 @@ class Work {
     const BatchView batch{nullptr, nullptr, rows_.data(), nullptr, rows, static_cast<int>(rows_.size()), 0};
     const auto matrix = [&](std::vector<float>& v) { return MatrixView<float>{v.data(), rows, heads_.width(), heads_.width()}; };
     attention(device_, FlashAttention{},
-              AttentionArgs<typename CacheP::View>{batch, matrix(q_), store_.view(rows_), layer_, heads_.query, heads_.kv, heads_.dim, 0.125f, matrix(out_)});
+              AttentionArgs<typename CacheP::View>{batch, matrix(q_), store_.view(device_, rows_), layer_, heads_.query, heads_.kv, heads_.dim, 0.125f, matrix(out_)});
     layer_ = (layer_ + 1) % layers_;
   }
 
@@ -79,7 +79,7 @@ class Work {
     const int width = heads_.kv_width();
     const MatrixView<const float> keys{kv.data(), kContext, width, width}, values{kv.data() + std::ptrdiff_t{kContext} * width, kContext, width, width};
     for (int layer = 0; layer < layers_; ++layer) {
-      store_kv(device_, StoreKvArgs<typename CacheP::View>{batch, keys, values, store_.view(rows), layer, heads_.kv, heads_.dim});
+      store_kv(device_, StoreKvArgs<typename CacheP::View>{batch, keys, values, store_.view(device_, rows), layer, heads_.kv, heads_.dim});
     }
   }
 

@@ -47,7 +47,7 @@ class Matrix {
   explicit Matrix(tenon::Shape shape) : shape_(shape) {
     const std::vector<tenon::Shape> one = {shape};
     tenon::WeightStore<P, tenon::Cpu> store(device(), one);
-    store.add(device().pool(), shape, [&](int first, int rows, float* out) {
+    store.add(device(), shape, [&](int first, int rows, float* out) {
       const auto cols = static_cast<std::size_t>(shape.cols);
       fill(out, static_cast<std::size_t>(rows) * cols, static_cast<std::size_t>(first) * cols);
     });

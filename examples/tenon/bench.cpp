@@ -225,6 +225,10 @@ int cache_tokens(const BenchCommand& command) {
 }  // namespace
 
 int bench(const BenchCommand& command) {
+  if (command.model.device != words::device[0]) {
+    throw tenon::Error(tenon::Error::Kind::unsupported, "--device " + command.model.device,
+                       "bench puts engines beside the ceilings of the CPU; it has none to put others beside");
+  }
   const tenon::ModelFiles files = files_of(command);
   ModelOptions options = with_stored_weights(command.model, files);
   options.batch = *std::max_element(command.batches.begin(), command.batches.end());

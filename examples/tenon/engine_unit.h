@@ -91,11 +91,12 @@ inline constexpr int block_of = 0;
 template <int Block, class Element>
 inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
 
-template <class Model, class WeightP, class CacheP, class AttentionP, class HeadP = WeightP>
+template <class Model, class WeightP, class CacheP, class AttentionP, class HeadP = WeightP, class DeviceP = tenon::Cpu>
 MenuEntry menu_entry() {
   // The scheduler only hands out rows: one erased type serves them all, and the menu stays a sum.
   using Engine = tenon::Engine<Model, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
-                               tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Attention<AttentionP>>;
+                               tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Attention<AttentionP>,
+                               tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
   return {{Model::model_type, word<WeightP>, head, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>,
            word<AttentionP>, Engine::DeviceP::name},

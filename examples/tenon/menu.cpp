@@ -23,6 +23,9 @@ std::vector<MenuEntry> menu() {
     all.insert(all.end(), group.begin(), group.end());
   }
 #endif
+#ifdef TENON_MENU_CUDA
+  for (const auto& group : {cuda_engines(), cuda_family_engines()}) all.insert(all.end(), group.begin(), group.end());
+#endif
   return all;
 }
 

@@ -51,6 +51,9 @@ std::vector<MenuEntry> gpt_bigcode_engines();
 std::vector<MenuEntry> llama_engines();
 std::vector<MenuEntry> mistral_engines();
 std::vector<MenuEntry> bloom_engines();
+// With nvcc alone (TENON_MENU_CUDA): engine_cuda*.cu.
+std::vector<MenuEntry> cuda_engines();
+std::vector<MenuEntry> cuda_family_engines();
 
 // The weight formats among them, and the bytes of a matrix in each.
 struct WeightFormat {

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(fused_heads_are_put_in_order) {
   const TensorSource source(files, Bloom::name_prefix);
   BOOST_TEST(source.unused(Bloom::tensors(config), config.tied_head).empty());
   Cpu device({.threads = 2});
-  const DecoderWeights<Float32, Float32, Cpu> weights(device, device.pool(), Bloom::tensors(config), config.tied_head, source);
+  const DecoderWeights<Float32, Float32, Cpu> weights(device, Bloom::tensors(config), config.tied_head, source);
   std::vector<float> matrix(144 * 48), bias(144);
   files.tensors->read_all(source.find("h.1.self_attention.query_key_value.weight"), matrix.data());
   files.tensors->read_all(source.find("h.1.self_attention.query_key_value.bias"), bias.data());

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(packed_weights_are_those_of_the_file) {
   const auto config = Gpt2::configure(*files.config);
   const TensorSource source(files, Gpt2::name_prefix);
   Cpu device({.threads = 2});
-  const DecoderWeights<Float32, Float32, Cpu> weights(device, device.pool(), Gpt2::tensors(config), config.tied_head, source);
+  const DecoderWeights<Float32, Float32, Cpu> weights(device, Gpt2::tensors(config), config.tied_head, source);
   const TensorInfo& tensor = source.find("h.3.mlp.c_fc.weight");
   std::vector<float> whole(256 * 1024);
   files.tensors->read_all(tensor, whole.data());

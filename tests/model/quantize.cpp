@@ -39,25 +39,28 @@ struct SmallBlocks {
   int threads() const { return 1 << 20; }
   template <class Body>
   void share(int count, int, Body&& body) {
-    for (int i = count - 1; i >= 0; --i) body(i, i + 1);
+    for (int i = count - 1; i >= 0; --i) body(i, i + 1, 0);
   }
+};
+struct SmallBlockDevice : Cpu {
+  using Cpu::Cpu;
+  SmallBlocks& pool() { return small; }
+  SmallBlocks small;
 };
 
 // Every matrix of a folder in format P, packed, in the order of the model's parts.
-template <class Family, WeightPolicy P>
+template <class Family, WeightPolicy P, class Device = Cpu>
 struct Loaded {
   ModelFiles files;
-  Cpu device{{.threads = 2}};
-  std::unique_ptr<DecoderWeights<P, P, Cpu>> weights;
+  Device device{CpuOptions{.threads = 2}};
+  std::unique_ptr<DecoderWeights<P, P, Device>> weights;
 
-  template <class Pool>
-  Loaded(const std::filesystem::path& folder, Pool& pool) {
+  explicit Loaded(const std::filesystem::path& folder) {
     files.config = std::make_shared<const ConfigFile>(folder);
     files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
     const ModelConfig config = Family::configure(*files.config);
     const TensorSource source(files, Family::name_prefix);
-    weights =
-        std::make_unique<DecoderWeights<P, P, Cpu>>(device, pool, Family::tensors(config), config.tied_head, source);
+    weights = std::make_unique<DecoderWeights<P, P, Device>>(device, Family::tensors(config), config.tied_head, source);
   }
   std::span<const std::byte> bytes() const { return weights->matrices(); }
   std::span<const std::byte> heads() const { return weights->heads(); }
@@ -70,10 +73,8 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
 template <class Family, WeightPolicy P>
 void check_loads_alike(const std::filesystem::path& original, const std::filesystem::path& quantized,
                        const std::string& what) {
-  SmallBlocks small;
-  ThreadPool pool(2);
-  const Loaded<Family, P> at_load(original, pool);
-  const Loaded<Family, P> read(quantized, small), in_large_blocks(quantized, pool);
+  const Loaded<Family, P> at_load(original), in_large_blocks(quantized);
+  const Loaded<Family, P, SmallBlockDevice> read(quantized);
   BOOST_TEST(same(at_load.bytes(), read.bytes()), what);
   BOOST_TEST(same(at_load.heads(), read.heads()), what + ": head");
   BOOST_TEST(at_load.weights->hash() == read.weights->hash(), what);
@@ -83,9 +84,8 @@ void check_loads_alike(const std::filesystem::path& original, const std::filesys
 // Whoever asks for float32 gets the codes' values.
 template <class Family, WeightPolicy P>
 void check_values(const std::filesystem::path& quantized, const std::string& what) {
-  ThreadPool pool(1);
-  const Loaded<Family, P> codes(quantized, pool);
-  const Loaded<Family, Float32> floats(quantized, pool);
+  const Loaded<Family, P> codes(quantized);
+  const Loaded<Family, Float32> floats(quantized);
   const auto compare = [&](const auto& code, const auto& value, Shape shape) {
     float worst = 0;
     for (int r = 0; r < shape.rows; ++r) {
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_failure_leaves_nothing_and_names_the_tensor) {
   // At load, the matrix that the tensor is a part of.
   attempt(65520.0f, "float16");
   using F16 = Loaded<Llama, Float16>;
-  BOOST_TEST(mentions(refusal([&] { F16(scratch / "model", pool); }),
+  BOOST_TEST(mentions(refusal([&] { F16(scratch / "model"); }),
                       {"model.safetensors: ", name, "16-bit", "another format"}));
 }
 
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
     file.write(scratch / "model" / "model.safetensors");
     const std::string message = refusal([&] {
       quantize_checkpoint(scratch / "model", scratch / "out", format, pool);
-      const Loaded<Bloom, Float32> before(scratch / "model", pool), after(scratch / "out", pool);
+      const Loaded<Bloom, Float32> before(scratch / "model"), after(scratch / "out");
       const auto &was = before.weights->parts().layers[0].up.weight, &is = after.weights->parts().layers[0].up.weight;
       float worst = 0;
       for (int col = 0; col < 15; ++col) worst = std::max(worst, std::fabs(is.at(0, col) - was.at(0, col)));

@@ -38,7 +38,7 @@ std::string load(const std::filesystem::path& folder) {
     files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
     const ModelConfig config = Llama::configure(*files.config);
     Cpu device({.threads = 2});
-    DecoderWeights<P, P, Cpu>(device, device.pool(), Llama::tensors(config), config.tied_head,
+    DecoderWeights<P, P, Cpu>(device, Llama::tensors(config), config.tied_head,
                               TensorSource(files, Llama::name_prefix));
   });
 }

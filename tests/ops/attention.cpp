@@ -181,7 +181,7 @@ Matrix through(const Problem<E>& p, Cpu& device) {
       copy_row(p.keys, r, keys, i);
       copy_row(p.values, r, values, i);
     }
-    const auto kv = store.view(batch.sequences);
+    const auto kv = store.view(device, batch.sequences);
     store_kv(device, StoreKvArgs<typename P::View>{batch.view(), keys.view(), values.view(), kv, 1, p.kv_heads, p.head_dim});
     const float scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
     attention(device, Policy{}, AttentionArgs<typename P::View>{batch.view(), q.view(), kv, 1, p.heads, p.kv_heads, p.head_dim, scale, y.view()});

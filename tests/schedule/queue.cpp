@@ -12,6 +12,7 @@
 #include "tenon/cache/paged.h"
 #include "tenon/cache/store.h"
 #include "tenon/cache/window.h"
+#include "tenon/device/cpu.h"
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/sequential.h"
 #include "tenon/schedule/static.h"
@@ -61,13 +62,6 @@ void advance(Q& queue, L& ledger, const Plan& plan) {
 }
 
 using Granted = std::map<SeqId, int>;
-
-struct HostDevice {
-  static constexpr std::string_view name = "host";
-  using Memory = std::vector<std::byte>;
-  Memory allocate(std::size_t bytes) { return Memory(bytes); }
-  void synchronize() {}
-};
 
 }  // namespace
 
@@ -334,8 +328,8 @@ BOOST_AUTO_TEST_CASE(queues_move) {
 template <class C, class P>
 struct TagSimulation {
   KvShape shape;
-  HostDevice device;
-  CacheStore<C, HostDevice> cache;
+  Cpu device{CpuOptions{.threads = 1}};
+  CacheStore<C, Cpu> cache;
   RequestQueue<P> queue;
   Random random;
   std::map<SeqId, std::vector<TokenId>> expected;
@@ -368,7 +362,7 @@ struct TagSimulation {
       rows.push_back({slice.seq, first, slice.tokens, queue.sequence(slice.seq).cached, static_cast<int>(rows.size())});
       first += slice.tokens;
     }
-    const auto view = cache.view(rows);
+    const auto view = cache.view(device, rows);
     for (const auto& r : rows) {
       const std::span<const TokenId> known = queue.sequence(r.seq).tokens;
       for (int p = shape.window > 0 ? std::max(0, r.start - shape.window + 1) : 0; p < r.start + r.rows; ++p) {

@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(blocks_make_the_whole_for_any_number_of_threads) {
     const std::vector<Shape> shapes = {{37, 5}, {1, 1}, {2000, 1500}, {16, 16}};
     WeightStore<Float32, Cpu> store(device, shapes);
     for (const Shape shape : shapes) {
-      const auto view = store.add(device.pool(), shape, [&](int first, int count, float* out) { rows_of(shape.cols, first, count, out); });
+      const auto view = store.add(device, shape, [&](int first, int count, float* out) { rows_of(shape.cols, first, count, out); });
       bool same = true;
       for (int r = 0; r < shape.rows; ++r) {
         for (int c = 0; c < shape.cols; ++c) same = same && view.at(r, c) == element(r, c);
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(what_reading_throws_reaches_the_caller) {
   Cpu device({.threads = 2});
   const std::vector<Shape> shapes = {{4000, 1000}};
   WeightStore<Float32, Cpu> store(device, shapes);
-  BOOST_CHECK_THROW(store.add(device.pool(), shapes[0],
+  BOOST_CHECK_THROW(store.add(device, shapes[0],
                               [](int first, int, float*) {
                                 if (first > 0) throw Error(Error::Kind::io, "model.safetensors", "short");
                               }),
@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(more_than_was_announced_is_refused) {
   const std::vector<Shape> shapes = {{16, 4}};
   WeightStore<Float32, Cpu> store(device, shapes);
   const auto read = [](int first, int count, float* out) { rows_of(4, first, count, out); };
-  store.add(device.pool(), shapes[0], read);
-  BOOST_CHECK_THROW(store.add(device.pool(), shapes[0], read), Error);
+  store.add(device, shapes[0], read);
+  BOOST_CHECK_THROW(store.add(device, shapes[0], read), Error);
 }
 
 // A format with one scale for all reads every block twice, for the range first.
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(the_range_is_that_of_the_whole_matrix) {
   for (const int threads : {1, 3}) {
     Cpu device({.threads = threads});
     WeightStore<P, Cpu> store(device, shapes);
-    store.add(device.pool(), shapes[0], read);
+    store.add(device, shapes[0], read);
     BOOST_TEST(store.bytes() == expected.size());
     BOOST_TEST(std::memcmp(store.contents().data(), expected.data(), expected.size()) == 0);
   }
@@ -93,8 +93,8 @@ void codes_give_the_bytes_of_floats(Shape shape) {
   const auto read = [&](int first, int count, float* out) { rows_of(shape.cols, first, count, out); };
   ValueRange range;
   if (P::Code::per_tensor) range = range_of(device.pool(), shape, read);
-  from_floats.add(device.pool(), shape, read);
-  from_codes.add_codes(device.pool(), shape, [&](int first, int count, CodeBlock& block) {
+  from_floats.add(device, shape, read);
+  from_codes.add_codes(device, shape, [&](int first, int count, CodeBlock& block) {
     std::vector<float> rows(static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
     read(first, count, rows.data());
     P::Code::encode(shape.cols, rows, range, block);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(what_a_format_refuses_names_the_matrix) {
   const std::vector<Shape> shapes = {{16, 4}};
   WeightStore<GroupInt4, Cpu> store(device, shapes);
   const std::string said = tenon::test::refusal([&] {
-    store.add(device.pool(), shapes[0], [](int, int count, float* out) { std::fill_n(out, count * 4, 1e30f); }, "model.safetensors: h.0.attn");
+    store.add(device, shapes[0], [](int, int count, float* out) { std::fill_n(out, count * 4, 1e30f); }, "model.safetensors: h.0.attn");
   });
   BOOST_TEST(said.rfind("model.safetensors: h.0.attn: holds a value", 0) == 0u, said);
 }

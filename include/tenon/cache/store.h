@@ -44,10 +44,12 @@ class CacheStore {
   const Ledger& ledger() const { return ledger_; }
   const KvShape& shape() const { return shape_; }
 
-  // For the sequences of a batch, in its order. Valid until the next call.
-  View view(std::span<const SequenceRows> rows) {
+  // For the sequences of a batch, in its order, as the device's kernels of this step see it. Valid until the next call.
+  View view(D& device, std::span<const SequenceRows> rows) {
     table_.resize(P::table_entries(shape_, rows));
-    return P::view(shape_, tokens_, ledger_, rows, static_cast<void*>(memory_.data()), table_);
+    View view = P::view(shape_, tokens_, ledger_, rows, static_cast<void*>(memory_.data()), table_);
+    if constexpr (requires { view.table; }) view.table = device.put(std::span<const std::int32_t>(table_));
+    return view;
   }
 
   // Makes the copies that forks have asked for, before anything is written in this step.

@@ -1,5 +1,6 @@
 // One step's work as flat, ragged arrays: no padding, and no difference between prefill and decode.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "tenon/core/views.h"
@@ -23,6 +24,7 @@ struct BatchView {
   const SequenceRows* sequences = nullptr;  // [sequence_count]
   const int* logit_rows = nullptr;          // [logit_count] rows whose logits somebody needs, ascending
   int rows = 0, sequence_count = 0, logit_count = 0;
+  int longest = 0;  // positions of its longest sequence, this step's included
 };
 
 struct Batch {
@@ -38,8 +40,10 @@ struct Batch {
     logit_rows.clear();
   }
   BatchView view() const {
+    int longest = 0;
+    for (const SequenceRows& s : sequences) longest = std::max(longest, s.start + s.rows);
     return {tokens.data(), positions.data(), sequences.data(), logit_rows.data(), static_cast<int>(tokens.size()),
-            static_cast<int>(sequences.size()), static_cast<int>(logit_rows.size())};
+            static_cast<int>(sequences.size()), static_cast<int>(logit_rows.size()), longest};
   }
 };
 

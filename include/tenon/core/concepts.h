@@ -203,10 +203,16 @@ concept AttentionPolicy = std::is_empty_v<P> && requires {
 
 // ---- Device<P>: where it runs.
 template <class D>
-concept DevicePolicy = requires(D& device, std::size_t bytes) {
+concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
+                                const int* values, void (*write)(std::span<std::byte>)) {
   { D::name } -> std::convertible_to<std::string_view>;
-  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;
+  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;  // zeroed
   { device.synchronize() } -> std::same_as<void>;
+  device.fill(memory, write);                                       // write(host) says what the device's memory is to hold
+  { device.begin_step() } -> std::same_as<void>;                    // what was put before is gone
+  { device.put(few) } -> std::same_as<const int*>;                  // where kernels of this step read what the host has
+  { device.fetch(values, bytes) } -> std::same_as<const int*>;      // the other way round, valid until the next call
+  device.pool();                                                    // threads of the host, device.threads() of them
 };
 
 }  // namespace tenon

@@ -8,6 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "tenon/core/views.h"
+
 namespace tenon {
 
 // The upper half of a float32. (Weights<P> has a policy BFloat16, which stores matrices in it.)
@@ -37,7 +39,7 @@ concept KvElement =
 // The scale of an int8 row, symmetric: its largest magnitude / 127, so that this becomes 127 or -127. NaN where the row
 // is not finite, so that whatever reads it is not, either. 0 where the row is, or so near it that the scale would be
 // subnormal and far off: such a row reads back as zeros.
-inline float int8_scale(const float* row /* [n] */, int n) {
+TENON_HD inline float int8_scale(const float* row /* [n] */, int n) {
   std::uint32_t largest = 0;  // the bits of magnitudes order like the magnitudes, with infinity and NaN on top
   for (int i = 0; i < n; ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(row[i]) & 0x7fffffffu;
@@ -50,20 +52,20 @@ inline float int8_scale(const float* row /* [n] */, int n) {
 
 // x / scale to the nearest whole number, ties to even, for a scale that int8_scale made and that is above 0. Adding
 // 1.5 * 2^23 leaves that number in the lowest bits; x / scale, not x * (1 / scale), whose sum a compiler might fuse.
-inline std::int8_t to_int8(float x, float scale) {
+TENON_HD inline std::int8_t to_int8(float x, float scale) {
   return static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(x / scale + 12582912.0f) & 0xffu);
 }
 
 // Element i of a row goes to out[i * stride]. Returns the scale that the row is read with: 1 where elements have none.
-inline float store_row(const float* row /* [n] */, int n, float* out, std::ptrdiff_t stride) {
+TENON_HD inline float store_row(const float* row /* [n] */, int n, float* out, std::ptrdiff_t stride) {
   for (int i = 0; i < n; ++i) out[i * stride] = row[i];
   return 1.0f;
 }
-inline float store_row(const float* row /* [n] */, int n, bfloat16* out, std::ptrdiff_t stride) {
+TENON_HD inline float store_row(const float* row /* [n] */, int n, bfloat16* out, std::ptrdiff_t stride) {
   for (int i = 0; i < n; ++i) out[i * stride] = bfloat16(row[i]);
   return 1.0f;
 }
-inline float store_row(const float* row /* [n] */, int n, std::int8_t* out, std::ptrdiff_t stride) {
+TENON_HD inline float store_row(const float* row /* [n] */, int n, std::int8_t* out, std::ptrdiff_t stride) {
   const float scale = int8_scale(row, n);
   const bool readable = scale > 0;
   for (int i = 0; i < n; ++i) out[i * stride] = readable ? to_int8(row[i], scale) : std::int8_t{0};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -49,6 +50,7 @@ struct CpuOptions {
 class Cpu {
  public:
   static constexpr std::string_view name = "cpu";
+  using Options = CpuOptions;
 
   // Zeroed, 2 MiB aligned, on huge pages where the system has them; pages that nobody touches cost nothing.
   class Memory {
@@ -79,6 +81,7 @@ class Cpu {
 
     std::byte* data() const { return data_; }
     std::size_t bytes() const { return bytes_; }
+    std::span<const std::byte> contents(std::size_t bytes) const { return {data_, bytes}; }
 
    private:
     static constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -103,6 +106,21 @@ class Cpu {
 
   Memory allocate(std::size_t bytes) { return Memory(bytes); }
   void synchronize() {}
+
+  // Where the host's memory is the device's, nothing needs to move.
+  template <class Body>
+  void fill(std::span<std::byte> to, Body&& body) {
+    body(to);
+  }
+  void begin_step() {}
+  template <class T>
+  const T* put(std::span<const T> values) {
+    return values.data();
+  }
+  template <class T>
+  const T* fetch(const T* from, std::size_t) {
+    return from;
+  }
 
   Isa isa() const { return isa_; }
   int threads() const { return pool_->threads(); }

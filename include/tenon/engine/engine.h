@@ -134,9 +134,10 @@ class Engine {
     update_stats();
     if (plan.slices.empty()) return hand_out();
     assemble(plan);
+    device_.begin_step();
     cache_.copy_forked_blocks(device_);
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
-                                                   cache_.view(batch_.sequences), state_);
+                                                   cache_.view(device_, batch_.sequences), state_);
     picker_.run(device_, hidden, weights_.parts().head, config_.vocab, queue_, answers_);
     try {
       commit(plan);
@@ -230,15 +231,21 @@ class Engine {
   }
 
   static DeviceP make_device(const EngineOptions& options) {
-    if constexpr (std::is_same_v<DeviceP, Cpu>) return Cpu(CpuOptions{.threads = options.threads});
-    else return DeviceP{};
+    if constexpr (requires(typename DeviceP::Options of_device) { DeviceP(of_device); }) {
+      typename DeviceP::Options of_device{};
+      of_device.threads = options.threads;
+      if constexpr (requires { of_device.index; }) of_device.index = options.device_index;
+      return DeviceP(of_device);
+    } else {
+      return DeviceP{};
+    }
   }
 
   auto load_weights(const ModelFiles& files) {
     check_layer_count(files, config_);
     const TensorSource source(files, Model::name_prefix);
     const DecoderSpec spec = Model::tensors(configure(files));  // with as many positions as the files have
-    DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, device_.pool(), spec, config_.tied_head, source);
+    DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, spec, config_.tied_head, source);
     if (!files.random) files.tensors->verify_unchanged();
     return weights;
   }

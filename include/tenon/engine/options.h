@@ -18,6 +18,7 @@ struct EngineOptions {
   std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
   int positions = 0;        // the longest sequence; 0: what the model's files say. More only where positions are computed
   int threads = 0;          // 0: all cores
+  int device_index = 0;     // of several GPUs, as CUDA counts them
   bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
 };
 
@@ -29,6 +30,7 @@ inline EngineOptions checked(const EngineOptions& o) {
   detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes", "given beside cache_tokens; keep one of them");
   detail::require(o.positions >= 0, "positions", "must be 0 (the model's own) or more");
   detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
+  detail::require(o.device_index >= 0, "device_index", "must be 0 or more");
   return o;
 }
 

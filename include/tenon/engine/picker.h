@@ -111,14 +111,16 @@ class Picker {
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
     const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, vocab, vocab};
     head(device, HeadArgs<HeadView>{hidden, head_view, logits});
+    const float* on_host = device.fetch(logits.data, index(count) * index(vocab));
+    const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + i)];
-      answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(logits, i));
+      answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
     }
     device.pool().share(count, 1, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
-        if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(logits, i), queue.sequence(row.seq), answers);
+        if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(i), queue.sequence(row.seq), answers);
       }
     });
   }
@@ -144,7 +146,6 @@ class Picker {
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   static std::span<const TokenId> prompt_of(const Sequence& s) { return std::span(s.tokens).first(index(s.prompt_tokens)); }
-  static std::span<const float> values(MatrixView<const float> m, int row) { return {m.row(row), index(m.cols)}; }
 
   std::vector<Sampler> samplers_;  // one a thread
   typename DeviceP::Memory logits_;

@@ -61,9 +61,19 @@ struct LastRows {
       const SequenceRows& from = batch.sequences[s];
       sequences.push_back({from.seq, i, 1, from.start + row - from.first_row, from.slot});
     }
-    return {nullptr, nullptr, sequences.data(), nullptr, batch.logit_count, batch.logit_count, 0};
+    return {nullptr, nullptr, sequences.data(), nullptr, batch.logit_count, batch.logit_count, 0, batch.longest};
   }
 };
+
+// The batch where kernels of this step read it.
+template <DevicePolicy D>
+BatchView on_device(D& device, const BatchView& b) {
+  const auto put = [&](const auto* values, int count) {
+    return device.put(std::span(values, values ? static_cast<std::size_t>(count) : 0));
+  };
+  return {put(b.tokens, b.rows), put(b.positions, b.rows), put(b.sequences, b.sequence_count), put(b.logit_rows, b.logit_count),
+          b.rows,                b.sequence_count,         b.logit_count,                      b.longest};
+}
 
 // What a family's forward pass keeps between steps, and what it knows beside weights.
 template <class Model, class D>
@@ -84,13 +94,16 @@ struct DecoderState {
   }
 };
 
-// Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head turns into logits.
+// host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V>
-MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& batch, const DecoderViews<W, H>& weights,
+MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch, const DecoderViews<W, H>& weights,
                                 const V& kv, DecoderState<Model, D>& state) {
-  state.resize(device, c, batch);
+  state.resize(device, c, host_batch);
   auto& act = state.activations;
-  if (batch.rows == 0) return act.hidden;
+  if (host_batch.rows == 0) return act.hidden;
+  const BatchView batch = on_device(device, host_batch);
+  const BatchView last = on_device(device, state.last_rows.select(host_batch));
+  const float* slopes = state.slopes.empty() ? nullptr : device.put(std::span<const float>(state.slopes));  // [heads]
   const auto columns = [](MatrixView<float> m, int first, int width) {
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};
   };
@@ -108,8 +121,9 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   embed(device, EmbedArgs<H>{batch, weights.embedding, weights.position_table, x});
   if (weights.embedding_norm.gain) norm(weights.embedding_norm, x, x);
   if constexpr (Model::positions == PositionKind::rotary) {
-    const auto frequencies = state.rotary.of(batch);
-    rotary_angles(device, RotaryAnglesArgs{batch, frequencies.data, frequencies.stride, act.angles});
+    const auto frequencies = state.rotary.of(host_batch);
+    const auto count = static_cast<std::size_t>(frequencies.stride == 0 ? 1 : batch.rows) * static_cast<std::size_t>(c.head_dim / 2);
+    rotary_angles(device, RotaryAnglesArgs{batch, device.put(std::span(frequencies.data, count)), frequencies.stride, act.angles});
   }
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
@@ -122,12 +136,12 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     if (l + 1 == c.layers && batch.logit_count < batch.rows) {
       // Behind the last layer's keys and values nobody reads the other rows again.
       gather_rows(device, GatherRowsArgs{batch.logit_rows, batch.logit_count, x, q});
-      rows = state.last_rows.select(batch);
+      rows = last;
       for (auto* m : {&x, &normed, &attended, &up, &inner, &q}) m->rows = batch.logit_count;
       if (batch.logit_count == 0) return act.hidden;
     }
     attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
-                                                 c.window, state.slopes.empty() ? nullptr : state.slopes.data()});
+                                                 c.window, slopes});
     linear(device, LinearArgs<W>{.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias,
                                  .residual = x, .y = x});
     norm(layer.mlp_norm, x, normed);

@@ -22,8 +22,7 @@ class DecoderWeights {
  public:
   using Parts = DecoderParts<typename P::View, typename H::View, const float*>;
 
-  template <class Pool>
-  DecoderWeights(D& device, Pool& pool, const DecoderSpec& spec, bool tied_head, const TensorSource& source) {
+  DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head, const TensorSource& source) {
     source.check(spec, tied_head);
     std::vector<Shape> matrices, heads;
     std::size_t floats = 0;
@@ -37,17 +36,17 @@ class DecoderWeights {
     matrices_ = WeightStore<P, D>(device, matrices);
     heads_ = WeightStore<H, D>(device, heads);
     vectors_ = device.allocate(floats * sizeof(float));
-    float* next = reinterpret_cast<float*>(vectors_.data());
+    std::byte* next = vectors_.data();
     parts_ = map_parts<typename P::View, typename H::View, const float*>(
         spec, tied_head,
-        [&](const MatrixSpec& m) { return add(matrices_, pool, source, m); },
-        [&](const MatrixSpec& m) { return add(heads_, pool, source, m); },
+        [&](const MatrixSpec& m) { return add(device, matrices_, source, m); },
+        [&](const MatrixSpec& m) { return add(device, heads_, source, m); },
         [&](const VectorSpec& v) -> const float* {
           if (v.none()) return nullptr;
-          float* out = next;
-          source.read(v, out);
-          next += padded(v);
-          return out;
+          const std::span<std::byte> vector{next, padded(v) * sizeof(float)};
+          device.fill(vector, [&](std::span<std::byte> host) { source.read(v, reinterpret_cast<float*>(host.data())); });
+          next += vector.size();
+          return reinterpret_cast<const float*>(vector.data());
         });
     bytes_ = matrices_.bytes() + heads_.bytes() + floats * sizeof(float);
   }
@@ -55,28 +54,28 @@ class DecoderWeights {
   const Parts& parts() const { return parts_; }
   std::size_t bytes() const { return bytes_; }
   // As packed.
-  std::span<const std::byte> matrices() const { return matrices_.contents(); }
-  std::span<const std::byte> heads() const { return heads_.contents(); }
+  auto matrices() const { return matrices_.contents(); }
+  auto heads() const { return heads_.contents(); }
 
   // Of every value, as packed. Reads them all.
   std::uint64_t hash() const {
     const std::uint64_t of_matrices = hash64(matrices()), of_heads = hash64(heads(), of_matrices);
-    return hash64({vectors_.data(), vectors_.bytes()}, of_heads);
+    return hash64(vectors_.contents(vectors_.bytes()), of_heads);
   }
 
  private:
   // Codes that a checkpoint holds in this very format stay as they are; whatever else it holds is encoded from its values.
-  template <WeightPolicy Q, class Pool>
-  static typename Q::View add(WeightStore<Q, D>& store, Pool& pool, const TensorSource& source, const MatrixSpec& m) {
+  template <WeightPolicy Q>
+  static typename Q::View add(D& device, WeightStore<Q, D>& store, const TensorSource& source, const MatrixSpec& m) {
     if constexpr (PacksCodes<Q>) {
       using Code = typename Q::Code;
       if (source.holds<Code>()) {
         return store.add_codes(
-            pool, m.shape, [&](int first, int count, CodeBlock& block) { source.read_codes<Code>(m, first, count, block); });
+            device, m.shape, [&](int first, int count, CodeBlock& block) { source.read_codes<Code>(m, first, count, block); });
       }
     }
     return store.add(
-        pool, m.shape, [&](int first, int count, float* out) { source.read(m, first, count, out); }, source.where(m));
+        device, m.shape, [&](int first, int count, float* out) { source.read(m, first, count, out); }, source.where(m));
   }
 
   // Whole lines, so that no vector shares one with another.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tenon/core/views.h"
+
 namespace tenon::exact {
 
 struct SinCos {
@@ -18,7 +20,7 @@ struct SinCos {
 // 2^-52 below 1 (or n is 0). half_pi + half_pi_rest are off pi/2 by 2^-109: times n that is 2^-78, while no such x but 0
 // comes nearer to a multiple of pi/2 than 2^-28. Then Taylor series to r^15 and r^16, whose remainders are 2^-53 of the
 // sums.
-[[gnu::always_inline]] inline SinCos sincos(double x) {
+[[gnu::always_inline]] TENON_HD inline SinCos sincos(double x) {
   constexpr double round = 0x1.8p52;  // adding and subtracting it rounds to an integer, found in the low bits
   constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
   constexpr double half_pi = 0x1.921fb54442d18p0, half_pi_rest = 0x1.1a62633145c07p-54;

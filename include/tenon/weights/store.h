@@ -26,36 +26,41 @@ class WeightStore {
 
   // read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; it may be called from several threads.
   // `where` names the matrix in what P refuses.
-  template <class Pool, class Read>
-  View add(Pool& pool, Shape shape, Read&& read, std::string_view where = "weights") {
-    const std::span<std::byte> packed = next(shape);
+  template <class Read>
+  View add(D& device, Shape shape, Read&& read, std::string_view where = "weights") {
+    const std::span<std::byte> matrix = next(shape);
     ValueRange range;
-    if constexpr (EncodesWithRange<P>) range = range_of(pool, shape, read);
-    for_float_blocks(pool, shape, read, [&](int first, std::span<const float> rows) {
-      encode_named(where, [&] {
-        if constexpr (EncodesWithRange<P>) P::encode(shape, first, rows, packed, range);
-        else P::encode(shape, first, rows, packed);
+    if constexpr (EncodesWithRange<P>) range = range_of(device.pool(), shape, read);
+    device.fill(matrix, [&](std::span<std::byte> packed) {
+      for_float_blocks(device.pool(), shape, read, [&](int first, std::span<const float> rows) {
+        encode_named(where, [&] {
+          if constexpr (EncodesWithRange<P>) P::encode(shape, first, rows, packed, range);
+          else P::encode(shape, first, rows, packed);
+        });
       });
     });
-    return P::view(shape, packed);
+    return P::view(shape, matrix);
   }
 
   // read(first_row, rows, block) makes a block of rows as files hold them: nothing is encoded again.
-  template <class Pool, class Read>
-  View add_codes(Pool& pool, Shape shape, Read&& read)
+  template <class Read>
+  View add_codes(D& device, Shape shape, Read&& read)
     requires PacksCodes<P>
   {
-    const std::span<std::byte> packed = next(shape);
-    for_row_blocks(pool, shape, [&](int first, int count) {
-      CodeBlock block;
-      read(first, count, block);
-      P::pack(shape, first, block, packed);
+    const std::span<std::byte> matrix = next(shape);
+    device.fill(matrix, [&](std::span<std::byte> packed) {
+      for_row_blocks(device.pool(), shape, [&](int first, int count) {
+        CodeBlock block;
+        read(first, count, block);
+        P::pack(shape, first, block, packed);
+      });
     });
-    return P::view(shape, packed);
+    return P::view(shape, matrix);
   }
 
   std::size_t bytes() const { return used_; }
-  std::span<const std::byte> contents() const { return {memory_.data(), used_}; }
+  // As the host sees them.
+  auto contents() const { return memory_.contents(used_); }
 
  private:
   // Memory for the next matrix.

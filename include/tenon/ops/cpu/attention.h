@@ -4,19 +4,10 @@
 #include <vector>
 
 #include "tenon/ops/args.h"
+#include "tenon/ops/attention.h"
 #include "tenon/ops/cpu/kernels.h"
 
 namespace tenon {
-
-// Online softmax over strides of 64 keys and splits of 256 (Dao et al., 2022): memory linear in the length.
-struct FlashAttention {
-  static constexpr bool materialises_scores = false;
-};
-
-// Scores of all rows, heads and keys in memory, then softmax: the baseline that flash attention is measured against.
-struct DirectAttention {
-  static constexpr bool materialises_scores = true;
-};
 
 namespace cpu {
 

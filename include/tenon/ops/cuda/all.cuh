@@ -1,0 +1,7 @@
+// Every op on an NVIDIA GPU.
+#pragma once
+#include "tenon/ops/cuda/attention.cuh"
+#include "tenon/ops/cuda/head.cuh"
+#include "tenon/ops/cuda/linear.cuh"
+#include "tenon/ops/cuda/rows.cuh"
+#include "tenon/ops/cuda/store_kv.cuh"

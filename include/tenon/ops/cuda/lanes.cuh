@@ -1,0 +1,90 @@
+// Sixteen floats, one in each of sixteen threads of a warp: a fourth instruction set for ops/cpu/kernels/*.inc. What holds a
+// row on the CPU holds it here, in the same order of operations, and so gives the same bits. Control flow is the same for all
+// sixteen; a value that all need is computed by all. Memory that one thread wrote and another reads is shared or global, with
+// a fence() between.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "tenon/core/concepts.h"
+#include "tenon/core/elements.h"
+#include "tenon/ops/args.h"
+#include "tenon/ops/cpu/kernels.h"
+
+namespace tenon::cuda::lanes {
+
+using cpu::attention_scratch;
+using cpu::kAttentionQueries;
+using cpu::kSplitPositions;
+
+struct F32x16 {
+  float v;
+};
+inline constexpr int kQueries = 1;  // queries that share keys in registers: what fits one thread's is little
+
+// Blocks have one dimension, a multiple of 32.
+__device__ inline int lane() { return static_cast<int>(threadIdx.x & 15u); }
+__device__ inline unsigned together() { return 0xffffu << (threadIdx.x & 16u); }
+__device__ inline void fence() { __syncwarp(together()); }
+__device__ inline void prefetch_line(const std::byte*) {}  // others run while one waits
+
+__device__ inline F32x16 zero() { return {0.0f}; }
+__device__ inline F32x16 broadcast(float x) { return {x}; }
+template <class E>
+__device__ inline F32x16 load(const E* p) {
+  return {static_cast<float>(p[lane()])};
+}
+__device__ inline void store(float* p, F32x16 a) { p[lane()] = a.v; }
+__device__ inline F32x16 load_n(const float* p, int n) { return {lane() < n ? p[lane()] : 0.0f}; }
+__device__ inline void store_n(float* p, F32x16 a, int n) {
+  if (lane() < n) p[lane()] = a.v;
+}
+// Intrinsics: nvcc would fuse a product and a sum that stand bare.
+__device__ inline F32x16 add(F32x16 a, F32x16 b) { return {__fadd_rn(a.v, b.v)}; }
+__device__ inline F32x16 sub(F32x16 a, F32x16 b) { return {__fsub_rn(a.v, b.v)}; }
+__device__ inline F32x16 mul(F32x16 a, F32x16 b) { return {__fmul_rn(a.v, b.v)}; }
+__device__ inline F32x16 div(F32x16 a, F32x16 b) { return {__fdiv_rn(a.v, b.v)}; }
+__device__ inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {__fmaf_rn(a.v, b.v, c.v)}; }
+__device__ inline F32x16 max(F32x16 a, F32x16 b) { return {a.v > b.v ? a.v : b.v}; }
+__device__ inline F32x16 min(F32x16 a, F32x16 b) { return {a.v < b.v ? a.v : b.v}; }
+__device__ inline F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) { return {a.v < b.v ? x.v : y.v}; }
+__device__ inline F32x16 keep_first(F32x16 a, int n, float other) { return {lane() < n ? a.v : other}; }
+__device__ inline F32x16 drop_first(F32x16 a, int n, float other) { return {lane() < n ? other : a.v}; }
+__device__ inline F32x16 round(F32x16 a) { return {rintf(a.v)}; }
+__device__ inline F32x16 exp2_whole(F32x16 a) {
+  return {__uint_as_float((__float_as_uint(__fadd_rn(a.v, 12582912.0f)) + 127u) << 23)};
+}
+__device__ inline F32x16 abs(F32x16 a) { return {fabsf(a.v)}; }
+__device__ inline F32x16 copy_sign(F32x16 a, F32x16 b) { return {copysignf(a.v, b.v)}; }
+__device__ inline float first(F32x16 a) { return __shfl_sync(together(), a.v, 0, 16); }
+// i with i + 8, then + 4, + 2, + 1: added the other way round in half of the lanes, which is the same.
+__device__ inline float sum(F32x16 a) {
+  for (int width = 8; width > 0; width /= 2) a.v = __fadd_rn(a.v, __shfl_xor_sync(together(), a.v, width, 16));
+  return a.v;
+}
+__device__ inline float largest(F32x16 a) {
+  for (int width = 8; width > 0; width /= 2) {
+    const float other = __shfl_xor_sync(together(), a.v, width, 16);
+    a.v = a.v > other ? a.v : other;
+  }
+  return a.v;
+}
+
+#define TENON_KERNEL __device__ inline
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
+#undef TENON_KERNEL
+
+// Blocks of so many threads do kRowsABlock rows, or jobs, at once: sixteen threads each.
+inline constexpr int kThreads = 128, kRowsABlock = kThreads / 16;
+
+__device__ inline int job_of_thread() { return static_cast<int>(blockIdx.x) * kRowsABlock + static_cast<int>(threadIdx.x) / 16; }
+inline dim3 blocks_for(std::size_t jobs) { return dim3(static_cast<unsigned>((jobs + kRowsABlock - 1) / kRowsABlock)); }
+
+}  // namespace tenon::cuda::lanes

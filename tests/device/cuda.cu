@@ -1,0 +1,75 @@
+// device/cuda.cuh: memory, small data on its way to a step's kernels, and what goes wrong.
+#define BOOST_TEST_MODULE tenon device cuda
+#include <boost/test/unit_test.hpp>
+
+#include <numeric>
+
+#include "on_device.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
+
+namespace {
+
+__global__ void add_to(const int* values, int count, int* sum) {
+  for (int i = 0; i < count; ++i) *sum += values[i];
+}
+
+int sum_of(Cuda& device, const int* values, int count) {
+  const OnDevice<int> sum(device, std::vector<int>{0});
+  device.launch("add_to", add_to, dim3(1), 1, 0, values, count, sum.data());
+  return sum.values().front();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(memory_begins_zeroed) {
+  Cuda device;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, std::size_t{3} << 20}) {
+    auto memory = device.allocate(bytes);
+    for (const std::byte b : memory.contents(bytes)) BOOST_TEST_REQUIRE(std::to_integer<int>(b) == 0);
+    device.fill({memory.data(), bytes}, [](std::span<std::byte> host) { std::fill(host.begin(), host.end(), std::byte{7}); });
+    BOOST_TEST(std::to_integer<int>(memory.contents(bytes).back()) == 7);
+  }
+  BOOST_TEST(device.allocate(0).bytes() == 0u);
+}
+
+// More than there is room for, in one step, and again in the next.
+BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
+  Cuda device;
+  for (int step = 0; step < 3; ++step) {
+    device.begin_step();
+    for (const int count : {1, 3, 1000, 100'000}) {
+      std::vector<int> values(static_cast<std::size_t>(count));
+      std::iota(values.begin(), values.end(), step);
+      const int* there = device.put(std::span<const int>(values));
+      std::fill(values.begin(), values.end(), -1);  // the caller's own may go
+      int wanted = 0;
+      for (int i = 0; i < count; ++i) wanted = static_cast<int>(static_cast<unsigned>(wanted) + static_cast<unsigned>(step + i));
+      BOOST_TEST(sum_of(device, there, count) == wanted);
+    }
+    BOOST_TEST((device.put(std::span<const int>{}) == nullptr));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_fetched_is_what_kernels_wrote) {
+  Cuda device;
+  const OnDevice<int> values(device, std::vector<int>{5, 6, 7});
+  const int* host = device.fetch(values.data(), 3);
+  BOOST_TEST((host[0] == 5 && host[1] == 6 && host[2] == 7));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_refused_by_number) {
+  BOOST_CHECK_EXCEPTION(Cuda({.index = 4096}), Error, [](const Error& e) {
+    return e.where() == "device" && std::string(e.what()).find("4096") != std::string::npos;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_and_leaves_the_device_usable) {
+  Cuda device;
+  BOOST_CHECK_EXCEPTION(device.allocate(std::size_t{1} << 50), Error,
+                        [](const Error& e) { return e.kind() == Error::Kind::capacity; });
+  BOOST_TEST(sum_of(device, OnDevice<int>(device, std::vector<int>{4}).data(), 1) == 4);
+}

@@ -1,0 +1,65 @@
+// An engine on the GPU gives the answers of one on the CPU, bit for bit: tokens, log-probabilities, and every logit.
+#define BOOST_TEST_MODULE tenon engine cuda
+#include <boost/test/unit_test.hpp>
+
+#include <tuple>
+
+#include "../device/on_device.h"
+#include "invariance.h"
+#include "tenon/tenon.cuh"
+
+using namespace tenon;
+using namespace tenon::test;
+
+BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
+
+namespace {
+
+std::vector<Request> requests(int vocab) {
+  std::vector<Request> all;
+  for (int i = 0; i < 12; ++i) {
+    Request r;
+    for (int t = 0; t < 1 + i * i * 2; ++t) r.input_ids.push_back((i * 31 + t * 7) % vocab);
+    r.options = {.max_new_tokens = 5 + i, .ignore_eos = true};
+    r.options.seed = static_cast<std::uint64_t>(i);
+    if (i % 3 == 1) r.options.temperature = 0.8f;
+    if (i % 6 == 4) r.options.top_k = 20;
+    if (i % 4 == 2) r.options.top_logprobs = 3;
+    r.options.logits_hash = i % 2 == 0;
+    all.push_back(std::move(r));
+  }
+  return all;
+}
+
+template <class Model, class... Choices>
+void check(const ModelConfig& config, const char* what) {
+  const ModelFiles files = random_checkpoint(config, 5);
+  EngineOptions options{.token_budget = 100, .batch = 8, .threads = 2};
+  Engine<Model, Device<Cpu>, Choices...> here(files, options);
+  Engine<Model, Device<Cuda>, Choices...> there(files, options);
+  const auto of_cpu = here.complete(requests(config.vocab)), of_gpu = there.complete(requests(config.vocab));
+  for (std::size_t i = 0; i < of_cpu.size(); ++i) {
+    BOOST_TEST_REQUIRE(of_gpu[i].error == of_cpu[i].error, what << ", request " << i);
+    BOOST_TEST(of_gpu[i].ids == of_cpu[i].ids, what << ", request " << i);
+    BOOST_TEST(of_gpu[i].logprobs == of_cpu[i].logprobs, what << ", request " << i);
+    BOOST_TEST((of_gpu[i].logits_hash == of_cpu[i].logits_hash), what << ", request " << i << ": logits");
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(formats_of_weights) {
+  const ModelConfig config = invariance::tiny(0);
+  check<Gpt2, Weights<Float32>>(config, "float32");
+  check<Gpt2, Weights<BFloat16>>(config, "bfloat16");
+  check<Gpt2, Weights<Float8<E4M3>>>(config, "float8_e4m3");
+  check<Gpt2, Weights<ZeroPointInt8>>(config, "int8");
+  check<Gpt2, Weights<GroupInt4>>(config, "int4");
+}
+
+BOOST_AUTO_TEST_CASE(caches_and_attentions) {
+  const ModelConfig config = invariance::tiny(1);
+  check<Gpt2, Cache<PagedKVOf<32, bfloat16>>>(config, "paged bfloat16");
+  check<Gpt2, Cache<ContiguousKVOf<std::int8_t>>, Attention<DirectAttention>>(config, "contiguous int8, direct");
+  check<Gpt2, Cache<NoCache>>(config, "no cache");
+}
