@@ -1,4 +1,4 @@
-// GPT-2 on an NVIDIA GPU: every format of weights that rounds no activations, and every cache beside them in float32.
+// GPT-2 on an NVIDIA GPU: every format of weights that rounds no activations, in the paged cache.
 #include "engine_unit.h"
 #include "tenon/tenon.cuh"
 
@@ -17,10 +17,6 @@ std::vector<MenuEntry> cuda_engines() {
   using namespace tenon;
   return {entry<Float32, PagedKV, FlashAttention>(),
           entry<Float32, PagedKV, DirectAttention>(),
-          entry<Float32, ContiguousKV, FlashAttention>(),
-          entry<Float32, ContiguousKV, DirectAttention>(),
-          entry<Float32, NoCache, FlashAttention>(),
-          entry<Float32, NoCache, DirectAttention>(),
           entry<Float32, PagedKVOf<16, bfloat16>, FlashAttention>(),
           entry<Float32, PagedKVOf<16, std::int8_t>, FlashAttention>(),
           entry<BFloat16, PagedKV, FlashAttention>(),

@@ -24,13 +24,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(views_show_the_memory_of_the_store, P, Caches) {
   BOOST_TEST(store.stats().capacity_tokens == 128);
   BOOST_TEST(store.stats().used_tokens == 0);
   BOOST_TEST(store.stats().bytes == P::bytes(shape, 128));
-  store.view({});
+  store.view(cpu, {});
 
   BOOST_TEST(store.ledger().grow(5, 20));
   BOOST_TEST(store.stats().used_tokens >= 20);
   std::vector<SequenceRows> rows{{5, 0, 20, 0, 0}};
   for (int layer = 0; layer < shape.layers; ++layer) {
-    const auto view = store.view(rows);
+    const auto view = store.view(cpu, rows);
     for (int head = 0; head < shape.heads; ++head) {
       for (int t = 0; t < 2; ++t) {
         const auto tile = view.tile(layer, 0, head, t);
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(views_show_the_memory_of_the_store, P, Caches) {
   if (!P::keeps_tokens) return;
   BOOST_TEST(store.ledger().grow(6, 1));
   rows = {{6, 0, 1, 0, 0}, {5, 1, 0, 20, 1}};
-  const auto view = store.view(rows);
+  const auto view = store.view(cpu, rows);
   for (int layer = 0; layer < shape.layers; ++layer) {
     for (int head = 0; head < shape.heads; ++head) {
       for (int t = 0; t < 2; ++t) {
@@ -64,9 +64,9 @@ BOOST_AUTO_TEST_CASE(stores_move_and_their_tiles_stay) {
   CacheStore<PagedKV, Cpu> store(cpu, {1, 1, 4, 64}, 64);
   BOOST_TEST(store.ledger().grow(1, 3));
   const std::vector<SequenceRows> rows{{1, 0, 3, 0, 0}};
-  store.view(rows).tile(0, 0, 0, 0).keys[2] = 5;
+  store.view(cpu, rows).tile(0, 0, 0, 0).keys[2] = 5;
   CacheStore<PagedKV, Cpu> moved = std::move(store);
-  BOOST_TEST(moved.view(rows).tile(0, 0, 0, 0).keys[2] == 5);
+  BOOST_TEST(moved.view(cpu, rows).tile(0, 0, 0, 0).keys[2] == 5);
   BOOST_TEST(moved.stats().used_tokens == 16);
   static_assert(!std::is_copy_constructible_v<CacheStore<PagedKV, Cpu>>);
 }

@@ -14,7 +14,9 @@ BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 namespace {
 
 __global__ void add_to(const int* values, int count, int* sum) {
-  for (int i = 0; i < count; ++i) *sum += values[i];
+  unsigned total = 0;
+  for (int i = 0; i < count; ++i) total += static_cast<unsigned>(values[i]);
+  *sum = static_cast<int>(total);
 }
 
 int sum_of(Cuda& device, const int* values, int count) {

@@ -44,14 +44,18 @@ class Current {
  public:
   explicit Current(int device) {
     check(cudaGetDevice(&before_), "device");
-    if (device != before_) check(cudaSetDevice(device), "device");
+    changed_ = device != before_;
+    if (changed_) check(cudaSetDevice(device), "device");
   }
-  ~Current() { cudaSetDevice(before_); }
+  ~Current() {
+    if (changed_) cudaSetDevice(before_);
+  }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
  private:
   int before_ = 0;
+  bool changed_ = false;
 };
 
 // A stream of its own device.
@@ -113,7 +117,9 @@ class Cuda {
   class Memory {
    public:
     Memory() = default;
-    Memory(std::shared_ptr<cuda::Stream> stream, std::size_t bytes) : stream_(std::move(stream)), bytes_(bytes) {
+    Memory(std::shared_ptr<cuda::Stream> stream, std::size_t bytes) : Memory() {  // so that what throws below frees it
+      stream_ = std::move(stream);
+      bytes_ = bytes;
       if (bytes == 0) return;
       const cuda::Current current(stream_->device());
       void* data = nullptr;
@@ -164,6 +170,12 @@ class Cuda {
     std::uint64_t keep = ~std::uint64_t{0};
     cuda::check(cudaMemPoolSetAttribute(memory_pool, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
   }
+
+  // Pinned memory may still be on its way when a step had nothing to fetch.
+  ~Cuda() {
+    if (stream_) cudaStreamSynchronize(stream_->get());
+  }
+  Cuda(Cuda&&) = default;
 
   Memory allocate(std::size_t bytes) { return {stream_, bytes}; }
   void synchronize() { stream_->wait(); }
@@ -216,9 +228,9 @@ class Cuda {
   template <class T>
   const T* fetch(const T* from, std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
-    if (bytes > fetched_.bytes()) fetched_ = cuda::Pinned(std::max(bytes, fetched_.bytes() * 3 / 2));
     if (bytes == 0) return nullptr;
     const cuda::Current current(index_);
+    if (bytes > fetched_.bytes()) fetched_ = cuda::Pinned(std::max(bytes, fetched_.bytes() * 3 / 2));
     cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream()), "copy to the host");
     stream_->wait();
     return reinterpret_cast<const T*>(fetched_.data());

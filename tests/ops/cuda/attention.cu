@@ -93,7 +93,7 @@ constexpr Shapes kShapes[] = {{12, 12, 64, 0, false}, {8, 2, 80, 0, false}, {4, 
 
 }  // namespace
 
-using Caches = std::tuple<PagedKV, PagedKVOf<32, bfloat16>, PagedKVOf<64, std::int8_t>, ContiguousKV>;
+using Caches = std::tuple<PagedKV, PagedKVOf<32, bfloat16>, PagedKVOf<64, std::int8_t>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(flash, P, Caches) {
   for (const Shapes& s : kShapes) check<P, FlashAttention>(s);

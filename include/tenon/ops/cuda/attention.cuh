@@ -69,7 +69,7 @@ inline int scratch_of_query(int head_dim) { return (static_cast<int>(cpu::attent
 
 }  // namespace cuda
 
-template <CacheView V>
+template <cuda::ViewOnDevice V>
 void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
   const std::size_t queries = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.heads);
   const int scratch = cuda::scratch_of_query(args.head_dim);
@@ -77,9 +77,10 @@ void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
                 sizeof(float) * static_cast<std::size_t>(scratch) * cuda::lanes::kRowsABlock, args, scratch);
 }
 
-template <CacheView V>
+template <cuda::ViewOnDevice V>
 void attention(Cuda& device, DirectAttention, const AttentionArgs<V>& args) {
   const std::size_t queries = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.heads);
+  if (queries > 0 && args.batch.longest <= 0) throw Error(Error::Kind::internal, "attention", "the batch does not say how long its longest text is");
   const int scratch = cuda::scratch_of_query(args.head_dim), positions = (args.batch.longest + 63) / 64 * 64;
   float* scores = device.scratch(queries * static_cast<std::size_t>(positions));
   device.launch("attention", cuda::direct_kernel<V>, cuda::lanes::blocks_for(queries), cuda::lanes::kThreads,

@@ -28,7 +28,7 @@ __device__ __noinline__ void finish(const cpu::PanelJob& job, int token, int out
   lanes::store_n(job.y + token * job.y_stride + output, value, lanes_here);
 }
 
-// Columns that a block holds at once: whole groups of any size, and few enough for 48 KiB with 64 tokens.
+// Columns that a block holds at once: whole groups of any size.
 inline constexpr int kChunk = 128;
 
 // What a block of 128 threads holds of a chunk. Tokens lie one float apart from a multiple of 32, so that threads that read
