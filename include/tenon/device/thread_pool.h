@@ -141,7 +141,7 @@ class ThreadPool {
   struct alignas(64) Next {
     std::atomic<int> value{0};
   };
-  std::vector<Next> next_piece_;  // [threads]: of the part of share() that is this thread's first
+  std::vector<Next> next_piece_;  // [threads]: the next piece of each thread's own part, in share()
   alignas(64) std::atomic<std::uint32_t> jobs_{0};  // counts them; written by the caller only
   alignas(64) std::atomic<int> next_part_{INT_MAX / 2};
   alignas(64) std::atomic<int> unfinished_{0};      // parts of the current job

@@ -59,7 +59,7 @@ struct LinearArgs {
   const float* const* delta = nullptr;       // [rows] of [out] or null: low-rank updates; a null row adds nothing
   Activation activation = Activation::none;
   MatrixView<const float> residual = {};     // [rows, out] or null; may be y itself
-  MatrixView<float> y;                       // [rows, out]
+  MatrixView<float> y;                       // [rows, out]; may not overlap x
 };
 
 // y[r, i] = activation(x[r, i]) * x[r, n + i]: a gated MLP between its two products (Shazeer, 2020).

@@ -16,8 +16,7 @@ PanelJob panel_job(const LinearArgs<W>& args) {
 }
 
 // What threads need of the activations before they multiply. One tile of tokens is prepared by each thread for itself, when
-// it first needs it: that takes less time than waiting for one another, and than reading what another core has written. More
-// tiles are shared among the threads.
+// it first needs it, so that nobody waits (docs/decisions/0009). More tiles are shared among the threads.
 template <class Prepare>  // prepare(first_tile, last_tile, copy)
 class PreparedTiles {
  public:
