@@ -8,18 +8,20 @@
 namespace program {
 
 int check(const CheckCommand& command) {
-  if (!command.adapter_id.empty()) {
-    throw tenon::Error(tenon::Error::Kind::unsupported, "adapter " + tenon::printable(command.adapter_id, 60),
-                       "adapters are not in this version of tenon");
-  }
   const auto files = open_model(command.model);
   need_tokenizer(files, "check");
-  const auto engine = make_engine(with_stored_weights(command.model, files), files);
+  ModelOptions options = with_stored_weights(command.model, files);
+  options.adapter_root = command.adapter_root;
+  const auto engine = make_engine(options, files);
+  std::vector<tenon::AdapterUse> adapters;
+  if (!command.adapter_root.empty()) adapters.push_back({command.adapter_id});
   const tenon::ModelConfig& config = engine->config();
 
   // Four tokens behind one of prompt, or as many as the model has positions for.
   const int wanted = std::min(4, config.positions);
-  engine->submit({.input_ids = {config.bos.value_or(0)}, .options = {.max_new_tokens = wanted, .ignore_eos = true}});
+  engine->submit({.input_ids = {config.bos.value_or(0)},
+                  .adapters = adapters,
+                  .options = {.max_new_tokens = wanted, .ignore_eos = true}});
   engine->set_draining(true);
   int generated = 0;
   while (!engine->idle()) {

@@ -50,11 +50,13 @@ std::string is_seed(const std::string& text) {
   return whole ? "" : "must be an integer from 0 to 2^64 - 1, is " + text;
 }
 
+std::string is_folder_name(const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; }
+
 void add_model(CLI::App& app, std::string& model) {
   app.add_option("--model", model, "folder of a checkpoint; without it, the default model")
       ->option_text("DIR")
       ->group(kEngineGroup)
-      ->check([](const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; });
+      ->check(is_folder_name);
 }
 
 // with_batch: false where --batch means something else.
@@ -159,7 +161,7 @@ constexpr const char* kRunHelp =
     "\"priority\": 0,\n"
     "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
     "\"top_logprobs\": 5,\n"
-    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0}\n"
+    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
     "[0.1]},\n"
@@ -172,6 +174,9 @@ using Action = std::function<int()>;
 
 Action add_generate(CLI::App& app, GenerateCommand& c) {
   app.add_option("PROMPT", c.prompt, "the text to go on from; without it, standard input");
+  app.add_option("--adapter", c.adapter, "folder of a LoRA adapter in PEFT's format")
+      ->check(is_folder_name)
+      ->option_text("DIR");
   add_sampling_options(app, c.options);
   app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))
@@ -222,7 +227,7 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
       ->group(kEngineGroup);
   app.add_option("OUT", c.out, "folder to write, which has no model yet")
       ->required()
-      ->check([](const std::string& folder) { return folder.empty() ? "a folder is needed" : ""; });
+      ->check(is_folder_name);
   return [&c, group] {
     if (group->count() > 0 && c.weights != "int4")
       throw UsageError("--group " + std::to_string(c.group) + " is of int4; --weights is " + c.weights);
@@ -230,9 +235,22 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
   };
 }
 
+Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
+  app.add_option("--row", c.rows, "a prompt and, behind its last @, the folder of its adapter; nothing there: the plain model. May be repeated")
+      ->required()
+      ->allow_extra_args(false)
+      ->option_text("\"PROMPT@ADAPTER_DIR\"");
+  add_sampling_options(app, c.options);
+  add_engine_options(app, c.model);
+  return [&c] {
+    c.options.seed = c.model.seed;
+    return chat_batch(c);
+  };
+}
+
 Action add_check(CLI::App& app, CheckCommand& c) {
   add_engine_options(app, c.model);
-  auto* root = app.add_option("--adapter-root", c.adapter_root, "folder of adapters")->option_text("ROOT");
+  auto* root = app.add_option("--adapter-root", c.adapter_root, "folder of adapters")->check(is_folder_name)->option_text("ROOT");
   auto* id = app.add_option("--adapter-id", c.adapter_id, "an adapter below that folder")->option_text("NAME");
   root->needs(id);
   id->needs(root);
@@ -384,6 +402,7 @@ int run_command_line(int argc, char** argv) {
   app.get_formatter()->column_width(34);
 
   GenerateCommand generate_command;
+  ChatBatchCommand chat_batch_command;
   RunCommand run_command;
   TokensCommand tokens_command;
   InspectCommand inspect_command;
@@ -397,6 +416,7 @@ int run_command_line(int argc, char** argv) {
     actions.emplace_back(sub, define(*sub, command));
   };
   add("generate", "Writes on from a prompt, text as it comes", generate_command, add_generate);
+  add("chat-batch", "Several prompts, each under an adapter of its own, side by side", chat_batch_command, add_chat_batch);
   add("run", "JSON lines in, JSON lines out, all requests together", run_command, add_run);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
   add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);

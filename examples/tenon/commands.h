@@ -14,11 +14,19 @@ namespace program {
 struct GenerateCommand {
   ModelOptions model;
   std::optional<std::string> prompt;  // absent: standard input
+  std::optional<std::string> adapter;  // a folder; absent: the plain model
   tenon::Options options = {.max_new_tokens = 64};
   int top = 0;  // candidates to show for each token; 0: none
   bool timing = false;
 };
 int generate(const GenerateCommand& command);
+
+struct ChatBatchCommand {
+  ModelOptions model;
+  std::vector<std::string> rows;  // "PROMPT@ADAPTER_DIR" or "PROMPT"
+  tenon::Options options = {.max_new_tokens = 64};
+};
+int chat_batch(const ChatBatchCommand& command);
 
 struct RunCommand {
   ModelOptions model;

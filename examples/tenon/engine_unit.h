@@ -11,6 +11,7 @@ namespace tenon::cpu {
 // Three instruction sets of kernels take seconds to compile: once, in kernels.cpp. Those of attention over another
 // element, and of products with another format of weights, are compiled by the unit whose engines use them.
 extern template const Kernels& kernels_for<>(Isa isa);
+extern template const LowRankKernels& low_rank_kernels_for<>(Isa isa, FactorType type);
 extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
 extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
 extern template const PanelKernels<CodePanels<std::int8_t>>& panel_kernels_for<CodePanels<std::int8_t>>(Isa isa);  // engine_int8.cpp
@@ -95,19 +96,23 @@ template <class Model, class WeightP, class CacheP, class AttentionP, class Head
 MenuEntry menu_entry() {
   // The scheduler only hands out rows: one erased type serves them all, and the menu stays a sum.
   using Engine = tenon::Engine<Model, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
-                               tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Attention<AttentionP>,
-                               tenon::Device<DeviceP>>;
+                               tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
+                               tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
   return {{Model::model_type, word<WeightP>, head, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>,
            word<AttentionP>, Engine::DeviceP::name},
           [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
-            return std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler,
-                                                              tenon::EngineOptions{.token_budget = s.token_budget,
-                                                                                   .batch = s.batch,
-                                                                                   .cache_tokens = s.cache_tokens,
-                                                                                   .positions = s.positions,
-                                                                                   .threads = s.threads,
-                                                                                   .prefix_reuse = s.prefix_reuse});
+            auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler,
+                                                                  tenon::EngineOptions{.token_budget = s.token_budget,
+                                                                                       .batch = s.batch,
+                                                                                       .cache_tokens = s.cache_tokens,
+                                                                                       .positions = s.positions,
+                                                                                       .threads = s.threads,
+                                                                                       .adapters = s.adapters,
+                                                                                       .merged = s.merged,
+                                                                                       .prefix_reuse = s.prefix_reuse});
+            box->engine().adapter_policy() = s.lora;
+            return box;
           }};
 }
 

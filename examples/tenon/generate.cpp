@@ -82,10 +82,13 @@ class Timing {
 
 int generate(const GenerateCommand& command) {
   tenon::Request request{.prompt = prompt_of(command), .options = command.options};
+  if (command.adapter) request.adapters.push_back({*command.adapter});
   const auto begin = Clock::now();
   const auto files = open_model(command.model);
   need_tokenizer(files, "generate");
-  const auto engine = make_engine(with_stored_weights(command.model, files), files);
+  ModelOptions options = with_stored_weights(command.model, files);
+  if (options.lora == "merged") options.merged.swap(request.adapters);
+  const auto engine = make_engine(options, files);
   const double load_ms = ms_between(begin, Clock::now());
 
   if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);

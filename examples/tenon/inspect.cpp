@@ -1,11 +1,14 @@
 // tenon inspect: what a model folder holds, with no weight read.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "commands.h"
 #include "families.h"
 #include "output.h"
+#include "tenon/checkpoint/peft.h"
+#include "tenon/model/adapter_sites.h"
 
 namespace program {
 namespace {
@@ -144,20 +147,47 @@ std::string describe_tokenizer(const tenon::Tokenizer* tokenizer) {
   return text + "\n";
 }
 
+// What an adapter holds: its ranks and scales, so far as they differ, and what of its config changes nothing here.
+std::string describe_adapter(const std::filesystem::path& folder, const std::vector<tenon::PeftModule>& modules) {
+  try {
+    const auto adapter = tenon::PeftAdapter::open(folder, modules);
+    std::set<std::string> ranks, scales, types;
+    std::uint64_t bytes = 0;
+    for (const tenon::PeftFactors& f : adapter.factors()) {
+      ranks.insert(std::to_string(f.rank));
+      scales.insert(formatted("%g", f.scale));
+      types.insert(std::string(tenon::dtype_name(f.a->dtype)));
+      bytes += adapter.bytes_of(*f.a) + adapter.bytes_of(*f.b);
+    }
+    const auto list = [](const auto& words) {
+      std::string text;
+      for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+      return text;
+    };
+    return "rank " + list(ranks) + ", scale " + list(scales) + ", " + std::to_string(adapter.factors().size()) + " of " +
+           std::to_string(modules.size()) + " linears, " + list(types) + ", " + with_commas(bytes) + " bytes; inert: " +
+           list(adapter.config().inert);
+  } catch (const tenon::Error& error) {
+    return std::string("refused: ") + error.what();
+  }
+}
+
 // Folders below adapters/.
-std::string describe_adapters(const std::filesystem::path& folder) {
+std::string describe_adapters(const std::filesystem::path& folder, const std::vector<tenon::PeftModule>& modules) {
   std::vector<std::string> names;
   std::error_code failed;
   auto each = std::filesystem::directory_iterator(folder / "adapters", failed);
   for (; !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
     std::error_code ignored;
-    if (each->is_directory(ignored)) names.push_back(printable(each->path().filename().string()));
+    if (each->is_directory(ignored)) names.push_back(each->path().filename().string());
   }
   if (names.empty()) return "adapters     none\n";
   std::sort(names.begin(), names.end());
-  std::string text = "adapters     " + std::to_string(names.size()) + " (this version does not run them):";
-  for (const auto& name : names) text += " " + name;
-  return text + "\n";
+  std::string text = "adapters     " + std::to_string(names.size()) + "\n";
+  for (const auto& name : names) {
+    text += "             " + printable(name) + ": " + describe_adapter(folder / "adapters" / name, modules) + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -165,6 +195,7 @@ std::string describe_adapters(const std::filesystem::path& folder) {
 int inspect(const InspectCommand& command) {
   const ModelOptions options{.model = command.model};
   const auto files = open_model(options);
+  std::vector<tenon::PeftModule> modules;
   const std::string text = with_family(model_type(files), [&](auto family) {
     using Family = decltype(family);
     const tenon::ModelConfig config = Family::configure(*files.config);
@@ -172,12 +203,13 @@ int inspect(const InspectCommand& command) {
     const tenon::DecoderSpec spec = Family::tensors(config);
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
+    modules = tenon::adapter_sites(spec, Family::name_prefix).modules();
     return describe_config<Family>(config) + describe_weights(spec, config) + describe_stored(files) +
            describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });
   Output output;
-  output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options)));
+  output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options), modules));
   output.flush();
   return 0;
 }

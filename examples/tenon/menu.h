@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/adapter/any_lora.h"
+#include "tenon/adapter/options.h"
 #include "tenon/core/concepts.h"
 #include "tenon/core/views.h"
 #include "tenon/engine/any_engine.h"
@@ -17,6 +19,9 @@ namespace program {
 // What an engine takes at run time. (tenon::EngineOptions would bring every op into each file that includes this one.)
 struct EngineSettings {
   tenon::AnyScheduler scheduler;
+  tenon::AnyLoRA lora = {};
+  tenon::AdapterOptions adapters = {};
+  std::vector<tenon::AdapterUse> merged = {};
   int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0, positions = 0;
   bool prefix_reuse = true;
 };

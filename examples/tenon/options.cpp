@@ -13,6 +13,7 @@
 #include "output.h"
 #include "schedulers.h"
 #include "shapes.h"
+#include "tenon/adapter/root.h"
 #include "tenon/core/error.h"
 
 namespace program {
@@ -100,13 +101,30 @@ std::string list_of(const Entries& entries, std::string_view model_type) {
   for (const MenuEntry& entry : entries) {
     if (entry.words.model_type == model_type) text += "\n  " + as_options(entry.words);
   }
-  return text + "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented or none";
+  return text + "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented, gathered, looped, merged or none";
 }
 
 const MenuEntry* find(const EngineWords& wanted, const Entries& entries) {
   const auto found =
       std::find_if(entries.begin(), entries.end(), [&](const MenuEntry& e) { return e.words == wanted; });
   return found == entries.end() ? nullptr : &*found;
+}
+
+tenon::AnyLoRA lora_of(const std::string& word) {
+  using Kind = tenon::AnyLoRA::Kind;
+  return tenon::AnyLoRA(word == "gathered" ? Kind::gathered : word == "looped" ? Kind::looped : Kind::segmented);
+}
+
+tenon::AdapterOptions adapters_of(const ModelOptions& options) {
+  tenon::AdapterOptions adapters;
+  if (options.lora == "none") {
+    adapters.folder_of = [](const std::string&) -> std::filesystem::path {
+      throw Error(Error::Kind::unsupported, "adapter", "this engine adds none (--lora none)");
+    };
+  } else if (!options.adapter_root.empty()) {
+    adapters.folder_of = [root = options.adapter_root](const std::string& id) { return tenon::adapter_below(root, id); };
+  }
+  return adapters;
 }
 
 EngineWords words_of(const std::string& model_type, const ModelOptions& o) {
@@ -154,16 +172,17 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   if (options.block != ModelOptions{}.block && options.cache != "paged") {
     throw UsageError("--block " + std::to_string(options.block) + " is of the paged cache; --cache is " + options.cache);
   }
-  // Without adapters every way to add them is the same; those that were asked for by name are refused all the same.
-  if (options.lora != "segmented" && options.lora != "none") {
-    throw UsageError("not compiled in: --lora " + options.lora + " (adapters are not in this version)\n" +
-                     list_of(entries, type));
+  if (options.lora == "merged" && options.merged.empty()) {
+    throw UsageError("--lora merged: generate --adapter and run say which adapter goes into the weights");
   }
   const MenuEntry* entry = find(wanted, entries);
   if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries, type));
   const SchedulerOptions scheduling{
       .batch = options.batch, .token_budget = options.token_budget, .max_wait_ms = options.max_wait_ms};
   return entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),
+                             .lora = lora_of(options.lora),
+                             .adapters = adapters_of(options),
+                             .merged = options.merged,
                              .threads = options.threads,
                              .batch = options.batch,
                              .token_budget = options.token_budget,

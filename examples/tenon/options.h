@@ -16,6 +16,8 @@ namespace program {
 
 struct ModelOptions {
   std::string model;  // a folder; empty: the default model
+  std::string adapter_root = {};  // adapters are names below it; empty: they are folders
+  std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: what goes into the weights
   std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash", scheduler = "continuous",
               lora = "segmented", device = "cpu";
   bool weights_given = false;  // by name: where they are not, a quantised folder's own are taken

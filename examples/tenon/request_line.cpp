@@ -107,9 +107,27 @@ tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
 }
 
 void refuse_later_versions(const Fields& fields) {
-  for (const char* key : {"adapter", "schema"}) {
-    if (fields.has(key)) throw Error(Error::Kind::unsupported, fields.where(key), "is not in this version of tenon");
+  if (fields.has("schema")) throw Error(Error::Kind::unsupported, fields.where("schema"), "is not in this version of tenon");
+}
+
+// A folder, or {"folder": weight, ...}: a composition, in the order of the folders' names, however it was written.
+std::vector<tenon::AdapterUse> adapters_of(const Fields& fields) {
+  std::vector<tenon::AdapterUse> uses;
+  if (!fields.has("adapter")) return uses;
+  const Json& value = fields.value("adapter");
+  if (value.is_object()) {
+    const Fields weights = fields.object("adapter");
+    for (const auto& [folder, weight] : value.items()) {
+      uses.push_back({folder, static_cast<float>(weights.number(folder, -kMaxFloat, kMaxFloat))});
+    }
+    if (uses.empty()) fields.refuse("adapter", "must name at least one adapter");
+  } else {
+    uses.push_back({fields.string("adapter")});
   }
+  for (const tenon::AdapterUse& use : uses) {
+    if (use.name.empty()) fields.refuse("adapter", "must be the folder of an adapter, is empty");
+  }
+  return uses;
 }
 
 tenon::Request request_of(const Fields& fields, std::uint64_t seed) {
@@ -121,6 +139,7 @@ tenon::Request request_of(const Fields& fields, std::uint64_t seed) {
                                                     : "missing, and so is prompt; give one of them");
   }
   if (fields.has("input_ids") && request.input_ids.empty()) fields.refuse("input_ids", "must hold at least one token");
+  request.adapters = adapters_of(fields);
   request.options = options_of(fields, seed);
   return request;
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "commands.h"
+#include "exits.h"
 #include "json_lines.h"
 #include "output.h"
 #include "progress.h"
@@ -28,6 +29,20 @@ std::vector<Job> read_jobs(std::istream& in, std::uint64_t seed) {
   std::string line;
   for (int number = 0; next_line(in, line, number);) jobs.emplace_back().line = parse_request(line, number, seed);
   return jobs;
+}
+
+// What the first request with adapters runs under, for the weights; requests that ask for anything else are refused.
+std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
+  const auto asks = [](const Job& job) { return job.line.error.empty() && !job.line.request.adapters.empty(); };
+  const auto first = std::find_if(jobs.begin(), jobs.end(), asks);
+  if (first == jobs.end()) throw UsageError("--lora merged: no request names an adapter");
+  const std::vector<tenon::AdapterUse> merged = first->line.request.adapters;
+  for (Job& job : jobs) {
+    if (!job.line.error.empty()) continue;
+    if (job.line.request.adapters == merged) job.line.request.adapters.clear();
+    else job.line.error = "request: adapter: the weights hold that of the first request that names one (--lora merged)";
+  }
+  return merged;
 }
 
 class BatchRun {
@@ -142,8 +157,15 @@ void print_stats(const tenon::EngineStats& stats) {
 
 int run(const RunCommand& command) {
   const auto files = open_model(command.model);
-  const auto engine = make_engine(with_stored_weights(command.model, files), files);
-  const int failed = BatchRun(*engine, read_jobs(std::cin, command.model.seed)).work();
+  ModelOptions options = with_stored_weights(command.model, files);
+  std::vector<Job> jobs;
+  if (options.lora == "merged") {
+    jobs = read_jobs(std::cin, options.seed);
+    options.merged = merge_first(jobs);
+  }
+  const auto engine = make_engine(options, files);
+  if (options.merged.empty()) jobs = read_jobs(std::cin, options.seed);
+  const int failed = BatchRun(*engine, std::move(jobs)).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
 }

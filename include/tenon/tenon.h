@@ -1,6 +1,12 @@
 // tenon: serving GPT-2-family models, composed at compile time. This header needs no CUDA; tenon.cuh adds the GPU.
 #pragma once
+#include "tenon/adapter/any_lora.h"
+#include "tenon/adapter/gathered.h"
+#include "tenon/adapter/looped.h"
+#include "tenon/adapter/merged.h"
 #include "tenon/adapter/no_adapter.h"
+#include "tenon/adapter/root.h"
+#include "tenon/adapter/segmented.h"
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"

@@ -33,18 +33,22 @@ std::vector<Request> requests(int vocab) {
 }
 
 template <class Model, class... Choices>
-void check(const ModelConfig& config, const char* what) {
-  const ModelFiles files = random_checkpoint(config, 5);
+void check(const ModelFiles& files, const std::vector<Request>& requests, const char* what) {
   EngineOptions options{.token_budget = 100, .batch = 8, .threads = 2};
   Engine<Model, Device<Cpu>, Choices...> here(files, options);
   Engine<Model, Device<Cuda>, Choices...> there(files, options);
-  const auto of_cpu = here.complete(requests(config.vocab)), of_gpu = there.complete(requests(config.vocab));
+  const auto of_cpu = here.complete(requests), of_gpu = there.complete(requests);
   for (std::size_t i = 0; i < of_cpu.size(); ++i) {
     BOOST_TEST_REQUIRE(of_gpu[i].error == of_cpu[i].error, what << ", request " << i);
     BOOST_TEST(of_gpu[i].ids == of_cpu[i].ids, what << ", request " << i);
     BOOST_TEST(of_gpu[i].logprobs == of_cpu[i].logprobs, what << ", request " << i);
     BOOST_TEST((of_gpu[i].logits_hash == of_cpu[i].logits_hash), what << ", request " << i << ": logits");
   }
+}
+
+template <class Model, class... Choices>
+void check(const ModelConfig& config, const char* what) {
+  check<Model, Choices...>(random_checkpoint(config, 5), requests(config.vocab), what);
 }
 
 }  // namespace
@@ -62,4 +66,16 @@ BOOST_AUTO_TEST_CASE(caches_and_attentions) {
   const ModelConfig config = invariance::tiny(1);
   check<Gpt2, Cache<PagedKVOf<32, bfloat16>>>(config, "paged bfloat16");
   check<Gpt2, Cache<PagedKVOf<16, std::int8_t>>, Attention<DirectAttention>>(config, "paged int8, direct");
+}
+
+BOOST_AUTO_TEST_CASE(adapters) {
+  const std::string tales = std::string(TENON_SOURCE_DIR) + "/examples/models/tales", adapters = tales + "/adapters/";
+  std::vector<Request> all = requests(4096);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i % 4 == 1) all[i].adapters = {{adapters + "weather"}};
+    if (i % 4 == 2) all[i].adapters = {{adapters + "characters"}};
+    if (i % 4 == 3) all[i].adapters = {{adapters + "shakespeare", 0.7f}, {adapters + "weather", 0.5f}};
+  }
+  check<Gpt2>(load_checkpoint(tales), all, "segmented");
+  check<Gpt2, Adapter<LoopedLoRA>, Weights<ZeroPointInt8>>(load_checkpoint(tales), all, "looped, int8");
 }

@@ -1,15 +1,12 @@
-// expect: tenon: this version adds no adapters while it runs; use Adapter<NoAdapter>
+// expect: tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>
 #include <tenon/tenon.h>
 
-struct Mine {
-#ifdef TENON_MISUSE
-  static constexpr bool adds_at_runtime = true;
-#else
-  static constexpr bool adds_at_runtime = false;
-#endif
-  struct View {
-    tenon::LowRank factors(int, int, tenon::Site) const { return {}; }
-  };
+// A device of one's own, with every op of a Cpu but the one for adapters.
+struct Mine : tenon::Cpu {
+  using tenon::Cpu::Cpu;
 };
+#ifdef TENON_MISUSE
+void low_rank(Mine&, const tenon::LowRankArgs&) = delete;
+#endif
 
-static_assert(sizeof(tenon::Engine<tenon::Gpt2, tenon::Adapter<Mine>>) > 0);
+static_assert(sizeof(tenon::Engine<tenon::Gpt2, tenon::Device<Mine>, tenon::Adapter<tenon::SegmentedLoRA>>) > 0);

@@ -10,7 +10,7 @@ class Inspect(ProgramTest):
         done = tenon("inspect", "--model", TALES)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for text in ["gpt2: 6 layers of width 256, 4 heads of 64", "parameters   6,049,792", "float32        24,199,168 bytes",
-                     "76 in model.safetensors, 76 F16", "unused       none", "4,096 ids", "characters shakespeare weather"]:
+                     "76 in model.safetensors, 76 F16", "unused       none", "4,096 ids", "adapters     3\n", "shakespeare: rank 8, "]:
             self.assertIn(text, done.stdout)
 
     def test_all_tensors(self):
@@ -24,6 +24,11 @@ class Inspect(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("tokenizer    none", done.stdout)
         self.assertIn("adapters     none", done.stdout)
+
+    def test_adapters_are_described(self):
+        text = tenon("inspect", "--model", TALES).stdout
+        self.assertIn("adapters     3\n", text)
+        self.assertRegex(text, r"characters: rank 12, 4, scale 2, 4, 12 of 24 linears, F\d+, [\d,]+ bytes; inert: ")
 
     def test_tensors_without_use_are_listed(self):
         done = tenon("inspect", "--model", self.model_of(*FILES, config={"n_layer": 5}))
@@ -58,10 +63,16 @@ class Check(ProgramTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("vocab.json", done.stderr)
 
-    def test_adapters_are_not_in_this_version(self):
-        done = tenon("check", "--model", TALES, "--adapter-root", TALES / "adapters", "--adapter-id", "weather")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("adapter", done.stderr)
+    def test_an_adapter_by_name_below_a_root(self):
+        def check(name):
+            return tenon("check", "--model", TALES, "--adapter-root", TALES / "adapters", "--adapter-id", name)
+
+        self.assertEqual(check("weather").returncode, 0)
+        for name in ["nobody", "../adapters/weather", "/etc", "..", "weather/", "a b", "weather\n", "x" * 200, ""]:
+            done = check(name)
+            self.assertEqual(done.returncode, 1, name)
+            self.assertIn("adapter", done.stderr)
+            self.assertNotIn(str(TALES), done.stderr)
 
 
 if __name__ == "__main__":

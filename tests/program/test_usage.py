@@ -2,7 +2,7 @@
 import support
 from support import TALES, ProgramTest, tenon
 
-SUBCOMMANDS = ["generate", "run", "tokens", "inspect", "quantize", "check", "bench", "lab"]
+SUBCOMMANDS = ["generate", "chat-batch", "run", "tokens", "inspect", "quantize", "check", "bench", "lab"]
 # No version will have them all: nobody needs it.
 NEVER_COMPILED = ["--weights", "int4_act8", "--cache", "window", "--kv", "bfloat16", "--attention", "direct",
                   "--device", "cuda"]
@@ -47,10 +47,10 @@ class Usage(ProgramTest):
         self.assertIn("not compiled in: ", done.stderr)
         self.assertIn("--weights float32 --cache paged --block 16 --kv float32 --attention flash --device cpu", done.stderr)
 
-    def test_words_of_later_versions_are_named(self):
-        done = tenon("run", "--model", TALES, "--lora", "looped")
+    def test_merging_needs_an_adapter(self):
+        done = tenon("chat-batch", "--model", TALES, "--row", "x", "--lora", "merged")
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("not compiled in: --lora looped", done.stderr)
+        self.assertIn("--lora merged", done.stderr)
 
     def test_a_gpu_answers_as_the_cpu_does_or_is_refused_by_name(self):
         requests = [{"id": 1, "prompt": "Once upon a time", "max_new_tokens": 8}]

@@ -12,19 +12,16 @@ if [[ ! -d $reference/golden ]]; then
 fi
 reference=$(cd "$reference" && pwd)
 
-# Adapters are not in this version.
-adapter_cases=(ok_adapter)
-
 case $check in
   golden)
-    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters --extra "$options"
+    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --extra "$options"
     ;;
   golden_gpt2)
-    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters --extra "$options" \
+    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --extra "$options" \
       --only gpt2 gpt2_headdim64 gpt2_sharded_f16 --tolerance "${more:-1e-3}"
     ;;
   golden_tales)
-    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" --skip-adapters \
+    exec python3 "$reference/checks/golden_check.py" --cmd "$quoted" \
       --cases "$source_dir/examples/models" --only tales
     ;;
   tokens)
@@ -32,8 +29,15 @@ case $check in
     ;;
   malformed)
     exec python3 "$reference/malformed/check_malformed.py" "$reference/malformed" dev \
-      --cmd "$quoted check --model {model} --adapter-root {root} --adapter-id {id}" \
-      --only st idx cfg fs tok w ok --skip "${adapter_cases[@]}"
+      --cmd "$quoted check --model {model} --adapter-root {root} --adapter-id {id}"
+    ;;
+  promise_adapters)  # adapters in the batch, added in each way, and adapters and plain rows beside one another
+    case_dir=$reference/golden/${more:-gpt2}
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$case_dir" \
+      --adapters "$case_dir"/adapters/* --configs "--batch 8" "--batch 3 --token-budget 7" "--batch 64 --token-budget 16" \
+      "--lora gathered --batch 16 --cache-tokens {cache}" "--lora looped --batch 16 --scheduler static" \
+      "--lora gathered --batch 7 --threads 1" "--lora looped --batch 13 --token-budget 5 --threads 1" \
+      "--batch 13 --scheduler fair --token-budget 5"
     ;;
   promise_gpt2)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"

@@ -6,9 +6,7 @@ namespace tenon {
 
 struct NoAdapter {
   static constexpr bool adds_at_runtime = false;
-  struct View {
-    TENON_HD LowRank factors(int /*row*/, int /*layer*/, Site) const { return {}; }
-  };
+  void arrange(std::span<const AdapterSet* const> /*rows*/, AdapterGroups& out) const { out.clear(); }
 };
 static_assert(AdapterPolicy<NoAdapter>);
 

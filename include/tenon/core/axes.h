@@ -39,8 +39,8 @@ struct Head {
 template <class P>
 struct Adapter {
   static_assert(AdapterPolicy<P>,
-                "tenon: Adapter<P> got a type that is no adapter policy; it needs static adds_at_runtime and a trivially "
-                "copyable P::View with LowRank factors(int row, int layer, Site); see docs/policies.md#adapter");
+                "tenon: Adapter<P> got a type that is no adapter policy; it needs static bool adds_at_runtime "
+                "and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see docs/policies.md#adapter");
 };
 
 template <class P>

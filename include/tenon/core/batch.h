@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tenon/core/low_rank.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -15,6 +16,7 @@ struct SequenceRows {
   int start;  // position of the first row: so many tokens of the sequence are in the cache before it
   int slot;   // number of the sequence in the cache view of this step
   int prompt = 0;  // tokens of its prompt: rotary positions that scale with the text need it
+  const AdapterSet* adapters = nullptr;  // of its request; null: none
 };
 
 // What ops read.

@@ -11,6 +11,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/elements.h"
+#include "tenon/core/low_rank.h"
 #include "tenon/core/panels.h"
 #include "tenon/core/plan.h"
 #include "tenon/core/views.h"
@@ -177,22 +178,12 @@ concept DecodesPanels = requires(const V v, int panel, float* out) {
   { v.decode(panel, out) } -> std::same_as<void>;
 };
 
-// ---- Adapter<P>: how low-rank updates of single requests are added: y += scale * b (a x).
-enum class Site : std::uint8_t { qkv, attn_out, mlp_up, mlp_down };
-
-struct LowRank {
-  const float* a = nullptr;  // [rank, in]
-  const float* b = nullptr;  // [outputs, rank]
-  int rank = 0;              // 0: no update for this row at this site
-  float scale = 0;
-  int first_output = 0, outputs = 0;  // a packed matrix (QKV) may hold several sites
-};
-
+// ---- Adapter<P>: how the low-rank updates of a step's rows are taken together: which rows share a product, and in which
+// order. The order of summation is the op's own (ops/args.h), so all policies give the same bits.
 template <class P>
-concept AdapterPolicy = requires { typename P::View; } && std::is_trivially_copyable_v<typename P::View> &&
-                        requires(const typename P::View v, int token_row, int layer, Site site) {
-  { P::adds_at_runtime } -> std::convertible_to<bool>;
-  { v.factors(token_row, layer, site) } -> std::same_as<LowRank>;
+concept AdapterPolicy = std::copyable<P> && requires(const P p, std::span<const AdapterSet* const> rows, AdapterGroups& out) {
+  { P::adds_at_runtime } -> std::convertible_to<bool>;  // false: no request may name an adapter
+  { p.arrange(rows, out) } -> std::same_as<void>;       // rows: [rows] of the step, null where a row has no adapter
 };
 
 // ---- Attention<P>: a tag that picks the `attention` op of a device.

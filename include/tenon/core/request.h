@@ -12,6 +12,7 @@
 
 #include "tenon/core/error.h"
 #include "tenon/core/hash.h"
+#include "tenon/core/low_rank.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -45,9 +46,26 @@ struct Options {
   std::string cache_salt = {};       // requests share cached prefixes only with those of the same salt
 };
 
+// An adapter that a request runs under. Several add up, each one's update times its weight.
+struct AdapterUse {
+  std::string name;                  // a folder, or whatever AdapterOptions::folder_of takes
+  float weight = 1;
+
+  friend bool operator==(const AdapterUse&, const AdapterUse&) = default;
+};
+
+// What a request runs under. While a copy of `set` lives, nothing of it is dropped or changed.
+struct AdapterLease {
+  std::shared_ptr<const AdapterSet> set = {};  // null: no adapter
+  std::string identity = {};                   // digests and weights: equal ones give equal bits
+  int tenant = -1;                             // number of its (first) adapter's name, for policies that are fair between them
+};
+
 struct Request {
   std::string prompt = {};           // text, for engines with a tokenizer ...
   std::vector<TokenId> input_ids = {};  // ... or tokens; exactly one of the two
+  std::vector<AdapterUse> adapters = {};  // none: the plain model
+  AdapterLease lease = {};              // of `adapters`, where somebody has taken it already: Engine::lease
   Options options = {};
 };
 

@@ -58,6 +58,10 @@ class Current {
   bool changed_ = false;
 };
 
+// A grid of one dimension for `count` pieces of work, `each` of them a block.
+inline dim3 blocks(std::size_t count, std::size_t each = 1) { return dim3(static_cast<unsigned>((count + each - 1) / each)); }
+inline dim3 blocks(int count) { return blocks(static_cast<std::size_t>(count)); }
+
 // A stream of its own device.
 class Stream {
  public:
@@ -111,51 +115,41 @@ struct CudaOptions {
 class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
+  static constexpr bool runs_behind = true;  // ops return before their kernels have run
   using Options = CudaOptions;
 
   // Zeroed, and freed in the stream's order: what was launched before may still use it.
   class Memory {
    public:
     Memory() = default;
-    Memory(std::shared_ptr<cuda::Stream> stream, std::size_t bytes) : Memory() {  // so that what throws below frees it
-      stream_ = std::move(stream);
-      bytes_ = bytes;
+    Memory(std::shared_ptr<cuda::Stream> stream, std::size_t bytes) : bytes_(bytes) {
       if (bytes == 0) return;
-      const cuda::Current current(stream_->device());
+      const cuda::Current current(stream->device());
       void* data = nullptr;
-      cuda::check(cudaMallocAsync(&data, bytes, stream_->get()), "memory");
-      data_ = static_cast<std::byte*>(data);
-      cuda::check(cudaMemsetAsync(data_, 0, bytes, stream_->get()), "memory");
-    }
-    ~Memory() {
-      if (data_) cudaFreeAsync(data_, stream_->get());
-    }
-    Memory(Memory&& other) noexcept { swap(other); }
-    Memory& operator=(Memory&& other) noexcept {
-      Memory(std::move(other)).swap(*this);
-      return *this;
+      cuda::check(cudaMallocAsync(&data, bytes, stream->get()), "memory");
+      data_ = {static_cast<std::byte*>(data), {stream}};
+      cuda::check(cudaMemsetAsync(data, 0, bytes, stream->get()), "memory");
     }
 
-    std::byte* data() const { return data_; }  // an address of the device
+    std::byte* data() const { return data_.get(); }  // an address of the device
     std::size_t bytes() const { return bytes_; }
 
     // The first `bytes` of it, as the host sees them.
     std::vector<std::byte> contents(std::size_t bytes) const {
       std::vector<std::byte> copy(bytes);
       if (bytes == 0) return copy;
-      cuda::check(cudaMemcpyAsync(copy.data(), data_, bytes, cudaMemcpyDeviceToHost, stream_->get()), "memory");
-      stream_->wait();
+      const cuda::Stream& stream = *data_.get_deleter().stream;
+      cuda::check(cudaMemcpyAsync(copy.data(), data(), bytes, cudaMemcpyDeviceToHost, stream.get()), "memory");
+      stream.wait();
       return copy;
     }
 
    private:
-    void swap(Memory& other) noexcept {
-      std::swap(stream_, other.stream_);
-      std::swap(data_, other.data_);
-      std::swap(bytes_, other.bytes_);
-    }
-    std::shared_ptr<cuda::Stream> stream_;
-    std::byte* data_ = nullptr;
+    struct Free {
+      std::shared_ptr<cuda::Stream> stream;
+      void operator()(std::byte* data) const { cudaFreeAsync(data, stream->get()); }
+    };
+    std::unique_ptr<std::byte, Free> data_;
     std::size_t bytes_ = 0;
   };
 

@@ -78,12 +78,20 @@ class ThreadPool {
       return;
     }
     const int pieces = (count - 1) / grain + 1;
-    for (int t = 0; t < threads_; ++t) next_piece_[index(t)].value.store(part_begin(pieces, t), std::memory_order_relaxed);
+    for (int t = 0; t < threads_; ++t) {
+      if (part_begin(pieces, t) < part_begin(pieces, t + 1)) {
+        next_piece_[index(t)].value.store(part_begin(pieces, t), std::memory_order_relaxed);
+      }
+    }
     run([&](int thread) {
       for (int i = 0; i < threads_; ++i) {
         const int owner = (thread + i) % threads_, end = part_begin(pieces, owner + 1);
-        for (int piece; (piece = next_piece_[index(owner)].value.fetch_add(1, std::memory_order_relaxed)) < end;) {
-          body(piece * grain, piece < pieces - 1 ? (piece + 1) * grain : count, thread);
+        if (part_begin(pieces, owner) == end) continue;
+        std::atomic<int>& next = next_piece_[index(owner)].value;
+        // Read first: adding to a part that is done takes its line from whoever has it.
+        while (next.load(std::memory_order_relaxed) < end) {
+          const int piece = next.fetch_add(1, std::memory_order_relaxed);
+          if (piece < end) body(piece * grain, piece < pieces - 1 ? (piece + 1) * grain : count, thread);
         }
       }
     });

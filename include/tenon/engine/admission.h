@@ -36,9 +36,11 @@ inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenize
 
 // What a request's keys and values depend on beside its tokens: the user's salt, of which equal ones share prefixes, and the
 // length of the prompt where positions stretch with it.
-inline std::string cache_identity(const Options& o, const ModelConfig& config, std::size_t prompt) {
+// adapters: AdapterLease::identity. What a user writes comes last, so that it can imitate nothing.
+inline std::string cache_identity(const Options& o, const ModelConfig& config, std::size_t prompt, const std::string& adapters = {}) {
   std::string identity = o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
   if (RotaryFrequencies::depends_on_prompt(config.rotary, prompt)) identity = std::to_string(prompt) + " positions " + identity;
+  if (!adapters.empty()) identity = "adapters " + adapters + " " + identity;
   return identity;
 }
 

@@ -18,6 +18,7 @@ class AnyEngine {
  public:
   virtual ~AnyEngine() = default;
   virtual RequestId submit(Request request) = 0;
+  virtual AdapterLease lease(std::span<const AdapterUse> uses) = 0;
   virtual bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) = 0;
   virtual bool hold(RequestId request) = 0;
   virtual bool resume(RequestId request) = 0;
@@ -40,6 +41,7 @@ class EngineBox final : public AnyEngine {
   explicit EngineBox(Arguments&&... arguments) : engine_(std::forward<Arguments>(arguments)...) {}
 
   RequestId submit(Request request) override { return engine_.submit(std::move(request)); }
+  AdapterLease lease(std::span<const AdapterUse> uses) override { return engine_.lease(uses); }
   bool cancel(RequestId request, FinishReason reason) override { return engine_.cancel(request, reason); }
   bool hold(RequestId request) override { return engine_.hold(request); }
   bool resume(RequestId request) override { return engine_.resume(request); }
@@ -53,6 +55,8 @@ class EngineBox final : public AnyEngine {
   CacheStats cache_stats() const override { return engine_.cache_stats(); }
   std::size_t weight_bytes() const override { return engine_.weight_bytes(); }
   std::string fingerprint() const override { return engine_.fingerprint(); }
+
+  Engine& engine() { return engine_; }
 
  private:
   Engine engine_;

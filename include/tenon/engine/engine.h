@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tenon/adapter/no_adapter.h"
+#include "tenon/adapter/segmented.h"
 #include "tenon/cache/paged.h"
 #include "tenon/cache/store.h"
 #include "tenon/core/axes.h"
@@ -24,11 +25,11 @@
 #include "tenon/engine/answers.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/fingerprint.h"
+#include "tenon/engine/make.h"
 #include "tenon/engine/options.h"
 #include "tenon/engine/picker.h"
 #include "tenon/engine/stats.h"
 #include "tenon/model/decoder.h"
-#include "tenon/model/load.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/all.h"
 #include "tenon/schedule/continuous.h"
@@ -48,14 +49,14 @@ class Engine {
   using CacheP = detail::policy_of<cache_axis, Cache<PagedKV>, Choices...>;
   using WeightP = detail::policy_of<weights_axis, Weights<Float32>, Choices...>;
   using HeadP = detail::policy_of<head_axis, Head<WeightP>, Choices...>;
-  using AdapterP = detail::policy_of<adapter_axis, Adapter<NoAdapter>, Choices...>;
+  using AdapterP = detail::policy_of<adapter_axis, Adapter<SegmentedLoRA>, Choices...>;
   using AttentionP = detail::policy_of<attention_axis, Attention<FlashAttention>, Choices...>;
   using DeviceP = detail::policy_of<device_axis, Device<Cpu>, Choices...>;
   using WeightView = typename WeightP::View;
   using HeadView = typename HeadP::View;
   using CacheViewT = typename CacheP::View;
-  static_assert(!AdapterP::adds_at_runtime,
-                "tenon: this version adds no adapters while it runs; use Adapter<NoAdapter>; see docs/policies.md#adapter");
+  static_assert(!AdapterP::adds_at_runtime || AddsLowRank<DeviceP>,
+                "tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>; see docs/policies.md#adapter");
   static_assert(RunsTransformer<DeviceP, WeightView, HeadView, CacheViewT, AttentionP>,
                 "tenon: this Device lacks an op for this Weights, Head, Cache and Attention; include its ops (cpu: "
                 "tenon/tenon.h), or overload attention(Device&, YourTag, args); see docs/policies.md#device");
@@ -64,23 +65,26 @@ class Engine {
   explicit Engine(const ModelFiles& files, EngineOptions options = {}) : Engine(files, SchedulerP{}, options) {}
   Engine(const ModelFiles& files, SchedulerP scheduler, EngineOptions options = {})
       : options_(checked(options)),
-        config_(with_positions(configure(files), options_.positions, Model::positions == PositionKind::learned)),
+        config_(with_positions(detail::configure<Model>(files), options_.positions, Model::positions == PositionKind::learned)),
         tokenizer_(files.tokenizer),
-        device_(make_device(options)),
-        weights_(load_weights(files)),
+        device_(detail::make_device<DeviceP>(options)),
+        weights_(detail::make_weights<Model, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
         queue_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads()),
-        state_(config_) {
+        state_(config_),
+        adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_)) {
     queue_.set_prefix_reuse(options_.prefix_reuse);
     queue_.set_window(config_.window);
   }
 
-  // Takes a request, or refuses it with an Error that names the field. Its events come from step().
+  // Takes a request, or refuses it with an Error that names the field. Its events come from step(). Adapters that it holds no
+  // lease of are read here, unless they are resident.
   RequestId submit(Request request) {
     validate(request.options);
     auto tokens = prompt_tokens(request, tokenizer_.get(), config_.positions);
     check_against_model(request.options, tokens, config_, tokenizer_ != nullptr);
+    request.lease = lease_of(request);
     const Options& o = request.options;
     const RequestId id = next_request_++;
     std::vector<SeqId> choices;
@@ -92,8 +96,10 @@ class Engine {
                                       .tokens = tokens,
                                       .max_new_tokens = o.max_new_tokens,
                                       .arrival = Clock::now(),
+                                      .adapter = request.lease.tenant,
                                       .priority = o.priority,
-                                      .identity = cache_identity(o, config_, tokens.size()),
+                                      .identity = cache_identity(o, config_, tokens.size(), request.lease.identity),
+                                      .adapters = request.lease.set,
                                       .reuse_limit = choice == 0 ? reuse_limit(o) : std::numeric_limits<int>::max(),
                                       .parent = choice == 0 ? kNoParent : choices.front()},
                                      cache_.ledger()));
@@ -106,6 +112,21 @@ class Engine {
     }
     return id;
   }
+
+  // The adapters that a request names, loaded and held, for Request::lease. From any thread, while others step.
+  AdapterLease lease(std::span<const AdapterUse> uses) {
+    if constexpr (AdapterP::adds_at_runtime) return adapters_->lease(uses);
+    if (!uses.empty()) refuse_adapters();
+    return {};
+  }
+  // Those that are resident, and what can be done with them; from any thread.
+  auto& adapters()
+    requires(AdapterP::adds_at_runtime)
+  {
+    return *adapters_;
+  }
+  // How the rows of the next steps are taken together; between steps.
+  AdapterP& adapter_policy() { return adapter_policy_; }
 
   // Ends a request; false if it has ended already. What it wrote until then stands; its last event says `reason`.
   bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) {
@@ -135,9 +156,10 @@ class Engine {
     if (plan.slices.empty()) return hand_out();
     assemble(plan);
     device_.begin_step();
+    retired_.clear();
     cache_.copy_forked_blocks(device_);
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
-                                                   cache_.view(device_, batch_.sequences), state_);
+                                                   cache_.view(device_, batch_.sequences), adapter_policy_, state_);
     picker_.run(device_, hidden, weights_.parts().head, config_.vocab, queue_, answers_);
     try {
       commit(plan);
@@ -225,31 +247,6 @@ class Engine {
  private:
   friend class Generation<Engine>;
 
-  static ModelConfig configure(const ModelFiles& files) {
-    need_files(files);
-    return files.random ? *files.random : Model::configure(*files.config);
-  }
-
-  static DeviceP make_device(const EngineOptions& options) {
-    if constexpr (requires(typename DeviceP::Options of_device) { DeviceP(of_device); }) {
-      typename DeviceP::Options of_device{};
-      of_device.threads = options.threads;
-      if constexpr (requires { of_device.index; }) of_device.index = options.device_index;
-      return DeviceP(of_device);
-    } else {
-      return DeviceP{};
-    }
-  }
-
-  auto load_weights(const ModelFiles& files) {
-    check_layer_count(files, config_);
-    const TensorSource source(files, Model::name_prefix);
-    const DecoderSpec spec = Model::tensors(configure(files));  // with as many positions as the files have
-    DecoderWeights<WeightP, HeadP, DeviceP> weights(device_, spec, config_.tied_head, source);
-    if (!files.random) files.tensors->verify_unchanged();
-    return weights;
-  }
-
   void assemble(const Plan& plan) {
     batch_.clear();
     picker_.rows().clear();
@@ -257,7 +254,7 @@ class Engine {
       const Sequence& s = queue_.sequence(slice.seq);
       const Stream& stream = answers_.stream(slice.seq);
       const int first_row = static_cast<int>(batch_.tokens.size());
-      batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens});
+      batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens, s.adapters.get()});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks = position + 1 == s.known() && s.remaining() > 0;
         if (picks || stream.wants_logits(position, s.prompt_tokens)) {
@@ -318,16 +315,34 @@ class Engine {
     return holds(options.stop_ids) || (!options.ignore_eos && holds(config_.eos));
   }
 
+  // Where a step may return while kernels still run, what they read lives on until the next one has waited for them.
+  void end(SeqId seq) {
+    if constexpr (requires { requires DeviceP::runs_behind; }) {
+      if (const auto& adapters = queue_.sequence(seq).adapters) retired_.push_back(adapters);
+    }
+    queue_.finish(seq, cache_.ledger());
+  }
+
   void finish(SeqId seq, FinishReason reason, std::string text = {}) {
     answers_.finish(seq, reason, std::move(text));
-    queue_.finish(seq, cache_.ledger());
+    end(seq);
   }
 
   void fail(SeqId seq, Error::Kind kind, std::string error) {
     const RequestId request = answers_.stream(seq).request();
     const std::vector<SeqId> writing = *answers_.writing(request);
     answers_.fail(request, kind, std::move(error));
-    for (const SeqId each : writing) queue_.finish(each, cache_.ledger());
+    for (const SeqId each : writing) end(each);
+  }
+
+  // The one that it brings, or a new one.
+  AdapterLease lease_of(const Request& request) {
+    if (!request.lease.set) return lease(request.adapters);
+    if constexpr (!AdapterP::adds_at_runtime) refuse_adapters();
+    return request.lease;
+  }
+  [[noreturn]] static void refuse_adapters() {
+    throw Error(Error::Kind::unsupported, "adapter", "this engine adds no adapters while it runs");
   }
 
   template <class F>
@@ -394,6 +409,9 @@ class Engine {
   RequestQueue<SchedulerP> queue_;
   Picker<DeviceP, HeadView> picker_;
   DecoderState<Model, DeviceP> state_;
+  AdapterP adapter_policy_;
+  detail::AdaptersOf<AdapterP, DeviceP> adapters_;
+  std::vector<std::shared_ptr<const AdapterSet>> retired_;  // that kernels may still read
   Batch batch_;
   Answers answers_;
   std::vector<Event> events_;  // handed out by the last step

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "tenon/adapter/options.h"
 #include "tenon/cache/store.h"
 #include "tenon/core/request.h"
 #include "tenon/model/config.h"
@@ -19,6 +21,8 @@ struct EngineOptions {
   int positions = 0;        // the longest sequence; 0: what the model's files say. More only where positions are computed
   int threads = 0;          // 0: all cores
   int device_index = 0;     // of several GPUs, as CUDA counts them
+  AdapterOptions adapters = {};
+  std::vector<AdapterUse> merged = {};  // adapters that go into the weights, for engines that do that
   bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
 };
 

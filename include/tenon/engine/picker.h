@@ -49,9 +49,9 @@ class Picker {
       const int count = std::min(kRows, rows - first);
       const MatrixView<const float> block = hidden.rows_from(first, count);
       count_candidates(first, count, vocab, queue, answers);
-      const bool all_may = std::find(counts_.begin(), counts_.end(), 0) != counts_.end();
-      if (!all_may) pick_best(device, block, head_view, vocab, first, queue, answers);
-      else pick_from_logits(device, block, head_view, vocab, first, queue, answers);
+      const bool some_need_all = std::find(counts_.begin(), counts_.end(), 0) != counts_.end();
+      if (some_need_all) pick_from_logits(device, block, head_view, vocab, first, queue, answers);
+      else pick_best(device, block, head_view, vocab, first, queue, answers);
     }
   }
 

@@ -24,6 +24,8 @@ struct SubmitOptions {
   EventCallback on_event = {};            // called with every event, on the service's thread: it must not block
 };
 
+// Adapters are read in the thread that submits.
+//
 // Threads. The service's own thread steps the engine and runs the callbacks. submit, close, stats and the streams may
 // be used from any thread, and from callbacks; they share the inbox's mutex with it for moments, never for a step or a
 // callback. drain, stop and the destructor wait for the thread.
@@ -123,6 +125,9 @@ class Service {
                   "this and the answer need " + std::to_string(needed) + " tokens of cache; there are " +
                       std::to_string(cache_tokens_));
     }
+    if constexpr (requires { engine_->lease(request.adapters); }) {
+      if (!request.lease.set) request.lease = engine_->lease(request.adapters);
+    }
     detail::AnswerTerms terms{.id = inbox_->next_id(),
                               .choices = request.options.n,
                               .prompt_tokens = static_cast<int>(prompt),
@@ -139,7 +144,7 @@ class Service {
     return inbox_->wait_stopped(until);
   }
 
-  const std::unique_ptr<E> engine_;  // the loop's; here it is asked only for what never changes
+  const std::unique_ptr<E> engine_;  // the loop's; here it is asked for what never changes, and for leases
   const std::shared_ptr<detail::ServiceInbox> inbox_;
   detail::ServiceLoop<E> loop_;
   const Tokenizer* const tokenizer_ = engine_->tokenizer();

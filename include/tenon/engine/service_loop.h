@@ -121,10 +121,11 @@ class ServiceLoop {
   void admit(AnswerPointer answer, bool stopping) noexcept {
     Open entry{std::move(answer)};
     AnswerBuffer& a = *entry.answer;
+    Request request = std::exchange(a.request, {});  // with its lease: an answer may outlive the request for long
     if (stopping || a.wishes().cancels) return end(entry, FinishReason::cancelled);
     if (Clock::now() >= a.terms().deadline) return end(entry, FinishReason::deadline);
     const auto failure = attempt([&] {
-      a.in_engine = engine_.submit(std::exchange(a.request, {}));
+      a.in_engine = engine_.submit(std::move(request));
       open_.try_emplace(a.in_engine, entry);
       alarm_ = std::min(alarm_, a.terms().deadline);
     });

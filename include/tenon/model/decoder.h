@@ -7,6 +7,7 @@
 #include "tenon/core/concepts.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
+#include "tenon/model/low_rank_updates.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/rotary.h"
 #include "tenon/model/traits.h"
@@ -59,7 +60,7 @@ struct LastRows {
       const int row = batch.logit_rows[i];
       while (row >= batch.sequences[s].first_row + batch.sequences[s].rows) ++s;
       const SequenceRows& from = batch.sequences[s];
-      sequences.push_back({from.seq, i, 1, from.start + row - from.first_row, from.slot});
+      sequences.push_back({from.seq, i, 1, from.start + row - from.first_row, from.slot, from.prompt, from.adapters});
     }
     return {nullptr, nullptr, sequences.data(), nullptr, batch.logit_count, batch.logit_count, 0, batch.longest};
   }
@@ -85,6 +86,7 @@ struct DecoderState {
 
   Activations<D> activations;
   LastRows last_rows;
+  LowRankUpdates<D> updates;
   RotaryFrequencies rotary;
   std::vector<float> slopes;  // [heads]; none: no ALiBi
 
@@ -95,14 +97,16 @@ struct DecoderState {
 };
 
 // host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head turns into logits.
-template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V>
+template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch, const DecoderViews<W, H>& weights,
-                                const V& kv, DecoderState<Model, D>& state) {
+                                const V& kv, const P& adapter, DecoderState<Model, D>& state) {
   state.resize(device, c, host_batch);
   auto& act = state.activations;
   if (host_batch.rows == 0) return act.hidden;
   const BatchView batch = on_device(device, host_batch);
-  const BatchView last = on_device(device, state.last_rows.select(host_batch));
+  const bool fewer = batch.logit_count < batch.rows;  // rows whose logits somebody wants
+  const BatchView host_last = fewer ? state.last_rows.select(host_batch) : host_batch;
+  const BatchView last = fewer ? on_device(device, host_last) : batch;
   const float* slopes = state.slopes.empty() ? nullptr : device.put(std::span<const float>(state.slopes));  // [heads]
   const auto columns = [](MatrixView<float> m, int first, int width) {
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};
@@ -111,6 +115,11 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     if constexpr (Model::norm == NormKind::rms) rms_norm(device, RmsNormArgs{in, n.gain, c.norm_epsilon, out});
     else layer_norm(device, LayerNormArgs{in, n.gain, n.bias, c.norm_epsilon, out});
   };
+  const auto updates = [&](MatrixView<const float> in, int layer, Site site, int outputs) -> const float* const* {
+    if constexpr (P::adds_at_runtime) return state.updates.add(device, in, layer, site, outputs);
+    else return nullptr;
+  };
+  if constexpr (P::adds_at_runtime) state.updates.arrange(adapter, host_batch);
   BatchView rows = batch;
   MatrixView<float> x = act.x, normed = act.normed, attended = act.attended, up = act.inner;
   MatrixView<float> inner = columns(act.inner, 0, c.inner);
@@ -128,27 +137,31 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
     norm(layer.attention_norm, x, normed);
-    linear(device, LinearArgs<W>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv});
+    linear(device, LinearArgs<W>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias,
+                                 .delta = updates(normed, l, Site::qkv, c.qkv_width()), .y = act.qkv});
     if constexpr (Model::positions == PositionKind::rotary) {
       rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
     }
     store_kv(device, StoreKvArgs<V>{batch, k, v, kv, l, c.kv_heads, c.head_dim});
-    if (l + 1 == c.layers && batch.logit_count < batch.rows) {
+    if (l + 1 == c.layers && fewer) {
       // Behind the last layer's keys and values nobody reads the other rows again.
       gather_rows(device, GatherRowsArgs{batch.logit_rows, batch.logit_count, x, q});
       rows = last;
       for (auto* m : {&x, &normed, &attended, &up, &inner, &q}) m->rows = batch.logit_count;
       if (batch.logit_count == 0) return act.hidden;
+      if constexpr (P::adds_at_runtime) state.updates.arrange(adapter, host_last);
     }
     attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
                                                  c.window, slopes});
     linear(device, LinearArgs<W>{.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias,
-                                 .residual = x, .y = x});
+                                 .delta = updates(attended, l, Site::attn_out, c.hidden), .residual = x, .y = x});
     norm(layer.mlp_norm, x, normed);
     linear(device, LinearArgs<W>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias,
+                                 .delta = updates(normed, l, Site::mlp_up, up.cols),
                                  .activation = Model::mlp == MlpKind::gated ? Activation::none : c.activation, .y = up});
     if constexpr (Model::mlp == MlpKind::gated) gate(device, GateArgs{up, c.activation, inner});
-    linear(device, LinearArgs<W>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x});
+    linear(device, LinearArgs<W>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias,
+                                 .delta = updates(inner, l, Site::mlp_down, c.hidden), .residual = x, .y = x});
   }
   norm(weights.final_norm, x, act.hidden);
   return act.hidden;

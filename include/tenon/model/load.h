@@ -69,7 +69,7 @@ class DecoderWeights {
   static typename Q::View add(D& device, WeightStore<Q, D>& store, const TensorSource& source, const MatrixSpec& m) {
     if constexpr (PacksCodes<Q>) {
       using Code = typename Q::Code;
-      if (source.holds<Code>()) {
+      if (source.holds<Code>(m)) {
         return store.add_codes(
             device, m.shape, [&](int first, int count, CodeBlock& block) { source.read_codes<Code>(m, first, count, block); });
       }

@@ -12,6 +12,7 @@
 #include "tenon/core/error.h"
 #include "tenon/core/finite.h"
 #include "tenon/model/files.h"
+#include "tenon/model/merged_updates.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/random.h"
 #include "tenon/weights/coded_tensor.h"
@@ -21,8 +22,9 @@ namespace tenon {
 // Finds the tensors of a DecoderSpec in a checkpoint, whatever their prefix, and reads them.
 class TensorSource {
  public:
-  TensorSource(const ModelFiles& files, std::string_view prefix)
-      : files_(files), prefix_(prefix), code_(weight_code_of(files)), coded_(holds_codes(code_)) {}
+  // merged: added to the matrices as they are read; null: nothing.
+  TensorSource(const ModelFiles& files, std::string_view prefix, const MergedUpdates* merged = nullptr)
+      : files_(files), prefix_(prefix), merged_(merged), code_(weight_code_of(files)), coded_(holds_codes(code_)) {}
 
   // Every tensor that the model needs is there and has its shape; nothing has been read.
   void check(const DecoderSpec& spec, bool tied_head) const {
@@ -40,23 +42,22 @@ class TensorSource {
 
   // rows first..first+count-1 of a matrix into out: [count, cols].
   void read(const MatrixSpec& spec, int first, int count, float* out) const {
-    const int cols = spec.shape.cols;
-    if (coded_) return with_code(code_, "", [&](auto code) { read_values<decltype(code)>(spec, first, count, out); });
+    read_stored(spec, first, count, out);
+    if (!merged_) return;
     for_runs(spec, first, count, [&](const TensorPart& part, TensorPart::Run run, int at) {
-      float* rows = out + static_cast<std::ptrdiff_t>(at) * cols;
-      if (files_.random)
-        random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
-      else if (part.transposed)
-        read_transposed(find(part.name), run.at, run.rows, cols, rows);
-      else
-        read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
+      float* rows = out + static_cast<std::ptrdiff_t>(at) * spec.shape.cols;
+      if (!merged_->updates(part.name)) return;
+      merged_->add(part.name, run.at, run.rows, rows);
+      if (all_finite({rows, static_cast<std::size_t>(run.rows) * static_cast<std::size_t>(spec.shape.cols)})) return;
+      throw Error(Error::Kind::invalid_file, where(spec), "is not finite once the adapters of `merged` are added");
     });
   }
 
   // Whether matrices stand there as codes of C, with scales: read_codes then gives what encoding them gave.
   template <WeightCode C>
-  bool holds() const {
-    return coded_ && code_ == C::name;
+  bool holds(const MatrixSpec& spec) const {
+    const auto changes = [&](const TensorPart& part) { return merged_ && merged_->updates(part.name); };
+    return coded_ && code_ == C::name && std::none_of(spec.parts.begin(), spec.parts.end(), changes);
   }
 
   // rows first..first+count-1 of a matrix as codes.
@@ -132,6 +133,20 @@ class TensorSource {
   }
 
  private:
+  void read_stored(const MatrixSpec& spec, int first, int count, float* out) const {
+    const int cols = spec.shape.cols;
+    if (coded_) return with_code(code_, "", [&](auto code) { read_values<decltype(code)>(spec, first, count, out); });
+    for_runs(spec, first, count, [&](const TensorPart& part, TensorPart::Run run, int at) {
+      float* rows = out + static_cast<std::ptrdiff_t>(at) * cols;
+      if (files_.random)
+        random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
+      else if (part.transposed)
+        read_transposed(find(part.name), run.at, run.rows, cols, rows);
+      else
+        read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
+    });
+  }
+
   // body(part, run, at): a run of rows of the part's tensor makes the rows at .. of the block first .. first + count
   // - 1.
   template <class Body>
@@ -249,6 +264,7 @@ class TensorSource {
 
   const ModelFiles& files_;
   std::string_view prefix_;
+  const MergedUpdates* merged_;
   std::string code_;  // of a quantised checkpoint
   bool coded_;
 };

@@ -62,6 +62,18 @@ struct LinearArgs {
   MatrixView<float> y;                       // [rows, out]; may not overlap x
 };
 
+// delta[r] = the updates of row r for this matrix (Hu et al., 2021), in the order of its AdapterSet:
+//   u[i] = scale * (a[i] . x[r]), the product in 16 strips and the tree of sum(); delta[o] = fma(b[o][i], u[i], delta[o]), i = 0, 1, ...
+// from 0 on, one chain through all updates of an output. deltas[r] is that row, or null where row r has no update here.
+struct LowRankArgs {
+  MatrixView<const float> x;        // [rows, in]
+  const AdapterGroups* groups;      // of these rows
+  int layer;
+  Site site;
+  MatrixView<float> delta;          // [rows, out]; rows without update are left as they are
+  const float** deltas;             // [rows], written whole
+};
+
 // y[r, i] = activation(x[r, i]) * x[r, n + i]: a gated MLP between its two products (Shazeer, 2020).
 struct GateArgs {
   MatrixView<const float> x;      // [rows, 2 n]: gate, then up
@@ -175,5 +187,9 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   head(device, logits);
   head_best(device, best);
 };
+
+// What it owes an engine whose requests run under adapters.
+template <class D>
+concept AddsLowRank = requires(D& device, const LowRankArgs& updates) { low_rank(device, updates); };
 
 }  // namespace tenon

@@ -72,6 +72,40 @@ void linear(const LinearArgs<W>& args) {
   }
 }
 
+// Element i of a factor.
+inline double factor_at(const void* factor, FactorType type, std::ptrdiff_t i) {
+  if (type == FactorType::float16) return static_cast<float>(static_cast<const float16*>(factor)[i]);
+  if (type == FactorType::bfloat16) return static_cast<float>(static_cast<const bfloat16*>(factor)[i]);
+  return static_cast<const float*>(factor)[i];
+}
+
+// sums: [outputs of the matrix]
+inline void add_update(const LowRank& update, const float* x /* [inputs] */, int inputs, double* sums) {
+  for (int i = 0; i < update.rank; ++i) {
+    double u = 0;
+    for (int k = 0; k < inputs; ++k) u += factor_at(update.a, update.type, std::ptrdiff_t{i} * inputs + k) * x[k];
+    for (int o = 0; o < update.outputs; ++o) {
+      const int block = o / kFactorBlock * kFactorBlock, width = std::min(kFactorBlock, update.outputs - block);
+      const std::ptrdiff_t at = std::ptrdiff_t{block} * update.rank + std::ptrdiff_t{i} * width + o - block;
+      sums[update.first_output + o] += factor_at(update.b, update.type, at) * update.scale * u;
+    }
+  }
+}
+
+inline void low_rank(const LowRankArgs& args) {
+  std::fill_n(args.deltas, args.x.rows, nullptr);
+  for (const AdapterGroup& group : args.groups->groups) {
+    const auto updates = group.adapters->at(args.layer, args.site);
+    for (int i = group.first; !updates.empty() && i < group.first + group.count; ++i) {
+      const int r = args.groups->rows[static_cast<std::size_t>(i)];
+      std::vector<double> sums(static_cast<std::size_t>(args.delta.cols), 0.0);
+      for (const LowRank& update : updates) add_update(update, args.x.row(r), args.x.cols, sums.data());
+      std::transform(sums.begin(), sums.end(), args.delta.row(r), [](double x) { return static_cast<float>(x); });
+      args.deltas[r] = args.delta.row(r);
+    }
+  }
+}
+
 inline void gate(const GateArgs& args) {
   const int n = args.y.cols;
   for (int r = 0; r < args.x.rows; ++r) {

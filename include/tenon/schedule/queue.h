@@ -56,6 +56,7 @@ class RequestQueue {
     s.adapter = request.adapter;
     s.priority = request.priority;
     s.identity = std::move(request.identity);
+    s.adapters = std::move(request.adapters);
     s.reuse_limit = request.reuse_limit;
     const auto added = sequences_.emplace(seq, std::move(s)).first;
     try {

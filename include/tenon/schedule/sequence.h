@@ -2,9 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tenon/core/low_rank.h"
 #include "tenon/core/plan.h"
 #include "tenon/core/request.h"
 #include "tenon/core/views.h"
@@ -26,6 +28,7 @@ struct NewSequence {
   int adapter = -1;
   int priority = 0;
   std::string identity = {};     // what keys depend on beside tokens: adapters, a salt
+  std::shared_ptr<const AdapterSet> adapters = {};
   int reuse_limit = std::numeric_limits<int>::max();  // prompt tokens that may come from the cache; the rest is computed
   SeqId parent = kNoParent;      // a sequence with the same prompt, to share its cache when it has read that
 };
@@ -47,6 +50,7 @@ struct Sequence {
   int adapter = -1;
   int priority = 0;
   std::string identity;
+  std::shared_ptr<const AdapterSet> adapters;  // kept until the sequence has ended
   int reuse_limit = 0;
   SeqId parent = kNoParent;
   std::vector<SeqId> children;  // that wait for this one to have read the prompt

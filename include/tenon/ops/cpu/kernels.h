@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/low_rank.h"
 #include "tenon/core/panels.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
@@ -83,8 +84,9 @@ struct FlashJob {
 
 // Floats of scratch for flash_rows, or for direct_row of one query: weights of a stride for the queries that share it, 4 at
 // most; each query, its part and its total.
+inline constexpr int kSharedWeights = 4 * 64;
 inline std::size_t attention_scratch(int queries, int head_dim) {
-  return 4 * 64 + 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
+  return kSharedWeights + 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
 }
 
 struct Kernels {
@@ -116,6 +118,20 @@ struct AttentionKernels {
   void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
 };
 
+// Rows of one adapter set that are computed together.
+struct LowRankJob {
+  const float* const* x;  // [tokens] of [inputs]
+  float* const* delta;    // [tokens] of the outputs of the matrix
+  int tokens, inputs;
+  float* u;               // [tokens, rank] of the update at hand
+};
+
+struct LowRankKernels {
+  void (*shrink)(const LowRank&, const LowRankJob&);
+  // Outputs first..last-1 of the matrix, as far as the update has them. fresh: begins at 0, not at what delta holds.
+  void (*expand)(const LowRank&, const LowRankJob&, int first, int last, bool fresh);
+};
+
 // What a function of kernels/*.inc begins with; CUDA's copy (ops/cuda/lanes.cuh) is compiled for the device.
 #define TENON_KERNEL inline
 
@@ -126,6 +142,7 @@ namespace portable {
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
 #include "tenon/ops/cpu/kernels/rotary.inc"
 #include "tenon/ops/cpu/kernels/table.inc"
@@ -145,6 +162,7 @@ namespace avx2 {
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
 #include "tenon/ops/cpu/kernels/rotary.inc"
 #include "tenon/ops/cpu/kernels/table.inc"
@@ -167,6 +185,7 @@ namespace avx512 {
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
 #include "tenon/ops/cpu/kernels/rotary.inc"
 #include "tenon/ops/cpu/kernels/table.inc"
@@ -207,6 +226,15 @@ const AttentionKernels<E>& attention_kernels_for(Isa isa) {
   if (isa == Isa::avx2) return avx2::attention_table<E>();
 #endif
   return portable::attention_table<E>();
+}
+
+template <class = void>
+const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::low_rank_table(type);
+  if (isa == Isa::avx2) return avx2::low_rank_table(type);
+#endif
+  return portable::low_rank_table(type);
 }
 
 }  // namespace tenon::cpu

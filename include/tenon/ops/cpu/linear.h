@@ -63,11 +63,11 @@ inline void read_packed(PanelJob& job, const Wanted& wanted, const float* packed
 template <class Layout, class W, class Multiply, class Run>
 void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, Multiply&& multiply, Run&& run) {
   const auto& kernels = panel_kernels_for<Layout>(device.isa());
-  const int tiles = TokenTiles{args.x.rows, kernels.tile_tokens(args.x.rows)}.count();
   const std::size_t floats = (wanted.floats(args.x.rows, args.x.cols) + 15) / 16 * 16;
+  const int tiles = floats > 0 ? TokenTiles{args.x.rows, kernels.tile_tokens(args.x.rows)}.count() : 0;
   float* packed = nullptr;
   const auto pack = [&](int first, int last, int copy) {
-    if (floats > 0) pack_tiles(args.x, kernels, wanted, first, last, packed + static_cast<std::size_t>(copy) * floats);
+    pack_tiles(args.x, kernels, wanted, first, last, packed + static_cast<std::size_t>(copy) * floats);
   };
   using Tiles = PreparedTiles<decltype(pack)>;
   if (floats > 0) packed = device.scratch(floats * static_cast<std::size_t>(Tiles::copies(device.pool(), tiles)));

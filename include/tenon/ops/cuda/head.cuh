@@ -71,7 +71,7 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   bool one_each = true;
   for (int r = 0; r < rows; ++r) one_each = one_each && args.counts[r] == 1;
   if (one_each) {
-    device.launch("head_best", cuda::best_kernel<>, dim3(static_cast<unsigned>(rows)), 256, 0, logits, found);
+    device.launch("head_best", cuda::best_kernel<>, cuda::blocks(rows), 256, 0, logits, found);
     const TokenLogit* best = device.fetch(found, static_cast<std::size_t>(rows));
     for (int r = 0; r < rows; ++r) {
       args.best[r].clear();

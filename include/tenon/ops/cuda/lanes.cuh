@@ -11,6 +11,7 @@
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/elements.h"
+#include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
 
@@ -18,6 +19,7 @@ namespace tenon::cuda::lanes {
 
 using cpu::attention_scratch;
 using cpu::kAttentionQueries;
+using cpu::kSharedWeights;
 using cpu::kSplitPositions;
 
 struct F32x16 {
@@ -85,6 +87,6 @@ __device__ inline float largest(F32x16 a) {
 inline constexpr int kThreads = 128, kRowsABlock = kThreads / 16;
 
 __device__ inline int job_of_thread() { return static_cast<int>(blockIdx.x) * kRowsABlock + static_cast<int>(threadIdx.x) / 16; }
-inline dim3 blocks_for(std::size_t jobs) { return dim3(static_cast<unsigned>((jobs + kRowsABlock - 1) / kRowsABlock)); }
+inline dim3 blocks_for(std::size_t jobs) { return blocks(jobs, kRowsABlock); }
 
 }  // namespace tenon::cuda::lanes

@@ -117,12 +117,9 @@ __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob j
     for (int t = 0; t < Tokens; ++t) {
       if (t >= tokens) break;
       float value = weight.group() > 0 ? total[p][t] : acc[p][t];
-      if constexpr (Source::kSums != 0) {
-        const float sum = weight.group() > 0 ? 0.0f : __fmul_rn(Source::kSums, lanes::sum({strips[t]}));
-        value = weight.scaled(value, first_panel + p, lane, sum);
-      } else {
-        value = weight.scaled(value, first_panel + p, lane, 0.0f);
-      }
+      float sum = 0.0f;  // of x, for the zero points of a row
+      if (Source::kSums != 0 && weight.group() == 0) sum = __fmul_rn(Source::kSums, lanes::sum({strips[t]}));
+      value = weight.scaled(value, first_panel + p, lane, sum);
       finish(job, block_token + own + t, output, value);
     }
   }

@@ -93,9 +93,6 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
   }
 }
 
-inline dim3 blocks(std::size_t count, std::size_t each = 1) { return dim3(static_cast<unsigned>((count + each - 1) / each)); }
-inline dim3 blocks(int count) { return dim3(static_cast<unsigned>(count)); }
-
 }  // namespace cuda
 
 inline void layer_norm(Cuda& device, const LayerNormArgs& args) {

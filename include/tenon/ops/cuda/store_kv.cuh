@@ -34,7 +34,7 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
 template <cuda::ViewOnDevice V>
 void store_kv(Cuda& device, const StoreKvArgs<V>& args) {
   const std::size_t threads = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.kv_heads) * 2;
-  device.launch("store_kv", cuda::store_kv_kernel<V>, dim3(static_cast<unsigned>((threads + 127) / 128)), 128, 0, args);
+  device.launch("store_kv", cuda::store_kv_kernel<V>, cuda::blocks(threads, 128), 128, 0, args);
 }
 
 }  // namespace tenon

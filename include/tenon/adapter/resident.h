@@ -1,0 +1,131 @@
+// An adapter on a device: its factors as they stand in the file, laid out for the ops, and where each belongs.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/adapter/site.h"
+#include "tenon/checkpoint/peft.h"
+#include "tenon/core/concepts.h"
+#include "tenon/core/low_rank.h"
+
+namespace tenon {
+
+// The updates of each layer and site, on a device: what an AdapterSet points at.
+template <DevicePolicy D>
+class UpdateTable {
+ public:
+  // by_place: [layers * kSites] of updates whose factors lie on the device.
+  UpdateTable(D& device, const std::vector<std::vector<LowRank>>& by_place) {
+    std::size_t count = 0;
+    for (const auto& place : by_place) count += place.size();
+    const std::size_t updates = count * sizeof(LowRank), begins = (by_place.size() + 1) * sizeof(int);
+    memory_ = device.allocate(updates + begins);
+    device.fill({memory_.data(), updates + begins}, [&](std::span<std::byte> host) {
+      std::byte *update = host.data(), *begin = host.data() + updates;
+      int first = 0;
+      for (const auto& place : by_place) {
+        begin = put(begin, first);
+        for (const LowRank& each : place) update = put(update, each);
+        first += static_cast<int>(place.size());
+      }
+      put(begin, first);
+    });
+    set_ = {reinterpret_cast<const LowRank*>(memory_.data()), reinterpret_cast<const int*>(memory_.data() + updates)};
+  }
+
+  const AdapterSet& set() const { return set_; }
+
+ private:
+  template <class T>
+  static std::byte* put(std::byte* at, const T& value) {
+    std::memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+  }
+
+  typename D::Memory memory_;
+  AdapterSet set_;
+};
+
+// What a device holds of one adapter. Never changes; its digest names it.
+template <DevicePolicy D>
+class ResidentAdapter {
+ public:
+  // Reads all factors. Errors name file and tensor, of a value that is not finite, say.
+  ResidentAdapter(D& device, const PeftAdapter& adapter, const AdapterSites& sites)
+      : by_place_(static_cast<std::size_t>(sites.layers * kSites)) {
+    PeftDigest digest(adapter.factors().size());
+    factors_ = device.allocate(bytes_of(adapter));
+    std::byte* next = factors_.data();
+    for (const PeftFactors& f : adapter.factors()) {
+      const AdapterSite& site = sites.sites[f.module];
+      digest.add(f.scale);
+      std::byte* const a = next;
+      device.fill({a, size_of(*f.a)}, [&](std::span<std::byte> host) {
+        adapter.read(*f.a, host);
+        digest.add(*f.a, host);
+      });
+      next += padded(*f.a);
+      std::byte* const b = next;
+      device.fill({b, size_of(*f.b)}, [&](std::span<std::byte> host) {
+        std::vector<std::byte> stored(host.size());
+        adapter.read(*f.b, stored);
+        digest.add(*f.b, stored);
+        if (f.type == FactorType::float32) in_blocks<std::uint32_t>(stored, site, f.rank, host);
+        else in_blocks<std::uint16_t>(stored, site, f.rank, host);
+      });
+      next += padded(*f.b);
+      by_place_[static_cast<std::size_t>(site.layer * kSites + static_cast<int>(site.site))].push_back(
+          {a, b, f.type, f.rank, static_cast<float>(f.scale), site.first_output, site.module.outputs});
+    }
+    digest_ = digest.text();
+    table_.emplace(device, by_place_);
+  }
+
+  const std::string& digest() const { return digest_; }
+  const AdapterSet& set() const { return table_->set(); }
+  // [layers * kSites]: for tables that name several adapters.
+  const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }
+  std::size_t bytes() const { return factors_.bytes(); }
+  // Those that it will have.
+  static std::size_t bytes_of(const PeftAdapter& adapter) {
+    std::size_t bytes = 0;
+    for (const PeftFactors& f : adapter.factors()) bytes += padded(*f.a) + padded(*f.b);
+    return bytes;
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+
+  static std::size_t size_of(const TensorInfo& tensor) { return static_cast<std::size_t>(PeftAdapter::bytes_of(tensor)); }
+  // Each factor begins a cache line.
+  static std::size_t padded(const TensorInfo& tensor) { return (size_of(tensor) + kLine - 1) / kLine * kLine; }
+
+  // From [outputs, rank] of the file to the blocks of LowRank::b, in the order of the model's outputs.
+  template <class Word>
+  static void in_blocks(std::span<const std::byte> stored, const AdapterSite& site, int rank, std::span<std::byte> out) {
+    const Word* from = reinterpret_cast<const Word*>(stored.data());
+    Word* to = reinterpret_cast<Word*>(out.data());
+    for (const OutputRun& run : site.runs) {
+      for (int i = 0; i < run.count; ++i) {
+        const int own = run.own - site.first_output + i, block = own / kFactorBlock * kFactorBlock;
+        const int width = std::min(kFactorBlock, site.module.outputs - block);
+        const Word* row = from + static_cast<std::ptrdiff_t>(run.stored + i) * rank;
+        for (int r = 0; r < rank; ++r) to[static_cast<std::ptrdiff_t>(block) * rank + r * width + own - block] = row[r];
+      }
+    }
+  }
+
+  std::string digest_;
+  typename D::Memory factors_;
+  std::vector<std::vector<LowRank>> by_place_;
+  std::optional<UpdateTable<D>> table_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,74 @@
+// What an engine is made of: its device, its weights, and its adapters.
+#pragma once
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "tenon/adapter/store.h"
+#include "tenon/core/concepts.h"
+#include "tenon/engine/options.h"
+#include "tenon/model/adapter_sites.h"
+#include "tenon/model/load.h"
+#include "tenon/model/merged_updates.h"
+
+namespace tenon::detail {
+
+template <DevicePolicy D>
+D make_device(const EngineOptions& options) {
+  if constexpr (requires(typename D::Options of_device) { D(of_device); }) {
+    typename D::Options of_device{};
+    of_device.threads = options.threads;
+    if constexpr (requires { of_device.index; }) of_device.index = options.device_index;
+    return D(of_device);
+  } else {
+    return D{};
+  }
+}
+
+template <class Model>
+ModelConfig configure(const ModelFiles& files) {
+  need_files(files);
+  return files.random ? *files.random : Model::configure(*files.config);
+}
+
+template <AdapterPolicy P>
+inline constexpr bool merges_at_load = [] {
+  if constexpr (requires { P::merges_at_load; }) return P::merges_at_load;
+  else return false;
+}();
+
+template <class Model, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
+DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, const ModelFiles& files) {
+  const ModelConfig config = configure<Model>(files);  // with as many positions as the files have
+  check_layer_count(files, config);
+  const DecoderSpec spec = Model::tensors(config);
+  std::optional<MergedUpdates> merged;
+  if (!options.merged.empty()) {
+    if constexpr (!merges_at_load<P>) {
+      throw Error(Error::Kind::unsupported, "merged", "this engine merges no adapters into its weights");
+    }
+    merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix), Model::name_prefix, options.adapters);
+  }
+  const TensorSource source(files, Model::name_prefix, merged ? &*merged : nullptr);
+  DecoderWeights<W, H, D> weights(device, spec, config.tied_head, source);
+  if (!files.random) files.tensors->verify_unchanged();
+  return weights;
+}
+
+// Of engines that add adapters while they run; the others have none.
+template <AdapterPolicy P, DevicePolicy D>
+using AdaptersOf = std::conditional_t<P::adds_at_runtime, std::unique_ptr<AdapterStore<D>>, std::nullptr_t>;
+
+template <class Model, AdapterPolicy P, DevicePolicy D>
+AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& config) {
+  if constexpr (P::adds_at_runtime) {
+    EngineOptions of_loads = options;
+    of_loads.threads = 1;
+    return std::make_unique<AdapterStore<D>>([of_loads] { return make_device<D>(of_loads); },
+                                             adapter_sites(Model::tensors(config), Model::name_prefix), options.adapters);
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace tenon::detail
