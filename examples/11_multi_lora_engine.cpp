@@ -1,0 +1,93 @@
+// Experiment 11: a batch of 64 under 0 to 64 distinct adapters, some of its rows plain, ranks mixed: tokens a second, and
+// how many bytes of factors a step reads beside the model.
+#include <tenon/testing/random_adapter.h>
+#include <tenon/tenon.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/example.h"
+
+namespace fs = std::filesystem;
+
+struct Case {
+  const char* name;
+  int adapters;            // distinct ones
+  std::vector<int> ranks;  // one after another
+  int plain = 0;           // of the 64 requests
+};
+
+// Median seconds of a step of 64 rows once all prompts are read.
+template <class Engine>
+double step_seconds(Engine& engine, const std::vector<tenon::Request>& requests) {
+  for (const tenon::Request& request : requests) engine.submit(request);
+  std::vector<double> seconds;
+  while (!engine.idle()) {
+    const bool all_read = engine.stats().running == static_cast<int>(requests.size());
+    example::Stopwatch watch;
+    for (const tenon::Event& event : engine.step()) {
+      if (event.kind == tenon::Event::Kind::error) throw std::runtime_error(event.error);
+    }
+    if (all_read) seconds.push_back(watch.ms() / 1000);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+std::vector<tenon::Request> requests_of(const Case& each, int batch, int new_tokens, const fs::path& folder,
+                                        const std::vector<tenon::AdapterSite>& sites) {
+  std::vector<tenon::Request> requests;
+  for (int i = 0; i < batch; ++i) {
+    tenon::Request request{.prompt = example::kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
+    if (i >= each.plain && each.adapters > 0) {
+      const int which = i % each.adapters, rank = each.ranks[static_cast<std::size_t>(which) % each.ranks.size()];
+      const fs::path own = folder / (std::to_string(which) + "-" + std::to_string(rank));
+      if (!fs::exists(own)) {
+        tenon::testing::write_adapter(own, sites, {.rank = rank, .seed = static_cast<std::uint64_t>(which)});
+      }
+      request.adapters.push_back({own.string()});
+    }
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+int main(int argc, char** argv) try {
+  const example::Arguments arguments(argc, argv, {{"--batch", "64"}, {"--new", "16"}, {"--rounds", "3"}});
+  const int batch = arguments.number("--batch");
+  example::Csv csv(arguments.text("--csv"), "case,adapters,tokens_per_second,overhead,megabytes");
+  const auto files = tenon::load_checkpoint(arguments.text("--model"));
+  const tenon::ModelConfig config = tenon::Gpt2::configure(*files.config);
+  std::vector<tenon::AdapterSite> sites;
+  for (const auto& site : tenon::adapter_sites(tenon::Gpt2::tensors(config), tenon::Gpt2::name_prefix).sites) {
+    if (site.site == tenon::Site::qkv) sites.push_back(site);
+  }
+  const fs::path folder = fs::temp_directory_path() / ("tenon-adapters-" + std::to_string(::getpid()));
+  const std::vector<Case> cases = {{"none", 0, {}},           {"1 shared", 1, {16}},         {"4", 4, {16}}, {"16", 16, {16}},
+                                   {"64 distinct", 64, {16}}, {"mixed ranks", 64, {4, 8, 16, 36}}, {"half plain", 32, {16}, batch / 2}};
+  tenon::Engine<tenon::Gpt2> engine{files, tenon::ContinuousPolicy{.max_batch = batch},
+                                    tenon::EngineOptions{.batch = batch}};
+  std::vector<double> seconds(cases.size(), 1e9), bytes(cases.size());  // the fastest round of each case
+  for (int round = 0; round < arguments.number("--rounds"); ++round) {
+    for (std::size_t c = 0; c < cases.size(); ++c) {
+      const auto requests = requests_of(cases[c], batch, arguments.number("--new"), folder, sites);
+      seconds[c] = std::min(seconds[c], step_seconds(engine, requests));
+      bytes[c] = 0;
+      for (const tenon::AdapterInfo& info : engine.adapters().list()) {
+        bytes[c] += static_cast<double>(info.bytes);
+        engine.adapters().unload(info.name);
+      }
+    }
+  }
+  fs::remove_all(folder);
+  std::printf("case            tokens/s   of plain      MB of factors\n");
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    std::printf("%-14s %9.0f %9.1f %% %15.1f\n", cases[c].name, batch / seconds[c], 100 * seconds[0] / seconds[c], bytes[c] / 1e6);
+    csv.row(cases[c].name, cases[c].adapters, batch / seconds[c], seconds[c] / seconds[0] - 1, bytes[c] / 1e6);
+  }
+  return 0;
+} catch (const std::exception& error) {
+  return example::failed(error);
+}
