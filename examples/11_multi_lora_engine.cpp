@@ -1,16 +1,13 @@
 // Experiment 11: a batch of 64 under 0 to 64 distinct adapters, some of its rows plain, ranks mixed: tokens a second, and
 // how many bytes of factors a step reads beside the model.
-#include <tenon/testing/random_adapter.h>
 #include <tenon/tenon.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "common/adapters.h"
 #include "common/example.h"
-
-namespace fs = std::filesystem;
 
 struct Case {
   const char* name;
@@ -36,18 +33,13 @@ double step_seconds(Engine& engine, const std::vector<tenon::Request>& requests)
   return seconds[seconds.size() / 2];
 }
 
-std::vector<tenon::Request> requests_of(const Case& each, int batch, int new_tokens, const fs::path& folder,
-                                        const std::vector<tenon::AdapterSite>& sites) {
+std::vector<tenon::Request> requests_of(const Case& each, int batch, int new_tokens, const example::RandomAdapters& adapters) {
   std::vector<tenon::Request> requests;
   for (int i = 0; i < batch; ++i) {
     tenon::Request request{.prompt = example::kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
     if (i >= each.plain && each.adapters > 0) {
       const int which = i % each.adapters, rank = each.ranks[static_cast<std::size_t>(which) % each.ranks.size()];
-      const fs::path own = folder / (std::to_string(which) + "-" + std::to_string(rank));
-      if (!fs::exists(own)) {
-        tenon::testing::write_adapter(own, sites, {.rank = rank, .seed = static_cast<std::uint64_t>(which)});
-      }
-      request.adapters.push_back({own.string()});
+      request.adapters.push_back({adapters.folder(which, rank)});
     }
     requests.push_back(std::move(request));
   }
@@ -59,12 +51,7 @@ int main(int argc, char** argv) try {
   const int batch = arguments.number("--batch");
   example::Csv csv(arguments.text("--csv"), "case,adapters,tokens_per_second,overhead,megabytes");
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
-  const tenon::ModelConfig config = tenon::Gpt2::configure(*files.config);
-  std::vector<tenon::AdapterSite> sites;
-  for (const auto& site : tenon::adapter_sites(tenon::Gpt2::tensors(config), tenon::Gpt2::name_prefix).sites) {
-    if (site.site == tenon::Site::qkv) sites.push_back(site);
-  }
-  const fs::path folder = fs::temp_directory_path() / ("tenon-adapters-" + std::to_string(::getpid()));
+  const example::RandomAdapters adapters(tenon::Gpt2::configure(*files.config));
   const std::vector<Case> cases = {{"none", 0, {}},           {"1 shared", 1, {16}},         {"4", 4, {16}}, {"16", 16, {16}},
                                    {"64 distinct", 64, {16}}, {"mixed ranks", 64, {4, 8, 16, 36}}, {"half plain", 32, {16}, batch / 2}};
   tenon::Engine<tenon::Gpt2> engine{files, tenon::ContinuousPolicy{.max_batch = batch},
@@ -72,7 +59,7 @@ int main(int argc, char** argv) try {
   std::vector<double> seconds(cases.size(), 1e9), bytes(cases.size());  // the fastest round of each case
   for (int round = 0; round < arguments.number("--rounds"); ++round) {
     for (std::size_t c = 0; c < cases.size(); ++c) {
-      const auto requests = requests_of(cases[c], batch, arguments.number("--new"), folder, sites);
+      const auto requests = requests_of(cases[c], batch, arguments.number("--new"), adapters);
       seconds[c] = std::min(seconds[c], step_seconds(engine, requests));
       bytes[c] = 0;
       for (const tenon::AdapterInfo& info : engine.adapters().list()) {
@@ -81,7 +68,6 @@ int main(int argc, char** argv) try {
       }
     }
   }
-  fs::remove_all(folder);
   std::printf("case            tokens/s   of plain      MB of factors\n");
   for (std::size_t c = 0; c < cases.size(); ++c) {
     std::printf("%-14s %9.0f %9.1f %% %15.1f\n", cases[c].name, batch / seconds[c], 100 * seconds[0] / seconds[c], bytes[c] / 1e6);

@@ -76,6 +76,10 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
   add_number(app, "--max-wait-ms", o.max_wait_ms, 0, "50",
              "static scheduler: a batch departs after so long, full or not");
   add_choice(app, "--lora", o.lora, words::lora, "how adapters are added");
+  app.add_option("--adapter-slots", o.adapter_slots, "adapters in memory at once; requests for others wait until one is idle")
+      ->check(CLI::Range(1, kMaxInt))
+      ->option_text("N (any number)")
+      ->group(kEngineGroup);
   add_choice(app, "--device", o.device, words::device, "where it runs");
   app.add_option("--threads", o.threads, "threads")
       ->check(CLI::Range(1, 4096))

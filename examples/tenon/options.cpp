@@ -116,7 +116,7 @@ tenon::AnyLoRA lora_of(const std::string& word) {
 }
 
 tenon::AdapterOptions adapters_of(const ModelOptions& options) {
-  tenon::AdapterOptions adapters;
+  tenon::AdapterOptions adapters{.count = options.adapter_slots};
   if (options.lora == "none") {
     adapters.folder_of = [](const std::string&) -> std::filesystem::path {
       throw Error(Error::Kind::unsupported, "adapter", "this engine adds none (--lora none)");

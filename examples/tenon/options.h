@@ -16,6 +16,7 @@ namespace program {
 
 struct ModelOptions {
   std::string model;  // a folder; empty: the default model
+  int adapter_slots = 0;           // adapters on the device at once; 0: any number
   std::string adapter_root = {};  // adapters are names below it; empty: they are folders
   std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: what goes into the weights
   std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash", scheduler = "continuous",

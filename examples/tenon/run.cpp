@@ -13,6 +13,7 @@
 #include "output.h"
 #include "progress.h"
 #include "request_line.h"
+#include "tenon/engine/admission.h"
 
 namespace program {
 namespace {
@@ -78,19 +79,25 @@ class BatchRun {
 
   void submit_due() {
     const auto now = Clock::now();
-    for (; submitted_ < order_.size() && due(order_[submitted_]) <= now; ++submitted_) submit(order_[submitted_]);
+    while (submitted_ < order_.size() && due(order_[submitted_]) <= now && submit(order_[submitted_])) ++submitted_;
     if (submitted_ == order_.size()) engine_.set_draining(true);
   }
 
-  void submit(std::size_t index) {
+  // False where it must wait until a request ends, for there is no room for its adapter.
+  bool submit(std::size_t index) {
     Job& job = jobs_[index];
-    if (!job.line.error.empty()) return fail(job, job.line.error);
+    if (!job.line.error.empty()) {
+      fail(job, job.line.error);
+      return true;
+    }
     job.parts = answer_parts(job.line.request.options, engine_.tokenizer() != nullptr);
     try {
+      if (!tenon::take_lease(engine_, job.line.request, !open_.empty())) return false;
       open_.emplace(engine_.submit(std::move(job.line.request)), index);
     } catch (const tenon::Error& error) {
       fail(job, error.what());
     }
+    return true;
   }
 
   void step() {

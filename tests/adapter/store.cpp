@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,6 +54,23 @@ struct Folder {
 AdapterLease lease(AdapterStore<Cpu>& store, const std::string& name, float weight = 1) {
   const AdapterUse use{name, weight};
   return store.lease({&use, 1});
+}
+
+// One that waits as long as it takes, in a thread of its own.
+std::future<AdapterLease> waiting(AdapterStore<Cpu>& store, std::vector<std::string> names, TimePoint until = TimePoint::max()) {
+  const int before = store.stats().waiting;
+  auto waits = std::async(std::launch::async, [&store, until, names = std::move(names)] {
+    std::vector<AdapterUse> uses;
+    for (const std::string& name : names) uses.push_back({name});
+    return store.lease(uses, until);
+  });
+  while (store.stats().waiting == before && waits.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {}
+  return waits;
+}
+
+template <class T>
+bool is_there(const std::future<T>& value) {
+  return value.wait_for(std::chrono::milliseconds(20)) == std::future_status::ready;
 }
 
 }  // namespace
@@ -180,6 +199,92 @@ BOOST_AUTO_TEST_CASE(what_is_used_longest_ago_makes_room_and_what_is_in_use_does
   { const AdapterLease again = lease(store, "a"); }  // what is there needs no room
 }
 
+BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
+  Folder folder;
+  for (const char* name : {"a", "b", "c", "d"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  auto store = folder.store({.count = 1});
+  std::optional<AdapterLease> a = lease(store, "a");
+  auto b = waiting(store, {"b"}), c = waiting(store, {"c"}), d = waiting(store, {"d"});
+  BOOST_TEST(store.stats().waiting == 3);
+  BOOST_TEST(!is_there(b));
+  BOOST_TEST(mentions(refusal([&] { lease(store, "d"); }), {"others wait"}));  // it does not stand in line
+  a.reset();
+  std::optional<AdapterLease> has_b = b.get();
+  BOOST_TEST(!is_there(c));
+  has_b.reset();
+  std::optional<AdapterLease> has_c = c.get();
+  BOOST_TEST(!is_there(d));
+  has_c.reset();
+  d.get();
+  BOOST_TEST(store.stats().waiting == 0);
+  BOOST_TEST(store.stats().failures == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {
+  Folder folder;
+  for (const char* name : {"hot", "cold"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  auto store = folder.store({.count = 1});
+  std::optional<AdapterLease> first = lease(store, "hot");
+  auto cold = waiting(store, {"cold"});
+  { const AdapterLease impatient = lease(store, "hot"); }  // who does not wait is not in the way for long
+  auto hot = waiting(store, {"hot"});
+  BOOST_TEST(!is_there(hot));  // a lease now would overlap the first, and the next one it
+  first.reset();
+  std::optional<AdapterLease> has_cold = cold.get();
+  BOOST_TEST(!is_there(hot));
+  has_cold.reset();
+  BOOST_TEST(hot.get().set != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_there_is_had_without_waiting) {
+  Folder folder;
+  for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  auto store = folder.store({.count = 2});
+  const AdapterLease a = lease(store, "a");
+  std::optional<AdapterLease> b = lease(store, "b");
+  auto c = waiting(store, {"c"});  // a, the first that came, yields
+  BOOST_TEST(is_there(waiting(store, {"b"})));
+  BOOST_TEST(!is_there(c));
+  BOOST_TEST(store.unload("b"));
+  BOOST_TEST(!is_there(c));  // somebody still runs under it
+  b.reset();
+  BOOST_TEST(c.get().set != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(compositions_wait_for_all_their_parts_and_hold_none_meanwhile) {
+  Folder folder;
+  for (const char* name : {"a", "b", "c", "d"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  auto store = folder.store({.count = 2});
+  std::optional<AdapterLease> a = lease(store, "a"), b = lease(store, "b");
+  auto cd = waiting(store, {"c", "d"}), ab = waiting(store, {"b", "a"});
+  a.reset();
+  BOOST_TEST(!is_there(cd));
+  b.reset();
+  std::optional<AdapterLease> has_cd = cd.get();
+  BOOST_TEST(!is_there(ab));
+  has_cd.reset();
+  BOOST_TEST(ab.get().set != nullptr);
+  BOOST_TEST(mentions(refusal([&] { store.lease(std::vector<AdapterUse>{{"a"}, {"b"}, {"c"}}, TimePoint::max()); }),
+                      {"3 at once", "adapters.count"}));
+}
+
+BOOST_AUTO_TEST_CASE(waiting_ends_with_its_time) {
+  Folder folder;
+  for (const char* name : {"a", "b"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  auto store = folder.store({.count = 1});
+  std::optional<AdapterLease> a = lease(store, "a");
+  auto b = waiting(store, {"b"}, Clock::now() + std::chrono::milliseconds(30));
+  BOOST_TEST(mentions(refusal([&] { b.get(); }), {"no room"}));
+  BOOST_TEST(store.stats().waiting == 0);
+  auto pinned = waiting(store, {"b"});
+  store.pin("a");
+  BOOST_TEST(!is_there(pinned));
+  BOOST_TEST(store.unload("a"));
+  BOOST_TEST(!is_there(pinned));
+  a.reset();
+  pinned.get();
+}
+
 BOOST_AUTO_TEST_CASE(bytes_are_bounded_and_compositions_hold_their_parts) {
   Folder folder;
   for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
@@ -197,7 +302,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_bounded_and_compositions_hold_their_parts) {
   auto narrow = folder.store({.bytes = bytes - 1});
   BOOST_TEST(mentions(refusal([&] { lease(narrow, "a"); }), {"bytes"}));
   // What cannot fit drops nobody.
-  folder.add("huge", 9, 8);
+  folder.add("huge", 9, 5);
   lease(store, "a");
   const AdapterLease held = lease(store, "b");
   BOOST_TEST(mentions(refusal([&] { lease(store, "huge"); }), {"no room"}));
@@ -299,6 +404,37 @@ BOOST_AUTO_TEST_CASE(churn) {
   BOOST_TEST(refused == bad);
   BOOST_TEST(granted == 1000 - bad);
   BOOST_TEST(store.stats().versions <= 4);
+}
+
+// More streams than there is room for, compositions among them: every one is served, and sees what it asked for.
+BOOST_AUTO_TEST_CASE(crowd) {
+  Folder folder;
+  std::vector<std::string> names;
+  for (int i = 0; i < 6; ++i) names.push_back(folder.add("a" + std::to_string(i), static_cast<std::uint64_t>(i), 1 + i));
+  auto store = folder.store({.count = 2});
+  std::atomic<int> wrong = 0, granted = 0;
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 8; ++c) {
+    clients.emplace_back([&, c] {
+      for (int i = 0; i < 100; ++i) {
+        const std::uint64_t draw = mix64(static_cast<std::uint64_t>(c * 1000 + i));
+        const std::size_t one = draw % 6, two = draw / 6 % 6;
+        std::vector<AdapterUse> uses = {{names[one]}};
+        if (draw % 4 == 0) uses.push_back({names[two]});
+        const AdapterLease held = store.lease(uses, TimePoint::max());
+        ++granted;
+        const auto updates = held.set->at(0, Site::attn_out);
+        wrong += updates.size() != uses.size() || updates[0].rank != static_cast<int>(one) + 1 ||
+                 updates.back().rank != static_cast<int>(uses.size() == 2 ? two : one) + 1;
+        std::this_thread::sleep_for(std::chrono::microseconds(draw % 200));
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
+  BOOST_TEST(wrong == 0);
+  BOOST_TEST(granted == 800);
+  BOOST_TEST(store.stats().versions <= 2);
+  BOOST_TEST(store.stats().waiting == 0);
 }
 
 BOOST_AUTO_TEST_CASE(compositions_are_bounded_and_say_which_adapter_is_wrong) {

@@ -233,6 +233,40 @@ BOOST_AUTO_TEST_CASE(several_answers_share_their_adapter) {
   BOOST_TEST(engine.adapters().list()[0].leases == 0);
 }
 
+BOOST_AUTO_TEST_CASE(with_room_for_few_adapters_requests_wait_and_answer_the_same) {
+  auto requests = mixed();
+  const auto truth = alone(Engine<Gpt2>(tales_files(), {.threads = 1}), requests);
+  Engine<Gpt2> engine(tales_files(), {.adapters = {.count = 2}});
+  requests.push_back(request("one more than there is room for, ever",
+                             {{tales("weather")}, {tales("shakespeare")}, {tales("characters")}}));
+  const auto answers = engine.complete(requests);
+  for (std::size_t i = 0; i < truth.size(); ++i) BOOST_TEST((got_of(answers[i]) == truth[i]), i);
+  BOOST_TEST(answers.back().error.find("adapters.count") != std::string::npos, answers.back().error);
+  BOOST_TEST(engine.adapters().stats().evictions > 0u);
+  BOOST_TEST(engine.adapters().stats().versions <= 2);
+}
+
+// More clients than there is room for: none is refused that may wait.
+BOOST_AUTO_TEST_CASE(clients_of_a_service_wait_for_room) {
+  const auto requests = mixed();
+  const auto truth = alone(Engine<Gpt2>(tales_files(), {.threads = 1}), requests);
+  Service<Engine<Gpt2>> service(tales_files(), EngineOptions{.adapters = {.count = 2}});
+  std::vector<std::thread> clients;
+  std::vector<int> right(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    clients.emplace_back([&, i] {
+      auto stream = service.submit(requests[i], {.adapter_wait = std::chrono::minutes(5)});
+      std::vector<TokenId> ids;
+      while (auto event = stream.next()) {
+        if (event->kind == Event::Kind::token) ids.push_back(event->token);
+      }
+      right[i] = ids == truth[i].ids;
+    });
+  }
+  for (auto& client : clients) client.join();
+  for (std::size_t i = 0; i < right.size(); ++i) BOOST_TEST(right[i] == 1, i);
+}
+
 BOOST_AUTO_TEST_CASE(a_service_reads_adapters_in_the_threads_that_submit) {
   const auto requests = mixed();
   const auto truth = alone(Engine<Gpt2>(tales_files(), {.threads = 1}), requests);

@@ -857,6 +857,6 @@ BOOST_AUTO_TEST_CASE(a_crowd) {
 
 BOOST_AUTO_TEST_CASE(never_is_never) {
   BOOST_CHECK(detail::after(Clock::duration::max()) == TimePoint::max());
-  BOOST_CHECK(detail::after(Clock::duration::max(), Clock::now() - std::chrono::hours(1)) == TimePoint::max());
+  BOOST_CHECK(detail::after(Clock::duration::max(), TimePoint{} + std::chrono::hours(1)) == TimePoint::max());
   BOOST_CHECK(detail::after(std::chrono::seconds(1), TimePoint{}) == TimePoint{} + std::chrono::seconds(1));
 }

@@ -44,6 +44,16 @@ class Run(ProgramTest):
         self.assertGreater(change, 0.1)
         self.assertEqual(merged[0]["output_ids"], merged[2]["output_ids"])
 
+    def test_requests_wait_for_a_slot(self):
+        requests = [request(str(ADAPTERS / n)) for n in NAMES * 2] + [request({str(ADAPTERS / n): 1 for n in NAMES[:2]})]
+        together, _ = self.answers(requests)
+        one, _ = self.answers(requests, "--adapter-slots", 1, status=1)
+        self.assertEqual(one[:-1], together[:-1])
+        self.assertIn("adapters.count", one[-1]["error"])
+        for batch in [1, 32]:
+            two, _ = self.answers(requests, "--adapter-slots", 2, "--batch", batch)
+            self.assertEqual(two, together)
+
     def test_none_adds_none(self):
         answers, _ = self.answers([request(str(ADAPTERS / "weather")), request()], "--lora", "none", status=1)
         self.assertIn("--lora none", answers[0]["error"])

@@ -31,9 +31,10 @@ case $check in
     exec python3 "$reference/malformed/check_malformed.py" "$reference/malformed" dev \
       --cmd "$quoted check --model {model} --adapter-root {root} --adapter-id {id}"
     ;;
-  promise_adapters)  # adapters in the batch, added in each way, and adapters and plain rows beside one another
-    case_dir=$reference/golden/${more:-gpt2}
-    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$case_dir" \
+  # Adapters in the batch, added in each way, and adapters and plain rows beside one another; of the case where options stand.
+  promise_adapters)
+    case_dir=$reference/golden/$options
+    exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$more" --model "$case_dir" \
       --adapters "$case_dir"/adapters/* --configs "--batch 8" "--batch 3 --token-budget 7" "--batch 64 --token-budget 16" \
       "--lora gathered --batch 16 --cache-tokens {cache}" "--lora looped --batch 16 --scheduler static" \
       "--lora gathered --batch 7 --threads 1" "--lora looped --batch 13 --token-budget 5 --threads 1" \

@@ -12,7 +12,8 @@
 namespace tenon {
 
 struct AdapterOptions {
-  // What is on the device at once. A request that would need more, because all of it is in use, is refused: capacity.
+  // What is on the device at once. A request that would need more, because all of it is in use, waits as long as it says
+  // (SubmitOptions::adapter_wait), or is refused: capacity.
   int count = 0;          // adapters; 0: any number
   std::size_t bytes = 0;  // of their factors; 0: any
   Clock::duration remember_failures = std::chrono::seconds(2);  // so long one that could not be read is not tried again
@@ -35,6 +36,7 @@ struct AdapterInfo {
 struct AdapterStats {
   int resident = 0;
   std::size_t bytes = 0;
+  int waiting = 0;   // requests, for room
   int versions = 0;  // with those whose name means something else by now, and that somebody still runs under
   std::uint64_t loads = 0, evictions = 0, failures = 0;
 };

@@ -15,13 +15,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tenon/adapter/composition.h"
 #include "tenon/adapter/options.h"
 #include "tenon/adapter/resident.h"
+#include "tenon/adapter/waiting_line.h"
 #include "tenon/core/json.h"
 #include "tenon/core/request.h"
 
@@ -42,51 +45,58 @@ class AdapterStore {
   AdapterStore(const AdapterStore&) = delete;
   AdapterStore& operator=(const AdapterStore&) = delete;
 
-  // What a request runs under, loaded where it is not there yet. Errors: what reading the adapter says; capacity where the
-  // adapters in use leave no room; invalid_request for weights that are not finite.
-  AdapterLease lease(std::span<const AdapterUse> uses) {
+  // What a request runs under, loaded where it is not there yet. Where the adapters in use leave no room it waits until `until`,
+  // first come first served; by default not at all. Errors: what reading the adapter says; capacity where there is no room;
+  // invalid_request for weights that are not finite.
+  AdapterLease lease(std::span<const AdapterUse> uses, TimePoint until = {}) {
     if (uses.empty()) return {};
-    if (uses.size() > kMostAdapters) {
-      throw Error(Error::Kind::invalid_request, "adapter", "at most " + std::to_string(kMostAdapters) + " can be added up");
+    check(uses);
+    WaitingLine::Place place(*line_, until);
+    for (;;) {
+      const std::uint64_t seen = line_->changes();
+      try {
+        return lease_now(uses, place);
+      } catch (const NoRoom&) {
+        place.join();
+        ask_to_yield(place);
+        if (place.wait(seen)) continue;
+        line_->changed();  // what the attempt has held
+        throw;
+      } catch (...) {
+        line_->changed();
+        throw;
+      }
     }
-    std::vector<Handle> handles;
-    std::string identity;
-    for (const AdapterUse& use : uses) {
-      detail::require(std::isfinite(use.weight), "adapter", "the weight of an adapter must be finite");
-      handles.push_back(uses.size() == 1 ? acquire(use.name) : acquire_one_of_several(use.name));
-      identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
-    }
-    const int tenant = tenant_of(uses.front().name);
-    if (uses.size() == 1 && uses.front().weight == 1) {
-      const Handle& only = handles.front();
-      return {std::shared_ptr<const AdapterSet>(only, &only->set()), std::move(identity), tenant};
-    }
-    std::shared_ptr<const Composition> composed = composition(identity, uses, std::move(handles));
-    const AdapterSet* set = &composed->table.set();
-    return {std::shared_ptr<const AdapterSet>(std::move(composed), set), std::move(identity), tenant};
   }
 
   // Loads it in a thread of its own, for requests that will come. get() throws what lease would; the future's destructor waits,
   // and the store must outlive it.
   [[nodiscard]] std::future<void> prefetch(std::string name) {
-    return std::async(std::launch::async, [this, name = std::move(name)] { acquire(name); });
+    return std::async(std::launch::async, [this, name = std::move(name)] {
+      acquire(name, nullptr);
+      line_->changed();  // nobody uses it yet
+    });
   }
 
   // A pinned adapter is loaded, and stays.
   void pin(const std::string& name) {
     for (;;) {
-      const Handle held = acquire(name);
+      Handle held = acquire(name, nullptr);
       std::lock_guard lock(mutex_);
       const auto found = entries_.find(name);
-      if (found == entries_.end() || found->second.resident != held) continue;  // it was unloaded or replaced meanwhile
-      found->second.pinned = true;
-      return;
+      const bool stands = found != entries_.end() && found->second.resident == held;  // not unloaded or replaced meanwhile
+      if (stands) found->second.pinned = true;
+      held.reset();
+      line_->changed();
+      if (stands) return;
     }
   }
   bool unpin(const std::string& name) {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
-    return found != entries_.end() && std::exchange(found->second.pinned, false);
+    if (found == entries_.end() || !std::exchange(found->second.pinned, false)) return false;
+    line_->changed();
+    return true;
   }
 
   // Forgets the name and where it was replaced; leases keep what they hold. False where nothing was resident under it.
@@ -100,13 +110,14 @@ class AdapterStore {
     } else {
       entries_.erase(found);
     }
+    line_->changed();
     return known;
   }
 
   // From now on the name means what the folder holds: if it means `expected`, a digest, or nothing where that is empty (compare
   // and swap). Gives the new digest. Error invalid_request where it means something else; what reading says.
   std::string replace(const std::string& name, const std::filesystem::path& folder, const std::string& expected) {
-    Reservation room = load(folder);
+    Reservation room = load(folder, nullptr);
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
     const std::string current = found == entries_.end() ? std::string() : found->second.digest;
@@ -139,6 +150,7 @@ class AdapterStore {
     for (const auto& each : versions_) {
       if (const Handle version = each.lock()) ++now.versions, now.bytes += version->bytes();
     }
+    now.waiting = line_->waiting();
     return now;
   }
 
@@ -148,15 +160,15 @@ class AdapterStore {
     std::string digest = {};                    // of what was resident last
     std::filesystem::path folder = {};          // where it was replaced; else options.folder_of says
     bool loading = false, pinned = false;
-    std::uint64_t used = 0, generation = 0;     // generation: counts unload and replace
+    std::uint64_t loaded = 0, used = 0;         // when, by clock_
+    std::uint64_t generation = 0;               // counts unload and replace
     std::optional<Error> failure = {};
     TimePoint retry_at{};
   };
 
-  // Several adapters as one set: their factors, scales times weights.
-  struct Composition {
-    std::vector<Handle> adapters;
-    UpdateTable<D> table;
+  // There may be room later.
+  class NoRoom : public Error {
+    using Error::Error;
   };
 
   // An adapter that was read, and its place within the limits until it is kept, or dropped.
@@ -185,6 +197,7 @@ class AdapterStore {
       if (!store_) return;
       store_->reserved_bytes_ -= bytes_;
       --store_->reserved_;
+      store_->line_->changed();
       store_ = nullptr;
     }
 
@@ -200,6 +213,63 @@ class AdapterStore {
     return o;
   }
 
+  void check(std::span<const AdapterUse> uses) const {
+    if (uses.size() > kMostAdapters) {
+      throw Error(Error::Kind::invalid_request, "adapter", "at most " + std::to_string(kMostAdapters) + " can be added up");
+    }
+    std::set<std::string> names;
+    for (const AdapterUse& use : uses) {
+      detail::require(std::isfinite(use.weight), "adapter", "the weight of an adapter must be finite");
+      names.insert(use.name);
+    }
+    if (options_.count > 0 && names.size() > static_cast<std::size_t>(options_.count)) {
+      throw Error(Error::Kind::capacity, "adapter",
+                  std::to_string(names.size()) + " at once are more than adapters.count, " + std::to_string(options_.count));
+    }
+  }
+
+  AdapterLease lease_now(std::span<const AdapterUse> uses, WaitingLine::Place& place) {
+    if (!place.is_first() && !all_resident(uses)) throw no_room();  // before anything is held that the first may need
+    std::vector<Handle> handles;
+    std::string identity;
+    for (const AdapterUse& use : uses) {
+      handles.push_back(uses.size() == 1 ? acquire(use.name, &place) : acquire_one_of_several(use.name, place));
+      identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+    }
+    const int tenant = tenant_of(uses.front().name);
+    const auto hold = [&](auto owner, const AdapterSet& set) {
+      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set}, std::move(identity), tenant};
+    };
+    if (uses.size() == 1 && uses.front().weight == 1) {
+      const AdapterSet& set = handles.front()->set();
+      return hold(std::move(handles.front()), set);
+    }
+    auto composed = compositions_.get(identity, uses, std::move(handles), make_device_);
+    const AdapterSet& set = composed->table.set();
+    return hold(std::move(composed), set);
+  }
+
+  bool all_resident(std::span<const AdapterUse> uses) const {
+    std::lock_guard lock(mutex_);
+    return std::all_of(uses.begin(), uses.end(), [&](const AdapterUse& use) {
+      const auto found = entries_.find(use.name);
+      return found != entries_.end() && found->second.resident;
+    });
+  }
+
+  // Of those that are in use, the one that came first.
+  void ask_to_yield(WaitingLine::Place& place) const {
+    std::lock_guard lock(mutex_);
+    const std::string* oldest = nullptr;
+    std::uint64_t loaded = 0;
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.resident || entry.pinned || entry.resident.use_count() == 1 || (oldest && entry.loaded > loaded)) continue;
+      oldest = &name;
+      loaded = entry.loaded;
+    }
+    if (oldest) place.ask_to_yield(*oldest);
+  }
+
   static std::string hex(std::uint32_t bits) {
     char text[9];
     const auto end = std::to_chars(text, text + 8, bits, 16).ptr;
@@ -207,9 +277,11 @@ class AdapterStore {
   }
 
   // Errors of a composition say which of its adapters they are about.
-  Handle acquire_one_of_several(const std::string& name) {
+  Handle acquire_one_of_several(const std::string& name, WaitingLine::Place& place) {
     try {
-      return acquire(name);
+      return acquire(name, &place);
+    } catch (const NoRoom&) {
+      throw;
     } catch (const Error& error) {
       throw Error(error.kind(), "adapter " + printable(std::filesystem::path(name).filename().string(), 60), error.what());
     }
@@ -220,11 +292,13 @@ class AdapterStore {
     return tenants_.try_emplace(name, static_cast<int>(tenants_.size())).first->second;
   }
 
-  Handle acquire(const std::string& name) {
+  // place: null for the operator, who does not stand in line.
+  Handle acquire(const std::string& name, WaitingLine::Place* place) {
     std::unique_lock lock(mutex_);
     for (;;) {
       Entry& entry = entries_[name];
       if (entry.resident) {
+        if (place && !place->may_use(name)) throw NoRoom(Error::Kind::capacity, "adapter", "it yields to those who wait");
         entry.used = ++clock_;
         return entry.resident;
       }
@@ -240,7 +314,7 @@ class AdapterStore {
       std::optional<Reservation> room;
       try {
         lock.unlock();
-        room.emplace(load(folder.empty() ? options_.folder_of(name) : folder));
+        room.emplace(load(folder.empty() ? options_.folder_of(name) : folder, place));
         lock.lock();
       } catch (const Error& error) {
         lock.lock();
@@ -252,7 +326,7 @@ class AdapterStore {
       if (now.generation != generation) continue;  // it means something else by now
       now.resident = room->keep();
       now.digest = now.resident->digest();
-      now.used = ++clock_;
+      now.loaded = now.used = ++clock_;
       return now.resident;
     }
   }
@@ -280,10 +354,10 @@ class AdapterStore {
   // Nothing but a failure is known of the name: for a while it is answered at once, so that a client that asks again and again
   // does not read the disk as often. A lack of room may be over the next moment.
   void remember(const std::string& name, const Error& error) {
-    ++stats_.failures;
     const TimePoint now = Clock::now();
     Entry& entry = entries_[name];
     if (error.kind() != Error::Kind::capacity) {
+      ++stats_.failures;
       entry.failure = error;
       entry.retry_at = now + options_.remember_failures;
     }
@@ -295,9 +369,10 @@ class AdapterStore {
     });
   }
 
-  Reservation load(const std::filesystem::path& folder) {
+  Reservation load(const std::filesystem::path& folder, const WaitingLine::Place* place) {
+    if (place && !place->is_first()) throw no_room();
     const PeftAdapter adapter = PeftAdapter::open(folder, modules_);
-    Reservation room = reserve(Resident::bytes_of(adapter));
+    Reservation room = reserve(Resident::bytes_of(adapter), place);
     D device = make_device_();
     room.fill(std::make_shared<const Resident>(device, adapter, sites_));
     adapter.tensors().verify_unchanged();
@@ -309,8 +384,13 @@ class AdapterStore {
 
   // Room for one more of so many bytes. What is used longest ago goes, of those that nobody uses; nothing goes where that
   // would not be enough.
-  Reservation reserve(std::size_t bytes) {
+  Reservation reserve(std::size_t bytes, const WaitingLine::Place* place) {
+    if (options_.bytes > 0 && bytes > options_.bytes) {
+      throw Error(Error::Kind::capacity, "adapter",
+                  "its " + std::to_string(bytes) + " bytes are more than adapters.bytes, " + std::to_string(options_.bytes));
+    }
     std::lock_guard lock(mutex_);
+    if (place && !place->is_first()) throw no_room();
     std::erase_if(versions_, [](const auto& each) { return each.expired(); });
     int count = reserved_ + 1 + static_cast<int>(versions_.size());
     std::size_t total = reserved_bytes_ + bytes;
@@ -330,50 +410,24 @@ class AdapterStore {
       --count;
       total -= idle[drop]->resident->bytes();
     }
-    if (!fits()) {
-      throw Error(Error::Kind::capacity, "adapter",
-                  "no room for it: what is resident is in use, pinned or being loaded (adapters.count " +
-                      std::to_string(options_.count) + ", adapters.bytes " + std::to_string(options_.bytes) + ")");
-    }
+    if (!fits()) throw no_room();
     for (std::size_t i = 0; i < drop; ++i) idle[i]->resident.reset();
     stats_.evictions += drop;
     return Reservation(*this, bytes);
   }
 
-  std::shared_ptr<const Composition> composition(const std::string& identity, std::span<const AdapterUse> uses,
-                                                 std::vector<Handle> handles) {
-    const auto known = [&]() -> std::shared_ptr<const Composition> {
-      const auto found = compositions_.find(identity);
-      return found == compositions_.end() ? nullptr : found->second.lock();
-    };
-    {
-      std::lock_guard lock(mutex_);
-      if (auto found = known()) return found;
-    }
-    std::vector<std::vector<LowRank>> by_place(handles.front()->by_place().size());
-    for (std::size_t i = 0; i < handles.size(); ++i) {
-      for (std::size_t place = 0; place < by_place.size(); ++place) {
-        for (LowRank update : handles[i]->by_place()[place]) {
-          update.scale = static_cast<float>(static_cast<double>(update.scale) * static_cast<double>(uses[i].weight));
-          detail::require(std::isfinite(update.scale), "adapter", "its weight times its scale is beyond float32");
-          by_place[place].push_back(update);
-        }
-      }
-    }
-    D device = make_device_();
-    auto made = std::make_shared<const Composition>(Composition{std::move(handles), UpdateTable<D>(device, by_place)});
-    device.synchronize();
-    std::lock_guard lock(mutex_);
-    if (auto found = known()) return found;  // equal pointers are equal adapters: the first one made is everybody's
-    std::erase_if(compositions_, [](const auto& each) { return each.second.expired(); });
-    compositions_[identity] = made;
-    return made;
+  NoRoom no_room() const {
+    return {Error::Kind::capacity, "adapter",
+            "no room for it: what is resident is in use, pinned or being loaded, or others wait (adapters.count " +
+                std::to_string(options_.count) + ", adapters.bytes " + std::to_string(options_.bytes) + ")"};
   }
 
   const std::function<D()> make_device_;
   const AdapterSites sites_;
   const std::vector<PeftModule> modules_;
   const AdapterOptions options_;
+  const std::shared_ptr<WaitingLine> line_ = std::make_shared<WaitingLine>();  // leases may outlive the store
+  Compositions<D> compositions_;
 
   std::atomic<int> reserved_ = 0;  // loads under way; changed under the mutex or on the way out of a load
   std::atomic<std::size_t> reserved_bytes_ = 0;
@@ -382,7 +436,6 @@ class AdapterStore {
   std::map<std::string, Entry> entries_;
   std::vector<std::weak_ptr<const Resident>> versions_;  // all that lives, whatever its name means by now
   TimePoint forget_at_{};
-  std::map<std::string, std::weak_ptr<const Composition>> compositions_;  // by identity
   std::map<std::string, int> tenants_;                                     // numbers of names, for policies that share time
   std::uint64_t clock_ = 0;
   AdapterStats stats_;

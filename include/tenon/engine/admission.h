@@ -51,6 +51,20 @@ inline int reuse_limit(const Options& o) {
   return limit;
 }
 
+// Takes the lease of a request's adapters, where it has none. False where the adapters in use leave no room and others run,
+// whose end will make some: for callers that step the engine themselves, and so cannot wait.
+template <class E>
+bool take_lease(E& engine, Request& request, bool others_run) {
+  if (request.lease.set) return true;
+  try {
+    request.lease = engine.lease(request.adapters);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::capacity && others_run) return false;
+    throw;
+  }
+  return true;
+}
+
 // Ranges that depend on the model: ids within its vocabulary, positions within its table.
 inline void check_against_model(const Options& o, const std::vector<TokenId>& tokens, const ModelConfig& config,
                                 bool has_tokenizer) {

@@ -113,9 +113,10 @@ class Engine {
     return id;
   }
 
-  // The adapters that a request names, loaded and held, for Request::lease. From any thread, while others step.
-  AdapterLease lease(std::span<const AdapterUse> uses) {
-    if constexpr (AdapterP::adds_at_runtime) return adapters_->lease(uses);
+  // The adapters that a request names, loaded and held, for Request::lease. From any thread, while others step: then it may
+  // wait for room, too (AdapterStore::lease).
+  AdapterLease lease(std::span<const AdapterUse> uses, TimePoint until = {}) {
+    if constexpr (AdapterP::adds_at_runtime) return adapters_->lease(uses, until);
     if (!uses.empty()) refuse_adapters();
     return {};
   }
@@ -192,19 +193,13 @@ class Engine {
     return {*this, submit(std::move(request))};
   }
 
-  // Runs all requests together and returns their answers in the order of input; a refused one has reason error.
+  // Runs all requests together and returns their answers in the order of input; a refused one has reason error. One for
+  // whose adapters there is no room waits, with those behind it, for the end of another.
   std::vector<Completion> complete(std::vector<Request> requests) {
     std::vector<Completion> answers(requests.size());
     std::unordered_map<RequestId, std::size_t> open;
     std::vector<bool> with_logprobs;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      with_logprobs.push_back(requests[i].options.top_logprobs >= 0);
-      try {
-        open.emplace(submit(std::move(requests[i])), i);
-      } catch (const Error& error) {
-        answers[i].error = error.what();
-      }
-    }
+    for (const Request& request : requests) with_logprobs.push_back(request.options.top_logprobs >= 0);
     // The caller waits here, so nobody else can come. Whatever throws leaves nothing behind.
     struct Guard {
       Engine& engine;
@@ -216,7 +211,18 @@ class Engine {
       }
     } guard{*this, open};
     queue_.set_draining(true);
-    while (!open.empty()) {
+    std::size_t next = 0;
+    const auto submit_those_with_room = [&] {
+      for (; next < requests.size(); ++next) {
+        try {
+          if (!take_lease(*this, requests[next], !open.empty())) return;
+          open.emplace(submit(std::move(requests[next])), next);
+        } catch (const Error& error) {
+          answers[next].error = error.what();
+        }
+      }
+    };
+    for (submit_those_with_room(); !open.empty(); submit_those_with_room()) {
       const std::span<const Event> events = step_or_wait();
       for (const Event& event : events) {
         const auto found = open.find(event.request);

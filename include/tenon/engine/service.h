@@ -21,10 +21,11 @@ namespace tenon {
 struct SubmitOptions {
   TimePoint deadline = TimePoint::max();  // the answer ends then, with the reason `deadline` and what there is
   Clock::duration timeout{};              // the same, from now on; 0: none
+  Clock::duration adapter_wait{};         // so long submit waits for room among the adapters where all are in use; 0: not at all
   EventCallback on_event = {};            // called with every event, on the service's thread: it must not block
 };
 
-// Adapters are read in the thread that submits.
+// Adapters are read, and waited for, in the thread that submits.
 //
 // Threads. The service's own thread steps the engine and runs the callbacks. submit, close, stats and the streams may
 // be used from any thread, and from callbacks; they share the inbox's mutex with it for moments, never for a step or a
@@ -111,6 +112,7 @@ class Service {
   // All that could refuse the request is asked here, of facts that never change.
   detail::AnswerPointer prepare(Request request, SubmitOptions options) {
     detail::require(options.timeout >= Clock::duration::zero(), "timeout", "must be 0 (none) or more");
+    detail::require(options.adapter_wait >= Clock::duration::zero(), "adapter_wait", "must be 0 (none) or more");
     if (options.timeout > Clock::duration::zero()) {
       options.deadline = std::min(options.deadline, detail::after(options.timeout));
     }
@@ -125,8 +127,10 @@ class Service {
                   "this and the answer need " + std::to_string(needed) + " tokens of cache; there are " +
                       std::to_string(cache_tokens_));
     }
-    if constexpr (requires { engine_->lease(request.adapters); }) {
-      if (!request.lease.set) request.lease = engine_->lease(request.adapters);
+    if constexpr (requires { engine_->lease(request.adapters, options.deadline); }) {
+      if (!request.lease.set) {
+        request.lease = engine_->lease(request.adapters, std::min(options.deadline, detail::after(options.adapter_wait)));
+      }
     }
     detail::AnswerTerms terms{.id = inbox_->next_id(),
                               .choices = request.options.n,

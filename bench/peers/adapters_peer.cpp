@@ -1,0 +1,157 @@
+// tenon as the peer of bench/compare --adapters: a batch whose requests have adapters on c_attn, and the time to the first
+// token of clients that ask for more adapters than there are slots.
+//   adapters_peer DIR FORMAT
+#include <tenon/tenon.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../examples/common/adapters.h"
+#include "../../examples/tenon/ceilings.h"
+
+namespace {
+
+using namespace tenon;
+using Made = std::unique_ptr<AnyEngine>;
+
+constexpr int kThreads = 2, kRank = 16;
+const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625, 262};
+
+struct Choice {
+  const char* name;
+  Made (*make)(const ModelFiles&, const ContinuousPolicy&, const EngineOptions&);
+};
+
+template <class P>
+Made made(const ModelFiles& files, const ContinuousPolicy& scheduler, const EngineOptions& options) {
+  return std::make_unique<EngineBox<Engine<Gpt2, Weights<P>, Scheduler<ContinuousPolicy>>>>(files, scheduler, options);
+}
+constexpr Choice kChoices[] = {{"float32", made<Float32>}, {"int8", made<ZeroPointInt8>}, {"int8_act8", made<ZeroPointInt8Act8>}};
+
+// Which adapter row i of a batch has: none where the rank is 0.
+struct RowAdapter {
+  int which = 0, rank = 0;
+};
+RowAdapter adapter_of(const std::string& kind, int row) {
+  constexpr int kMixed[] = {4, 8, 16, 36};  // together as many ranks as four of 16
+  if (kind == "shared") return {0, kRank};
+  if (kind == "distinct") return {row, kRank};
+  if (kind == "mixed") return {row, kMixed[row % 4]};
+  if (kind == "one") return {0, row == 0 ? kRank : 0};
+  return {};
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Peer {
+ public:
+  Peer(const ModelFiles& files, const Choice& choice)
+      : files_(files),
+        choice_(choice),
+        engine_(choice.make(files, {.max_batch = 64}, {.batch = 64, .cache_tokens = 64 * 64, .threads = kThreads, .prefix_reuse = false})),
+        adapters_(engine_->config()),
+        ceilings_(kThreads) {}
+
+  nlohmann::json answer(const nlohmann::json& ask) {
+    const std::string kind = ask["case"];
+    nlohmann::json row = ask;
+    row.update({{"peer", "tenon"}, {"format", choice_.name}});
+    row.update(kind.starts_with("slots:") ? slots(kind, ask["batch"], ask["tokens"]) : decode(kind, ask["batch"], ask["tokens"]));
+    return row;
+  }
+
+ private:
+  // Steps once all prompts are read, picking included.
+  nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
+    double factor_bytes = 0;
+    int last = -1;
+    for (int i = 0; i < batch; ++i) {
+      const RowAdapter adapter = adapter_of(kind, i);
+      Request request{.input_ids = kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
+      if (adapter.rank > 0) {
+        request.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
+        if (std::exchange(last, adapter.which) != adapter.which) factor_bytes += adapters_.bytes(adapter.rank);
+      }
+      engine_->submit(std::move(request));
+    }
+    program::Ceiling ceiling = ceilings_.measure();
+    std::vector<double> seconds;
+    while (!engine_->idle()) {
+      const bool all_read = engine_->stats().running == batch;
+      const auto begin = Clock::now();
+      engine_->step();
+      if (all_read) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    ceiling.add(ceilings_.measure());
+    return {{"tok_s", batch / median(seconds)}, {"factor_bytes", factor_bytes}, {"ceiling_gb_s", ceiling.read_gb_s}};
+  }
+
+  // "slots:S:C": C clients, each asking for one of 16 adapters after another, in an engine of batch 8 with S slots.
+  nlohmann::json slots(const std::string& kind, int batch, int new_tokens) {
+    constexpr int kAdapters = 16, kEach = 8;
+    const int count = std::stoi(kind.substr(6)), clients = std::stoi(kind.substr(kind.rfind(':') + 1));
+    auto owned = choice_.make(files_, {.max_batch = batch},
+                              {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false});
+    AnyEngine& engine = *owned;
+    Service<AnyEngine> service(std::move(owned));
+    const auto name = [&](std::uint64_t draw) { return adapters_.folder(static_cast<int>(draw % kAdapters), kRank); };
+    for (int i = 0; i < kAdapters; ++i) {
+      const AdapterUse use{name(static_cast<std::uint64_t>(i))};
+      engine.lease({&use, 1});
+    }
+    std::vector<std::vector<double>> waited(static_cast<std::size_t>(clients));
+    std::vector<std::thread> threads;
+    for (int c = 0; c < clients; ++c) {
+      threads.emplace_back([&, c] {
+        for (int i = 0; i < kEach; ++i) {
+          Request request{.adapters = {{name(mix64(static_cast<std::uint64_t>(c * kEach + i)))}},
+                          .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
+          for (TokenId t = 0; t < 32; ++t) request.input_ids.push_back((c * kEach + i) * 37 + t * 7919 % 5000);
+          const auto begin = Clock::now();
+          auto stream = service.submit(std::move(request), {.adapter_wait = std::chrono::minutes(1)});
+          for (bool first = true; stream.next(); first = false) {
+            if (first) waited[static_cast<std::size_t>(c)].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+          }
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    std::vector<double> all;
+    for (const auto& each : waited) all.insert(all.end(), each.begin(), each.end());
+    std::sort(all.begin(), all.end());
+    const double mean = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+    return {{"ttft_ms", 1e3 * mean}, {"ttft_p95_ms", 1e3 * all[all.size() * 95 / 100]}};
+  }
+
+  const ModelFiles& files_;
+  const Choice& choice_;
+  Made engine_;
+  example::RandomAdapters adapters_;
+  program::Ceilings ceilings_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto choice = std::find_if(std::begin(kChoices), std::end(kChoices), [&](auto& c) { return argc == 3 && c.name == std::string(argv[2]); });
+  if (choice == std::end(kChoices)) {
+    std::cerr << "usage: adapters_peer DIR float32|int8|int8_act8\n";
+    return 2;
+  }
+  const auto files = load_checkpoint(argv[1]);
+  Peer peer(files, *choice);
+  std::cout << R"({"ready": true})" << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << peer.answer(nlohmann::json::parse(line)).dump() << std::endl;
+  }
+}

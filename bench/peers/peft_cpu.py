@@ -1,0 +1,54 @@
+"""PEFT: peft_cpu.py DIR float32. Decode with adapters on c_attn mixed in a batch (adapter_names), medians of whole steps."""
+import sys
+import time
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import GPT2LMHeadModel
+from work import PROMPT, THREADS, median, serve
+
+torch.set_num_threads(THREADS)
+MIXED = [4, 8, 16, 36]  # together as many ranks as four of 16
+
+
+def config(rank):
+    return LoraConfig(r=rank, lora_alpha=16, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False,
+                      task_type="CAUSAL_LM")
+
+
+model = get_peft_model(GPT2LMHeadModel.from_pretrained(sys.argv[1], dtype=getattr(torch, sys.argv[2])), config(16), adapter_name="0-16")
+known = {"0-16"}
+
+
+def adapter(which, rank):
+    name = f"{which}-{rank}"
+    if name not in known:
+        model.add_adapter(name, config(rank))
+        known.add(name)
+    return name
+
+
+def names_of(kind, batch):
+    of_row = {"none": lambda i: "__base__",
+              "shared": lambda i: adapter(0, 16),
+              "distinct": lambda i: adapter(i, 16),
+              "mixed": lambda i: adapter(i, MIXED[i % 4]),
+              "one": lambda i: "__base__" if i else adapter(0, 16)}[kind]
+    return [of_row(i) for i in range(batch)]
+
+
+@torch.no_grad()
+def run(case, batch, tokens):
+    names = names_of(case, batch)
+    model.eval()
+    out = model(torch.tensor([PROMPT] * batch), adapter_names=names, use_cache=True)
+    seconds = []
+    for _ in range(tokens - 1):
+        token = out.logits[:, -1].argmax(-1)
+        begin = time.perf_counter()
+        out = model(token[:, None], past_key_values=out.past_key_values, adapter_names=names, use_cache=True)
+        seconds.append(time.perf_counter() - begin)
+    return batch / median(seconds)
+
+
+serve("peft", sys.argv[2], run)

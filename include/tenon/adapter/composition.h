@@ -1,0 +1,75 @@
+// Several adapters as one set: the updates of all, scales times weights.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/adapter/resident.h"
+#include "tenon/core/request.h"
+
+namespace tenon {
+
+// Holds its adapters; their factors are not copied.
+template <DevicePolicy D>
+struct Composition {
+  std::vector<std::shared_ptr<const ResidentAdapter<D>>> adapters;
+  UpdateTable<D> table;
+};
+
+// Those that somebody runs under, so that requests for the same one share it. Safe from any number of threads.
+template <DevicePolicy D>
+class Compositions {
+ public:
+  using Handle = std::shared_ptr<const Composition<D>>;
+
+  // identity: of the adapters and their weights. Error invalid_request where a weight times its scale is no float32.
+  Handle get(const std::string& identity, std::span<const AdapterUse> uses,
+             std::vector<std::shared_ptr<const ResidentAdapter<D>>> adapters, const std::function<D()>& make_device) {
+    {
+      std::lock_guard lock(mutex_);
+      if (Handle found = known(identity)) return found;
+    }
+    const auto by_place = weighted(uses, adapters);
+    D device = make_device();
+    auto made = std::make_shared<const Composition<D>>(Composition<D>{std::move(adapters), UpdateTable<D>(device, by_place)});
+    device.synchronize();
+    std::lock_guard lock(mutex_);
+    if (Handle found = known(identity)) return found;  // equal pointers are equal adapters: the first one made is everybody's
+    std::erase_if(by_identity_, [](const auto& each) { return each.second.expired(); });
+    by_identity_[identity] = made;
+    return made;
+  }
+
+ private:
+  Handle known(const std::string& identity) const {
+    const auto found = by_identity_.find(identity);
+    return found == by_identity_.end() ? nullptr : found->second.lock();
+  }
+
+  static std::vector<std::vector<LowRank>> weighted(std::span<const AdapterUse> uses,
+                                                    std::span<const std::shared_ptr<const ResidentAdapter<D>>> adapters) {
+    std::vector<std::vector<LowRank>> by_place(adapters.front()->by_place().size());
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+      for (std::size_t place = 0; place < by_place.size(); ++place) {
+        for (LowRank update : adapters[i]->by_place()[place]) {
+          update.scale = static_cast<float>(static_cast<double>(update.scale) * static_cast<double>(uses[i].weight));
+          detail::require(std::isfinite(update.scale), "adapter", "its weight times its scale is beyond float32");
+          by_place[place].push_back(update);
+        }
+      }
+    }
+    return by_place;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Composition<D>>> by_identity_;
+};
+
+}  // namespace tenon
