@@ -71,34 +71,43 @@ class Peer {
   }
 
  private:
-  // Steps once all prompts are read, picking included.
+  // Beside a batch without adapters of the same seconds, what one with them does.
   nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
+    program::Ceiling ceiling = ceilings_.measure();
+    std::vector<double> plain, adapted;
+    for (int turn = 0; turn < 3; ++turn) {
+      steps("none", batch, new_tokens, plain);
+      steps(kind, batch, new_tokens, adapted);
+    }
+    ceiling.add(ceilings_.measure());
     double factor_bytes = 0;
-    int last = -1;
+    for (int i = 0, last = -1; i < batch; ++i) {
+      const RowAdapter adapter = adapter_of(kind, i);
+      if (adapter.rank > 0 && std::exchange(last, adapter.which) != adapter.which) factor_bytes += adapters_.bytes(adapter.rank);
+    }
+    return {{"tok_s", batch / median(adapted)}, {"plain_tok_s", batch / median(plain)}, {"factor_bytes", factor_bytes},
+            {"ceiling_gb_s", ceiling.read_gb_s}};
+  }
+
+  // Adds the seconds of steps once all prompts are read, picking included.
+  void steps(const std::string& kind, int batch, int new_tokens, std::vector<double>& seconds) {
     for (int i = 0; i < batch; ++i) {
       const RowAdapter adapter = adapter_of(kind, i);
       Request request{.input_ids = kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
-      if (adapter.rank > 0) {
-        request.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
-        if (std::exchange(last, adapter.which) != adapter.which) factor_bytes += adapters_.bytes(adapter.rank);
-      }
+      if (adapter.rank > 0) request.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
       engine_->submit(std::move(request));
     }
-    program::Ceiling ceiling = ceilings_.measure();
-    std::vector<double> seconds;
     while (!engine_->idle()) {
       const bool all_read = engine_->stats().running == batch;
       const auto begin = Clock::now();
       engine_->step();
       if (all_read) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     }
-    ceiling.add(ceilings_.measure());
-    return {{"tok_s", batch / median(seconds)}, {"factor_bytes", factor_bytes}, {"ceiling_gb_s", ceiling.read_gb_s}};
   }
 
   // "slots:S:C": C clients, each asking for one of 16 adapters after another, in an engine of batch 8 with S slots.
   nlohmann::json slots(const std::string& kind, int batch, int new_tokens) {
-    constexpr int kAdapters = 16, kEach = 8;
+    constexpr int kAdapters = 16, kEach = 16;
     const int count = std::stoi(kind.substr(6)), clients = std::stoi(kind.substr(kind.rfind(':') + 1));
     auto owned = choice_.make(files_, {.max_batch = batch},
                               {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false});
@@ -114,8 +123,9 @@ class Peer {
     for (int c = 0; c < clients; ++c) {
       threads.emplace_back([&, c] {
         for (int i = 0; i < kEach; ++i) {
-          Request request{.adapters = {{name(mix64(static_cast<std::uint64_t>(c * kEach + i)))}},
-                          .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
+          const std::uint64_t draw = mix64(static_cast<std::uint64_t>(c * kEach + i));
+          const int length = new_tokens / 2 + static_cast<int>(draw / kAdapters % static_cast<std::uint64_t>(new_tokens));  // or all go in step
+          Request request{.adapters = {{name(draw)}}, .options = {.max_new_tokens = length, .ignore_eos = true}};
           for (TokenId t = 0; t < 32; ++t) request.input_ids.push_back((c * kEach + i) * 37 + t * 7919 % 5000);
           const auto begin = Clock::now();
           auto stream = service.submit(std::move(request), {.adapter_wait = std::chrono::minutes(1)});
