@@ -114,6 +114,12 @@ std::string option_name(std::string field) {
   return "--" + field;
 }
 
+std::string is_walk(std::string& text) {
+  if (text == "bpe" || text == "bytes") return {};
+  std::string seed = text.starts_with("random:") ? text.substr(7) : std::string();
+  return seed.empty() ? "must be bpe, bytes or random:SEED, is " + text : is_seed(seed);
+}
+
 // "5=-1.5" of --logit-bias
 std::pair<tenon::TokenId, float> parse_bias(const std::string& text) {
   std::pair<tenon::TokenId, float> bias;
@@ -165,7 +171,7 @@ constexpr const char* kRunHelp =
     "\"priority\": 0,\n"
     "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
     "\"top_logprobs\": 5,\n"
-    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
+    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {},\n   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
     "[0.1]},\n"
@@ -181,6 +187,10 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   app.add_option("--adapter", c.adapter, "folder of a LoRA adapter in PEFT's format")
       ->check(is_folder_name)
       ->option_text("DIR");
+  auto* const schema = app.add_option("--schema", c.schema, "JSON that satisfies the JSON Schema in this file")->option_text("FILE");
+  auto* const regex = app.add_option("--regex", c.regex, "a text that the regular expression matches as a whole")->option_text("PATTERN");
+  app.add_option("--grammar", c.grammar, "a text of the grammar (GBNF) in this file")->option_text("FILE")->excludes(schema)->excludes(regex);
+  regex->excludes(schema);
   add_sampling_options(app, c.options);
   app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))
@@ -205,6 +215,22 @@ Action add_tokens(CLI::App& app, TokensCommand& c) {
   app.add_flag("--special", c.special, "with the special tokens that a prompt gets, such as Llama's begin of text")
       ->excludes(decode);
   return [&c] { return tokens(c); };
+}
+
+Action add_constrain(CLI::App& app, ConstrainCommand& c) {
+  app.add_option("--tokenizer", c.tokenizer, "folder of a tokenizer; without it, single bytes and one token to end with")
+      ->check(is_folder_name)
+      ->option_text("DIR");
+  app.add_option("--walk", c.walk, "how texts become tokens: bpe, bytes, random:SEED")
+      ->check(CLI::Validator(is_walk, ""))
+      ->option_text("WORD (bpe)");
+  app.add_option("--audit", c.audit, "compare the masks of the first N steps of every text with each token by itself")
+      ->check(CLI::Range(0, kMaxInt))
+      ->option_text("N (0)");
+  app.add_option("--option", c.options, "whitespace=single|compact|flexible, additional_properties=closed|spec, one_of=disjoint|any")
+      ->allow_extra_args(false)
+      ->option_text("K=V");
+  return [&c] { return constrain(c); };
 }
 
 Action add_inspect(CLI::App& app, InspectCommand& c) {
@@ -409,6 +435,7 @@ int run_command_line(int argc, char** argv) {
   ChatBatchCommand chat_batch_command;
   RunCommand run_command;
   TokensCommand tokens_command;
+  ConstrainCommand constrain_command;
   InspectCommand inspect_command;
   QuantizeCommand quantize_command;
   CheckCommand check_command;
@@ -423,6 +450,7 @@ int run_command_line(int argc, char** argv) {
   add("chat-batch", "Several prompts, each under an adapter of its own, side by side", chat_batch_command, add_chat_batch);
   add("run", "JSON lines in, JSON lines out, all requests together", run_command, add_run);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
+  add("constrain", "Tests a JSON schema, a regex or a grammar with no model, JSON lines in and out", constrain_command, add_constrain);
   add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);
   add("quantize", "Writes a model in another weight format", quantize_command, add_quantize);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);

@@ -15,6 +15,7 @@ struct GenerateCommand {
   ModelOptions model;
   std::optional<std::string> prompt;  // absent: standard input
   std::optional<std::string> adapter;  // a folder; absent: the plain model
+  std::optional<std::string> schema, regex, grammar;  // a file, a pattern, a file; one at most
   tenon::Options options = {.max_new_tokens = 64};
   int top = 0;  // candidates to show for each token; 0: none
   bool timing = false;
@@ -39,6 +40,14 @@ struct TokensCommand {
   bool special = false;  // with the special tokens that a prompt gets
 };
 int tokens(const TokensCommand& command);
+
+struct ConstrainCommand {
+  std::string tokenizer;  // empty: 256 single bytes
+  std::string walk = "bpe";
+  int audit = 0;          // steps of every text
+  std::vector<std::string> options;
+};
+int constrain(const ConstrainCommand& command);
 
 struct InspectCommand {
   std::string model;

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "commands.h"
+#include "constraints.h"
 #include "exits.h"
 #include "output.h"
 #include "tenon/core/error.h"
@@ -89,6 +90,10 @@ int generate(const GenerateCommand& command) {
   ModelOptions options = with_stored_weights(command.model, files);
   if (options.lora == "merged") options.merged.swap(request.adapters);
   const auto engine = make_engine(options, files);
+  RequestConstraints constraints(engine->tokenizer(), engine->config());
+  if (command.schema) request.constraint = constraints.schema_file(*command.schema);
+  if (command.regex) request.constraint = constraints.regex(*command.regex);
+  if (command.grammar) request.constraint = constraints.grammar_file(*command.grammar);
   const double load_ms = ms_between(begin, Clock::now());
 
   if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);

@@ -106,10 +106,6 @@ tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
   return o;
 }
 
-void refuse_later_versions(const Fields& fields) {
-  if (fields.has("schema")) throw Error(Error::Kind::unsupported, fields.where("schema"), "is not in this version of tenon");
-}
-
 // A folder, or {"folder": weight, ...}: a composition, in the order of the folders' names, however it was written.
 std::vector<tenon::AdapterUse> adapters_of(const Fields& fields) {
   std::vector<tenon::AdapterUse> uses;
@@ -153,9 +149,9 @@ RequestLine parse_request(std::string_view line, int number, std::uint64_t seed)
     const Fields fields(json, json.is_object() ? "request" : line_name(number), {}, Error::Kind::invalid_request);
     out.id = id_of(fields);
     refuse_unknown(fields);
-    refuse_later_versions(fields);
     out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
     out.request = request_of(fields, seed);
+    if (fields.has("schema")) out.schema = tenon::parse_json<tenon::OrderedJson>(line, line_name(number)).at("schema");
   } catch (const Error& error) {
     out.error = error.what();
   }

@@ -1,9 +1,11 @@
 // A line of `tenon run`: strict JSON to a request, and the request's answer to a line of JSON.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "tenon/core/json.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/completion.h"
 
@@ -14,6 +16,7 @@ struct RequestLine {
   std::string error;        // why the line is refused; empty: it is not
   tenon::Request request;
   double delay_ms = 0;  // to be submitted so long after the start
+  std::optional<tenon::OrderedJson> schema = {};  // with its keys in order, to be compiled for request.constraint
 };
 
 // number: of the line in the input, from 1. seed: for requests that name none.

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "commands.h"
+#include "constraints.h"
 #include "exits.h"
 #include "json_lines.h"
 #include "output.h"
@@ -49,7 +50,7 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
 class BatchRun {
  public:
   BatchRun(tenon::AnyEngine& engine, std::vector<Job> jobs)
-      : engine_(engine), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
+      : engine_(engine), constraints_(engine.tokenizer(), engine.config()), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::size_t a, std::size_t b) { return jobs_[a].line.delay_ms < jobs_[b].line.delay_ms; });
@@ -92,6 +93,7 @@ class BatchRun {
     }
     job.parts = answer_parts(job.line.request.options, engine_.tokenizer() != nullptr);
     try {
+      if (job.line.schema && !job.line.request.constraint) job.line.request.constraint = constraints_.schema(*job.line.schema);
       if (!tenon::take_lease(engine_, job.line.request, !open_.empty())) return false;
       open_.emplace(engine_.submit(std::move(job.line.request)), index);
     } catch (const tenon::Error& error) {
@@ -140,6 +142,7 @@ class BatchRun {
   }
 
   tenon::AnyEngine& engine_;
+  RequestConstraints constraints_;
   std::vector<Job> jobs_;           // in order of input
   std::vector<std::size_t> order_;  // of submission
   std::size_t submitted_ = 0, printed_ = 0;

@@ -62,7 +62,7 @@ class Run(ProgramTest):
                  ("top_logprobs", -1), ("top_logprobs", 5000), ("max_new_tokens", -1), ("max_new_tokens", 5000),
                  ("max_new_tokens", "4"), ("delay_ms", -1), ("delay_ms", "soon"), ("input_ids", []),
                  ("input_ids", [1.5]), ("input_ids", [4096]), ("input_ids", "1"), ("prompt", "both"), ("adapter", "x"),
-                 ("schema", {}), ("id", [1]), ("tempreature", 1)]
+                 ("schema", {"type": 3}), ("id", [1]), ("tempreature", 1)]
         answers, _ = self.answers([dict(GOOD, id="a", **{}) | {field: value} for field, value in cases] + [GOOD], status=1)
         for (field, value), answer in zip(cases, answers):
             self.assertIn("error", answer, (field, value))

@@ -11,6 +11,7 @@ if [[ ! -d $reference/golden ]]; then
   exit 77
 fi
 reference=$(cd "$reference" && pwd)
+options=${options//\{reference\}/$reference}
 
 case $check in
   golden)
@@ -39,6 +40,12 @@ case $check in
       "--lora gathered --batch 16 --cache-tokens {cache}" "--lora looped --batch 16 --scheduler static" \
       "--lora gathered --batch 7 --threads 1" "--lora looped --batch 13 --token-budget 5 --threads 1" \
       "--batch 13 --scheduler fair --token-budget 5"
+    ;;
+  constrain)  # schemas, regexes and grammars: none accepts what it must not, all of tier 1 right, and 96 % of all
+    out=$(python3 "$reference/schemas/run_check.py" --cmd "$quoted constrain $options" \
+      "$reference"/schemas/{schemas,schemas_own,lexical,regex,grammar}.jsonl --timeout 60) || { echo "$out"; exit 1; }
+    echo "$out"
+    awk '$2 == 1 && $3 != $4 { wrong = 1 } $1 == "TOTAL" && $4 < 96 { wrong = 1 } END { exit wrong || NR == 0 }' <<<"$out"
     ;;
   promise_gpt2)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"

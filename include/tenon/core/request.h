@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/core/constraint.h"
 #include "tenon/core/error.h"
 #include "tenon/core/hash.h"
 #include "tenon/core/low_rank.h"
@@ -66,6 +67,7 @@ struct Request {
   std::vector<TokenId> input_ids = {};  // ... or tokens; exactly one of the two
   std::vector<AdapterUse> adapters = {};  // none: the plain model
   AdapterLease lease = {};              // of `adapters`, where somebody has taken it already: Engine::lease
+  std::shared_ptr<const Constraint> constraint = {};  // null: any tokens
   Options options = {};
 };
 

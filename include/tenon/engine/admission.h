@@ -51,6 +51,14 @@ inline int reuse_limit(const Options& o) {
   return limit;
 }
 
+inline void check_constraint(const Request& request, const ModelConfig& config) {
+  if (!request.constraint) return;
+  if (request.constraint->vocab() != config.vocab) {
+    throw Error(Error::Kind::invalid_request, "constraint",
+                "is for " + std::to_string(request.constraint->vocab()) + " logits; the model has " + std::to_string(config.vocab));
+  }
+}
+
 // Takes the lease of a request's adapters, where it has none. False where the adapters in use leave no room and others run,
 // whose end will make some: for callers that step the engine themselves, and so cannot wait.
 template <class E>

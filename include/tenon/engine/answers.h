@@ -19,7 +19,8 @@ namespace tenon {
 class Answers {
  public:
   // One sequence for each choice, in their order.
-  void open(RequestId id, const Options& options, const std::vector<SeqId>& sequences, const Tokenizer* tokenizer) {
+  void open(RequestId id, const Options& options, const std::vector<SeqId>& sequences, const Tokenizer* tokenizer,
+            const Constraint* constraint = nullptr) {
     Owed& owed = requests_[id];
     owed.writing = sequences;
     if (options.best_of > options.n) owed.best = std::make_unique<BestOf>(options);
@@ -32,7 +33,7 @@ class Answers {
         own.logits_at.clear();
         own.nll = false;
       }
-      streams_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer);
+      streams_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, constraint);
     }
   }
 

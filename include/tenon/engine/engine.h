@@ -84,6 +84,7 @@ class Engine {
     validate(request.options);
     auto tokens = prompt_tokens(request, tokenizer_.get(), config_.positions);
     check_against_model(request.options, tokens, config_, tokenizer_ != nullptr);
+    check_constraint(request, config_);
     request.lease = lease_of(request);
     const Options& o = request.options;
     const RequestId id = next_request_++;
@@ -104,7 +105,7 @@ class Engine {
                                       .parent = choice == 0 ? kNoParent : choices.front()},
                                      cache_.ledger()));
       }
-      answers_.open(id, o, choices, tokenizer_.get());
+      answers_.open(id, o, choices, tokenizer_.get(), request.constraint.get());
     } catch (...) {  // all of its answers or none
       for (const SeqId seq : choices) queue_.cancel(seq, cache_.ledger());
       answers_.forget(id, choices);
@@ -161,7 +162,7 @@ class Engine {
     cache_.copy_forked_blocks(device_);
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                                    cache_.view(device_, batch_.sequences), adapter_policy_, state_);
-    picker_.run(device_, hidden, weights_.parts().head, config_.vocab, queue_, answers_);
+    picker_.run(device_, hidden, weights_.parts().head, config_, queue_, answers_);
     try {
       commit(plan);
     } catch (const std::exception& error) {
@@ -306,9 +307,18 @@ class Engine {
     ++stats_.tokens;
     if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
     const bool ends = ends_answer(stream.options(), pick.token);
+    bool complete = false;
+    if (ConstraintState* const constraint = stream.constraint(); constraint && !ends) {
+      try {
+        constraint->advance(pick.token);
+        complete = constraint->must_end();
+      } catch (const std::exception& error) {
+        return fail(seq, Error::Kind::internal, error.what());
+      }
+    }
     std::string text = ends ? std::string{} : stream.text().push(pick.token);
     std::optional<FinishReason> reason;
-    if (ends || stream.text().stopped()) reason = FinishReason::stop;
+    if (ends || complete || stream.text().stopped()) reason = FinishReason::stop;
     else if (queue_.sequence(seq).remaining() == 0) reason = FinishReason::length;
     if (reason) text += stream.text().finish();
     if (stream.text().stopped()) reason = FinishReason::stop;

@@ -11,6 +11,7 @@
 
 #include "tenon/core/hash.h"
 #include "tenon/engine/answers.h"
+#include "tenon/model/config.h"
 #include "tenon/ops/args.h"
 #include "tenon/sample/sampler.h"
 #include "tenon/schedule/sequence.h"
@@ -42,13 +43,16 @@ class Picker {
   PickOutcome& outcome(std::size_t i) { return outcomes_[i]; }
 
   template <class Queue>
-  void run(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, const Queue& queue, Answers& answers) {
+  void run(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, const ModelConfig& config, const Queue& queue,
+           Answers& answers) {
+    const int vocab = config.vocab;
     outcomes_.assign(rows_.size(), {});
     const int rows = static_cast<int>(rows_.size());
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
       const MatrixView<const float> block = hidden.rows_from(first, count);
       count_candidates(first, count, vocab, queue, answers);
+      take_masks(first, count, config, answers);
       const bool some_need_all = std::find(counts_.begin(), counts_.end(), 0) != counts_.end();
       if (some_need_all) pick_from_logits(device, block, head_view, vocab, first, queue, answers);
       else pick_best(device, block, head_view, vocab, first, queue, answers);
@@ -59,8 +63,7 @@ class Picker {
   static constexpr int kRows = 128;  // of logits in memory at once
   static constexpr int kMostBest = 256;  // candidates that a row may want of head_best
 
-  // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may. (A row with a mask of its own must
-  // get 0 here: masks are as wide as the vocabulary.)
+  // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
   static int candidates_of(const Options& o, int vocab) {
     const bool processed = o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 || !o.logit_bias.empty();
     if (processed || o.top_logprobs >= 0 || o.logits_hash) return 0;
@@ -76,7 +79,35 @@ class Picker {
       const LogitRow& row = rows_[index(i)];
       const Stream& stream = answers.stream(row.seq);
       const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(scores || !row.pick ? 0 : candidates_of(stream.options(), vocab));
+      counts_.push_back(scores || !row.pick || stream.constraint() ? 0 : candidates_of(stream.options(), vocab));
+    }
+  }
+
+  // Constraints are asked in this thread alone, for several requests may share one. Where a request ignores the end of text,
+  // that is no token to choose: its text ends where nothing else may come.
+  void take_masks(int first, int count, const ModelConfig& config, const Answers& answers) {
+    const std::size_t words = (index(config.vocab) + 31) / 32;
+    masks_.clear();
+    masked_.assign(index(count), false);
+    for (int i = 0; i < count; ++i) {
+      const LogitRow& row = rows_[index(first + i)];
+      ConstraintState* const constraint = row.pick ? answers.stream(row.seq).constraint() : nullptr;
+      if (!constraint) continue;
+      masks_.resize(index(count) * words);
+      PickOutcome& outcome = outcomes_[index(first + i)];
+      try {
+        const std::span<const std::uint32_t> mask = constraint->mask();
+        detail::require(mask.size() == words, "constraint", "must give a mask of the vocabulary's width");
+        std::copy(mask.begin(), mask.end(), masks_.begin() + static_cast<std::ptrdiff_t>(index(i) * words));
+        masked_[index(i)] = true;
+        if (!answers.stream(row.seq).options().ignore_eos) continue;
+        for (const TokenId end : config.eos) masks_[index(i) * words + index(end) / 32] &= ~(1u << (index(end) % 32));
+      } catch (const Error& error) {
+        outcome.kind = error.kind();
+        outcome.failure = error.what();
+      } catch (const std::exception& error) {
+        outcome.failure = error.what();
+      }
     }
   }
 
@@ -97,7 +128,7 @@ class Picker {
         for (const TokenLogit& each : best) few.push_back(each.logit);
         few.push_back(best.empty() ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::lowest());
         PickOutcome& outcome = outcomes_[index(first + i)];
-        outcome = sample(sampler, row, few, queue.sequence(row.seq), answers);
+        outcome = sample(sampler, row, few, nullptr, queue.sequence(row.seq), answers);
         if (outcome.pick) outcome.pick->token = best[index(outcome.pick->token)].id;
       }
     });
@@ -120,12 +151,17 @@ class Picker {
     device.pool().share(count, 1, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
-        if (row.pick) outcomes_[index(first + i)] = sample(samplers_[index(thread)], row, values(i), queue.sequence(row.seq), answers);
+        PickOutcome& outcome = outcomes_[index(first + i)];
+        const std::uint32_t* const mask = masked_[index(i)] ? masks_.data() + index(i) * ((index(vocab) + 31) / 32) : nullptr;
+        if (row.pick && outcome.failure.empty()) {
+          outcome = sample(samplers_[index(thread)], row, values(i), mask, queue.sequence(row.seq), answers);
+        }
       }
     });
   }
 
-  static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits, const Sequence& s, const Answers& answers) {
+  static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask,
+                            const Sequence& s, const Answers& answers) {
     const Options& options = answers.stream(row.seq).options();
     PickOutcome out;
     try {
@@ -133,7 +169,8 @@ class Picker {
                                  .prompt = prompt_of(s),
                                  .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
                                  .options = options,
-                                 .position = row.position + 1});
+                                 .position = row.position + 1,
+                                 .mask = mask});
       if (options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
     } catch (const Error& error) {
       out.kind = error.kind();
@@ -151,6 +188,8 @@ class Picker {
   typename DeviceP::Memory logits_;
   std::vector<LogitRow> rows_;
   std::vector<PickOutcome> outcomes_;
+  std::vector<std::uint32_t> masks_;         // [rows of a block, words] where some row has one
+  std::vector<bool> masked_;                 // [rows of a block]
   std::vector<int> counts_;                  // of a block of rows, what head_best is asked for
   std::vector<std::vector<TokenLogit>> best_;
 };

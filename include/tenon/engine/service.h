@@ -120,6 +120,7 @@ class Service {
     request.input_ids = prompt_tokens(request, tokenizer_, config().positions);
     request.prompt.clear();
     check_against_model(request.options, request.input_ids, config(), tokenizer_ != nullptr);
+    check_constraint(request, config());
     const std::size_t prompt = request.input_ids.size();
     const std::size_t needed = cache_tokens_of(prompt, request.options.max_new_tokens);
     if (needed > static_cast<std::size_t>(cache_tokens_)) {

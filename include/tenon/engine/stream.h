@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/core/constraint.h"
 #include "tenon/core/hash.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/answer.h"
@@ -18,8 +19,9 @@ namespace tenon {
 
 class Stream {
  public:
-  Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer)
-      : request_(request), choice_(choice), options_(std::move(options)), text_(tokenizer, options_.stop) {
+  Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer, const Constraint* constraint = nullptr)
+      : request_(request), choice_(choice), options_(std::move(options)), text_(tokenizer, options_.stop),
+        constraint_(constraint ? constraint->start() : nullptr) {
     std::sort(options_.logits_at.begin(), options_.logits_at.end());
     options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
     if (!options_.logits_at.empty() || options_.nll) scores_ = std::make_shared<Scores>();
@@ -29,6 +31,7 @@ class Stream {
   int choice() const { return choice_; }
   const Options& options() const { return options_; }
   AnswerText& text() { return text_; }
+  ConstraintState* constraint() const { return constraint_.get(); }  // null: any tokens
   const std::string& failure() const { return failure_; }
 
   // Whether the logits behind a prompt position are asked for, to be shown or to score the next token, and not yet taken.
@@ -73,6 +76,7 @@ class Stream {
   int choice_;
   Options options_;
   AnswerText text_;
+  std::unique_ptr<ConstraintState> constraint_;
   std::shared_ptr<Scores> scores_;  // null: nothing was asked
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // positions in nll_sum_

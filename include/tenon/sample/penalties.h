@@ -88,6 +88,10 @@ class Penalties {
     for (std::size_t first = 0; first < row_.size(); first += 32) {
       const std::size_t here = std::min<std::size_t>(32, row_.size() - first);
       std::uint32_t banned = ~allowed[first / 32];
+      if (allowed[first / 32] == 0) {  // most of a mask where little may come
+        std::fill_n(row_.begin() + static_cast<std::ptrdiff_t>(first), here, kBanned);
+        continue;
+      }
       if (here < 32) banned &= (1u << here) - 1;
       for (; banned != 0; banned &= banned - 1)
         row_[first + static_cast<std::size_t>(std::countr_zero(banned))] = kBanned;

@@ -1,0 +1,33 @@
+// Constraints of requests, for the tokenizer of their model.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "tenon/core/constraint.h"
+#include "tenon/core/json.h"
+#include "tenon/model/config.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace program {
+
+// Made when the first is asked for: most requests have none. Errors name the field: schema, regex or grammar.
+class RequestConstraints {
+ public:
+  RequestConstraints(const tenon::Tokenizer* tokenizer, const tenon::ModelConfig& config);
+  ~RequestConstraints();
+
+  std::shared_ptr<const tenon::Constraint> schema(const tenon::OrderedJson& schema);
+  std::shared_ptr<const tenon::Constraint> schema_file(const std::string& path);
+  std::shared_ptr<const tenon::Constraint> regex(const std::string& pattern);
+  std::shared_ptr<const tenon::Constraint> grammar_file(const std::string& path);
+
+ private:
+  struct Compilers;
+  Compilers& compilers(const char* field);
+
+  const tenon::Tokenizer* const tokenizer_;  // null: the model has none
+  const tenon::ModelConfig& config_;
+  std::unique_ptr<Compilers> compilers_;
+};
+
+}  // namespace program

@@ -1,0 +1,220 @@
+// A grammar at work: which bytes may come next. States are made when a text first leads there.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/code_points.h"
+#include "tenon/constrain/grammar.h"
+
+namespace tenon::constrain {
+
+// A pushdown automaton over bytes. A state is a set of configurations: what may come in the rule that is being read, and what
+// then in those that called it, on stacks that are held once each. From every state that is not dead some text leads to the
+// end: what cannot be finished is left out when it arises.
+class Automaton {
+ public:
+  using State = std::int32_t;
+  static constexpr State kDead = -1;
+  static constexpr std::size_t kMostConfigurations = 256;
+
+  struct Configuration {
+    Expr next;
+    int stack;  // 0: nobody has called
+    friend auto operator<=>(const Configuration&, const Configuration&) = default;
+  };
+
+  // Errors: Refused, invalid_request where no text matches.
+  explicit Automaton(std::unique_ptr<Grammar> grammar) : grammar_(std::move(grammar)), x_(grammar_->expressions) {
+    frames_.push_back({Expressions::kEmpty, 0, 0});
+    trim();
+    any_character_ = any_character(x_, Spelling::json);
+    std::vector<Configuration> first;
+    close(grammar_->start, 0, first);
+    start_ = state_of(std::move(first));
+    if (start_ == kDead) refuse_invalid("#", "unsatisfiable: no text matches");
+    grammar_->budget.compiled();
+  }
+
+  State start() const { return start_; }
+
+  // kDead where the byte must not come.
+  State step(State from, std::uint8_t byte) {
+    const std::size_t at = static_cast<std::size_t>(from);
+    if (states_[at].edges.empty()) find_classes(from);
+    const std::size_t edge = states_[at].class_of[byte];
+    const State known = states_[at].edges[edge];
+    if (known != kUnknown) return known;
+    std::vector<Configuration> next;
+    for (std::size_t i = 0; i < states_[at].configurations.size(); ++i) {  // states_ may move
+      const Configuration c = states_[at].configurations[i];
+      close(x_.derivative(c.next, byte), c.stack, next);
+    }
+    const State to = state_of(std::move(next));
+    states_[at].edges[edge] = to;
+    return to;
+  }
+
+  // Whether the text may end here.
+  bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }
+
+  // A state in which characters of a JSON string come, any ones: so many at least and at most before something else may.
+  struct Run {
+    int least, most;  // most: kUnbounded
+  };
+  std::optional<Run> run(State state) const {
+    const auto& all = states_[static_cast<std::size_t>(state)].configurations;
+    const auto run = all.size() == 1 ? x_.leading_repeat(all.front().next) : std::nullopt;
+    if (!run || run->each != any_character_) return std::nullopt;
+    return Run{run->least, run->most};
+  }
+  // Whether what follows a run can only begin with the quote that ends a string.
+  bool run_ends_in_quote(State state) {
+    const auto run = x_.leading_repeat(states_[static_cast<std::size_t>(state)].configurations.front().next);
+    const auto [known, fresh] = begins_with_quote_.try_emplace(run->rest, true);
+    if (fresh) {
+      for (const ByteSet& bytes : x_.byte_classes(run->rest)) {
+        if (bytes != ByteSet::of('"') && x_.derivative(run->rest, bytes.first()) != Expressions::kNever) known->second = false;
+      }
+    }
+    return known->second && !x_.has_calls(run->rest) && !x_.nullable(run->rest);
+  }
+  // The same state but for the bounds of its run.
+  State with_run(State state, Run bounds) {
+    const Configuration c = states_[static_cast<std::size_t>(state)].configurations.front();
+    const auto run = x_.leading_repeat(c.next);
+    std::vector<Configuration> next;
+    close(x_.concat(x_.repeat(run->each, bounds.least, bounds.most), run->rest), c.stack, next);
+    return state_of(std::move(next));
+  }
+
+  const Grammar& grammar() const { return *grammar_; }
+  std::size_t states() const { return states_.size(); }
+
+ private:
+  static constexpr State kUnknown = -2;
+
+  struct Frame {
+    Expr rest;
+    int below, depth;
+  };
+  struct StateData {
+    std::vector<Configuration> configurations;
+    std::array<std::uint8_t, 256> class_of{};
+    std::vector<State> edges;  // by class; empty: not looked at yet
+    bool accepts = false;
+  };
+
+  // Rules that no text matches are called no more; heights bound what a text needs of depth.
+  void trim() {
+    heights_.assign(grammar_->rules.size(), Expressions::kEndless);
+    for (bool changed = true; changed;) {
+      changed = false;
+      Expressions::Heights known;
+      for (std::size_t r = 0; r < heights_.size(); ++r) {
+        const int height = x_.height(grammar_->rules[r], heights_, known);
+        if (height >= heights_[r]) continue;
+        heights_[r] = height;
+        changed = true;
+      }
+    }
+    std::vector<bool> dead;
+    for (const int height : heights_) dead.push_back(height == Expressions::kEndless);
+    Expressions::Rebuilt known;
+    for (Expr& body : grammar_->rules) body = x_.live_part(x_.without(body, dead, known));
+    grammar_->start = x_.live_part(x_.without(grammar_->start, dead, known));
+  }
+
+  // Adds what can be read from here: of this rule, of those that it calls, and where it may be over of those that called it.
+  void close(Expr next, int stack, std::vector<Configuration>& out) {
+    std::vector<Configuration> open;
+    const auto reach = [&](Expr e, int s) {
+      while (e == Expressions::kEmpty && s != 0) e = frame(s).rest, s = frame(s).below;
+      open.push_back({e, s});
+    };
+    reach(next, stack);
+    while (!open.empty()) {
+      const Configuration c = open.back();
+      open.pop_back();
+      if (c.next == Expressions::kNever || frame(c.stack).depth + x_.height(c.next, heights_, known_heights_) > depth()) continue;
+      if (std::find(out.begin(), out.end(), c) != out.end()) continue;
+      out.push_back(c);
+      if (out.size() > kMostConfigurations) refuse_complex("a text can be read in too many ways at once");
+      if (c.stack != 0 && x_.nullable(c.next)) reach(frame(c.stack).rest, frame(c.stack).below);
+      if (!x_.has_calls(c.next)) continue;
+      std::vector<Expressions::Call> calls;
+      x_.first_calls(c.next, calls);
+      for (const Expressions::Call& call : calls) {
+        reach(grammar_->rules[static_cast<std::size_t>(call.rule)], call.rest == Expressions::kEmpty ? c.stack : push(call.rest, c.stack));
+      }
+    }
+  }
+
+  const Frame& frame(int stack) const { return frames_[static_cast<std::size_t>(stack)]; }
+  int depth() const { return grammar_->budget.limits().depth; }
+
+  int push(Expr rest, int below) {
+    const auto [found, fresh] = stacks_.try_emplace({rest, below}, static_cast<int>(frames_.size()));
+    if (fresh) {
+      frames_.push_back({rest, below, frame(below).depth + 1});
+      grammar_->budget.spend(sizeof(Frame) + 64);
+    }
+    return found->second;
+  }
+
+  State state_of(std::vector<Configuration> configurations) {
+    if (configurations.empty()) return kDead;
+    std::sort(configurations.begin(), configurations.end());
+    const auto [found, fresh] = numbers_.try_emplace(std::move(configurations), static_cast<State>(states_.size()));
+    if (!fresh) return found->second;
+    StateData& made = states_.emplace_back();
+    made.configurations = found->first;
+    for (const Configuration& c : made.configurations) made.accepts |= c.stack == 0 && x_.nullable(c.next);
+    grammar_->budget.spend(sizeof(StateData) + 2 * made.configurations.size() * sizeof(Configuration) + 96);
+    return found->second;
+  }
+
+  void find_classes(State state) {
+    std::vector<ByteSet> classes = {ByteSet::all()};
+    for (const Configuration& c : states_[static_cast<std::size_t>(state)].configurations) {
+      for (const ByteSet& set : x_.byte_classes(c.next)) {
+        for (std::size_t i = 0, n = classes.size(); i < n; ++i) {
+          const ByteSet in = classes[i] & set, out = classes[i] & ~set;
+          if (in.empty() || out.empty()) continue;
+          classes[i] = in;
+          classes.push_back(out);
+        }
+      }
+    }
+    StateData& data = states_[static_cast<std::size_t>(state)];
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+      for (int byte = 0; byte < 256; ++byte) {
+        if (classes[i].has(byte)) data.class_of[static_cast<std::size_t>(byte)] = static_cast<std::uint8_t>(i);
+      }
+    }
+    data.edges.assign(classes.size(), kUnknown);
+    grammar_->budget.spend(classes.size() * sizeof(State));
+  }
+
+  std::unique_ptr<Grammar> grammar_;
+  Expressions& x_;
+  Expr any_character_ = Expressions::kNever;
+  std::unordered_map<Expr, bool> begins_with_quote_;
+  std::vector<int> heights_;  // [rule]: how deep calls must go at least
+  Expressions::Heights known_heights_;
+  std::vector<Frame> frames_;
+  std::map<std::pair<Expr, int>, int> stacks_;
+  std::vector<StateData> states_;
+  std::map<std::vector<Configuration>, State> numbers_;
+  State start_ = kDead;
+};
+
+}  // namespace tenon::constrain

@@ -1,0 +1,63 @@
+// What a constraint may cost: whoever sends one cannot take more of the machine than that.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/constrain/refused.h"
+
+namespace tenon::constrain {
+
+struct Limits {
+  std::chrono::milliseconds time{2000};       // to compile
+  std::size_t bytes = std::size_t{256} << 20;  // of expressions and states, for as long as the constraint lives
+  int nesting = 256;                          // of expressions, schemas, groups
+  int depth = 64;                             // of rules that call one another, in a text
+};
+
+// Throws Refused "too complex" where a limit is passed.
+class Budget {
+ public:
+  explicit Budget(Limits limits = {}) : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
+
+  void spend(std::size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > limits_.bytes) refuse_complex("it needs more than " + std::to_string(limits_.bytes >> 20) + " MiB");
+  }
+  void give_back(std::size_t bytes) { bytes_ -= bytes; }
+  // Now and then.
+  void check() {
+    if (compiling_ && (++checks_ & 255) == 0 && std::chrono::steady_clock::now() > end_) {
+      refuse_complex("it takes more than " + std::to_string(limits_.time.count()) + " ms");
+    }
+  }
+  // What comes now is work of the requests that run under the constraint.
+  void compiled() { compiling_ = false; }
+  std::size_t bytes() const { return bytes_; }
+  const Limits& limits() const { return limits_; }
+
+  // One more level, as long as it lives.
+  class Nesting {
+   public:
+    explicit Nesting(Budget& budget) : budget_(budget) {
+      if (++budget_.nesting_ <= 4 * budget_.limits_.nesting) return;
+      --budget_.nesting_;
+      refuse_complex("nested deeper than " + std::to_string(budget_.limits_.nesting));
+    }
+    Nesting(const Nesting&) = delete;
+    ~Nesting() { --budget_.nesting_; }
+
+   private:
+    Budget& budget_;
+  };
+
+ private:
+  const Limits limits_;
+  const std::chrono::steady_clock::time_point end_;
+  std::size_t bytes_ = 0;
+  std::uint64_t checks_ = 0;
+  int nesting_ = 0;
+  bool compiling_ = true;
+};
+
+}  // namespace tenon::constrain

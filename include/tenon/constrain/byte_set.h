@@ -1,0 +1,55 @@
+// Sets of bytes.
+#pragma once
+#include <array>
+#include <bit>
+#include <compare>
+#include <cstdint>
+
+namespace tenon::constrain {
+
+struct ByteSet {
+  std::array<std::uint64_t, 4> words{};
+
+  static constexpr ByteSet all() { return {{~0ull, ~0ull, ~0ull, ~0ull}}; }
+  // first..last, both included
+  static constexpr ByteSet range(int first, int last) {
+    ByteSet set;
+    for (int b = first; b <= last; ++b) set.add(b);
+    return set;
+  }
+  static constexpr ByteSet of(int byte) { return range(byte, byte); }
+
+  constexpr void add(int byte) { words[static_cast<std::size_t>(byte >> 6)] |= 1ull << (byte & 63); }
+  constexpr bool has(int byte) const { return words[static_cast<std::size_t>(byte >> 6)] >> (byte & 63) & 1; }
+  constexpr bool empty() const { return *this == ByteSet{}; }
+  constexpr int count() const {
+    int n = 0;
+    for (const std::uint64_t w : words) n += std::popcount(w);
+    return n;
+  }
+  // The lowest one of a set that is not empty.
+  constexpr int first() const {
+    int at = 0;
+    for (std::size_t i = 0; i < 4; ++i, at += 64) {
+      if (words[i]) return at + std::countr_zero(words[i]);
+    }
+    return -1;
+  }
+
+  friend constexpr ByteSet operator|(ByteSet a, const ByteSet& b) {
+    for (std::size_t i = 0; i < 4; ++i) a.words[i] |= b.words[i];
+    return a;
+  }
+  friend constexpr ByteSet operator&(ByteSet a, const ByteSet& b) {
+    for (std::size_t i = 0; i < 4; ++i) a.words[i] &= b.words[i];
+    return a;
+  }
+  friend constexpr ByteSet operator~(ByteSet a) {
+    for (std::uint64_t& w : a.words) w = ~w;
+    return a;
+  }
+  friend constexpr bool operator==(const ByteSet&, const ByteSet&) = default;
+  friend constexpr auto operator<=>(const ByteSet&, const ByteSet&) = default;
+};
+
+}  // namespace tenon::constrain

@@ -1,0 +1,50 @@
+// Constraints from their texts.
+#pragma once
+#include <concepts>
+#include <memory>
+#include <string_view>
+
+#include "tenon/constrain/automaton.h"
+#include "tenon/constrain/gbnf.h"
+#include "tenon/constrain/grammar.h"
+#include "tenon/constrain/regex.h"
+#include "tenon/constrain/schema.h"
+#include "tenon/core/json.h"
+
+namespace tenon::constrain {
+
+// All throw Refused: unsupported where something is not enforced exactly or takes more than the limits, invalid_request where
+// the text is none of its language, or where nothing matches.
+
+// Its keys in order. Error invalid_request where the text is no JSON.
+inline OrderedJson parse_schema(std::string_view text) {
+  return parse_json<OrderedJson>(text, "schema", {.depth = 100'000, .refusal = Error::Kind::invalid_request});
+}
+
+// JSON that satisfies a JSON Schema (2020-12). Keys come in the order of the schema's.
+template <std::same_as<OrderedJson> J>  // or a text would be taken for a JSON string
+std::unique_ptr<Automaton> json_schema(const J& schema, const SchemaOptions& options = {}, Limits limits = {}) {
+  auto grammar = std::make_unique<Grammar>(limits);
+  compile_schema(*grammar, schema, options);
+  return std::make_unique<Automaton>(std::move(grammar));
+}
+
+inline std::unique_ptr<Automaton> json_schema(std::string_view text, const SchemaOptions& options = {}, Limits limits = {}) {
+  return json_schema(parse_schema(text), options, limits);
+}
+
+// Texts that a regular expression matches as a whole (ECMA-262's syntax; \d, \w and \s are ASCII's).
+inline std::unique_ptr<Automaton> regex(std::string_view pattern, Limits limits = {}) {
+  auto grammar = std::make_unique<Grammar>(limits);
+  grammar->start = regex(grammar->expressions, pattern, Spelling::utf8, Match::whole, "");
+  return std::make_unique<Automaton>(std::move(grammar));
+}
+
+// Texts of a grammar as llama.cpp writes them (GBNF); its rule `root` is the start.
+inline std::unique_ptr<Automaton> grammar(std::string_view text, Limits limits = {}) {
+  auto made = std::make_unique<Grammar>(limits);
+  compile_gbnf(*made, text);
+  return std::make_unique<Automaton>(std::move(made));
+}
+
+}  // namespace tenon::constrain

@@ -1,0 +1,507 @@
+// Regular expressions over bytes and calls of rules, each held once, and their derivatives (Brzozowski, 1964; Owens, Reppy
+// and Turon, 2009).
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/budget.h"
+#include "tenon/constrain/byte_set.h"
+#include "tenon/constrain/refused.h"
+
+namespace tenon::constrain {
+
+using Expr = std::int32_t;  // a number of Expressions
+inline constexpr int kUnbounded = -1;
+
+// Expressions are equal where their numbers are: they are simplified as they are made, and members of unions and
+// intersections sorted. Counted repetitions are not unrolled. Intersections and complements hold no calls.
+class Expressions {
+ public:
+  static constexpr Expr kNever = 0;     // no text
+  static constexpr Expr kEmpty = 1;     // the empty text
+  static constexpr Expr kAnything = 2;  // all texts
+
+  struct Call {
+    int rule;
+    Expr rest;  // what comes behind it
+  };
+
+  // The budget outlives this.
+  explicit Expressions(Budget& budget) : budget_(budget), known_(1024, Hash{this}, Same{this}) {
+    make({.op = Op::never});
+    make({.op = Op::empty, .nullable = true});
+    make({.op = Op::complement, .nullable = true, .boolean = true, .a = kNever});
+  }
+  Expressions(const Expressions&) = delete;
+
+  Expr bytes(const ByteSet& set) {
+    if (set.empty()) return kNever;
+    const auto [found, fresh] = set_numbers_.try_emplace(set, static_cast<int>(sets_.size()));
+    if (fresh) sets_.push_back(set);
+    return make({.op = Op::bytes, .a = found->second});
+  }
+
+  Expr literal(std::string_view text) {
+    Expr all = kEmpty;
+    for (auto byte = text.rbegin(); byte != text.rend(); ++byte) {
+      all = concat(bytes(ByteSet::of(static_cast<unsigned char>(*byte))), all);
+    }
+    return all;
+  }
+
+  Expr concat(Expr a, Expr b) {
+    if (a == kNever || b == kNever) return kNever;
+    if (b == kEmpty) return a;
+    std::vector<Expr> heads;  // of a chain that leans to the left
+    for (; at(a).op == Op::concat; a = at(a).b) heads.push_back(at(a).a);
+    if (a != kEmpty) heads.push_back(a);
+    for (; !heads.empty(); heads.pop_back()) {
+      const Expr head = heads.back();
+      b = make({.op = Op::concat, .nullable = at(head).nullable && at(b).nullable, .boolean = at(head).boolean || at(b).boolean,
+                .calls = at(head).calls || at(b).calls, .a = head, .b = b});
+    }
+    return b;
+  }
+  Expr concat(std::initializer_list<Expr> parts) {
+    Expr all = kEmpty;
+    for (auto part = std::rbegin(parts); part != std::rend(parts); ++part) all = concat(*part, all);
+    return all;
+  }
+
+  Expr either(Expr a, Expr b) { return either(std::vector<Expr>{a, b}); }
+  Expr either(std::vector<Expr> members) {
+    flatten(Op::either, members);
+    ByteSet set;  // single bytes are one set
+    std::erase_if(members, [&](Expr e) {
+      if (at(e).op == Op::bytes) set = set | set_of(e);
+      return e == kNever || at(e).op == Op::bytes;
+    });
+    if (!set.empty()) members.push_back(bytes(set));
+    sort(members);
+    if (std::binary_search(members.begin(), members.end(), kAnything)) return kAnything;
+    if (std::any_of(members.begin(), members.end(), [&](Expr e) { return e != kEmpty && at(e).nullable; })) std::erase(members, kEmpty);
+    return of_several(Op::either, members, kNever);
+  }
+
+  Expr both(Expr a, Expr b) { return both(std::vector<Expr>{a, b}); }
+  Expr both(std::vector<Expr> members) {
+    flatten(Op::both, members);
+    sort(members);
+    std::erase(members, kAnything);
+    ByteSet set = ByteSet::all();
+    bool bytes_alone = false;
+    for (const Expr e : members) {
+      if (e == kNever) return kNever;
+      if (e == kEmpty) return std::all_of(members.begin(), members.end(), [&](Expr other) { return at(other).nullable; }) ? kEmpty : kNever;
+      if (at(e).op == Op::bytes) set = set & set_of(e), bytes_alone = true;
+    }
+    if (bytes_alone && std::all_of(members.begin(), members.end(), [&](Expr e) { return at(e).op == Op::bytes; })) return bytes(set);
+    return of_several(Op::both, members, kAnything);
+  }
+
+  // Every text that is none of e's.
+  Expr complement(Expr e) {
+    if (e == kNever) return kAnything;
+    if (at(e).op == Op::complement) return at(e).a;
+    return make({.op = Op::complement, .nullable = !at(e).nullable, .boolean = true, .a = e});
+  }
+
+  // most: kUnbounded, or at least `least`
+  Expr repeat(Expr e, int least, int most = kUnbounded) {
+    if (most == 0 || e == kEmpty) return kEmpty;
+    if (e == kNever) return least == 0 ? kEmpty : kNever;
+    if (least == 1 && most == 1) return e;
+    if (at(e).nullable) least = 0;
+    if (e == kAnything) return kAnything;
+    if (at(e).op == Op::repeat && at(e).least == 0 && at(e).most == kUnbounded) return e;
+    return make({.op = Op::repeat, .nullable = least == 0, .boolean = at(e).boolean, .calls = at(e).calls, .a = e, .least = least, .most = most});
+  }
+  Expr optional(Expr e) { return either(kEmpty, e); }
+
+  // What the rule of that number matches.
+  Expr call(int rule) { return make({.op = Op::call, .calls = true, .a = rule}); }
+
+  bool nullable(Expr e) const { return at(e).nullable; }
+  bool has_calls(Expr e) const { return at(e).calls; }
+
+  // What may follow this byte, calls aside; kNever where no text begins with it.
+  Expr derivative(Expr e, int byte) { return at(e).boolean ? live_part(derive(e, byte)) : derive(e, byte); }
+
+  // The rules that may come first, with what follows each.
+  void first_calls(Expr e, std::vector<Call>& out) {
+    if (!at(e).calls) return;
+    const Budget::Nesting nesting(budget_);
+    const Node node = at(e);
+    switch (node.op) {
+      case Op::call: out.push_back({node.a, kEmpty}); break;
+      case Op::concat:
+        for_first_parts(e, [&](Expr head, Expr rest) {
+          std::vector<Call> heads;
+          first_calls(head, heads);
+          for (const Call& call : heads) out.push_back({call.rule, concat(call.rest, rest)});
+        });
+        break;
+      case Op::either:
+        for (int i = 0; i < node.count; ++i) first_calls(member(node, i), out);
+        break;
+      case Op::repeat: {
+        std::vector<Call> heads;
+        first_calls(node.a, heads);
+        const Expr rest = rest_of_repeat(node);
+        for (const Call& head : heads) out.push_back({head.rule, concat(head.rest, rest)});
+        break;
+      }
+      default: break;
+    }
+  }
+
+  // Sets of bytes that derivatives need not tell apart: they cover all bytes and do not overlap.
+  std::vector<ByteSet> byte_classes(Expr e) const {
+    std::vector<int> sets;
+    std::unordered_set<Expr> seen;
+    first_sets(e, seen, sets);
+    std::sort(sets.begin(), sets.end());
+    sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
+    std::vector<ByteSet> classes = {ByteSet::all()};
+    for (const int s : sets) {
+      const ByteSet& set = sets_[static_cast<std::size_t>(s)];
+      for (std::size_t i = 0, n = classes.size(); i < n; ++i) {
+        const ByteSet in = classes[i] & set, out = classes[i] & ~set;
+        if (in.empty() || out.empty()) continue;
+        classes[i] = in;
+        classes.push_back(out);
+      }
+    }
+    return classes;
+  }
+
+  // e without what can match no text; kNever where nothing is left. Calls count as matching something.
+  Expr live_part(Expr e) {
+    if (!at(e).boolean) return e;
+    if (const auto found = live_parts_.find(e); found != live_parts_.end()) return found->second;
+    const Budget::Nesting nesting(budget_);
+    const Node node = at(e);
+    Expr live = e;
+    switch (node.op) {
+      case Op::both:
+      case Op::complement: live = is_live(e) ? e : kNever; break;
+      case Op::concat: {
+        std::vector<Expr> chain;  // what it ends in, longest first, as far as that is not known
+        for (Expr rest = e; at(rest).op == Op::concat && !live_parts_.contains(rest); rest = at(rest).b) chain.push_back(rest);
+        live = live_part(at(chain.back()).b);
+        for (; !chain.empty(); chain.pop_back()) {
+          live = concat(live_part(at(chain.back()).a), live);
+          live_parts_.emplace(chain.back(), live);
+        }
+        return live;
+      }
+      case Op::either: {
+        std::vector<Expr> members;
+        for (int i = 0; i < node.count; ++i) members.push_back(live_part(member(node, i)));
+        live = either(std::move(members));
+        break;
+      }
+      case Op::repeat: live = repeat(live_part(node.a), node.least, node.most); break;
+      default: break;
+    }
+    live_parts_.emplace(e, live);
+    return live;
+  }
+
+  // A repetition that e begins with, and what comes behind it.
+  struct Repeat {
+    Expr each;
+    int least, most;
+    Expr rest;
+  };
+  std::optional<Repeat> leading_repeat(Expr e) const {
+    const bool chain = at(e).op == Op::concat;
+    const Node& head = chain ? at(at(e).a) : at(e);
+    if (head.op != Op::repeat) return std::nullopt;
+    return Repeat{head.a, head.least, head.most, chain ? at(e).b : kEmpty};
+  }
+
+  // How deep rules must call one another, at least, in a text that e matches, by what each rule needs: 0 where no call is
+  // needed, kEndless where there is no such text. known: what has been found for these rules before.
+  static constexpr int kEndless = 1 << 30;
+  using Heights = std::unordered_map<Expr, int>;
+  int height(Expr e, std::span<const int> rules, Heights& known) const {
+    if (!at(e).calls) return e == kNever ? kEndless : 0;
+    if (const auto found = known.find(e); found != known.end()) return found->second;
+    const Budget::Nesting nesting(budget_);
+    const Node& node = at(e);
+    int height = 0;
+    switch (node.op) {
+      case Op::call: height = std::min(rules[static_cast<std::size_t>(node.a)] + 1, kEndless); break;
+      case Op::repeat: height = node.least == 0 ? 0 : this->height(node.a, rules, known); break;
+      case Op::either:
+        height = kEndless;
+        for (int i = 0; i < node.count; ++i) height = std::min(height, this->height(member(node, i), rules, known));
+        break;
+      case Op::concat: {
+        Expr rest = e;
+        for (; at(rest).op == Op::concat; rest = at(rest).b) height = std::max(height, this->height(at(rest).a, rules, known));
+        height = std::max(height, this->height(rest, rules, known));
+        break;
+      }
+      default: break;
+    }
+    known.emplace(e, height);
+    return height;
+  }
+
+  // e without the texts that need one of the dead rules.
+  using Rebuilt = std::unordered_map<Expr, Expr>;
+  Expr without(Expr e, const std::vector<bool>& dead, Rebuilt& known) {
+    if (!at(e).calls) return e;
+    if (const auto found = known.find(e); found != known.end()) return found->second;
+    const Budget::Nesting nesting(budget_);
+    const Node node = at(e);
+    Expr rebuilt = e;
+    switch (node.op) {
+      case Op::call: rebuilt = dead[static_cast<std::size_t>(node.a)] ? kNever : e; break;
+      case Op::repeat: rebuilt = repeat(without(node.a, dead, known), node.least, node.most); break;
+      case Op::either: {
+        std::vector<Expr> members;
+        for (int i = 0; i < node.count; ++i) members.push_back(without(member(node, i), dead, known));
+        rebuilt = either(std::move(members));
+        break;
+      }
+      case Op::concat: {
+        std::vector<Expr> chain;
+        for (rebuilt = e; at(rebuilt).op == Op::concat; rebuilt = at(rebuilt).b) chain.push_back(at(rebuilt).a);
+        for (rebuilt = without(rebuilt, dead, known); !chain.empty(); chain.pop_back()) {
+          rebuilt = concat(without(chain.back(), dead, known), rebuilt);
+        }
+        break;
+      }
+      default: break;
+    }
+    known.emplace(e, rebuilt);
+    return rebuilt;
+  }
+
+  std::size_t size() const { return nodes_.size(); }
+  Budget& budget() { return budget_; }
+
+ private:
+  enum class Op : std::uint8_t { never, empty, bytes, concat, either, both, complement, repeat, call };
+
+  struct Node {
+    Op op = Op::never;
+    bool nullable = false, boolean = false, calls = false;  // boolean: holds intersections or complements
+    int a = 0, b = 0;           // expressions; bytes: a set; call: a rule; either, both: the first of members_
+    int count = 0;              // of members
+    int least = 0, most = 0;    // repeat
+  };
+
+  struct Hash {
+    const Expressions* all;
+    std::size_t operator()(Expr e) const {
+      const Node& n = all->at(e);
+      std::uint64_t h = static_cast<std::uint64_t>(n.op) * 0x9e3779b97f4a7c15u;
+      const auto add = [&](int value) { h = (h ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdu, h ^= h >> 32; };
+      if (n.count > 0) {
+        for (int i = 0; i < n.count; ++i) add(all->members_[static_cast<std::size_t>(n.a + i)]);
+      } else {
+        add(n.a), add(n.b), add(n.least), add(n.most);
+      }
+      return static_cast<std::size_t>(h);
+    }
+  };
+  struct Same {
+    const Expressions* all;
+    bool operator()(Expr left, Expr right) const {
+      const Node &l = all->at(left), &r = all->at(right);
+      if (l.op != r.op || l.count != r.count || l.least != r.least || l.most != r.most) return false;
+      if (l.count == 0) return l.a == r.a && l.b == r.b;
+      return std::equal(all->members_.begin() + l.a, all->members_.begin() + l.a + l.count, all->members_.begin() + r.a);
+    }
+  };
+
+  const Node& at(Expr e) const { return nodes_[static_cast<std::size_t>(e)]; }
+  Expr member(const Node& node, int i) const { return members_[static_cast<std::size_t>(node.a + i)]; }
+  const ByteSet& set_of(Expr e) const { return sets_[static_cast<std::size_t>(at(e).a)]; }
+
+  // The node's number: it is kept where it is new.
+  Expr make(const Node& node) {
+    const Expr next = static_cast<Expr>(nodes_.size());
+    nodes_.push_back(node);
+    const auto [found, fresh] = known_.insert(next);
+    if (!fresh) {
+      nodes_.pop_back();
+      return *found;
+    }
+    budget_.spend(sizeof(Node) + 48);
+    return next;
+  }
+
+  Expr of_several(Op op, std::span<const Expr> members, Expr none) {
+    if (members.empty()) return none;
+    if (members.size() == 1) return members.front();
+    Node node{.op = op, .nullable = op == Op::both, .boolean = op == Op::both, .a = static_cast<int>(members_.size()),
+              .count = static_cast<int>(members.size())};
+    for (const Expr e : members) {
+      node.nullable = op == Op::both ? node.nullable && at(e).nullable : node.nullable || at(e).nullable;
+      node.boolean |= at(e).boolean;
+      node.calls |= at(e).calls;
+    }
+    members_.insert(members_.end(), members.begin(), members.end());
+    const std::size_t before = nodes_.size();
+    const Expr made = make(node);
+    if (nodes_.size() == before) members_.resize(members_.size() - members.size());
+    else budget_.spend(members.size() * sizeof(Expr));
+    return made;
+  }
+
+  void flatten(Op op, std::vector<Expr>& members) const {
+    for (std::size_t i = 0; i < members.size();) {
+      const Node& node = at(members[i]);
+      if (node.op != op) {
+        ++i;
+        continue;
+      }
+      members[i] = members.back();
+      members.pop_back();
+      members.insert(members.end(), members_.begin() + node.a, members_.begin() + node.a + node.count);
+    }
+  }
+  static void sort(std::vector<Expr>& members) {
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+  }
+
+  Expr rest_of_repeat(const Node& node) {
+    return repeat(node.a, std::max(node.least - 1, 0), node.most == kUnbounded ? kUnbounded : node.most - 1);
+  }
+
+  Expr derive(Expr e, int byte) {
+    const Node node = at(e);
+    switch (node.op) {
+      case Op::never:
+      case Op::empty:
+      case Op::call: return kNever;
+      case Op::bytes: return set_of(e).has(byte) ? kEmpty : kNever;
+      default: break;
+    }
+    const std::uint64_t asked = static_cast<std::uint64_t>(e) << 8 | static_cast<std::uint64_t>(byte);
+    if (const auto found = derivatives_.find(asked); found != derivatives_.end()) return found->second;
+    const Budget::Nesting nesting(budget_);
+    budget_.check();
+    Expr result = kNever;
+    switch (node.op) {
+      case Op::concat: {
+        std::vector<Expr> parts;
+        for_first_parts(e, [&](Expr first, Expr rest) {
+          const Expr head = derive(first, byte);
+          if (head != kNever) parts.push_back(concat(head, rest));
+        });
+        result = either(std::move(parts));
+        break;
+      }
+      case Op::either:
+      case Op::both: {
+        std::vector<Expr> parts;
+        for (int i = 0; i < node.count; ++i) parts.push_back(derive(member(node, i), byte));
+        result = node.op == Op::either ? either(std::move(parts)) : both(std::move(parts));
+        break;
+      }
+      case Op::complement: result = complement(derive(node.a, byte)); break;
+      case Op::repeat: {
+        const Expr head = derive(node.a, byte);
+        result = head == kNever ? kNever : concat(head, rest_of_repeat(node));
+        break;
+      }
+      default: break;
+    }
+    if (derivatives_.size() > kMostDerivatives) derivatives_.clear();
+    derivatives_.emplace(asked, result);
+    return result;
+  }
+
+  // The parts of a chain that a text may begin with, each with what follows it: as far as those before may be empty.
+  template <class Visit>
+  void for_first_parts(Expr chain, Visit&& visit) const {
+    for (int parts = 0;; ++parts) {
+      if (at(chain).op != Op::concat) return visit(chain, kEmpty);
+      const Expr head = at(chain).a, rest = at(chain).b;
+      visit(head, rest);
+      if (!at(head).nullable) return;
+      if (parts == kMostEmptyParts) refuse_complex("more than " + std::to_string(kMostEmptyParts) + " parts in a row may be missing");
+      chain = rest;
+    }
+  }
+
+  void first_sets(Expr e, std::unordered_set<Expr>& seen, std::vector<int>& out) const {
+    const Node& node = at(e);
+    if (node.op == Op::bytes) return out.push_back(node.a);
+    if (!seen.insert(e).second) return;
+    const Budget::Nesting nesting(budget_);
+    switch (node.op) {
+      case Op::complement:
+      case Op::repeat: first_sets(node.a, seen, out); break;
+      case Op::concat: for_first_parts(e, [&](Expr head, Expr) { first_sets(head, seen, out); }); break;
+      case Op::either:
+      case Op::both:
+        for (int i = 0; i < node.count; ++i) first_sets(member(node, i), seen, out);
+        break;
+      default: break;
+    }
+  }
+
+  // Whether any text matches: a search for a derivative that the empty text matches. What is dead has only dead derivatives;
+  // of what is live the path to the end is remembered.
+  bool is_live(Expr start) {
+    if (const auto known = live_.find(start); known != live_.end()) return known->second;
+    std::vector<std::pair<Expr, Expr>> seen = {{start, start}};  // with what each was found from
+    std::unordered_map<Expr, std::size_t> places = {{start, 0}};
+    const auto conclude = [&](Expr e) {
+      for (;;) {
+        live_[e] = true;
+        if (e == start) return true;
+        e = seen[places.at(e)].second;
+      }
+    };
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const Expr e = seen[i].first;
+      if (at(e).nullable) return conclude(e);
+      for (const ByteSet& bytes : byte_classes(e)) {
+        const Expr next = derive(e, bytes.first());
+        if (next == kNever) continue;
+        const auto known = live_.find(next);
+        if (known != live_.end() && !known->second) continue;
+        if (places.try_emplace(next, seen.size()).second) seen.push_back({next, e});
+        if (known != live_.end() || at(next).nullable) return conclude(next);
+      }
+      budget_.check();
+    }
+    for (const auto& [e, from] : seen) live_[e] = false;
+    return false;
+  }
+
+  static constexpr std::size_t kMostDerivatives = 1 << 20;
+  static constexpr int kMostEmptyParts = 4096;  // what comes of them grows with the square
+
+  Budget& budget_;
+  std::vector<Node> nodes_;
+  std::vector<Expr> members_;
+  std::vector<ByteSet> sets_;
+  std::map<ByteSet, int> set_numbers_;
+  std::unordered_set<Expr, Hash, Same> known_;
+  std::unordered_map<std::uint64_t, Expr> derivatives_;
+  std::unordered_map<Expr, Expr> live_parts_;
+  std::unordered_map<Expr, bool> live_;
+};
+
+}  // namespace tenon::constrain

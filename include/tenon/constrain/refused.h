@@ -1,0 +1,29 @@
+// A constraint that cannot be honoured exactly.
+#pragma once
+#include <string>
+#include <utility>
+
+#include "tenon/core/error.h"
+
+namespace tenon::constrain {
+
+// kind unsupported: well-formed, but not enforced exactly, or beyond a limit ("too complex: ..."); invalid_request: no
+// constraint, or one that no text satisfies. where() is a JSON pointer (#/properties/a) or a position (character 17).
+class Refused : public Error {
+ public:
+  Refused(Kind kind, std::string at, std::string reason) : Error(kind, std::move(at), reason), reason_(std::move(reason)) {}
+  const std::string& reason() const noexcept { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
+[[noreturn]] inline void refuse_unsupported(std::string at, std::string reason) {
+  throw Refused(Error::Kind::unsupported, std::move(at), std::move(reason));
+}
+[[noreturn]] inline void refuse_invalid(std::string at, std::string reason) {
+  throw Refused(Error::Kind::invalid_request, std::move(at), std::move(reason));
+}
+[[noreturn]] inline void refuse_complex(std::string what) { refuse_unsupported("#", "too complex: " + std::move(what)); }
+
+}  // namespace tenon::constrain

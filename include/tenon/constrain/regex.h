@@ -1,0 +1,380 @@
+// Regular expressions as ECMA-262 writes them (with the flag u, over characters), to expressions over bytes.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/anchors.h"
+#include "tenon/constrain/budget.h"
+#include "tenon/constrain/code_points.h"
+#include "tenon/constrain/expression.h"
+#include "tenon/constrain/refused.h"
+
+namespace tenon::constrain {
+
+enum class Match {
+  whole,   // all of the text; \s is ASCII's, and . all but \n
+  search,  // any part of it, as JSON Schema's `pattern` means it; \s and . are ECMA-262's
+};
+
+// Reads a pattern once, from left to right; see regex().
+class RegexReader {
+ public:
+  RegexReader(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at)
+      : all_(all),
+        placed_(all),
+        spelling_(spelling),
+        match_(match),
+        place_(std::move(at)),
+        pattern_(characters_of(pattern, place_)) {}
+
+  Expr read() {
+    const Placed whole = alternatives();
+    if (more()) invalid(at_, "')' closes no group");
+    if (match_ == Match::whole) return whole.alone;
+    return placed_.search(whole, all_.repeat(any_character(all_, spelling_), 0));
+  }
+
+ private:
+  static constexpr int kMostRepeats = 100'000;
+
+  struct Count {
+    int least, most;
+  };
+  // Of a class or an escape: a character, which may begin or end a range, or a set.
+  struct Atom {
+    std::optional<char32_t> character;
+    CodePoints set;
+  };
+
+  // ---------------------------------------------------------------- the pattern's characters
+  bool more() const { return at_ < pattern_.size(); }
+  bool next_is(char32_t c, std::size_t ahead = 0) const {
+    return at_ + ahead < pattern_.size() && pattern_[at_ + ahead] == c;
+  }
+  bool take(char32_t c) { return next_is(c) && (++at_, true); }
+  static bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
+  static bool is_letter(char32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+  bool digit_at(std::size_t i) const { return i < pattern_.size() && is_digit(pattern_[i]); }
+
+  std::string place(std::size_t i) const { return place_.empty() ? "character " + std::to_string(i + 1) : place_; }
+  std::string told(std::string reason, std::size_t i) const {
+    return place_.empty() ? reason : reason + " (character " + std::to_string(i + 1) + ")";
+  }
+  [[noreturn]] void invalid(std::size_t i, std::string reason) const {
+    refuse_invalid(place(i), told(std::move(reason), i));
+  }
+  [[noreturn]] void unsupported(std::size_t i, std::string reason) const {
+    refuse_unsupported(place(i), told(std::move(reason), i));
+  }
+
+  // ---------------------------------------------------------------- alternatives, sequences, repetitions
+  Placed alternatives() {
+    std::vector<Placed> branches = {sequence()};
+    while (take('|')) branches.push_back(sequence());
+    return placed_.either(branches);
+  }
+
+  Placed sequence() {
+    std::vector<Placed> parts;
+    while (more() && !next_is('|') && !next_is(')')) parts.push_back(term());
+    Placed all = Placed::anywhere(Expressions::kEmpty);
+    for (; !parts.empty(); parts.pop_back()) all = placed_.concat(parts.back(), all);
+    return all;
+  }
+
+  Placed term() {
+    all_.budget().check();
+    constexpr Expr no = Expressions::kNever, yes = Expressions::kEmpty;
+    refuse_quantifier();
+    if (next_is('^') || next_is('$')) {
+      const Placed anchor = take('^') ? Placed{no, yes, no, yes} : (++at_, Placed{no, no, yes, yes});
+      refuse_quantifier();
+      return anchor;
+    }
+    const Placed part = atom();
+    const std::optional<Count> count = quantifier();
+    if (!count) return part;
+    if (next_is('+')) unsupported(at_, "possessive quantifiers are not supported");
+    take('?');  // lazy: the same texts match
+    refuse_quantifier();
+    return placed_.repeat(part, count->least, count->most);
+  }
+
+  void refuse_quantifier() {
+    const std::size_t start = at_;
+    if (quantifier()) invalid(start, "nothing to repeat");
+  }
+
+  std::optional<Count> quantifier() {
+    if (take('*')) return Count{0, kUnbounded};
+    if (take('+')) return Count{1, kUnbounded};
+    if (take('?')) return Count{0, 1};
+    return next_is('{') ? braces() : std::nullopt;
+  }
+
+  // {m}, {m,} or {m,n}; any other { is a literal (ECMA-262, B.1.2).
+  std::optional<Count> braces() {
+    const std::size_t start = at_;
+    std::size_t end = start + 1;
+    const auto number = [&] {
+      int value = 0;
+      for (; digit_at(end); ++end)
+        value = std::min(value * 10 + static_cast<int>(pattern_[end] - '0'), kMostRepeats + 1);
+      return value;
+    };
+    const bool has_least = digit_at(end);
+    Count count{number(), 0};
+    count.most = count.least;
+    if (end < pattern_.size() && pattern_[end] == ',') {
+      ++end;
+      count.most = digit_at(end) ? number() : kUnbounded;
+    }
+    if (end >= pattern_.size() || pattern_[end] != '}') return std::nullopt;
+    if (!has_least) {
+      if (pattern_[end - 1] == '{') return std::nullopt;
+      unsupported(start, "{,n} means different things in different dialects: write {0,n}, or \\{");
+    }
+    at_ = end + 1;
+    if (std::max(count.least, count.most) > kMostRepeats)
+      unsupported(start, "too complex: a repetition of more than 100000");
+    if (count.most != kUnbounded && count.most < count.least)
+      invalid(start, "a repetition whose most is below its least");
+    return count;
+  }
+
+  Placed atom() {
+    const std::size_t start = at_;
+    switch (const char32_t c = pattern_[at_++]) {
+      case '(':
+        return group(start);
+      case '[':
+        return one_of(character_class(start));
+      case '\\': {
+        const Atom escaped = escape(start, false);
+        return one_of(escaped.character ? CodePoints{{*escaped.character, *escaped.character}} : escaped.set);
+      }
+      case '.':
+        return one_of(match_ == Match::whole ? ~CodePoints{{'\n', '\n'}}
+                                             : ~CodePoints{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}});
+      default:
+        return one_of({{c, c}});
+    }
+  }
+
+  Placed one_of(const CodePoints& points) {
+    const auto [found, fresh] = spelled_.try_emplace(points, Expressions::kNever);
+    if (fresh) found->second = spelled(all_, points, spelling_);
+    return Placed::anywhere(found->second);
+  }
+
+  // ---------------------------------------------------------------- groups
+  Placed group(std::size_t start) {
+    const Budget::Nesting nesting(all_.budget());
+    if (++depth_ > all_.budget().limits().nesting) {
+      unsupported(start, "too complex: groups nested deeper than " + std::to_string(all_.budget().limits().nesting));
+    }
+    if (take('?')) group_kind(start);
+    const Placed body = alternatives();
+    if (!take(')')) invalid(start, "this group is not closed");
+    --depth_;
+    return body;
+  }
+
+  // Behind "(?".
+  void group_kind(std::size_t start) {
+    if (take(':')) return;
+    if (next_is('=') || next_is('!')) unsupported(start, "lookahead is not supported");
+    if (next_is('<') && (next_is('=', 1) || next_is('!', 1))) unsupported(start, "lookbehind is not supported");
+    if (next_is('<') || (next_is('P') && next_is('<', 1))) return group_name(start);
+    if (next_is('P') && next_is('=', 1)) unsupported(start, "back references are not supported");
+    if (next_is('>')) unsupported(start, "atomic groups are not supported");
+    if (next_is('#')) unsupported(start, "comments are not supported");
+    if (next_is('-') || (more() && is_letter(pattern_[at_]))) unsupported(start, "inline flags are not supported");
+    invalid(start, "a group of an unknown kind");
+  }
+
+  void group_name(std::size_t start) {
+    take('P');
+    take('<');
+    const std::size_t name = at_;
+    for (; more() && !next_is('>'); ++at_) {
+      const char32_t c = pattern_[at_];
+      if (!is_letter(c) && c != '_' && c != '$' && c < 0x80 && (at_ == name || !is_digit(c))) break;
+    }
+    if (at_ == name || !take('>')) invalid(start, "a group whose name is no name");
+  }
+
+  // ---------------------------------------------------------------- classes
+  CodePoints character_class(std::size_t start) {
+    const bool negated = take('^');
+    if (match_ == Match::whole && next_is(']'))
+      unsupported(at_, "']' first in a class means different things: write \\]");
+    std::vector<CodePoints::Range> ranges;
+    const auto add = [&](const Atom& atom) {
+      if (atom.character)
+        ranges.push_back({*atom.character, *atom.character});
+      else
+        ranges.insert(ranges.end(), atom.set.ranges().begin(), atom.set.ranges().end());
+    };
+    while (!take(']')) {
+      const std::size_t from = at_;
+      const Atom first = class_atom(start);
+      if (!next_is('-') || next_is(']', 1)) {
+        add(first);
+        continue;
+      }
+      ++at_;
+      const Atom last = class_atom(start);
+      if (first.character && last.character) {
+        if (*first.character > *last.character) invalid(from, "a range that ends before it begins");
+        ranges.push_back({*first.character, *last.character});
+      } else {  // [\w-.]: the hyphen stands for itself (ECMA-262, B.1.2)
+        add(first), add(last), add({'-', {}});
+      }
+    }
+    const CodePoints points(ranges);
+    return negated ? ~points : points;
+  }
+
+  Atom class_atom(std::size_t start) {
+    if (!more()) invalid(start, "this class is not closed");
+    if (take('\\')) return escape(at_ - 1, true);
+    if (next_is('[') && (next_is(':', 1) || next_is('=', 1) || next_is('.', 1))) {
+      const char32_t kind = pattern_[at_ + 1];
+      for (std::size_t i = at_ + 2; i + 1 < pattern_.size() && pattern_[i] != ']'; ++i) {
+        if (pattern_[i] == kind && pattern_[i + 1] == ']')
+          unsupported(at_, "POSIX classes are not supported: write \\[ for a bracket");
+      }
+    }
+    return {pattern_[at_++], {}};
+  }
+
+  // ---------------------------------------------------------------- escapes
+  static CodePoints digits() { return {{'0', '9'}}; }
+  static CodePoints word_characters() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
+  CodePoints blanks() const {
+    const CodePoints ascii = {{'\t', '\r'}, {' ', ' '}};
+    if (match_ == Match::whole) return ascii;
+    return ascii | CodePoints{{0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
+                              {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+  }
+
+  // Behind the backslash, which is at `start`.
+  Atom escape(std::size_t start, bool in_class) {
+    if (!more()) invalid(start, "nothing follows the backslash");
+    switch (const char32_t c = pattern_[at_++]) {
+      case 'd':
+        return {{}, digits()};
+      case 'D':
+        return {{}, ~digits()};
+      case 'w':
+        return {{}, word_characters()};
+      case 'W':
+        return {{}, ~word_characters()};
+      case 's':
+        return {{}, blanks()};
+      case 'S':
+        return {{}, ~blanks()};
+      case 't':
+        return {U'\t', {}};
+      case 'n':
+        return {U'\n', {}};
+      case 'r':
+        return {U'\r', {}};
+      case 'f':
+        return {U'\f', {}};
+      case 'v':
+        return {U'\v', {}};
+      case 'x':
+        return {hexadecimal(start, 2), {}};
+      case 'u':
+        return {unicode_escape(start), {}};
+      case 'c':
+        if (!more() || !is_letter(pattern_[at_])) invalid(start, "\\c needs a letter");
+        return {pattern_[at_++] & 31, {}};
+      case '0':
+        if (digit_at(at_)) unsupported(start, "octal escapes are not supported");
+        return {U'\0', {}};
+      case 'k':
+        unsupported(start, "back references are not supported");
+      case 'p':
+      case 'P':
+        unsupported(start, "classes of Unicode properties are not supported");
+      case 'b':
+        if (in_class) return {U'\b', {}};
+        [[fallthrough]];
+      case 'B':
+        unsupported(start, "word boundaries are not supported");
+      default:
+        if (is_digit(c))
+          unsupported(start, in_class ? "octal escapes are not supported" : "back references are not supported");
+        if (is_letter(c)) unsupported(start, std::string("the escape \\") + static_cast<char>(c) + " is not supported");
+        return {c, {}};
+    }
+  }
+
+  char32_t hexadecimal(std::size_t start, int count) {
+    char32_t value = 0;
+    for (int i = 0; i < count; ++i, ++at_) {
+      const int digit = more() ? hexadecimal_digit(pattern_[at_]) : -1;
+      if (digit < 0) invalid(start, "this escape needs " + std::to_string(count) + " hexadecimal digits");
+      value = value << 4 | static_cast<char32_t>(digit);
+    }
+    return value;
+  }
+  static int hexadecimal_digit(char32_t c) {
+    if (is_digit(c)) return static_cast<int>(c - '0');
+    return (c | 32) >= 'a' && (c | 32) <= 'f' ? static_cast<int>((c | 32) - 'a') + 10 : -1;
+  }
+
+  // \uHHHH, two of them that are a surrogate pair, or \u{H...}
+  char32_t unicode_escape(std::size_t start) {
+    char32_t value = 0;
+    if (take('{')) {
+      do {
+        value = std::min<char32_t>(value << 4 | hexadecimal(start, 1), 0x110000);
+      } while (more() && !next_is('}'));
+      if (!take('}')) invalid(start, "\\u{ needs a }");
+    } else {
+      value = hexadecimal(start, 4);
+      if (value >= 0xD800 && value <= 0xDBFF && next_is('\\') && next_is('u', 1) && !next_is('{', 2)) {
+        const std::size_t behind = at_;
+        at_ += 2;
+        const char32_t low = hexadecimal(behind, 4);
+        if (low >= 0xDC00 && low <= 0xDFFF) return 0x10000 + ((value - 0xD800) << 10) + (low - 0xDC00);
+      }
+    }
+    if (value > 0x10FFFF) invalid(start, "no character has a number above 10FFFF");
+    if (value >= 0xD800 && value <= 0xDFFF) unsupported(start, "half of a surrogate pair is no character");
+    return value;
+  }
+
+  Expressions& all_;
+  PlacedExpressions placed_;
+  const Spelling spelling_;
+  const Match match_;
+  const std::string place_;
+  const std::u32string pattern_;
+  std::size_t at_ = 0;
+  int depth_ = 0;  // of groups
+  std::map<CodePoints, Expr> spelled_;
+};
+
+// The texts that the pattern matches, in that spelling; kNever where there are none. ^ and $ are the text's ends
+// wherever they stand; lazy quantifiers match what greedy ones do. At `at` (a JSON pointer) or, where that is empty, at
+// the character, counted from 1, it throws Refused: invalid_request for what is no regular expression; unsupported for
+// lookaround, back references, \b, \p{..}, flags, possessive quantifiers, atomic groups, other escapes of letters,
+// halves of surrogate pairs, what dialects disagree about ({,n}, POSIX classes, ] first in a class of a whole match),
+// counts above 100,000, and groups nested deeper than the budget's limit. Past the budget: Refused, at "#". Source:
+// ECMA-262, 22.2.1 and B.1.2.
+inline Expr regex(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at) {
+  return RegexReader(all, pattern, spelling, match, std::move(at)).read();
+}
+
+}  // namespace tenon::constrain

@@ -1,0 +1,33 @@
+// JSON Schema (2020-12, and what drafts 4 to 2019-09 write differently) to a grammar of the texts that satisfy it.
+//
+// A schema is read into sets of subschemas (schema_source.h), those into shapes by type (schema_shape.h), of which a
+// value must have one (schema_union.h), and the shapes are written as texts (schema_writer.h). Each string has one
+// spelling; keys come in the order of `properties`, then those that are only `required`, then others.
+#pragma once
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tenon/constrain/grammar.h"
+#include "tenon/constrain/refused.h"
+#include "tenon/constrain/schema_options.h"
+#include "tenon/constrain/schema_shape.h"
+#include "tenon/constrain/schema_source.h"
+#include "tenon/constrain/schema_union.h"
+#include "tenon/constrain/schema_writer.h"
+
+namespace tenon::constrain {
+
+// Sets the grammar's rules, start and warnings. Throws Refused where a keyword is not enforced exactly (unsupported),
+// is malformed, or where no text satisfies the schema (invalid_request). Not enforced, and not refused: that two keys
+// which are not among the properties differ.
+inline void compile_schema(Grammar& grammar, const nlohmann::ordered_json& schema, const SchemaOptions& options = {}) {
+  schema::Context context(grammar, schema, options);
+  schema::Unions unions(context);
+  grammar.start = schema::SchemaWriter(context, unions).write(context.sources.root());
+  if (grammar.start == Expressions::kNever) refuse_invalid("#", "unsatisfiable: no value satisfies the schema");
+  std::sort(grammar.warnings.begin(), grammar.warnings.end());
+  grammar.warnings.erase(std::unique(grammar.warnings.begin(), grammar.warnings.end()), grammar.warnings.end());
+}
+
+}  // namespace tenon::constrain

@@ -1,0 +1,92 @@
+// Decimal numbers of any size, exactly: the bounds of a schema.
+#pragma once
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace tenon::constrain::schema {
+
+using Json = nlohmann::ordered_json;
+
+struct Decimal {
+  bool negative = false;
+  std::string digits;  // no zeros at either end; none: zero
+  int point = 0;       // the value is 0.digits * 10^point
+
+  // Of a double: the shortest text that reads back as the same.
+  static Decimal of(const Json& number) {
+    if (!number.is_number_float()) return parse(number.dump());
+    char text[64];
+    return parse({text, std::to_chars(text, text + sizeof text, number.get<double>()).ptr});
+  }
+
+  // JSON's grammar
+  static Decimal parse(std::string_view text) {
+    Decimal d;
+    d.negative = text.starts_with('-');
+    bool behind_point = false;
+    for (std::size_t i = d.negative; i < text.size(); ++i) {
+      const char c = text[i];
+      if (c == '.') {
+        behind_point = true;
+      } else if (c == 'e' || c == 'E') {
+        int exponent = 0;
+        const char* first = text.data() + i + 1;
+        std::from_chars(*first == '+' ? first + 1 : first, text.data() + text.size(), exponent);
+        d.point += exponent;
+        break;
+      } else {
+        if (!d.digits.empty() || c != '0') d.digits += c;
+        if (!behind_point && !d.digits.empty()) ++d.point;
+        if (behind_point && d.digits.empty()) --d.point;
+      }
+    }
+    while (d.digits.ends_with('0')) d.digits.pop_back();
+    if (d.digits.empty()) d = {};
+    return d;
+  }
+
+  bool is_zero() const { return digits.empty(); }
+  bool is_whole() const { return point >= static_cast<int>(digits.size()); }
+  int last_place() const { return point - static_cast<int>(digits.size()); }  // the power of ten of the last digit
+  // "0" where there are none before the point
+  std::string whole() const {
+    if (point <= 0) return "0";
+    std::string text = digits.substr(0, static_cast<std::size_t>(point));
+    text.resize(static_cast<std::size_t>(point), '0');
+    return text;
+  }
+  // "" of a whole number
+  std::string fraction() const {
+    if (point <= 0) return std::string(static_cast<std::size_t>(-point), '0') + digits;
+    return is_whole() ? "" : digits.substr(static_cast<std::size_t>(point));
+  }
+  Decimal magnitude() const { return {false, digits, point}; }
+};
+
+// -1, 0 or 1
+inline int compare(const Decimal& a, const Decimal& b) {
+  const auto sign = [](const Decimal& d) { return d.is_zero() ? 0 : d.negative ? -1 : 1; };
+  if (sign(a) != sign(b)) return sign(a) < sign(b) ? -1 : 1;
+  if (a.is_zero()) return 0;
+  const int larger = a.negative ? -1 : 1;
+  if (a.point != b.point) return a.point < b.point ? -larger : larger;
+  const int order = a.digits.compare(b.digits);
+  return order == 0 ? 0 : order < 0 ? -larger : larger;
+}
+
+// of: positive, at most 17 digits
+inline bool is_multiple(const Decimal& a, const Decimal& of) {
+  if (a.is_zero()) return true;
+  if (of.last_place() > a.last_place()) return false;  // a's last digit is not 0
+  std::uint64_t k = 0, rest = 0;
+  for (const char c : of.digits) k = 10 * k + static_cast<std::uint64_t>(c - '0');
+  for (const char c : a.digits) rest = (10 * rest + static_cast<std::uint64_t>(c - '0')) % k;
+  for (int i = a.last_place(); i > of.last_place(); --i) rest = 10 * rest % k;
+  return rest == 0;
+}
+
+}  // namespace tenon::constrain::schema

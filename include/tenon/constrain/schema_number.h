@@ -1,0 +1,267 @@
+// Numbers between bounds and multiples, digit by digit.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/byte_set.h"
+#include "tenon/constrain/expression.h"
+#include "tenon/constrain/refused.h"
+#include "tenon/constrain/schema_decimal.h"
+
+namespace tenon::constrain::schema {
+
+struct Bound {
+  Decimal value;
+  bool exclusive = false;
+};
+
+struct NumberShape {
+  bool whole = false, broken = false;  // integers only, none but integers
+  std::optional<Bound> low = {}, high = {};
+  std::vector<Decimal> multiples = {};
+  std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
+  std::string at = {};                           // where most of it is said
+
+  bool is_any() const { return !whole && !broken && !low && !high && multiples.empty() && !values; }
+};
+
+inline bool within(const NumberShape& n, const Decimal& d) {
+  if ((n.whole && !d.is_whole()) || (n.broken && d.is_whole())) return false;
+  if (n.low && compare(d, n.low->value) < (n.low->exclusive ? 1 : 0)) return false;
+  if (n.high && compare(d, n.high->value) > (n.high->exclusive ? -1 : 0)) return false;
+  return std::all_of(n.multiples.begin(), n.multiples.end(), [&](const Decimal& m) { return is_multiple(d, m); });
+}
+
+// By its bounds alone.
+inline bool none_within(const NumberShape& n) {
+  if (n.whole && n.broken) return true;
+  const int order = n.low && n.high ? compare(n.low->value, n.high->value) : -1;
+  return order > 0 || (order == 0 && (n.low->exclusive || n.high->exclusive));
+}
+// Whether there are texts wherever there are values: texts have only so many digits.
+inline bool texts_tell(const NumberShape& n) {
+  const auto short_enough = [](const std::optional<Bound>& b) { return !b || b->value.fraction().size() <= 9; };
+  return !n.is_any() && short_enough(n.low) && short_enough(n.high) &&
+         std::all_of(n.multiples.begin(), n.multiples.end(), [](const Decimal& m) { return m.fraction().size() <= 9; });
+}
+
+// A run-away model does not get more than that many digits.
+inline constexpr int kWholeDigits = 19, kFractionDigits = 17, kExponentDigits = 3;
+inline constexpr int kMostBoundDigits = 40;
+inline constexpr int kSafeDigits = 15;  // every reader into doubles tells numbers of so many apart
+
+class NumberText {
+ public:
+  NumberText(Expressions& expressions, const NumberShape& shape) : e_(expressions), n_(shape) {
+    for (const bool is_low : {true, false}) {
+      const auto& bound = is_low ? n_.low : n_.high;
+      if (!bound) continue;
+      const int size = static_cast<int>(bound->value.whole().size());
+      const bool away_from_zero = bound->value.negative != is_low;
+      if (away_from_zero && size <= kMostBoundDigits) whole_digits_ = std::max(whole_digits_, size + 1);
+      // What is below a bound is not read as the bound.
+      if (bound->exclusive && !bound->value.is_zero())
+        fraction_digits_ = std::clamp(kSafeDigits - size, 1, fraction_digits_);
+    }
+  }
+
+  // Each value that the shape allows (but not its `values`), as a text without exponent if anything bounds it.
+  Expr text() {
+    if (n_.whole && n_.broken) return Expressions::kNever;
+    const bool free = !n_.whole && !n_.broken && !n_.low && !n_.high && n_.multiples.empty();
+    return e_.live_part(free ? unbounded() : e_.either(positive(), negative()));
+  }
+
+ private:
+  Expr one(int first, int last) { return first > last ? Expressions::kNever : e_.bytes(ByteSet::range(first, last)); }
+  Expr digit() { return one('0', '9'); }
+  Expr digits(int least, int most) { return e_.repeat(digit(), least, most); }
+  // no leading zeros
+  Expr whole(int most) { return e_.either(e_.literal("0"), e_.concat(one('1', '9'), digits(0, most - 1))); }
+  Expr fraction() { return e_.concat(e_.literal("."), digits(1, fraction_digits_)); }
+  Expr broken_fraction() {
+    return e_.concat(e_.literal("."), e_.both(digits(1, fraction_digits_), some_digit_not_zero()));
+  }
+  Expr some_digit_not_zero() {
+    return e_.concat({e_.repeat(e_.literal("0"), 0), one('1', '9'), e_.repeat(digit(), 0)});
+  }
+
+  Expr unbounded() {
+    const Expr sign = e_.optional(e_.bytes(ByteSet::of('+') | ByteSet::of('-')));
+    const Expr exponent =
+        e_.optional(e_.concat({e_.bytes(ByteSet::of('e') | ByteSet::of('E')), sign, digits(1, kExponentDigits)}));
+    const Expr more = e_.concat(e_.optional(fraction()), exponent);
+    const Expr not_zero = e_.either(e_.concat({one('1', '9'), digits(0, whole_digits_ - 1), more}),
+                                    e_.concat({e_.literal("0"), broken_fraction(), exponent}));
+    return e_.either(e_.concat(whole(whole_digits_), more), e_.concat(e_.literal("-"), not_zero));
+  }
+
+  Expr positive() {
+    if (n_.high && n_.high->value.negative) return Expressions::kNever;
+    std::vector<Expr> all = {unsigned_text()};
+    if (n_.low && !n_.low->value.negative) all.push_back(at_least(*n_.low));
+    if (n_.high) all.push_back(at_most(*n_.high));
+    return e_.both(std::move(all));
+  }
+  Expr negative() {
+    if (n_.low && (!n_.low->value.negative)) return Expressions::kNever;
+    const auto magnitude = [](const Bound& b) { return Bound{b.value.magnitude(), b.exclusive}; };
+    std::vector<Expr> all = {unsigned_text(), at_least({Decimal{}, true})};  // no -0
+    if (n_.high && n_.high->value.negative) all.push_back(at_least(magnitude(*n_.high)));
+    if (n_.low) all.push_back(at_most(magnitude(*n_.low)));
+    return e_.concat(e_.literal("-"), e_.both(std::move(all)));
+  }
+
+  Expr unsigned_text() {
+    const Expr behind = n_.whole ? Expressions::kEmpty : n_.broken ? broken_fraction() : e_.optional(fraction());
+    std::vector<Expr> all = {e_.concat(whole(whole_digits_), behind)};
+    if (!n_.whole && (n_.broken || !n_.multiples.empty())) {  // of more digits a reader into doubles loses the last
+      all.push_back(e_.either(digits(1, kUnbounded), e_.repeat(e_.bytes(ByteSet::all()), 0, kSafeDigits + 1)));
+    }
+    for (const Decimal& m : n_.multiples) all.push_back(multiple(m));
+    return e_.both(std::move(all));
+  }
+
+  Expr at_least(const Bound& bound) {
+    const std::string whole = bound.value.whole(), fraction_part = bound.value.fraction();
+    if (static_cast<int>(whole.size()) > kMostBoundDigits || fraction_part.size() > kMostBoundDigits) {
+      refuse_unsupported(n_.at, "a bound of more than " + std::to_string(kMostBoundDigits) + " digits");
+    }
+    Expr behind = e_.optional(fraction());
+    if (!fraction_part.empty())
+      behind = e_.concat(e_.literal("."), fraction_above(fraction_part, bound.exclusive));
+    else if (bound.exclusive)
+      behind = broken_fraction();
+    return e_.either(e_.concat(greater(whole), e_.optional(fraction())), e_.concat(e_.literal(whole), behind));
+  }
+  Expr at_most(const Bound& bound) {
+    const std::string whole = bound.value.whole(), fraction_part = bound.value.fraction();
+    if (static_cast<int>(whole.size()) > whole_digits_) return Expressions::kAnything;
+    Expr behind = Expressions::kNever;
+    if (!fraction_part.empty())
+      behind = e_.optional(e_.concat(e_.literal("."), fraction_below(fraction_part, bound.exclusive)));
+    else if (!bound.exclusive)
+      behind = e_.optional(e_.concat(e_.literal("."), e_.repeat(e_.literal("0"), 1)));
+    return e_.either(e_.concat(less(whole), e_.optional(fraction())), e_.concat(e_.literal(whole), behind));
+  }
+
+  Expr greater(const std::string& than) {
+    const int size = static_cast<int>(than.size());
+    const Expr longer = size < whole_digits_ && than != "0" ? e_.concat(one('1', '9'), digits(size, whole_digits_ - 1))
+                                                            : Expressions::kNever;
+    Expr same_size = Expressions::kNever;
+    for (int i = size - 1; i >= 0; --i) {
+      const char d = than[static_cast<std::size_t>(i)];
+      same_size =
+          e_.either(e_.concat(one(d + 1, '9'), digits(size - 1 - i, size - 1 - i)), e_.concat(one(d, d), same_size));
+    }
+    if (than == "0") same_size = e_.concat(one('1', '9'), digits(0, whole_digits_ - 1));
+    return e_.either(longer, same_size);
+  }
+  Expr less(const std::string& than) {
+    const int size = static_cast<int>(than.size());
+    Expr same_size = Expressions::kNever;
+    for (int i = size - 1; i >= 0; --i) {
+      const char d = than[static_cast<std::size_t>(i)];
+      const char least = i == 0 && size > 1 ? '1' : '0';
+      same_size =
+          e_.either(e_.concat(one(least, d - 1), digits(size - 1 - i, size - 1 - i)), e_.concat(one(d, d), same_size));
+    }
+    return size > 1 ? e_.either(whole(size - 1), same_size) : same_size;
+  }
+
+  // Digits of a fraction that say more than these.
+  Expr fraction_above(const std::string& than, bool exclusive) {
+    Expr above = exclusive ? some_digit_not_zero() : e_.repeat(digit(), 0);
+    for (auto d = than.rbegin(); d != than.rend(); ++d) {
+      above = e_.either(e_.concat(one(*d + 1, '9'), e_.repeat(digit(), 0)), e_.concat(one(*d, *d), above));
+    }
+    return above;
+  }
+  Expr fraction_below(const std::string& than, bool exclusive) {
+    Expr below = exclusive ? Expressions::kNever : e_.repeat(e_.literal("0"), 0);
+    for (auto d = than.rbegin(); d != than.rend(); ++d) {
+      below = e_.either(
+          {e_.concat(one('0', *d - 1), e_.repeat(digit(), 0)), e_.concat(one(*d, *d), below), Expressions::kEmpty});
+    }
+    return below;
+  }
+
+  struct Ratio {
+    std::uint64_t k = 0;  // times 10^(zeros - places)
+    int zeros = 0, places = 0;
+  };
+  // A whole number is a multiple of a ratio where it is one of the ratio's numerator in lowest terms.
+  Ratio ratio(const Decimal& m) const {
+    Ratio r{.zeros = std::max(m.last_place(), 0), .places = std::max(-m.last_place(), 0)};
+    if (m.digits.size() > 17) refuse_unsupported(n_.at, "multipleOf of more than 17 digits");
+    for (const char c : m.digits) r.k = 10 * r.k + static_cast<std::uint64_t>(c - '0');
+    if (n_.whole) {
+      for (const unsigned prime : {2u, 5u}) {
+        for (int i = 0; i < r.places && r.k % prime == 0; ++i) r.k /= prime;
+      }
+      r.places = 0;
+      for (; r.k % 10 == 0; r.k /= 10) ++r.zeros;
+    }
+    if (r.k > 1000 || r.zeros > 15 || r.places > 15)
+      refuse_unsupported(n_.at, "multipleOf beyond 1000 times or parts of a power of ten");
+    return r;
+  }
+
+  // A state for each remainder and each number of digits that may follow.
+  Expr multiple(const Decimal& m) {
+    const Ratio r = ratio(m);
+    const std::size_t k = r.k;
+    const std::vector<Expr> end = ends(r);
+    const int places = std::clamp(static_cast<int>(10000 / k), 7, kWholeDigits);
+    const int most = n_.low || n_.high ? std::max(places, whole_digits_) : places;
+    std::vector<Expr> rest(k, Expressions::kNever);  // by remainder
+    rest = end;
+    std::vector<Expr> next(k);
+    for (int i = 1; i < most; ++i) {
+      for (std::size_t left = 0; left < k; ++left) next[left] = e_.either(end[left], step(rest, left, 0));
+      std::swap(rest, next);
+    }
+    const Expr zero = e_.concat(e_.literal("0"), r.zeros > 0 ? whole_end() : end[0]);
+    return e_.either(zero, step(rest, 0, 1));
+  }
+  Expr step(const std::vector<Expr>& rest, std::size_t left, int least) {
+    std::vector<Expr> ways;
+    for (int d = least; d < 10; ++d) {
+      ways.push_back(e_.concat(one('0' + d, '0' + d), rest[(10 * left + static_cast<std::size_t>(d)) % rest.size()]));
+    }
+    return e_.either(std::move(ways));
+  }
+  Expr whole_end() { return n_.whole ? Expressions::kEmpty : e_.optional(e_.literal(".0")); }
+  // What may stand behind the whole digits, by their remainder.
+  std::vector<Expr> ends(const Ratio& r) {
+    const std::size_t k = r.k;
+    std::vector<Expr> end(k, Expressions::kNever);
+    if (r.places == 0) {
+      end[0] = e_.concat(e_.literal(std::string(static_cast<std::size_t>(r.zeros), '0')), whole_end());
+      return end;
+    }
+    std::vector<Expr> rest = end, next = end;  // by remainder, with i places read
+    for (int i = r.places; i >= 0; --i) {
+      std::uint64_t power = 1;
+      for (int j = i; j < r.places; ++j) power = power * 10 % k;
+      for (std::size_t left = 0; left < k; ++left) {
+        const Expr stop = left * power % k == 0 ? Expressions::kEmpty : Expressions::kNever;
+        const Expr more = i < r.places ? step(rest, left, 0) : Expressions::kNever;
+        next[left] = e_.either(stop, i == 0 ? e_.concat(e_.literal("."), more) : more);
+      }
+      std::swap(rest, next);
+    }
+    return rest;
+  }
+
+  Expressions& e_;
+  const NumberShape& n_;
+  int whole_digits_ = kWholeDigits, fraction_digits_ = kFractionDigits;
+};
+
+}  // namespace tenon::constrain::schema

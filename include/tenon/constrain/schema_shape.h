@@ -1,0 +1,227 @@
+// What one or more subschemas say, type by type, and their intersection.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/expression.h"
+#include "tenon/constrain/grammar.h"
+#include "tenon/constrain/schema_number.h"
+#include "tenon/constrain/schema_options.h"
+#include "tenon/constrain/schema_source.h"
+#include "tenon/constrain/schema_text.h"
+
+namespace tenon::constrain::schema {
+
+// Types, as a set.
+inline constexpr unsigned kNull = 1, kFalse = 2, kTrue = 4, kNumber = 8, kString = 16, kArray = 32, kObject = 64,
+                          kAllTypes = 127;
+
+struct Count {
+  std::size_t least = 0;
+  int most = kUnbounded;
+
+  bool has(std::size_t n) const { return n >= least && (most == kUnbounded || n <= static_cast<std::size_t>(most)); }
+  bool empty() const { return most != kUnbounded && least > static_cast<std::size_t>(most); }
+  bool is_any() const { return least == 0 && most == kUnbounded; }
+  friend Count operator&(Count a, Count b) {
+    return {std::max(a.least, b.least), a.most == kUnbounded   ? b.most
+                                        : b.most == kUnbounded ? a.most
+                                                               : std::min(a.most, b.most)};
+  }
+};
+
+struct StringShape {
+  Expr text = Expressions::kAnything;  // what stands between the quotes
+  Count length = {};                   // in characters
+
+  // Texts of these alone are written, but proofs do not count on them: formats are stricter here than elsewhere, where
+  // they may be annotations.
+  Expr format = Expressions::kAnything;
+
+  // Of enum and const, in order: it has no other texts.
+  std::shared_ptr<const std::vector<std::string>> words = {};
+
+  bool is_any() const { return text == Expressions::kAnything && length.is_any(); }
+};
+
+struct ArrayShape {
+  std::vector<Meet> prefix = {};
+  Meet rest = kTrueMeet;
+  Count size = {};
+  std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
+
+  Meet item(std::size_t i) const { return i < prefix.size() ? prefix[i] : rest; }
+};
+
+struct Property {
+  std::string key;
+  Meet value = kTrueMeet;
+  bool required = false;
+  bool named = false;  // in `properties`: these come first
+};
+// Keys that are not among the properties. The classes of an object do not overlap and cover all keys.
+struct KeyClass {
+  Expr keys = Expressions::kAnything;  // what stands between the quotes
+  Meet value = kTrueMeet;
+  bool implied = true;  // no keyword speaks of them
+};
+struct ObjectShape {
+  std::vector<Property> properties = {};
+  std::vector<KeyClass> classes = std::vector<KeyClass>(1);  // all keys
+  Count size = {};
+  bool closes = false;                           // has `properties`
+  std::string at = {};                           // where its least size is said
+  std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
+};
+
+// What values of these types must also satisfy, and expressions cannot say: enforced where the values are listed.
+struct Unproved {
+  enum class What { is_not, unique } what;
+  unsigned types;
+  Meet meet;  // is_not: what they must not satisfy
+  std::string at, reason;
+};
+
+struct Shape {
+  unsigned types = kAllTypes;
+  bool typed = false;      // by type, enum or const
+  unsigned mentioned = 0;  // types that other keywords speak of
+  NumberShape number = {};
+  StringShape string = {};
+  ArrayShape array = {};
+  ObjectShape object = {};
+  std::vector<Unproved> unproved = {};
+};
+
+// All that the parts of the compiler share.
+struct Context {
+  Grammar& grammar;
+  const SchemaOptions& options;
+  Sources sources;
+  Expr any_character;
+  Expr any_string;  // without quotes
+
+  Context(Grammar& g, const Json& root, const SchemaOptions& o)
+      : grammar(g),
+        options(o),
+        sources(root),
+        any_character(constrain::any_character(g.expressions, Spelling::json)),
+        any_string(g.expressions.repeat(any_character, 0)) {}
+
+  Expressions& e() { return grammar.expressions; }
+  Expr written(StringShape s) {
+    s.text = e().both(s.text, s.format);
+    return text_of(s);
+  }
+  Expr text_of(const StringShape& s) {
+    const int least = static_cast<int>(s.length.least);
+    if (s.length.empty()) return Expressions::kNever;
+    if (s.text == Expressions::kAnything) return e().repeat(any_character, least, s.length.most);
+    if (s.length.is_any()) return e().live_part(s.text);
+    return e().live_part(e().both(s.text, e().repeat(any_character, least, s.length.most)));
+  }
+  bool any_key(Expr keys) { return keys == Expressions::kAnything || e().live_part(keys) != Expressions::kNever; }
+};
+
+inline Meet class_of(Context& context, const ObjectShape& o, const std::string& key) {
+  for (const KeyClass& c : o.classes) {
+    if (c.keys == Expressions::kAnything || matches(context.e(), c.keys, spelled_text(key))) return c.value;
+  }
+  return kFalseMeet;
+}
+inline const Property* find(const ObjectShape& o, const std::string& key) {
+  const auto found =
+      std::find_if(o.properties.begin(), o.properties.end(), [&](const Property& p) { return p.key == key; });
+  return found == o.properties.end() ? nullptr : &*found;
+}
+inline Meet value_of(Context& context, const ObjectShape& o, const std::string& key) {
+  const Property* p = find(o, key);
+  return p ? p->value : class_of(context, o, key);
+}
+
+// Those of a that b lists too.
+inline void meet_values(std::optional<std::vector<Json>>& a, const std::optional<std::vector<Json>>& b) {
+  if (!b) return;
+  if (!a) {
+    a = b;
+    return;
+  }
+  std::erase_if(
+      *a, [&](const Json& x) { return std::none_of(b->begin(), b->end(), [&](const Json& y) { return same(x, y); }); });
+}
+
+inline NumberShape meet(NumberShape a, const NumberShape& b) {
+  a.whole |= b.whole, a.broken |= b.broken;
+  const auto tighter = [](std::optional<Bound>& x, const std::optional<Bound>& y, int better) {
+    if (!y) return;
+    const int order = x ? compare(y->value, x->value) : better;
+    if (order == better)
+      x = y;
+    else if (order == 0)
+      x->exclusive |= y->exclusive;
+  };
+  tighter(a.low, b.low, 1), tighter(a.high, b.high, -1);
+  a.multiples.insert(a.multiples.end(), b.multiples.begin(), b.multiples.end());
+  meet_values(a.values, b.values);
+  if (a.at.empty()) a.at = b.at;
+  return a;
+}
+
+inline ArrayShape meet(Context& context, const ArrayShape& a, const ArrayShape& b) {
+  ArrayShape both{.rest = context.sources.join(a.rest, b.rest), .size = a.size & b.size, .values = a.values};
+  for (std::size_t i = 0; i < std::max(a.prefix.size(), b.prefix.size()); ++i) {
+    both.prefix.push_back(context.sources.join(a.item(i), b.item(i)));
+  }
+  meet_values(both.values, b.values);
+  return both;
+}
+
+inline constexpr std::size_t kMostClasses = 64;
+
+inline ObjectShape meet(Context& context, const ObjectShape& a, const ObjectShape& b) {
+  ObjectShape both{.size = a.size & b.size, .closes = a.closes || b.closes, .values = a.values};
+  both.at = a.size.least >= b.size.least ? a.at : b.at;
+  meet_values(both.values, b.values);
+  const auto add = [&](const ObjectShape& from, const ObjectShape& other, bool named) {
+    for (const Property& p : from.properties) {
+      const Property* twin = find(other, p.key);
+      if (named != (p.named || (twin && twin->named)) || find(both, p.key)) continue;
+      const Meet there = twin ? twin->value : class_of(context, other, p.key);
+      both.properties.push_back(
+          {p.key, context.sources.join(p.value, there), p.required || (twin && twin->required), named});
+    }
+  };
+  add(a, b, true), add(b, a, true), add(a, b, false), add(b, a, false);
+  both.classes.clear();
+  for (const KeyClass& x : a.classes) {
+    for (const KeyClass& y : b.classes) {
+      const Expr keys = context.e().both(x.keys, y.keys);
+      if (keys != x.keys && keys != y.keys && !context.any_key(keys)) continue;
+      both.classes.push_back({keys, context.sources.join(x.value, y.value), x.implied && y.implied});
+    }
+  }
+  if (both.classes.size() > kMostClasses) refuse_complex("patterns that overlap in more than 64 ways");
+  return both;
+}
+
+inline Shape meet(Context& context, const Shape& a, const Shape& b) {
+  Shape both{.types = a.types & b.types, .typed = a.typed || b.typed, .mentioned = a.mentioned | b.mentioned};
+  if (both.types & kNumber) both.number = meet(a.number, b.number);
+  if (both.types & kString) {
+    both.string = {context.e().both(a.string.text, b.string.text), a.string.length & b.string.length,
+                   context.e().both(a.string.format, b.string.format),
+                   a.string.words ? a.string.words : b.string.words};
+  }
+  if (both.types & kArray) both.array = meet(context, a.array, b.array);
+  if (both.types & kObject) both.object = meet(context, a.object, b.object);
+  both.unproved = a.unproved;
+  both.unproved.insert(both.unproved.end(), b.unproved.begin(), b.unproved.end());
+  return both;
+}
+
+}  // namespace tenon::constrain::schema

@@ -1,0 +1,133 @@
+// Values as JSON texts.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/byte_set.h"
+#include "tenon/constrain/code_points.h"
+#include "tenon/constrain/expression.h"
+#include "tenon/constrain/schema_decimal.h"
+#include "tenon/constrain/schema_options.h"
+
+namespace tenon::constrain::schema {
+
+// A string as it stands between quotes: the one spelling of Spelling::json.
+inline std::string spelled_text(std::string_view text) {
+  std::string spelled;
+  for (const char c : text) {
+    constexpr std::string_view kPlain = "\"\\\b\f\n\r\t", kShort = "\"\\bfnrt";
+    if (const std::size_t i = kPlain.find(c); i != kPlain.npos) {
+      spelled += {'\\', kShort[i]};
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      constexpr std::string_view kHex = "0123456789abcdef";
+      spelled += "\\u00";
+      spelled += {kHex[static_cast<std::size_t>(c >> 4)], kHex[static_cast<std::size_t>(c & 15)]};
+    } else {
+      spelled += c;
+    }
+  }
+  return spelled;
+}
+
+inline bool matches(Expressions& expressions, Expr e, std::string_view text) {
+  for (const char c : text) {
+    e = expressions.derivative(e, static_cast<unsigned char>(c));
+    if (e == Expressions::kNever) return false;
+  }
+  return expressions.nullable(e);
+}
+
+// Equal as JSON Schema has it: 1 is 1.0, and the order of keys does not matter.
+inline bool same(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return compare(Decimal::of(a), Decimal::of(b)) == 0;
+  if (a.is_array() && b.is_array()) {
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](const Json& x, const Json& y) { return same(x, y); });
+  }
+  if (!a.is_object() || !b.is_object()) return a.type() == b.type() && a == b;
+  if (a.size() != b.size()) return false;
+  for (const auto& [key, value] : a.items()) {
+    const auto found = b.find(key);
+    if (found == b.end() || !same(value, *found)) return false;
+  }
+  return true;
+}
+
+// One of these texts: a tree of their bytes, so that a list of thousands is as fast as one. Sorts them.
+inline Expr one_of_texts(Expressions& expressions, std::vector<std::string> texts) {
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  const auto tree = [&](const auto& self, std::size_t first, std::size_t last, std::size_t depth) -> Expr {
+    if (last - first == 1) return expressions.literal(std::string_view(texts[first]).substr(depth));
+    std::size_t shared = depth;  // the first and the last in order share the least
+    const std::string &low = texts[first], &high = texts[last - 1];
+    while (shared < low.size() && shared < high.size() && low[shared] == high[shared]) ++shared;
+    std::vector<Expr> ways;
+    std::size_t i = first;
+    if (low.size() == shared) ways.push_back(Expressions::kEmpty), ++i;
+    while (i < last) {
+      std::size_t end = i + 1;
+      while (end < last && texts[end][shared] == texts[i][shared]) ++end;
+      const Expr byte = expressions.bytes(ByteSet::of(static_cast<unsigned char>(texts[i][shared])));
+      ways.push_back(expressions.concat(byte, self(self, i, end, shared + 1)));
+      i = end;
+    }
+    return expressions.concat(expressions.literal(std::string_view(low).substr(depth, shared - depth)),
+                              expressions.either(std::move(ways)));
+  };
+  return texts.empty() ? Expressions::kNever : tree(tree, 0, texts.size(), 0);
+}
+
+// Brackets, commas and colons with the white space that may stand around them.
+struct Punctuation {
+  Expr comma, colon, open_list, close_list, open_object, close_object;
+
+  Punctuation(Expressions& e, SchemaOptions::Whitespace whitespace) {
+    using Whitespace = SchemaOptions::Whitespace;
+    const Expr blank = e.literal(" ");
+    Expr around = Expressions::kEmpty, behind = Expressions::kEmpty;
+    if (whitespace == Whitespace::single) behind = e.optional(blank);
+    if (whitespace == Whitespace::flexible) {
+      around = behind = e.optional(e.either(blank, e.concat(e.literal("\n"), e.repeat(blank, 0, 20))));
+    }
+    comma = e.concat({around, e.literal(","), behind}), colon = e.concat({around, e.literal(":"), behind});
+    open_list = e.concat(e.literal("["), around), close_list = e.concat(around, e.literal("]"));
+    open_object = e.concat(e.literal("{"), around), close_object = e.concat(around, e.literal("}"));
+  }
+};
+
+inline std::vector<std::string> number_texts(const Json& number) {
+  const Decimal d = Decimal::of(number);
+  if (d.is_zero()) return {"0", "0.0"};
+  std::vector<std::string> texts = {number.dump()};
+  if (!number.is_number_float()) return texts;
+  if (d.is_whole() && d.point <= 19) {
+    for (const char* fraction : {"", ".0"}) texts.push_back((d.negative ? "-" : "") + d.whole() + fraction);
+  }
+  return texts;
+}
+
+// A value, its keys in the order given.
+inline Expr value_text(Expressions& e, const Punctuation& marks, const Json& value) {
+  const Budget::Nesting nesting(e.budget());
+  if (value.is_number()) return one_of_texts(e, number_texts(value));
+  if (value.is_string()) return e.literal('"' + spelled_text(value.get_ref<const std::string&>()) + '"');
+  if (!value.is_structured()) return e.literal(value.dump());
+  std::vector<Expr> members;
+  for (auto member = value.begin(); member != value.end(); ++member) {
+    const Expr inner = value_text(e, marks, *member);
+    members.push_back(
+        value.is_array() ? inner : e.concat({e.literal('"' + spelled_text(member.key()) + '"'), marks.colon, inner}));
+  }
+  Expr all = value.is_array() ? marks.close_list : marks.close_object;
+  for (std::size_t i = members.size(); i-- > 0;)
+    all = e.concat({i > 0 ? marks.comma : Expressions::kEmpty, members[i], all});
+  return e.concat(value.is_array() ? marks.open_list : marks.open_object, all);
+}
+
+}  // namespace tenon::constrain::schema

@@ -1,0 +1,400 @@
+// The shapes of which a value must have one: allOf, anyOf, oneOf, not, if and the like multiplied out.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/refused.h"
+#include "tenon/constrain/schema_negation.h"
+#include "tenon/constrain/schema_reader.h"
+#include "tenon/constrain/schema_shape.h"
+
+namespace tenon::constrain::schema {
+
+class Unions {
+ public:
+  explicit Unions(Context& context) : c_(context) {}
+
+  // Of a set of subschemas. Kept: the reference stays.
+  const Shapes& of(Meet meet) {
+    if (const auto found = meets_.find(meet); found != meets_.end()) return found->second;
+    Shapes all = {Shape{}};
+    for (const Literal literal : c_.sources.literals(meet)) all = product(all, of_literal(literal), literal);
+    return meets_.emplace(meet, std::move(all)).first->second;
+  }
+
+  bool valid(const Json& value, Meet meet) {
+    const Shapes& shapes = of(meet);
+    return std::any_of(shapes.begin(), shapes.end(), [&](const Shape& s) { return has(value, s); });
+  }
+
+  bool has(const Json& value, const Shape& s) {
+    const auto* values = values_of(s, type_of(value));
+    if (values && std::none_of(values->begin(), values->end(), [&](const Json& x) { return same(x, value); }))
+      return false;
+    return fits(value, s);
+  }
+
+  // Of enum and const: those that the rest of the shape allows.
+  std::vector<Json> listed(const Shape& s, unsigned type) {
+    std::vector<Json> left;
+    for (const Json& value : *values_of(s, type)) {
+      if (fits(value, s)) left.push_back(value);
+    }
+    return left;
+  }
+
+  // True only where no value has the shape.
+  bool empty(const Shape& s, int depth = 0) {
+    if (s.types & (kNull | kFalse | kTrue)) return false;
+    if ((s.types & kNumber) && !empty_number(s)) return false;
+    if ((s.types & kString) && c_.text_of(s.string) != Expressions::kNever) return false;
+    if ((s.types & kArray) && !empty_array(s, depth)) return false;
+    return !(s.types & kObject) || empty_object(s, depth);
+  }
+
+ private:
+  static constexpr std::size_t kMostWays = 64;
+  static constexpr int kDepthOfProofs = 4;
+  struct Counted {
+    int& all;
+    ~Counted() { --all; }
+  };
+  struct Circle {};  // a proof needs what is being multiplied out
+
+  const Shapes& of_literal(Literal literal) {
+    if (const auto found = literals_.find(literal); found != literals_.end()) return found->second;
+    if (literal == 0) return literals_.emplace(0, Shapes{}).first->second;
+    const Source& source = c_.sources.source(literal);
+    if (is_open(literal)) {
+      if (proofs_ > 0) throw Circle{};
+      refuse_invalid(source.at, "the schema refers to itself without end");
+    }
+    const Budget::Nesting nesting(c_.grammar.budget);
+    c_.grammar.budget.check();
+    struct Open {
+      std::vector<Literal>& all;
+      ~Open() { all.pop_back(); }
+    };
+    open_.push_back(literal);
+    const Open open{open_};
+    Shapes shapes = literal % 2 ? negated(literal) : positive(literal);
+    return literals_.emplace(literal, std::move(shapes)).first->second;
+  }
+
+  Shapes product(const Shapes& a, const Shapes& b, Literal at) {
+    Shapes all;
+    for (const Shape& x : a) {
+      for (const Shape& y : b) {
+        Shape both = meet(c_, x, y);
+        if (both.types == 0) continue;
+        if (a.size() > 1 && b.size() > 1 && empty(both)) continue;
+        all.push_back(std::move(both));
+        if (a.size() > 1 && b.size() > 1 && all.size() > kMostWays) {
+          refuse_unsupported(c_.sources.source(at).at, "too complex: more than 64 combinations of alternatives");
+        }
+      }
+    }
+    return all;
+  }
+
+  // ---------------------------------------------------------------- applicators
+  Shapes positive(Literal literal) {
+    const Source& source = c_.sources.source(literal);
+    SchemaReader reader(c_, source);
+    Shapes all = {reader.read()};
+    if (reader.names()) restrict_names(all.front().object, *reader.names());
+    const auto multiply = [&](const Shapes& more) { all = product(all, more, literal); };
+    for (const auto& [keyword, value] : source.schema->items()) {
+      if (keyword == "$ref")
+        multiply(of(c_.sources.target(source)));
+      else if (keyword == "allOf")
+        for (const Meet each : branches(source, keyword)) multiply(of(each));
+      else if (keyword == "anyOf")
+        multiply(any_of(branches(source, keyword)));
+      else if (keyword == "oneOf")
+        multiply(one_of(source, branches(source, keyword)));
+      else if (keyword == "not")
+        multiply(not_of(c_.sources.member(source, keyword), below(source.at, keyword)));
+      else if (keyword == "if")
+        multiply(conditional(source));
+      else if (keyword == "dependentRequired" || keyword == "dependentSchemas" || keyword == "dependencies") {
+        for (const Shapes& each : dependencies(source, keyword)) multiply(each);
+      }
+    }
+    return all;
+  }
+
+  std::vector<Meet> branches(const Source& source, const std::string& keyword) {
+    const Json& list = source.schema->at(keyword);
+    const std::string where = below(source.at, keyword);
+    if (!list.is_array() || list.empty()) refuse_invalid(where, "must be a list of schemas");
+    std::vector<Meet> all;
+    for (std::size_t i = 0; i < list.size(); ++i)
+      all.push_back(c_.sources.at(list[i], below(where, i), source.resource));
+    return all;
+  }
+
+  Shapes any_of(const std::vector<Meet>& branches) {
+    Shapes all;
+    for (const Meet branch : branches) all.insert(all.end(), of(branch).begin(), of(branch).end());
+    return all;
+  }
+
+  // Where two branches may overlap, each without the other, if that can be said.
+  Shapes one_of(const Source& source, const std::vector<Meet>& branches) {
+    Shapes all;
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+      Shapes alone = of(branches[i]);
+      for (std::size_t j = 0; j < branches.size() && !c_.options.any_of_for_one_of; ++j) {
+        if (i == j || disjoint(alone, of(branches[j]))) continue;
+        c_.grammar.budget.check();
+        const auto others = negation(of(branches[j]));
+        if (!others) {
+          refuse_unsupported(below(source.at, "oneOf"), "branches " + std::to_string(std::min(i, j)) + " and " +
+                                                            std::to_string(std::max(i, j)) + " may overlap");
+        }
+        alone = product(alone, *others, 0);
+        std::erase_if(alone, [&](const Shape& s) { return empty(s); });
+      }
+      all.insert(all.end(), alone.begin(), alone.end());
+    }
+    return all;
+  }
+  bool disjoint(const Shapes& a, const Shapes& b) {
+    return std::all_of(a.begin(), a.end(), [&](const Shape& x) {
+      return std::all_of(b.begin(), b.end(), [&](const Shape& y) { return disjoint(x, y); });
+    });
+  }
+  // The most common proofs first: a type, a text, a member that both require.
+  bool disjoint(const Shape& x, const Shape& y) {
+    const unsigned types = x.types & y.types;
+    if (types == 0) return true;
+    if (types == kString && apart(x.string, y.string)) return true;
+    if (types == kObject) {
+      for (const Property& p : x.object.properties) {
+        const Property* other = p.required ? find(y.object, p.key) : nullptr;
+        if (other && apart(p.value, other->value)) return true;
+      }
+    }
+    return empty(meet(c_, x, y));
+  }
+
+  static bool apart(const StringShape& x, const StringShape& y) {
+    if (!x.words || !y.words) return false;
+    return std::none_of(x.words->begin(), x.words->end(), [&](const std::string& word) {
+      return std::binary_search(y.words->begin(), y.words->end(), word);
+    });
+  }
+  bool apart(Meet a, Meet b) {
+    const auto words = [&](const Shape& s) { return s.types == kString && s.string.words; };
+    return proved_by([&] {
+      const Shapes &xs = of(a), &ys = of(b);
+      return std::all_of(xs.begin(), xs.end(), words) && std::all_of(ys.begin(), ys.end(), words) && disjoint(xs, ys);
+    });
+  }
+
+  Shapes negated(Literal literal) {
+    const Meet meet = c_.sources.only(literal ^ 1);
+    return not_of(meet, c_.sources.source(literal).at);
+  }
+  Shapes not_of(Meet meet, const std::string& at) {
+    if (auto shapes = negation(of(meet))) return *std::move(shapes);
+    for (const Shape& s : of(meet)) {
+      if (s.string.format != Expressions::kAnything)
+        refuse_unsupported(at, "not is not enforced where there is a format");
+    }
+    Shape unproved;
+    unproved.unproved.push_back(
+        {Unproved::What::is_not, kAllTypes, meet, at, "not is enforced for some schemas only, and not for this one"});
+    return {unproved};
+  }
+
+  Shapes conditional(const Source& source) {
+    const Meet condition = c_.sources.member(source, "if");
+    const auto branch = [&](const char* keyword) -> const Shapes& {
+      return of(source.schema->contains(keyword) ? c_.sources.member(source, keyword) : kTrueMeet);
+    };
+    if (!source.schema->contains("then") && !source.schema->contains("else")) return {Shape{}};
+    const auto otherwise = negation(of(condition));
+    if (!otherwise)
+      refuse_unsupported(below(source.at, "if"), "if is enforced for some schemas only, and not for this one");
+    Shapes all = product(of(condition), branch("then"), 0);
+    const Shapes rest = product(*otherwise, branch("else"), 0);
+    all.insert(all.end(), rest.begin(), rest.end());
+    return all;
+  }
+
+  // For each key: without it, or with it and what depends on it.
+  std::vector<Shapes> dependencies(const Source& source, const std::string& keyword) {
+    const Json& all = source.schema->at(keyword);
+    const std::string where = below(source.at, keyword);
+    if (!all.is_object()) refuse_invalid(where, "must be an object");
+    std::vector<Shapes> each;
+    for (const auto& [key, needs] : all.items()) {
+      Shape without = object(), with = object();
+      without.object.properties = {{key, kFalseMeet}};
+      if (keyword == "dependentRequired" && !needs.is_array())
+        refuse_invalid(below(where, key), "must be a list of keys");
+      if (needs.is_array()) {
+        for (const Json& name : needs) {
+          if (!name.is_string()) refuse_invalid(below(where, key), "must be a list of keys");
+          if (!find(with.object, name.get<std::string>()))
+            with.object.properties.push_back({name.get<std::string>(), kTrueMeet, true});
+        }
+      }
+      if (!find(with.object, key)) with.object.properties.push_back({key, kTrueMeet, true});
+      const Shapes& more = of(needs.is_array() ? kTrueMeet : c_.sources.at(needs, below(where, key), source.resource));
+      Shapes ways = product({with}, more, 0);
+      without.types = kAllTypes;
+      ways.push_back(without);
+      each.push_back(std::move(ways));
+    }
+    return each;
+  }
+  // Of objects alone.
+  static Shape object() { return {.types = kObject, .mentioned = kObject}; }
+
+  // The keys must be strings of that schema.
+  void restrict_names(ObjectShape& o, Meet names) {
+    Expressions& e = c_.e();
+    std::vector<Expr> ways;
+    for (const Shape& s : of(names)) {
+      if (!s.unproved.empty()) refuse_unsupported(s.unproved.front().at, s.unproved.front().reason);
+      if (s.types & kString) ways.push_back(c_.written(s.string));
+    }
+    const Expr good = e.either(std::move(ways));
+    for (Property& p : o.properties) {
+      if (!matches(e, good, spelled_text(p.key))) p.value = kFalseMeet;
+    }
+    std::vector<KeyClass> classes;
+    for (const KeyClass& c : o.classes) {
+      const Expr in = e.both(c.keys, good), out = e.both(c.keys, e.complement(good));
+      if (c_.any_key(in)) classes.push_back({in, c.value, c.implied});
+      classes.push_back({out, kFalseMeet, false});
+    }
+    o.classes = std::move(classes);
+  }
+
+  // ---------------------------------------------------------------- negations
+  // Nothing where shapes cannot say it.
+  std::optional<Shapes> negation(const Shapes& shapes) {
+    Shapes all = {Shape{}};
+    for (const Shape& s : shapes) {
+      const auto one = negation(s);
+      if (!one) return std::nullopt;
+      if (all.size() * one->size() > 16 * kMostWays) return std::nullopt;
+      all = product(all, *one, 0);
+      std::erase_if(all, [&](const Shape& x) { return empty(x); });
+    }
+    return all;
+  }
+  std::optional<Shapes> negation(const Shape& s) {
+    std::vector<Json> numbers;
+    if ((s.types & kNumber) && s.number.values) numbers = listed(s, kNumber);
+    return Negation(c_, s, numbers).shapes();
+  }
+
+  // ---------------------------------------------------------------- values and emptiness
+  static const std::vector<Json>* values_of(const Shape& s, unsigned type) {
+    const auto& values = type == kNumber ? s.number.values : type == kArray ? s.array.values : s.object.values;
+    return (type & (kNumber | kArray | kObject)) && values ? &*values : nullptr;
+  }
+  // Whether it is a value of the shape, but for the lists of enum and const.
+  bool fits(const Json& value, const Shape& s) {
+    const Budget::Nesting nesting(c_.grammar.budget);
+    c_.grammar.budget.check();
+    const unsigned type = type_of(value);
+    if (!(s.types & type)) return false;
+    if (type == kNumber && !within(s.number, Decimal::of(value))) return false;
+    if (type == kString && negations_ > 0 && s.string.format != Expressions::kAnything) {
+      refuse_unsupported("#", "not is not enforced where there is a format");
+    }
+    if (type == kString && !matches(c_.e(), c_.text_of(s.string), spelled_text(value.get_ref<const std::string&>()))) {
+      return false;
+    }
+    if (type == kArray && !has_items(value, s.array)) return false;
+    if (type == kObject && !has_members(value, s.object)) return false;
+    return std::all_of(s.unproved.begin(), s.unproved.end(), [&](const Unproved& u) { return proved(value, type, u); });
+  }
+  bool has_items(const Json& list, const ArrayShape& a) {
+    if (!a.size.has(list.size())) return false;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!valid(list[i], a.item(i))) return false;
+    }
+    return true;
+  }
+  bool has_members(const Json& object, const ObjectShape& o) {
+    if (!o.size.has(object.size())) return false;
+    for (const Property& p : o.properties) {
+      if (p.required && !object.contains(p.key)) return false;
+    }
+    for (const auto& [key, value] : object.items()) {
+      if (!valid(value, value_of(c_, o, key))) return false;
+    }
+    return true;
+  }
+  bool proved(const Json& value, unsigned type, const Unproved& u) {
+    if (!(u.types & type)) return true;
+    if (u.what == Unproved::What::is_not) {
+      const Counted counted{++negations_};
+      return !valid(value, u.meet);
+    }
+    for (auto x = value.begin(); x != value.end(); ++x) {
+      if (std::any_of(value.begin(), x, [&](const Json& y) { return same(*x, y); })) return false;
+    }
+    return true;
+  }
+
+  bool empty_number(const Shape& s) {
+    if (s.number.values) return listed(s, kNumber).empty();
+    return none_within(s.number) ||
+           (texts_tell(s.number) && NumberText(c_.e(), s.number).text() == Expressions::kNever);
+  }
+  bool empty_array(const Shape& s, int depth) {
+    if (s.array.size.empty()) return true;
+    if (depth > kDepthOfProofs) return false;
+    for (std::size_t i = 0; i < std::min(s.array.size.least, s.array.prefix.size() + 1); ++i) {
+      if (empty(s.array.item(i), depth + 1)) return true;
+    }
+    return false;
+  }
+  bool empty_object(const Shape& s, int depth) {
+    if (s.object.size.empty()) return true;
+    if (depth > kDepthOfProofs) return false;
+    return std::any_of(s.object.properties.begin(), s.object.properties.end(),
+                       [&](const Property& p) { return p.required && empty(p.value, depth + 1); });
+  }
+  bool empty(Meet meet, int depth) {
+    if (meet == kTrueMeet || meet == kFalseMeet) return meet == kFalseMeet;
+    return proved_by([&] {
+      const Shapes& shapes = of(meet);
+      return std::all_of(shapes.begin(), shapes.end(), [&](const Shape& s) { return empty(s, depth); });
+    });
+  }
+  // No proof where it needs what is being multiplied out.
+  template <class Proof>
+  bool proved_by(const Proof& proof) {
+    const Counted counted{++proofs_};
+    try {
+      return proof();
+    } catch (const Circle&) {
+    } catch (const Refused&) {  // if it matters it is refused when its text is written
+    }
+    return false;
+  }
+  bool is_open(Literal literal) const { return std::find(open_.begin(), open_.end(), literal) != open_.end(); }
+
+  Context& c_;
+  std::map<Meet, Shapes> meets_;
+  std::map<Literal, Shapes> literals_;
+  std::vector<Literal> open_;  // being multiplied out
+  int proofs_ = 0;             // of emptiness, under way
+  int negations_ = 0;          // around what is looked at
+};
+
+}  // namespace tenon::constrain::schema
