@@ -204,7 +204,8 @@ class Session {
   OrderedJson answer(const std::string& line, int number) const {
     OrderedJson out = {{"id", nullptr}};
     try {
-      const OrderedJson ask = tenon::parse_json<OrderedJson>(line, line_name(number), {.depth = 100'000, .refusal = Error::Kind::invalid_request});
+      check_nesting(line);
+      const OrderedJson ask = tenon::parse_json<OrderedJson>(line, line_name(number), {.depth = kMostNesting, .refusal = Error::Kind::invalid_request});
       if (ask.is_object() && ask.contains("id")) out["id"] = ask["id"];
       try_all(ask, out);
     } catch (const Refused& refused) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/constrain/characters.h"
 #include "tenon/constrain/code_points.h"
 #include "tenon/constrain/grammar.h"
 
@@ -40,9 +41,13 @@ class Automaton {
     std::vector<Configuration> first;
     close(grammar_->start, 0, first);
     start_ = state_of(std::move(first));
-    if (start_ == kDead) refuse_invalid("#", "unsatisfiable: no text matches");
+    if (start_ == kDead) refuse_dead();
+    for (int byte = 0; byte < 256; ++byte) step(start_, static_cast<std::uint8_t>(byte));  // what is too complex says so now
     grammar_->budget.compiled();
   }
+
+  // Limits::step_time begins anew.
+  void begin_step() { grammar_->budget.begin_step(); }
 
   State start() const { return start_; }
 
@@ -75,6 +80,24 @@ class Automaton {
     const auto run = all.size() == 1 ? x_.leading_repeat(all.front().next) : std::nullopt;
     if (!run || run->each != any_character_) return std::nullopt;
     return Run{run->least, run->most};
+  }
+  // A set of characters, any of which may come so many times, whatever else may come: the largest that was found.
+  struct Loop {
+    ByteSet characters;
+    int most = 0;  // kUnbounded
+  };
+  // byte: that led to the state. Where it does not lead on to the same state hardly any other will.
+  Loop loop(State state, std::uint8_t byte) {
+    Loop best;
+    for (const Configuration& c : states_[static_cast<std::size_t>(state)].configurations) {
+      x_.for_leading_repeats(c.next, [&](const Expressions::Repeat& repeat) {
+        if (is_too_deep(repeat.rest, c.stack)) return;
+        const ByteSet& characters = repeated(repeat.each);
+        if (characters.count() > best.characters.count()) best = {characters, repeat.most};
+      });
+    }
+    if (best.most == kUnbounded || step(state, byte) != state) return best;
+    return {leading_back(state), kUnbounded};
   }
   // Whether what follows a run can only begin with the quote that ends a string.
   bool run_ends_in_quote(State state) {
@@ -113,6 +136,13 @@ class Automaton {
     bool accepts = false;
   };
 
+  [[noreturn]] void refuse_dead() {
+    if (x_.height(grammar_->start, heights_, known_heights_) == Expressions::kEndless) {
+      refuse_invalid("#", "unsatisfiable: no text matches");
+    }
+    refuse_complex("rules call one another more than " + std::to_string(grammar_->budget.limits().depth) + " deep in every text");
+  }
+
   // Rules that no text matches are called no more; heights bound what a text needs of depth.
   void trim() {
     heights_.assign(grammar_->rules.size(), Expressions::kEndless);
@@ -144,7 +174,7 @@ class Automaton {
     while (!open.empty()) {
       const Configuration c = open.back();
       open.pop_back();
-      if (c.next == Expressions::kNever || frame(c.stack).depth + x_.height(c.next, heights_, known_heights_) > depth()) continue;
+      if (c.next == Expressions::kNever || is_too_deep(c.next, c.stack)) continue;
       if (std::find(out.begin(), out.end(), c) != out.end()) continue;
       out.push_back(c);
       if (out.size() > kMostConfigurations) refuse_complex("a text can be read in too many ways at once");
@@ -153,13 +183,34 @@ class Automaton {
       std::vector<Expressions::Call> calls;
       x_.first_calls(c.next, calls);
       for (const Expressions::Call& call : calls) {
+        if (is_too_deep(call.rest, c.stack)) continue;  // it is one of several ways to go on, of which others may not be
         reach(grammar_->rules[static_cast<std::size_t>(call.rule)], call.rest == Expressions::kEmpty ? c.stack : push(call.rest, c.stack));
       }
     }
   }
 
+  // The characters that an expression matches.
+  const ByteSet& repeated(Expr each) {
+    const auto [found, fresh] = repeated_.try_emplace(each);
+    const auto derive = [&](Expr e, int byte) { return x_.derivative(e, byte); };
+    const auto is_end = [&](Expr e) { return x_.nullable(e); };
+    if (fresh) found->second = CharactersBetween(each, Expressions::kNever, derive, is_end).find();
+    return found->second;
+  }
+  // Those that lead from a state to itself.
+  const ByteSet& leading_back(State state) {
+    const auto [found, fresh] = loops_.try_emplace(state);
+    const auto next = [&](State from, int byte) { return step(from, static_cast<std::uint8_t>(byte)); };
+    const auto is_end = [&](State to) { return to == state; };
+    if (fresh) found->second = CharactersBetween(state, kDead, next, is_end).find();
+    return found->second;
+  }
+
   const Frame& frame(int stack) const { return frames_[static_cast<std::size_t>(stack)]; }
-  int depth() const { return grammar_->budget.limits().depth; }
+  // Whether no text of the expression keeps within the depth, on that stack.
+  bool is_too_deep(Expr next, int stack) {
+    return frame(stack).depth + x_.height(next, heights_, known_heights_) > grammar_->budget.limits().depth;
+  }
 
   int push(Expr rest, int below) {
     const auto [found, fresh] = stacks_.try_emplace({rest, below}, static_cast<int>(frames_.size()));
@@ -208,6 +259,8 @@ class Automaton {
   Expressions& x_;
   Expr any_character_ = Expressions::kNever;
   std::unordered_map<Expr, bool> begins_with_quote_;
+  std::unordered_map<Expr, ByteSet> repeated_;
+  std::unordered_map<State, ByteSet> loops_;
   std::vector<int> heights_;  // [rule]: how deep calls must go at least
   Expressions::Heights known_heights_;
   std::vector<Frame> frames_;

@@ -9,7 +9,8 @@
 namespace tenon::constrain {
 
 struct Limits {
-  std::chrono::milliseconds time{2000};       // to compile
+  std::chrono::milliseconds time{1500};       // to compile; what was made must be taken down, too
+  std::chrono::milliseconds step_time{250};   // for one mask, or one token: requests beside it wait so long at most
   std::size_t bytes = std::size_t{256} << 20;  // of expressions and states, for as long as the constraint lives
   int nesting = 256;                          // of expressions, schemas, groups
   int depth = 64;                             // of rules that call one another, in a text
@@ -27,12 +28,17 @@ class Budget {
   void give_back(std::size_t bytes) { bytes_ -= bytes; }
   // Now and then.
   void check() {
-    if (compiling_ && (++checks_ & 255) == 0 && std::chrono::steady_clock::now() > end_) {
-      refuse_complex("it takes more than " + std::to_string(limits_.time.count()) + " ms");
+    if ((++checks_ & 15) == 0 && std::chrono::steady_clock::now() > end_) {
+      refuse_complex("it takes more than " + std::to_string(time_.count()) + " ms");
     }
   }
-  // What comes now is work of the requests that run under the constraint.
-  void compiled() { compiling_ = false; }
+  // No limit of time, until a step begins.
+  void compiled() { end_ = std::chrono::steady_clock::time_point::max(); }
+  // What comes now is work of a request that runs under the constraint.
+  void begin_step() {
+    time_ = limits_.step_time;
+    end_ = std::chrono::steady_clock::now() + time_;
+  }
   std::size_t bytes() const { return bytes_; }
   const Limits& limits() const { return limits_; }
 
@@ -53,11 +59,11 @@ class Budget {
 
  private:
   const Limits limits_;
-  const std::chrono::steady_clock::time_point end_;
+  std::chrono::milliseconds time_ = limits_.time;
+  std::chrono::steady_clock::time_point end_;
   std::size_t bytes_ = 0;
   std::uint64_t checks_ = 0;
   int nesting_ = 0;
-  bool compiling_ = true;
 };
 
 }  // namespace tenon::constrain

@@ -1,7 +1,9 @@
 // Constraints from their texts.
 #pragma once
 #include <concepts>
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "tenon/constrain/automaton.h"
@@ -16,9 +18,26 @@ namespace tenon::constrain {
 // All throw Refused: unsupported where something is not enforced exactly or takes more than the limits, invalid_request where
 // the text is none of its language, or where nothing matches.
 
+// Lists and objects within one another, at most: nlohmann's ordered JSON copies and writes them by recursion.
+inline constexpr int kMostNesting = 1000;
+
+// Refuses, as too complex, JSON beyond that.
+inline void check_nesting(std::string_view json) {
+  int depth = 0;
+  bool text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (text && json[i] == '\\') ++i;
+    else if (json[i] == '"') text = !text;
+    else if (!text && (json[i] == '{' || json[i] == '[') && ++depth > kMostNesting) {
+      refuse_complex("nested deeper than " + std::to_string(kMostNesting));
+    } else if (!text && (json[i] == '}' || json[i] == ']')) --depth;
+  }
+}
+
 // Its keys in order. Error invalid_request where the text is no JSON.
 inline OrderedJson parse_schema(std::string_view text) {
-  return parse_json<OrderedJson>(text, "schema", {.depth = 100'000, .refusal = Error::Kind::invalid_request});
+  check_nesting(text);
+  return parse_json<OrderedJson>(text, "schema", {.depth = kMostNesting, .refusal = Error::Kind::invalid_request});
 }
 
 // JSON that satisfies a JSON Schema (2020-12). Keys come in the order of the schema's.

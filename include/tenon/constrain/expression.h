@@ -232,6 +232,16 @@ class Expressions {
     return Repeat{head.a, head.least, head.most, chain ? at(e).b : kEmpty};
   }
 
+  // Those of the alternatives that e is.
+  template <class Visit>
+  void for_leading_repeats(Expr e, Visit&& visit) const {
+    if (const auto found = leading_repeat(e)) visit(*found);
+    const Node& node = at(e);
+    for (int i = 0; node.op == Op::either && i < node.count; ++i) {
+      if (const auto found = leading_repeat(member(node, i))) visit(*found);
+    }
+  }
+
   // How deep rules must call one another, at least, in a text that e matches, by what each rule needs: 0 where no call is
   // needed, kEndless where there is no such text. known: what has been found for these rules before.
   static constexpr int kEndless = 1 << 30;
@@ -250,9 +260,15 @@ class Expressions {
         for (int i = 0; i < node.count; ++i) height = std::min(height, this->height(member(node, i), rules, known));
         break;
       case Op::concat: {
-        Expr rest = e;
-        for (; at(rest).op == Op::concat; rest = at(rest).b) height = std::max(height, this->height(at(rest).a, rules, known));
-        height = std::max(height, this->height(rest, rules, known));
+        std::vector<Expr> chain = {e};  // up to what is known, as in live_part()
+        Expr rest = node.b;
+        for (; at(rest).op == Op::concat && at(rest).calls && !known.contains(rest); rest = at(rest).b) {
+          chain.push_back(rest);
+        }
+        for (height = this->height(rest, rules, known); !chain.empty(); chain.pop_back()) {
+          height = std::max(height, this->height(at(chain.back()).a, rules, known));
+          known.emplace(chain.back(), height);
+        }
         break;
       }
       default: break;

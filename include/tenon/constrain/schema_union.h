@@ -151,8 +151,8 @@ class Unions {
     for (std::size_t i = 0; i < branches.size(); ++i) {
       Shapes alone = of(branches[i]);
       for (std::size_t j = 0; j < branches.size() && !c_.options.any_of_for_one_of; ++j) {
-        if (i == j || disjoint(alone, of(branches[j]))) continue;
         c_.grammar.budget.check();
+        if (i == j || disjoint(alone, of(branches[j]))) continue;
         const auto others = negation(of(branches[j]));
         if (!others) {
           refuse_unsupported(below(source.at, "oneOf"), "branches " + std::to_string(std::min(i, j)) + " and " +

@@ -19,7 +19,8 @@ class TokenMasks {
  public:
   using State = Automaton::State;
 
-  TokenMasks(Automaton& automaton, const Vocabulary& vocabulary) : automaton_(automaton), vocabulary_(vocabulary) {
+  TokenMasks(Automaton& automaton, const Vocabulary& vocabulary)
+      : automaton_(automaton), vocabulary_(vocabulary), path_(vocabulary.longest() + 1) {
     const TokenTrie& remainder = vocabulary.remainder();
     for (std::size_t i = 0; i < remainder.size(); ++i) longest_remainder_ = std::max<int>(longest_remainder_, remainder.node(i).depth);
   }
@@ -49,6 +50,7 @@ class TokenMasks {
   State advance(State state, TokenId token) {
     const std::string_view bytes = vocabulary_.bytes(token);
     if (bytes.empty()) return Automaton::kDead;
+    automaton_.begin_step();
     for (const char byte : bytes) {
       state = automaton_.step(state, static_cast<std::uint8_t>(byte));
       if (state == Automaton::kDead) break;
@@ -83,6 +85,7 @@ class TokenMasks {
       found->second.used = ++clock_;
       return found->second.bits;
     }
+    automaton_.begin_step();
     Row made{walk(state, trie), ++clock_};
     if (rows_.size() >= kMostRows) {
       rows_.erase(std::min_element(rows_.begin(), rows_.end(), [](auto& a, auto& b) { return a.second.used < b.second.used; }));
@@ -92,7 +95,9 @@ class TokenMasks {
 
   std::vector<MaskWord> walk(State state, const TokenTrie& trie) {
     std::vector<MaskWord> row(vocabulary_.words());
-    path_.assign(1, state);
+    path_[0] = state;
+    State looping = Automaton::kDead;  // the last that was asked for its loop: whole subtrees that stay in it may come
+    Automaton::Loop loop;
     for (std::size_t i = 0; i < trie.size();) {
       const TokenTrie::Node& node = trie.node(i);
       const State next = automaton_.step(path_[node.depth - 1u], node.byte);
@@ -100,8 +105,16 @@ class TokenMasks {
         i = node.end;
         continue;
       }
-      path_.resize(node.depth);
-      path_.push_back(next);
+      if (const TokenTrie::Inside* inside = trie.inside(i)) {
+        if (next != looping) loop = automaton_.loop(looping = next, node.byte);
+        const bool fits = loop.most == kUnbounded || loop.most >= inside->longest;
+        if (fits && (inside->characters & ~loop.characters).empty()) {
+          for (const TokenId id : trie.subtree(i)) allow(row, id);
+          i = node.end;
+          continue;
+        }
+      }
+      path_[node.depth] = next;
       for (const TokenId id : trie.tokens(i)) allow(row, id);
       ++i;
     }
@@ -116,7 +129,7 @@ class TokenMasks {
   int longest_remainder_ = 0;  // bytes of a token that is not plain
   std::unordered_map<State, Row> rows_;
   std::vector<MaskWord> made_;
-  std::vector<State> path_;  // by depth
+  std::vector<State> path_;  // [longest token's bytes + 1], by depth
   std::uint64_t clock_ = 0;
 };
 

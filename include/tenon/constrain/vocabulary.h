@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/constrain/byte_set.h"
+#include "tenon/constrain/characters.h"
 #include "tenon/core/error.h"
 #include "tenon/core/hash.h"
 #include "tenon/core/views.h"
@@ -37,6 +39,12 @@ class TokenTrie {
     std::uint32_t first;  // where the subtree's tokens begin, those of the node itself in front
     std::uint16_t depth;  // from 1
     std::uint8_t byte;
+    std::uint32_t inside;  // of insides_, of a subtree of many tokens; else 0
+  };
+  // What a subtree's tokens hold behind the bytes that lead there, where these are whole characters.
+  struct Inside {
+    ByteSet characters;
+    int longest = 0;  // in characters
   };
   struct Token {
     std::string_view bytes;  // at most kLongest
@@ -60,13 +68,15 @@ class TokenTrie {
       while (open.size() < token.bytes.size()) {
         const auto byte = static_cast<std::uint8_t>(token.bytes[open.size()]);
         open.push_back(static_cast<std::uint32_t>(nodes_.size()));
-        nodes_.push_back({0, static_cast<std::uint32_t>(ids_.size()), static_cast<std::uint16_t>(open.size()), byte});
+        nodes_.push_back(
+            {0, static_cast<std::uint32_t>(ids_.size()), static_cast<std::uint16_t>(open.size()), byte, 0});
       }
       ids_.push_back(token.id);
       last = token.bytes;
     }
     close(open, 0);
-    nodes_.push_back({static_cast<std::uint32_t>(nodes_.size()), static_cast<std::uint32_t>(ids_.size()), 0, 0});
+    nodes_.push_back({static_cast<std::uint32_t>(nodes_.size()), static_cast<std::uint32_t>(ids_.size()), 0, 0, 0});
+    look_inside(tokens);
   }
 
   std::size_t size() const noexcept { return nodes_.size() - 1; }
@@ -78,10 +88,41 @@ class TokenTrie {
   std::span<const TokenId> subtree(std::size_t i) const {
     return between(nodes_[i].first, nodes_[nodes_[i].end].first);
   }
+  // nullptr where they are few, far from the root, or hold parts of characters.
+  const Inside* inside(std::size_t i) const { return nodes_[i].inside == 0 ? nullptr : &insides_[nodes_[i].inside]; }
   // Of the whole trie, in the order of their bytes.
   std::span<const TokenId> tokens() const { return ids_; }
 
  private:
+  static constexpr int kBroken = 0x81;     // beside kBeyondAscii: bytes that are no whole character
+  static constexpr std::size_t kMany = 8;  // tokens of a subtree: fewer are walked in less time
+  static constexpr int kDeepest = 32;      // of such subtrees: bounds the work for long tokens
+
+  // tokens: as ids_
+  void look_inside(std::span<const Token> tokens) {
+    for (std::size_t i = 0; i < size(); ++i) {
+      const std::size_t count = subtree(i).size();
+      if (count < kMany || nodes_[i].depth > kDeepest) continue;
+      Inside inside;
+      for (const Token& token : tokens.subspan(nodes_[i].first, count)) {
+        add_to(inside, token.bytes.substr(nodes_[i].depth));
+      }
+      if (inside.characters.has(kBroken)) continue;
+      nodes_[i].inside = static_cast<std::uint32_t>(insides_.size());
+      insides_.push_back(inside);
+    }
+  }
+  static void add_to(Inside& inside, std::string_view bytes) {
+    int count = 0;
+    for (std::size_t at = 0; at < bytes.size(); ++count) {
+      const CodePoint point = decode_utf8(bytes, at);
+      const int value = point.value < 0x80 ? static_cast<int>(point.value) : kBeyondAscii;
+      inside.characters.add(point.status == Utf8Status::valid ? value : kBroken);
+      at += static_cast<std::size_t>(point.length);
+    }
+    inside.longest = std::max(inside.longest, count);
+  }
+
   void close(std::vector<std::uint32_t>& open, std::size_t depth) {
     for (; open.size() > depth; open.pop_back()) nodes_[open.back()].end = static_cast<std::uint32_t>(nodes_.size());
   }
@@ -90,6 +131,7 @@ class TokenTrie {
   }
 
   std::vector<Node> nodes_;  // and one behind them
+  std::vector<Inside> insides_{1};
   std::vector<TokenId> ids_;
 };
 

@@ -1,0 +1,228 @@
+#define BOOST_TEST_MODULE constrain_constraints
+#include "tenon/constrain/constraints.h"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace tenon;
+using namespace tenon::constrain;
+
+namespace {
+
+template <class Act>
+std::optional<Error::Kind> error_of(Act&& act) {
+  try {
+    act();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.kind();
+  }
+}
+
+std::vector<TokenId> allowed(ConstraintState& state) {
+  const auto row = state.mask();
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < static_cast<TokenId>(32 * row.size()); ++id) {
+    if (allows(row, id)) ids.push_back(id);
+  }
+  return ids;
+}
+std::string text_of(const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += id == 256 ? '$' : static_cast<char>(id);
+  return text;
+}
+
+void write(ConstraintState& state, const std::string& text) {
+  for (const char c : text) state.advance(static_cast<unsigned char>(c));
+}
+
+// What a walk by these draws writes, the end as '$'.
+std::string random_text(const Constraint& constraint, unsigned seed, std::size_t most) {
+  std::mt19937 random(seed);
+  const auto state = constraint.start();
+  std::string text;
+  while (text.size() < most) {
+    const auto ids = allowed(*state);
+    const TokenId id = ids.at(random() % ids.size());
+    if (id == 256) return text + '$';
+    state->advance(id);
+    text += static_cast<char>(id);
+  }
+  return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(equal_texts_are_compiled_once) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto schema = constraints.json_schema(R"({"type": "integer"})");
+  BOOST_TEST(constraints.json_schema(R"({"type":"integer"})") == schema);  // as it is parsed, not as it is written
+  BOOST_TEST(constraints.json_schema(OrderedJson{{"type", "integer"}}) == schema);
+  BOOST_TEST(constraints.regex("a") == constraints.regex("a"));
+  BOOST_TEST(constraints.grammar("root ::= \"a\"") == constraints.grammar("root ::= \"a\""));
+  BOOST_TEST(schema->vocab() == 257);
+  BOOST_TEST(schema->bytes() > 0u);
+  // The order of keys is one of properties.
+  const auto ab = constraints.json_schema(R"({"properties":{"a":{},"b":{}}})"),
+             ba = constraints.json_schema(R"({"properties":{"b":{},"a":{}}})");
+  BOOST_TEST(ab != ba);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_text_of_another_kind_is_another_constraint) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto schema = constraints.json_schema("true");
+  const auto regex = constraints.regex("true");
+  BOOST_TEST((static_cast<const void*>(schema.get()) != regex.get()));
+  BOOST_TEST(text_of(allowed(*regex->start())) == "t");
+  BOOST_TEST(text_of(allowed(*schema->start())) == "\"-0123456789[fnt{");
+  const auto grammar = constraints.grammar("root ::= [ab]");
+  const auto same = constraints.regex("root ::= [ab]");
+  BOOST_TEST(text_of(allowed(*grammar->start())) == "ab");
+  BOOST_TEST(text_of(allowed(*same->start())) == "r");
+}
+
+BOOST_AUTO_TEST_CASE(those_not_asked_for_are_forgotten_and_live_on_where_they_are_used) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto kept = constraints.regex("kept"), left = constraints.regex("left");
+  const std::weak_ptr<const CompiledConstraint> unused = constraints.regex("unused");
+  BOOST_TEST(!unused.expired());
+  for (int i = 0; i < 100; ++i) {
+    constraints.regex("number " + std::to_string(i));
+    if (i % 10 == 0) BOOST_TEST(constraints.regex("kept") == kept);
+  }
+  BOOST_TEST(unused.expired());
+  BOOST_TEST(constraints.regex("left") != left);
+  BOOST_TEST(text_of(allowed(*left->start())) == "l");
+}
+
+BOOST_AUTO_TEST_CASE(options_and_limits_are_of_all) {
+  const auto second = [](Constraints& constraints) {
+    const auto state = constraints.json_schema(R"({"type":"array","items":{"const":1}})")->start();
+    write(*state, "[1,");
+    return text_of(allowed(*state));
+  };
+  Constraints single(Vocabulary::bytes()),
+      compact(Vocabulary::bytes(), {.whitespace = SchemaOptions::Whitespace::compact});
+  BOOST_TEST(second(single) == " 1");
+  BOOST_TEST(second(compact) == "1");
+  Constraints small(Vocabulary::bytes(), {}, {.bytes = 64 << 10});
+  std::string ways = "a";
+  for (int i = 0; i < 5000; ++i) ways += "|word" + std::to_string(i);
+  BOOST_TEST((error_of([&] { small.regex(ways); }) == Error::Kind::unsupported));
+  BOOST_TEST(!error_of([&] { small.regex("a"); }));
+  BOOST_TEST(!error_of([&] { single.regex(ways); }));
+}
+
+BOOST_AUTO_TEST_CASE(answers_under_one_constraint_do_not_disturb_one_another) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto shared = constraints.json_schema(
+      R"({"type":"object","properties":{"a":{"type":"string","maxLength":3}},"required":["a"]})");
+  const auto one = shared->start(), two = shared->start();
+  write(*one, "{\"a\"");
+  const auto of_one = one->mask();
+  const std::vector<std::uint32_t> before(of_one.begin(), of_one.end());
+  BOOST_TEST(text_of(allowed(*two)) == "{");
+  write(*two, "{\"a\": \"xy");
+  two->mask();
+  shared->start()->mask();
+  BOOST_TEST(std::equal(of_one.begin(), of_one.end(), before.begin()));  // valid until one's own next call
+  BOOST_TEST(text_of(allowed(*one)) == ":");
+  write(*two, "z\"");
+  BOOST_TEST(text_of(allowed(*two)) == "}");
+  BOOST_TEST(!two->must_end());
+  write(*two, "}");
+  BOOST_TEST(two->must_end());
+  BOOST_TEST(text_of(allowed(*two)) == "$");
+  BOOST_TEST(!one->must_end());
+}
+
+BOOST_AUTO_TEST_CASE(a_forbidden_token_fails_its_answer_alone) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto shared = constraints.regex("ab");
+  const auto one = shared->start(), two = shared->start();
+  BOOST_TEST((error_of([&] { one->advance('b'); }) == Error::Kind::internal));
+  BOOST_TEST((error_of([&] { shared->start()->advance(256); }) == Error::Kind::internal));
+  write(*two, "ab");
+  BOOST_TEST(two->must_end());
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_keeps_its_constraint) {
+  std::unique_ptr<ConstraintState> state;
+  {
+    Constraints constraints(Vocabulary::bytes());
+    state = constraints.regex("a[bc]")->start();
+  }
+  write(*state, "a");
+  BOOST_TEST(text_of(allowed(*state)) == "bc");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_refused_says_so) {
+  Constraints constraints(Vocabulary::bytes());
+  using Kind = Error::Kind;
+  const std::vector<std::pair<std::string, Kind>> schemas = {
+      {"{", Kind::invalid_request},
+      {"", Kind::invalid_request},
+      {"{\"type\":\"strin\"}", Kind::invalid_request},
+      {"false", Kind::invalid_request},
+      {"{\"a\":1,\"a\":2}", Kind::invalid_request},
+      {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}", Kind::unsupported},
+      {"{\"$ref\":\"http://example.com/x\"}", Kind::unsupported},
+      {"[]", Kind::invalid_request},
+      {"{\"enum\":[\"\xFF\"]}", Kind::invalid_request}};
+  for (const auto& [text, kind] : schemas) BOOST_TEST((error_of([&] { constraints.json_schema(text); }) == kind), text);
+  for (const auto& [text, kind] : std::vector<std::pair<std::string, Kind>>{
+           {"(", Kind::invalid_request}, {"(?=a)", Kind::unsupported}, {"a{2,1}", Kind::invalid_request}}) {
+    BOOST_TEST((error_of([&] { constraints.regex(text); }) == kind), text);
+  }
+  for (const auto& [text, kind] :
+       std::vector<std::pair<std::string, Kind>>{{"", Kind::invalid_request},
+                                                 {"root ::= \"a\" root", Kind::invalid_request},
+                                                 {"root ::= p", Kind::invalid_request}}) {
+    BOOST_TEST((error_of([&] { constraints.grammar(text); }) == kind), text);
+  }
+  // Refused once does not mean known.
+  BOOST_TEST((error_of([&] { constraints.regex("("); }) == Kind::invalid_request));
+  BOOST_TEST((error_of([] { Constraints none(Vocabulary({"a", "b"}, 3, {2})); }) == Kind::unsupported));
+}
+
+BOOST_AUTO_TEST_CASE(threads_share_constraints) {
+  const std::vector<std::string> schemas = {
+      R"({"type":"object","properties":{"a":{"type":"string","maxLength":9},"b":{"type":"array","items":{"type":"integer","minimum":0,"maximum":99},"maxItems":4}}})",
+      R"({"type":"string","pattern":"^[a-f]{2,6}$"})", R"({"enum":["x","xy",1,null]})",
+      R"({"anyOf":[{"type":"boolean"},{"type":"array","items":{"$ref":"#"},"maxItems":2}]})"};
+  std::vector<std::string> alone;
+  {
+    Constraints constraints(Vocabulary::bytes());
+    for (unsigned i = 0; i < 40; ++i)
+      alone.push_back(random_text(*constraints.json_schema(schemas[i % schemas.size()]), i, 60));
+  }
+  Constraints constraints(Vocabulary::bytes());
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned round = 0; round < 120; ++round) {
+        const unsigned i = (round * 7 + t * 13) % 40;
+        try {
+          if (random_text(*constraints.json_schema(schemas[i % schemas.size()]), i, 60) != alone[i]) ++wrong;
+          if (round % 8 == 0) constraints.regex("other " + std::to_string(t * 1000 + round));  // something to forget
+        } catch (const std::exception&) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(wrong == 0);
+}
