@@ -38,7 +38,7 @@ class WaitingLine {
     }
     bool may_use(const std::string& name) const {
       std::lock_guard lock(line_.mutex_);
-      return !patient_ || line_.yielding_ != name || line_.places_.front() == this;
+      return !patient_ || line_.yielding_.empty() || line_.yielding_ != name || line_.places_.front() == this;
     }
     // The first in line says who shall yield to it.
     void ask_to_yield(const std::string& name) {

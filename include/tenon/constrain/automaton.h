@@ -102,13 +102,13 @@ class Automaton {
   // Whether what follows a run can only begin with the quote that ends a string.
   bool run_ends_in_quote(State state) {
     const auto run = x_.leading_repeat(states_[static_cast<std::size_t>(state)].configurations.front().next);
-    const auto [known, fresh] = begins_with_quote_.try_emplace(run->rest, true);
-    if (fresh) {
-      for (const ByteSet& bytes : x_.byte_classes(run->rest)) {
-        if (bytes != ByteSet::of('"') && x_.derivative(run->rest, bytes.first()) != Expressions::kNever) known->second = false;
-      }
+    if (const auto known = begins_with_quote_.find(run->rest); known != begins_with_quote_.end()) return known->second;
+    bool quote = !x_.has_calls(run->rest) && !x_.nullable(run->rest);
+    for (const ByteSet& bytes : x_.byte_classes(run->rest)) {
+      quote = quote && (bytes == ByteSet::of('"') || x_.derivative(run->rest, bytes.first()) == Expressions::kNever);
     }
-    return known->second && !x_.has_calls(run->rest) && !x_.nullable(run->rest);
+    begins_with_quote_.emplace(run->rest, quote);
+    return quote;
   }
   // The same state but for the bounds of its run.
   State with_run(State state, Run bounds) {
@@ -149,7 +149,8 @@ class Automaton {
     for (bool changed = true; changed;) {
       changed = false;
       Expressions::Heights known;
-      for (std::size_t r = 0; r < heights_.size(); ++r) {
+      for (std::size_t r = heights_.size(); r-- > 0;) {  // most call those that come later
+        grammar_->budget.check();
         const int height = x_.height(grammar_->rules[r], heights_, known);
         if (height >= heights_[r]) continue;
         heights_[r] = height;

@@ -236,7 +236,7 @@ class Expressions {
   template <class Visit>
   void for_leading_repeats(Expr e, Visit&& visit) const {
     if (const auto found = leading_repeat(e)) visit(*found);
-    const Node& node = at(e);
+    const Node node = at(e);  // a visit may make expressions
     for (int i = 0; node.op == Op::either && i < node.count; ++i) {
       if (const auto found = leading_repeat(member(node, i))) visit(*found);
     }
@@ -250,6 +250,7 @@ class Expressions {
     if (!at(e).calls) return e == kNever ? kEndless : 0;
     if (const auto found = known.find(e); found != known.end()) return found->second;
     const Budget::Nesting nesting(budget_);
+    budget_.check();
     const Node& node = at(e);
     int height = 0;
     switch (node.op) {

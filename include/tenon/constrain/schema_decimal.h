@@ -11,6 +11,13 @@ namespace tenon::constrain::schema {
 
 using Json = nlohmann::ordered_json;
 
+// Whether a reader of JSON may have rounded it: it stands for an integer of more than 64 bits, or for a number as large.
+inline bool may_be_rounded(const Json& number) {
+  if (!number.is_number_float()) return false;
+  const double value = number.get<double>();
+  return value >= 0x1p64 || value < -0x1p63;
+}
+
 struct Decimal {
   bool negative = false;
   std::string digits;  // no zeros at either end; none: zero

@@ -42,9 +42,16 @@ inline bool none_within(const NumberShape& n) {
   const int order = n.low && n.high ? compare(n.low->value, n.high->value) : -1;
   return order > 0 || (order == 0 && (n.low->exclusive || n.high->exclusive));
 }
+inline constexpr int kSafeDigits = 15;  // every reader into doubles tells numbers of so many apart
+
 // Whether there are texts wherever there are values: texts have only so many digits.
 inline bool texts_tell(const NumberShape& n) {
-  const auto short_enough = [](const std::optional<Bound>& b) { return !b || b->value.fraction().size() <= 9; };
+  const bool cut = n.broken || !n.multiples.empty();  // to digits that are safe, as beside an exclusive bound
+  const auto short_enough = [&](const std::optional<Bound>& b) {
+    if (!b) return true;
+    const bool safe = b->value.whole().size() + 10 <= kSafeDigits;
+    return b->value.fraction().size() <= 9 && (safe || n.whole || (!cut && (!b->exclusive || b->value.is_zero())));
+  };
   return !n.is_any() && short_enough(n.low) && short_enough(n.high) &&
          std::all_of(n.multiples.begin(), n.multiples.end(), [](const Decimal& m) { return m.fraction().size() <= 9; });
 }
@@ -52,7 +59,6 @@ inline bool texts_tell(const NumberShape& n) {
 // A run-away model does not get more than that many digits.
 inline constexpr int kWholeDigits = 19, kFractionDigits = 17, kExponentDigits = 3;
 inline constexpr int kMostBoundDigits = 40;
-inline constexpr int kSafeDigits = 15;  // every reader into doubles tells numbers of so many apart
 
 class NumberText {
  public:
@@ -64,8 +70,11 @@ class NumberText {
       const bool away_from_zero = bound->value.negative != is_low;
       if (away_from_zero && size <= kMostBoundDigits) whole_digits_ = std::max(whole_digits_, size + 1);
       // What is below a bound is not read as the bound.
-      if (bound->exclusive && !bound->value.is_zero())
-        fraction_digits_ = std::clamp(kSafeDigits - size, 1, fraction_digits_);
+      if (n_.whole || !bound->exclusive || bound->value.is_zero()) continue;
+      if (size >= kSafeDigits) {
+        refuse_unsupported(n_.at, "an exclusive bound of " + std::to_string(kSafeDigits) + " digits or more, of numbers that are not whole");
+      }
+      fraction_digits_ = std::min(kSafeDigits - size, fraction_digits_);
     }
   }
 

@@ -100,6 +100,10 @@ class SchemaReader {
     refuse_invalid(at("type"), "'" + name + "' is no type");
   }
 
+  static bool holds_rounded(const Json& value) {
+    if (!value.is_structured()) return may_be_rounded(value);
+    return std::any_of(value.begin(), value.end(), [](const Json& each) { return holds_rounded(each); });
+  }
   void read_enum() {
     if (!schema_["enum"].is_array()) invalid("enum", "must be a list");
     allow({schema_["enum"].begin(), schema_["enum"].end()});
@@ -109,6 +113,7 @@ class SchemaReader {
     one.number.values.emplace(), one.array.values.emplace(), one.object.values.emplace();
     std::vector<std::string> texts;
     for (const Json& value : values) {
+      if (holds_rounded(value)) refuse_unsupported(at(has("enum") ? "enum" : "const"), "a number of more than 64 bits");
       const unsigned type = type_of(value);
       one.types |= type;
       if (type == kNumber) one.number.values->push_back(value);
@@ -130,6 +135,10 @@ class SchemaReader {
   void read_number() {
     NumberShape& n = shape_.number;
     const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Bound>& side, int better) {
+      for (const char* each : {keyword, exclusive}) {  // far away it does not matter
+        if (!has(each) || !schema_[each].is_number() || !may_be_rounded(schema_[each])) continue;
+        if ((schema_[each].get<double>() > 0) == (better > 0)) refuse_unsupported(at(each), "a bound of more than 64 bits");
+      }
       if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value)}, n.at = at(keyword);
       if (!has(exclusive)) return;
       if (schema_[exclusive].is_boolean()) {  // draft 4

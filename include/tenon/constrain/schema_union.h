@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -141,8 +142,17 @@ class Unions {
 
   Shapes any_of(const std::vector<Meet>& branches) {
     Shapes all;
-    for (const Meet branch : branches) all.insert(all.end(), of(branch).begin(), of(branch).end());
+    std::set<Meet> seen;
+    for (const Meet branch : branches) {
+      if (seen.insert(branch).second) append(all, of(branch));
+    }
     return all;
+  }
+  // Branches of branches multiply.
+  void append(Shapes& all, const Shapes& more) {
+    c_.grammar.budget.check();
+    c_.grammar.budget.spend(more.size() * 2 * sizeof(Shape));
+    all.insert(all.end(), more.begin(), more.end());
   }
 
   // Where two branches may overlap, each without the other, if that can be said.
@@ -161,7 +171,7 @@ class Unions {
         alone = product(alone, *others, 0);
         std::erase_if(alone, [&](const Shape& s) { return empty(s); });
       }
-      all.insert(all.end(), alone.begin(), alone.end());
+      append(all, alone);
     }
     return all;
   }
@@ -265,6 +275,8 @@ class Unions {
     std::vector<Expr> ways;
     for (const Shape& s : of(names)) {
       if (!s.unproved.empty()) refuse_unsupported(s.unproved.front().at, s.unproved.front().reason);
+      // As everywhere else, no proof may count on a format; these sets of keys are counted on.
+      if (s.string.format != Expressions::kAnything) refuse_unsupported("#", "propertyNames is not enforced where there is a format");
       if (s.types & kString) ways.push_back(c_.written(s.string));
     }
     const Expr good = e.either(std::move(ways));

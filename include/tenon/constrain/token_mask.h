@@ -27,6 +27,7 @@ class TokenMasks {
 
   // words() of the vocabulary long; valid until the next call.
   std::span<const MaskWord> mask(State state) {
+    automaton_.begin_step();
     const auto run = automaton_.run(state);
     if (!run || !(run->most == kUnbounded || automaton_.run_ends_in_quote(state))) return row_of(state, vocabulary_.trie());
     // Tokens that are not plain are so short that they cannot tell higher bounds from one another.
@@ -61,6 +62,7 @@ class TokenMasks {
   // Whether nothing but the end may come.
   bool must_end(State state) {
     if (!automaton_.accepts(state)) return false;
+    automaton_.begin_step();
     for (int byte = 0; byte < 256; ++byte) {
       if (automaton_.step(state, static_cast<std::uint8_t>(byte)) != Automaton::kDead) return false;
     }
@@ -85,7 +87,6 @@ class TokenMasks {
       found->second.used = ++clock_;
       return found->second.bits;
     }
-    automaton_.begin_step();
     Row made{walk(state, trie), ++clock_};
     if (rows_.size() >= kMostRows) {
       rows_.erase(std::min_element(rows_.begin(), rows_.end(), [](auto& a, auto& b) { return a.second.used < b.second.used; }));

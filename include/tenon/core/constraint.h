@@ -12,7 +12,7 @@ namespace tenon {
 
 // A constraint in one answer. mask(): bit id % 32 of word id / 32 says whether that token may come next, the model's end
 // token too, where the text may end; at least one may. [(vocab + 31) / 32], valid until the next call. advance(): a token that
-// the mask allows has come. must_end(): nothing may come but the end. What it throws fails the request.
+// the mask allows has come. must_end(): nothing may come but the end. A std::exception that it throws fails the request.
 template <class C>
 concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.mask() } -> std::convertible_to<std::span<const std::uint32_t>>;
@@ -33,7 +33,7 @@ class ConstraintState {
 class Constraint {
  public:
   virtual ~Constraint() = default;
-  virtual std::unique_ptr<ConstraintState> start() const = 0;
+  virtual std::unique_ptr<ConstraintState> start() const = 0;  // never null; it keeps alive what it needs
   virtual int vocab() const = 0;  // logits of the model that it is for
 };
 

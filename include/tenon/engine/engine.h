@@ -155,7 +155,10 @@ class Engine {
     const auto begin = Clock::now();
     const Plan& plan = queue_.plan(cache_.ledger(), options_.token_budget, begin);
     update_stats();
-    if (plan.slices.empty()) return hand_out();
+    if (plan.slices.empty()) {
+      release_retired();
+      return hand_out();
+    }
     assemble(plan);
     device_.begin_step();
     retired_.clear();
@@ -169,6 +172,7 @@ class Engine {
       fail_step(plan, error.what());
       throw;
     }
+    if (answers_.size() == 0) release_retired();
     stats_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     update_stats();
     return hand_out();
@@ -312,6 +316,8 @@ class Engine {
       try {
         constraint->advance(pick.token);
         complete = constraint->must_end();
+      } catch (const Error& error) {
+        return fail(seq, error.kind(), error.what());
       } catch (const std::exception& error) {
         return fail(seq, Error::Kind::internal, error.what());
       }
@@ -337,6 +343,13 @@ class Engine {
       if (const auto& adapters = queue_.sequence(seq).adapters) retired_.push_back(adapters);
     }
     queue_.finish(seq, cache_.ledger());
+  }
+
+  // No step may come for long, and somebody may wait for the adapters.
+  void release_retired() {
+    if (retired_.empty()) return;
+    device_.begin_step();
+    retired_.clear();
   }
 
   void finish(SeqId seq, FinishReason reason, std::string text = {}) {

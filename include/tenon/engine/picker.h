@@ -108,6 +108,7 @@ class Picker {
       } catch (const std::exception& error) {
         outcome.failure = error.what();
       }
+      if (!masked_[index(i)] && outcome.failure.empty()) outcome.failure = "the constraint failed";
     }
   }
 
