@@ -25,6 +25,7 @@ class Unions {
     if (const auto found = meets_.find(meet); found != meets_.end()) return found->second;
     Shapes all = {Shape{}};
     for (const Literal literal : c_.sources.literals(meet)) all = product(all, of_literal(literal), literal);
+    c_.grammar.budget.spend((all.size() + 1) * sizeof(Shape));
     return meets_.emplace(meet, std::move(all)).first->second;
   }
 
@@ -61,6 +62,7 @@ class Unions {
  private:
   static constexpr std::size_t kMostWays = 64;
   static constexpr int kDepthOfProofs = 4;
+  static constexpr std::size_t kProofBytes = 100;  // about what a proof leaves in tables
   struct Counted {
     int& all;
     ~Counted() { --all; }
@@ -191,6 +193,7 @@ class Unions {
         if (other && apart(p.value, other->value)) return true;
       }
     }
+    c_.grammar.budget.spend(kProofBytes);
     return empty(meet(c_, x, y));
   }
 
