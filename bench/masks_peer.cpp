@@ -21,10 +21,6 @@ using Clock = std::chrono::steady_clock;
 
 double us_since(Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); }
 
-Vocabulary vocabulary_of(const Tokenizer& tokenizer) {
-  return Vocabulary::from(tokenizer, tokenizer.vocab_size(), {tokenizer.end_of_text().value()});
-}
-
 std::unique_ptr<Automaton> compiled(const std::string& kind, const OrderedJson& constraint) {
   if (kind == "schema") return json_schema(constraint);
   return kind == "regex" ? regex(constraint.get<std::string>()) : grammar(constraint.get<std::string>());
@@ -63,7 +59,7 @@ OrderedJson answer(const OrderedJson& ask, const Vocabulary& vocabulary) {
 
 int main(int count, char** words) {
   if (count != 2) return std::cerr << "bench_masks_peer DIR\n", 2;
-  const Vocabulary vocabulary = vocabulary_of(Tokenizer::load(words[1]));
+  const Vocabulary vocabulary = Vocabulary::from(Tokenizer::load(words[1]));
   for (std::string line; std::getline(std::cin, line);) {
     std::cout << answer(OrderedJson::parse(line), vocabulary).dump(-1, ' ', true, OrderedJson::error_handler_t::replace) << std::endl;
   }

@@ -261,18 +261,12 @@ class Session {
   const Walk walk_;
 };
 
-Vocabulary vocabulary_of(const tenon::Tokenizer& tokenizer) {
-  std::vector<TokenId> ends;
-  if (const auto end = tokenizer.end_of_text()) ends.push_back(*end);
-  return Vocabulary::from(tokenizer, tokenizer.vocab_size(), std::move(ends));
-}
-
 }  // namespace
 
 int constrain(const ConstrainCommand& command) {
   std::optional<tenon::Tokenizer> tokenizer;
   if (!command.tokenizer.empty()) tokenizer = tenon::Tokenizer::load(command.tokenizer);
-  const Vocabulary vocabulary = tokenizer ? vocabulary_of(*tokenizer) : Vocabulary::bytes();
+  const Vocabulary vocabulary = tokenizer ? Vocabulary::from(*tokenizer) : Vocabulary::bytes();
   if (vocabulary.ends().empty()) throw Error(Error::Kind::unsupported, command.tokenizer, "has no token that ends a text");
   const Session session(command, tokenizer ? &*tokenizer : nullptr, vocabulary);
   Output output;

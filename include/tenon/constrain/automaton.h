@@ -237,14 +237,7 @@ class Automaton {
   void find_classes(State state) {
     std::vector<ByteSet> classes = {ByteSet::all()};
     for (const Configuration& c : states_[static_cast<std::size_t>(state)].configurations) {
-      for (const ByteSet& set : x_.byte_classes(c.next)) {
-        for (std::size_t i = 0, n = classes.size(); i < n; ++i) {
-          const ByteSet in = classes[i] & set, out = classes[i] & ~set;
-          if (in.empty() || out.empty()) continue;
-          classes[i] = in;
-          classes.push_back(out);
-        }
-      }
+      for (const ByteSet& set : x_.byte_classes(c.next)) refine(classes, set);
     }
     StateData& data = states_[static_cast<std::size_t>(state)];
     for (std::size_t i = 0; i < classes.size(); ++i) {

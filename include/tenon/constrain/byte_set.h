@@ -3,7 +3,9 @@
 #include <array>
 #include <bit>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tenon::constrain {
 
@@ -51,5 +53,15 @@ struct ByteSet {
   friend constexpr bool operator==(const ByteSet&, const ByteSet&) = default;
   friend constexpr auto operator<=>(const ByteSet&, const ByteSet&) = default;
 };
+
+// Splits classes, which cover all bytes and do not overlap, where the set tells their bytes apart.
+inline void refine(std::vector<ByteSet>& classes, const ByteSet& set) {
+  for (std::size_t i = 0, n = classes.size(); i < n; ++i) {
+    const ByteSet in = classes[i] & set, out = classes[i] & ~set;
+    if (in.empty() || out.empty()) continue;
+    classes[i] = in;
+    classes.push_back(out);
+  }
+}
 
 }  // namespace tenon::constrain

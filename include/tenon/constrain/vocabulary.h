@@ -175,6 +175,13 @@ class Vocabulary {
     return Vocabulary(std::move(tokens), width, std::move(ends));
   }
 
+  // Of the tokenizer alone, ended by its end of text, where it has one.
+  static Vocabulary from(const Tokenizer& tokenizer) {
+    std::vector<TokenId> ends;
+    if (const auto end = tokenizer.end_of_text()) ends.push_back(*end);
+    return from(tokenizer, tokenizer.vocab_size(), std::move(ends));
+  }
+
   // A token for each byte, its id the byte, and 256 to end with.
   static Vocabulary bytes() {
     std::vector<std::string> tokens;
