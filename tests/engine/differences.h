@@ -60,6 +60,12 @@ class Differences {
     count(where + " nll", expected->nll_mean.has_value() != got->nll_mean.has_value());
     const std::array a = {expected->nll_mean.value_or(0)}, b = {got->nll_mean.value_or(0)};
     values(where + " nll", std::span<const double>(a), std::span<const double>(b));
+    count(where + " prompt_logprobs", expected->prompt.size() != got->prompt.size());
+    for (std::size_t i = 0; i < std::min(expected->prompt.size(), got->prompt.size()); ++i) {
+      const PromptLogprob &e = expected->prompt[i], &g = got->prompt[i];
+      values(where + " prompt token " + std::to_string(i + 1), std::vector{e.token}, std::vector{g.token});
+      values(where + " alternatives of prompt token " + std::to_string(i + 1), e.top, g.top);
+    }
     count(where + " positions of logits", expected->logits.size() != got->logits.size());
     for (std::size_t i = 0; i < std::min(expected->logits.size(), got->logits.size()); ++i) {
       const auto& [position, logits] = expected->logits[i];

@@ -185,6 +185,50 @@ BOOST_AUTO_TEST_CASE(stop_strings_stop_ids_and_the_models_end) {
   BOOST_TEST(engine.complete({.prompt = "Hello", .options = wants_end}).ids == std::vector<TokenId>(8, end));
 }
 
+// The end may come right behind the fewest tokens, and not before; of all else the answer is the one without a least length.
+BOOST_AUTO_TEST_CASE(no_end_before_the_fewest_tokens) {
+  Engine<Gpt2> engine(load_checkpoint(kTales));
+  const TokenId end = engine.config().eos.front(), comma = engine.tokenizer()->encode(",").front();
+  Options o{.max_new_tokens = 8, .min_new_tokens = 5, .logit_bias = {{end, 1e4f}}};
+  const auto ids = engine.complete({.prompt = "Hello", .options = o}).ids;
+  BOOST_REQUIRE_EQUAL(ids.size(), 6u);
+  BOOST_TEST(ids.back() == end);
+  BOOST_TEST(std::count(ids.begin(), ids.end(), end) == 1);
+  o.logit_bias = {};
+  const auto plain = engine.complete({.prompt = "Hello", .options = {.max_new_tokens = 8, .logit_bias = {{end, -INFINITY}}}}).ids;
+  BOOST_TEST(engine.complete({.prompt = "Hello", .options = o}).ids == plain);
+  o = {.max_new_tokens = 12, .min_new_tokens = 9, .logit_bias = {{comma, 1e4f}}, .stop_ids = {comma}};
+  const auto stopped = engine.complete({.prompt = "Hello", .options = o}).ids;
+  BOOST_REQUIRE_EQUAL(stopped.size(), 10u);
+  BOOST_TEST(std::count(stopped.begin(), stopped.end(), comma) == 1);
+}
+
+// Of a prompt, what its tokens would have had as generated ones.
+BOOST_AUTO_TEST_CASE(prompt_logprobs_are_those_of_the_same_tokens_generated) {
+  Engine<Gpt2> engine(load_checkpoint(kTales));
+  const auto ids = engine.tokenizer()->encode("Once upon a time");
+  const auto written = engine.complete({.input_ids = ids, .options = {.max_new_tokens = 12, .ignore_eos = true, .top_logprobs = 3}});
+  std::vector<TokenId> whole = ids;
+  whole.insert(whole.end(), written.ids.begin(), written.ids.end());
+  const auto scored = engine.complete({.input_ids = whole, .options = {.max_new_tokens = 0, .nll = true, .prompt_logprobs = 3}});
+  const auto& prompt = scored.scores->prompt;
+  BOOST_REQUIRE_EQUAL(prompt.size(), whole.size() - 1);
+  double sum = 0;
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    BOOST_TEST(prompt[i].token.id == whole[i + 1]);
+    BOOST_TEST(prompt[i].top.size() == 3u);
+    sum -= static_cast<double>(prompt[i].token.logprob);
+    if (i + 1 < ids.size()) continue;
+    BOOST_TEST(prompt[i].token.logprob == written.logprobs[i + 1 - ids.size()]);
+    BOOST_TEST(prompt[i].top.front().id == written.top_logprobs[i + 1 - ids.size()].front().id);
+  }
+  BOOST_TEST(std::abs(sum / static_cast<double>(prompt.size()) - *scored.scores->nll_mean) < 1e-5);  // floats summed as doubles
+  const auto alone = engine.complete({.input_ids = whole, .options = {.max_new_tokens = 0, .prompt_logprobs = 0}});
+  BOOST_TEST(!alone.scores->nll_mean.has_value());
+  BOOST_TEST(alone.scores->prompt.back().top.empty());
+  BOOST_TEST(alone.scores->prompt.back().token.logprob == prompt.back().token.logprob);
+}
+
 BOOST_AUTO_TEST_CASE(nothing_new_only_scores) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const auto answer = engine.complete({.prompt = "Once upon a time there was a king", .options = {.max_new_tokens = 0, .logits_at = {2, 0, 2}, .nll = true}});
@@ -227,6 +271,11 @@ BOOST_AUTO_TEST_CASE(refusals_name_the_field) {
   refused({.input_ids = {1}, .options = {.stop_ids = {301}}}, "stop_ids");
   refused({.input_ids = {1}, .options = {.top_logprobs = 302}}, "top_logprobs");
   refused({.input_ids = {1}, .options = {.logits_at = {1}}}, "logits_at");
+  refused({.input_ids = {1}, .options = {.max_new_tokens = 3, .min_new_tokens = 4}}, "min_new_tokens");
+  refused({.input_ids = {1}, .options = {.min_new_tokens = -1}}, "min_new_tokens");
+  refused({.input_ids = {1}, .options = {.min_new_tokens = 1, .stop = {"x"}}}, "min_new_tokens");
+  refused({.input_ids = {1}, .options = {.prompt_logprobs = 302}}, "prompt_logprobs");
+  refused({.input_ids = {1}, .options = {.finish_within_budget = true}}, "finish_within_budget");
   // The longest that fits: the last token is never fed back.
   BOOST_TEST(engine.complete({.input_ids = {1}, .options = {.max_new_tokens = 320, .ignore_eos = true}}).ids.size() == 320u);
 }

@@ -228,6 +228,7 @@ inline Completion alone(AnyEngine& reference, const Request& request) {
     if (choice > 0) {
       one.options.logits_at.clear();
       one.options.nll = false;
+      one.options.prompt_logprobs = -1;
     }
     Completion answer = std::move(run_all(reference, {one}).front());
     if (choice == 0)

@@ -119,6 +119,8 @@ inline Request random_request(Random& random, const Documents& documents, int vo
   o.top_logprobs = pick(random, std::array{-1, 0, 3, vocab});
   o.logits_hash = !chance(random, 4);
   o.nll = chance(random, 6);
+  o.prompt_logprobs = chance(random, 8) ? random.between(0, 3) : -1;
+  if (chance(random, 6)) o.min_new_tokens = random.between(0, o.max_new_tokens);
   const int tokens = static_cast<int>(r.input_ids.size());
   if (chance(random, 3))
     o.logits_at = {tokens - 1};

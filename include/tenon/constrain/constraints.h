@@ -73,6 +73,7 @@ class CompiledConstraint final : public Constraint {
       row_.assign(row.begin(), row.end());  // the next answer's comes in its place
       return row_;
     }
+    std::span<const std::uint32_t> mask_within(int) override { return mask(); }
     void advance(TokenId token) override {
       std::lock_guard lock(machine_->mutex);
       state_ = machine_->masks.advance(state_, token);

@@ -24,6 +24,7 @@ using TimePoint = Clock::time_point;
 // Every option has a value that means "not used"; a field out of its range is refused by name (validate, below).
 struct Options {
   int max_new_tokens = 16;           // 0: only score the prompt
+  int min_new_tokens = 0;            // so many come before the end of text or one of stop_ids may
   float temperature = 0;             // 0 is greedy, ties to the lowest id
   int top_k = 0;                     // keep the k likeliest; 0: all
   float top_p = 1;                   // keep the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
@@ -40,6 +41,8 @@ struct Options {
   int top_logprobs = -1;             // >= 0: log-probability of each new token, and so many alternatives
   std::vector<int> logits_at = {};   // prompt positions whose raw logits are wanted
   bool nll = false;                  // mean negative log-likelihood of prompt tokens 1..n-1
+  int prompt_logprobs = -1;          // >= 0: log-probability of each of them, and so many alternatives
+  bool finish_within_budget = false; // a constraint's text is brought to its end within max_new_tokens
   bool logits_hash = false;          // 64 bits over the raw logits of every new token, to verify the promise with
   int priority = 0;                  // larger runs sooner, where the scheduler looks at it
   int n = 1;                         // answers; choice i draws as a request with choice_seed(seed, i) would
@@ -89,10 +92,17 @@ inline const char* to_string(FinishReason reason) {
   return "error";
 }
 
+// A token of the prompt, given those before it.
+struct PromptLogprob {
+  TokenLogprob token;
+  std::vector<TokenLogprob> top;     // likeliest first, as many as prompt_logprobs asks
+};
+
 // What was asked of the prompt itself.
 struct Scores {
   std::vector<std::pair<int, std::vector<float>>> logits;  // [position] -> [vocab_size], as logits_at asks
   std::optional<double> nll_mean;                          // absent for prompts of one token
+  std::vector<PromptLogprob> prompt;                       // of tokens 1..n-1, as prompt_logprobs asks
 };
 
 struct Event {
@@ -110,6 +120,7 @@ struct Event {
   Error::Kind error_kind = Error::Kind::internal;  // likewise
   std::shared_ptr<const Scores> scores = {};     // Kind::finished of choice 0, if asked for
   std::optional<std::uint64_t> logits_hash = {}; // Kind::finished, if asked for
+  TimePoint started{};                           // Kind::finished: when its first step began; {}: it had none
 };
 
 namespace detail {
@@ -134,6 +145,8 @@ inline std::uint64_t choice_seed(std::uint64_t seed, int choice) {
 inline void validate(const Options& o) {
   using detail::require;
   require(o.max_new_tokens >= 0, "max_new_tokens", "must be 0 or more");
+  require(o.min_new_tokens >= 0 && o.min_new_tokens <= o.max_new_tokens, "min_new_tokens", "must lie in 0..max_new_tokens");
+  require(o.min_new_tokens == 0 || o.stop.empty(), "min_new_tokens", "cannot be combined with stop strings");
   require(std::isfinite(o.temperature) && o.temperature >= 0, "temperature", "must be a finite number, 0 or more");
   require(o.top_k >= 0, "top_k", "must be 0 (all) or more");
   require(o.top_p > 0 && o.top_p <= 1, "top_p", "must be above 0 and at most 1");
@@ -146,6 +159,7 @@ inline void validate(const Options& o) {
   for (const auto& bias : o.logit_bias) require(!std::isnan(bias.second), "logit_bias", "must not be NaN");
   for (const auto& stop : o.stop) require(!stop.empty(), "stop", "must not hold an empty string");
   require(o.top_logprobs >= -1, "top_logprobs", "must be 0 or more (or -1: none)");
+  require(o.prompt_logprobs >= -1, "prompt_logprobs", "must be 0 or more (or -1: none)");
   require(o.n >= 1 && o.n <= kMostChoices, "n", "must lie in 1..128");
   require(o.best_of == 0 || (o.best_of >= o.n && o.best_of <= kMostChoices), "best_of", "must be 0 (n) or lie in n..128");
 }

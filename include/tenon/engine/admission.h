@@ -46,13 +46,16 @@ inline std::string cache_identity(const Options& o, const ModelConfig& config, s
 
 // So many of a prompt's tokens may come from the cache without hiding logits that somebody asked for.
 inline int reuse_limit(const Options& o) {
-  int limit = o.nll ? 0 : std::numeric_limits<int>::max();
+  int limit = o.nll || o.prompt_logprobs >= 0 ? 0 : std::numeric_limits<int>::max();
   for (const int position : o.logits_at) limit = std::min(limit, position);
   return limit;
 }
 
 inline void check_constraint(const Request& request, const ModelConfig& config) {
+  const bool counts = request.constraint && request.constraint->counts_tokens();
+  detail::require(counts || !request.options.finish_within_budget, "finish_within_budget", "needs a constraint that can tell");
   if (!request.constraint) return;
+  detail::require(request.options.min_new_tokens == 0, "min_new_tokens", "cannot be combined with a constraint: that says when a text ends");
   if (request.constraint->vocab() != config.vocab) {
     throw Error(Error::Kind::invalid_request, "constraint",
                 "is for " + std::to_string(request.constraint->vocab()) + " logits; the model has " + std::to_string(config.vocab));
@@ -84,9 +87,11 @@ inline void check_against_model(const Options& o, const std::vector<TokenId>& to
   for (const TokenId id : tokens) check_id("input_ids", id);
   for (const TokenId id : o.stop_ids) check_id("stop_ids", id);
   for (const auto& bias : o.logit_bias) check_id("logit_bias", bias.first);
-  if (o.top_logprobs > config.vocab) {
-    refuse("top_logprobs", "must be at most the vocabulary of " + std::to_string(config.vocab));
-  }
+  const auto check_alternatives = [&](const char* field, int alternatives) {
+    if (alternatives > config.vocab) refuse(field, "must be at most the vocabulary of " + std::to_string(config.vocab));
+  };
+  check_alternatives("top_logprobs", o.top_logprobs);
+  check_alternatives("prompt_logprobs", o.prompt_logprobs);
   if (!o.stop.empty() && !has_tokenizer) refuse("stop", "this model has no tokenizer to find stop strings with");
   for (const int position : o.logits_at) {
     if (position >= 0 && static_cast<std::size_t>(position) < tokens.size()) continue;

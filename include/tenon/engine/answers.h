@@ -32,6 +32,7 @@ class Answers {
       if (choice > 0) {  // the prompt is the same: it is scored once
         own.logits_at.clear();
         own.nll = false;
+        own.prompt_logprobs = -1;
       }
       streams_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, constraint);
     }

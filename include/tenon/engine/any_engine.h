@@ -4,7 +4,9 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "tenon/adapter/options.h"
 #include "tenon/cache/store.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/stats.h"
@@ -32,6 +34,11 @@ class AnyEngine {
   virtual CacheStats cache_stats() const = 0;
   virtual std::size_t weight_bytes() const = 0;
   virtual std::string fingerprint() const = 0;
+
+  // The adapters that are resident; from any thread, as lease(). Those of an engine that adds none at run time are none.
+  virtual std::vector<AdapterInfo> adapters() = 0;
+  virtual AdapterStats adapter_stats() = 0;
+  virtual bool unload_adapter(const std::string& name) = 0;  // false where nothing was resident under it
 };
 
 template <class Engine>
@@ -56,9 +63,24 @@ class EngineBox final : public AnyEngine {
   std::size_t weight_bytes() const override { return engine_.weight_bytes(); }
   std::string fingerprint() const override { return engine_.fingerprint(); }
 
+  std::vector<AdapterInfo> adapters() override {
+    if constexpr (kAddsAdapters) return engine_.adapters().list();
+    else return {};
+  }
+  AdapterStats adapter_stats() override {
+    if constexpr (kAddsAdapters) return engine_.adapters().stats();
+    else return {};
+  }
+  bool unload_adapter([[maybe_unused]] const std::string& name) override {
+    if constexpr (kAddsAdapters) return engine_.adapters().unload(name);
+    else return false;
+  }
+
   Engine& engine() { return engine_; }
 
  private:
+  static constexpr bool kAddsAdapters = requires(Engine& engine) { engine.adapters(); };
+
   Engine engine_;
 };
 

@@ -159,7 +159,7 @@ class Engine {
       release_retired();
       return hand_out();
     }
-    assemble(plan);
+    assemble(plan, begin);
     device_.begin_step();
     retired_.clear();
     cache_.copy_forked_blocks(device_);
@@ -258,12 +258,13 @@ class Engine {
  private:
   friend class Generation<Engine>;
 
-  void assemble(const Plan& plan) {
+  void assemble(const Plan& plan, TimePoint now) {
     batch_.clear();
     picker_.rows().clear();
     for (const Plan::Slice& slice : plan.slices) {
       const Sequence& s = queue_.sequence(slice.seq);
-      const Stream& stream = answers_.stream(slice.seq);
+      Stream& stream = answers_.stream(slice.seq);
+      stream.begin(now);
       const int first_row = static_cast<int>(batch_.tokens.size());
       batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens, s.adapters.get()});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {

@@ -52,7 +52,7 @@ class Picker {
       const int count = std::min(kRows, rows - first);
       const MatrixView<const float> block = hidden.rows_from(first, count);
       count_candidates(first, count, vocab, queue, answers);
-      take_masks(first, count, config, answers);
+      take_masks(first, count, config, queue, answers);
       const bool some_need_all = std::find(counts_.begin(), counts_.end(), 0) != counts_.end();
       if (some_need_all) pick_from_logits(device, block, head_view, vocab, first, queue, answers);
       else pick_best(device, block, head_view, vocab, first, queue, answers);
@@ -79,37 +79,58 @@ class Picker {
       const LogitRow& row = rows_[index(i)];
       const Stream& stream = answers.stream(row.seq);
       const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(scores || !row.pick || stream.constraint() ? 0 : candidates_of(stream.options(), vocab));
+      counts_.push_back(scores || !row.pick || is_masked(stream, row, queue) ? 0 : candidates_of(stream.options(), vocab));
     }
   }
 
-  // Constraints are asked in this thread alone, for several requests may share one. Where a request ignores the end of text,
-  // that is no token to choose: its text ends where nothing else may come.
-  void take_masks(int first, int count, const ModelConfig& config, const Answers& answers) {
+  // Whether the end of text may not come yet.
+  template <class Queue>
+  static bool is_early(const Stream& stream, const LogitRow& row, const Queue& queue) {
+    return row.position + 1 - queue.sequence(row.seq).prompt_tokens < stream.options().min_new_tokens;
+  }
+  template <class Queue>
+  static bool is_masked(const Stream& stream, const LogitRow& row, const Queue& queue) {
+    return stream.constraint() || is_early(stream, row, queue);
+  }
+
+  template <class Queue>
+  void take_masks(int first, int count, const ModelConfig& config, const Queue& queue, const Answers& answers) {
     const std::size_t words = (index(config.vocab) + 31) / 32;
     masks_.clear();
     masked_.assign(index(count), false);
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + i)];
-      ConstraintState* const constraint = row.pick ? answers.stream(row.seq).constraint() : nullptr;
-      if (!constraint) continue;
-      masks_.resize(index(count) * words);
-      PickOutcome& outcome = outcomes_[index(first + i)];
-      try {
-        const std::span<const std::uint32_t> mask = constraint->mask();
-        detail::require(mask.size() == words, "constraint", "must give a mask of the vocabulary's width");
-        std::copy(mask.begin(), mask.end(), masks_.begin() + static_cast<std::ptrdiff_t>(index(i) * words));
-        masked_[index(i)] = true;
-        if (!answers.stream(row.seq).options().ignore_eos) continue;
-        for (const TokenId end : config.eos) masks_[index(i) * words + index(end) / 32] &= ~(1u << (index(end) % 32));
-      } catch (const Error& error) {
-        outcome.kind = error.kind();
-        outcome.failure = error.what();
-      } catch (const std::exception& error) {
-        outcome.failure = error.what();
-      }
-      if (!masked_[index(i)] && outcome.failure.empty()) outcome.failure = "the constraint failed";
+      const Stream& stream = answers.stream(row.seq);
+      if (!row.pick || !is_masked(stream, row, queue)) continue;
+      masks_.resize(index(count) * words, ~std::uint32_t{0});
+      const std::span<std::uint32_t> mask = std::span(masks_).subspan(index(i) * words, words);
+      masked_[index(i)] = take_mask(stream, queue.sequence(row.seq).remaining(), mask, outcomes_[index(first + i)]);
+      const auto forbid = [&](TokenId token) { mask[index(token) / 32] &= ~(1u << (index(token) % 32)); };
+      const bool early = is_early(stream, row, queue), ends_late = stream.options().ignore_eos && stream.constraint();
+      if (ends_late || (early && !stream.options().ignore_eos)) std::for_each(config.eos.begin(), config.eos.end(), forbid);
+      if (early) std::for_each(stream.options().stop_ids.begin(), stream.options().stop_ids.end(), forbid);
     }
+  }
+
+  // Constraints are asked in this thread alone, for several requests may share one. Where a request ignores the end of text,
+  // that is no token to choose: its text ends where nothing else may come. False where the constraint fails.
+  static bool take_mask(const Stream& stream, int remaining, std::span<std::uint32_t> out, PickOutcome& outcome) {
+    ConstraintState* const constraint = stream.constraint();
+    if (!constraint) return true;
+    try {
+      const std::span<const std::uint32_t> mask =
+          stream.options().finish_within_budget ? constraint->mask_within(remaining) : constraint->mask();
+      detail::require(mask.size() == out.size(), "constraint", "must give a mask of the vocabulary's width");
+      std::copy(mask.begin(), mask.end(), out.begin());
+      return true;
+    } catch (const Error& error) {
+      outcome.kind = error.kind();
+      outcome.failure = error.what();
+    } catch (const std::exception& error) {
+      outcome.failure = error.what();
+    }
+    if (outcome.failure.empty()) outcome.failure = "the constraint failed";
+    return false;
   }
 
   // The token is drawn from the candidates alone, in order of their ids, and one more that ranks behind them: filters and

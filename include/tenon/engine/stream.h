@@ -24,7 +24,7 @@ class Stream {
         constraint_(constraint ? constraint->start() : nullptr) {
     std::sort(options_.logits_at.begin(), options_.logits_at.end());
     options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
-    if (!options_.logits_at.empty() || options_.nll) scores_ = std::make_shared<Scores>();
+    if (!options_.logits_at.empty() || scores_tokens()) scores_ = std::make_shared<Scores>();
   }
 
   RequestId request() const { return request_; }
@@ -34,12 +34,17 @@ class Stream {
   ConstraintState* constraint() const { return constraint_.get(); }  // null: any tokens
   const std::string& failure() const { return failure_; }
 
+  // A step takes it up; the first counts.
+  void begin(TimePoint now) {
+    if (started_ == TimePoint{}) started_ = now;
+  }
+
   // Whether the logits behind a prompt position are asked for, to be shown or to score the next token, and not yet taken.
   bool wants_logits(int position, int prompt_tokens) const {
     if (!scores_) return false;
     const auto& at = options_.logits_at;
     const auto next = at.begin() + static_cast<std::ptrdiff_t>(logits_taken_);
-    return (options_.nll && position >= scored_ && position + 1 < prompt_tokens) || std::binary_search(next, at.end(), position);
+    return (scores_tokens() && position >= scored_ && position + 1 < prompt_tokens) || std::binary_search(next, at.end(), position);
   }
 
   // prompt: the request's prompt; logits: [vocab], behind `position` of it. A position that is computed again after
@@ -55,8 +60,8 @@ class Stream {
       scores_->logits.emplace_back(position, std::vector<float>(logits.begin(), logits.end()));
       ++logits_taken_;
     }
-    if (options_.nll && position == scored_ && static_cast<std::size_t>(position) + 1 < prompt.size()) {
-      nll_sum_ -= log_softmax_at(logits, prompt[static_cast<std::size_t>(position) + 1]);
+    if (scores_tokens() && position == scored_ && static_cast<std::size_t>(position) + 1 < prompt.size()) {
+      score_token(prompt[static_cast<std::size_t>(position) + 1], logits);
       ++scored_;
     }
   }
@@ -65,13 +70,24 @@ class Stream {
   void add_to_hash(std::uint64_t row_hash) { logits_hash_ = mix64(logits_hash_ ^ row_hash); }
 
   Event finished(FinishReason reason, std::string text = {}) {
-    if (scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
-    Event event{.kind = Event::Kind::finished, .request = request_, .choice = choice_, .text = std::move(text), .reason = reason, .scores = scores_};
+    if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
+    Event event{.kind = Event::Kind::finished, .request = request_, .choice = choice_, .text = std::move(text), .reason = reason,
+                .scores = scores_, .started = started_};
     if (options_.logits_hash) event.logits_hash = logits_hash_;
     return event;
   }
 
  private:
+  bool scores_tokens() const { return options_.nll || options_.prompt_logprobs >= 0; }
+
+  // logits: [vocab], that the prompt's next token has been asked of.
+  void score_token(TokenId token, std::span<const float> logits) {
+    const double log_total = log_sum_exp(logits), logprob = log_softmax_at(logits, token, log_total);
+    nll_sum_ -= logprob;
+    if (options_.prompt_logprobs < 0) return;
+    scores_->prompt.push_back({{token, static_cast<float>(logprob)}, top_logprobs(logits, options_.prompt_logprobs, log_total)});
+  }
+
   RequestId request_;
   int choice_;
   Options options_;
@@ -79,10 +95,11 @@ class Stream {
   std::unique_ptr<ConstraintState> constraint_;
   std::shared_ptr<Scores> scores_;  // null: nothing was asked
   std::size_t logits_taken_ = 0;    // of options_.logits_at
-  int scored_ = 0;                  // positions in nll_sum_
+  int scored_ = 0;                  // prompt tokens that are scored
   double nll_sum_ = 0;
   std::uint64_t logits_hash_ = 0;
   std::string failure_;
+  TimePoint started_{};
 };
 
 }  // namespace tenon
