@@ -12,7 +12,6 @@
 
 #include "tenon/core/constraint.h"
 #include "tenon/core/error.h"
-#include "tenon/core/hash.h"
 #include "tenon/core/low_rank.h"
 #include "tenon/core/views.h"
 
@@ -136,10 +135,8 @@ constexpr std::size_t cache_tokens_of(std::size_t prompt, int max_new_tokens) {
 
 inline constexpr int kMostChoices = 128;
 
-// The seed that choice i of a request draws with: its own for the first, then hashes of (seed, i).
-inline std::uint64_t choice_seed(std::uint64_t seed, int choice) {
-  return choice == 0 ? seed : mix64(seed + 0x9e3779b97f4a7c15U * static_cast<std::uint64_t>(choice));
-}
+// The seed that choice i of a request draws with, modulo 2^64: by seed + i anybody gets that answer alone.
+inline std::uint64_t choice_seed(std::uint64_t seed, int choice) { return seed + static_cast<std::uint64_t>(choice); }
 
 // Refuses what no model could honour; limits of the model (vocabulary, positions) are the engine's to check.
 inline void validate(const Options& o) {
