@@ -293,6 +293,26 @@ BOOST_AUTO_TEST_CASE(a_failing_request_fails_alone) {
   require_same(alone, both[1]);
 }
 
+// Whoever writes a stream knows its last token when it comes, whatever ends it; and how long the request waited.
+BOOST_AUTO_TEST_CASE(the_last_token_is_marked) {
+  Engine<Gpt2> engine(load_checkpoint(kTales));
+  const TokenId comma = engine.tokenizer()->encode(",").front();
+  const auto before = Clock::now();
+  for (const Options& options : {Options{.max_new_tokens = 5, .n = 2}, Options{.max_new_tokens = 40, .stop = {" sun was"}},
+                                 Options{.max_new_tokens = 40, .stop_ids = {comma}}}) {
+    std::vector<bool> ended(2, false);
+    engine.submit({.prompt = "The rain in Spain falls", .options = options});
+    while (!engine.idle()) {
+      for (const Event& event : engine.step()) {
+        const auto choice = static_cast<std::size_t>(event.choice);
+        BOOST_TEST(ended[choice] == (event.kind == Event::Kind::finished));
+        if (event.final) ended[choice] = true;
+        if (event.kind == Event::Kind::finished) BOOST_TEST((event.started >= before && event.started <= Clock::now()));
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(cancel_frees_at_once_and_says_so) {
   Engine<Gpt2> engine(random_checkpoint(tiny(), 5));
   const RequestId id = engine.submit({.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 100}});

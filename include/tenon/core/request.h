@@ -111,6 +111,7 @@ struct Event {
   int choice = 0;                                // 0..n-1 of a request with several answers
   bool last = false;                             // nothing else comes of this request
   TokenId token = -1;                            // Kind::token
+  bool final = false;                            // Kind::token: the last of its choice
   std::string text = {};                         // what this event adds to the text; whole UTF-8, empty without a tokenizer
   float logprob = 0;                             // if top_logprobs >= 0
   std::vector<TokenLogprob> top_logprobs = {};   // likeliest first

@@ -57,12 +57,13 @@ class Answers {
 
   // ---- what happens to a sequence. The last two end it: it writes no more.
 
-  void token(SeqId seq, Pick& pick, std::string text) {
+  void token(SeqId seq, Pick& pick, std::string text, bool final) {
     const Stream& stream = streams_.at(seq);
     emit({.kind = Event::Kind::token,
           .request = stream.request(),
           .choice = stream.choice(),
           .token = pick.token,
+          .final = final,
           .text = std::move(text),
           .logprob = pick.logprob,
           .top_logprobs = std::move(pick.top)});

@@ -329,7 +329,7 @@ class Engine {
     else if (queue_.sequence(seq).remaining() == 0) reason = FinishReason::length;
     if (reason) text += stream.text().finish();
     if (stream.text().stopped()) reason = FinishReason::stop;
-    answers_.token(seq, pick, std::move(text));
+    answers_.token(seq, pick, std::move(text), reason.has_value());
     if (reason) finish(seq, *reason);
   }
 
