@@ -121,6 +121,8 @@ tenon::AdapterOptions adapters_of(const ModelOptions& options) {
     adapters.folder_of = [](const std::string&) -> std::filesystem::path {
       throw Error(Error::Kind::unsupported, "adapter", "this engine adds none (--lora none)");
     };
+  } else if (options.adapter_folder) {
+    adapters.folder_of = options.adapter_folder;
   } else if (!options.adapter_root.empty()) {
     adapters.folder_of = [root = options.adapter_root](const std::string& id) { return tenon::adapter_below(root, id); };
   }

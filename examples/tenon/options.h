@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ struct ModelOptions {
   std::string model;  // a folder; empty: the default model
   int adapter_slots = 0;           // adapters on the device at once; 0: any number
   std::string adapter_root = {};  // adapters are names below it; empty: they are folders
+  std::function<std::filesystem::path(const std::string& name)> adapter_folder = {};  // in its place, for programs that know better
   std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: what goes into the weights
   std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash", scheduler = "continuous",
               lora = "segmented", device = "cpu";
