@@ -1,5 +1,6 @@
 // Experiment 14: structured generation. A character as JSON, from the plain model and under an adapter that has learned
-// characters; 100 samples at temperature 1, all of which must satisfy the schema; and what masks cost a token.
+// characters; 100 samples at temperature 1, all of which must satisfy the schema; how many are whole within a budget of tokens,
+// as they come and where they must be; and what masks cost a token.
 #include <tenon/constrain/constraints.h>
 #include <tenon/tenon.h>
 
@@ -46,6 +47,7 @@ bool is_character(const std::string& text) {
 struct Outcome {
   int valid = 0, cut = 0, wrong = 0;  // cut: at max_new_tokens
   std::string first;
+  std::vector<std::size_t> tokens;  // of those that are valid
   double ms_a_step = 0;
 };
 
@@ -57,14 +59,40 @@ Outcome run(tenon::Engine<tenon::Gpt2>& engine, const std::vector<tenon::Request
     if (outcome.first.empty()) outcome.first = answer.text;
     if (answer.reason == tenon::FinishReason::length) ++outcome.cut;
     else ++(is_character(answer.text) ? outcome.valid : outcome.wrong);
+    if (is_character(answer.text)) outcome.tokens.push_back(answer.ids.size());
   }
   const auto after = engine.stats();
   outcome.ms_a_step = 1000 * (after.seconds - before.seconds) / static_cast<double>(after.steps - before.steps);
   return outcome;
 }
 
+// Of the samples, in percent: whole after so many tokens as they come, and with finish_within_budget. False where one of these
+// is not whole: the shortest text is shorter than any of the budgets.
+bool within_budgets(tenon::Engine<tenon::Gpt2>& engine, const std::shared_ptr<const tenon::Constraint>& character,
+                    const std::vector<std::string>& adapters, int count, example::Csv& csv) {
+  std::vector<Outcome> free;
+  for (const std::string& adapter : adapters) free.push_back(run(engine, samples(character, adapter, count)));
+  bool all = true;
+  std::printf("\n%-8s%14s%14s%22s%14s\n", "tokens", "plain", "characters", "finished: plain", "characters");
+  for (const int budget : {36, 40, 48, 64, 80, 120}) {
+    double whole[2] = {}, finished[2] = {};
+    for (std::size_t a = 0; a < adapters.size(); ++a) {
+      auto requests = samples(character, adapters[a], count);
+      for (auto& request : requests) request.options.max_new_tokens = budget, request.options.finish_within_budget = true;
+      const auto fits = [&](std::size_t tokens) { return tokens <= static_cast<std::size_t>(budget); };
+      whole[a] = 100.0 * static_cast<double>(std::count_if(free[a].tokens.begin(), free[a].tokens.end(), fits)) / count;
+      finished[a] = 100.0 * static_cast<double>(run(engine, requests).tokens.size()) / count;
+      all = all && finished[a] == 100;
+    }
+    std::printf("%-8d%12.0f %%%12.0f %%%20.0f %%%12.0f %%\n", budget, whole[0], whole[1], finished[0], finished[1]);
+    csv.row(budget, whole[0], whole[1], finished[0], finished[1]);
+  }
+  return all;
+}
+
 int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--samples", "100"}, {"--threads", "0"}});
+  example::Csv csv(arguments.text("--csv"), "tokens,plain,characters,plain_finished,characters_finished");
   const std::string& model = arguments.text("--model");
   const auto files = tenon::load_checkpoint(model);
   // [engine]
@@ -80,6 +108,7 @@ int main(int argc, char** argv) try {
                 o.wrong, o.first.c_str());
     sound = sound && o.wrong == 0 && o.valid > 0;
   }
+  sound = within_budgets(engine, character, {"", model + "/adapters/characters"}, arguments.number("--samples"), csv) && sound;
   std::vector<double> with, without;
   for (int round = 0; round < 5; ++round) {
     auto free = samples(nullptr, "", 32);

@@ -171,7 +171,8 @@ constexpr const char* kRunHelp =
     "\"priority\": 0,\n"
     "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
     "\"top_logprobs\": 5,\n"
-    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {},\n   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
+    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, \"finish_within_budget\": false,\n"
+    "   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
     "[0.1]},\n"
@@ -191,6 +192,7 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   auto* const regex = app.add_option("--regex", c.regex, "a text that the regular expression matches as a whole")->option_text("PATTERN");
   app.add_option("--grammar", c.grammar, "a text of the grammar (GBNF) in this file")->option_text("FILE")->excludes(schema)->excludes(regex);
   regex->excludes(schema);
+  app.add_flag("--finish", c.options.finish_within_budget, "bring a text under one of these to its end within --max-new-tokens");
   add_sampling_options(app, c.options);
   app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))

@@ -29,7 +29,7 @@ void refuse_unknown(const Fields& fields) {
     std::set<std::string_view> names{"id",       "prompt",     "input_ids",  "adapter",    "logit_bias",
                                      "seed",     "n",          "best_of",    "priority",   "ignore_eos",
                                      "stop",     "stop_ids",   "logits_at",  "nll",        "logits_hash",
-                                     "schema",   "delay_ms",   "cache_salt", "top_logprobs"};
+                                     "schema",   "delay_ms",   "cache_salt", "top_logprobs", "finish_within_budget"};
     for (const auto& each : kFloatParameters) names.insert(each.name);
     for (const auto& each : kIntParameters) names.insert(each.name);
     return names;
@@ -95,6 +95,7 @@ tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
   if (fields.has("stop")) o.stop = fields.strings("stop");
   o.stop_ids = integers(fields, "stop_ids", 0);
   o.ignore_eos = fields.boolean("ignore_eos", false);
+  o.finish_within_budget = fields.boolean("finish_within_budget", false);
   if (fields.has("top_logprobs")) o.top_logprobs = fields.integer("top_logprobs", 0, kMaxInt);
   o.logits_at = integers(fields, "logits_at", 0);
   o.nll = fields.boolean("nll", false);

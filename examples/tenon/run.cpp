@@ -33,6 +33,20 @@ std::vector<Job> read_jobs(std::istream& in, std::uint64_t seed) {
   return jobs;
 }
 
+// Before the engine steps: what one request costs here must not hold up others.
+void compile_schemas(std::vector<Job>& jobs, RequestConstraints& constraints) {
+  for (Job& job : jobs) {
+    RequestLine& line = job.line;
+    if (!line.error.empty() || !line.schema) continue;
+    try {
+      line.request.constraint = constraints.schema(*line.schema);
+    } catch (const tenon::Error& error) {
+      line.error = error.what();
+    }
+    line.schema.reset();
+  }
+}
+
 // What the first request with adapters runs under, for the weights; requests that ask for anything else are refused.
 std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
   const auto asks = [](const Job& job) { return job.line.error.empty() && !job.line.request.adapters.empty(); };
@@ -50,7 +64,7 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
 class BatchRun {
  public:
   BatchRun(tenon::AnyEngine& engine, std::vector<Job> jobs)
-      : engine_(engine), constraints_(engine.tokenizer(), engine.config()), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
+      : engine_(engine), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(),
                      [&](std::size_t a, std::size_t b) { return jobs_[a].line.delay_ms < jobs_[b].line.delay_ms; });
@@ -93,7 +107,6 @@ class BatchRun {
     }
     job.parts = answer_parts(job.line.request.options, engine_.tokenizer() != nullptr);
     try {
-      if (job.line.schema && !job.line.request.constraint) job.line.request.constraint = constraints_.schema(*job.line.schema);
       if (!tenon::take_lease(engine_, job.line.request, !open_.empty())) return false;
       open_.emplace(engine_.submit(std::move(job.line.request)), index);
     } catch (const tenon::Error& error) {
@@ -142,7 +155,6 @@ class BatchRun {
   }
 
   tenon::AnyEngine& engine_;
-  RequestConstraints constraints_;
   std::vector<Job> jobs_;           // in order of input
   std::vector<std::size_t> order_;  // of submission
   std::size_t submitted_ = 0, printed_ = 0;
@@ -175,6 +187,8 @@ int run(const RunCommand& command) {
   }
   const auto engine = make_engine(options, files);
   if (options.merged.empty()) jobs = read_jobs(std::cin, options.seed);
+  RequestConstraints constraints(engine->tokenizer(), engine->config());
+  compile_schemas(jobs, constraints);
   const int failed = BatchRun(*engine, std::move(jobs)).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;

@@ -17,10 +17,12 @@
 #include <vector>
 
 #include "tenon/constrain/compile.h"
+#include "samples.h"
 #include "texts.h"
 
 using namespace tenon;
 using namespace tenon::constrain;
+using namespace tenon::test;
 using Made = std::unique_ptr<Automaton>;
 using State = Automaton::State;
 
@@ -113,80 +115,6 @@ class Reference {
   const std::size_t depth_;
   const bool all_;
 };
-
-class Random {
- public:
-  explicit Random(unsigned seed) : random_(seed) {}
-  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  bool once_in(int n) { return below(n) == 0; }
-  template <class List>
-  const auto& of(const List& list) {
-    return list[static_cast<std::size_t>(below(static_cast<int>(list.size())))];
-  }
-
- private:
-  std::mt19937 random_;
-};
-
-// Of a few rules that call one another, over the letters a and b.
-std::string random_grammar(Random& random) {
-  const std::vector<std::string> names = {"root", "p", "q", "r"};
-  const int rules = 1 + random.below(4);
-  std::string text;
-  for (int rule = 0; rule < rules; ++rule) {
-    text += names[static_cast<std::size_t>(rule)] + " ::= ";
-    for (int way = random.below(3); way >= 0; --way) {
-      if (random.below(3) > 0) text += random.once_in(2) ? "\"a\" " : "\"b\" ";
-      for (int part = random.below(3); part >= 0; --part) {
-        const bool call = random.once_in(2);
-        text += call ? names[static_cast<std::size_t>(random.below(rules))]
-                     : random.of(std::vector<std::string>{"\"a\"", "\"b\"", "[ab]", "\"ab\""});
-        text += random.of(std::vector<std::string>{"", "", "", "?", "*", "{2}", "{0,2}"}) + " ";
-      }
-      text += way > 0 ? "| " : "\n";
-    }
-  }
-  return text;
-}
-
-std::string random_schema(Random& random, int height = 3) {
-  const auto sub = [&] { return random_schema(random, height - 1); };
-  const std::vector<std::string> simple = {R"({"type":"integer"})",
-                                           R"({"type":"string","maxLength":3})",
-                                           R"({"enum":["a","ab",1,null]})",
-                                           R"({"$ref":"#"})",
-                                           R"({"type":"string","minLength":2,"maxLength":4,"pattern":"^[ab]*$"})",
-                                           R"({"const":[1,{"a":2}]})",
-                                           "true",
-                                           R"({"type":"number","minimum":-1.5,"exclusiveMaximum":20})",
-                                           R"({"type":["null","boolean"]})",
-                                           R"({"format":"date","type":"string"})"};
-  if (height == 0) return random.of(simple);
-  switch (random.below(5)) {
-    case 0:
-      return R"({"type":"array","items":)" + sub() + (random.once_in(2) ? R"(,"maxItems":2})" : R"(,"minItems":1})");
-    case 1:
-      return R"({"anyOf":[)" + sub() + "," + sub() + "]}";
-    case 2:
-      return R"({"type":"array","prefixItems":[)" + sub() + "," + sub() + R"(],"items":false})";
-    case 3:
-      return random.of(simple);
-    default:
-      return R"({"type":"object","properties":{"a":)" + sub() + R"(,"b":)" + sub() + R"(},"required":[)" +
-             (random.once_in(2) ? "\"b\"" : "") + R"(],"additionalProperties":)" +
-             (random.once_in(3) ? "{\"type\":\"null\"}" : "false") + "}";
-  }
-}
-
-// Nothing where the constraint is refused: random ones often are.
-template <class Make>
-Made made_or_none(Make&& make) {
-  try {
-    return make();
-  } catch (const Refused&) {
-    return nullptr;
-  }
-}
 
 // All states, each with those one byte on; nothing where there are more than `most`.
 std::optional<std::vector<std::set<State>>> all_states(Automaton& automaton, std::size_t most) {

@@ -13,53 +13,18 @@
 #include <utility>
 #include <vector>
 
+#include "samples.h"
 #include "tenon/constrain/compile.h"
 
 using namespace tenon;
 using namespace tenon::constrain;
+using namespace tenon::test;
 using Made = std::unique_ptr<Automaton>;
 using State = Automaton::State;
 
 namespace {
 
 constexpr State kDead = Automaton::kDead;
-
-// Its kind, then its text: "s {}", "r a*", "g root ::= ...".
-Made made(const std::string& constraint) {
-  const std::string text = constraint.substr(2);
-  return constraint[0] == 's'   ? json_schema(OrderedJson::parse(text))
-         : constraint[0] == 'r' ? regex(text)
-                                : grammar(text);
-}
-
-const std::vector<std::string>& constraints() {
-  static const std::vector<std::string> all = {
-      R"(s {})",
-      R"(s {"type":"string"})",
-      R"(s {"type":"string","maxLength":5})",
-      R"(s {"type":"string","minLength":3,"maxLength":40})",
-      R"(s {"type":"string","minLength":35})",
-      R"(s {"type":"string","pattern":"^[a-z]{2,8}$","maxLength":6})",
-      R"(s {"type":"string","pattern":"^[\\s\\S]{0,20}b$"})",
-      R"(s {"type":"string","pattern":"^[\\s\\S]*b[\\s\\S]{0,3}$"})",
-      R"(s {"type":"string","pattern":"^([\\s\\S]{2,5})?$"})",
-      R"(s {"type":"string","pattern":"the","maxLength":12})",
-      R"(s {"type":"string","not":{"pattern":"[ae]"}})",
-      R"(s {"enum":["red","green","blue","reddish",null,12,{"a":[1]}]})",
-      R"(s {"type":"number","minimum":-3.5,"maximum":1200})",
-      R"(s {"type":"object","properties":{"name":{"type":"string","maxLength":33},"age":{"type":"integer","minimum":0},"tags":{"type":"array","items":{"type":"string","minLength":1,"maxLength":4},"maxItems":3}},"required":["name"],"additionalProperties":{"type":"string","maxLength":2}})",
-      R"(s {"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"v":{"type":"string","maxLength":3},"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}},"required":["next"]}}})",
-      R"(s {"anyOf":[{"type":"string","maxLength":2},{"type":"string","pattern":"^x"},{"type":"array","items":{"$ref":"#"}}]})",
-      R"(s {"type":"string","format":"date-time"})",
-      R"(r (a|b)*a(a|b){6})",
-      R"(r [^"]{0,40}")",
-      R"(r .*\n?)",
-      R"(r "[^"\\\x00-\x1f]{0,12}"( "é+")?)",
-      "g root ::= \"{\" ws root? \"}\" | [a-z]+ \", \" root | \"\xC3\xA9\" [^x]{0,3}\nws ::= [ \\n]{0,3}",
-      "g root ::= string (\",\" root)?\nstring ::= \"\\\"\" ([^\"\\\\\\x00-\\x1f] | \"\\\\\" [\"\\\\n])* \"\\\"\"",
-  };
-  return all;
-}
 
 class Checker {
  public:
@@ -152,75 +117,6 @@ void check_all(const Vocabulary& vocabulary, int walks, int steps) {
   }
   BOOST_TEST_MESSAGE(checked << " masks");
   BOOST_TEST(checked > walks * 20);
-}
-
-// Single bytes, and what is hard: tokens across the ends of strings, pieces of characters, plain ones of many
-// characters.
-Vocabulary awkward() {
-  std::vector<std::string> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-  for (const char* text : {"\",\"",
-                           "\", \"",
-                           "\"}",
-                           "\"]",
-                           "\":",
-                           "\": ",
-                           "\":\"",
-                           "a\"",
-                           "\"a",
-                           "ab\",",
-                           "b\"}",
-                           "{\"",
-                           "[\"",
-                           "\"\"",
-                           "\"name\": \"",
-                           "\"next",
-                           "null}",
-                           "[[",
-                           "\\\"",
-                           "\\n",
-                           "\\u00",
-                           "a\\",
-                           "\\\\\"",
-                           "\xC3",
-                           "\xA9",
-                           "\xC3\xA9",
-                           "\xA9\"",
-                           "\xC3\xA9\"",
-                           "a\xC3",
-                           "\xF0\x9F",
-                           "\x98\x80",
-                           "\xF0\x9F\x98\x80",
-                           "\x98\x80\"",
-                           "\xE2\x82",
-                           "\xAC",
-                           "\xED\xA0\x80",
-                           "\xFF\xFE",
-                           "\n  ",
-                           "\x7F",
-                           "0.",
-                           "00",
-                           "12",
-                           "-1",
-                           "e+",
-                           "aab",
-                           "bb",
-                           "\xE2\x82\xAC\xE2\x82\xAC",
-                           ""}) {
-    tokens.emplace_back(text);
-  }
-  for (const std::size_t length : {30u, 31u, 32u, 33u, 34u, 35u, 36u, 38u, 39u, 40u, 41u, 64u, 300u}) {
-    tokens.push_back(std::string(length, 'a'));
-    std::string accents;
-    for (std::size_t i = 0; i < length; ++i) accents += "\xC3\xA9";
-    tokens.push_back(accents);
-    if (length < 41) tokens.push_back(std::string(length, 'b') + "\"");
-    if (length < 35) tokens.push_back(std::string(length, 'a') + "\\n" + "\xC3");
-  }
-  tokens.push_back(std::string(33, 'a'));  // again
-  tokens.push_back("end");
-  const auto end = static_cast<TokenId>(tokens.size() - 1);
-  return Vocabulary(std::move(tokens), end + 40, {end, end + 7});
 }
 
 }  // namespace

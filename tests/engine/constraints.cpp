@@ -93,6 +93,52 @@ BOOST_AUTO_TEST_CASE(a_schema_is_kept_at_any_temperature) {
   BOOST_TEST(complete >= 10);
 }
 
+BOOST_AUTO_TEST_CASE(texts_are_finished_within_their_budget) {
+  Engine<Gpt2> engine(files());
+  std::vector<Request> requests;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    // [within]
+    requests.push_back(request(constraints().json_schema(kCharacter), seed, 40));
+    requests.back().options.finish_within_budget = true;
+    // [/within]
+  }
+  const auto finished = engine.complete(requests);
+  for (const Completion& answer : finished) {
+    BOOST_TEST(answer.error.empty(), answer.error);
+    BOOST_TEST(is_character(answer.text), answer.text);
+    BOOST_TEST((answer.reason == FinishReason::stop));
+    BOOST_TEST(answer.ids.size() <= 40u);
+  }
+  int cut_off = 0;
+  for (Request& each : requests) each.options.finish_within_budget = false;
+  const auto unfinished = engine.complete(requests);
+  for (const Completion& answer : unfinished) cut_off += !is_character(answer.text);
+  BOOST_TEST(cut_off > 0);
+  // With room enough nothing changes.
+  for (Request& each : requests) each.options.max_new_tokens = 400;
+  const auto ample = engine.complete(requests);
+  for (Request& each : requests) each.options.finish_within_budget = true;
+  const auto same = engine.complete(requests);
+  for (std::size_t i = 0; i < same.size(); ++i) BOOST_TEST(same[i].ids == ample[i].ids);
+  requests[0].constraint = constraint_of(Parity(vocab(), true), vocab());
+  requests[1].options.max_new_tokens = 7;  // less than the shortest text: it gets as far as it can
+  requests.resize(2);
+  const auto others = engine.complete(requests);
+  BOOST_TEST(others[0].error.find("finish_within_budget") != std::string::npos, others[0].error);
+  BOOST_TEST(others[1].error.empty(), others[1].error);
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_text_ignores_the_end_token) {
+  Engine<Gpt2> engine(files());
+  for (const int tokens : {2, 3, 5, 9}) {
+    Request each = request(constraints().regex("x(abcdefgh)*"), 3, tokens);
+    each.options.finish_within_budget = each.options.ignore_eos = true;
+    const Completion answer = engine.complete(each);
+    BOOST_TEST(answer.error.empty(), answer.error);
+    BOOST_TEST((answer.text.size() - 1) % 8 == 0u, answer.text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(beside_others_as_alone) {
   const std::string weather = kTales + "/adapters/weather";
   std::vector<Request> requests;

@@ -97,6 +97,7 @@ class Constrain(ProgramTest):
                  ("schema", False, "invalid", "#"), ("schema", [], "invalid", "#"), ("schema", "a", "invalid", "#"),
                  ("schema", {"$ref": "#/$defs/a"}, "invalid", "#/$ref"), ("schema", {"$ref": "other.json"},
                                                                           "unsupported", "#/$ref"),
+                 ("schema", {"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "#/$schema"),
                  ("schema", {"type": "string", "minLength": 2, "maxLength": 1}, "invalid", None),
                  ("regex", "a(?=b)", "unsupported", None), ("regex", "a(", "invalid", None),
                  ("regex", "(a)\\1", "unsupported", None),
@@ -118,6 +119,12 @@ class Constrain(ProgramTest):
         self.assertEqual(answer["warnings"], ["format 'slug' is not enforced (#/properties/b)"])
         self.assertEqual(answer["verdicts"], [True, False])
         self.assertEqual(self.answers([ask("schema", {"title": "a", "x-own": 1})])[0]["warnings"], [])
+
+    def test_a_draft_means_what_it_meant(self):
+        schema = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer", "minimum": 1, "exclusiveMinimum": True, "const": 5}
+        answer, = self.answers([ask("schema", schema, "1", "2", "5")])
+        self.assertEqual(answer["verdicts"], [False, True, True])
+        self.assertEqual(answer["warnings"], ["const is not enforced: draft 4 does not have it (#)"])
 
     def test_verdicts_do_not_depend_on_how_texts_become_tokens(self):
         texts = ['{"a": "\u00e9\u20ac", "b": -12}', '{"a": "\u00e9\u20ac\u00e9\u00e9"}', '{"a": "", "b": 1.5}',

@@ -44,6 +44,23 @@ class Run(ProgramTest):
             self.assertIn(named, answer["error"], schema)
         self.assertIn("output_ids", answers[-1])
 
+    def test_a_text_is_finished_within_its_budget(self):
+        requests = [request(CHARACTER, temperature=1, seed=i, max_new_tokens=26, finish_within_budget=True) for i in range(8)]
+        answers, _ = self.answers(requests)
+        for answer in answers:
+            self.assertEqual(list(json.loads(answer["text"])), ["name", "age"])
+            self.assertEqual(answer["finish_reason"], "stop")
+            self.assertLessEqual(len(answer["output_ids"]), 26)
+        alone, _ = self.answers(requests, "--batch", 1)
+        self.assertEqual(alone, answers)
+        answers, _ = self.answers([request(finish_within_budget=True), request({"const": "abc"}, finish_within_budget=False)], status=1)
+        self.assertIn("finish_within_budget", answers[0]["error"])
+        self.assertEqual(json.loads(answers[1]["text"]), "abc")
+
+    def test_no_schema_may_be_written_as_null(self):
+        answers, _ = self.answers([request(), request() | {"schema": None}])
+        self.assertEqual(answers[0], answers[1])
+
     def test_ignore_eos_goes_on_while_anything_may_come(self):
         answers, _ = self.answers([request({"type": "integer", "minimum": 1, "maximum": 999}, ignore_eos=True)])
         self.assertEqual(len(str(json.loads(answers[0]["text"]))), 3)
@@ -51,7 +68,8 @@ class Run(ProgramTest):
 
 class Generate(unittest.TestCase):
     def generated(self, *options, status=0):
-        done = tenon("generate", "A character of the tale:", "--max-new-tokens", 80, *options)
+        tokens = () if "--max-new-tokens" in options else ("--max-new-tokens", 80)
+        done = tenon("generate", "A character of the tale:", *tokens, *options)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout.strip() if status == 0 else done.stderr
 
@@ -63,11 +81,15 @@ class Generate(unittest.TestCase):
             self.assertEqual(list(json.loads(self.generated("--schema", schema))), ["name", "age"])
             self.assertRegex(self.generated("--regex", "[0-9]{3}-[0-9]{4}"), "^[0-9]{3}-[0-9]{4}$")
             self.assertRegex(self.generated("--grammar", grammar), "^[a-z]{3,8}, [a-z]{3,8}, [a-z]{3,8}$")
+            for seed in range(4):
+                words = self.generated("--grammar", grammar, "--max-new-tokens", 14, "--finish", "--temperature", 1, "--seed", seed)
+                self.assertRegex(words, "^[a-z]{3,8}, [a-z]{3,8}, [a-z]{3,8}$")
             self.assertIn("excludes", self.generated("--schema", schema, "--regex", "a", status=2))
             schema.write_text("{")
             self.assertIn("schema", self.generated("--schema", schema, status=1))
         self.assertIn("nowhere", self.generated("--schema", "nowhere", status=1))
         self.assertIn("regex", self.generated("--regex", "(", status=1))
+        self.assertIn("finish_within_budget", self.generated("--finish", status=1))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 
 #include "tenon/constrain/characters.h"
 #include "tenon/constrain/code_points.h"
+#include "tenon/constrain/fewest_bytes.h"
 #include "tenon/constrain/grammar.h"
 
 namespace tenon::constrain {
@@ -71,6 +72,18 @@ class Automaton {
   // Whether the text may end here.
   bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }
 
+  // Bytes of the shortest way to the end; some byte always leads one nearer, within the depth of calls too.
+  int distance(State state) {
+    int& known = states_[static_cast<std::size_t>(state)].distance;
+    if (known >= 0) return known;
+    if (!fewest_) fewest_.emplace(x_, grammar_->rules, grammar_->budget.limits().depth);
+    int best = FewestBytes::kEndless;
+    for (const Configuration& c : states_[static_cast<std::size_t>(state)].configurations) {
+      best = std::min(best, FewestBytes::sum(fewest_of(c.next, c.stack), distance_below(c.stack)));
+    }
+    return known = best;
+  }
+
   // A state in which characters of a JSON string come, any ones: so many at least and at most before something else may.
   struct Run {
     int least, most;  // most: kUnbounded
@@ -96,9 +109,12 @@ class Automaton {
         if (characters.count() > best.characters.count()) best = {characters, repeat.most};
       });
     }
-    if (best.most == kUnbounded || step(state, byte) != state) return best;
-    return {leading_back(state), kUnbounded};
+    if (best.most == kUnbounded) return best;
+    const ByteSet* const back = staying(state, byte);
+    return back ? Loop{*back, kUnbounded} : best;
   }
+  // The characters that lead from the state to itself; nullptr where the byte, which led to it, does not.
+  const ByteSet* staying(State state, std::uint8_t byte) { return step(state, byte) == state ? &leading_back(state) : nullptr; }
   // Whether what follows a run can only begin with the quote that ends a string.
   bool run_ends_in_quote(State state) {
     const auto run = x_.leading_repeat(states_[static_cast<std::size_t>(state)].configurations.front().next);
@@ -128,12 +144,14 @@ class Automaton {
   struct Frame {
     Expr rest;
     int below, depth;
+    int distance = -1;  // of its rest and all below it; -1: not asked yet
   };
   struct StateData {
     std::vector<Configuration> configurations;
     std::array<std::uint8_t, 256> class_of{};
     std::vector<State> edges;  // by class; empty: not looked at yet
     bool accepts = false;
+    int distance = -1;  // not asked yet
   };
 
   [[noreturn]] void refuse_dead() {
@@ -213,6 +231,14 @@ class Automaton {
     return frame(stack).depth + x_.height(next, heights_, known_heights_) > grammar_->budget.limits().depth;
   }
 
+  int fewest_of(Expr next, int stack) { return fewest_->of(next, grammar_->budget.limits().depth - frame(stack).depth); }
+  int distance_below(int stack) {
+    if (stack == 0) return 0;
+    Frame& f = frames_[static_cast<std::size_t>(stack)];
+    if (f.distance < 0) f.distance = FewestBytes::sum(fewest_of(f.rest, f.below), distance_below(f.below));
+    return f.distance;
+  }
+
   int push(Expr rest, int below) {
     const auto [found, fresh] = stacks_.try_emplace({rest, below}, static_cast<int>(frames_.size()));
     if (fresh) {
@@ -257,6 +283,7 @@ class Automaton {
   std::unordered_map<State, ByteSet> loops_;
   std::vector<int> heights_;  // [rule]: how deep calls must go at least
   Expressions::Heights known_heights_;
+  std::optional<FewestBytes> fewest_;
   std::vector<Frame> frames_;
   std::map<std::pair<Expr, int>, int> stacks_;
   std::vector<StateData> states_;

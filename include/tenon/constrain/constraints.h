@@ -37,6 +37,7 @@ class CompiledConstraint final : public Constraint {
     return std::make_unique<InAnswer>(machine_);
   }
   int vocab() const override { return vocabulary_->width(); }
+  bool counts_tokens() const override { return true; }
   std::vector<std::string> warnings() const {
     std::lock_guard lock(mutex_);
     return machine_->automaton->grammar().warnings;
@@ -69,24 +70,36 @@ class CompiledConstraint final : public Constraint {
 
     std::span<const std::uint32_t> mask() override {
       std::lock_guard lock(machine_->mutex);
-      const auto row = machine_->masks.mask(state_);
-      row_.assign(row.begin(), row.end());  // the next answer's comes in its place
-      return row_;
+      left_ = kAnyNumber;
+      return kept(machine_->masks.mask(state_));
     }
-    std::span<const std::uint32_t> mask_within(int) override { return mask(); }
+    std::span<const std::uint32_t> mask_within(int tokens) override {
+      std::lock_guard lock(machine_->mutex);
+      left_ = std::max(tokens, 0);
+      return kept(machine_->masks.mask_within(state_, left_));
+    }
     void advance(TokenId token) override {
       std::lock_guard lock(machine_->mutex);
       state_ = machine_->masks.advance(state_, token);
+      if (left_ > 0) --left_;
       if (state_ == Automaton::kDead) throw Error(Error::Kind::internal, "constraint", "a token came that its mask forbids");
     }
     bool must_end() override {
       std::lock_guard lock(machine_->mutex);
-      return machine_->masks.must_end(state_);
+      return left_ == kAnyNumber ? machine_->masks.must_end(state_) : machine_->masks.must_end(state_, left_);
     }
 
    private:
+    static constexpr int kAnyNumber = -1;
+
+    std::span<const std::uint32_t> kept(std::span<const MaskWord> row) {
+      row_.assign(row.begin(), row.end());  // the next answer's comes in its place
+      return row_;
+    }
+
     const std::shared_ptr<Machine> machine_;
     Automaton::State state_;
+    int left_ = kAnyNumber;  // tokens, as mask_within() last said
     std::vector<MaskWord> row_;
   };
 

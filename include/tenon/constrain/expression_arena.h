@@ -20,10 +20,13 @@ namespace tenon::constrain {
 
 using Expr = std::int32_t;  // a number of an ExpressionArena
 inline constexpr int kUnbounded = -1;
+class FewestBytes;
 
 // Expressions are equal where their numbers are: they are simplified as they are made, and members of unions and
 // intersections sorted. Counted repetitions are not unrolled. Intersections and complements hold no calls.
 class ExpressionArena {
+  friend class FewestBytes;
+
  public:
   static constexpr Expr kNever = 0;     // no text
   static constexpr Expr kEmpty = 1;     // the empty text

@@ -58,6 +58,8 @@ inline bool texts_tell(const NumberShape& n) {
 
 // A run-away model does not get more than that many digits.
 inline constexpr int kWholeDigits = 19, kFractionDigits = 17, kExponentDigits = 3;
+// A number times ten to the 289th, the largest exponent, is below 1e308: every double holds it.
+static_assert(kWholeDigits + 289 <= 308);
 inline constexpr int kMostBoundDigits = 40;
 
 class NumberText {
@@ -100,9 +102,11 @@ class NumberText {
   }
 
   Expr unbounded() {
-    const Expr sign = e_.optional(e_.bytes(ByteSet::of('+') | ByteSet::of('-')));
-    const Expr exponent =
-        e_.optional(e_.concat({e_.bytes(ByteSet::of('e') | ByteSet::of('E')), sign, digits(1, kExponentDigits)}));
+    const Expr up = e_.either({digits(1, 2), e_.concat(one('0', '1'), digits(2, 2)),
+                               e_.concat({e_.literal("2"), one('0', '8'), digit()})});
+    const Expr down = e_.concat(e_.literal("-"), digits(1, kExponentDigits));
+    const Expr power = e_.either(down, e_.concat(e_.optional(e_.literal("+")), up));
+    const Expr exponent = e_.optional(e_.concat(e_.bytes(ByteSet::of('e') | ByteSet::of('E')), power));
     const Expr more = e_.concat(e_.optional(fraction()), exponent);
     const Expr not_zero = e_.either(e_.concat({one('1', '9'), digits(0, whole_digits_ - 1), more}),
                                     e_.concat({e_.literal("0"), broken_fraction(), exponent}));

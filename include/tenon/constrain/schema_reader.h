@@ -35,6 +35,9 @@ class SchemaReader {
   Shape read() {
     shape_.number.at = source_.at;
     refuse_what_is_not_enforced();
+    for (const std::string& warning : not_enforced(source_.draft, schema_, source_.at)) {
+      c_.grammar.warnings.push_back(warning);
+    }
     read_type();
     if (has("enum")) read_enum();
     if (has("const")) allow({schema_["const"]});
@@ -46,7 +49,7 @@ class SchemaReader {
   }
 
  private:
-  bool has(const char* keyword) const { return schema_.contains(keyword); }
+  bool has(const char* keyword) const { return source_.has(keyword); }
   std::string at(const char* keyword) const { return below(source_.at, keyword); }
   [[noreturn]] void invalid(const char* keyword, const char* reason) const { refuse_invalid(at(keyword), reason); }
 
@@ -141,7 +144,9 @@ class SchemaReader {
       }
       if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value)}, n.at = at(keyword);
       if (!has(exclusive)) return;
-      if (schema_[exclusive].is_boolean()) {  // draft 4
+      const bool four = schema_[exclusive].is_boolean();
+      if (source_.draft == Draft::four && !four) invalid(exclusive, "must be true or false in draft 4");
+      if (four && (source_.draft == Draft::four || source_.draft == Draft::newer)) {
         if (side) side->exclusive = schema_[exclusive].get<bool>();
         return;
       }

@@ -15,6 +15,7 @@
 
 #include "tenon/constrain/refused.h"
 #include "tenon/constrain/schema_decimal.h"
+#include "tenon/constrain/schema_draft.h"
 
 namespace tenon::constrain::schema {
 
@@ -30,6 +31,9 @@ struct Source {
   const Json* schema;
   std::string at;
   const Json* resource;  // what a $ref in it begins at (JSON Schema 2020-12, core, 8.2.1)
+  Draft draft;
+
+  bool has(std::string_view keyword) const { return speaks(draft, *schema, keyword); }
 };
 
 // A subschema, 2 * its number, or its negation, one more. Number 0 is `false`.
@@ -40,13 +44,14 @@ inline constexpr Meet kTrueMeet = 0, kFalseMeet = 1;
 
 class Sources {
  public:
-  explicit Sources(const Json& root) : root_(root) {
-    sources_.push_back({nullptr, "#", &root});
+  explicit Sources(const Json& root) : root_(root), draft_(draft_of(root, "#")) {
+    sources_.push_back({nullptr, "#", &root, draft_});
     intern({}), intern({0});
   }
 
   const Source& source(Literal literal) const { return sources_[static_cast<std::size_t>(literal / 2)]; }
   const std::vector<Literal>& literals(Meet meet) const { return *meets_[static_cast<std::size_t>(meet)]; }
+  Draft draft() const { return draft_; }
   Meet root() { return at(root_, "#", &root_); }
 
   Meet member(const Source& of, const std::string& keyword) {
@@ -55,6 +60,9 @@ class Sources {
   Meet at(const Json& schema, const std::string& where, const Json* resource) {
     if (schema.is_boolean()) return schema.get<bool>() ? kTrueMeet : kFalseMeet;
     if (!schema.is_object()) refuse_invalid(where, "a schema must be an object or a boolean");
+    if (&schema != &root_ && schema.contains("$schema") && draft_of(schema, where) != draft_) {
+      refuse_unsupported(below(where, "$schema"), "must be the draft of the whole schema");
+    }
     const auto [others, refers] = says(schema);
     if (!others && !refers) return kTrueMeet;
     if (!others && hops_ < kMostHops) {  // one set for all references to one schema
@@ -63,10 +71,10 @@ class Sources {
         ~Hop() { --all; }
       };
       const Hop hop{++hops_};
-      return target({&schema, where, opens_resource(schema) ? &schema : resource});
+      return target({&schema, where, opens_resource(draft_, schema) ? &schema : resource, draft_});
     }
     const auto [found, fresh] = numbers_.try_emplace(&schema, static_cast<int>(sources_.size()));
-    if (fresh) sources_.push_back({&schema, where, opens_resource(schema) ? &schema : resource});
+    if (fresh) sources_.push_back({&schema, where, opens_resource(draft_, schema) ? &schema : resource, draft_});
     return intern({2 * found->second});
   }
 
@@ -101,7 +109,7 @@ class Sources {
     const std::size_t hash = std::min(text.find('#'), text.size());
     const std::string document = text.substr(0, hash),
                       pointer = hash < text.size() ? decoded(text.substr(hash + 1), at_ref) : "";
-    const bool own = document.empty() || (from.resource == &root_ && document == name_of(root_));
+    const bool own = document.empty() || (from.resource == &root_ && document == name_of(draft_, root_));
     if (!own) refuse_unsupported(at_ref, "only references into the schema itself are followed");
     if (!pointer.empty() && pointer[0] != '/')
       refuse_unsupported(at_ref, "only JSON pointers are followed, no anchors");
@@ -110,7 +118,7 @@ class Sources {
     for (std::size_t start = 0; start < pointer.size();) {
       const std::size_t end = std::min(pointer.find('/', start + 1), pointer.size());
       here = step(*here, unescaped(pointer.substr(start + 1, end - start - 1), at_ref), at_ref);
-      if (opens_resource(*here)) resource = here;
+      if (opens_resource(draft_, *here)) resource = here;
       start = end;
     }
     return at(*here, from.resource == &root_ ? "#" + pointer : at_ref, resource);
@@ -139,20 +147,6 @@ class Sources {
         others |= std::find(kNothing.begin(), kNothing.end(), key) == kNothing.end();
     }
     return {others, refers};
-  }
-
-  static std::string name_of(const Json& schema) {
-    for (const char* key : {"$id", "id"}) {
-      if (schema.is_object() && schema.contains(key) && schema.at(key).is_string()) {
-        const std::string id = schema.at(key).get<std::string>();
-        return id.substr(0, id.find('#'));
-      }
-    }
-    return "";
-  }
-  static bool opens_resource(const Json& schema) {
-    if (!schema.is_object() || !schema.contains("$id") || !schema.at("$id").is_string()) return false;
-    return !name_of(schema).empty();
   }
 
   static const Json* step(const Json& from, const std::string& token, const std::string& at_ref) {
@@ -197,6 +191,7 @@ class Sources {
   }
 
   const Json& root_;
+  const Draft draft_;
   int hops_ = 0;
   std::deque<Source> sources_;  // references to them stay
   std::map<const Json*, int> numbers_;

@@ -86,8 +86,10 @@ inline Expr one_of_texts(Expressions& expressions, std::vector<std::string> text
 // Brackets, commas and colons with the white space that may stand around them.
 struct Punctuation {
   Expr comma, colon, open_list, close_list, open_object, close_object;
+  const bool digits_alone;  // of whole numbers that are listed, for in draft 4 1.0 is no integer
 
-  Punctuation(Expressions& e, SchemaOptions::Whitespace whitespace) {
+  Punctuation(Expressions& e, SchemaOptions::Whitespace whitespace, bool whole_as_digits)
+      : digits_alone(whole_as_digits) {
     using Whitespace = SchemaOptions::Whitespace;
     const Expr blank = e.literal(" ");
     Expr around = Expressions::kEmpty, behind = Expressions::kEmpty;
@@ -101,8 +103,9 @@ struct Punctuation {
   }
 };
 
-inline std::vector<std::string> number_texts(const Json& number) {
+inline std::vector<std::string> number_texts(const Json& number, bool digits_alone) {
   const Decimal d = Decimal::of(number);
+  if (digits_alone && d.is_whole()) return {(d.negative ? "-" : "") + d.whole()};
   if (d.is_zero()) return {"0", "0.0"};
   std::vector<std::string> texts = {number.dump()};
   if (!number.is_number_float()) return texts;
@@ -115,7 +118,7 @@ inline std::vector<std::string> number_texts(const Json& number) {
 // A value, its keys in the order given.
 inline Expr value_text(Expressions& e, const Punctuation& marks, const Json& value) {
   const Budget::Nesting nesting(e.budget());
-  if (value.is_number()) return one_of_texts(e, number_texts(value));
+  if (value.is_number()) return one_of_texts(e, number_texts(value, marks.digits_alone));
   if (value.is_string()) return e.literal('"' + spelled_text(value.get_ref<const std::string&>()) + '"');
   if (!value.is_structured()) return e.literal(value.dump());
   std::vector<Expr> members;

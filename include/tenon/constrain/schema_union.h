@@ -110,9 +110,10 @@ class Unions {
     const Source& source = c_.sources.source(literal);
     SchemaReader reader(c_, source);
     Shapes all = {reader.read()};
-    if (reader.names()) restrict_names(all.front().object, *reader.names());
+    if (reader.names()) restrict_names(all.front().object, *reader.names(), below(source.at, "propertyNames"));
     const auto multiply = [&](const Shapes& more) { all = product(all, more, literal); };
     for (const auto& [keyword, value] : source.schema->items()) {
+      if (!source.has(keyword)) continue;
       if (keyword == "$ref")
         multiply(of(c_.sources.target(source)));
       else if (keyword == "allOf")
@@ -230,9 +231,9 @@ class Unions {
   Shapes conditional(const Source& source) {
     const Meet condition = c_.sources.member(source, "if");
     const auto branch = [&](const char* keyword) -> const Shapes& {
-      return of(source.schema->contains(keyword) ? c_.sources.member(source, keyword) : kTrueMeet);
+      return of(source.has(keyword) ? c_.sources.member(source, keyword) : kTrueMeet);
     };
-    if (!source.schema->contains("then") && !source.schema->contains("else")) return {Shape{}};
+    if (!source.has("then") && !source.has("else")) return {Shape{}};
     const auto otherwise = negation(of(condition));
     if (!otherwise)
       refuse_unsupported(below(source.at, "if"), "if is enforced for some schemas only, and not for this one");
@@ -273,13 +274,13 @@ class Unions {
   static Shape object() { return {.types = kObject, .mentioned = kObject}; }
 
   // The keys must be strings of that schema.
-  void restrict_names(ObjectShape& o, Meet names) {
+  void restrict_names(ObjectShape& o, Meet names, const std::string& at) {
     Expressions& e = c_.e();
     std::vector<Expr> ways;
     for (const Shape& s : of(names)) {
       if (!s.unproved.empty()) refuse_unsupported(s.unproved.front().at, s.unproved.front().reason);
       // As everywhere else, no proof may count on a format; these sets of keys are counted on.
-      if (s.string.format != Expressions::kAnything) refuse_unsupported("#", "propertyNames is not enforced where there is a format");
+      if (s.string.format != Expressions::kAnything) refuse_unsupported(at, "propertyNames is not enforced where there is a format");
       if (s.types & kString) ways.push_back(c_.written(s.string));
     }
     const Expr good = e.either(std::move(ways));

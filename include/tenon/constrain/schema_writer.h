@@ -19,7 +19,7 @@ namespace tenon::constrain::schema {
 class SchemaWriter {
  public:
   SchemaWriter(Context& context, Unions& unions)
-      : c_(context), e_(context.e()), unions_(unions), marks_(e_, context.options.whitespace) {}
+      : c_(context), e_(context.e()), unions_(unions), marks_(e_, context.options.whitespace, context.sources.draft() == Draft::four) {}
 
   // kNever where no value satisfies it.
   Expr write(Meet root) {
@@ -115,7 +115,7 @@ class SchemaWriter {
       if (s.number.values) {
         std::vector<std::string> numbers;
         for (const Json& value : unions_.listed(s, kNumber))
-          std::ranges::copy(number_texts(value), std::back_inserter(numbers));
+          std::ranges::copy(number_texts(value, marks_.digits_alone), std::back_inserter(numbers));
         texts.push_back(one_of_texts(e_, std::move(numbers)));
       } else {
         refuse_unproved(s, kNumber);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tenon/constrain/automaton.h"
+#include "tenon/constrain/token_distance.h"
 #include "tenon/constrain/vocabulary.h"
 
 namespace tenon::constrain {
@@ -20,7 +21,10 @@ class TokenMasks {
   using State = Automaton::State;
 
   TokenMasks(Automaton& automaton, const Vocabulary& vocabulary)
-      : automaton_(automaton), vocabulary_(vocabulary), path_(vocabulary.longest() + 1) {
+      : automaton_(automaton),
+        vocabulary_(vocabulary),
+        distances_(automaton, vocabulary),
+        path_(vocabulary.longest() + 1) {
     const TokenTrie& remainder = vocabulary.remainder();
     for (std::size_t i = 0; i < remainder.size(); ++i) longest_remainder_ = std::max<int>(longest_remainder_, remainder.node(i).depth);
   }
@@ -30,10 +34,7 @@ class TokenMasks {
     automaton_.begin_step();
     const auto run = automaton_.run(state);
     if (!run || !(run->most == kUnbounded || automaton_.run_ends_in_quote(state))) return row_of(state, vocabulary_.trie());
-    // Tokens that are not plain are so short that they cannot tell higher bounds from one another.
-    const bool far = run->most == kUnbounded || run->most > longest_remainder_;
-    const State near = automaton_.with_run(state, {std::min(run->least, longest_remainder_ + 1), far ? kUnbounded : run->most});
-    const auto others = row_of(near, vocabulary_.remainder());
+    const auto others = row_of(nearby(state, *run), vocabulary_.remainder());
     const bool all = run->most == kUnbounded;
     const auto plain = all ? vocabulary_.plain() : vocabulary_.plain_up_to(std::min(run->most, Vocabulary::kRows));
     made_.resize(others.size());
@@ -45,6 +46,21 @@ class TokenMasks {
       }
     }
     return made_;
+  }
+
+  // Of those, the tokens after which so many, itself among them, can end the text: every byte is a token, so bytes count.
+  // Where none can, those that lead nearest to the end.
+  std::span<const MaskWord> mask_within(State state, int tokens) {
+    const auto may = mask(state);
+    const auto run = automaton_.run(state);
+    if (run && automaton_.run_ends_in_quote(state)) return mask_within_string(state, *run, may, tokens);
+    const TokenTrie& trie = vocabulary_.trie();
+    const TokenDistances::Extent extent = distances_.extent(state, trie);
+    if (extent.farthest < tokens) return may;
+    const int most = automaton_.distance(state) <= tokens ? tokens - 1 : std::max(tokens - 1, extent.nearest);
+    within_.assign(may.begin(), may.end());
+    forbid_beyond(most, distances_.row(state, trie), trie);
+    return within_;
   }
 
   // kDead where the token must not come. A token that ends a text leads nowhere.
@@ -69,6 +85,17 @@ class TokenMasks {
     return true;
   }
 
+  // The same where so many tokens are left.
+  bool must_end(State state, int tokens) {
+    if (!automaton_.accepts(state)) return false;
+    automaton_.begin_step();
+    for (int byte = 0; byte < 256; ++byte) {  // most often one will do, and spares a walk
+      const State next = automaton_.step(state, static_cast<std::uint8_t>(byte));
+      if (next != Automaton::kDead && automaton_.distance(next) < tokens) return false;
+    }
+    return distances_.extent(state, vocabulary_.trie()).nearest >= tokens;
+  }
+
   Automaton& automaton() { return automaton_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
@@ -79,6 +106,47 @@ class TokenMasks {
     std::vector<MaskWord> bits;
     std::uint64_t used = 0;
   };
+
+  // Tokens that are not plain are so short that they cannot tell higher bounds from one another.
+  State nearby(State state, Automaton::Run run) {
+    const bool far = run.most == kUnbounded || run.most > longest_remainder_;
+    return automaton_.with_run(state, {std::min(run.least, longest_remainder_ + 1), far ? kUnbounded : run.most});
+  }
+
+  // A plain token takes its characters of the least that must come; behind these the end is equally far from everywhere.
+  std::span<const MaskWord> mask_within_string(State state, Automaton::Run run, std::span<const MaskWord> may,
+                                               int tokens) {
+    const TokenTrie& others = vocabulary_.remainder();
+    const State near = nearby(state, run);
+    const int nearer = std::max(run.least - (longest_remainder_ + 1), 0);  // than the state is
+    const int behind = automaton_.distance(state) - run.least;
+    const TokenDistances::Extent extent = distances_.extent(near, others);
+    if (std::max(extent.farthest + nearer, behind + std::max(run.least - 1, 0)) < tokens) return may;
+    const auto for_plain = [&](auto&& visit) {
+      for (TokenId id = 0; id < vocabulary_.width(); ++id) {
+        const int count = vocabulary_.characters(id);
+        if (count > 0 && allows(may, id)) visit(id, behind + std::max(run.least - count, 0));
+      }
+    };
+    int most = tokens - 1;
+    if (automaton_.distance(state) > tokens) {
+      int nearest = extent.nearest == TokenDistances::kForbidden ? extent.nearest : extent.nearest + nearer;
+      for_plain([&](TokenId, int bytes) { nearest = std::min(nearest, bytes); });
+      most = std::max(most, nearest);
+    }
+    within_.assign(may.begin(), may.end());
+    for_plain([&](TokenId id, int bytes) {
+      if (bytes > most) forbid(within_, id);
+    });
+    forbid_beyond(most - nearer, distances_.row(near, others), others);
+    return within_;
+  }
+
+  void forbid_beyond(int most, std::span<const int> distances, const TokenTrie& trie) {
+    for (std::size_t i = 0; i < distances.size(); ++i) {
+      if (distances[i] > most) forbid(within_, trie.tokens()[i]);
+    }
+  }
 
   // A state has one kind of row: what run() says of it never changes.
   std::span<const MaskWord> row_of(State state, const TokenTrie& trie) {
@@ -129,7 +197,8 @@ class TokenMasks {
   const Vocabulary& vocabulary_;
   int longest_remainder_ = 0;  // bytes of a token that is not plain
   std::unordered_map<State, Row> rows_;
-  std::vector<MaskWord> made_;
+  TokenDistances distances_;
+  std::vector<MaskWord> made_, within_;
   std::vector<State> path_;  // [longest token's bytes + 1], by depth
   std::uint64_t clock_ = 0;
 };

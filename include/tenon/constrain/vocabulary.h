@@ -26,6 +26,9 @@ using MaskWord = std::uint32_t;
 inline void allow(std::span<MaskWord> row, TokenId id) {
   row[static_cast<std::size_t>(id) / 32] |= MaskWord{1} << (static_cast<std::uint32_t>(id) % 32);
 }
+inline void forbid(std::span<MaskWord> row, TokenId id) {
+  row[static_cast<std::size_t>(id) / 32] &= ~(MaskWord{1} << (static_cast<std::uint32_t>(id) % 32));
+}
 inline bool allows(std::span<const MaskWord> row, TokenId id) {
   return row[static_cast<std::size_t>(id) / 32] >> (static_cast<std::uint32_t>(id) % 32) & 1;
 }

@@ -1,0 +1,130 @@
+// Which draft of JSON Schema a schema is written in, and what that draft has.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/refused.h"
+#include "tenon/constrain/schema_decimal.h"
+
+namespace tenon::constrain::schema {
+
+// newer: 2019-09 and 2020-12, and schemas that name none, with what older drafts write differently.
+enum class Draft { four = 4, six = 6, seven = 7, newer };
+
+// What "$schema" names. Refused, unsupported, where that is unknown: its keywords may mean anything.
+inline Draft draft_of(const Json& schema, const std::string& at) {
+  if (!schema.is_object() || !schema.contains("$schema")) return Draft::newer;
+  const Json& name = schema.at("$schema");
+  if (!name.is_string()) refuse_invalid(at + "/$schema", "must be a string");
+  std::string_view uri = name.get_ref<const std::string&>();
+  if (uri.ends_with('#')) uri.remove_suffix(1);
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!uri.starts_with(scheme)) continue;
+    const std::string_view rest = uri.substr(scheme.size());
+    if (rest == "json-schema.org/draft-04/schema") return Draft::four;
+    if (rest == "json-schema.org/draft-06/schema") return Draft::six;
+    if (rest == "json-schema.org/draft-07/schema") return Draft::seven;
+    if (rest == "json-schema.org/draft/2019-09/schema") return Draft::newer;
+    if (rest == "json-schema.org/draft/2020-12/schema") return Draft::newer;
+  }
+  refuse_unsupported(at + "/$schema", "only drafts 4, 6, 7, 2019-09 and 2020-12 of JSON Schema are known");
+}
+
+// Keywords that say something of values, with the first draft from 4 on that has them. Those of draft 3 stand with the
+// newer ones, which refuse them.
+inline constexpr std::array<std::pair<std::string_view, Draft>, 43> kKeywords = {{
+    {"type", Draft::four},
+    {"enum", Draft::four},
+    {"properties", Draft::four},
+    {"required", Draft::four},
+    {"additionalProperties", Draft::four},
+    {"patternProperties", Draft::four},
+    {"minProperties", Draft::four},
+    {"maxProperties", Draft::four},
+    {"items", Draft::four},
+    {"additionalItems", Draft::four},
+    {"minItems", Draft::four},
+    {"maxItems", Draft::four},
+    {"uniqueItems", Draft::four},
+    {"minLength", Draft::four},
+    {"maxLength", Draft::four},
+    {"pattern", Draft::four},
+    {"format", Draft::four},
+    {"minimum", Draft::four},
+    {"maximum", Draft::four},
+    {"exclusiveMinimum", Draft::four},
+    {"exclusiveMaximum", Draft::four},
+    {"multipleOf", Draft::four},
+    {"dependencies", Draft::four},
+    {"allOf", Draft::four},
+    {"anyOf", Draft::four},
+    {"oneOf", Draft::four},
+    {"not", Draft::four},
+    {"const", Draft::six},
+    {"contains", Draft::six},
+    {"propertyNames", Draft::six},
+    {"if", Draft::seven},
+    {"then", Draft::seven},
+    {"else", Draft::seven},
+    {"dependentRequired", Draft::newer},
+    {"dependentSchemas", Draft::newer},
+    {"unevaluatedItems", Draft::newer},
+    {"unevaluatedProperties", Draft::newer},
+    {"prefixItems", Draft::newer},
+    {"$dynamicRef", Draft::newer},
+    {"$recursiveRef", Draft::newer},
+    {"disallow", Draft::newer},
+    {"extends", Draft::newer},
+    {"divisibleBy", Draft::newer},
+}};
+
+// Whether $ref is all that a subschema says.
+inline bool refers_alone(Draft draft, const Json& schema) { return draft != Draft::newer && schema.contains("$ref"); }
+
+// Whether a subschema has the keyword, and its draft too.
+inline bool speaks(Draft draft, const Json& schema, std::string_view keyword) {
+  if (!schema.contains(keyword)) return false;
+  if (keyword == "$ref" || draft == Draft::newer) return true;
+  if (refers_alone(draft, schema)) return false;
+  const auto is_it = [&](const auto& known) { return known.first == keyword; };
+  const auto found = std::find_if(kKeywords.begin(), kKeywords.end(), is_it);
+  return found == kKeywords.end() || found->second <= draft;
+}
+
+// Of keywords that mean something in other drafts, and here nothing.
+inline std::vector<std::string> not_enforced(Draft draft, const Json& schema, const std::string& at) {
+  std::vector<std::string> warnings;
+  const std::string name = "draft " + std::to_string(static_cast<int>(draft));
+  const std::string why =
+      name + (refers_alone(draft, schema) ? " ignores what stands beside $ref" : " does not have it");
+  for (const auto& [keyword, first] : kKeywords) {
+    if (!schema.contains(keyword) || speaks(draft, schema, keyword)) continue;
+    warnings.push_back(std::string(keyword) + " is not enforced: " + why + " (" + at + ")");
+  }
+  return warnings;
+}
+
+// Where a subschema says its own name, as far as references are concerned; empty where it has none.
+inline std::string name_of(Draft draft, const Json& schema) {
+  if (!schema.is_object()) return "";
+  for (const char* key : {"$id", "id"}) {
+    const bool known = draft == Draft::newer || (draft == Draft::four) == (std::string_view(key) == "id");
+    if (!known || !schema.contains(key) || !schema.at(key).is_string()) continue;
+    const std::string id = schema.at(key).get<std::string>();
+    return id.substr(0, id.find('#'));
+  }
+  return "";
+}
+// Whether references in it begin there.
+inline bool opens_resource(Draft draft, const Json& schema) {
+  if (!schema.is_object() || refers_alone(draft, schema)) return false;
+  const char* const key = draft == Draft::four ? "id" : "$id";
+  return schema.contains(key) && schema.at(key).is_string() && !name_of(draft, schema).empty();
+}
+
+}  // namespace tenon::constrain::schema
