@@ -1,0 +1,136 @@
+#include "server/asked.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+#include <variant>
+
+#include "server/lorax_writer.h"
+#include "server/openai_request.h"
+#include "server/openai_writer.h"
+
+namespace serve {
+namespace {
+
+std::uint64_t random_seed() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return random();
+}
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+// Before anything is read: one that nobody knows is another error than one that does not fit.
+void need_adapters(Model& model, const std::vector<tenon::AdapterUse>& adapters, const std::string& param) {
+  for (const tenon::AdapterUse& use : adapters) {
+    if (!model.adapters().is_known(use.name)) throw unknown_adapter(use.name, param);
+  }
+}
+
+std::string name_of(const std::vector<tenon::AdapterUse>& adapters) {
+  std::string names;
+  for (const tenon::AdapterUse& use : adapters) names += (names.empty() ? "" : "+") + use.name;
+  return names;
+}
+
+std::string as_text(const Model& model, const std::vector<tenon::TokenId>& ids) {
+  for (const tenon::TokenId id : ids) {
+    if (id >= model.config().vocab) {
+      throw ApiError(ApiError::Kind::invalid, "`prompt`: token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(model.config().vocab), "prompt");
+    }
+  }
+  return tenon::sanitize_utf8(model.tokenizer().decode(ids));
+}
+
+// What both OpenAI routes have in common.
+struct OpenAiAsked {
+  OpenAiAsked(Model& model, const SamplingRequest& request, const std::string& id)
+      : terms{.id = id,
+              .model = request.model.empty() ? model.name() : request.model,
+              .created = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(),
+              .n = request.options.n,
+              .stream = request.stream,
+              .include_usage = request.include_usage,
+              .logprobs = request.options.top_logprobs >= 0},
+        common{.adapters = request.adapters, .options = request.options} {
+    need_adapters(model, request.adapters, request.adapter_field);
+    if (!request.seed_given) common.options.seed = random_seed();
+    if (request.schema) common.constraint = model.constraint(*request.schema);
+    asked.stream = request.stream;
+    asked.adapter = name_of(request.adapters);
+  }
+
+  void add(const Model& model, const SamplingRequest& request, std::vector<tenon::TokenId> ids, std::string echo) {
+    tenon::Request one = common;
+    one.options.max_new_tokens = openai_new_tokens(request.max_tokens, ids.size(), model.limits(), request.length_field);
+    one.input_ids = ids;
+    asked.max_new_tokens = std::max(asked.max_new_tokens, one.options.max_new_tokens);
+    asked.requests.push_back(std::move(one));
+    terms.prompts.push_back(std::move(ids));
+    terms.echoes.push_back(std::move(echo));
+  }
+
+  Asked finish(const Model& model) {
+    terms.ends = common.options.stop_ids;
+    if (!common.options.ignore_eos) terms.ends.insert(terms.ends.end(), model.config().eos.begin(), model.config().eos.end());
+    asked.writer = std::make_unique<OpenAiWriter>(std::move(terms), model.tokenizer());
+    return std::move(asked);
+  }
+
+  OpenAiWriter::Terms terms;
+  tenon::Request common;
+  Asked asked;
+};
+
+}  // namespace
+
+Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool as_list) {
+  GenerateRequest request = parse_generate(body, model.limits(), model.name(), streaming);
+  need_adapters(model, request.adapters, "adapter_id");
+  tenon::Request one{.input_ids = model.tokens(request.inputs, request.truncate.value_or(0)), .adapters = request.adapters};
+  tenon::Options& options = request.options;
+  options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), model.limits());
+  options.n = request.best_of;
+  if (request.best_of > 1) options.top_logprobs = std::max(options.top_logprobs, 0);  // by which the best is found
+  if (request.sampling && !request.seed_given) options.seed = random_seed();
+  one.options = options;
+  if (request.schema) one.constraint = model.constraint(*request.schema);
+  Asked asked{.stream = request.stream,
+              .adapter = name_of(request.adapters),
+              .max_new_tokens = options.max_new_tokens,
+              .characters = characters(request.inputs)};
+  LoraxWriter::Terms terms{.input = one.input_ids, .max_new_tokens = options.max_new_tokens, .ends = model.config().eos, .as_list = as_list};
+  asked.requests.push_back(std::move(one));
+  asked.writer = std::make_unique<LoraxWriter>(std::move(request), model.tokenizer(), std::move(terms));
+  return asked;
+}
+
+Asked completion_asked(Model& model, std::string_view body, const std::string& id) {
+  const CompletionRequest request = parse_completion(body, model.limits(), model.name());
+  if (request.stream && request.echo && request.logprobs) {
+    throw ApiError(ApiError::Kind::invalid, "`echo` together with `logprobs` is not supported in a stream", "echo");
+  }
+  OpenAiAsked made(model, request, id);
+  for (const CompletionRequest::Prompt& prompt : request.prompts) {
+    const auto* const text = std::get_if<std::string>(&prompt);
+    auto ids = text ? model.tokens(*text) : std::get<std::vector<tenon::TokenId>>(prompt);
+    std::string echo = text ? *text : as_text(model, ids);
+    made.asked.characters += characters(echo);
+    made.add(model, request, std::move(ids), request.echo ? std::move(echo) : std::string());
+  }
+  return made.finish(model);
+}
+
+Asked chat_asked(Model& model, std::string_view body, const std::string& id) {
+  const ChatRequest request = parse_chat(body, model.limits(), model.name());
+  OpenAiAsked made(model, request, id);
+  made.terms.chat = true;
+  model.add_chat_stops(made.common.options);
+  for (const ChatMessage& message : request.messages) made.asked.characters += characters(message.content);
+  made.add(model, request, model.chat_tokens(request.messages), {});
+  return made.finish(model);
+}
+
+}  // namespace serve

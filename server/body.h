@@ -1,0 +1,21 @@
+// The bytes of a request's body as JSON.
+#pragma once
+#include <string_view>
+
+#include "tenon/core/json.h"
+
+namespace serve {
+
+struct Body {
+  std::string_view text;  // as received; must outlive the body
+  tenon::Json json;       // an object
+
+  // The same with keys in the order written, which is the order of an answer's keys under a schema. Parses again.
+  tenon::OrderedJson ordered() const;
+};
+
+// ApiError malformed: no JSON (not UTF-8, duplicate keys, nested deeper than 64, numbers past a double), or no object;
+// invalid: a NUL in a string, escaped as it may be.
+Body parse_body(std::string_view text);
+
+}  // namespace serve

@@ -1,0 +1,195 @@
+#include "server/chat_template.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+
+#include "server/chat_form.h"
+#include "server/jinja_text.h"
+#include "tenon/core/error.h"
+#include "tenon/core/file.h"
+#include "tenon/core/json.h"
+#include "tenon/core/sha256.h"
+
+namespace serve {
+namespace {
+
+using tenon::Error;
+
+constexpr std::uint64_t kMaxFile = 16 << 20;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::invalid_request, "messages", what); }
+
+std::string at(std::size_t index) { return "[" + std::to_string(index) + "] "; }
+
+// Python's str.isspace(), which trims texts in Jinja, beyond ASCII.
+bool is_wide_space(unsigned code) {
+  return code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
+         code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
+}
+// Bytes of the white space that a text begins with: one character, or none.
+std::size_t space_at_front(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) == ' ' || (byte(0) >= 9 && byte(0) <= 13) || (byte(0) >= 28 && byte(0) <= 31);
+  if (text.size() >= 2 && byte(0) == 0xc2) return is_wide_space(byte(1)) ? 2 : 0;
+  if (text.size() < 3 || byte(0) < 0xe1 || byte(0) > 0xe3) return 0;
+  return is_wide_space((byte(0) & 15U) << 12 | (byte(1) & 63U) << 6 | (byte(2) & 63U)) ? 3 : 0;
+}
+std::size_t space_at_back(std::string_view text) {
+  for (std::size_t n = 1; n <= 3 && n <= text.size(); ++n)
+    if (space_at_front(text.substr(text.size() - n)) == n) return n;
+  return 0;
+}
+std::string_view trimmed(std::string_view text) {
+  while (const std::size_t n = space_at_front(text)) text.remove_prefix(n);
+  while (const std::size_t n = space_at_back(text)) text.remove_suffix(n);
+  return text;
+}
+
+// Puts a conversation together in a form, refusing what the form does not take.
+class Prompt {
+ public:
+  Prompt(const ChatForm& form, std::string_view bos, std::string_view eos, std::span<const std::string> special)
+      : form_(form), bos_(bos), eos_(eos), special_(special) {}
+
+  std::string write(std::span<const ChatMessage> messages) {
+    if (messages.empty()) refuse("must not be empty");
+    add(form_.opening);
+    if (!form_.default_system.empty() && !is_system(messages[0])) add_turn(form_.system, form_.default_system);
+    const bool folds = form_.system_is == ChatForm::System::folded && is_system(messages[0]);
+    if (folds) check(messages[0], 0);
+    for (std::size_t i = folds ? 1 : 0; i < messages.size(); ++i) {
+      check(messages[i], i);
+      check_order(messages[i], i, folds ? i - 1 : i);
+      if (folds && i == 1)
+        add_folded(messages[0].content, messages[1].content);
+      else
+        add_turn(turn_of(messages[i]), messages[i].content);
+    }
+    if (form_.alternates && messages.back().role != "user")
+      refuse("the last one must be of role user: " + chat_template() + " has nothing else to answer");
+    add(form_.generation);
+    return std::move(text_);
+  }
+
+ private:
+  static bool is_system(const ChatMessage& message) { return message.role == "system" || message.role == "developer"; }
+
+  std::string chat_template() const { return "the chat template " + std::string(form_.name); }
+
+  // {bos} and {eos} as the tokenizer's.
+  void add(std::string_view text) {
+    for (std::size_t i = 0; i < text.size();) {
+      const std::string_view rest = text.substr(i);
+      const bool bos = rest.starts_with("{bos}"), eos = rest.starts_with("{eos}");
+      if (bos || eos)
+        text_ += bos ? bos_ : eos_;
+      else
+        text_ += text[i];
+      i += bos || eos ? 5 : 1;
+    }
+  }
+
+  void add_turn(const ChatTurn& turn, std::string_view content) {
+    add(turn.before);
+    text_ += form_.trims ? trimmed(content) : content;
+    add(turn.after);
+  }
+
+  void add_folded(std::string_view system, std::string_view user) {
+    std::string both;
+    ((both += form_.system.before).append(system) += form_.system.after).append(user);
+    add_turn(form_.user, both);
+  }
+
+  const ChatTurn& turn_of(const ChatMessage& message) const {
+    return is_system(message) ? form_.system : message.role == "user" ? form_.user : form_.assistant;
+  }
+
+  void check(const ChatMessage& message, std::size_t index) const {
+    if (message.role == "tool") refuse(at(index) + "is of role tool, which " + chat_template() + " has no turn for");
+    if (!is_system(message) && message.role != "user" && message.role != "assistant")
+      refuse(at(index) + "is of role \"" + tenon::printable(message.role, 40) +
+             "\"; a role is system, developer, user or assistant");
+    if (is_system(message) && form_.system_is == ChatForm::System::none)
+      refuse(at(index) + "is of role " + message.role + ", which " + chat_template() +
+             " has no turn for: put its text into the first message of role user");
+    const std::string_view content = form_.trims ? trimmed(message.content) : std::string_view(message.content);
+    const auto refuse_if_in = [&](std::string_view text) {
+      if (!text.empty() && content.find(text) != content.npos)
+        refuse(at(index) + "holds \"" + tenon::printable(text, 60) + "\", which " + chat_template() +
+               " has a meaning for: a text may not begin or end a turn");
+    };
+    for (const std::string_view each : form_.reserved) refuse_if_in(each);
+    for (const std::string& each : special_) refuse_if_in(each);
+    refuse_if_in(bos_);
+    refuse_if_in(eos_);
+  }
+
+  // `turn`: the message's place without a folded one.
+  void check_order(const ChatMessage& message, std::size_t index, std::size_t turn) const {
+    if (form_.alternates && message.role != (turn % 2 == 0 ? "user" : "assistant"))
+      refuse(at(index) + "is of role " + message.role + ": with " + chat_template() + " roles must alternate " +
+             (form_.system_is == ChatForm::System::folded ? "user, assistant, ... after one system message at most"
+                                                          : "user, assistant, ..."));
+  }
+
+  const ChatForm& form_;
+  std::string_view bos_, eos_;
+  std::span<const std::string> special_;
+  std::string text_;
+};
+
+}  // namespace
+
+ChatTemplate ChatTemplate::named(std::string_view name) {
+  for (const ChatForm& form : chat_forms())
+    if (form.name == name) return ChatTemplate(form);
+  throw Error(Error::Kind::invalid_request, "--chat-template",
+              "there is none of the name " + tenon::printable(name, 60));
+}
+
+std::optional<ChatTemplate> ChatTemplate::recognise(const std::string& jinja) {
+  const ChatForm* const form = chat_form_of(tenon::Sha256().update(normalised_jinja(jinja)).hex());
+  return form == nullptr ? std::nullopt : std::optional(ChatTemplate(*form));
+}
+
+std::optional<ChatTemplate> ChatTemplate::chosen(std::string_view word, const std::string& jinja) {
+  if (word == "none") return std::nullopt;
+  return word == "auto" ? recognise(jinja) : named(word);
+}
+
+std::string ChatTemplate::render(std::span<const ChatMessage> messages, std::string_view bos_text,
+                                 std::string_view eos_text, std::span<const std::string> special) const {
+  return Prompt(*form_, bos_text, eos_text, special).write(messages);
+}
+
+std::vector<std::string> ChatTemplate::stops() const {
+  std::vector<std::string> texts;
+  for (const std::string_view each : form_->stops)
+    if (!each.empty()) texts.emplace_back(each);
+  return texts;
+}
+
+std::string_view ChatTemplate::name() const { return form_->name; }
+
+std::string read_chat_template(const std::filesystem::path& model_folder) {
+  std::error_code ignored;
+  const auto jinja = model_folder / "chat_template.jinja", config = model_folder / "tokenizer_config.json";
+  if (std::filesystem::exists(jinja, ignored)) return tenon::read_text_file(jinja, kMaxFile);
+  if (!std::filesystem::exists(config, ignored)) return {};
+  const tenon::Json json = tenon::read_json_file(config, kMaxFile);
+  const auto found = json.is_object() ? json.find("chat_template") : json.end();
+  if (found == json.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  // Several, of which one is "default".
+  if (found->is_array())
+    for (const tenon::Json& each : *found)
+      if (each.is_object() && each.value("name", tenon::Json()) == "default" && each.contains("template") &&
+          each["template"].is_string())
+        return each["template"].get<std::string>();
+  return {};
+}
+
+}  // namespace serve

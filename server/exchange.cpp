@@ -1,0 +1,214 @@
+#include "server/exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/http_server.h"
+
+namespace serve {
+namespace {
+
+using namespace std::chrono_literals;
+using tenon::Clock;
+using tenon::Event;
+using tenon::TimePoint;
+
+constexpr auto kLook = 50ms;      // so often somebody looks whether the client is still there
+constexpr auto kHeartbeat = 15s;  // a stream that has nothing to say says so
+constexpr int kClientClosed = 499;  // nginx's, for the log
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+// Of two moments that both were; else 0.
+double between(TimePoint from, TimePoint to) { return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from)); }
+
+FailureKind failure_of(ApiError::Kind kind) {
+  using Kind = ApiError::Kind;
+  switch (kind) {
+    case Kind::overloaded:
+    case Kind::unavailable: return FailureKind::overloaded;
+    case Kind::unknown_adapter: return FailureKind::download_adapter;
+    case Kind::adapter_unusable: return FailureKind::load_adapter;
+    case Kind::engine: return FailureKind::generation;
+    case Kind::incomplete:
+    case Kind::timeout: return FailureKind::incomplete;
+    default: return FailureKind::validation;
+  }
+}
+
+}  // namespace
+
+Exchange::Exchange(Serving& serving, Gate::Ticket ticket, std::string route, std::string id)
+    : serving_(serving), model_(serving.taking_model()), ticket_(std::move(ticket)), route_(std::move(route)), id_(std::move(id)) {
+  times_.arrived = HttpServer::arrival();
+  serving_.metrics.request_begins();
+}
+
+Exchange::~Exchange() {
+  const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
+  count(usage);
+  log(usage);
+}
+
+void Exchange::count(const Usage& usage) const {
+  Metrics& metrics = serving_.metrics;
+  if (dropped_) return metrics.request_failed(FailureKind::dropped);
+  if (error_) return metrics.request_failed(failure_of(error_->kind));
+  const int tokens = usage.generated_tokens;
+  metrics.request_finished({.adapter = asked_.adapter,
+                            .prompt_tokens = usage.prompt_tokens,
+                            .generated_tokens = tokens,
+                            .max_new_tokens = asked_.max_new_tokens,
+                            .reason = reason_,
+                            .total = between(times_.arrived, times_.last),
+                            .validation = between(times_.arrived, times_.submitted),
+                            .queue = between(times_.submitted, times_.started),
+                            .inference = between(times_.started, times_.last),
+                            .first_token = between(times_.arrived, times_.first),
+                            .per_output_token = tokens > 1 ? between(times_.first, times_.last) / (tokens - 1) : 0});
+}
+
+void Exchange::log(const Usage& usage) const {
+  RequestLine line{.id = id_, .method = "POST", .route = route_, .adapter = asked_.adapter};
+  line.ms = seconds(Clock::now() - times_.arrived) * 1000;
+  line.status = dropped_ ? kClientClosed : error_ ? status(error_->kind, dialect_of(route_)) : 200;
+  if (asked_.writer) {
+    line.prompt_tokens = usage.prompt_tokens;
+    line.tokens = usage.generated_tokens;
+  }
+  if (times_.first != TimePoint{}) line.ttft_ms = between(times_.arrived, times_.first) * 1000;
+  if (error_) line.error = type_of(error_->kind);
+  else line.reason = dropped_ ? "dropped" : to_string(reason_);
+  serving_.log.write(line);
+}
+
+void Exchange::serve(Asked asked, httplib::Response& response) {
+  asked_ = std::move(asked);
+  submit();
+  if (asked_.stream) return answer_stream(response);
+  answer_whole(response);
+}
+
+void Exchange::submit() {
+  const Settings& settings = model_.settings();
+  answer_.emplace(model_.service());
+  for (tenon::Request& request : asked_.requests) {
+    answer_->submit(std::move(request), {.timeout = settings.request_timeout, .adapter_wait = settings.adapter_wait});
+  }
+  asked_.requests.clear();
+  times_.submitted = Clock::now();
+}
+
+// False where nothing came in time, or nothing else will. ApiError where the answer fails.
+bool Exchange::take(Clock::duration patience) {
+  const auto event = answer_->next_for(patience);
+  if (!event) return false;
+  note(*event);
+  asked_.writer->take(*event);
+  if (asked_.writer->complete() && !answer_->ended()) answer_->cancel();
+  return true;
+}
+
+void Exchange::note(const Event& event) {
+  const TimePoint now = Clock::now();
+  if (event.kind == Event::Kind::finished) {
+    if (times_.started == TimePoint{} || event.started < times_.started) times_.started = event.started;
+    if (event.reason != tenon::FinishReason::cancelled) reason_ = event.reason;
+  }
+  if (event.kind != Event::Kind::token || asked_.writer->complete()) return;
+  if (times_.first == TimePoint{}) times_.first = now;
+  else serving_.metrics.token_gap(seconds(now - times_.last));
+  times_.last = now;
+}
+
+void Exchange::drop() {
+  dropped_ = true;
+  answer_->cancel();
+}
+
+void Exchange::answer_whole(httplib::Response& response) {
+  while (!asked_.writer->complete()) {
+    if (take(kLook)) continue;
+    if (HttpServer::client_gone()) return drop();
+  }
+  settle();
+  add_headers(response, true);
+  response.set_content(asked_.writer->whole(), "application/json");
+}
+
+void Exchange::answer_stream(httplib::Response& response) {
+  while (times_.first == TimePoint{} && !answer_->ended()) {
+    if (take(kLook)) continue;
+    if (HttpServer::client_gone()) return drop();
+  }
+  add_headers(response, false);
+  response.set_header("Cache-Control", "no-cache");
+  response.set_header("X-Accel-Buffering", "no");
+  response.set_chunked_content_provider("text/event-stream", [self = shared_from_this()](std::size_t, httplib::DataSink& sink) { return self->write_more(sink); });
+}
+
+// What is there goes out in one piece. An answer that fails now can only say so in the stream.
+bool Exchange::write_more(httplib::DataSink& sink) {
+  std::string text;
+  bool over = false;
+  try {
+    if (!asked_.writer->has_streamed()) take(kLook);
+    while (take({})) {}
+    text = asked_.writer->streamed();
+    over = asked_.writer->complete();
+    if (over) text += asked_.writer->end_of_stream();
+  } catch (const ApiError& error) {
+    failed(error);
+    answer_->cancel();
+    text = asked_.writer->streamed() + asked_.writer->failure(error);
+    over = true;
+  }
+  const TimePoint now = Clock::now();
+  if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
+  if (!text.empty()) written_ = now;
+  if ((!text.empty() && !sink.write(text.data(), text.size())) || (!over && HttpServer::client_gone())) {
+    drop();
+    return false;
+  }
+  if (over) {
+    sink.done();
+    settle();
+  }
+  return true;
+}
+
+// A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the request waited.
+void Exchange::settle() {
+  while (!error_ && !answer_->ended()) take(kLook);
+  if (reason_ == tenon::FinishReason::error) reason_ = tenon::FinishReason::stop;  // that was a stop string
+}
+
+// LoRAX's, in milliseconds.
+void Exchange::add_headers(httplib::Response& response, bool whole) const {
+  const auto number = [&](const char* name, auto value) { response.set_header(name, std::to_string(value)); };
+  response.set_header("x-compute-type", model_.settings().model.device);
+  response.set_header("x-model-id", model_.name());
+  number("x-compute-characters", asked_.characters);
+  if (!asked_.adapter.empty()) {
+    response.set_header("x-adapter-id", asked_.adapter);
+    response.set_header("x-adapter-source", "local");
+  }
+  if (!whole) return;
+  const auto time = [&](const char* name, double value) { number(name, static_cast<long long>(value * 1000 + 0.5)); };
+  const Usage usage = asked_.writer->usage();
+  const double total = between(times_.arrived, Clock::now()), inference = between(times_.started, times_.last);
+  time("x-compute-time", total);
+  time("x-total-time", total);
+  time("x-validation-time", between(times_.arrived, times_.submitted));
+  time("x-queue-time", between(times_.submitted, times_.started));
+  time("x-inference-time", inference);
+  time("x-time-per-token", inference / std::max(1, usage.generated_tokens));
+  time("x-time-to-first-token", between(times_.arrived, times_.first));
+  time("x-time-per-output-token", between(times_.first, times_.last) / std::max(1, usage.generated_tokens - 1));
+  number("x-prompt-tokens", usage.prompt_tokens);
+  number("x-generated-tokens", usage.generated_tokens);
+  number("x-skipped-tokens", 0);
+  number("x-total-tokens", usage.prompt_tokens + usage.generated_tokens);
+}
+
+}  // namespace serve

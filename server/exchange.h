@@ -1,0 +1,69 @@
+// One request of a client for text, from its arrival to the last byte of its answer: what it took, and how it ended.
+#pragma once
+#include <httplib.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/answer.h"
+#include "server/gate.h"
+#include "server/serving.h"
+#include "server/writer.h"
+#include "tenon/core/request.h"
+
+namespace serve {
+
+// What a route has made of a body.
+struct Asked {
+  std::unique_ptr<Writer> writer = {};
+  std::vector<tenon::Request> requests = {};  // one a prompt
+  bool stream = false;
+  std::string adapter;  // empty: none
+  int max_new_tokens = 0;
+  std::size_t characters = 0;  // of the input
+};
+
+// One thread: that of the connection.
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  Exchange(Serving& serving, Gate::Ticket ticket, std::string route, std::string id);
+  ~Exchange();  // counts and logs it
+
+  // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own. ApiError.
+  void serve(Asked asked, httplib::Response& response);
+  void failed(const ApiError& error) { error_ = error; }
+
+ private:
+  struct Times {
+    tenon::TimePoint arrived, submitted, started, first, last;
+  };
+
+  void count(const Usage& usage) const;
+  void log(const Usage& usage) const;
+
+  void submit();
+  bool take(tenon::Clock::duration patience);
+  void note(const tenon::Event& event);
+  void answer_whole(httplib::Response& response);
+  void answer_stream(httplib::Response& response);
+  bool write_more(httplib::DataSink& sink);
+  void settle();
+  void drop();
+  void add_headers(httplib::Response& response, bool whole) const;
+
+  Serving& serving_;
+  Model& model_;
+  const Gate::Ticket ticket_;
+  const std::string route_, id_;
+  Asked asked_;
+  std::optional<Answer> answer_;
+  Times times_{};
+  tenon::TimePoint written_{};  // when the stream last said something
+  tenon::FinishReason reason_ = tenon::FinishReason::error;
+  std::optional<ApiError> error_;
+  bool dropped_ = false;
+};
+
+}  // namespace serve

@@ -1,0 +1,31 @@
+// What every route does around its own work: the key, the errors, the line in the log.
+#pragma once
+#include <httplib.h>
+
+#include <functional>
+#include <string>
+
+#include "server/api_error.h"
+#include "server/http_server.h"
+#include "server/serving.h"
+
+namespace serve {
+
+// The client's x-request-id where it is short and printable, else one at random. The same for both calls on a response.
+std::string request_id(const httplib::Request& request, httplib::Response& response);
+std::string random_id();  // 24 digits
+
+void refuse(httplib::Response& response, const ApiError& error, Dialect dialect);
+void answer_json(httplib::Response& response, const tenon::OrderedJson& json, int status = 200);
+
+// ApiError unauthorized.
+void check_key(const Serving& serving, const httplib::Request& request);
+
+// Runs `work`; what it throws becomes an answer in the dialect of the path. The error, if there was one.
+std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response, const std::function<void()>& work);
+
+// A route for those with a key that writes no text.
+using PlainHandler = std::function<void(const httplib::Request&, httplib::Response&)>;
+void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler);
+
+}  // namespace serve

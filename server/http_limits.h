@@ -1,0 +1,22 @@
+// How much of a server's time, memory and threads one client can take.
+#pragma once
+#include <chrono>
+#include <cstddef>
+
+namespace serve {
+
+struct HttpLimits {
+  std::size_t body_bytes = 2'000'000;           // more: 413
+  int header_lines = 100;                       // more: 431
+  std::size_t header_bytes = 32 << 10;          // of all header lines together; more: 431
+  std::size_t request_line_bytes = 8 << 10;     // more: 414; httplib allows 8 KiB, so a larger limit has no effect
+  std::chrono::milliseconds header_read{5000};  // from a request's first byte to the end of its head
+  std::chrono::milliseconds body_read{30000};   // from there to the end of its body
+  std::chrono::milliseconds idle{2000};         // between two requests of a connection
+  std::chrono::milliseconds write{10000};       // without any progress
+  int threads = 72;  // a thread holds a connection until it closes: requests at once, and 8 for probes
+  int waiting = 64;  // connections beyond those with a thread; more: 503 at once
+  int requests_a_connection = 100;
+};
+
+}  // namespace serve

@@ -1,0 +1,36 @@
+// Which handler answers a method and a path.
+#pragma once
+#include <httplib.h>
+
+#include <functional>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace serve {
+
+using HttpHandler = std::function<void(const httplib::Request&, httplib::Response&)>;
+
+class HttpRoutes {
+ public:
+  // The first route that fits answers. A path with any of \^$.|?*+()[]{} is a regular expression for a whole path.
+  void add(std::string method, std::string path, HttpHandler handler);
+
+  struct Match {
+    const HttpHandler* handler = nullptr;
+    std::string allow;  // without a handler: the methods of this path; empty: nobody knows the path
+  };
+  // HEAD is answered as GET. `matches` are a pattern's groups, which point into `path`.
+  Match find(const std::string& method, const std::string& path, httplib::Match& matches) const;
+
+ private:
+  struct Route {
+    std::string method, path;
+    std::optional<std::regex> pattern;
+    HttpHandler handler;
+  };
+  std::vector<Route> routes_;
+};
+
+}  // namespace serve

@@ -1,0 +1,297 @@
+#include "server/http_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "server/http_request.h"
+
+namespace serve {
+namespace {
+
+constexpr int kBacklog = 512;
+
+const HttpLimits& checked(const HttpLimits& limits) {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(std::string("HttpLimits: ") + what);
+  };
+  require(limits.threads >= 1, "threads must be 1 or more");
+  require(limits.waiting >= 0, "waiting must be 0 or more");
+  require(limits.requests_a_connection >= 1, "requests_a_connection must be 1 or more");
+  require(limits.header_lines >= 1, "header_lines must be 1 or more");
+  return limits;
+}
+
+// Headers that httplib must not see in a request: it keeps the addresses under these names, and would wait for a body,
+// cut an answer into ranges, or spend the engine's processor time on compressing it.
+bool is_hidden(const std::string& name) {
+  for (const char* hidden : {"REMOTE_ADDR", "REMOTE_PORT", "LOCAL_ADDR", "LOCAL_PORT", "Expect", "Range",
+                             "Accept-Encoding", "Transfer-Encoding"}) {
+    if (::strcasecmp(name.c_str(), hidden) == 0) return true;
+  }
+  return false;
+}
+
+void set_only(httplib::Response& response, const char* name, const std::string& value) {
+  response.headers.erase(name);
+  response.set_header(name, value);
+}
+
+void clear(httplib::Response& response, int status) {
+  response.status = status;
+  response.headers.clear();
+  response.body.clear();
+  response.content_provider_ = nullptr;
+  response.content_length_ = 0;
+  response.is_chunked_content_provider_ = false;
+}
+
+}  // namespace
+
+// What this thread is answering.
+struct HttpServer::Exchange {
+  Connection& connection;
+  HttpRequest request{};
+  int refusal = 0;       // status; 0: the request is whole and sound
+  bool adopted = false;  // httplib has understood its target, too
+  HttpRoutes::Match match{};
+};
+
+thread_local HttpServer::Exchange* HttpServer::exchange_ = nullptr;
+
+HttpServer::HttpServer(const HttpLimits& limits) : limits_(checked(limits)), state_(limits.threads) {
+  keep_alive_max_count_ = static_cast<std::size_t>(limits_.requests_a_connection);
+  keep_alive_timeout_sec_ = std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count();
+  set_tcp_nodelay(true);
+  // Without httplib's SO_REUSEPORT, with which two servers would share a port and each get half of the requests.
+  set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  install_callbacks();
+}
+
+HttpServer::~HttpServer() {
+  stop();
+  std::lock_guard ended(running_);
+  if (listener_ >= 0) ::close(listener_);
+}
+
+void HttpServer::install_callbacks() {
+  set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    answer(request, response);
+    return HandlerResponse::Handled;
+  });
+  set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, std::exception_ptr) { clear(response, 500); });
+  set_error_handler(HandlerWithResponse([this](const httplib::Request& request, httplib::Response& response) {
+    fill_error(request, response);
+    return HandlerResponse::Handled;
+  }));
+  set_post_routing_handler(
+      [this](const httplib::Request& request, httplib::Response& response) { finish(request, response); });
+}
+
+void HttpServer::route(std::string method, std::string path, Handler handler) {
+  routes_.add(std::move(method), std::move(path), std::move(handler));
+}
+
+bool HttpServer::bind(const std::string& host, int port) {
+  if (listener_ >= 0) return false;
+  port_ = port == 0 ? bind_to_any_port(host) : bind_to_port(host, port) ? port : -1;
+  if (port_ <= 0) return false;
+  listener_ = svr_sock_;
+  // httplib's backlog is 5. Its accept loop is not used, as it ends at the first error of accept(), even a passing one.
+  return ::listen(listener_, kBacklog) == 0 && ::fcntl(listener_, F_SETFL, O_NONBLOCK) == 0;
+}
+
+void HttpServer::run() {
+  std::lock_guard running(running_);
+  if (listener_ < 0) return;
+  const std::string body = error_body_ ? error_body_(503, "") : "{\"error\":\"overloaded\"}";
+  overloaded_ =
+      "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
+      "Content-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body;
+  lingering_.emplace();
+  httplib::ThreadPool pool(static_cast<std::size_t>(limits_.threads));
+  accept_until_drained(pool);
+  ::close(std::exchange(listener_, -1));
+  pool.shutdown();  // joins; all connections end, as none is accepted or kept any more
+  lingering_.reset();
+}
+
+void HttpServer::stop_accepting() {
+  state_.draining = true;
+  state_.drain.signal();
+}
+
+void HttpServer::stop() {
+  state_.stopping = true;
+  state_.stop.signal();
+  stop_accepting();
+  svr_sock_ = INVALID_SOCKET;  // a content provider is not called again
+}
+
+void HttpServer::accept_until_drained(httplib::ThreadPool& pool) {
+  while (!state_.draining) {
+    pollfd fds[] = {{listener_, POLLIN, 0}, {state_.drain.fd(), POLLIN, 0}};
+    ::poll(fds, 2, -1);
+    if (accept_waiting(pool)) continue;
+    // No descriptors or no memory: that passes when connections close, and is no reason to end.
+    pollfd drain{state_.drain.fd(), POLLIN, 0};
+    ::poll(&drain, 1, /*milliseconds=*/10);
+  }
+}
+
+// False: the system could not give us one.
+bool HttpServer::accept_waiting(httplib::ThreadPool& pool) {
+  for (int i = 0; i < kBacklog && !state_.stopping; ++i) {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket >= 0) {
+      admit(socket, pool);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void HttpServer::admit(int socket, httplib::ThreadPool& pool) {
+  if (state_.open >= limits_.threads + limits_.waiting) {
+    refuse(socket);
+    return;
+  }
+  ++state_.open;
+  try {
+    pool.enqueue([this, socket, accepted = HttpClock::now()] {
+      if (state_.stopping)
+        refuse(socket);
+      else
+        hold(socket, accepted);
+      --state_.open;
+    });
+  } catch (const std::bad_alloc&) {
+    --state_.open;
+    refuse(socket);
+    return;
+  }
+  if (state_.crowded() && state_.idle > 0) state_.shed.signal();
+}
+
+// Never waits. A new socket's buffer takes the answer whole.
+void HttpServer::refuse(int socket) {
+  ++refused_;
+  [[maybe_unused]] const auto sent =
+      ::send(socket, overloaded_.data(), overloaded_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  lingering_->close_softly(socket);
+}
+
+void HttpServer::hold(int socket, HttpClock::time_point accepted) {
+  Connection connection(socket, limits_, state_, accepted);
+  bool answered = false;  // last; else the client left, was silent, or saw its answer cut
+  try {
+    for (int left = limits_.requests_a_connection; left > 0; --left) {
+      answered = false;
+      if (!connection.await_request(/*first=*/left == limits_.requests_a_connection)) break;
+      if (left == 1) connection.close_after_answer();
+      answered = serve(connection);
+      if (!answered || connection.closing()) break;
+    }
+  } catch (...) {
+    // A content provider threw in the middle of its answer. Cutting it is the only way left to tell the client.
+    answered = false;
+  }
+  if (answered) lingering_->close_softly(connection.release());
+}
+
+// Whether the answer went out whole.
+bool HttpServer::serve(Connection& connection) {
+  Exchange exchange{connection};
+  exchange.refusal = read_request(connection, limits_, exchange.request);
+  if (exchange.refusal == kNobodyThere) return false;
+  const HttpHead& head = exchange.request.head;
+  if (exchange.refusal || head.close || head.version_1_0) connection.close_after_answer();
+  // httplib parses the target only; adopt() gives it the rest.
+  connection.present("GET " + (head.target.empty() ? "/" : head.target) +
+                     (head.version_1_0 ? " HTTP/1.0\r\n\r\n" : " HTTP/1.1\r\n\r\n"));
+  const struct Current {
+    explicit Current(Exchange& e) { exchange_ = &e; }
+    ~Current() { exchange_ = nullptr; }
+  } current(exchange);
+  bool closed_unused = false;
+  return process_request(connection, connection.closing(), closed_unused,
+                         [this](httplib::Request& request) { adopt(request); }) &&
+         !connection.broken();
+}
+
+void HttpServer::adopt(httplib::Request& request) const {
+  Exchange& exchange = *exchange_;
+  HttpHead& head = exchange.request.head;
+  request.method = head.method;
+  if (head.target.empty()) request.path.clear();
+  for (auto& [name, value] : head.headers) {
+    if (!is_hidden(name)) request.headers.emplace(name, std::move(value));
+  }
+  request.body = std::move(exchange.request.body);
+  exchange.adopted = true;
+  if (!exchange.refusal) exchange.match = routes_.find(request.method, request.path, request.matches);
+}
+
+void HttpServer::answer(const httplib::Request& request, httplib::Response& response) const {
+  const Exchange& exchange = *exchange_;
+  if (exchange.refusal) {
+    response.status = exchange.refusal;
+    if (exchange.refusal == 503) response.set_header("Retry-After", "1");
+  } else if (exchange.match.handler) {
+    (*exchange.match.handler)(request, response);
+  } else {
+    response.status = exchange.match.allow.empty() ? 404 : 405;
+    if (response.status == 405) response.set_header("Allow", exchange.match.allow);
+  }
+}
+
+void HttpServer::fill_error(const httplib::Request& request, httplib::Response& response) const {
+  if (!exchange_->adopted) exchange_->connection.close_after_answer();  // httplib did not like the target
+  if (!response.body.empty() || response.content_provider_) return;
+  const std::string body = error_body_ ? error_body_(response.status, request.path)
+                                       : "{\"error\":\"HTTP " + std::to_string(response.status) + "\"}";
+  set_only(response, "Content-Type", "application/json");
+  response.body = body;
+}
+
+void HttpServer::finish(const httplib::Request& request, httplib::Response& response) const {
+  Connection& connection = exchange_->connection;
+  if (answer_hook_) answer_hook_(request, response);
+  if (request.version == "HTTP/1.0" && response.is_chunked_content_provider_) {
+    response.is_chunked_content_provider_ = false;  // these clients know no chunks: the end is the connection's
+    response.headers.erase("Transfer-Encoding");
+  }
+  if (request.method == "HEAD") response.headers.erase("Accept-Ranges");
+  if (state_.crowded() || state_.draining) connection.close_after_answer();
+  if (connection.closing()) {
+    response.headers.erase("Keep-Alive");
+    set_only(response, "Connection", "close");
+  }
+}
+
+bool HttpServer::client_gone() { return exchange_ && exchange_->connection.gone(); }
+
+void HttpServer::close_connection() {
+  if (exchange_) exchange_->connection.close_after_answer();
+}
+
+HttpClock::time_point HttpServer::arrival() { return exchange_ ? exchange_->connection.arrival() : HttpClock::now(); }
+
+}  // namespace serve

@@ -1,0 +1,102 @@
+// An HTTP/1.1 server for a handful of JSON routes: httplib parses targets, keeps headers and writes answers, but the
+// connections, their deadlines and budgets, and all that clients send are handled here.
+//
+// For httplib 0.11.x (Debian 12), whose own reading has no total deadlines, no limit for chunked bodies, and the CVEs
+// of 2025 and 2026. Newer ones are not supported: process_request() there takes the addresses as arguments, and would
+// need another serve().
+#pragma once
+#include <httplib.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/connection.h"
+#include "server/http_limits.h"
+#include "server/http_lingering.h"
+#include "server/http_routes.h"
+#include "server/http_state.h"
+
+#if !defined(CPPHTTPLIB_OPENSSL_SUPPORT) || !defined(CPPHTTPLIB_ZLIB_SUPPORT) || !defined(CPPHTTPLIB_BROTLI_SUPPORT)
+#error "compile with `pkg-config --cflags cpp-httplib`: Debian's library has other classes without these macros"
+#endif
+
+namespace serve {
+
+static_assert(std::string_view(CPPHTTPLIB_VERSION).starts_with("0.11."),
+              "server/ is written for cpp-httplib 0.11.x, the package of Debian 12; see http_server.h");
+
+class HttpServer : private httplib::Server {
+ public:
+  using Handler = HttpHandler;
+  // The JSON body of an answer of 4xx or 5xx that no handler made. The path is empty where none was understood.
+  using ErrorBody = std::function<std::string(int status, const std::string& path)>;
+  // Sees each answer last, just before its head goes out, and may add headers. The request of a refused connection has
+  // what was understood of it by then, which may be nothing.
+  using AnswerHook = std::function<void(const httplib::Request&, httplib::Response&)>;
+
+  explicit HttpServer(const HttpLimits& limits = {});  // std::invalid_argument where a limit makes no sense
+  ~HttpServer() override;                              // stops, and waits for run() to return
+
+  // ---- before run()
+
+  // The body has been read into request.body. A handler may throw: 500, without a word of what it said.
+  void route(std::string method, std::string path, Handler handler);
+  void set_error_body(ErrorBody body) { error_body_ = std::move(body); }
+  void set_answer_hook(AnswerHook hook) { answer_hook_ = std::move(hook); }
+  bool bind(const std::string& host, int port);  // 0: any port
+  int port() const { return port_; }
+
+  // ---- then
+
+  // Serves until stop(), or until stop_accepting() and the end of all connections; joins all threads.
+  void run();
+  // Both never wait, and are safe in a signal handler. After the first, each connection closes behind its current
+  // answer; the second also ends what is being read or written. For good: there is no second run().
+  void stop_accepting();
+  void stop();
+  int open_connections() const { return state_.open; }  // with a thread or waiting for one
+  std::uint64_t refused_connections() const { return refused_; }
+
+  // ---- in a handler or a content provider, about the request that this thread is answering
+
+  // Whether the answer would reach nobody: the client closed (half of it counts) or reset, or stop() was called.
+  // One poll.
+  static bool client_gone();
+  static void close_connection();          // after this answer
+  static HttpClock::time_point arrival();  // of the request's first byte
+
+ private:
+  struct Exchange;
+  static thread_local Exchange* exchange_;
+
+  void install_callbacks();
+  void accept_until_drained(httplib::ThreadPool& pool);
+  bool accept_waiting(httplib::ThreadPool& pool);
+  void admit(int socket, httplib::ThreadPool& pool);
+  void refuse(int socket);
+  void hold(int socket, HttpClock::time_point accepted);
+  bool serve(Connection& connection);
+  void adopt(httplib::Request& request) const;
+  void answer(const httplib::Request& request, httplib::Response& response) const;
+  void fill_error(const httplib::Request& request, httplib::Response& response) const;
+  void finish(const httplib::Request& request, httplib::Response& response) const;
+
+  const HttpLimits limits_;
+  HttpRoutes routes_;
+  ErrorBody error_body_;
+  AnswerHook answer_hook_;
+  int port_ = 0;
+  int listener_ = -1;
+  std::string overloaded_;  // the whole answer to a connection beyond the limits
+  std::atomic<std::uint64_t> refused_{0};
+  HttpState state_;
+  std::optional<HttpLingering> lingering_;  // while run() runs
+  std::mutex running_;                      // held by run()
+};
+
+}  // namespace serve

@@ -1,0 +1,48 @@
+// Requests in LoRAX's dialect, from the bytes of their bodies.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/request_limits.h"
+#include "tenon/core/json.h"
+#include "tenon/core/request.h"
+
+namespace serve {
+
+struct GenerateRequest {
+  std::string inputs;
+  bool stream = false;
+  std::vector<tenon::AdapterUse> adapters;  // none: the base model; several, or one with a weight: merged
+  // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, top_logprobs and
+  // prompt_logprobs. Left for later: max_new_tokens, n, best_of, and a seed where none is given.
+  tenon::Options options;
+  std::optional<std::uint32_t> max_new_tokens;  // none: what is left beside the input (lorax_new_tokens)
+  bool sampling = false;
+  bool seed_given = false;
+  int best_of = 1;
+  std::vector<std::string> stop;  // not in options.stop: here a stop string ends an answer and stays in it
+  bool details = false;
+  bool decoder_input_details = false;
+  bool return_full_text = false;
+  std::optional<int> truncate;  // keeps the last so many tokens of the input
+  int alternatives = 0;         // to each token; 0: none asked
+  std::optional<tenon::OrderedJson> schema;
+};
+
+struct TokenizeRequest {
+  std::string inputs;
+  bool add_special_tokens = true;
+};
+
+// Whether the answer is a stream: as the body says (POST /), or as the route does.
+enum class Streaming { as_asked, never, always };
+
+// ApiError: malformed, invalid, bad_adapter_name.
+GenerateRequest parse_generate(std::string_view body, const Limits& limits, std::string_view base_model,
+                               Streaming streaming = Streaming::as_asked);
+TokenizeRequest parse_tokenize(std::string_view body);
+
+}  // namespace serve

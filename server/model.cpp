@@ -1,0 +1,135 @@
+#include "server/model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "families.h"
+#include "server/api_error.h"
+#include "tenon/constrain/vocabulary.h"
+#include "tenon/engine/admission.h"
+#include "tenon/tokenizer/tokenizer_config.h"
+
+namespace serve {
+namespace {
+
+using tenon::Error;
+
+tenon::ModelFiles open(const Settings& settings) {
+  tenon::ModelFiles files = tenon::load_checkpoint(program::model_folder(settings.model));
+  program::need_tokenizer(files, "tenon-serve");
+  return files;
+}
+
+// The longest sequence that an engine for these files will take.
+int context_of(const Settings& settings, const tenon::ModelFiles& files) {
+  if (settings.model.positions > 0) return settings.model.positions;
+  return program::with_family(program::model_type(files), [&](auto family) { return decltype(family)::configure(*files.config).positions; });
+}
+
+Settings resolved(Settings settings, const tenon::ModelFiles& files) {
+  settings.resolve(std::filesystem::absolute(program::model_folder(settings.model)), context_of(settings, files));
+  settings.model = program::with_stored_weights(settings.model, files);
+  return settings;
+}
+
+// The gate counts requests; the service only has to bear those that come through, with all their prompts.
+tenon::ServiceOptions service_options(const Settings& settings) {
+  const int most = settings.max_concurrent_requests * static_cast<int>(kMostChoicesOfABody);
+  return {.max_open = most, .max_waiting = most};
+}
+
+std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::shared_ptr<AdapterNames> adapters, const tenon::ModelFiles& files) {
+  program::ModelOptions options = settings.model;
+  options.adapter_folder = [adapters = std::move(adapters)](const std::string& name) { return adapters->folder(name); };
+  return program::make_engine(options, files);
+}
+
+}  // namespace
+
+Model::Model(Settings settings) : Model(std::move(settings), open(settings)) {}
+
+Model::Model(Settings settings, const tenon::ModelFiles& files)
+    : settings_(resolved(std::move(settings), files)),
+      adapters_(std::make_shared<AdapterNames>(settings_.model.adapter_root)),
+      made_(make_engine(settings_, adapters_, files)),
+      engine_(*made_),
+      service_(std::make_unique<Service>(std::move(made_), service_options(settings_))),
+      limits_{.max_input_tokens = settings_.max_input_length,
+              .max_total_tokens = settings_.max_total_tokens,
+              .max_stop_sequences = settings_.max_stop_sequences,
+              .max_best_of = settings_.max_best_of,
+              .max_n = settings_.max_n},
+      chat_(ChatTemplate::chosen(settings_.chat_template, read_chat_template(program::model_folder(settings_.model)))),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {
+  for (const std::string& name : settings_.preload_adapters) load_adapter(name);
+}
+
+void Model::load_adapter(const std::string& name) {
+  const tenon::AdapterUse use{name};
+  const tenon::AdapterLease held = engine_.lease(std::span(&use, 1), tenon::detail::after(settings_.adapter_wait));
+}
+
+std::shared_ptr<const tenon::Constraint> Model::constraint(const tenon::OrderedJson& schema) {
+  try {
+    std::call_once(constraints_made_, [&] {
+      constraints_ = std::make_unique<tenon::constrain::Constraints>(tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, config().eos));
+    });
+    return constraints_->json_schema(schema);
+  } catch (const tenon::constrain::Refused& refused) {
+    throw ApiError(ApiError::Kind::invalid, "`response_format`: " + shown(refused.where()) + ": " + shown(refused.reason()), "response_format");
+  }
+}
+
+// The template's special tokens are tokens, and what stands between them is ordinary text; render() has refused messages that
+// hold one.
+std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& messages) const {
+  if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
+  const auto text_or_none = [&](std::optional<tenon::TokenId> id) { return id ? std::string(tokenizer().bytes(*id)) : std::string(); };
+  std::vector<std::string> special;
+  for (const tenon::SpecialToken& token : tokenizer().special_tokens()) special.push_back(token.text);
+  const std::string text = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()), special);
+  std::vector<tenon::TokenId> ids;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    const std::string* found = nullptr;
+    for (const std::string& each : special) {
+      if (rest.starts_with(each) && (!found || each.size() > found->size())) found = &each;
+    }
+    if (!found && at < text.size()) {
+      ++at;
+      continue;
+    }
+    const auto between = tokenizer().encode(std::string_view(text).substr(begin, at - begin));
+    ids.insert(ids.end(), between.begin(), between.end());
+    if (!found) break;
+    ids.push_back(*tokenizer().special(*found));
+    begin = at += found->size();
+  }
+  return ids;
+}
+
+void Model::add_chat_stops(tenon::Options& options) const {
+  if (!chat_) return;
+  for (std::string& stop : chat_->stops()) {
+    if (const auto id = tokenizer().special(stop)) options.stop_ids.push_back(*id);
+    else options.stop.push_back(std::move(stop));
+  }
+}
+
+std::vector<tenon::TokenId> Model::tokens(const std::string& text, int truncate) const {
+  if (truncate == 0) return tenon::prompt_tokens({.prompt = text}, &tokenizer(), config().positions);
+  const auto before = tokenizer().before_prompt(), after = tokenizer().after_prompt();
+  std::vector<tenon::TokenId> all(before.begin(), before.end());
+  const std::vector<tenon::TokenId> ids = tokenizer().encode(text);
+  const std::size_t around = before.size() + after.size(), most = static_cast<std::size_t>(truncate);
+  const std::size_t kept = std::min(ids.size(), most > around ? most - around : 1);
+  all.insert(all.end(), ids.end() - static_cast<std::ptrdiff_t>(kept), ids.end());
+  all.insert(all.end(), after.begin(), after.end());
+  return all;
+}
+
+}  // namespace serve

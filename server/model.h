@@ -1,0 +1,64 @@
+// What is served: a model with its engine, the adapters that may be named, and what it can be asked for.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/adapter_names.h"
+#include "server/answer.h"
+#include "server/chat_template.h"
+#include "server/request_limits.h"
+#include "server/settings.h"
+#include "tenon/constrain/constraints.h"
+#include "tenon/engine/any_engine.h"
+
+namespace serve {
+
+class Model {
+ public:
+  // Reads the model and the adapters that are to be loaded at once. Settings are resolved here.
+  explicit Model(Settings settings);
+
+  Service& service() { return *service_; }
+  const Settings& settings() const { return settings_; }
+  const std::string& name() const { return settings_.served_model_name; }
+  const Limits& limits() const { return limits_; }
+  const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
+  const tenon::ModelConfig& config() const { return service_->config(); }
+  std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
+
+  AdapterNames& adapters() { return *adapters_; }
+  std::vector<tenon::AdapterInfo> resident() { return engine_.adapters(); }
+  tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
+  // Reads it now, to refuse here what a request would be refused for.
+  void load_adapter(const std::string& name);
+  bool unload_adapter(const std::string& name) { return engine_.unload_adapter(name); }
+
+  // Compiled in the caller's thread. ApiError invalid with the place in the schema.
+  std::shared_ptr<const tenon::Constraint> constraint(const tenon::OrderedJson& schema);
+
+  // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no template.
+  std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
+  void add_chat_stops(tenon::Options& options) const;  // what ends the assistant's turn
+  // The last `truncate` of a text's tokens, what the model expects around a prompt included; 0: all.
+  std::vector<tenon::TokenId> tokens(const std::string& text, int truncate = 0) const;
+
+ private:
+  explicit Model(Settings settings, const tenon::ModelFiles& files);
+
+  Settings settings_;
+  const std::shared_ptr<AdapterNames> adapters_;
+  std::unique_ptr<tenon::AnyEngine> made_;  // null once the service has it
+  tenon::AnyEngine& engine_;
+  const std::unique_ptr<Service> service_;
+  Limits limits_;
+  std::optional<ChatTemplate> chat_;
+  std::int64_t created_;
+  std::once_flag constraints_made_;
+  std::unique_ptr<tenon::constrain::Constraints> constraints_;
+};
+
+}  // namespace serve

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "server/adapter_name.h"
+#include "server/body.h"
+#include "server/handle.h"
+#include "server/lorax_request.h"
+#include "server/request_fields.h"
+#include "server/routes.h"
+#include "server/writer.h"
+#include "tenon/tokenizer/stream_decoder.h"
+#include "tenon/version.h"
+
+namespace serve {
+namespace {
+
+using tenon::OrderedJson;
+
+OrderedJson model_json(const Model& model, const std::string& name) {
+  const bool base = name == model.name();
+  return {{"id", name},
+          {"object", "model"},
+          {"created", model.created()},
+          {"owned_by", "tenon"},
+          {"root", name},
+          {"parent", base ? OrderedJson(nullptr) : OrderedJson(model.name())},
+          {"max_model_len", model.limits().max_total_tokens}};
+}
+
+void list_models(Model& model, httplib::Response& response) {
+  OrderedJson all = OrderedJson::array({model_json(model, model.name())});
+  for (const std::string& name : model.adapters().list()) all.push_back(model_json(model, name));
+  answer_json(response, {{"object", "list"}, {"data", std::move(all)}});
+}
+
+void show_model(Model& model, const std::string& name, httplib::Response& response) {
+  if (name != model.name() && !(is_adapter_name(name) && model.adapters().is_known(name))) throw unknown_adapter(name);
+  answer_json(response, model_json(model, name));
+}
+
+// llama.cpp's: what is resident. Requests name their adapters themselves, so there is nothing to switch.
+void list_adapters(Model& model, httplib::Response& response) {
+  OrderedJson all = OrderedJson::array();
+  for (const tenon::AdapterInfo& each : model.resident()) all.push_back({{"id", all.size()}, {"path", each.name}, {"scale", 1.0}});
+  answer_json(response, all);
+}
+
+void show_info(Serving& serving, httplib::Response& response) {
+  Model& model = serving.model();
+  const Settings& settings = model.settings();
+  const tenon::ServiceStats stats = model.service().stats();
+  answer_json(response, {{"model_id", model.name()},
+                         {"model_sha", nullptr},
+                         {"model_dtype", settings.model.weights},
+                         {"model_device_type", settings.model.device},
+                         {"model_pipeline_tag", "text-generation"},
+                         {"max_concurrent_requests", settings.max_concurrent_requests},
+                         {"max_best_of", settings.max_best_of},
+                         {"max_stop_sequences", settings.max_stop_sequences},
+                         {"max_input_length", model.limits().max_input_tokens},
+                         {"max_total_tokens", model.limits().max_total_tokens},
+                         {"waiting_served_ratio", 0.0},
+                         {"max_batch_total_tokens", stats.cache.capacity_tokens},
+                         {"max_waiting_tokens", 0},
+                         {"validation_workers", settings.max_concurrent_requests},
+                         {"eager_prefill", true},
+                         {"version", tenon::kVersion},
+                         {"sha", nullptr},
+                         {"docker_label", nullptr},
+                         {"request_logger_url", nullptr}});
+}
+
+// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it.
+void tokenize(Model& model, const std::string& body, httplib::Response& response) {
+  const TokenizeRequest request = parse_tokenize(body);
+  const tenon::Tokenizer& tokenizer = model.tokenizer();
+  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs) : tokenizer.encode(request.inputs);
+  tenon::StreamDecoder decoder(tokenizer);
+  OrderedJson all = OrderedJson::array();
+  std::size_t at = 0;
+  for (const tenon::TokenId id : ids) {
+    const bool special = tokenizer.is_special(id);
+    std::string text = special ? text_of(tokenizer, id) : decoder.push(id);
+    if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' ')) text.erase(0, 1);  // SentencePiece's
+    const auto length = special ? 0 : std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+    all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + static_cast<std::size_t>(length)}});
+    at += static_cast<std::size_t>(length);
+  }
+  answer_json(response, all);
+}
+
+// ---- operation of adapters, as vLLM has it
+
+void say(httplib::Response& response, const std::string& text) { response.set_content(text, "text/plain"); }
+
+void refuse_admin(httplib::Response& response, int status, const char* type, const std::string& message) {
+  answer_json(response, {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}}, status);
+}
+
+std::string text_field(const Body& body, const char* name) {
+  const auto found = body.json.find(name);
+  return found != body.json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+void load_adapter(Model& model, const std::string& text, httplib::Response& response) {
+  const Body body = parse_body(text);
+  const std::string name = text_field(body, "lora_name"), path = text_field(body, "lora_path");
+  if (name.empty() || path.empty()) return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
+  if (!is_adapter_name(name) || name == model.name()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
+  const auto replaces = body.json.find("load_inplace");
+  if (replaces != body.json.end() && !replaces->is_null() && *replaces != false) {
+    return refuse_admin(response, 400, "InvalidUserInput", "'load_inplace' is not supported: unload the adapter first");
+  }
+  const auto not_found = [&] { refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'."); };
+  try {
+    if (!model.adapters().is_known(path)) return not_found();
+    if (!model.adapters().add(name, path)) return refuse_admin(response, 400, "InvalidUserInput", "The lora adapter '" + name + "' has already been loaded.");
+  } catch (const tenon::Error&) {
+    return not_found();
+  }
+  try {
+    model.load_adapter(name);
+  } catch (...) {
+    model.adapters().remove(name);
+    throw;
+  }
+  say(response, "Success: LoRA adapter '" + name + "' added successfully.");
+}
+
+void unload_adapter(Model& model, const std::string& text, httplib::Response& response) {
+  const std::string name = text_field(parse_body(text), "lora_name");
+  if (name.empty()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' needs to be provided to unload a LoRA adapter.");
+  const bool resident = is_adapter_name(name) && model.unload_adapter(name), added = model.adapters().remove(name);
+  if (!resident && !added) return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
+  say(response, "Success: LoRA adapter '" + name + "' removed successfully.");
+}
+
+}  // namespace
+
+void add_model_routes(HttpServer& http, Serving& serving) {
+  using Request = const httplib::Request&;
+  using Response = httplib::Response&;
+  add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
+  add_plain(http, serving, "GET", "/v1/models", [&](Request, Response response) { list_models(serving.model(), response); });
+  add_plain(http, serving, "GET", "/v1/models/(.+)", [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
+  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response) { tokenize(serving.taking_model(), request.body, response); });
+  add_plain(http, serving, "GET", "/lora-adapters", [&](Request, Response response) { list_adapters(serving.model(), response); });
+  add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response) {
+    throw ApiError(ApiError::Kind::not_implemented, "scales of all requests are not supported: each request names its adapter");
+  });
+}
+
+void add_admin_routes(HttpServer& http, Serving& serving) {
+  using Request = const httplib::Request&;
+  using Response = httplib::Response&;
+  add_plain(http, serving, "POST", "/v1/load_lora_adapter", [&](Request request, Response response) { load_adapter(serving.taking_model(), request.body, response); });
+  add_plain(http, serving, "POST", "/v1/unload_lora_adapter", [&](Request request, Response response) { unload_adapter(serving.taking_model(), request.body, response); });
+}
+
+}  // namespace serve

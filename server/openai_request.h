@@ -1,0 +1,48 @@
+// Requests in OpenAI's dialect, from the bytes of their bodies.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "server/chat_message.h"
+#include "server/request_limits.h"
+#include "tenon/core/json.h"
+#include "tenon/core/request.h"
+
+namespace serve {
+
+struct SamplingRequest {
+  std::string model;                        // as asked, which may be empty
+  std::vector<tenon::AdapterUse> adapters;  // that `model` or `adapter_id` names; none: the base model
+  std::string adapter_field;                // which of the two did; empty: none
+  // Complete but for max_new_tokens, which openai_new_tokens tells, and for a seed where none is given. Stop strings
+  // are in options.stop: here they end an answer and stay out of it.
+  tenon::Options options;
+  bool seed_given = false;
+  bool stream = false;
+  bool include_usage = false;
+  std::optional<int> max_tokens;            // none: what is left beside the prompt
+  std::string length_field = "max_tokens";  // what the client calls it
+  std::optional<tenon::OrderedJson> schema;
+};
+
+struct CompletionRequest : SamplingRequest {
+  using Prompt = std::variant<std::string, std::vector<tenon::TokenId>>;
+  std::vector<Prompt> prompts;  // none is empty; ids are at least 0, and not compared with the vocabulary
+  std::optional<int> logprobs;
+  bool echo = false;
+};
+
+struct ChatRequest : SamplingRequest {
+  std::vector<ChatMessage> messages;
+  bool logprobs = false;
+  int top_logprobs = 0;
+};
+
+// ApiError: malformed, invalid, bad_adapter_name.
+CompletionRequest parse_completion(std::string_view body, const Limits& limits, std::string_view base_model);
+ChatRequest parse_chat(std::string_view body, const Limits& limits, std::string_view base_model);
+
+}  // namespace serve

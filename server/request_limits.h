@@ -1,0 +1,33 @@
+// What one request may ask of the server.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace serve {
+
+struct Limits {
+  int max_input_tokens;
+  int max_total_tokens;  // of the input and the answer
+  int max_stop_sequences = 10;
+  int max_best_of = 2;
+  int max_n = 8;
+  int max_alternatives = 20;  // to each token
+};
+
+inline constexpr std::size_t kMostChoicesOfABody = 128;  // prompts times n
+inline constexpr std::size_t kMostMessages = 1024;
+inline constexpr std::size_t kMostSchemaBytes = std::size_t{256} << 10;
+
+// ApiError where there are too many, or an empty one.
+void check_stop(const std::vector<std::string>& stop, const Limits& limits);
+
+// How long an answer may become, once the input is tokenised: as asked, or what is left. ApiError where that does not
+// fit; `field` is what the client calls the length ("max_tokens", "max_completion_tokens").
+int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const Limits& limits);
+int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const Limits& limits,
+                      const std::string& field = "max_tokens");
+
+}  // namespace serve

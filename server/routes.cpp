@@ -1,0 +1,56 @@
+#include "server/routes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "server/handle.h"
+
+namespace serve {
+namespace {
+
+// What the transport refuses by itself.
+ApiError transport_error(int status) {
+  using Kind = ApiError::Kind;
+  switch (status) {
+    case 404: return {Kind::not_found, "there is no such route"};
+    case 405: return {Kind::method_not_allowed, "this route has other methods"};
+    case 408: return {Kind::timeout, "the request took too long to arrive"};
+    case 413: return {Kind::too_large, "the body is larger than this server takes"};
+    case 414: return {Kind::too_large, "the request line is too long"};
+    case 415: return {Kind::unsupported_media, "neither compressed nor multipart bodies are taken"};
+    case 431: return {Kind::too_large, "the header is too large"};
+    case 503: return {Kind::unavailable, "too many connections"};
+    default: return status < 500 ? ApiError{Kind::malformed, "the request is not well-formed HTTP"} : ApiError{Kind::engine, "internal error"};
+  }
+}
+
+// Exact origins alone, and never with credentials.
+void allow_origin(const httplib::Request& request, httplib::Response& response, const std::vector<std::string>& origins) {
+  const std::string origin = request.get_header_value("Origin");
+  if (origin.empty() || std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
+  response.set_header("Access-Control-Allow-Origin", origin);
+  response.set_header("Vary", "Origin");
+}
+
+}  // namespace
+
+void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
+  add_generate_routes(http, serving);
+  add_model_routes(http, serving);
+  if (settings.enable_adapter_admin) add_admin_routes(http, serving);
+  add_status_routes(http, serving);
+  if (!settings.cors_origins.empty()) {
+    http.route("OPTIONS", "/.*", [](const httplib::Request&, httplib::Response& response) {
+      response.status = 204;
+      response.set_header("Access-Control-Allow-Methods", "GET, POST");
+      response.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, X-Request-Id");
+    });
+  }
+  http.set_error_body([](int status, const std::string& path) { return body(transport_error(status), dialect_of(path)); });
+  http.set_answer_hook([origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
+    request_id(request, response);
+    allow_origin(request, response, origins);
+  });
+}
+
+}  // namespace serve

@@ -1,0 +1,57 @@
+// What all handlers share.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "server/api_error.h"
+#include "server/api_keys.h"
+#include "server/gate.h"
+#include "server/metrics.h"
+#include "server/model.h"
+#include "server/request_log.h"
+#include "server/settings.h"
+
+namespace serve {
+
+enum class Phase { loading, ready, draining };
+
+class Serving {
+ public:
+  Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
+      : keys(std::move(guard)), log(out), gate(settings.max_concurrent_requests) {}
+
+  // From now on requests are served.
+  void open(std::unique_ptr<Model> model) {
+    model_ = std::move(model);
+    Phase loading = Phase::loading;
+    phase_.compare_exchange_strong(loading, Phase::ready);
+  }
+  // From now on none is taken.
+  void drain() { phase_ = Phase::draining; }
+  Phase phase() const { return phase_; }
+
+  // Null until there is one.
+  Model* loaded() { return phase_ == Phase::loading ? nullptr : model_.get(); }
+  // ApiError unavailable where there is none; while draining only for those who may look and not ask.
+  Model& model() {
+    Model* const there = loaded();
+    if (!there) throw ApiError(ApiError::Kind::unavailable, "the model is being loaded");
+    return *there;
+  }
+  Model& taking_model() {
+    if (phase_ == Phase::draining) throw ApiError(ApiError::Kind::unavailable, "the server is going down");
+    return model();
+  }
+
+  const ApiKeys keys;
+  RequestLog& log;
+  Metrics metrics;
+  Gate gate;
+
+ private:
+  std::atomic<Phase> phase_{Phase::loading};  // before `ready` nobody looks at model_
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace serve

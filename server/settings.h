@@ -1,0 +1,71 @@
+// What the server was asked for at its start: flags, then the environment, then a file, the stronger first.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "options.h"
+
+namespace serve {
+
+struct Settings {
+  program::ModelOptions model;  // adapter_root empty: no adapters (not, as elsewhere, any folder)
+
+  std::string host = "127.0.0.1";
+  int port = 8080;                // 0: a free one
+  std::string served_model_name;  // after resolve() never empty
+  std::vector<std::string> preload_adapters;
+  std::chrono::milliseconds adapter_wait{30'000};
+
+  int max_concurrent_requests = 64;  // running and waiting
+  int max_input_length = 0;          // tokens; 0 until resolve()
+  int max_total_tokens = 0;          // tokens; 0 until resolve()
+  int max_stop_sequences = 10;
+  int max_best_of = 2;
+  int max_n = 8;
+  std::size_t payload_limit = 2'000'000;  // bytes of a body
+
+  std::chrono::milliseconds header_timeout{5'000}, body_timeout{30'000}, idle_timeout{2'000}, write_timeout{10'000};
+  std::chrono::milliseconds request_timeout{0};  // 0: none
+  std::chrono::milliseconds shutdown_timeout{30'000};
+
+  std::filesystem::path api_key_file;  // empty: none
+  std::vector<std::string> api_keys;
+  bool insecure = false;  // beyond this machine without a key
+  bool enable_adapter_admin = false;
+  std::vector<std::string> cors_origins;
+
+  std::string chat_template = "auto";   // a word of kChatTemplates
+  std::string metrics_compat = "vllm";  // or none
+  bool log_requests = true;
+
+  // What depends on the model: the name it is served under, the folder of its adapters, the lengths. `context` is the
+  // longest sequence that the engine takes. program::UsageError where what was asked for does not fit.
+  void resolve(const std::filesystem::path& model_folder, int context);
+
+  bool has_key() const { return !api_keys.empty() || !api_key_file.empty(); }
+
+  // A line a setting, for the start's messages; of keys only how many.
+  std::vector<std::string> describe() const;
+};
+
+inline constexpr const char* kChatTemplates[] = {"auto",   "none",   "plain",   "chatml",
+                                                 "llama2", "llama3", "mistral", "zephyr"};
+
+// --help or --version: what() is for standard output, and the exit status 0.
+class InformationAsked : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Of addresses that only this machine reaches: localhost, 127.0.0.0/8, ::1. A name that would have to be looked up is
+// none.
+bool is_loopback(const std::string& host);
+
+// program::UsageError, which names the flag; never a key.
+Settings parse_settings(int argc, char** argv);
+
+}  // namespace serve

@@ -1,0 +1,334 @@
+#define BOOST_TEST_MODULE server_lorax_request
+#include "server/lorax_request.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/server/refused.h"
+
+using namespace serve;
+using serve::test::mentions;
+using serve::test::nested;
+using serve::test::Refused;
+using serve::test::times;
+
+namespace {
+
+const Limits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
+
+GenerateRequest parse(const std::string& body, Streaming streaming = Streaming::as_asked) {
+  return parse_generate(body, kLimits, "base/model", streaming);
+}
+// `parameters`: the members of that object.
+GenerateRequest with(const std::string& parameters, Streaming streaming = Streaming::as_asked) {
+  return parse(R"({"inputs": "hi", "parameters": {)" + parameters + "}}", streaming);
+}
+Refused refused(const std::string& body) {
+  return serve::test::refused([&] { parse(body); });
+}
+Refused refused_with(const std::string& parameters, Streaming streaming = Streaming::as_asked) {
+  return serve::test::refused([&] { with(parameters, streaming); });
+}
+
+// 422 and a message that begins with `message`; the field is its first word in back quotes.
+void check_invalid(const std::string& parameters, const std::string& message) {
+  const Refused was = refused_with(parameters);
+  BOOST_TEST(was.lorax == 422, parameters.substr(0, 100));
+  BOOST_TEST(was.message.starts_with(message), parameters.substr(0, 100) << " -> " << was.message);
+  if (message.starts_with('`')) BOOST_TEST(message.starts_with("`" + was.param), was.param);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(defaults) {
+  for (const char* const body : {R"({"inputs": "hi"})", R"({"inputs": "hi", "parameters": null, "stream": null})",
+                                 R"({"inputs": "hi", "parameters": {}, "future": [1, {"a": {}}]})"}) {
+    const GenerateRequest r = parse(body);
+    BOOST_TEST(r.inputs == "hi");
+    BOOST_TEST(!r.stream);
+    BOOST_TEST(r.adapters.empty());
+    BOOST_TEST(!r.max_new_tokens.has_value());
+    BOOST_TEST(!r.sampling);
+    BOOST_TEST(r.options.temperature == 0);
+    BOOST_TEST(r.options.top_k == 0);
+    BOOST_TEST(r.options.top_p == 1);
+    BOOST_TEST(r.options.typical_p == 1);
+    BOOST_TEST(r.options.repetition_penalty == 1);
+    BOOST_TEST(r.options.frequency_penalty == 0);
+    BOOST_TEST(r.options.presence_penalty == 0);
+    BOOST_TEST(!r.options.ignore_eos);
+    BOOST_TEST(r.options.top_logprobs == -1);
+    BOOST_TEST(!r.seed_given);
+    BOOST_TEST(r.best_of == 1);
+    BOOST_TEST(r.stop.empty());
+    BOOST_TEST((!r.details && !r.decoder_input_details && !r.return_full_text));
+    BOOST_TEST(!r.truncate.has_value());
+    BOOST_TEST(r.alternatives == 0);
+    BOOST_TEST(!r.schema.has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_the_python_client_sends_when_nothing_is_set) {
+  const GenerateRequest r =
+      with(R"("adapter_id": null, "adapter_source": null, "merged_adapters": null, "api_token": null,
+      "do_sample": false, "max_new_tokens": 20, "ignore_eos_token": false, "repetition_penalty": null,
+      "return_full_text": false, "stop": [], "seed": null, "temperature": null, "top_k": null, "top_p": null,
+      "truncate": null, "typical_p": null, "best_of": null, "watermark": false, "response_format": null,
+      "decoder_input_details": false, "return_k_alternatives": null, "details": true)");
+  BOOST_TEST(*r.max_new_tokens == 20U);
+  BOOST_TEST(r.details);
+  BOOST_TEST(!r.sampling);
+  BOOST_TEST(r.options.top_logprobs == 0);
+}
+
+BOOST_AUTO_TEST_CASE(every_parameter_is_read) {
+  const GenerateRequest r = with(R"("do_sample": true, "temperature": 0.5, "top_k": 7, "top_p": 0.25, "typical_p": 0.75,
+      "repetition_penalty": 1.5, "frequency_penalty": -2, "presence_penalty": 2, "seed": 18446744073709551615,
+      "max_new_tokens": 4294967295, "ignore_eos_token": true, "return_full_text": true, "details": true,
+      "decoder_input_details": true, "truncate": 768, "return_k_alternatives": 20, "stop": ["a", "b"],
+      "watermark": true, "api_token": "secret", "adapter_source": "local")");
+  BOOST_TEST(r.sampling);
+  BOOST_TEST(r.options.temperature == 0.5F);
+  BOOST_TEST(r.options.top_k == 7);
+  BOOST_TEST(r.options.top_p == 0.25F);
+  BOOST_TEST(r.options.typical_p == 0.75F);
+  BOOST_TEST(r.options.repetition_penalty == 1.5F);
+  BOOST_TEST(r.options.frequency_penalty == -2);
+  BOOST_TEST(r.options.presence_penalty == 2);
+  BOOST_TEST(r.options.seed == 18446744073709551615U);
+  BOOST_TEST(r.seed_given);
+  BOOST_TEST(*r.max_new_tokens == 4294967295U);
+  BOOST_TEST(r.options.ignore_eos);
+  BOOST_TEST((r.return_full_text && r.details && r.decoder_input_details));
+  BOOST_TEST(*r.truncate == 768);
+  BOOST_TEST(r.alternatives == 20);
+  BOOST_TEST(r.options.top_logprobs == 20);
+  BOOST_TEST(r.options.prompt_logprobs == 0);
+  BOOST_TEST(r.stop == (std::vector<std::string>{"a", "b"}));
+  BOOST_TEST(r.options.stop.empty());
+}
+
+BOOST_AUTO_TEST_CASE(sampling_is_what_lorax_takes_for_it) {
+  for (const char* const yes : {R"("do_sample": true)", R"("temperature": 0.5)", R"("temperature": 2)", R"("top_k": 1)",
+                                R"("top_p": 0.9)", R"("typical_p": 0.9)"}) {
+    const GenerateRequest r = with(yes);
+    BOOST_TEST(r.sampling, yes);
+    BOOST_TEST(r.options.temperature > 0, yes);
+  }
+  for (const char* const no :
+       {R"("temperature": 1)", R"("temperature": 1.0)", R"("top_p": 1)", R"("seed": 1)",
+        R"("temperature": 0, "do_sample": true)", R"("temperature": 0, "top_k": 5, "top_p": 0.5)",
+        R"("temperature": 1e-60, "do_sample": true)", R"("repetition_penalty": 2)"}) {
+    const GenerateRequest r = with(no);
+    BOOST_TEST(!r.sampling, no);
+    BOOST_TEST(r.options.temperature == 0, no);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(streams) {
+  BOOST_TEST(parse(R"({"inputs": "x", "stream": true})").stream);
+  BOOST_TEST(!parse(R"({"inputs": "x", "stream": true})", Streaming::never).stream);
+  BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).stream);
+  BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).options.top_logprobs == 0);  // each token has its own
+}
+
+BOOST_AUTO_TEST_CASE(inputs_and_the_body) {
+  BOOST_TEST(refused(R"({"inputs": ""})").lorax == 422);
+  BOOST_TEST(refused(R"({"inputs": ""})").message == "`inputs` cannot be empty");
+  BOOST_TEST(refused(R"({"inputs": ""})").param == "inputs");
+  for (const char* const body :
+       {"{}", R"({"inputs": null})", R"({"inputs": 5})", R"({"inputs": ["x"]})", R"({"inputs": true})",
+        R"({"inputs": "x", "parameters": []})", R"({"inputs": "x", "parameters": "y"})",
+        R"({"inputs": "x", "stream": 1})", R"({"inputs": "a\u0000"})"}) {
+    BOOST_TEST(refused(body).lorax == 422, body);
+  }
+  for (const std::string& body :
+       {std::string("[]"), std::string("{"), std::string(R"({"inputs": "\ud800"})"),
+        R"({"inputs": "x", )" + nested(100'000) + "}", std::string(R"({"inputs": "x", "inputs": "y"})"),
+        std::string(R"({"inputs": "x", "parameters": {"temperature": 1e400}})")}) {
+    BOOST_TEST(refused(body).lorax == 400, body.substr(0, 60));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bounds_are_refused_in_lorax_words) {
+  check_invalid(R"("temperature": -0.5)", "`temperature` must be non-negative");
+  check_invalid(R"("temperature": 1e39)", "`temperature` must be non-negative");
+  check_invalid(R"("top_k": 0)", "`top_k` must be strictly positive");
+  check_invalid(R"("top_k": -1)", "`top_k` must be strictly positive");
+  check_invalid(R"("top_k": 2147483648)", "`top_k` must be strictly positive");
+  for (const char* const p : {"0", "-1", "1.5", "1e-60"})
+    check_invalid(R"("top_p": )" + std::string(p), "`top_p` must be > 0.0 and <= 1.0");
+  for (const char* const p : {"0", "1", "1.0", "0.999999999999"})
+    check_invalid(R"("typical_p": )" + std::string(p), "`typical_p` must be > 0.0 and < 1.0");
+  check_invalid(R"("repetition_penalty": 0)", "`repetition_penalty` must be strictly positive");
+  check_invalid(R"("repetition_penalty": 1e300)", "`repetition_penalty`");
+  check_invalid(R"("frequency_penalty": 2.5)", "`frequency_penalty` must be >= -2.0 and <= 2.0");
+  check_invalid(R"("presence_penalty": -2.5)", "`presence_penalty` must be >= -2.0 and <= 2.0");
+  check_invalid(R"("max_new_tokens": 0)", "`max_new_tokens` must be strictly positive");
+  check_invalid(R"("max_new_tokens": -5)", "`max_new_tokens` must be strictly positive");
+  for (const char* const n : {"4294967296", "9223372036854775808", "18446744073709551615", "18446744073709551616"})
+    check_invalid(R"("max_new_tokens": )" + std::string(n), "`max_new_tokens` must be an integer");
+  check_invalid(R"("truncate": 0)", "`truncate` must be > 0 and <= 768");
+  check_invalid(R"("truncate": 769)", "`truncate` must be > 0 and <= 768");
+  check_invalid(R"("return_k_alternatives": 0)", "`return_k_alternatives` must be > 0 and <= 20");
+  check_invalid(R"("return_k_alternatives": 1000000)", "`return_k_alternatives` must be > 0 and <= 20");
+}
+
+BOOST_AUTO_TEST_CASE(stop_sequences) {
+  BOOST_TEST(with(R"("stop": [)" + times(10, R"("s")") + "]").stop.size() == 10U);
+  check_invalid(R"("stop": [)" + times(11, R"("s")") + "]", "`stop` supports up to 10 stop sequences. Given: 11");
+  check_invalid(R"("stop": [)" + times(10'000, R"("s")") + "]",
+                "`stop` supports up to 10 stop sequences. Given: 10000");
+  check_invalid(R"("stop": ["a", ""])", "`stop` must not hold an empty string");
+  for (const char* const stop : {R"("a")", "{}", "5", "[5]", "[null]", "true"})
+    check_invalid(R"("stop": )" + std::string(stop), "`stop` must be a list of strings");
+}
+
+BOOST_AUTO_TEST_CASE(seeds) {
+  BOOST_TEST(with(R"("seed": 0)").seed_given);
+  for (const char* const seed : {"-1", "1.5", "12.0", "18446744073709551616", "1e3", "true", R"("7")", "[]"})
+    check_invalid(R"("seed": )" + std::string(seed), "`seed` must be an integer from 0 to 2^64 - 1");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_types_are_refused) {
+  for (const char* const field :
+       {"do_sample", "ignore_eos_token", "return_full_text", "details", "decoder_input_details"})
+    for (const char* const value : {"1", R"("true")", "[]", "{}"})
+      check_invalid('"' + std::string(field) + "\": " + value,
+                    "`" + std::string(field) + "` must be true or false, is ");
+  for (const char* const field : {"max_new_tokens", "top_k", "best_of", "truncate", "return_k_alternatives"})
+    for (const char* const value : {"true", R"("ten")", "1.5", "12.0", "[1]", "{}"})
+      check_invalid('"' + std::string(field) + "\": " + value, "`" + std::string(field) + "` must be an integer, is ");
+  for (const char* const field :
+       {"temperature", "top_p", "typical_p", "repetition_penalty", "frequency_penalty", "presence_penalty"})
+    for (const char* const value : {"true", R"("0.5")", "[1]", "{}"})
+      check_invalid('"' + std::string(field) + "\": " + value, "`" + std::string(field) + "` must be a number, is ");
+}
+
+BOOST_AUTO_TEST_CASE(best_of) {
+  BOOST_TEST(with(R"("best_of": 2, "do_sample": true)").best_of == 2);
+  BOOST_TEST(with(R"("best_of": 1)").best_of == 1);
+  for (const char* const value : {"0", "-1", "3", "1000000"})
+    check_invalid(R"("do_sample": true, "best_of": )" + std::string(value), "`best_of` must be > 0 and <= 2");
+  check_invalid(R"("best_of": 2)", "`best_of` > 1 needs sampling");
+  check_invalid(R"("best_of": 2, "do_sample": true, "temperature": 0)", "`best_of` > 1 needs sampling");
+  check_invalid(R"("best_of": 2, "do_sample": true, "seed": 1)", "`seed` must not be set when `best_of` > 1");
+  BOOST_TEST(mentions(refused_with(R"("best_of": 2, "do_sample": true)", Streaming::always).message, "streaming"));
+}
+
+BOOST_AUTO_TEST_CASE(details_of_the_input_are_not_streamed) {
+  const Refused was = refused_with(R"("decoder_input_details": true)", Streaming::always);
+  BOOST_TEST(was.lorax == 422);
+  BOOST_TEST(was.message == "`decoder_input_details` == true is not supported when streaming tokens");
+}
+
+BOOST_AUTO_TEST_CASE(adapters) {
+  for (const char* const base : {"null", R"("")", R"("__base_model__")", R"("base/model")"})
+    BOOST_TEST(with(R"("adapter_id": )" + std::string(base)).adapters.empty(), base);
+  const GenerateRequest r = with(R"("adapter_id": "team/weather-1.0_b")");
+  BOOST_TEST((r.adapters == std::vector<tenon::AdapterUse>{{"team/weather-1.0_b", 1}}));
+  for (const char* const source : {"hub", "s3", "pbase", "x"})
+    check_invalid(R"("adapter_id": "a", "adapter_source": ")" + std::string(source) + '"',
+                  "`adapter_source=" + std::string(source) + "` is not supported");
+  check_invalid(R"("adapter_source": 5)", "`adapter_source` must be a string");
+  check_invalid(R"("adapter_id": 5)", "`adapter_id` must be a string");
+}
+
+BOOST_AUTO_TEST_CASE(bad_names_of_adapters_are_refused) {
+  for (const std::string& bad : {std::string("../../../../etc"),
+                                 std::string("/etc"),
+                                 std::string("a/../../b"),
+                                 std::string(".."),
+                                 std::string("."),
+                                 std::string("a..b"),
+                                 std::string("a/..b"),
+                                 std::string(5000, 'x'),
+                                 std::string("~/x"),
+                                 std::string("C:\\\\x"),
+                                 std::string("a//b"),
+                                 std::string("a/b/c"),
+                                 std::string("a/"),
+                                 std::string("-a"),
+                                 std::string(".a"),
+                                 std::string("a b"),
+                                 std::string("a\\nb"),
+                                 std::string("caf\\u00e9"),
+                                 std::string(129, 'a'),
+                                 std::string("a%2fb")}) {
+    const Refused was = refused_with(R"("adapter_id": ")" + bad + '"');
+    BOOST_TEST(was.lorax == 422, bad.substr(0, 60));
+    BOOST_TEST(was.openai == 404, bad.substr(0, 60));
+    BOOST_TEST(was.message.size() < 500U);
+  }
+  check_invalid(R"("adapter_id": "a\u0000b")", "`parameters` must not hold a NUL");
+  BOOST_TEST(with(R"("adapter_id": ")" + std::string(128, 'a') + "/" + std::string(128, 'b') + '"').adapters.size() ==
+             1U);
+}
+
+BOOST_AUTO_TEST_CASE(merged_adapters) {
+  const GenerateRequest r = with(R"("adapter_id": "", "merged_adapters": {"ids": ["a", "t/b"], "weights": [0.5, -1],
+      "merge_strategy": "linear", "density": 0.3, "majority_sign_method": "frequency"})");
+  BOOST_TEST((r.adapters == std::vector<tenon::AdapterUse>{{"a", 0.5F}, {"t/b", -1}}));
+  BOOST_TEST(with(R"("merged_adapters": {"ids": ["a"], "weights": [2], "merge_strategy": null})").adapters[0].weight ==
+             2);
+  const auto refuses = [](const std::string& merged, const std::string& message) {
+    check_invalid(R"("merged_adapters": )" + merged, message);
+  };
+  for (const char* const strategy : {"ties", "dare_linear", "dare_ties", "x"}) {
+    refuses(R"({"ids": ["a"], "weights": [1], "merge_strategy": ")" + std::string(strategy) + "\"}",
+            "`merged_adapters` with `merge_strategy=" + std::string(strategy) + "` is not supported");
+  }
+  refuses(R"({"ids": ["a", "b"], "weights": [1]})", "`merged_adapters.weights` must hold one weight for each");
+  refuses(R"({"ids": ["a"]})", "`merged_adapters.weights`");
+  refuses(R"({"ids": ["a"], "weights": 1})", "`merged_adapters.weights`");
+  refuses(R"({"ids": ["a"], "weights": [true]})", "`merged_adapters.weights`");
+  refuses(R"({"ids": ["a"], "weights": [1e39]})", "`merged_adapters.weights`");
+  refuses(R"({"ids": [], "weights": []})", "`merged_adapters.ids`");
+  refuses(R"({})", "`merged_adapters.ids`");
+  refuses(R"({"ids": [5], "weights": [1]})", "`merged_adapters.ids`");
+  refuses(R"({"ids": ["../a"], "weights": [1]})", "`merged_adapters.ids`");
+  refuses("[]", "`merged_adapters` must be an object");
+  check_invalid(R"("adapter_id": "a", "merged_adapters": {"ids": ["a"], "weights": [1]})",
+                "at most one of `adapter_id` or `adapters` may be provided");
+}
+
+BOOST_AUTO_TEST_CASE(response_formats) {
+  const auto schema = [](const std::string& format) {
+    const auto found = with(R"("response_format": )" + format).schema;
+    return found ? found->dump() : "none";
+  };
+  BOOST_TEST(schema(R"({"type": "text"})") == "none");
+  BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
+  BOOST_TEST(schema(R"({"type": "json_schema"})") == R"({"type":"object"})");
+  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"z": 1, "a": {"y": 2, "b": 3}}})") ==
+             R"({"z":1,"a":{"y":2,"b":3}})");
+  BOOST_TEST(schema(R"({"type": "json_schema", "schema": {"z": 1, "a": 2}})") == R"({"z":1,"a":2})");
+  BOOST_TEST(schema(R"({"type": "json_schema", "json_schema": {"schema": {"z": 1, "a": 2}}})") == R"({"z":1,"a":2})");
+  for (const char* const bad : {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")",
+                                R"({"type": "json_object", "schema": "x"})", R"({"type": "json_object", "schema": []})",
+                                R"({"type": "json_schema", "json_schema": []})"}) {
+    check_invalid(R"("response_format": )" + std::string(bad), "`response_format` ");
+  }
+  check_invalid(
+      R"("response_format": {"type": "json_object", "schema": {"enum": [")" + std::string(300'000, 'x') + R"("]}})",
+      "`response_format` has a schema of more than 262144 bytes");
+}
+
+BOOST_AUTO_TEST_CASE(lengths_of_answers) {
+  BOOST_TEST(lorax_new_tokens(std::nullopt, 24, kLimits) == 1000);
+  BOOST_TEST(lorax_new_tokens(1000, 24, kLimits) == 1000);
+  const auto refusal = [](std::uint32_t asked, std::size_t input) {
+    return serve::test::refused([&] { lorax_new_tokens(asked, input, kLimits); });
+  };
+  BOOST_TEST(refusal(1001, 24).lorax == 422);
+  BOOST_TEST(refusal(1001, 24).message ==
+             "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: 24 `inputs` tokens and 1001 `max_new_tokens`");
+  BOOST_TEST(refusal(4294967295U, 24).lorax == 422);
+  BOOST_TEST(refusal(1, 769).message == "`inputs` must have at most 768 tokens. Given: 769");
+}
+
+BOOST_AUTO_TEST_CASE(texts_to_tokenize) {
+  BOOST_TEST(parse_tokenize(R"({"inputs": "x"})").add_special_tokens);
+  BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "add_special_tokens": false})").add_special_tokens);
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": ""})"); }).lorax == 422);
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})"); }).lorax == 422);
+}

@@ -1,0 +1,342 @@
+#define BOOST_TEST_MODULE server_openai_request
+#include "server/openai_request.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/server/refused.h"
+
+using namespace serve;
+using serve::test::mentions;
+using serve::test::nested;
+using serve::test::Refused;
+using serve::test::times;
+using Ids = std::vector<tenon::TokenId>;
+
+namespace {
+
+const Limits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
+
+CompletionRequest completion(const std::string& body) { return parse_completion(body, kLimits, "base"); }
+ChatRequest chat(const std::string& body) { return parse_chat(body, kLimits, "base"); }
+
+std::string completion_body(const std::string& fields) {
+  return R"({"prompt": "hi")" + (fields.empty() ? "" : ", " + fields) + "}";
+}
+std::string chat_body(const std::string& fields) {
+  return R"({"messages": [{"role": "user", "content": "hi"}])" + (fields.empty() ? "" : ", " + fields) + "}";
+}
+CompletionRequest with(const std::string& fields) { return completion(completion_body(fields)); }
+ChatRequest chat_with(const std::string& fields) { return chat(chat_body(fields)); }
+
+void check(const Refused& was, const std::string& param, const std::string& of) {
+  BOOST_TEST(was.openai == 400, of.substr(0, 100));
+  BOOST_TEST(was.param == param, of.substr(0, 100) << " -> " << was.message);
+  BOOST_TEST(mentions(was.message, "`" + param + "`"), was.message);
+}
+void check_completion(const std::string& body, const std::string& param) {
+  check(serve::test::refused([&] { completion(body); }), param, body);
+}
+void check_chat(const std::string& body, const std::string& param) {
+  check(serve::test::refused([&] { chat(body); }), param, body);
+}
+// On both routes.
+void check_both(const std::string& fields, const std::string& param) {
+  check_completion(completion_body(fields), param);
+  check_chat(chat_body(fields), param);
+}
+void check_each(const std::string& field, std::initializer_list<const char*> values) {
+  for (const char* const value : values) check_both('"' + field + "\": " + value, field);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(defaults) {
+  const CompletionRequest r =
+      with(R"("future": {"a": [1]}, "user": "u", "metadata": {}, "store": true, "temperature": null,
+                                      "stop": null, "stream_options": null, "response_format": null, "suffix": null)");
+  BOOST_TEST(r.model.empty());
+  BOOST_TEST(r.adapters.empty());
+  BOOST_TEST(r.options.temperature == 1);
+  BOOST_TEST(r.options.top_p == 1);
+  BOOST_TEST(r.options.top_k == 0);
+  BOOST_TEST(r.options.min_p == 0);
+  BOOST_TEST(r.options.repetition_penalty == 1);
+  BOOST_TEST((r.options.presence_penalty == 0 && r.options.frequency_penalty == 0));
+  BOOST_TEST(r.options.logit_bias.empty());
+  BOOST_TEST(r.options.min_new_tokens == 0);
+  BOOST_TEST(r.options.n == 1);
+  BOOST_TEST(r.options.stop.empty());
+  BOOST_TEST(r.options.top_logprobs == -1);
+  BOOST_TEST((!r.options.ignore_eos && !r.seed_given && !r.stream && !r.include_usage && !r.echo));
+  BOOST_TEST(*r.max_tokens == 16);
+  BOOST_TEST(!r.logprobs.has_value());
+  BOOST_TEST(!r.schema.has_value());
+  BOOST_TEST((r.prompts == std::vector<CompletionRequest::Prompt>{"hi"}));
+  BOOST_TEST(!chat_with("").max_tokens.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(every_shared_field_is_read_on_both_routes) {
+  const std::string fields = R"("model": "team/a", "temperature": 2, "top_p": 0.5, "top_k": 5, "min_p": 0.1,
+      "repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 2, "logit_bias": {"0": -100, "50": 1.5},
+      "seed": 7, "n": 8, "stop": ["a", "b"], "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 9,
+      "adapter_source": "local", "api_token": "x", "service_tier": "auto")";
+  for (const SamplingRequest& r : {SamplingRequest(with(fields)), SamplingRequest(chat_with(fields))}) {
+    BOOST_TEST(r.model == "team/a");
+    BOOST_TEST((r.adapters == std::vector<tenon::AdapterUse>{{"team/a", 1}}));
+    BOOST_TEST(r.adapter_field == "model");
+    const tenon::Options& o = r.options;
+    BOOST_TEST((o.temperature == 2 && o.top_p == 0.5F && o.top_k == 5 && o.min_p == 0.1F));
+    BOOST_TEST((o.repetition_penalty == 1.5F && o.presence_penalty == -2 && o.frequency_penalty == 2));
+    BOOST_TEST((o.logit_bias == std::vector<std::pair<tenon::TokenId, float>>{{0, -100.0F}, {50, 1.5F}}));
+    BOOST_TEST((o.seed == 7 && r.seed_given));
+    BOOST_TEST(o.n == 8);
+    BOOST_TEST(o.stop == (std::vector<std::string>{"a", "b"}));
+    BOOST_TEST((r.stream && r.include_usage));
+    BOOST_TEST(*r.max_tokens == 9);
+    BOOST_TEST(r.length_field == "max_tokens");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shared_bounds_and_types) {
+  check_each("temperature", {"-1", "-0.5", "2.5", "1e39", "true", R"("1")", "[]", "{}"});
+  check_each("top_p", {"0", "-1", "2", "1e-60", "true", R"("1")"});
+  check_each("top_k", {"-2", "2147483648", "1.5", "12.0", "true", R"("1")"});
+  check_each("min_p", {"-0.1", "1.1", "false"});
+  check_each("repetition_penalty", {"0", "-1", "1e39", "{}"});
+  check_each("presence_penalty", {"9", "-2.5", "true"});
+  check_each("frequency_penalty", {"9", "-2.5", R"("0")"});
+  check_each("n", {"0", "-1", "9", "1000000000", "9223372036854775808", "1.0", "true", R"("1")", "[1]"});
+  check_each("stream", {"1", R"("true")", "{}"});
+  check_each("ignore_eos", {"1", R"("true")"});
+  check_each("ignore_eos_token", {"1"});
+  check_each("min_tokens", {"-1", "2147483648", "1.5", "true"});
+  check_each("max_tokens", {"0", "-5", "-1", "9223372036854775808", "18446744073709551616", R"("ten")", "1.5", "true"});
+  check_each("model", {"5", "true", "[]"});
+  check_each("logit_bias", {"[]", "5", R"({"x": 1})", R"({"-1": 1})", R"({"01": 1})", R"({"1.5": 1})", R"({"": 1})",
+                            R"({"4294967297": 1})", R"({"1": 100.5})", R"({"1": true})", R"({"1": null})"});
+  check_each("adapter_id", {"5", "[]"});
+  check_each("adapter_source", {"5"});
+  BOOST_TEST(with(R"("top_k": -1)").options.top_k == 0);
+  BOOST_TEST(with(R"("ignore_eos": true)").options.ignore_eos);
+  BOOST_TEST(with(R"("ignore_eos_token": true, "ignore_eos": false)").options.ignore_eos);
+  const Refused source = serve::test::refused([] { with(R"("adapter_source": "hub")"); });
+  BOOST_TEST(source.message == "`adapter_source=hub` is not supported");
+}
+
+BOOST_AUTO_TEST_CASE(seeds_are_integers_of_64_bits) {
+  BOOST_TEST(with(R"("seed": 18446744073709551615)").options.seed == 18446744073709551615U);
+  BOOST_TEST(with(R"("seed": -1)").options.seed == 18446744073709551615U);
+  BOOST_TEST(with(R"("seed": -9223372036854775808)").options.seed == 9223372036854775808U);
+  BOOST_TEST(with(R"("seed": 0)").seed_given);
+  BOOST_TEST(!with(R"("seed": null)").seed_given);
+  check_each("seed", {"1.5", "12.0", "18446744073709551616", "-9223372036854775809", "true", R"("7")", "[]"});
+}
+
+BOOST_AUTO_TEST_CASE(stop_strings) {
+  BOOST_TEST(with(R"("stop": "a")").options.stop == (std::vector<std::string>{"a"}));
+  BOOST_TEST(with(R"("stop": [])").options.stop.empty());
+  BOOST_TEST(with(R"("stop": [)" + times(10, R"("s")") + "]").options.stop.size() == 10U);
+  check_each("stop", {R"("")", R"([""])", "5", "{}", "true", "[5]", "[null]", R"([["a"]])"});
+  check_both(R"("stop": [)" + times(11, R"("s")") + "]", "stop");
+  check_both(R"("stop": [)" + times(20'000, R"("s")") + "]", "stop");
+}
+
+BOOST_AUTO_TEST_CASE(stream_options_are_for_streams) {
+  check_both(R"("stream_options": {"include_usage": true})", "stream_options");
+  check_both(R"("stream": false, "stream_options": {})", "stream_options");
+  check_both(R"("stream": true, "stream_options": 5)", "stream_options");
+  check_both(R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage");
+  BOOST_TEST(!with(R"("stream": true, "stream_options": {})").include_usage);
+}
+
+BOOST_AUTO_TEST_CASE(models_and_adapters) {
+  for (const char* const base : {R"("model": "")", R"("model": "base")", R"("model": null)", R"("adapter_id": "base")",
+                                 R"("adapter_id": "", "model": "base")", R"("adapter_id": "__base_model__")"})
+    BOOST_TEST(with(base).adapters.empty(), base);
+  const CompletionRequest r = with(R"("adapter_id": "a", "model": "base")");
+  BOOST_TEST((r.adapters == std::vector<tenon::AdapterUse>{{"a", 1}}));
+  BOOST_TEST(r.model == "base");
+  BOOST_TEST(r.adapter_field == "adapter_id");
+  check_both(R"("adapter_id": "a", "model": "b")", "adapter_id");
+  for (const std::string& bad : {std::string("../base"), std::string("/etc/passwd"), std::string(".."),
+                                 std::string("a/../b"), std::string("~/x"), std::string(5000, 'x')}) {
+    for (const char* const field : {"model", "adapter_id"}) {
+      const Refused was = serve::test::refused([&] { with('"' + std::string(field) + R"(": ")" + bad + '"'); });
+      BOOST_TEST(was.openai == 404, bad.substr(0, 60));
+      BOOST_TEST(was.param == field);
+      BOOST_TEST(was.message.size() < 500U);
+    }
+  }
+  // The name is wrong, whatever stands beside it.
+  BOOST_TEST(serve::test::refused([] { with(R"("adapter_id": "../a", "model": "b")"); }).openai == 404);
+}
+
+BOOST_AUTO_TEST_CASE(response_formats) {
+  const auto schema = [](const std::string& format) {
+    const auto found = chat_with(R"("response_format": )" + format).schema;
+    return found ? found->dump() : "none";
+  };
+  BOOST_TEST(schema(R"({"type": "text"})") == "none");
+  BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
+  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"z": 1, "a": 2}})") == R"({"z":1,"a":2})");
+  BOOST_TEST(schema(R"({"type": "json_schema", "json_schema": {"name": "x", "strict": true,
+                        "schema": {"z": {"y": 1, "b": 2}, "a": 2}}})") == R"({"z":{"y":1,"b":2},"a":2})");
+  check_each(
+      "response_format",
+      {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")", "true", R"({"type": "json_schema"})",
+       R"({"type": "json_schema", "json_schema": {}})", R"({"type": "json_schema", "json_schema": {"schema": null}})",
+       R"({"type": "json_schema", "json_schema": {"schema": "x"}})", R"({"type": "json_schema", "json_schema": 5})",
+       R"({"type": "json_schema", "schema": {}})", R"({"type": "json_object", "schema": [1]})"});
+  check_both(
+      R"("response_format": {"type": "json_object", "schema": {"enum": [")" + std::string(300'000, 'x') + R"("]}})",
+      "response_format");
+}
+
+BOOST_AUTO_TEST_CASE(least_lengths) {
+  BOOST_TEST(with(R"("min_tokens": 16)").options.min_new_tokens == 16);
+  BOOST_TEST(chat_with(R"("min_tokens": 500)").options.min_new_tokens == 500);
+  check_completion(completion_body(R"("min_tokens": 17)"), "min_tokens");
+  check_both(R"("min_tokens": 6, "max_tokens": 5)", "min_tokens");
+  check_both(R"("min_tokens": 1, "stop": "a")", "min_tokens");
+  check_both(R"("min_tokens": 1, "response_format": {"type": "json_object"})", "min_tokens");
+  BOOST_TEST(with(R"("min_tokens": 0, "stop": "a")").options.stop.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(prompts_of_completions) {
+  const auto prompts = [](const std::string& prompt) { return completion(R"({"prompt": )" + prompt + "}").prompts; };
+  using Prompts = std::vector<CompletionRequest::Prompt>;
+  BOOST_TEST((prompts(R"("a")") == Prompts{"a"}));
+  BOOST_TEST((prompts(R"(["a", "b"])") == Prompts{"a", "b"}));
+  BOOST_TEST((prompts("[1, 2, 0]") == Prompts{Ids{1, 2, 0}}));
+  BOOST_TEST((prompts("[[1, 2], [3]]") == Prompts{Ids{1, 2}, Ids{3}}));
+  BOOST_TEST((prompts("[1000000000]") == Prompts{Ids{1000000000}}));  // the vocabulary is the engine's to know
+  BOOST_TEST(prompts("[" + times(128, R"("a")") + "]").size() == 128U);
+  BOOST_TEST(std::get<Ids>(prompts("[" + times(5000, "7") + "]").front()).size() == 5000U);
+  const auto refuses = [](const std::string& prompt, const std::string& param = "prompt") {
+    check_completion(R"({"prompt": )" + prompt + "}", param);
+  };
+  for (const char* const bad :
+       {R"("")", "[]", "null", "5", "true", R"({"a": 1})", "[true]", "[null]", "[1.5]", "[1, 2.0]", "[-1, 3]",
+        "[2147483648]", "[1, true]", R"([1, "a"])", R"(["a", 1])", R"(["a", [1]])", R"([[1], "a"])", "[{}]"})
+    refuses(bad);
+  refuses(R"(["a", ""])", "prompt[1]");
+  refuses("[[1], []]", "prompt[1]");
+  refuses("[[]]", "prompt[0]");
+  refuses(R"([["a"]])", "prompt[0]");
+  refuses("[[[1]]]", "prompt[0]");
+  refuses("[" + times(129, R"("a")") + "]");
+  check_completion("{}", "prompt");
+  check_completion(R"({"prompt": [)" + times(17, R"("a")") + R"(], "n": 8})", "n");
+  BOOST_TEST(completion(R"({"prompt": [)" + times(16, R"("a")") + R"(], "n": 8})").prompts.size() == 16U);
+}
+
+BOOST_AUTO_TEST_CASE(fields_of_completions) {
+  const CompletionRequest r =
+      with(R"("logprobs": 5, "echo": true, "suffix": "", "best_of": 2, "n": 2, "max_tokens": 1)");
+  BOOST_TEST(*r.logprobs == 5);
+  BOOST_TEST(r.echo);
+  BOOST_TEST(r.options.top_logprobs == 5);
+  BOOST_TEST(r.options.prompt_logprobs == 5);
+  BOOST_TEST(*r.max_tokens == 1);
+  BOOST_TEST(*with(R"("max_tokens": null)").max_tokens == 16);
+  BOOST_TEST(with(R"("logprobs": 0)").options.top_logprobs == 0);
+  BOOST_TEST(with(R"("logprobs": 0)").options.prompt_logprobs == -1);
+  BOOST_TEST(with(R"("logprobs": null, "echo": null)").options.top_logprobs == -1);
+  const auto refuses = [](const char* field, std::initializer_list<const char*> values) {
+    for (const char* const value : values)
+      check_completion(completion_body('"' + std::string(field) + "\": " + value), field);
+  };
+  refuses("logprobs", {"6", "-1", "99", "1000000", "true", R"("1")", "1.0"});
+  refuses("echo", {"1", R"("yes")"});
+  refuses("suffix", {R"("x")", "5", "[]"});
+  refuses("best_of", {"0", "2", "1000000", "true", "1.0"});
+  check_completion(completion_body(R"("n": 2, "best_of": 3)"), "best_of");
+}
+
+BOOST_AUTO_TEST_CASE(messages_of_chats) {
+  const ChatRequest r = chat(R"({"messages": [{"role": "system", "content": "be"}, {"role": "developer", "content": ""},
+      {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": "ann"},
+      {"role": "assistant", "content": null, "tool_calls": []}, {"role": "assistant"},
+      {"role": "tool", "content": "x", "tool_call_id": "1"}]})");
+  BOOST_TEST(r.messages.size() == 6U);
+  BOOST_TEST(r.messages[0].role == "system");
+  BOOST_TEST(r.messages[2].content == "ab");
+  BOOST_TEST(r.messages[2].name == "ann");
+  BOOST_TEST(r.messages[3].content.empty());
+  BOOST_TEST(r.messages[5].role == "tool");
+  const auto refuses = [](const std::string& list, const std::string& param) {
+    check_chat(R"({"messages": )" + list + "}", param);
+  };
+  check_chat("{}", "messages");
+  for (const char* const bad : {"null", "[]", R"("hi")", "5", "{}"}) refuses(bad, "messages");
+  refuses("[5]", "messages[0]");
+  refuses(R"([{"content": "x"}])", "messages[0].role");
+  refuses(R"([{"role": 5, "content": "x"}])", "messages[0].role");
+  refuses(R"([{"role": "nobody", "content": "x"}])", "messages[0].role");
+  refuses(R"([{"role": "user", "content": "x"}, {"role": "user"}])", "messages[1].content");
+  refuses(R"([{"role": "user", "content": null}])", "messages[0].content");
+  refuses(R"([{"role": "user", "content": 5}])", "messages[0].content");
+  refuses(R"([{"role": "user", "content": {}}])", "messages[0].content");
+  refuses(R"([{"role": "user", "content": []}])", "messages[0].content");
+  refuses(R"([{"role": "user", "content": ["x"]}])", "messages[0].content[0]");
+  refuses(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])", "messages[0].content[0].type");
+  refuses(R"([{"role": "user", "content": [{"text": "x"}]}])", "messages[0].content[0].type");
+  refuses(R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text");
+  refuses(R"([{"role": "user", "content": "x", "name": 5}])", "messages[0].name");
+  refuses(R"([{"role": "assistant", "tool_calls": [{}]}])", "messages[0].tool_calls");
+  refuses(R"([{"role": "assistant", "function_call": {}}])", "messages[0].function_call");
+  const std::string one = R"({"role": "user", "content": "x"})";
+  BOOST_TEST(chat(R"({"messages": [)" + times(1024, one) + "]}").messages.size() == 1024U);
+  refuses("[" + times(1025, one) + "]", "messages");
+}
+
+BOOST_AUTO_TEST_CASE(fields_of_chats) {
+  const ChatRequest r = chat_with(R"("logprobs": true, "top_logprobs": 20, "max_completion_tokens": 5, "max_tokens": 6,
+      "tools": [], "functions": null, "tool_choice": "none")");
+  BOOST_TEST(r.logprobs);
+  BOOST_TEST(r.top_logprobs == 20);
+  BOOST_TEST(r.options.top_logprobs == 20);
+  BOOST_TEST(*r.max_tokens == 5);
+  BOOST_TEST(r.length_field == "max_completion_tokens");
+  BOOST_TEST(chat_with(R"("logprobs": true)").options.top_logprobs == 0);
+  BOOST_TEST(chat_with(R"("logprobs": false, "top_logprobs": 0, "tool_choice": "auto")").options.top_logprobs == -1);
+  const auto refuses = [](const char* field, std::initializer_list<const char*> values) {
+    for (const char* const value : values) check_chat(chat_body('"' + std::string(field) + "\": " + value), field);
+  };
+  refuses("logprobs", {"1", "0", R"("x")"});
+  refuses("top_logprobs", {"3", "21", "-1", "true"});
+  check_chat(chat_body(R"("logprobs": true, "top_logprobs": 99)"), "top_logprobs");
+  check_chat(chat_body(R"("logprobs": false, "top_logprobs": 1)"), "top_logprobs");
+  refuses("max_completion_tokens", {"0", "-1", R"("5")", "true"});
+  check_chat(chat_body(R"("max_completion_tokens": 5, "max_tokens": 0)"), "max_tokens");
+  refuses("tools", {R"([{"type": "function"}])", "{}", "5"});
+  refuses("functions", {R"([{"name": "f"}])"});
+  refuses("tool_choice", {R"("required")", R"({"type": "function"})", "5"});
+  refuses("function_call", {R"({"name": "f"})"});
+}
+
+BOOST_AUTO_TEST_CASE(lengths_of_answers) {
+  BOOST_TEST(openai_new_tokens(std::nullopt, 24, kLimits) == 1000);
+  BOOST_TEST(openai_new_tokens(1000, 24, kLimits) == 1000);
+  const auto refusal = [](int asked, std::size_t prompt) {
+    return serve::test::refused([&] { openai_new_tokens(asked, prompt, kLimits, "max_completion_tokens"); });
+  };
+  check(refusal(1001, 24), "max_completion_tokens", "1001");
+  check(refusal(2147483647, 24), "max_completion_tokens", "2147483647");
+  BOOST_TEST(refusal(1, 769).openai == 400);
+  BOOST_TEST(refusal(1, 769).param == "prompt");
+}
+
+BOOST_AUTO_TEST_CASE(hostile_bodies) {
+  for (const std::string& body :
+       {std::string("{not json"), std::string("[]"), std::string(R"({"prompt": "x", "prompt": "y"})"),
+        std::string(R"({"prompt": "\ud800"})"), std::string(R"({"prompt": "x", "temperature": 1e400})"),
+        R"({"prompt": "x", )" + nested(100'000) + "}", std::string(R"({"model": )"),
+        std::string("{\"prompt\": \"\xff\"}"), R"({"prompt": [)" + times(500'000, "1") + "]}"}) {
+    const Refused was = serve::test::refused([&] { completion(body); });
+    BOOST_TEST(was.openai == 400, body.substr(0, 60));
+    BOOST_TEST(serve::test::refused([&] { chat(body); }).openai == 400, body.substr(0, 60));
+  }
+  check_completion(R"({"prompt": "a\u0000"})", "prompt");
+  check_both(R"("stop": "\u0000")", "stop");
+}

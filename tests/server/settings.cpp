@@ -1,0 +1,272 @@
+#define BOOST_TEST_MODULE server_settings
+#include "server/settings.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "exits.h"
+
+using namespace serve;
+using namespace std::chrono_literals;
+using program::UsageError;
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("tenon-settings-" + std::to_string(getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+};
+
+struct Variable {
+  std::string name;
+  Variable(const std::string& n, const std::string& value) : name(n) { setenv(n.c_str(), value.c_str(), 1); }
+  ~Variable() { unsetenv(name.c_str()); }
+};
+
+Settings parsed(std::vector<std::string> words) {
+  words.insert(words.begin(), "tenon-server");
+  std::vector<char*> argv;
+  for (std::string& each : words) argv.push_back(each.data());
+  argv.push_back(nullptr);
+  return parse_settings(static_cast<int>(words.size()), argv.data());
+}
+
+std::string refusal(const std::vector<std::string>& words) {
+  try {
+    parsed(words);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+std::string described(const Settings& settings) {
+  std::string text;
+  for (const std::string& line : settings.describe()) text += line + "\n";
+  return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(without_flags_the_defaults_hold) {
+  const Settings s = parsed({});
+  BOOST_TEST(s.host == "127.0.0.1");
+  BOOST_TEST(s.port == 8080);
+  BOOST_TEST(s.max_concurrent_requests == 64);
+  BOOST_TEST(s.max_stop_sequences == 10);
+  BOOST_TEST(s.max_best_of == 2);
+  BOOST_TEST(s.max_n == 8);
+  BOOST_TEST(s.payload_limit == 2'000'000U);
+  BOOST_CHECK(s.header_timeout == 5s && s.body_timeout == 30s && s.idle_timeout == 2s && s.write_timeout == 10s);
+  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s);
+  BOOST_TEST(s.model.weights == "float32");
+  BOOST_TEST(!s.model.weights_given);
+  BOOST_TEST(s.log_requests);
+  BOOST_TEST(!s.enable_adapter_admin);
+  BOOST_TEST(s.chat_template == "auto");
+  BOOST_TEST(s.metrics_compat == "vllm");
+}
+
+BOOST_AUTO_TEST_CASE(flags_are_taken) {
+  const Settings s = parsed({"--model",
+                             "m",
+                             "--weights",
+                             "int8",
+                             "--block",
+                             "32",
+                             "--lora",
+                             "looped",
+                             "--threads",
+                             "3",
+                             "--max-adapters-resident",
+                             "4",
+                             "--preload-adapters",
+                             "a,b/c",
+                             "--preload-adapters",
+                             "d",
+                             "--adapter-wait",
+                             "0.25",
+                             "--no-log-requests",
+                             "--no-prefix-reuse",
+                             "--api-key",
+                             "k1",
+                             "--api-key",
+                             "k2",
+                             "--host",
+                             "0.0.0.0",
+                             "--port",
+                             "0",
+                             "--enable-adapter-admin",
+                             "--payload-limit",
+                             "4096",
+                             "--cors-origin",
+                             "https://a.example:8443"});
+  BOOST_TEST(s.model.model == "m");
+  BOOST_TEST(s.model.weights == "int8");
+  BOOST_TEST(s.model.weights_given);
+  BOOST_TEST(s.model.block == 32);
+  BOOST_TEST(s.model.adapter_slots == 4);
+  BOOST_TEST(!s.model.prefix_reuse);
+  BOOST_TEST(s.preload_adapters == (std::vector<std::string>{"a", "b/c", "d"}), boost::test_tools::per_element());
+  BOOST_CHECK(s.adapter_wait == 250ms);
+  BOOST_TEST(!s.log_requests);
+  BOOST_TEST(s.api_keys == (std::vector<std::string>{"k1", "k2"}), boost::test_tools::per_element());
+  BOOST_TEST(s.port == 0);
+  BOOST_TEST(s.payload_limit == 4096U);
+  BOOST_TEST(s.cors_origins.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_flag_beats_the_variable_and_the_variable_the_file) {
+  const Folder folder;
+  const std::string file = folder.write("a.toml",
+                                        "port = 1001\nmax-n = 3\nhost = \"127.0.0.3\"\nlog-requests = false\n"
+                                        "preload-adapters = [\"x\", \"y\"]\nmax-adapters-resident = 7\n"
+                                        "no-prefix-reuse = true\n");
+  {
+    const Settings s = parsed({"--config", file});
+    BOOST_TEST(s.port == 1001);
+    BOOST_TEST(s.max_n == 3);
+    BOOST_TEST(!s.log_requests);
+    BOOST_TEST(s.preload_adapters.size() == 2U);
+    BOOST_TEST(s.model.adapter_slots == 7);
+    BOOST_TEST(!s.model.prefix_reuse);
+  }
+  const Variable port("TENON_PORT", "1002"), n("TENON_MAX_N", "4"), log("TENON_LOG_REQUESTS", "true");
+  const Variable list("TENON_PRELOAD_ADAPTERS", "p,q,r"), alias("TENON_MAX_ADAPTERS_RESIDENT", "9");
+  const Settings s = parsed({"--config", file, "--port", "1003"});
+  BOOST_TEST(s.port == 1003);
+  BOOST_TEST(s.max_n == 4);
+  BOOST_TEST(s.host == "127.0.0.3");
+  BOOST_TEST(s.log_requests);
+  BOOST_TEST(s.preload_adapters.size() == 3U);
+  BOOST_TEST(s.model.adapter_slots == 9);
+  BOOST_TEST(parsed({"--port", "5", "--no-log-requests"}).port == 5);
+  BOOST_TEST(!parsed({"--no-log-requests"}).log_requests);
+  const Variable nothing("TENON_HOST", "");
+  BOOST_TEST(parsed({"--config", file}).host == "127.0.0.3");
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_may_name_the_file) {
+  const Folder folder;
+  const Variable config("TENON_CONFIG", folder.write("b.toml", "port = 77\n"));
+  BOOST_TEST(parsed({}).port == 77);
+  BOOST_TEST(parsed({"--config", folder.write("c.toml", "port = 78\n")}).port == 78);
+  const Variable gone("TENON_CONFIG", (folder.path / "gone").string());
+  BOOST_TEST(has(refusal({}), "--config"));
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_file_is_refused) {
+  const Folder folder;
+  for (const char* text : {"prot = 1\n", "[section]\nport = 1\n", "port = x\n", "config = \"a\"\n", "help = true\n"})
+    BOOST_TEST(refusal({"--config", folder.write("d.toml", text)}) != "accepted", text);
+  BOOST_TEST(has(refusal({"--config", (folder.path / "none").string()}), "--config"));
+  BOOST_TEST(has(refusal({"--config", folder.write("e.toml", "port = 70000\n")}), "--port: must be an integer"));
+}
+
+BOOST_AUTO_TEST_CASE(values_out_of_range_name_flag_and_range) {
+  BOOST_TEST(refusal({"--port", "65536"}) == "--port: must be an integer from 0 to 65535, is 65536");
+  for (const char* wrong : {"010", "0x10", "1e3", "-1", "", " 1", "99999999999999999999"})
+    BOOST_TEST(has(refusal({"--port=" + std::string(wrong)}), "--port"), wrong);
+  BOOST_TEST(has(refusal({"--adapter-wait", "nan"}), "--adapter-wait: must be seconds from 0 to 86400"));
+  BOOST_TEST(has(refusal({"--header-timeout", "0"}), "--header-timeout"));
+  BOOST_TEST(has(refusal({"--block", "17"}), "--block: must be 16, 32 or 64"));
+  BOOST_TEST(has(refusal({"--lora", "merged"}), "--lora: must be one of segmented, gathered, looped, none"));
+  BOOST_TEST(has(refusal({"--chat-template", "x.jinja"}), "--chat-template: must be one of auto, none, plain"));
+  BOOST_TEST(has(refusal({"--metrics-compat", "tgi"}), "--metrics-compat"));
+  BOOST_TEST(has(refusal({"--max-concurrent-requests", "0"}), "--max-concurrent-requests"));
+  BOOST_TEST(has(refusal({"--served-model-name", "a{b"}), "--served-model-name"));
+  BOOST_TEST(has(refusal({"--cors-origin", "*"}), "--cors-origin"));
+  BOOST_TEST(has(refusal({"--preload-adapters", "a,b", "--adapter-slots", "1"}), "--preload-adapters"));
+  const Variable port("TENON_PORT", "many");
+  BOOST_TEST(has(refusal({}), "--port"));
+}
+
+BOOST_AUTO_TEST_CASE(other_machines_need_a_key_or_insecure) {
+  for (const char* host : {"0.0.0.0", "::", "192.168.1.5", "example.org", "127.evil.example", "2130706433"}) {
+    const std::string text = refusal({"--host", host});
+    BOOST_TEST(has(text, "--api-key-file"), text);
+    BOOST_TEST(has(text, "--insecure"), text);
+    BOOST_TEST(refusal({"--host", host, "--insecure"}) == "accepted");
+    BOOST_TEST(refusal({"--host", host, "--api-key-file", "f"}) == "accepted");
+  }
+  for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost"})
+    BOOST_TEST(refusal({"--host", host}) == "accepted");
+  BOOST_TEST(has(refusal({"--enable-adapter-admin"}), "--enable-adapter-admin"));
+  const Variable key("TENON_API_KEY", "secret-1");
+  BOOST_TEST(refusal({"--host", "0.0.0.0", "--enable-adapter-admin"}) == "accepted");
+}
+
+BOOST_AUTO_TEST_CASE(keys_are_never_shown) {
+  Settings s = parsed({"--api-key", "very-secret", "--api-key", "more-secret"});
+  s.resolve("m", 1024);
+  BOOST_TEST(!has(described(s), "secret"));
+  BOOST_TEST(has(described(s), "keys = 2"));
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--apikey", "very-secret"}, {"--apikey=very-secret"}, {"very-secret"}, {"--api-key", "a", "very-secret"}}) {
+    const std::string text = refusal(words);
+    BOOST_TEST(text != "accepted");
+    BOOST_TEST(!has(text, "very-secret"), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(help_and_version_are_asked_for) {
+  for (const auto& [flag, part] : {std::pair{"--help", "TENON_MAX_N"}, {"--version", "tenon-server "}}) {
+    try {
+      parsed({flag});
+      BOOST_ERROR("nothing was said");
+    } catch (const InformationAsked& said) {
+      BOOST_TEST(has(said.what(), part));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_rest_follows_from_the_model) {
+  const Folder folder;
+  const auto model = folder.path / "my model";
+  std::filesystem::create_directories(model / "adapters");
+  Settings s = parsed({});
+  s.resolve(model / "", 1024);
+  BOOST_TEST(s.served_model_name == "my-model");
+  BOOST_TEST(s.model.adapter_root == (model / "adapters").string());
+  BOOST_TEST(s.max_input_length == 768);
+  BOOST_TEST(s.max_total_tokens == 1024);
+  BOOST_TEST(has(described(s), "max-input-length = 768"));
+
+  s = parsed({"--served-model-name", "gpt2", "--lora", "none"});
+  s.resolve(model, 300);
+  BOOST_TEST(s.served_model_name == "gpt2");
+  BOOST_TEST(s.model.adapter_root == "");
+  BOOST_TEST(s.max_input_length == 150);
+
+  s = parsed({"--max-total-tokens", "100"});
+  s.resolve(folder.path, 1024);
+  BOOST_TEST(s.max_input_length == 99);
+  BOOST_TEST(s.model.adapter_root == "");
+
+  const auto refused = [&](const std::vector<std::string>& words) {
+    Settings each = parsed(words);
+    try {
+      each.resolve(folder.path, 1024);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  BOOST_TEST(has(refused({"--max-total-tokens", "1025"}), "--max-total-tokens"));
+  BOOST_TEST(has(refused({"--max-input-length", "1024"}), "--max-input-length"));
+  BOOST_TEST(has(refused({"--adapter-root", (folder.path / "gone").string()}), "--adapter-root"));
+  BOOST_TEST(has(refused({"--preload-adapters", "a"}), "--adapter-root"));
+}
