@@ -188,6 +188,7 @@ ApiError from(const tenon::Error& error, Dialect dialect) {
     case Of::capacity:
       if (where == "prompt" || where == "text" || where == "max_new_tokens") return invalid(error, dialect);
       if (where.starts_with("adapter ")) return about_adapter(error, dialect);  // one that is larger than all room
+      if (where == "adapter") return {Kind::adapter_unusable, "more adapters at once than this server holds"};
       return {Kind::overloaded, "the server is overloaded: " + shown(error.what(), 1000)};
     case Of::invalid_request:
     case Of::unsupported: return is_about_an_adapter(error) ? about_adapter(error, dialect) : invalid(error, dialect);

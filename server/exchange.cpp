@@ -38,10 +38,16 @@ FailureKind failure_of(ApiError::Kind kind) {
 
 }  // namespace
 
-Exchange::Exchange(Serving& serving, Gate::Ticket ticket, std::string route, std::string id)
-    : serving_(serving), model_(serving.taking_model()), ticket_(std::move(ticket)), route_(std::move(route)), id_(std::move(id)) {
+Exchange::Exchange(Serving& serving, std::string route, std::string id) : serving_(serving), route_(std::move(route)), id_(std::move(id)) {
   times_.arrived = HttpServer::arrival();
   serving_.metrics.request_begins();
+}
+
+Model& Exchange::enter() {
+  model_ = &serving_.taking_model();
+  ticket_ = serving_.gate.enter();
+  if (!ticket_) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
+  return *model_;
 }
 
 Exchange::~Exchange() {
@@ -90,10 +96,12 @@ void Exchange::serve(Asked asked, httplib::Response& response) {
 }
 
 void Exchange::submit() {
-  const Settings& settings = model_.settings();
-  answer_.emplace(model_.service());
+  const Settings& settings = model_->settings();
+  answer_.emplace(model_->service());
   for (tenon::Request& request : asked_.requests) {
-    answer_->submit(std::move(request), {.timeout = settings.request_timeout, .adapter_wait = settings.adapter_wait});
+    answer_->submit(std::move(request), {.timeout = settings.request_timeout,
+                                          .adapter_wait = settings.adapter_wait,
+                                          .wanted = [] { return !HttpServer::client_gone(); }});
   }
   asked_.requests.clear();
   times_.submitted = Clock::now();
@@ -186,8 +194,8 @@ void Exchange::settle() {
 // LoRAX's, in milliseconds.
 void Exchange::add_headers(httplib::Response& response, bool whole) const {
   const auto number = [&](const char* name, auto value) { response.set_header(name, std::to_string(value)); };
-  response.set_header("x-compute-type", model_.settings().model.device);
-  response.set_header("x-model-id", model_.name());
+  response.set_header("x-compute-type", model_->settings().model.device);
+  response.set_header("x-model-id", model_->name());
   number("x-compute-characters", asked_.characters);
   if (!asked_.adapter.empty()) {
     response.set_header("x-adapter-id", asked_.adapter);

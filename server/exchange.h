@@ -28,8 +28,11 @@ struct Asked {
 // One thread: that of the connection.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
-  Exchange(Serving& serving, Gate::Ticket ticket, std::string route, std::string id);
+  Exchange(Serving& serving, std::string route, std::string id);
   ~Exchange();  // counts and logs it
+
+  // Takes a place among those that are served. ApiError where there is none, or nothing is served now.
+  Model& enter();
 
   // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own. ApiError.
   void serve(Asked asked, httplib::Response& response);
@@ -54,8 +57,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void add_headers(httplib::Response& response, bool whole) const;
 
   Serving& serving_;
-  Model& model_;
-  const Gate::Ticket ticket_;
+  Model* model_ = nullptr;
+  std::optional<Gate::Ticket> ticket_;
   const std::string route_, id_;
   Asked asked_;
   std::optional<Answer> answer_;

@@ -13,18 +13,13 @@ namespace {
 template <class Make>
 void add(HttpServer& http, Serving& serving, const char* path, Make make) {
   http.route("POST", path, [&serving, path, make](const httplib::Request& request, httplib::Response& response) {
-    std::shared_ptr<Exchange> exchange;
+    const auto exchange = std::make_shared<Exchange>(serving, path, request_id(request, response));
     const auto error = attempt(request, response, [&] {
-      const std::string id = request_id(request, response);
       check_key(serving, request);
-      serving.taking_model();
-      auto ticket = serving.gate.enter();
-      if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
-      exchange = std::make_shared<Exchange>(serving, std::move(*ticket), path, id);
-      exchange->serve(make(serving.model(), request.body), response);
+      Model& model = exchange->enter();
+      exchange->serve(make(model, request.body), response);
     });
-    if (error && exchange) exchange->failed(*error);
-    else if (error) serving.metrics.request_failed(FailureKind::overloaded);
+    if (error) exchange->failed(*error);
   });
 }
 

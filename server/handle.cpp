@@ -39,6 +39,7 @@ void refuse(httplib::Response& response, const ApiError& error, Dialect dialect)
   response.status = status(error.kind, dialect);
   response.set_content(body(error, dialect), "application/json");
   if (const auto seconds = retry_after(error.kind)) response.set_header("Retry-After", std::to_string(*seconds));
+  if (error.kind == ApiError::Kind::unavailable) HttpServer::close_connection();
   if (error.kind == ApiError::Kind::engine) response.set_header("x-should-retry", "false");  // it would fail again
 }
 

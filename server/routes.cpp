@@ -24,6 +24,10 @@ ApiError transport_error(int status) {
   }
 }
 
+// Routes that pages of other origins may use, where the operator allows any.
+constexpr const char* kFromPages[] = {"/",        "/generate",       "/generate_stream",     "/tokenize",  "/info",
+                                      "/metrics", "/v1/completions", "/v1/chat/completions", "/v1/models", "/v1/models/(.+)"};
+
 // Exact origins alone, and never with credentials.
 void allow_origin(const httplib::Request& request, httplib::Response& response, const std::vector<std::string>& origins) {
   const std::string origin = request.get_header_value("Origin");
@@ -40,7 +44,7 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);
   if (!settings.cors_origins.empty()) {
-    http.route("OPTIONS", "/.*", [](const httplib::Request&, httplib::Response& response) {
+    for (const char* path : kFromPages) http.route("OPTIONS", path, [](const httplib::Request&, httplib::Response& response) {
       response.status = 204;
       response.set_header("Access-Control-Allow-Methods", "GET, POST");
       response.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, X-Request-Id");

@@ -57,12 +57,12 @@ AdapterLease lease(AdapterStore<Cpu>& store, const std::string& name, float weig
 }
 
 // One that waits as long as it takes, in a thread of its own.
-std::future<AdapterLease> waiting(AdapterStore<Cpu>& store, std::vector<std::string> names, TimePoint until = TimePoint::max()) {
+std::future<AdapterLease> waiting(AdapterStore<Cpu>& store, std::vector<std::string> names, Patience patience = TimePoint::max()) {
   const int before = store.stats().waiting;
-  auto waits = std::async(std::launch::async, [&store, until, names = std::move(names)] {
+  auto waits = std::async(std::launch::async, [&store, patience = std::move(patience), names = std::move(names)] {
     std::vector<AdapterUse> uses;
     for (const std::string& name : names) uses.push_back({name});
-    return store.lease(uses, until);
+    return store.lease(uses, patience);
   });
   while (store.stats().waiting == before && waits.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {}
   return waits;
@@ -218,6 +218,23 @@ BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
   d.get();
   BOOST_TEST(store.stats().waiting == 0);
   BOOST_TEST(store.stats().failures == 0u);
+}
+
+// A server's client that has left is not waited for, and not in the way of those behind it.
+BOOST_AUTO_TEST_CASE(who_is_not_wanted_any_more_leaves_the_line) {
+  Folder folder;
+  for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  auto store = folder.store({.count = 1});
+  std::optional<AdapterLease> a = lease(store, "a");
+  std::atomic<bool> wanted = true;
+  auto b = waiting(store, {"b"}, {TimePoint::max(), [&] { return wanted.load(); }}), c = waiting(store, {"c"});
+  BOOST_TEST(!is_there(b));
+  wanted = false;
+  BOOST_TEST(mentions(refusal([&] { b.get(); }), {"no room"}));
+  BOOST_TEST(store.stats().waiting == 1);
+  BOOST_TEST(!is_there(c));
+  a.reset();
+  BOOST_TEST(c.get().set != nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {

@@ -83,7 +83,7 @@ class Churn {
             ++answered;
           } catch (const Error& error) {
             if (draw % 5 == 0) ++malformed;
-            else if (error.kind() != Error::Kind::capacity) ++wrong;
+            else if (error.kind() != Error::Kind::overloaded) ++wrong;
           }
         }
       });

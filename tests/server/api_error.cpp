@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE(a_lack_of_room_is_an_overload_unless_the_prompt_is_too_long
   const auto kind = [](Of of, const char* where) { return from(Error(of, where, "x"), Dialect::openai).kind; };
   BOOST_TEST((kind(Of::overloaded, "max_open") == Kind::overloaded));
   BOOST_TEST((kind(Of::overloaded, "service") == Kind::unavailable));
-  BOOST_TEST((kind(Of::capacity, "adapter") == Kind::overloaded));
+  BOOST_TEST((kind(Of::overloaded, "adapter") == Kind::overloaded));
+  BOOST_TEST((kind(Of::capacity, "adapter") == Kind::adapter_unusable));
   BOOST_TEST((kind(Of::capacity, "cache") == Kind::overloaded));
   BOOST_TEST((kind(Of::capacity, "adapter big") == Kind::adapter_unusable));
   BOOST_TEST((kind(Of::capacity, "prompt") == Kind::invalid));

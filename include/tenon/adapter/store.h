@@ -45,13 +45,13 @@ class AdapterStore {
   AdapterStore(const AdapterStore&) = delete;
   AdapterStore& operator=(const AdapterStore&) = delete;
 
-  // What a request runs under, loaded where it is not there yet. Where the adapters in use leave no room it waits until `until`,
-  // first come first served; by default not at all. Errors: what reading the adapter says; capacity where there is no room;
-  // invalid_request for weights that are not finite.
-  AdapterLease lease(std::span<const AdapterUse> uses, TimePoint until = {}) {
+  // What a request runs under, loaded where it is not there yet. Where the adapters in use leave no room it waits, first come
+  // first served; by default not at all. Errors: what reading the adapter says; overloaded where there is no room now, capacity
+  // where there can be none; invalid_request for weights that are not finite.
+  AdapterLease lease(std::span<const AdapterUse> uses, Patience patience = {}) {
     if (uses.empty()) return {};
     check(uses);
-    WaitingLine::Place place(*line_, until);
+    WaitingLine::Place place(*line_, std::move(patience));
     for (;;) {
       const std::uint64_t seen = line_->changes();
       try {
@@ -298,7 +298,7 @@ class AdapterStore {
     for (;;) {
       Entry& entry = entries_[name];
       if (entry.resident) {
-        if (place && !place->may_use(name)) throw NoRoom(Error::Kind::capacity, "adapter", "it yields to those who wait");
+        if (place && !place->may_use(name)) throw NoRoom(Error::Kind::overloaded, "adapter", "it yields to those who wait");
         entry.used = ++clock_;
         return entry.resident;
       }
@@ -356,7 +356,7 @@ class AdapterStore {
   void remember(const std::string& name, const Error& error) {
     const TimePoint now = Clock::now();
     Entry& entry = entries_[name];
-    if (error.kind() != Error::Kind::capacity) {
+    if (error.kind() != Error::Kind::overloaded) {
       ++stats_.failures;
       entry.failure = error;
       entry.retry_at = now + options_.remember_failures;
@@ -417,7 +417,7 @@ class AdapterStore {
   }
 
   NoRoom no_room() const {
-    return {Error::Kind::capacity, "adapter",
+    return {Error::Kind::overloaded, "adapter",
             "no room for it: what is resident is in use, pinned or being loaded, or others wait (adapters.count " +
                 std::to_string(options_.count) + ", adapters.bytes " + std::to_string(options_.bytes) + ")"};
   }

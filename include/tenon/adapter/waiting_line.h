@@ -1,6 +1,7 @@
 // Who waits for room among the adapters of a store, first come first served.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -20,8 +21,8 @@ class WaitingLine {
   // Of one who asks; it leaves the line with it.
   class Place {
    public:
-    // until: it waits so long, and not at all where that is past.
-    Place(WaitingLine& line, TimePoint until) : line_(line), until_(until), patient_(until > Clock::now()) {}
+    Place(WaitingLine& line, Patience patience)
+        : line_(line), patience_(std::move(patience)), patient_(patience_.until > Clock::now()) {}
     Place(const Place&) = delete;
     ~Place() {
       std::lock_guard lock(line_.mutex_);
@@ -53,19 +54,26 @@ class WaitingLine {
       line_.places_.push_back(this);
       joined_ = true;
     }
-    // In line, until something has changed since `seen`; false where its time is over.
+    // In line, until something has changed since `seen`; false where its time is over, or nobody wants it any more.
     bool wait(std::uint64_t seen) {
       std::unique_lock lock(line_.mutex_);
       const auto ready = [&] { return line_.changes_ != seen; };
       if (!joined_) return false;
-      if (until_ != TimePoint::max()) return line_.changed_.wait_until(lock, until_, ready);
-      line_.changed_.wait(lock, ready);
-      return true;
+      for (;;) {
+        const TimePoint look = Clock::now() + kLook;
+        if (line_.changed_.wait_until(lock, std::min(patience_.until, look), ready)) return true;
+        if (patience_.until <= look) return false;
+        lock.unlock();
+        if (patience_.wanted && !patience_.wanted()) return false;
+        lock.lock();
+      }
     }
 
    private:
+    static constexpr auto kLook = std::chrono::milliseconds(50);
+
     WaitingLine& line_;
-    const TimePoint until_;
+    const Patience patience_;
     const bool patient_;
     bool joined_ = false;
   };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -62,6 +63,15 @@ struct AdapterLease {
   std::shared_ptr<const AdapterSet> set = {};  // null: no adapter
   std::string identity = {};                   // digests and weights: equal ones give equal bits
   int tenant = -1;                             // number of its (first) adapter's name, for policies that are fair between them
+};
+
+// How long somebody waits for room among the adapters: not at all, until a moment, or no longer than they are wanted.
+struct Patience {
+  TimePoint until{};
+  std::function<bool()> wanted = {};  // asked now and then, in the thread that waits; none: always
+
+  Patience() = default;
+  Patience(TimePoint moment, std::function<bool()> still_wanted = {}) : until(moment), wanted(std::move(still_wanted)) {}
 };
 
 struct Request {

@@ -70,7 +70,7 @@ bool take_lease(E& engine, Request& request, bool others_run) {
   try {
     request.lease = engine.lease(request.adapters);
   } catch (const Error& error) {
-    if (error.kind() == Error::Kind::capacity && others_run) return false;
+    if (error.kind() == Error::Kind::overloaded && others_run) return false;
     throw;
   }
   return true;

@@ -20,7 +20,7 @@ class AnyEngine {
  public:
   virtual ~AnyEngine() = default;
   virtual RequestId submit(Request request) = 0;
-  virtual AdapterLease lease(std::span<const AdapterUse> uses, TimePoint until = {}) = 0;
+  virtual AdapterLease lease(std::span<const AdapterUse> uses, Patience patience = {}) = 0;
   virtual bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) = 0;
   virtual bool hold(RequestId request) = 0;
   virtual bool resume(RequestId request) = 0;
@@ -48,7 +48,7 @@ class EngineBox final : public AnyEngine {
   explicit EngineBox(Arguments&&... arguments) : engine_(std::forward<Arguments>(arguments)...) {}
 
   RequestId submit(Request request) override { return engine_.submit(std::move(request)); }
-  AdapterLease lease(std::span<const AdapterUse> uses, TimePoint until) override { return engine_.lease(uses, until); }
+  AdapterLease lease(std::span<const AdapterUse> uses, Patience patience) override { return engine_.lease(uses, std::move(patience)); }
   bool cancel(RequestId request, FinishReason reason) override { return engine_.cancel(request, reason); }
   bool hold(RequestId request) override { return engine_.hold(request); }
   bool resume(RequestId request) override { return engine_.resume(request); }

@@ -116,8 +116,8 @@ class Engine {
 
   // The adapters that a request names, loaded and held, for Request::lease. From any thread, while others step: then it may
   // wait for room, too (AdapterStore::lease).
-  AdapterLease lease(std::span<const AdapterUse> uses, TimePoint until = {}) {
-    if constexpr (AdapterP::adds_at_runtime) return adapters_->lease(uses, until);
+  AdapterLease lease(std::span<const AdapterUse> uses, [[maybe_unused]] Patience patience = {}) {
+    if constexpr (AdapterP::adds_at_runtime) return adapters_->lease(uses, std::move(patience));
     if (!uses.empty()) refuse_adapters();
     return {};
   }

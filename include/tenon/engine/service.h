@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -22,6 +23,7 @@ struct SubmitOptions {
   TimePoint deadline = TimePoint::max();  // the answer ends then, with the reason `deadline` and what there is
   Clock::duration timeout{};              // the same, from now on; 0: none
   Clock::duration adapter_wait{};         // so long submit waits for room among the adapters where all are in use; 0: not at all
+  std::function<bool()> wanted = {};      // and no longer than this is true, asked some times a second; none: always
   EventCallback on_event = {};            // called with every event, on the service's thread: it must not block
 };
 
@@ -130,7 +132,8 @@ class Service {
     }
     if constexpr (requires { engine_->lease(request.adapters, options.deadline); }) {
       if (!request.lease.set) {
-        request.lease = engine_->lease(request.adapters, std::min(options.deadline, detail::after(options.adapter_wait)));
+        const TimePoint until = std::min(options.deadline, detail::after(options.adapter_wait));
+        request.lease = engine_->lease(request.adapters, {until, std::move(options.wanted)});
       }
     }
     detail::AnswerTerms terms{.id = inbox_->next_id(),
