@@ -45,8 +45,9 @@ Exchange::Exchange(Serving& serving, std::string route, std::string id) : servin
 
 Model& Exchange::enter() {
   model_ = &serving_.taking_model();
-  ticket_ = serving_.gate.enter();
-  if (!ticket_) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
+  auto ticket = serving_.gate.enter();
+  if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
+  ticket_.emplace(std::move(*ticket));
   return *model_;
 }
 
