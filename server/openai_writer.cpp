@@ -49,12 +49,13 @@ void OpenAiWriter::take(const Event& event) {
 
 // What a stop string cuts away has tokens, too: they are listed once some of their text is released.
 void OpenAiWriter::list(Choice& choice, const Event& event) {
-  if (is_end(event.token)) return;
-  std::string text = choice.decoder.push(event.token);
-  if (event.final) text += choice.decoder.finish();
+  const bool listed = !is_end(event.token);
+  std::string text = listed ? choice.decoder.push(event.token) : std::string();
+  if (event.final) text += choice.decoder.finish();  // half a character; nobody's, where its token has been sent
   const std::size_t offset = choice.decoded;
   choice.decoded += characters(text);
-  choice.waiting.push_back({event.token, std::move(text), offset, event.logprob, event.top_logprobs});
+  if (!listed && !choice.waiting.empty()) choice.waiting.back().text += text;
+  if (listed) choice.waiting.push_back({event.token, std::move(text), offset, event.logprob, event.top_logprobs});
 }
 
 void OpenAiWriter::release(Choice& choice, const std::string& text, bool ended) {

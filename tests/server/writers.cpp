@@ -1,0 +1,209 @@
+// What clients read of the same answer, whole and streamed: the same text, the same tokens, in both dialects.
+#define BOOST_TEST_MODULE tenon server writers
+#include <boost/test/unit_test.hpp>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "server/lorax_writer.h"
+#include "server/openai_writer.h"
+#include "tenon/engine/answer.h"
+
+using namespace serve;
+using tenon::Event;
+using tenon::Json;
+using tenon::TokenId;
+
+namespace {
+
+const tenon::Tokenizer& tokenizer() {
+  static const tenon::Tokenizer loaded = tenon::Tokenizer::load(TENON_DEFAULT_MODEL_DIR);
+  return loaded;
+}
+TokenId end_of_text() { return *tokenizer().end_of_text(); }
+
+// The events that an engine gives for these tokens: text held back for stop strings, the end with the last.
+// cut: whether a stop string has ended them.
+std::vector<Event> events_of(const std::vector<TokenId>& tokens, const std::vector<std::string>& stop, bool constrained = false, bool* cut = nullptr) {
+  std::vector<Event> events;
+  tenon::AnswerText text(&tokenizer(), stop);
+  tenon::FinishReason reason = constrained ? tenon::FinishReason::stop : tenon::FinishReason::length;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Event event{.token = tokens[i], .logprob = -0.5f * static_cast<float>(i), .top_logprobs = {{tokens[i], -0.5f}, {7, -9}}};
+    const bool ends = tokens[i] == end_of_text();
+    if (!ends) event.text = text.push(tokens[i]);
+    event.final = ends || text.stopped() || i + 1 == tokens.size();
+    if (event.final) event.text += text.finish();
+    if (ends || text.stopped()) reason = tenon::FinishReason::stop;
+    events.push_back(event);
+    if (event.final) break;
+  }
+  if (cut) *cut = text.stopped();
+  events.push_back({.kind = Event::Kind::finished, .last = true, .reason = reason});
+  return events;
+}
+
+OpenAiWriter openai(bool chat, bool stream, bool logprobs) {
+  return {{.chat = chat, .id = "x", .model = "m", .prompts = {{1, 2, 3}}, .echoes = {""}, .stream = stream, .include_usage = stream, .logprobs = logprobs, .ends = {end_of_text()}},
+          tokenizer()};
+}
+
+std::vector<Json> data_of(const std::string& sse, bool done) {
+  std::vector<Json> all;
+  std::size_t at = 0;
+  for (std::size_t end; (end = sse.find("\n\n", at)) != sse.npos; at = end + 2) {
+    BOOST_REQUIRE(sse.compare(at, 6, "data: ") == 0);
+    const std::string data = sse.substr(at + 6, end - at - 6);
+    BOOST_REQUIRE(data.find('\n') == data.npos);
+    if (data != "[DONE]") all.push_back(Json::parse(data));
+    else BOOST_TEST((done && end + 2 == sse.size()));
+  }
+  BOOST_TEST(at == sse.size());
+  return all;
+}
+
+std::string streamed(Writer& writer, const std::vector<Event>& events) {
+  std::string all;
+  for (const Event& event : events) {
+    writer.take(event);
+    all += writer.streamed();
+  }
+  BOOST_TEST(writer.complete());
+  return all + writer.end_of_stream();
+}
+
+Json whole(Writer& writer, const std::vector<Event>& events) {
+  for (const Event& event : events) writer.take(event);
+  return Json::parse(writer.whole());
+}
+
+// Halves of characters, ends and ordinary tokens.
+std::vector<TokenId> random_tokens(std::mt19937& random) {
+  std::vector<TokenId> tokens(1 + random() % 12);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % (random() % 2 ? 256 : 2000));
+  if (random() % 3 == 0) tokens.back() = end_of_text();
+  return tokens;
+}
+std::vector<std::string> random_stops(std::mt19937& random, const std::vector<TokenId>& tokens) {
+  if (random() % 2 == 0) return {};
+  const std::string text = tenon::sanitize_utf8(tokenizer().decode(tokens));
+  std::vector<std::string> stops = {"never seen"};
+  const std::size_t at = random() % (text.size() + 1);
+  const std::string part = text.substr(at, 1 + random() % 3);
+  if (tenon::find_invalid_utf8(part) == part.npos && !part.empty()) stops.push_back(part);
+  return stops;
+}
+
+Json joined(const std::vector<Json>& chunks, bool chat, std::string& text, Json& reason) {
+  Json logprobs = Json::object();
+  for (const Json& chunk : chunks) {
+    for (const Json& choice : chunk["choices"]) {
+      text += chat ? choice["delta"].value("content", "") : choice["text"].get<std::string>();
+      if (!choice["finish_reason"].is_null()) reason = choice["finish_reason"];
+      if (choice["logprobs"].is_null()) continue;
+      for (const auto& [key, values] : choice["logprobs"].items()) {
+        for (const Json& value : values) logprobs[key].push_back(value);
+      }
+    }
+  }
+  return logprobs;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_stream_of_openai_says_what_the_whole_says) {
+  std::mt19937 random(5);
+  int stopped = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const auto tokens = random_tokens(random);
+    bool cut = false;
+    const auto events = events_of(tokens, random_stops(random, tokens), false, &cut);
+    const bool chat = round % 2 == 0, logprobs = round % 3 != 0;
+    OpenAiWriter one = openai(chat, false, logprobs), other = openai(chat, true, logprobs);
+    const Json body = whole(one, events), choice = body["choices"][0];
+    const auto chunks = data_of(streamed(other, events), true);
+    std::string text;
+    Json reason;
+    const Json listed = joined(chunks, chat, text, reason);
+    const std::string expected = chat ? choice["message"]["content"] : choice["text"];
+    BOOST_REQUIRE_EQUAL(text, expected);
+    BOOST_REQUIRE(reason == choice["finish_reason"]);
+    BOOST_REQUIRE(chunks.back()["usage"] == body["usage"]);
+    if (!logprobs) continue;
+    for (const auto& [key, values] : choice["logprobs"].items()) {
+      if (values.is_array() && !values.empty()) BOOST_REQUIRE(listed[key] == values);
+    }
+    std::string tokens_text;
+    for (const Json& token : chat ? choice["logprobs"]["content"] : choice["logprobs"]["tokens"]) {
+      if (!chat) tokens_text += token.get<std::string>();
+      else for (const Json& byte : token["bytes"]) tokens_text += static_cast<char>(byte.get<int>());
+    }
+    // A stop string may cut the last token, and the end of text leave half a character; what is listed begins within the text.
+    stopped += cut;
+    const std::string said = chat ? tenon::sanitize_utf8(tokens_text) : tokens_text;
+    const bool half = !cut && expected.starts_with(said) && expected.substr(said.size()) == "\ufffd";
+    BOOST_REQUIRE_MESSAGE(cut ? said.starts_with(expected) : said == expected || half, said + " | " + expected);
+  }
+  BOOST_TEST(stopped > 200);
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_of_lorax_says_what_the_whole_says) {
+  std::mt19937 random(6);
+  int stopped = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const auto tokens = random_tokens(random);
+    GenerateRequest request;
+    request.inputs = "x";
+    request.details = true;
+    request.stop = random_stops(random, tokens);
+    const auto events = events_of(tokens, {});
+    const LoraxWriter::Terms terms{.input = {5}, .max_new_tokens = static_cast<int>(tokens.size()), .ends = {end_of_text()}};
+    LoraxWriter one(request, tokenizer(), terms);
+    request.stream = true;
+    LoraxWriter other(request, tokenizer(), terms);
+    const Json body = whole(one, events);
+    const auto chunks = data_of(streamed(other, events), false);
+    BOOST_REQUIRE_EQUAL(chunks.size(), body["details"]["tokens"].size());
+    std::string text;
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      BOOST_REQUIRE(chunks[i]["token"] == body["details"]["tokens"][i]);
+      BOOST_REQUIRE(chunks[i]["generated_text"].is_null() == (i + 1 < chunks.size()));
+      if (!chunks[i]["token"]["special"]) text += chunks[i]["token"]["text"].get<std::string>();
+    }
+    BOOST_REQUIRE_EQUAL(text, body["generated_text"].get<std::string>());
+    BOOST_REQUIRE(chunks.back()["generated_text"] == body["generated_text"]);
+    BOOST_REQUIRE(chunks.back()["details"]["finish_reason"] == body["details"]["finish_reason"]);
+    const std::string reason = body["details"]["finish_reason"];
+    if (reason != "stop_sequence") continue;
+    ++stopped;
+    const auto ends = [&](const std::string& stop) { return text.ends_with(stop); };
+    BOOST_REQUIRE(std::any_of(request.stop.begin(), request.stop.end(), ends));
+  }
+  BOOST_TEST(stopped > 50);
+}
+
+// The length first, then the end of text, and a schema that is complete is an end, too.
+BOOST_AUTO_TEST_CASE(reasons_in_loraxs_order) {
+  const auto reason = [](std::vector<TokenId> tokens, int most, bool constrained = false) {
+    GenerateRequest request;
+    request.details = true;
+    LoraxWriter writer(request, tokenizer(), {.input = {5}, .max_new_tokens = most, .ends = {end_of_text()}});
+    return whole(writer, events_of(tokens, {}, constrained))["details"]["finish_reason"].get<std::string>();
+  };
+  BOOST_TEST(reason({300, 301}, 2) == "length");
+  BOOST_TEST(reason({300, end_of_text()}, 2) == "length");
+  BOOST_TEST(reason({300, end_of_text()}, 3) == "eos_token");
+  BOOST_TEST(reason({300, 301}, 5, true) == "eos_token");
+}
+
+BOOST_AUTO_TEST_CASE(answers_that_are_cut_short_are_errors) {
+  for (const auto& [reason, kind] : {std::pair{tenon::FinishReason::deadline, ApiError::Kind::timeout},
+                                     std::pair{tenon::FinishReason::cancelled, ApiError::Kind::incomplete}}) {
+    OpenAiWriter writer = openai(false, true, false);
+    const auto is_kind = [kind = kind](const ApiError& error) { return error.kind == kind; };
+    BOOST_CHECK_EXCEPTION(writer.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError, is_kind);
+    LoraxWriter other({}, tokenizer(), {.input = {5}, .max_new_tokens = 3, .ends = {}});
+    BOOST_CHECK_EXCEPTION(other.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError, is_kind);
+  }
+}
