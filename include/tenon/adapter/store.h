@@ -106,7 +106,10 @@ class AdapterStore {
     if (found == entries_.end()) return false;
     const bool known = found->second.resident != nullptr;
     if (found->second.loading) {
-      found->second = {.loading = true, .generation = found->second.generation + 1};
+      Entry loading;  // in parts: nvcc 13.0 takes no designated initializers here
+      loading.loading = true;
+      loading.generation = found->second.generation + 1;
+      found->second = std::move(loading);
     } else {
       entries_.erase(found);
     }
