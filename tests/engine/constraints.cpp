@@ -215,6 +215,25 @@ BOOST_AUTO_TEST_CASE(what_a_constraint_gets_wrong_fails_its_own_request) {
   }
 }
 
+// A text that may end at once and cannot grow ends at once, also where the end of text is ignored.
+BOOST_AUTO_TEST_CASE(a_text_without_room_is_empty) {
+  Engine<Gpt2> engine(files());
+  for (const bool finish : {false, true}) {
+    for (const char* pattern : {"", "(abcdefgh)*"}) {
+      if (!finish && *pattern) continue;
+      for (const int tokens : {1, 3}) {
+        Request r = request(constraints().regex(pattern), 1, tokens);
+        r.options.ignore_eos = true;
+        r.options.finish_within_budget = finish;
+        const auto answer = engine.complete(r);
+        BOOST_TEST(answer.error == "");
+        BOOST_TEST(answer.text == "");
+        BOOST_TEST(to_string(answer.reason) == "stop");
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_service_takes_them) {
   Service<Engine<Gpt2>> service(files());
   auto stream = service.submit(request(constraints().regex("[0-9]{3}-[0-9]{4}")));

@@ -14,7 +14,7 @@ namespace tenon {
 // token too, where the text may end; at least one may. [(vocab + 31) / 32], valid until the next call. advance(): a token that
 // the mask allows has come. must_end(): nothing may come but the end. A std::exception that it throws fails the request.
 // mask_within(tokens), where it has one: of those, the tokens after which so many, itself among them, can still end the text;
-// for Options::finish_within_budget.
+// for Options::finish_within_budget. must_end() then heeds what it was told last.
 template <class C>
 concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.mask() } -> std::convertible_to<std::span<const std::uint32_t>>;
@@ -38,7 +38,9 @@ class Constraint {
   virtual ~Constraint() = default;
   virtual std::unique_ptr<ConstraintState> start() const = 0;  // never null; it keeps alive what it needs
   virtual int vocab() const = 0;  // logits of the model that it is for
-  virtual bool counts_tokens() const { return false; }  // whether its states know what so many tokens can still end
+  // Whether its states know what so many tokens can still end. Asked before a request is taken that needs it: what that is too
+  // complex for is refused here. Error unsupported.
+  virtual bool counts_tokens() const { return false; }
 };
 
 namespace detail {

@@ -52,8 +52,8 @@ inline int reuse_limit(const Options& o) {
 }
 
 inline void check_constraint(const Request& request, const ModelConfig& config) {
-  const bool counts = request.constraint && request.constraint->counts_tokens();
-  detail::require(counts || !request.options.finish_within_budget, "finish_within_budget", "needs a constraint that can tell");
+  const bool finishes = request.options.finish_within_budget;
+  detail::require(!finishes || (request.constraint && request.constraint->counts_tokens()), "finish_within_budget", "needs a constraint that can tell");
   if (!request.constraint) return;
   detail::require(request.options.min_new_tokens == 0, "min_new_tokens", "cannot be combined with a constraint: that says when a text ends");
   if (request.constraint->vocab() != config.vocab) {

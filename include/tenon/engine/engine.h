@@ -311,7 +311,8 @@ class Engine {
     queue_.append(seq, pick.token);
     ++stats_.tokens;
     if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
-    const bool ends = ends_answer(stream.options(), pick.token);
+    // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
+    const bool ends = ends_answer(stream.options(), pick.token) || (stream.constraint() && holds(config_.eos, pick.token));
     bool complete = false;
     if (ConstraintState* const constraint = stream.constraint(); constraint && !ends) {
       try {
@@ -334,9 +335,9 @@ class Engine {
   }
 
   bool ends_answer(const Options& options, TokenId token) const {
-    const auto holds = [&](const std::vector<TokenId>& ids) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
-    return holds(options.stop_ids) || (!options.ignore_eos && holds(config_.eos));
+    return holds(options.stop_ids, token) || (!options.ignore_eos && holds(config_.eos, token));
   }
+  static bool holds(const std::vector<TokenId>& ids, TokenId token) { return std::find(ids.begin(), ids.end(), token) != ids.end(); }
 
   // Where a step may return while kernels still run, what they read lives on until the next one has waited for them.
   void end(SeqId seq) {

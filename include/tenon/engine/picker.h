@@ -1,6 +1,7 @@
 // From hidden rows to logits, a block of rows at a time, and from logits to scores of prompts and next tokens.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -106,14 +107,22 @@ class Picker {
       const std::span<std::uint32_t> mask = std::span(masks_).subspan(index(i) * words, words);
       masked_[index(i)] = take_mask(stream, queue.sequence(row.seq).remaining(), mask, outcomes_[index(first + i)]);
       const auto forbid = [&](TokenId token) { mask[index(token) / 32] &= ~(1u << (index(token) % 32)); };
-      const bool early = is_early(stream, row, queue), ends_late = stream.options().ignore_eos && stream.constraint();
+      const bool early = is_early(stream, row, queue);
+      const bool ends_late = stream.options().ignore_eos && stream.constraint() && !holds_ends_alone(mask, config.eos);
       if (ends_late || (early && !stream.options().ignore_eos)) std::for_each(config.eos.begin(), config.eos.end(), forbid);
       if (early) std::for_each(stream.options().stop_ids.begin(), stream.options().stop_ids.end(), forbid);
     }
   }
 
-  // Constraints are asked in this thread alone, for several requests may share one. Where a request ignores the end of text,
-  // that is no token to choose: its text ends where nothing else may come. False where the constraint fails.
+  // A text that ignores the end of text comes to it where nothing else may come.
+  static bool holds_ends_alone(std::span<const std::uint32_t> mask, std::span<const TokenId> ends) {
+    int allowed = 0;
+    for (const std::uint32_t word : mask) allowed += std::popcount(word);
+    for (const TokenId end : ends) allowed -= mask[index(end) / 32] >> (index(end) % 32) & 1u;
+    return allowed == 0;
+  }
+
+  // Constraints are asked in this thread alone, for several requests may share one. False where the constraint fails.
   static bool take_mask(const Stream& stream, int remaining, std::span<std::uint32_t> out, PickOutcome& outcome) {
     ConstraintState* const constraint = stream.constraint();
     if (!constraint) return true;
