@@ -130,6 +130,14 @@ void Exchange::note(const Event& event) {
   times_.last = now;
 }
 
+// Asked now and then, however fast tokens come.
+bool Exchange::client_has_left() {
+  const TimePoint now = Clock::now();
+  if (now - looked_ < kLook) return false;
+  looked_ = now;
+  return HttpServer::client_gone();
+}
+
 void Exchange::drop() {
   dropped_ = true;
   answer_->cancel();
@@ -137,8 +145,8 @@ void Exchange::drop() {
 
 void Exchange::answer_whole(httplib::Response& response) {
   while (!asked_.writer->complete()) {
-    if (take(kLook)) continue;
-    if (HttpServer::client_gone()) return drop();
+    take(kLook);
+    if (client_has_left()) return drop();
   }
   settle();
   add_headers(response, true);
@@ -147,10 +155,11 @@ void Exchange::answer_whole(httplib::Response& response) {
 
 void Exchange::answer_stream(httplib::Response& response) {
   while (times_.first == TimePoint{} && !answer_->ended()) {
-    if (take(kLook)) continue;
-    if (HttpServer::client_gone()) return drop();
+    take(kLook);
+    if (client_has_left()) return drop();
   }
   add_headers(response, false);
+  written_ = Clock::now();
   response.set_header("Cache-Control", "no-cache");
   response.set_header("X-Accel-Buffering", "no");
   response.set_chunked_content_provider("text/event-stream", [self = shared_from_this()](std::size_t, httplib::DataSink& sink) { return self->write_more(sink); });
@@ -175,7 +184,7 @@ bool Exchange::write_more(httplib::DataSink& sink) {
   const TimePoint now = Clock::now();
   if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
   if (!text.empty()) written_ = now;
-  if ((!text.empty() && !sink.write(text.data(), text.size())) || (!over && HttpServer::client_gone())) {
+  if ((!text.empty() && !sink.write(text.data(), text.size())) || (!over && client_has_left())) {
     drop();
     return false;
   }

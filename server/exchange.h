@@ -53,6 +53,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void answer_stream(httplib::Response& response);
   bool write_more(httplib::DataSink& sink);
   void settle();
+  bool client_has_left();
   void drop();
   void add_headers(httplib::Response& response, bool whole) const;
 
@@ -64,6 +65,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::optional<Answer> answer_;
   Times times_{};
   tenon::TimePoint written_{};  // when the stream last said something
+  tenon::TimePoint looked_{};   // when somebody last looked whether the client is there
   tenon::FinishReason reason_ = tenon::FinishReason::error;
   std::optional<ApiError> error_;
   bool dropped_ = false;

@@ -105,6 +105,15 @@ const Json* RequestFields::list(const std::string& key) const {
   return value;
 }
 
+void RequestFields::refuse_unsupported(std::initializer_list<const char*> keys) const {
+  for (const char* const key : keys) {
+    const Json* const value = find(key);
+    if (value && *value != false && *value != 0 && *value != "" && !((value->is_array() || value->is_object()) && value->empty())) {
+      refuse(key, "is not supported");
+    }
+  }
+}
+
 void RequestFields::refuse(const std::string& key, const std::string& what) const {
   const std::string path = shown(path_of(key));
   throw ApiError(ApiError::Kind::invalid, "`" + path + "` " + what, path);

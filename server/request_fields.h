@@ -1,6 +1,7 @@
 // Typed, checked access to the members of a request's object.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -44,6 +45,10 @@ class RequestFields {
                              const std::string& needed = {}) const;
   float check_number(const std::string& key, const tenon::Json& value, bool (*holds)(double),
                      const std::string& needed) const;
+
+  // Fields of peers that would change the answer, and that are not honoured here: other unknown ones are ignored. Any value
+  // but one that asks for nothing (null, false, 0, empty) is refused.
+  void refuse_unsupported(std::initializer_list<const char*> keys) const;
 
   // "`stop` must be a list, is 5"
   [[noreturn]] void refuse(const std::string& key, const std::string& what) const;

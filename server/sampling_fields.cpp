@@ -71,6 +71,8 @@ tenon::Options options_of(const RequestFields& f, const Limits& limits) {
   o.top_k = top_k < 0 ? 0 : top_k;
   o.min_p = f.number(
       "min_p", 0, [](double x) { return x >= 0 && x <= 1; }, "must be a number from 0 to 1");
+  o.typical_p = f.number(
+      "typical_p", 1, [](double x) { return x > 0 && x <= 1; }, "must be above 0 and at most 1");
   o.repetition_penalty = f.number(
       "repetition_penalty", 1, [](double x) { return x > 0; }, "must be a finite number above 0");
   o.presence_penalty = f.number("presence_penalty", 0, within_two, "must be a number from -2 to 2");
@@ -96,6 +98,9 @@ void read_streaming(const RequestFields& f, SamplingRequest& out) {
 
 void read_sampling_request(const Body& body, const RequestFields& f, const Limits& limits, std::string_view base_model,
                            SamplingRequest& out) {
+  f.refuse_unsupported({"merged_adapters", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar",
+                        "json_schema", "use_beam_search", "stop_token_ids", "include_stop_str_in_output", "bad_words",
+                        "allowed_token_ids", "prompt_logprobs", "truncate_prompt_tokens", "logits_processors"});
   read_model(f, base_model, out);
   out.options = options_of(f, limits);
   if (const auto seed = f.seed("seed", /*negative=*/true)) {

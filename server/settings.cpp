@@ -178,7 +178,7 @@ void parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     throw InformationAsked(app.help());
   } catch (const CLI::CallForVersion&) {
-    throw InformationAsked("tenon-server " + std::string(tenon::kVersion) + "\n");
+    throw InformationAsked("tenon-serve " + std::string(tenon::kVersion) + "\n");
   } catch (const CLI::ExtrasError&) {
     throw UsageError(unexpected(app));
   } catch (const CLI::FileError& error) {
@@ -262,7 +262,7 @@ bool is_loopback(const std::string& host) {
 
 Settings parse_settings(int argc, char** argv) {
   Settings settings;
-  CLI::App app("tenon-server: serves a model and its LoRA adapters over HTTP, as LoRAX and OpenAI do.", "tenon-server");
+  CLI::App app("tenon-serve: serves a model and its LoRA adapters over HTTP, as LoRAX and OpenAI do.", "tenon-serve");
   app.set_version_flag("--version", std::string(tenon::kVersion))->configurable(false);
   app.get_formatter()->column_width(34);
   app.footer(kFooter);

@@ -35,7 +35,7 @@ struct Variable {
 };
 
 Settings parsed(std::vector<std::string> words) {
-  words.insert(words.begin(), "tenon-server");
+  words.insert(words.begin(), "tenon-serve");
   std::vector<char*> argv;
   for (std::string& each : words) argv.push_back(each.data());
   argv.push_back(nullptr);
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(keys_are_never_shown) {
 }
 
 BOOST_AUTO_TEST_CASE(help_and_version_are_asked_for) {
-  for (const auto& [flag, part] : {std::pair{"--help", "TENON_MAX_N"}, {"--version", "tenon-server "}}) {
+  for (const auto& [flag, part] : {std::pair{"--help", "TENON_MAX_N"}, {"--version", "tenon-serve "}}) {
     try {
       parsed({flag});
       BOOST_ERROR("nothing was said");
