@@ -5,14 +5,12 @@
 
 namespace serve {
 
-bool is_adapter_name(std::string_view name) { return tenon::is_adapter_id(name) && name.find("..") == name.npos; }
-
 bool names_base(std::string_view name, std::string_view base_model) {
   return name.empty() || name == base_model || name == "__base_model__";
 }
 
 void check_adapter_name(const std::string& name, const std::string& param) {
-  if (is_adapter_name(name)) return;
+  if (tenon::is_adapter_id(name)) return;
   throw ApiError(ApiError::Kind::bad_adapter_name,
                  "`" + param +
                      "` must be the name of a model or adapter: one or two words of letters, digits, '.', '_' " +

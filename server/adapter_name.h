@@ -8,10 +8,6 @@
 
 namespace serve {
 
-// "weather", or "team/weather": of letters, digits, '.', '_' and '-', each part beginning with a letter or digit and at
-// most 128 long; no "..". Nothing else ever becomes part of a path.
-bool is_adapter_name(std::string_view name);
-
 // Empty, the base model's id or LoRAX's word for it.
 bool names_base(std::string_view name, std::string_view base_model);
 

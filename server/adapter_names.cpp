@@ -17,13 +17,29 @@ bool holds_adapter(const fs::path& folder) {
   return fs::is_regular_file(folder / "adapter_config.json", failed);
 }
 
+// A link in the folder could lead to any file of the host, of which a refusal would tell.
+void refuse_links_out(const fs::path& root, const fs::path& folder, const std::string& name) {
+  std::error_code failed;
+  const fs::path real_root = fs::canonical(root, failed);
+  for (const char* file : {"adapter_config.json", "adapter_model.safetensors"}) {
+    if (!fs::is_symlink(folder / file, failed)) continue;
+    const fs::path target = fs::canonical(folder / file, failed);
+    const auto inside = std::mismatch(real_root.begin(), real_root.end(), target.begin(), target.end());
+    if (failed || inside.first != real_root.end()) {
+      throw tenon::Error(tenon::Error::Kind::invalid_request, "adapter " + tenon::printable(name, 60), "lies outside the adapter root");
+    }
+  }
+}
+
 }  // namespace
 
 fs::path AdapterNames::below_root(const std::string& path) const {
   if (root_.empty()) {
     throw tenon::Error(tenon::Error::Kind::io, "adapter " + tenon::printable(path, 60), "is not known: the server has no adapter root");
   }
-  return tenon::adapter_below(root_, path);
+  const fs::path folder = tenon::adapter_below(root_, path);
+  refuse_links_out(root_, folder, path);
+  return folder;
 }
 
 fs::path AdapterNames::folder(const std::string& name) const {

@@ -21,11 +21,15 @@ void Answer::submit(tenon::Request request, tenon::SubmitOptions options) {
 
 std::optional<tenon::Event> Answer::next_for(tenon::Clock::duration time) {
   if (ended()) return std::nullopt;
-  std::unique_lock lock(inbox_->mutex);
-  inbox_->came.wait_for(lock, time, [&] { return !inbox_->events.empty(); });
-  if (inbox_->events.empty()) return std::nullopt;
-  tenon::Event event = std::move(inbox_->events.front());
-  inbox_->events.pop_front();
+  if (taken_.empty()) {
+    std::unique_lock lock(inbox_->mutex);
+    const auto some = [&] { return !inbox_->events.empty(); };
+    if (!some() && time > tenon::Clock::duration::zero()) inbox_->came.wait_for(lock, time, some);
+    taken_.swap(inbox_->events);
+  }
+  if (taken_.empty()) return std::nullopt;
+  tenon::Event event = std::move(taken_.front());
+  taken_.pop_front();
   if (event.last) ++ended_;
   event.last = ended();
   return event;

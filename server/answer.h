@@ -27,7 +27,6 @@ class Answer {
 
   // None where nothing comes in time, or all has ended. `last` is that of the whole answer.
   std::optional<tenon::Event> next_for(tenon::Clock::duration time);
-  std::optional<tenon::Event> try_next() { return next_for({}); }
   bool ended() const { return ended_ == streams_.size(); }
 
   // What has been written stands; the ends still come.
@@ -43,6 +42,7 @@ class Answer {
 
   Service& service_;
   std::shared_ptr<Inbox> inbox_;
+  std::deque<tenon::Event> taken_;  // out of the inbox, and not yet read
   std::vector<tenon::AnswerStream> streams_;
   int choices_ = 0;
   std::size_t ended_ = 0;

@@ -109,7 +109,8 @@ constexpr std::array kNames{
     Name{"finish_within_budget", "response_format", "response_format"},
     Name{"adapter", "merged_adapters", "adapter_id"},
 };
-constexpr std::array<std::string_view, 13> kCalledAlike{"temperature",
+constexpr std::array<std::string_view, 14> kCalledAlike{
+    "messages", "temperature",
                                                         "top_k",
                                                         "top_p",
                                                         "min_p",

@@ -18,8 +18,19 @@ std::uint64_t random_seed() {
   return random();
 }
 
-std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+constexpr std::size_t kMostListed = 65536;  // log-probabilities of one answer: some 80 MB of JSON being written
+
+// Of all choices, their tokens and the alternatives to each.
+void check_listed(const Asked& asked, const std::string& param) {
+  std::size_t listed = 0;
+  for (const tenon::Request& request : asked.requests) {
+    const tenon::Options& o = request.options;
+    const auto of = [](int alternatives, std::size_t tokens) { return alternatives < 0 ? 0 : (static_cast<std::size_t>(alternatives) + 1) * tokens; };
+    listed += of(o.top_logprobs, static_cast<std::size_t>(o.max_new_tokens) * static_cast<std::size_t>(o.n)) + of(o.prompt_logprobs, request.input_ids.size());
+  }
+  if (listed <= kMostListed) return;
+  throw ApiError(ApiError::Kind::invalid, "`" + param + "`: the answer could list " + std::to_string(listed) + " log-probabilities; at most " +
+                                              std::to_string(kMostListed) + " are possible", param);
 }
 
 // Before anything is read: one that nobody knows is another error than one that does not fit.
@@ -73,6 +84,7 @@ struct OpenAiAsked {
   }
 
   Asked finish(const Model& model) {
+    check_listed(asked, "logprobs");
     terms.ends = common.options.stop_ids;
     if (!common.options.ignore_eos) terms.ends.insert(terms.ends.end(), model.config().eos.begin(), model.config().eos.end());
     asked.writer = std::make_unique<OpenAiWriter>(std::move(terms), model.tokenizer());
@@ -103,6 +115,7 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
               .characters = characters(request.inputs)};
   LoraxWriter::Terms terms{.input = one.input_ids, .max_new_tokens = options.max_new_tokens, .ends = model.config().eos, .as_list = as_list};
   asked.requests.push_back(std::move(one));
+  check_listed(asked, "return_k_alternatives");
   asked.writer = std::make_unique<LoraxWriter>(std::move(request), model.tokenizer(), std::move(terms));
   return asked;
 }

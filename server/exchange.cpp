@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
+#include "server/handle.h"
 #include "server/http_server.h"
 
 namespace serve {
@@ -40,10 +42,11 @@ FailureKind failure_of(ApiError::Kind kind) {
 
 Exchange::Exchange(Serving& serving, std::string route, std::string id) : serving_(serving), route_(std::move(route)), id_(std::move(id)) {
   times_.arrived = HttpServer::arrival();
-  serving_.metrics.request_begins();
 }
 
 Model& Exchange::enter() {
+  serving_.metrics.request_begins();
+  entered_ = true;
   model_ = &serving_.taking_model();
   auto ticket = serving_.gate.enter();
   if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
@@ -52,9 +55,12 @@ Model& Exchange::enter() {
 }
 
 Exchange::~Exchange() {
-  const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
-  count(usage);
-  log(usage);
+  try {
+    const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
+    if (entered_) count(usage);
+    log(usage);
+  } catch (...) {  // no memory: this line is lost, and nothing else
+  }
 }
 
 void Exchange::count(const Usage& usage) const {
@@ -98,14 +104,27 @@ void Exchange::serve(Asked asked, httplib::Response& response) {
 
 void Exchange::submit() {
   const Settings& settings = model_->settings();
+  refuse_another_wait(settings);
   answer_.emplace(model_->service());
-  for (tenon::Request& request : asked_.requests) {
-    answer_->submit(std::move(request), {.timeout = settings.request_timeout,
-                                          .adapter_wait = settings.adapter_wait,
-                                          .wanted = [] { return !HttpServer::client_gone(); }});
+  try {
+    for (tenon::Request& request : asked_.requests) {
+      answer_->submit(std::move(request), {.timeout = settings.request_timeout,
+                                           .adapter_wait = settings.adapter_wait,
+                                           .wanted = [] { return !HttpServer::client_gone(); }});
+    }
+  } catch (const tenon::Error& error) {
+    if (error.kind() != tenon::Error::Kind::overloaded || error.where() != "adapter") throw;
+    if (HttpServer::client_gone()) drop();
+    throw ApiError(ApiError::Kind::overloaded, "all places for adapters are in use, and stayed so as long as a request waits");
   }
   asked_.requests.clear();
   times_.submitted = Clock::now();
+}
+
+// Those that wait for an adapter hold places, of which others shall find some.
+void Exchange::refuse_another_wait(const Settings& settings) const {
+  if (asked_.adapter.empty() || model_->adapter_stats().waiting < std::max(1, settings.max_concurrent_requests / 2)) return;
+  throw ApiError(ApiError::Kind::overloaded, "too many requests wait for their adapters already");
 }
 
 // False where nothing came in time, or nothing else will. ApiError where the answer fails.
@@ -138,15 +157,18 @@ bool Exchange::client_has_left() {
   return HttpServer::client_gone();
 }
 
+// What is answered now reaches nobody, or a client that has closed its half and would take it for an answer.
 void Exchange::drop() {
   dropped_ = true;
   answer_->cancel();
+  HttpServer::close_connection();
+  throw ApiError(ApiError::Kind::incomplete, "the client has left");
 }
 
 void Exchange::answer_whole(httplib::Response& response) {
   while (!asked_.writer->complete()) {
     take(kLook);
-    if (client_has_left()) return drop();
+    if (client_has_left()) drop();
   }
   settle();
   add_headers(response, true);
@@ -154,9 +176,9 @@ void Exchange::answer_whole(httplib::Response& response) {
 }
 
 void Exchange::answer_stream(httplib::Response& response) {
-  while (times_.first == TimePoint{} && !answer_->ended()) {
+  while (times_.first == TimePoint{} && !answer_->ended() && Clock::now() - times_.submitted < kHeartbeat) {
     take(kLook);
-    if (client_has_left()) return drop();
+    if (client_has_left()) drop();
   }
   add_headers(response, false);
   written_ = Clock::now();
@@ -170,12 +192,11 @@ bool Exchange::write_more(httplib::DataSink& sink) {
   std::string text;
   bool over = false;
   try {
-    if (!asked_.writer->has_streamed()) take(kLook);
-    while (take({})) {}
-    text = asked_.writer->streamed();
+    text = next_text();
     over = asked_.writer->complete();
     if (over) text += asked_.writer->end_of_stream();
-  } catch (const ApiError& error) {
+  } catch (...) {
+    const ApiError error = api_error(std::current_exception(), dialect_of(route_));
     failed(error);
     answer_->cancel();
     text = asked_.writer->streamed() + asked_.writer->failure(error);
@@ -185,7 +206,8 @@ bool Exchange::write_more(httplib::DataSink& sink) {
   if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
   if (!text.empty()) written_ = now;
   if ((!text.empty() && !sink.write(text.data(), text.size())) || (!over && client_has_left())) {
-    drop();
+    dropped_ = true;
+    answer_->cancel();
     return false;
   }
   if (over) {
@@ -195,9 +217,18 @@ bool Exchange::write_more(httplib::DataSink& sink) {
   return true;
 }
 
+std::string Exchange::next_text() {
+  if (!asked_.writer->has_streamed()) take(kLook);
+  while (take({})) {}
+  return asked_.writer->streamed();
+}
+
 // A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the request waited.
-void Exchange::settle() {
-  while (!error_ && !answer_->ended()) take(kLook);
+void Exchange::settle() noexcept {
+  try {
+    while (!error_ && !answer_->ended()) take(kLook);
+  } catch (...) {  // the client has all of it
+  }
   if (reason_ == tenon::FinishReason::error) reason_ = tenon::FinishReason::stop;  // that was a stop string
 }
 

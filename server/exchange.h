@@ -47,14 +47,16 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void log(const Usage& usage) const;
 
   void submit();
+  void refuse_another_wait(const Settings& settings) const;
   bool take(tenon::Clock::duration patience);
   void note(const tenon::Event& event);
   void answer_whole(httplib::Response& response);
   void answer_stream(httplib::Response& response);
   bool write_more(httplib::DataSink& sink);
-  void settle();
+  void settle() noexcept;
   bool client_has_left();
-  void drop();
+  [[noreturn]] void drop();
+  std::string next_text();
   void add_headers(httplib::Response& response, bool whole) const;
 
   Serving& serving_;
@@ -68,7 +70,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   tenon::TimePoint looked_{};   // when somebody last looked whether the client is there
   tenon::FinishReason reason_ = tenon::FinishReason::error;
   std::optional<ApiError> error_;
-  bool dropped_ = false;
+  bool entered_ = false, dropped_ = false;
 };
 
 }  // namespace serve

@@ -1,7 +1,7 @@
 #include "server/handle.h"
 
 #include <algorithm>
-#include <array>
+#include <chrono>
 #include <new>
 #include <random>
 
@@ -15,6 +15,16 @@ constexpr std::size_t kLongestId = 128;
 
 bool is_plain(const std::string& id) {
   return !id.empty() && id.size() <= kLongestId && std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+// Any page that somebody opens may send requests to a server on their machine; without a key nothing else stands in its way.
+void refuse_foreign_page(const Serving& serving, const httplib::Request& request) {
+  const std::string origin = request.get_header_value("Origin");
+  if (origin.empty() || std::find(serving.origins.begin(), serving.origins.end(), origin) != serving.origins.end()) return;
+  const std::size_t scheme = origin.find("://");
+  const std::string host = scheme == origin.npos ? "" : origin.substr(scheme + 3);
+  if (is_loopback(host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':')))) return;
+  throw ApiError(ApiError::Kind::unauthorized, "pages of other origins need to be named with --cors-origin, or a key");
 }
 
 }  // namespace
@@ -49,38 +59,56 @@ void answer_json(httplib::Response& response, const tenon::OrderedJson& json, in
 }
 
 void check_key(const Serving& serving, const httplib::Request& request) {
-  if (!serving.keys.required()) return;
+  if (!serving.keys.required()) return refuse_foreign_page(serving, request);
   if (serving.keys.accepts(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"))) return;
   throw ApiError(ApiError::Kind::unauthorized, "a valid API key is needed: Authorization: Bearer KEY");
 }
 
-std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response, const std::function<void()>& work) {
-  const Dialect dialect = dialect_of(request.path);
-  const auto refused = [&](const ApiError& error) {
-    refuse(response, error, dialect);
+ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const ApiError& error) {
     return error;
-  };
+  } catch (const tenon::Error& error) {
+    return from(error, dialect);
+  } catch (const std::bad_alloc&) {
+    return {ApiError::Kind::overloaded, "out of memory"};
+  } catch (...) {  // what it says may be about this machine
+    return {ApiError::Kind::engine, "internal error"};
+  }
+}
+
+std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response, const std::function<void()>& work) {
   try {
     work();
     return std::nullopt;
-  } catch (const ApiError& error) {
-    return refused(error);
-  } catch (const tenon::Error& error) {
-    return refused(from(error, dialect));
-  } catch (const std::bad_alloc&) {
-    return refused(ApiError(ApiError::Kind::overloaded, "out of memory"));
-  } catch (const std::exception&) {  // what it says may be about this machine
-    return refused(ApiError(ApiError::Kind::engine, "internal error"));
+  } catch (...) {
+    const Dialect dialect = dialect_of(request.path);
+    const ApiError error = api_error(std::current_exception(), dialect);
+    refuse(response, error, dialect);
+    return error;
   }
 }
 
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler) {
-  http.route(method, path, [&serving, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
+  http.route(method, path, [&serving, path, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
+    response.set_header(kRouteHeader, path);
     attempt(request, response, [&] {
       check_key(serving, request);
       handler(request, response);
     });
   });
+}
+
+void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
+  const std::string route = response.get_header_value(kRouteHeader);
+  response.headers.erase(kRouteHeader);
+  const bool probes = route.empty() || route == "/metrics";
+  if (route == kLogsItself || (probes && response.status < 400)) return;
+  RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
+  line.status = response.status;
+  line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
+  serving.log.write(line);
 }
 
 }  // namespace serve

@@ -2,6 +2,7 @@
 #pragma once
 #include <httplib.h>
 
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -21,8 +22,16 @@ void answer_json(httplib::Response& response, const tenon::OrderedJson& json, in
 // ApiError unauthorized.
 void check_key(const Serving& serving, const httplib::Request& request);
 
+ApiError api_error(std::exception_ptr thrown, Dialect dialect);
+
 // Runs `work`; what it throws becomes an answer in the dialect of the path. The error, if there was one.
 std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response, const std::function<void()>& work);
+
+// For the log alone: the route that answers, or that it writes its own line. log_answer takes it off the response, and writes a
+// line where nobody else has, but for probes that succeed.
+inline constexpr const char* kRouteHeader = "x-route";
+inline constexpr const char* kLogsItself = "-";
+void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response);
 
 // A route for those with a key that writes no text.
 using PlainHandler = std::function<void(const httplib::Request&, httplib::Response&)>;

@@ -14,7 +14,7 @@ namespace {
 
 using tenon::Json;
 
-constexpr auto kAnyNumber = [](double) { return true; };
+constexpr auto kWeight = [](double x) { return x >= -1000 && x <= 1000; };  // sums of factors stay finite
 constexpr auto kPositive = [](double x) { return x > 0; };
 constexpr auto kWithinTwo = [](double x) { return x >= -2 && x <= 2; };
 
@@ -41,7 +41,7 @@ std::vector<tenon::AdapterUse> merged(const RequestFields& fields) {
   std::vector<tenon::AdapterUse> uses;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     check_adapter_name(ids[i], "merged_adapters.ids");
-    uses.push_back({ids[i], f.check_number("weights", (*weights)[i], kAnyNumber, "must hold finite numbers")});
+    uses.push_back({ids[i], f.check_number("weights", (*weights)[i], kWeight, "must hold numbers from -1000 to 1000")});
   }
   return uses;
 }

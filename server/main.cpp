@@ -2,12 +2,16 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <thread>
 
@@ -23,16 +27,37 @@ namespace {
 
 using namespace std::chrono_literals;
 
-sigset_t end_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  return set;
-}
+// SIGTERM and SIGINT, taken by a thread of their own for as long as the process lives. The second is obeyed at once, and the
+// first where the model is still being read: there is nothing to bring to its end.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // in every thread that begins from here on
+    std::thread([this] {
+      take();
+      if (loading_) std::_Exit(0);
+      asked_.set_value();
+      std::_Exit(128 + take());
+    }).detach();
+  }
 
-// The second request to end is obeyed at once.
-[[noreturn]] void exit_at_once(int signal) { std::_Exit(128 + signal); }
+  void model_is_read() { loading_ = false; }
+  void wait() { asked_.get_future().wait(); }
+
+ private:
+  int take() {
+    int signal = 0;
+    sigwait(&signals_, &signal);
+    return signal;
+  }
+
+  sigset_t signals_;
+  std::atomic<bool> loading_{true};
+  std::promise<void> asked_;
+};
 
 HttpLimits limits_of(const Settings& s) {
   // Each request that is served holds a thread; so many more answer those that look, and those that are refused.
@@ -47,23 +72,35 @@ HttpLimits limits_of(const Settings& s) {
 
 ApiKeys keys_of(const Settings& settings) {
   ApiKeys keys(settings.api_keys);
-  if (!settings.api_key_file.empty()) keys.add_file(settings.api_key_file);
+  if (settings.api_key_file.empty()) return keys;
+  try {
+    keys.add_file(settings.api_key_file);
+  } catch (const tenon::Error& error) {
+    if (error.kind() != tenon::Error::Kind::io) throw;
+    throw tenon::Error(error.kind(), "--api-key-file " + settings.api_key_file.string(), error.what());
+  }
   return keys;
+}
+
+template <class Condition>
+bool comes_true(const Condition& condition, std::chrono::steady_clock::time_point until) {
+  while (!condition() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
+  return condition();
 }
 
 // Those that are being answered end first, or are cut short with an error when their time is over.
 void drain(HttpServer& http, Serving& serving, const Settings& settings) {
   serving.drain();
-  const auto ended_within = [&](std::chrono::milliseconds time) {
-    const auto until = std::chrono::steady_clock::now() + time;
-    while (serving.gate.taken() > 0 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
-    return serving.gate.taken() == 0;
-  };
   program::say("ending: new requests are refused, " + std::to_string(serving.gate.taken()) + " are being answered");
-  if (!ended_within(settings.shutdown_timeout)) {
-    if (Model* const model = serving.loaded()) model->service().stop();
-    ended_within(2s);
+  const auto answered = [&] { return serving.gate.taken() == 0; };
+  const auto written = [&] { return http.open_connections() == 0; };
+  const auto until = std::chrono::steady_clock::now() + settings.shutdown_timeout;
+  if (!comes_true(answered, until)) {
+    serving.model().service().stop();
+    comes_true(answered, std::chrono::steady_clock::now() + 2s);
   }
+  http.stop_accepting();
+  comes_true(written, std::max(until, std::chrono::steady_clock::now() + 2s));
   http.stop();
 }
 
@@ -71,8 +108,7 @@ int run(int argc, char** argv) {
   Settings settings = parse_settings(argc, argv);
   RequestLog log(STDERR_FILENO, settings.log_requests);
   Serving serving(settings, keys_of(settings), log);
-  const sigset_t signals = end_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // in every thread from here on: main waits for them
+  auto& signals = *new EndSignals;  // until the process ends
   HttpServer http(limits_of(settings));
   add_routes(http, serving, settings);
   if (!http.bind(settings.host, settings.port)) {
@@ -92,11 +128,8 @@ int run(int argc, char** argv) {
   for (const std::string& line : model->settings().describe()) program::say(line);
   serving.open(std::move(model));
   program::say("listening on http://" + settings.host + ":" + std::to_string(http.port()));
-  int signal = 0;
-  sigwait(&signals, &signal);
-  std::signal(SIGTERM, exit_at_once);
-  std::signal(SIGINT, exit_at_once);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  signals.model_is_read();
+  signals.wait();
   drain(http, serving, settings);
   return 0;
 }

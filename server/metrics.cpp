@@ -163,7 +163,7 @@ void write_lorax(Exposition& out, const Counts& c, const Snapshot& snapshot) {
   const tenon::EngineStats& engine = snapshot.service.engine;
   out.sums("lorax_batch_next_size", "Sequences of a step; only sum and count are known.", engine.steps,
            static_cast<double>(engine.sequences));
-  out.gauge("lorax_queue_length", "Requests of whose answer nothing has come yet.", snapshot.service.waiting);
+  out.gauge("lorax_queue_length", "Requests of whose answer nothing has come yet.", snapshot.service.waiting + snapshot.adapters.waiting);
 }
 
 template <class Counts>
@@ -171,7 +171,7 @@ void write_vllm(Exposition& out, const Counts& c, const Snapshot& snapshot) {
   const tenon::ServiceStats& s = snapshot.service;
   const Exposition::Labels model = {{"model_name", snapshot.model}};
   out.gauge("vllm:num_requests_running", "Requests whose answer has begun.", std::max(0, s.open - s.waiting), model);
-  out.gauge("vllm:num_requests_waiting", "Requests of whose answer nothing has come yet.", s.waiting, model);
+  out.gauge("vllm:num_requests_waiting", "Requests of whose answer nothing has come yet.", s.waiting + snapshot.adapters.waiting, model);
   const double used = s.cache.used_tokens, capacity = std::max(1, s.cache.capacity_tokens);
   out.gauge("vllm:kv_cache_usage_perc", "Part of the cache that is in use, from 0 to 1.", used / capacity, model);
   out.gauge("vllm:lora_requests_info", "Adapters of requests; the value is the time, in seconds since 1970.",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -38,7 +39,7 @@ Settings resolved(Settings settings, const tenon::ModelFiles& files) {
 // The gate counts requests; the service only has to bear those that come through, with all their prompts.
 tenon::ServiceOptions service_options(const Settings& settings) {
   const int most = settings.max_concurrent_requests * static_cast<int>(kMostChoicesOfABody);
-  return {.max_open = most, .max_waiting = most};
+  return {.max_open = most, .max_waiting = most, .max_waiting_tokens = std::numeric_limits<int>::max()};
 }
 
 std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::shared_ptr<AdapterNames> adapters, const tenon::ModelFiles& files) {
@@ -70,6 +71,12 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
 void Model::load_adapter(const std::string& name) {
   const tenon::AdapterUse use{name};
   const tenon::AdapterLease held = engine_.lease(std::span(&use, 1), tenon::detail::after(settings_.adapter_wait));
+}
+
+bool Model::unload_adapter(const std::string& name) {
+  std::lock_guard lock(unloading_);
+  const bool added = adapters_->remove(name);
+  return engine_.unload_adapter(name) || added;
 }
 
 std::shared_ptr<const tenon::Constraint> Model::constraint(const tenon::OrderedJson& schema) {

@@ -35,7 +35,8 @@ class Model {
   tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
   // Reads it now, to refuse here what a request would be refused for.
   void load_adapter(const std::string& name);
-  bool unload_adapter(const std::string& name) { return engine_.unload_adapter(name); }
+  // False where it is neither resident nor a name that was added. One at a time: two that ask at once are not both told yes.
+  bool unload_adapter(const std::string& name);
 
   // Compiled in the caller's thread. ApiError invalid with the place in the schema.
   std::shared_ptr<const tenon::Constraint> constraint(const tenon::OrderedJson& schema);
@@ -57,6 +58,7 @@ class Model {
   Limits limits_;
   std::optional<ChatTemplate> chat_;
   std::int64_t created_;
+  std::mutex unloading_;
   std::once_flag constraints_made_;
   std::unique_ptr<tenon::constrain::Constraints> constraints_;
 };

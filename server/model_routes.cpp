@@ -2,13 +2,14 @@
 #include <string>
 #include <utility>
 
-#include "server/adapter_name.h"
 #include "server/body.h"
 #include "server/handle.h"
 #include "server/lorax_request.h"
 #include "server/request_fields.h"
 #include "server/routes.h"
 #include "server/writer.h"
+#include "tenon/adapter/root.h"
+#include "tenon/engine/admission.h"
 #include "tenon/tokenizer/stream_decoder.h"
 #include "tenon/version.h"
 
@@ -35,7 +36,7 @@ void list_models(Model& model, httplib::Response& response) {
 }
 
 void show_model(Model& model, const std::string& name, httplib::Response& response) {
-  if (name != model.name() && !(is_adapter_name(name) && model.adapters().is_known(name))) throw unknown_adapter(name);
+  if (name != model.name() && !(tenon::is_adapter_id(name) && model.adapters().is_known(name))) throw unknown_adapter(name);
   answer_json(response, model_json(model, name));
 }
 
@@ -71,11 +72,16 @@ void show_info(Serving& serving, httplib::Response& response) {
                          {"request_logger_url", nullptr}});
 }
 
-// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it.
-void tokenize(Model& model, const std::string& body, httplib::Response& response) {
+// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input may be.
+void tokenize(Serving& serving, const std::string& body, httplib::Response& response) {
+  Model& model = serving.taking_model();
+  const auto ticket = serving.gate.enter();
+  if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
   const TokenizeRequest request = parse_tokenize(body);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
+  tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
   const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs) : tokenizer.encode(request.inputs);
+  lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
   tenon::StreamDecoder decoder(tokenizer);
   OrderedJson all = OrderedJson::array();
   std::size_t at = 0;
@@ -83,9 +89,9 @@ void tokenize(Model& model, const std::string& body, httplib::Response& response
     const bool special = tokenizer.is_special(id);
     std::string text = special ? text_of(tokenizer, id) : decoder.push(id);
     if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' ')) text.erase(0, 1);  // SentencePiece's
-    const auto length = special ? 0 : std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
-    all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + static_cast<std::size_t>(length)}});
-    at += static_cast<std::size_t>(length);
+    const std::size_t length = special ? 0 : characters(text);
+    all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + length}});
+    at += length;
   }
   answer_json(response, all);
 }
@@ -103,11 +109,18 @@ std::string text_field(const Body& body, const char* name) {
   return found != body.json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// A folder of the root has its name already: then it is only loaded.
+bool add_name(Model& model, const std::string& name, const std::string& path) {
+  const auto resident = model.resident();
+  const bool loaded = std::any_of(resident.begin(), resident.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
+  return !loaded && (name == path || model.adapters().add(name, path));
+}
+
 void load_adapter(Model& model, const std::string& text, httplib::Response& response) {
   const Body body = parse_body(text);
   const std::string name = text_field(body, "lora_name"), path = text_field(body, "lora_path");
   if (name.empty() || path.empty()) return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
-  if (!is_adapter_name(name) || name == model.name()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
+  if (!tenon::is_adapter_id(name) || name == model.name()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
   const auto replaces = body.json.find("load_inplace");
   if (replaces != body.json.end() && !replaces->is_null() && *replaces != false) {
     return refuse_admin(response, 400, "InvalidUserInput", "'load_inplace' is not supported: unload the adapter first");
@@ -115,7 +128,7 @@ void load_adapter(Model& model, const std::string& text, httplib::Response& resp
   const auto not_found = [&] { refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'."); };
   try {
     if (!model.adapters().is_known(path)) return not_found();
-    if (!model.adapters().add(name, path)) return refuse_admin(response, 400, "InvalidUserInput", "The lora adapter '" + name + "' has already been loaded.");
+    if (!add_name(model, name, path)) return refuse_admin(response, 400, "InvalidUserInput", "The lora adapter '" + name + "' has already been loaded.");
   } catch (const tenon::Error&) {
     return not_found();
   }
@@ -131,8 +144,7 @@ void load_adapter(Model& model, const std::string& text, httplib::Response& resp
 void unload_adapter(Model& model, const std::string& text, httplib::Response& response) {
   const std::string name = text_field(parse_body(text), "lora_name");
   if (name.empty()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' needs to be provided to unload a LoRA adapter.");
-  const bool resident = is_adapter_name(name) && model.unload_adapter(name), added = model.adapters().remove(name);
-  if (!resident && !added) return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
+  if (!tenon::is_adapter_id(name) || !model.unload_adapter(name)) return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
   say(response, "Success: LoRA adapter '" + name + "' removed successfully.");
 }
 
@@ -144,7 +156,7 @@ void add_model_routes(HttpServer& http, Serving& serving) {
   add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
   add_plain(http, serving, "GET", "/v1/models", [&](Request, Response response) { list_models(serving.model(), response); });
   add_plain(http, serving, "GET", "/v1/models/(.+)", [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
-  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response) { tokenize(serving.taking_model(), request.body, response); });
+  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response) { tokenize(serving, request.body, response); });
   add_plain(http, serving, "GET", "/lora-adapters", [&](Request, Response response) { list_adapters(serving.model(), response); });
   add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response) {
     throw ApiError(ApiError::Kind::not_implemented, "scales of all requests are not supported: each request names its adapter");

@@ -10,10 +10,6 @@ using tenon::OrderedJson;
 
 namespace {
 
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
   OrderedJson bytes = OrderedJson::array();
   for (const char c : tokenizer.bytes(id)) bytes.push_back(static_cast<unsigned char>(c));
@@ -136,16 +132,16 @@ OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, st
     }
     tokens.push_back(token.text);
     values.push_back(finite_logprob(token.logprob));
-    tops.push_back(top_by_text(token.top));
+    tops.push_back(top_by_text({token.id, token.logprob}, token.top));
     offsets.push_back(echoed + token.offset);
   }
   if (terms_.chat) return {{"content", std::move(content)}, {"refusal", nullptr}};
   return {{"tokens", std::move(tokens)}, {"token_logprobs", std::move(values)}, {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)}};
 }
 
-// Tokens that read alike (halves of characters) are one key: the likeliest stands.
-OrderedJson OpenAiWriter::top_by_text(const std::vector<tenon::TokenLogprob>& top) const {
-  OrderedJson all = OrderedJson::object();
+// The chosen one is always among them. Tokens that read alike (halves of characters) are one key: the likeliest stands.
+OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, const std::vector<tenon::TokenLogprob>& top) const {
+  OrderedJson all = {{text_of(tokenizer_, chosen.id), finite_logprob(chosen.logprob)}};
   for (const tenon::TokenLogprob& each : top) all.emplace(text_of(tokenizer_, each.id), finite_logprob(each.logprob));
   return all;
 }
@@ -163,8 +159,9 @@ OrderedJson OpenAiWriter::with_prompt(int index) const {
     offsets.push_back(offset);
     offset += characters(text);
     tokens.push_back(std::move(text));
-    values.push_back(i == 0 ? OrderedJson(nullptr) : OrderedJson(finite_logprob(scored.at(i - 1).token.logprob)));
-    tops.push_back(i == 0 ? OrderedJson(nullptr) : top_by_text(scored.at(i - 1).top));
+    const tenon::PromptLogprob* const score = i == 0 ? nullptr : &scored.at(i - 1);
+    values.push_back(score ? OrderedJson(finite_logprob(score->token.logprob)) : OrderedJson(nullptr));
+    tops.push_back(score ? top_by_text(score->token, score->top) : OrderedJson(nullptr));
   }
   OrderedJson answer = logprobs_of(choices_[static_cast<std::size_t>(index)], 0, characters(echo_of(index)));
   const auto joined = [&](OrderedJson before, const char* key) {

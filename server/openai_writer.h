@@ -74,7 +74,7 @@ class OpenAiWriter final : public Writer {
   tenon::OrderedJson head(const char* object) const;
   tenon::OrderedJson logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed = 0) const;
   tenon::OrderedJson with_prompt(int index) const;
-  tenon::OrderedJson top_by_text(const std::vector<tenon::TokenLogprob>& top) const;
+  tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, const std::vector<tenon::TokenLogprob>& top) const;
   tenon::OrderedJson usage_json() const;
   const std::string& echo_of(int index) const { return terms_.echoes[static_cast<std::size_t>(index / terms_.n)]; }
 

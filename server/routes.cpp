@@ -1,6 +1,7 @@
 #include "server/routes.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 
 #include "server/handle.h"
@@ -19,7 +20,9 @@ ApiError transport_error(int status) {
     case 414: return {Kind::too_large, "the request line is too long"};
     case 415: return {Kind::unsupported_media, "neither compressed nor multipart bodies are taken"};
     case 431: return {Kind::too_large, "the header is too large"};
+    case 501: return {Kind::not_implemented, "the body is sent in a coding that this server does not know"};
     case 503: return {Kind::unavailable, "too many connections"};
+    case 505: return {Kind::not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
     default: return status < 500 ? ApiError{Kind::malformed, "the request is not well-formed HTTP"} : ApiError{Kind::engine, "internal error"};
   }
 }
@@ -31,9 +34,21 @@ constexpr const char* kFromPages[] = {"/",        "/generate",       "/generate_
 // Exact origins alone, and never with credentials.
 void allow_origin(const httplib::Request& request, httplib::Response& response, const std::vector<std::string>& origins) {
   const std::string origin = request.get_header_value("Origin");
-  if (origin.empty() || std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
-  response.set_header("Access-Control-Allow-Origin", origin);
+  if (origins.empty()) return;
   response.set_header("Vary", "Origin");
+  if (std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
+  response.set_header("Access-Control-Allow-Origin", origin);
+  response.set_header("Access-Control-Expose-Headers", "x-request-id, Retry-After");
+}
+
+// SDKs send headers of their own, which a page may only where it is told so.
+void answer_preflight(const httplib::Request& request, httplib::Response& response) {
+  response.status = 204;
+  response.set_header("Access-Control-Allow-Methods", "GET, POST");
+  response.set_header("Access-Control-Max-Age", "600");
+  const std::string asked = request.get_header_value("Access-Control-Request-Headers");
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == ',' || c == ' '; };
+  if (asked.size() <= 1024 && std::all_of(asked.begin(), asked.end(), plain)) response.set_header("Access-Control-Allow-Headers", asked);
 }
 
 }  // namespace
@@ -44,16 +59,13 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);
   if (!settings.cors_origins.empty()) {
-    for (const char* path : kFromPages) http.route("OPTIONS", path, [](const httplib::Request&, httplib::Response& response) {
-      response.status = 204;
-      response.set_header("Access-Control-Allow-Methods", "GET, POST");
-      response.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, X-Request-Id");
-    });
+    for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight);
   }
   http.set_error_body([](int status, const std::string& path) { return body(transport_error(status), dialect_of(path)); });
-  http.set_answer_hook([origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
+  http.set_answer_hook([&serving, origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
     request_id(request, response);
     allow_origin(request, response, origins);
+    log_answer(serving, request, response);
   });
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "server/api_error.h"
 #include "server/api_keys.h"
@@ -19,7 +21,7 @@ enum class Phase { loading, ready, draining };
 class Serving {
  public:
   Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
-      : keys(std::move(guard)), log(out), gate(settings.max_concurrent_requests) {}
+      : keys(std::move(guard)), origins(settings.cors_origins), log(out), gate(settings.max_concurrent_requests) {}
 
   // From now on requests are served.
   void open(std::unique_ptr<Model> model) {
@@ -45,6 +47,7 @@ class Serving {
   }
 
   const ApiKeys keys;
+  const std::vector<std::string> origins;  // of pages that may ask
   RequestLog& log;
   Metrics metrics;
   Gate gate;

@@ -11,8 +11,15 @@
 
 namespace serve {
 
+// Adapters of any number could fill the memory, for clients name them.
+inline program::ModelOptions model_defaults() {
+  program::ModelOptions options;
+  options.adapter_slots = 128;
+  return options;
+}
+
 struct Settings {
-  program::ModelOptions model;  // adapter_root empty: no adapters (not, as elsewhere, any folder)
+  program::ModelOptions model = model_defaults();  // adapter_root empty: no adapters (not, as elsewhere, any folder)
 
   std::string host = "127.0.0.1";
   int port = 8080;                // 0: a free one

@@ -1,7 +1,9 @@
 // From the events of an answer to what a client reads: one class for each API.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "server/api_error.h"
 #include "tenon/core/json.h"
@@ -31,6 +33,11 @@ class Writer {
   virtual std::string end_of_stream() = 0;    // what follows the last of them
   virtual std::string failure(const ApiError& error) = 0;  // and what stands there instead, where it failed
 };
+
+// Code points of UTF-8.
+inline std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
 
 // One event of server-sent events.
 inline std::string sse(const std::string& data) { return "data: " + data + "\n\n"; }

@@ -12,8 +12,8 @@ using namespace tenon;
 using namespace tenon::test;
 
 BOOST_AUTO_TEST_CASE(ids) {
-  for (const char* id : {"a", "weather", "team/weather", "v1.2_x-y", "0", "a..b"}) BOOST_TEST(is_adapter_id(id), id);
-  for (const std::string& id : {std::string(), std::string("."), std::string(".."), std::string("/a"), std::string("a/"),
+  for (const char* id : {"a", "weather", "team/weather", "v1.2_x-y", "0"}) BOOST_TEST(is_adapter_id(id), id);
+  for (const std::string& id : {std::string(), std::string("."), std::string(".."), std::string("a..b"), std::string("/a"), std::string("a/"),
                                 std::string("a//b"), std::string("a/b/c"), std::string("../a"), std::string("a/../b"),
                                 std::string("a b"), std::string("a\nb"), std::string("a\0b", 3), std::string("%2e%2e"),
                                 std::string(129, 'a'), std::string("-a"), std::string("a/.b"), std::string("\xc3\xa4")}) {

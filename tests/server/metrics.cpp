@@ -179,8 +179,8 @@ BOOST_AUTO_TEST_CASE(gauges_are_what_the_service_says) {
   s.adapter_slots = 4;
   const Page page(Metrics().text(s));
   BOOST_TEST(page["vllm:num_requests_running" + std::string(kModel)] == 3);
-  BOOST_TEST(page["vllm:num_requests_waiting" + std::string(kModel)] == 2);
-  BOOST_TEST(page["lorax_queue_length"] == 2);
+  BOOST_TEST(page["vllm:num_requests_waiting" + std::string(kModel)] == 3);
+  BOOST_TEST(page["lorax_queue_length"] == 3);
   BOOST_TEST(page["vllm:kv_cache_usage_perc" + std::string(kModel)] == 0.25);
   BOOST_TEST(page["lorax_batch_next_size_sum"] == 40);
   BOOST_TEST(page["lorax_batch_next_size_bucket{le=\"+Inf\"}"] == 10);

@@ -11,13 +11,15 @@
 
 namespace tenon {
 
-// "weather", or "team/weather": letters, digits, '.', '_' and '-', each part beginning with a letter or digit and at most 128 long.
+// "weather", or "team/weather": letters, digits, '.', '_' and '-', each part beginning with a letter or digit and at most 128 long;
+// no "..".
 inline bool is_adapter_id(std::string_view id) {
   const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
   const auto part = [&](std::string_view name) {
     return !name.empty() && name.size() <= 128 && plain(name.front()) &&
            std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
   };
+  if (id.find("..") != id.npos) return false;
   const std::size_t slash = id.find('/');
   if (slash == id.npos) return part(id);
   return part(id.substr(0, slash)) && part(id.substr(slash + 1));
