@@ -1,7 +1,9 @@
 #include "server/connection.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,13 +11,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 namespace serve {
 namespace {
 
-// A connection that was just accepted is not idle: its request is on its way, at least for so long.
-constexpr std::chrono::milliseconds kFirstRequest{250};
 constexpr short kGone = POLLRDHUP | POLLHUP | POLLERR | POLLNVAL;
 
 int milliseconds_until(HttpClock::time_point deadline) {
@@ -37,6 +38,7 @@ void get_name(const sockaddr_storage& address, socklen_t size, std::string& ip, 
 }  // namespace
 
 Connection::~Connection() {
+  forget_rest();
   if (socket_ < 0) return;
   if (broken_) {
     // What a stalled client has not read would stay in the kernel for minutes.
@@ -48,71 +50,23 @@ Connection::~Connection() {
 
 int Connection::release() { return std::exchange(socket_, -1); }
 
-Connection::Idle Connection::wait_idle(bool sheddable, HttpClock::time_point until) {
-  pollfd fds[] = {{socket_, POLLIN, 0},
-                  {sheddable ? state_.drain.fd() : state_.stop.fd(), POLLIN, 0},
-                  {sheddable ? state_.shed.fd() : -1, POLLIN, 0}};
-  ::poll(fds, 3, milliseconds_until(until));
-  if (fds[0].revents) return Idle::request;
-  if (fds[1].revents) return Idle::over;
-  // One signal ends one connection, however many it woke.
-  if (fds[2].revents && state_.shed.take() && state_.crowded()) return Idle::over;
-  return Idle::wake;
-}
-
-bool Connection::await_request(bool first) {
-  if (!received_.empty()) {
-    arrival_ = received_at_;
-    return true;
-  }
-  const auto start = HttpClock::now();
-  const auto end = start + (first ? limits_.header_read : limits_.idle);
-  const auto sheddable_at = first ? std::min(end, start + kFirstRequest) : start;
-
-  if (wait_idle(/*sheddable=*/false, start) == Idle::request) {
-    arrival_ = first ? received_at_ : start;  // it may have waited for this thread since it was accepted
-    return true;
-  }
-  Idle idle = first ? wait_idle(/*sheddable=*/false, sheddable_at) : Idle::wake;
-  if (idle == Idle::request) {
-    arrival_ = HttpClock::now();
-    return true;
-  }
-  // Counted before the look at the crowd: whoever makes it a crowd after that sees an idle connection and signals.
-  ++state_.idle;
-  if (state_.crowded()) idle = Idle::over;
-  while (idle == Idle::wake && HttpClock::now() < end) idle = wait_idle(/*sheddable=*/true, end);
-  --state_.idle;
-  arrival_ = HttpClock::now();
-  return idle == Idle::request;
-}
-
-Connection::Io Connection::wait_io(short events, HttpClock::time_point deadline) const {
-  for (;;) {
-    pollfd fds[] = {{socket_, events, 0}, {state_.stop.fd(), POLLIN, 0}};
-    const int ready = ::poll(fds, 2, milliseconds_until(deadline));
-    if (ready > 0 && fds[0].revents) return Io::ready;
-    if (ready > 0) return Io::stopped;
-    if (HttpClock::now() >= deadline) return Io::late;
-  }
-}
-
-Connection::Fill Connection::fill(HttpClock::time_point deadline) {
+Connection::Fill Connection::fill() {
   std::array<char, 16 << 10> bytes;
   for (;;) {
-    // Before each read: a client that sends bit by bit always has something to read.
-    if (HttpClock::now() >= deadline) return Fill::late;
     const ssize_t count = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count > 0) {
       received_.append(bytes.data(), static_cast<std::size_t>(count));
       received_at_ = HttpClock::now();
       return Fill::some;
     }
-    if (count == 0) return Fill::ended;
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return Fill::ended;
-    if (wait_io(POLLIN, deadline) == Io::stopped) return Fill::stopped;
+    if (count < 0 && errno == EINTR) continue;
+    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? Fill::nothing : Fill::ended;
   }
+}
+
+void Connection::begin_request() {
+  arrival_ = received_at_;
+  streaming_ = false;
 }
 
 ssize_t Connection::read(char* to, std::size_t size) {
@@ -121,24 +75,85 @@ ssize_t Connection::read(char* to, std::size_t size) {
   return static_cast<ssize_t>(count);
 }
 
-bool Connection::send(std::string_view bytes) {
-  auto deadline = HttpClock::now() + limits_.write;
-  while (!bytes.empty() && !broken_) {
-    const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+// How much the socket takes without waiting.
+std::size_t Connection::send_some(std::string_view bytes) {
+  std::size_t sent = 0;
+  while (sent < bytes.size() && !broken_) {
+    const ssize_t count = ::send(socket_, bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count > 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-      deadline = HttpClock::now() + limits_.write;
+      sent += static_cast<std::size_t>(count);
     } else if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      broken_ = wait_io(POLLOUT, deadline) != Io::ready;
+      break;
     } else if (count == 0 || errno != EINTR) {
       broken_ = true;
     }
   }
-  return !broken_;
+  return sent;
+}
+
+bool Connection::wait_until_writable(HttpClock::time_point deadline) const {
+  for (;;) {
+    pollfd fds[] = {{socket_, POLLOUT, 0}, {state_.stop.fd(), POLLIN, 0}};
+    if (::poll(fds, 2, milliseconds_until(deadline)) > 0) return fds[0].revents != 0;
+    if (HttpClock::now() >= deadline) return false;
+  }
+}
+
+bool Connection::send_patiently(std::string_view bytes) {
+  auto deadline = HttpClock::now() + limits_.write;
+  for (;;) {
+    const std::size_t count = send_some(bytes);
+    bytes.remove_prefix(count);
+    if (broken_ || bytes.empty()) return !broken_;
+    if (count > 0) deadline = HttpClock::now() + limits_.write;
+    broken_ = !wait_until_writable(deadline);
+  }
+}
+
+void Connection::keep(std::string_view bytes) {
+  if ((state_.kept += bytes.size()) > limits_.answer_bytes) broken_ = true;
+  try {
+    if (!broken_) rest_ += bytes;
+  } catch (const std::bad_alloc&) {
+    broken_ = true;
+  }
+  if (broken_) state_.kept -= bytes.size();
+}
+
+void Connection::forget_rest() {
+  state_.kept -= rest_.size();
+  std::string().swap(rest_);
+  rest_sent_ = 0;
+}
+
+bool Connection::send_rest() {
+  constexpr std::size_t kPiece = 1 << 20;  // then it is another connection's turn
+  const std::size_t count = send_some(std::string_view(rest_).substr(rest_sent_, kPiece));
+  rest_sent_ += count;
+  if (rest_sent_ == rest_.size()) forget_rest();
+  return count > 0;
+}
+
+int Connection::in_flight() const {
+  int bytes = 0;
+  return ::ioctl(socket_, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+bool Connection::send_at_once(std::string_view bytes) {
+  const std::size_t count = send_some(bytes);
+  if (count > 0 && count < bytes.size()) broken_ = true;
+  return count == bytes.size();
 }
 
 ssize_t Connection::write(const char* from, std::size_t size) {
-  return send({from, size}) ? static_cast<ssize_t>(size) : -1;
+  std::string_view bytes(from, size);
+  if (streaming_) {
+    send_patiently(bytes);
+  } else {
+    if (rest_.empty()) bytes.remove_prefix(send_some(bytes));
+    if (!bytes.empty() && !broken_) keep(bytes);
+  }
+  return broken_ ? -1 : static_cast<ssize_t>(size);
 }
 
 bool Connection::gone() const {

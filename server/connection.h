@@ -1,5 +1,5 @@
-// A client's socket with deadlines: the httplib::Stream that answers are written to. What httplib reads from it is no
-// client's bytes, but the line that present() gives it.
+// A client's socket: what came on it, and the httplib::Stream that answers are written to. What httplib reads from it
+// is no client's bytes, but the line that present() gives it.
 #pragma once
 #include <httplib.h>
 
@@ -17,28 +17,34 @@ using HttpClock = std::chrono::steady_clock;
 
 class Connection final : public httplib::Stream {
  public:
-  // Owns the socket, which must be non-blocking. `accepted`: its first request may have waited since then.
-  Connection(int socket, const HttpLimits& limits, HttpState& state, HttpClock::time_point accepted)
-      : socket_(socket), limits_(limits), state_(state), received_at_(accepted) {}
+  // Owns the socket, which must be non-blocking.
+  Connection(int socket, const HttpLimits& limits, HttpState& state)
+      : socket_(socket), limits_(limits), state_(state) {}
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   // ---- requests
 
-  // Waits for a request's first byte. False: none came in time, or others need the thread.
-  bool await_request(bool first);
-  HttpClock::time_point arrival() const { return arrival_; }  // of that byte
-
-  enum class Fill { some, ended, late, stopped };
-  Fill fill(HttpClock::time_point deadline);     // some: appended to received()
+  enum class Fill { some, nothing, ended };
+  Fill fill();                                   // never waits; some: appended to received()
   std::string& received() { return received_; }  // and not used yet
+  void begin_request();                          // its first byte is there
+  HttpClock::time_point arrival() const { return arrival_; }  // of that byte
 
   // ---- answers
 
   void present(std::string head) { head_ = std::move(head), head_used_ = 0; }  // what httplib is to read
-  bool send(std::string_view bytes);  // all of them; false: the client is gone, or took none for too long
-  bool gone() const;                  // closed (half of it counts), reset or failed; or the server stops
+  // What is written from here on waits for the reader, and fails when that takes none for too long. Else writing never
+  // waits: what the socket does not take is kept.
+  void stream() { streaming_ = true; }
+  bool has_rest() const { return !rest_.empty(); }
+  // Sends of what was kept as much as the socket takes, or a good piece; whether there was progress.
+  bool send_rest();
+  int in_flight() const;  // bytes that the socket took and the client's did not
+  bool send_at_once(std::string_view bytes);  // all of them or none; else the connection is broken
+  void cut() { broken_ = true; }
+  bool gone() const;  // closed (half of it counts), reset or failed; or the server stops
   void close_after_answer() { closing_ = true; }
   bool closing() const { return closing_; }
   bool broken() const { return broken_; }  // a write failed
@@ -55,19 +61,22 @@ class Connection final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
-  enum class Idle { request, over, wake };
-  Idle wait_idle(bool sheddable, HttpClock::time_point until);
-  enum class Io { ready, late, stopped };
-  Io wait_io(short events, HttpClock::time_point deadline) const;
+  std::size_t send_some(std::string_view bytes);
+  bool send_patiently(std::string_view bytes);
+  void keep(std::string_view bytes);
+  void forget_rest();
+  bool wait_until_writable(HttpClock::time_point deadline) const;
 
   int socket_;
   const HttpLimits& limits_;
   HttpState& state_;
-  HttpClock::time_point received_at_, arrival_{};
+  HttpClock::time_point received_at_{}, arrival_{};
   std::string received_;
   std::string head_;
   std::size_t head_used_ = 0;
-  bool closing_ = false, broken_ = false;
+  std::string rest_;
+  std::size_t rest_sent_ = 0;
+  bool streaming_ = false, closing_ = false, broken_ = false;
 };
 
 }  // namespace serve

@@ -35,6 +35,19 @@ bool lists_word(std::string_view list, std::string_view word) {
   }
 }
 
+// The path and query of an absolute target, which proxies send; other targets as they are. Empty: it has no sound host.
+std::string origin_form(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!same_word(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const auto end = std::min(target.find_first_of("/?#"), target.size());
+    const auto host = target.substr(0, end);
+    if (host.empty() || host.find('@') != host.npos) return {};  // RFC 9110, 4.2.4: user names are an attack
+    return (target.substr(end).starts_with('/') ? "" : "/") + std::string(target.substr(end));
+  }
+  return std::string(target);
+}
+
 int parse_request_line(std::string_view line, HttpHead& head) {
   const auto first = line.find(' ');
   const auto last = line.rfind(' ');
@@ -46,7 +59,8 @@ int parse_request_line(std::string_view line, HttpHead& head) {
   if (target.find("%00") != target.npos) return 400;  // would end a C string early somewhere
   if (version.size() != 8 || !version.starts_with("HTTP/")) return 400;
   head.method = method;
-  head.target = target;
+  head.target = origin_form(target);
+  if (head.target.empty()) return 400;
   head.version_1_0 = version == "HTTP/1.0";
   return head.version_1_0 || version == "HTTP/1.1" ? 0 : 505;
 }
@@ -91,6 +105,7 @@ int parse_length(std::string_view digits, const HttpLimits& limits, HttpHead& he
 }
 
 int apply_framing(const Framing& framing, const HttpLimits& limits, HttpHead& head) {
+  if (!framing.host && !head.version_1_0) return 400;
   if (framing.length && framing.transfer) return 400;
   if (framing.transfer) {
     if (head.version_1_0) return 400;

@@ -1,4 +1,4 @@
-// How much of a server's time, memory and threads one client can take.
+// How much of a server's time, memory and threads clients can take.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -14,9 +14,13 @@ struct HttpLimits {
   std::chrono::milliseconds body_read{30000};   // from there to the end of its body
   std::chrono::milliseconds idle{2000};         // between two requests of a connection
   std::chrono::milliseconds write{10000};       // without any progress
-  int threads = 72;  // a thread holds a connection until it closes: requests at once, and 8 for probes
-  int waiting = 64;  // connections beyond those with a thread; more: 503 at once
+  int threads = 72;  // requests that are answered at once; those that are being read hold none
+  int waiting = 64;  // whole requests beyond those; more: 503 at once
   int requests_a_connection = 100;
+  int connections = 2048;  // fewer where files are few; more: an idle one closes, or the newest is refused with 503
+  std::size_t request_bytes = 256u << 20;        // of all bodies together, until they are answered; more: 503
+  std::size_t answer_bytes = 256u << 20;         // of all answers that wait for their readers; more: those are cut
+  std::chrono::milliseconds write_total{60000};  // for an answer that is no stream, however it progresses
 };
 
 }  // namespace serve

@@ -1,76 +1,44 @@
 #include "server/http_request.h"
 
 #include <algorithm>
-
-#include "server/http_chunks.h"
+#include <string_view>
 
 namespace serve {
-namespace {
 
-int fill_status(Connection::Fill fill) {
-  switch (fill) {
-    case Connection::Fill::some:
-      return 0;
-    case Connection::Fill::ended:
-      return kNobodyThere;
-    case Connection::Fill::late:
-      return 408;
-    case Connection::Fill::stopped:
-      return 503;
-  }
-  return kNobodyThere;
+int HttpRequestReader::feed_head(std::string& received) {
+  if (const int status = scan_.advance(received, limits_)) return status;
+  if (!scan_.complete()) return 0;
+  const int status = parse_head(scan_.head(received), limits_, request_.head);
+  received.erase(0, scan_.end());
+  if (status) return status;
+  has_head_ = true;
+  if (request_.head.chunked) chunks_.emplace(limits_);
+  return 0;
 }
 
-int read_head(Connection& connection, const HttpLimits& limits, HttpHead& head) {
-  const auto deadline = HttpClock::now() + limits.header_read;
-  std::string& received = connection.received();
-  HttpHeadScan scan;
-  for (;;) {
-    if (const int status = scan.advance(received, limits)) return status;
-    if (scan.complete()) break;
-    if (const int status = fill_status(connection.fill(deadline))) return status;
-  }
-  const int status = parse_head(scan.head(received), limits, head);
-  received.erase(0, scan.end());
+int HttpRequestReader::feed_chunks(std::string& received) {
+  std::string_view rest = received;
+  const int status = chunks_->feed(rest, request_.body);
+  received.erase(0, received.size() - rest.size());
+  complete_ = status == 0 && chunks_->complete();
   return status;
 }
 
-int read_length(Connection& connection, HttpClock::time_point deadline, HttpRequest& request) {
-  std::string& received = connection.received();
-  for (;;) {
-    const std::size_t count = std::min(request.head.length - request.body.size(), received.size());
-    request.body.append(received, 0, count);
-    received.erase(0, count);
-    if (request.body.size() == request.head.length) return 0;
-    if (const int status = fill_status(connection.fill(deadline))) return status;
-  }
+void HttpRequestReader::feed_length(std::string& received) {
+  const std::size_t count = std::min(request_.head.length - request_.body.size(), received.size());
+  request_.body.append(received, 0, count);
+  received.erase(0, count);
+  complete_ = request_.body.size() == request_.head.length;
 }
 
-int read_chunks(Connection& connection, const HttpLimits& limits, HttpClock::time_point deadline, std::string& body) {
-  std::string& received = connection.received();
-  HttpChunks chunks(limits);
-  for (;;) {
-    std::string_view rest = received;
-    const int refusal = chunks.feed(rest, body);
-    received.erase(0, received.size() - rest.size());
-    if (refusal || chunks.complete()) return refusal;
-    if (const int status = fill_status(connection.fill(deadline))) return status;
+int HttpRequestReader::feed(std::string& received) {
+  if (!has_head_) {
+    const int status = feed_head(received);
+    if (status || !has_head_) return status;
   }
-}
-
-}  // namespace
-
-int read_request(Connection& connection, const HttpLimits& limits, HttpRequest& request) {
-  if (const int status = read_head(connection, limits, request.head)) return status;
-  const HttpHead& head = request.head;
-  const bool has_body = head.chunked || head.length > 0;
-  if (head.expects_continue && has_body && connection.received().empty() &&
-      !connection.send("HTTP/1.1 100 Continue\r\n\r\n")) {
-    return kNobodyThere;
-  }
-  const auto deadline = HttpClock::now() + limits.body_read;
-  return head.chunked ? read_chunks(connection, limits, deadline, request.body)
-                      : read_length(connection, deadline, request);
+  if (chunks_) return feed_chunks(received);
+  feed_length(received);
+  return 0;
 }
 
 }  // namespace serve

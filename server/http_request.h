@@ -1,8 +1,9 @@
-// One request off a connection, whole and within its budgets.
+// One request off a connection's bytes, as they come, within its budgets.
 #pragma once
+#include <optional>
 #include <string>
 
-#include "server/connection.h"
+#include "server/http_chunks.h"
 #include "server/http_head.h"
 
 namespace serve {
@@ -12,10 +13,28 @@ struct HttpRequest {
   std::string body;
 };
 
-constexpr int kNobodyThere = -1;  // the client left in the middle of its request
+class HttpRequestReader {
+ public:
+  explicit HttpRequestReader(const HttpLimits& limits) : limits_(limits) {}
 
-// 0, the status to refuse with, or kNobodyThere. Only after 0 does the next request begin where this one ended: after
-// anything else the rest of what the client sends must not be parsed.
-int read_request(Connection& connection, const HttpLimits& limits, HttpRequest& request);
+  // Takes off the front of `received`, which is what the last call left and more, what belongs to this request. 0, or
+  // the status to refuse with; behind that nothing of what the client sends must be parsed.
+  int feed(std::string& received);
+
+  bool has_head() const { return has_head_; }
+  bool complete() const { return complete_; }  // the next request begins where this one ended
+  HttpRequest& request() { return request_; }
+
+ private:
+  int feed_head(std::string& received);
+  int feed_chunks(std::string& received);
+  void feed_length(std::string& received);
+
+  const HttpLimits& limits_;
+  HttpRequest request_;
+  HttpHeadScan scan_;
+  std::optional<HttpChunks> chunks_;
+  bool has_head_ = false, complete_ = false;
+};
 
 }  // namespace serve

@@ -1,26 +1,34 @@
 #include "server/http_server.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
-#include <new>
+#include <climits>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
-#include "server/http_request.h"
+#include "server/http_loop.h"
 
 namespace serve {
 namespace {
 
 constexpr int kBacklog = 512;
 
-const HttpLimits& checked(const HttpLimits& limits) {
+// Connections that this process may hold, beside those that linger and the files it may need meanwhile.
+int most_connections() {
+  constexpr rlim_t kOthers = 384;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return INT_MAX;
+  const rlim_t most = std::max(files.rlim_cur / 2, files.rlim_cur - std::min(files.rlim_cur, kOthers));
+  return static_cast<int>(std::clamp<rlim_t>(most, 1, INT_MAX));
+}
+
+HttpLimits checked(HttpLimits limits) {
   const auto require = [](bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(std::string("HttpLimits: ") + what);
   };
@@ -28,6 +36,8 @@ const HttpLimits& checked(const HttpLimits& limits) {
   require(limits.waiting >= 0, "waiting must be 0 or more");
   require(limits.requests_a_connection >= 1, "requests_a_connection must be 1 or more");
   require(limits.header_lines >= 1, "header_lines must be 1 or more");
+  require(limits.connections >= 1, "connections must be 1 or more");
+  limits.connections = std::min(limits.connections, most_connections());
   return limits;
 }
 
@@ -60,15 +70,15 @@ void clear(httplib::Response& response, int status) {
 // What this thread is answering.
 struct HttpServer::Exchange {
   Connection& connection;
-  HttpRequest request{};
-  int refusal = 0;       // status; 0: the request is whole and sound
+  HttpRequest& request;
+  const int refusal;     // status; 0: the request is whole and sound
   bool adopted = false;  // httplib has understood its target, too
   HttpRoutes::Match match{};
 };
 
 thread_local HttpServer::Exchange* HttpServer::exchange_ = nullptr;
 
-HttpServer::HttpServer(const HttpLimits& limits) : limits_(checked(limits)), state_(limits.threads) {
+HttpServer::HttpServer(const HttpLimits& limits) : limits_(checked(limits)) {
   keep_alive_max_count_ = static_cast<std::size_t>(limits_.requests_a_connection);
   keep_alive_timeout_sec_ = std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count();
   set_tcp_nodelay(true);
@@ -118,16 +128,17 @@ void HttpServer::run() {
   std::lock_guard running(running_);
   if (listener_ < 0) return;
   const std::string body = error_body_ ? error_body_(503, "") : "{\"error\":\"overloaded\"}";
-  overloaded_ =
+  const std::string overloaded =
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
       "Content-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
-  lingering_.emplace();
-  httplib::ThreadPool pool(static_cast<std::size_t>(limits_.threads));
-  accept_until_drained(pool);
-  ::close(std::exchange(listener_, -1));
-  pool.shutdown();  // joins; all connections end, as none is accepted or kept any more
-  lingering_.reset();
+  HttpLoop loop(listener_, limits_, state_,
+                [this](Connection& connection, HttpRequest& request, int refusal) {
+                  return serve(connection, request, refusal);
+                },
+                overloaded, refused_);
+  listener_ = -1;  // the loop's
+  loop.run();
 }
 
 void HttpServer::stop_accepting() {
@@ -142,98 +153,27 @@ void HttpServer::stop() {
   svr_sock_ = INVALID_SOCKET;  // a content provider is not called again
 }
 
-void HttpServer::accept_until_drained(httplib::ThreadPool& pool) {
-  while (!state_.draining) {
-    pollfd fds[] = {{listener_, POLLIN, 0}, {state_.drain.fd(), POLLIN, 0}};
-    ::poll(fds, 2, -1);
-    if (accept_waiting(pool)) continue;
-    // No descriptors or no memory: that passes when connections close, and is no reason to end.
-    pollfd drain{state_.drain.fd(), POLLIN, 0};
-    ::poll(&drain, 1, /*milliseconds=*/10);
-  }
-}
-
-// False: the system could not give us one.
-bool HttpServer::accept_waiting(httplib::ThreadPool& pool) {
-  for (int i = 0; i < kBacklog && !state_.stopping; ++i) {
-    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket >= 0) {
-      admit(socket, pool);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return true;
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return false;
-    }
-  }
-  return true;
-}
-
-void HttpServer::admit(int socket, httplib::ThreadPool& pool) {
-  if (state_.open >= limits_.threads + limits_.waiting) {
-    refuse(socket);
-    return;
-  }
-  ++state_.open;
-  try {
-    pool.enqueue([this, socket, accepted = HttpClock::now()] {
-      if (state_.stopping)
-        refuse(socket);
-      else
-        hold(socket, accepted);
-      --state_.open;
-    });
-  } catch (const std::bad_alloc&) {
-    --state_.open;
-    refuse(socket);
-    return;
-  }
-  if (state_.crowded() && state_.idle > 0) state_.shed.signal();
-}
-
-// Never waits. A new socket's buffer takes the answer whole.
-void HttpServer::refuse(int socket) {
-  ++refused_;
-  [[maybe_unused]] const auto sent =
-      ::send(socket, overloaded_.data(), overloaded_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  lingering_->close_softly(socket);
-}
-
-void HttpServer::hold(int socket, HttpClock::time_point accepted) {
-  Connection connection(socket, limits_, state_, accepted);
-  bool answered = false;  // last; else the client left, was silent, or saw its answer cut
-  try {
-    for (int left = limits_.requests_a_connection; left > 0; --left) {
-      answered = false;
-      if (!connection.await_request(/*first=*/left == limits_.requests_a_connection)) break;
-      if (left == 1) connection.close_after_answer();
-      answered = serve(connection);
-      if (!answered || connection.closing()) break;
-    }
-  } catch (...) {
-    // A content provider threw in the middle of its answer. Cutting it is the only way left to tell the client.
-    answered = false;
-  }
-  if (answered) lingering_->close_softly(connection.release());
-}
-
-// Whether the answer went out whole.
-bool HttpServer::serve(Connection& connection) {
-  Exchange exchange{connection};
-  exchange.refusal = read_request(connection, limits_, exchange.request);
-  if (exchange.refusal == kNobodyThere) return false;
-  const HttpHead& head = exchange.request.head;
-  if (exchange.refusal || head.close || head.version_1_0) connection.close_after_answer();
-  // httplib parses the target only; adopt() gives it the rest.
-  connection.present("GET " + (head.target.empty() ? "/" : head.target) +
-                     (head.version_1_0 ? " HTTP/1.0\r\n\r\n" : " HTTP/1.1\r\n\r\n"));
+// Whether the answer went out, or is kept, whole.
+bool HttpServer::serve(Connection& connection, HttpRequest& request, int refusal) {
+  Exchange exchange{connection, request, refusal};
+  const HttpHead& head = request.head;
+  if (refusal || head.close || head.version_1_0) connection.close_after_answer();
   const struct Current {
     explicit Current(Exchange& e) { exchange_ = &e; }
     ~Current() { exchange_ = nullptr; }
   } current(exchange);
   bool closed_unused = false;
-  return process_request(connection, connection.closing(), closed_unused,
-                         [this](httplib::Request& request) { adopt(request); }) &&
-         !connection.broken();
+  try {
+    // httplib parses the target only; adopt() gives it the rest.
+    connection.present("GET " + (head.target.empty() ? "/" : head.target) +
+                       (head.version_1_0 ? " HTTP/1.0\r\n\r\n" : " HTTP/1.1\r\n\r\n"));
+    return process_request(connection, connection.closing(), closed_unused,
+                           [this](httplib::Request& parsed) { adopt(parsed); }) &&
+           !connection.broken();
+  } catch (...) {
+    // A content provider threw in the middle of its answer. Cutting it is the only way left to tell the client.
+    return false;
+  }
 }
 
 void HttpServer::adopt(httplib::Request& request) const {
@@ -271,6 +211,9 @@ void HttpServer::fill_error(const httplib::Request& request, httplib::Response& 
   response.body = body;
 }
 
+// Further connections would be refused.
+bool HttpServer::is_crowded() const { return state_.open >= limits_.connections && state_.idle == 0; }
+
 void HttpServer::finish(const httplib::Request& request, httplib::Response& response) const {
   Connection& connection = exchange_->connection;
   if (answer_hook_) answer_hook_(request, response);
@@ -279,11 +222,12 @@ void HttpServer::finish(const httplib::Request& request, httplib::Response& resp
     response.headers.erase("Transfer-Encoding");
   }
   if (request.method == "HEAD") response.headers.erase("Accept-Ranges");
-  if (state_.crowded() || state_.draining) connection.close_after_answer();
-  if (connection.closing()) {
-    response.headers.erase("Keep-Alive");
-    set_only(response, "Connection", "close");
-  }
+  if (response.content_provider_) connection.stream();
+  // In a crowd nobody is kept, so that those who wait outside get in.
+  if (is_crowded() || state_.draining) connection.close_after_answer();
+  // In whole seconds it would be 0, which clients take for "close".
+  if (connection.closing() || limits_.idle < std::chrono::seconds(1)) response.headers.erase("Keep-Alive");
+  if (connection.closing()) set_only(response, "Connection", "close");
 }
 
 bool HttpServer::client_gone() { return exchange_ && exchange_->connection.gone(); }

@@ -11,13 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "server/connection.h"
 #include "server/http_limits.h"
-#include "server/http_lingering.h"
+#include "server/http_request.h"
 #include "server/http_routes.h"
 #include "server/http_state.h"
 
@@ -59,7 +58,8 @@ class HttpServer : private httplib::Server {
   // answer; the second also ends what is being read or written. For good: there is no second run().
   void stop_accepting();
   void stop();
-  int open_connections() const { return state_.open; }  // with a thread or waiting for one
+  int open_connections() const { return state_.open; }
+  int reading() const { return state_.reading; }  // of them, those in the middle of a request
   std::uint64_t refused_connections() const { return refused_; }
 
   // ---- in a handler or a content provider, about the request that this thread is answering
@@ -75,15 +75,11 @@ class HttpServer : private httplib::Server {
   static thread_local Exchange* exchange_;
 
   void install_callbacks();
-  void accept_until_drained(httplib::ThreadPool& pool);
-  bool accept_waiting(httplib::ThreadPool& pool);
-  void admit(int socket, httplib::ThreadPool& pool);
-  void refuse(int socket);
-  void hold(int socket, HttpClock::time_point accepted);
-  bool serve(Connection& connection);
+  bool serve(Connection& connection, HttpRequest& request, int refusal);
   void adopt(httplib::Request& request) const;
   void answer(const httplib::Request& request, httplib::Response& response) const;
   void fill_error(const httplib::Request& request, httplib::Response& response) const;
+  bool is_crowded() const;
   void finish(const httplib::Request& request, httplib::Response& response) const;
 
   const HttpLimits limits_;
@@ -92,11 +88,9 @@ class HttpServer : private httplib::Server {
   AnswerHook answer_hook_;
   int port_ = 0;
   int listener_ = -1;
-  std::string overloaded_;  // the whole answer to a connection beyond the limits
   std::atomic<std::uint64_t> refused_{0};
   HttpState state_;
-  std::optional<HttpLingering> lingering_;  // while run() runs
-  std::mutex running_;                      // held by run()
+  std::mutex running_;  // held by run()
 };
 
 }  // namespace serve

@@ -1,5 +1,6 @@
 // tenon-serve: a model over HTTP. Exit status 0: asked to end, and ended; 1: a file, the address or the model failed; 2: wrong usage.
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,7 +61,7 @@ class EndSignals {
 };
 
 HttpLimits limits_of(const Settings& s) {
-  // Each request that is served holds a thread; so many more answer those that look, and those that are refused.
+  // Each request that is being answered holds a thread; so many more are for those that look, and those that are refused.
   return {.body_bytes = s.payload_limit,
           .header_read = s.header_timeout,
           .body_read = s.body_timeout,
@@ -104,11 +105,20 @@ void drain(HttpServer& http, Serving& serving, const Settings& settings) {
   http.stop();
 }
 
+// As many as this process may have: each connection is one.
+void allow_most_descriptors() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int run(int argc, char** argv) {
   Settings settings = parse_settings(argc, argv);
   RequestLog log(STDERR_FILENO, settings.log_requests);
   Serving serving(settings, keys_of(settings), log);
   auto& signals = *new EndSignals;  // until the process ends
+  allow_most_descriptors();
   HttpServer http(limits_of(settings));
   add_routes(http, serving, settings);
   if (!http.bind(settings.host, settings.port)) {

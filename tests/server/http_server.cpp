@@ -122,17 +122,21 @@ BOOST_AUTO_TEST_CASE(heads_are_strict) {
   server.start();
   using namespace std::string_literals;
   for (const std::string& bytes :
-       {"GET /ping HTTP/1.1\nHost: x\n\n"s, "GET  HTTP/1.1\r\n\r\n"s, "GET /ping\r\n\r\n"s,
-        "GET /pi ng HTTP/1.1\r\n\r\n"s, "GET /p\0ing HTTP/1.1\r\n\r\n"s, "GET /p%00ing HTTP/1.1\r\n\r\n"s,
-        "G(T /ping HTTP/1.1\r\n\r\n"s, "GET /p\xc3\xa9 HTTP/1.1\r\n\r\n"s, "GET /a?b?c HTTP/1.1\r\n\r\n"s,
-        "\x16\x03\x01 TLS"s, "\r\n\r\n"s}) {
+       {"GET /ping HTTP/1.1\nHost: x\n\n"s, "GET /ping\r\n\r\n"s, "\x16\x03\x01 TLS"s, "\r\n\r\n"s}) {
     check_refused(server, bytes, 400);
+  }
+  for (const std::string& line : {"GET  HTTP/1.1"s, "GET /pi ng HTTP/1.1"s, "GET /p\0ing HTTP/1.1"s,
+                                  "GET /p%00ing HTTP/1.1"s, "G(T /ping HTTP/1.1"s, "GET /p\xc3\xa9 HTTP/1.1"s,
+                                  "GET /a?b?c HTTP/1.1"s}) {
+    check_refused(server, line + "\r\nHost: x\r\n\r\n", 400);
   }
   for (const std::string& header : {"X : a\r\n"s, " X: a\r\n"s, "X: a\r\n b\r\n"s, "X\r\n"s, ": a\r\n"s, "X: a\0b\r\n"s,
                                     "X: a\x01\r\n"s, "X: a\rb\r\n"s, "X: a\nY: b\r\n"s, "Host: y\r\n"s}) {
     check_refused(server, get("/ping", header), 400);
   }
   check_refused(server, "GET /ping HTTP/2.0\r\n\r\n", 505);
+  check_refused(server, "GET /ping HTTP/1.1\r\nX: a\r\n\r\n", 400);  // no Host
+  BOOST_TEST(Client(server.port()).ask("GET /ping HTTP/1.0\r\n\r\n").status == 200);
   // Values arrive as they were sent, and no client says which address it has.
   std::string seen, address;
   Server other;
@@ -144,6 +148,35 @@ BOOST_AUTO_TEST_CASE(heads_are_strict) {
   BOOST_TEST(Client(other.port()).ask(get("/seen?q=%41+b", "X:  100%25 \t\r\nREMOTE_ADDR: 6.6.6.6\r\n")).status == 200);
   BOOST_TEST(seen == "100%25|A b");
   BOOST_TEST(address == "127.0.0.1");
+}
+
+BOOST_AUTO_TEST_CASE(targets_may_be_absolute) {
+  Server server;
+  server.http.route("GET", "/", [](const httplib::Request& request, httplib::Response& response) {
+    response.set_content("root " + request.get_param_value("q"), "text/plain");
+  });
+  server.start();
+  const auto ask = [&](const std::string& target) {
+    return Client(server.port()).ask("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  };
+  for (const char* host : {"http://x", "HTTP://[::1]:80", "https://x:8080"}) {
+    BOOST_TEST(ask(host + std::string("/ping?a=http://b/")).body == "pong");
+    BOOST_TEST(ask(host + std::string("?q=1")).body == "root 1");
+    BOOST_TEST(ask(host).body == "root ");
+  }
+  BOOST_TEST(ask("http://x/nothing").body == "{\"status\":404,\"path\":\"/nothing\"}");
+  for (const char* target : {"http://", "http:///ping", "http://user@x/ping"}) BOOST_TEST(ask(target).status == 400);
+}
+
+BOOST_AUTO_TEST_CASE(keep_alive_is_told_in_whole_seconds) {
+  Server short_idle;
+  BOOST_TEST(!Client(short_idle.start().port()).ask(get("/ping")).has("Keep-Alive"));
+  serve::HttpLimits limits = small_limits();
+  limits.idle = 2s;
+  Server server(limits);
+  Client client(server.start().port());
+  BOOST_TEST(client.ask(get("/ping")).has("Keep-Alive: timeout=2"));
+  BOOST_TEST(!client.ask(get("/ping", "Connection: close\r\n")).has("Keep-Alive"));
 }
 
 BOOST_AUTO_TEST_CASE(framing_is_strict) {
@@ -268,16 +301,16 @@ BOOST_AUTO_TEST_CASE(routes_and_errors) {
   BOOST_TEST(unknown.body == "{\"status\":404,\"path\":\"/nothing\"}");
   BOOST_TEST(unknown.has("X-Id: 17"));
   BOOST_TEST(!unknown.has("Connection: close"));
-  const Answer method = ask("DELETE /ping HTTP/1.1\r\n\r\n");
+  const Answer method = ask("DELETE /ping HTTP/1.1\r\nHost: x\r\n\r\n");
   BOOST_TEST(method.status == 405);
   BOOST_TEST(method.has("Allow: GET, HEAD, POST\r\n"));
   BOOST_TEST(method.has("Content-Type: application/json"));
-  BOOST_TEST(ask("OPTIONS /echo HTTP/1.1\r\n\r\n").has("Allow: POST\r\n"));
-  BOOST_TEST(ask("BREW /echo HTTP/1.1\r\n\r\n").status == 405);
-  BOOST_TEST(ask("POST /ping HTTP/1.1\r\n\r\n").body == "{\"status\":422,\"path\":\"/ping\"}");
+  BOOST_TEST(ask("OPTIONS /echo HTTP/1.1\r\nHost: x\r\n\r\n").has("Allow: POST\r\n"));
+  BOOST_TEST(ask("BREW /echo HTTP/1.1\r\nHost: x\r\n\r\n").status == 405);
+  BOOST_TEST(ask("POST /ping HTTP/1.1\r\nHost: x\r\n\r\n").body == "{\"status\":422,\"path\":\"/ping\"}");
 
   Client head(server.port());
-  const std::string start = "HEAD /ping HTTP/1.1\r\nAccept-Encoding: gzip\r\nRange: bytes=0-1\r\n\r\n";
+  const std::string start = "HEAD /ping HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nRange: bytes=0-1\r\n\r\n";
   head.send(start + get("/ping"));
   BOOST_TEST(head.read_until("\r\n\r\n"));
   BOOST_TEST(head.received().find("Content-Length: 4\r\n") != std::string::npos);

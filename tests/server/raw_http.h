@@ -10,10 +10,12 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "server/http_server.h"
 
@@ -106,6 +108,9 @@ class Client {
     send(bytes);
     return answer();
   }
+
+  // Some bytes, if there are any.
+  bool read_some_within(Clock::duration most) { return read_some(Clock::now() + most); }
 
   std::string& received() { return received_; }
   void shut_writing() { ::shutdown(fd_, SHUT_WR); }
@@ -208,5 +213,14 @@ class Server {
  private:
   std::thread thread_;
 };
+
+using Clients = std::vector<std::unique_ptr<Client>>;
+
+inline void connect(Clients& clients, const Server& server, int count, const std::string& request) {
+  for (int i = 0; i < count; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->send(request);
+  }
+}
 
 }  // namespace raw

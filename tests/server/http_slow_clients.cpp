@@ -1,0 +1,213 @@
+// Clients that send or read slowly: they hold no thread, and no more memory than the limits say.
+#define BOOST_TEST_MODULE tenon server http slow clients
+#include <boost/test/unit_test.hpp>
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "raw_http.h"
+
+using namespace raw;
+
+namespace {
+
+// 5 MB of which no part is like another.
+const std::string& large() {
+  static const std::string bytes = [] {
+    std::string text;
+    for (int i = 0; text.size() < 5'000'000; ++i) text += std::to_string(i) + ",";
+    return text;
+  }();
+  return bytes;
+}
+
+void add_large(Server& server) {
+  server.http.route("GET", "/large", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content(large(), "text/plain");
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_answer_is_finished_for_a_slow_reader) {
+  serve::HttpLimits limits = small_limits();
+  limits.threads = 1;
+  limits.write = 1s;
+  Server server(limits);
+  add_large(server);
+  server.start();
+  Client client(server.port(), /*receive_buffer=*/64 << 10);
+  client.send(get("/large") + get("/ping"));
+  BOOST_TEST(client.read_until("\r\n\r\n"));
+  // The only thread is free, and stays so for longer than the client may pause.
+  for (int i = 0; i < 20; ++i) {
+    BOOST_TEST(Client(server.port()).ask(get("/ping")).body == "pong");
+    for (int j = 0; j < 10; ++j) client.read_some_within(1ms);
+    std::this_thread::sleep_for(100ms);
+  }
+  BOOST_TEST((client.answer().body == large()));
+  BOOST_TEST(client.answer().body == "pong");
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_nobody_reads_is_cut) {
+  serve::HttpLimits limits = small_limits();
+  limits.write_total = 3s;
+  Server server(limits);
+  add_large(server);
+  server.start();
+  Client silent(server.port(), /*receive_buffer=*/4096), slow(server.port(), 64 << 10);
+  const auto start = Clock::now();
+  silent.send(get("/large"));
+  slow.send(get("/large"));
+  BOOST_TEST(eventually([&] { return server.http.open_connections() == 2; }));
+  while (server.http.open_connections() == 2 && seconds_since(start) < 5) {
+    for (int i = 0; i < 4; ++i) slow.read_some_within(1ms);
+    std::this_thread::sleep_for(50ms);
+  }
+  BOOST_TEST(seconds_since(start) > 0.35);
+  BOOST_TEST(seconds_since(start) < 2.5);
+  // Progress does not save an answer that takes too long in all.
+  while (server.http.open_connections() == 1 && seconds_since(start) < 5) {
+    for (int i = 0; i < 4; ++i) slow.read_some_within(1ms);
+    std::this_thread::sleep_for(50ms);
+  }
+  BOOST_TEST(seconds_since(start) > 2.9);
+  BOOST_TEST(seconds_since(start) < 4.5);
+  BOOST_TEST(slow.received().size() < large().size());
+}
+
+BOOST_AUTO_TEST_CASE(a_drain_finishes_an_answer_for_a_slow_reader) {
+  serve::HttpLimits limits = small_limits();
+  limits.write = 10s;
+  Server server(limits);
+  add_large(server);
+  server.start();
+  Client client(server.port(), /*receive_buffer=*/64 << 10);
+  client.send(get("/large"));
+  BOOST_TEST(client.read_until("\r\n\r\n"));
+  server.http.stop_accepting();
+  std::this_thread::sleep_for(200ms);
+  BOOST_TEST(server.http.open_connections() == 1);
+  BOOST_TEST((client.answer().body == large()));
+  BOOST_TEST(client.closes(1s));
+  server.join();
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_cuts_an_answer_for_a_slow_reader) {
+  serve::HttpLimits limits = small_limits();
+  limits.write = 60s;
+  Server server(limits);
+  add_large(server);
+  server.start();
+  Client client(server.port(), /*receive_buffer=*/4096);
+  client.send(get("/large"));
+  BOOST_TEST(client.read_until("\r\n\r\n"));
+  const auto start = Clock::now();
+  server.http.stop();
+  server.join();
+  BOOST_TEST(seconds_since(start) < 0.3);
+}
+
+BOOST_AUTO_TEST_CASE(slow_senders_hold_no_thread) {
+  serve::HttpLimits limits = small_limits();
+  limits.body_read = limits.header_read = 60s;
+  Server server(limits);
+  server.start();
+  Clients clients;
+  connect(clients, server, 300, post("Content-Length: 1000\r\n"));
+  BOOST_TEST(eventually([&] { return server.http.reading() == 300; }));
+  double slowest = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& client : clients) {
+      client->send("a");
+      if (&client - clients.data() > 20) continue;
+      const auto start = Clock::now();
+      BOOST_TEST(Client(server.port()).ask(get("/ping")).status == 200);
+      slowest = std::max(slowest, seconds_since(start));
+    }
+  }
+  BOOST_TEST(slowest < 0.5);
+  BOOST_TEST(server.http.reading() == 300);
+  // They are served when they are ready.
+  for (const auto& client : clients) {
+    client->send(std::string(997, 'b'));
+    BOOST_TEST(client->answer().body == "aaa" + std::string(997, 'b'));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slow_readers_hold_no_thread) {
+  serve::HttpLimits limits = small_limits();
+  limits.requests_a_connection = 100;
+  limits.waiting = 100;
+  limits.write = 60s;
+  Server server(limits);
+  server.http.route("GET", "/metrics", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content(std::string(39'000, 'm'), "text/plain");
+  });
+  server.start();
+  Clients clients;
+  std::string pipeline;
+  for (int i = 0; i < 100; ++i) pipeline += get("/metrics");
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port(), /*receive_buffer=*/4096));
+    clients.back()->send(pipeline);
+  }
+  double slowest = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto start = Clock::now();
+    BOOST_TEST(Client(server.port()).ask(get("/ping")).status == 200);
+    slowest = std::max(slowest, seconds_since(start));
+    std::this_thread::sleep_for(10ms);
+  }
+  BOOST_TEST(slowest < 0.5);
+  BOOST_TEST(server.http.open_connections() >= 60);
+}
+
+BOOST_AUTO_TEST_CASE(all_bodies_together_have_a_limit) {
+  serve::HttpLimits limits = small_limits();
+  limits.body_bytes = 1'000'000;
+  limits.request_bytes = 4'000'000;
+  limits.body_read = 60s;
+  Server server(limits);
+  server.start();
+  Clients clients;
+  const std::string headers = "Content-Length: 900000\r\n";
+  connect(clients, server, 10, post(headers, std::string(800'000, 'a')));
+  // Those that were first are read, the rest are refused.
+  BOOST_TEST(eventually([&] { return server.http.reading() + server.http.refused_connections() == 10; }));
+  BOOST_TEST(eventually([&] { return server.http.refused_connections() >= 5; }));
+  BOOST_TEST(server.http.reading() >= 1);
+  BOOST_TEST(Client(server.port()).ask(get("/ping")).status == 200);
+  int answered = 0, refused = 0;
+  for (const auto& client : clients) {
+    client->send(std::string(100'000, 'a'));
+    const int status = client->answer().status;
+    answered += status == 200;
+    refused += status == 503;
+  }
+  BOOST_TEST(answered >= 1);
+  BOOST_TEST(refused >= 5);
+  BOOST_TEST(answered + refused == 10);
+  // And it is all given back.
+  clients.clear();
+  Client last(server.port());
+  BOOST_TEST(last.ask(post(headers, std::string(900'000, 'a'))).status == 200);
+}
+
+BOOST_AUTO_TEST_CASE(all_kept_answers_together_have_a_limit) {
+  serve::HttpLimits limits = small_limits();
+  limits.write = 60s;
+  limits.waiting = 10;
+  limits.answer_bytes = large().size() * 5 / 2;
+  Server server(limits);
+  add_large(server);
+  server.start();
+  Clients clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port(), /*receive_buffer=*/4096));
+    clients.back()->send(get("/large"));
+  }
+  BOOST_TEST(eventually([&] { return server.http.open_connections() < 6; }));
+  BOOST_TEST(Client(server.port()).ask(get("/ping")).status == 200);
+  BOOST_TEST(server.http.open_connections() >= 2);
+}
