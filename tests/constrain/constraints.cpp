@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -194,6 +195,128 @@ BOOST_AUTO_TEST_CASE(what_is_refused_says_so) {
   // Refused once does not mean known.
   BOOST_TEST((error_of([&] { constraints.regex("("); }) == Kind::invalid_request));
   BOOST_TEST((error_of([] { Constraints none(Vocabulary({"a", "b"}, 3, {2})); }) == Kind::unsupported));
+}
+
+namespace {
+
+// What an answer of its own writes first, to the end or so far.
+std::string first_text(ConstraintState& state, std::size_t most) {
+  std::string text;
+  for (; text.size() < most; state.advance(static_cast<unsigned char>(text.back()))) {
+    const TokenId id = allowed(state).at(0);
+    if (id == 256) break;
+    text += static_cast<char>(id);
+  }
+  return text;
+}
+
+// Periods that only meet beyond what is searched and walked.
+const char* const kTooLong =
+    R"({"type":"string","allOf":[{"pattern":"^(a{97})+$"},{"pattern":"^(a{89})+$"},{"pattern":"^(a{13})+$"}]})";
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_counted_is_refused_before_and_harms_no_other_answer) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto shared = constraints.json_schema(kTooLong);
+  const auto plain = shared->start();
+  const std::string before = first_text(*plain, 3);
+  const std::size_t bytes = shared->bytes();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    BOOST_TEST((error_of([&] { shared->counts_tokens(); }) == Error::Kind::unsupported));
+    if (i > 0) BOOST_TEST((std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(50)));  // remembered
+  }
+  BOOST_TEST((error_of([&] { shared->start()->mask_within(100); }) == Error::Kind::unsupported));
+  BOOST_TEST(shared->bytes() == bytes);
+  BOOST_TEST(first_text(*plain, 50) == std::string(50, 'a'));
+  BOOST_TEST(first_text(*shared->start(), 3) == before);
+  const auto phases = constraints.json_schema(R"({"type":"string","minLength":1500,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}[0-9]*$"})");
+  BOOST_TEST((error_of([&] { phases->counts_tokens(); }) == Error::Kind::unsupported));
+}
+
+BOOST_AUTO_TEST_CASE(tables_of_many_rules_are_kept_from_plain_answers) {
+  std::string text = "root ::= r0\n";  // each level of calls makes another rule shorter
+  for (int rule = 0; rule < 60; ++rule) {
+    text += "r" + std::to_string(rule) + " ::= \"end of rule\"";
+    for (int way = 0; way < 60; ++way) {
+      text += " | \"" + std::to_string(way) + "_\" r" + std::to_string((rule + 1) % 60) + " \"" + std::to_string(way) +
+              "\"";
+    }
+    text += "\n";
+  }
+  Constraints constraints(Vocabulary::bytes());
+  const auto shared = constraints.grammar(text);
+  const auto plain = shared->start();
+  plain->mask();
+  const std::size_t bytes = shared->bytes();
+  BOOST_TEST(shared->counts_tokens());
+  BOOST_TEST(shared->bytes() < 6 * bytes);  // both automatons, and the tables of one
+  const std::size_t counting = shared->bytes();
+  for (int i = 0; i < 20; ++i) {
+    BOOST_TEST(shared->counts_tokens());
+    const auto state = shared->start();
+    state->mask_within(50);
+    write(*state, "0");
+  }
+  BOOST_TEST(shared->bytes() < counting + (1 << 20));  // nothing is made anew
+  BOOST_TEST(first_text(*plain, 11).size() == 11u);
+}
+
+BOOST_AUTO_TEST_CASE(tables_give_their_bytes_back) {
+  Budget budget({.bytes = 1000});
+  {
+    Spent spent(budget);
+    spent.add(900);
+    BOOST_TEST((error_of([&] { spent.add(200); }) == Error::Kind::unsupported));
+    BOOST_TEST(budget.bytes() == 900u);
+  }
+  BOOST_TEST(budget.bytes() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(new_answers_count_too_when_states_were_made_anew) {
+  const Limits limits{.bytes = std::size_t{512} << 10};  // less than all these answers need
+  Constraints constraints(Vocabulary::bytes(), {}, limits);
+  const auto shared = constraints.regex("([a-z]{1,40}[0-9]{1,40}){2,60}end");
+  std::mt19937 random(4);
+  std::size_t largest = 0;
+  for (int i = 0; i < 60; ++i) {
+    BOOST_TEST(shared->counts_tokens());
+    const auto state = shared->start();
+    for (int left = 300; left > 0; --left) {
+      const auto row = state->mask_within(left);
+      std::vector<TokenId> ids;
+      for (TokenId id = 0; id < 257; ++id) {
+        if (allows(row, id)) ids.push_back(id);
+      }
+      const TokenId id = ids.at(random() % ids.size());
+      if (id == 256) break;
+      state->advance(id);
+    }
+    BOOST_TEST(allows(state->mask(), 256));
+    largest = std::max(largest, shared->bytes());
+  }
+  BOOST_TEST_MESSAGE("at most " << largest << " bytes");
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_may_begin_to_count_later) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto state = constraints.regex("(ab|xyz)*")->start();
+  state->mask();
+  write(*state, "xy");
+  state->mask_within(2);
+  write(*state, "z");
+  BOOST_TEST(state->must_end());
+}
+
+BOOST_AUTO_TEST_CASE(rows_count_among_what_is_kept) {
+  Constraints constraints(Vocabulary::bytes());
+  const auto shared = constraints.regex("[a-c]{0,300}");
+  const auto state = shared->start();
+  state->mask();
+  const std::size_t before = shared->bytes();
+  for (int i = 0; i < 100; ++i) state->mask(), write(*state, "a");
+  BOOST_TEST(shared->bytes() > before + 100 * 9 * sizeof(MaskWord));
 }
 
 BOOST_AUTO_TEST_CASE(threads_share_constraints) {

@@ -3,6 +3,7 @@
 #include "tenon/constrain/fewest_bytes.h"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <random>
@@ -140,4 +141,64 @@ BOOST_AUTO_TEST_CASE(intersections_are_searched) {
   BOOST_TEST(from_start(R"(s {"type":"array","items":{"type":"string","pattern":"xyz"},"minItems":100000})") ==
              2 + 100000 * 5 + 99999);
   BOOST_TEST(from_start("r [a-z]{100000}b?") == 100000);
+}
+
+// On a busy machine.
+std::unique_ptr<Automaton> made_slowly(const std::string& schema) {
+  return json_schema(schema, {}, {.time = std::chrono::seconds(60)});
+}
+
+// More derivatives than are searched: a way to the end all the same, on which each byte leads one nearer.
+BOOST_AUTO_TEST_CASE(what_is_not_searched_is_walked) {
+  std::mt19937 random(9);
+  for (
+      const std::string constraint :
+      {R"({"type":"string","format":"email","maxLength":320})",
+       R"({"type":"string","format":"uri","maxLength":2083,"minLength":1})",
+       R"({"type":"string","minLength":200,"maxLength":3000,"pattern":"^([a-z]{3}|[0-9]{5})*x[a-z]{2}[0-9]*$"})",
+       R"({"type":"array","minItems":2,"items":{"type":"string","minLength":100,"maxLength":1500,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}$"}})"}) {
+    const auto automaton = made_slowly(constraint);
+    automaton->prepare_distances();
+    State state = automaton->start();
+    for (int i = 0; i < 400; ++i) {
+      const int distance = automaton->distance(state);
+      BOOST_REQUIRE(distance < FewestBytes::kEndless);
+      BOOST_REQUIRE((distance == 0) == automaton->accepts(state));
+      std::vector<State> next;
+      int nearest = FewestBytes::kEndless;
+      for (int byte = 0; byte < 256; ++byte) {
+        const State to = automaton->step(state, static_cast<std::uint8_t>(byte));
+        if (to == Automaton::kDead) continue;
+        next.push_back(to);
+        nearest = std::min(nearest, automaton->distance(to));
+      }
+      if (distance > 0) BOOST_REQUIRE(nearest < distance);
+      if (next.empty()) break;
+      state = next[random() % next.size()];
+    }
+  }
+}
+
+// What was asked before changes no answer, or requests would not be what they are alone.
+BOOST_AUTO_TEST_CASE(distances_do_not_depend_on_what_was_asked_before) {
+  const std::string constraint =
+      R"({"type":"string","minLength":100,"maxLength":2000,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}[0-9]*$"})";
+  const std::string text = "\"abc01234;;;;;;;q";
+  const auto at = [&](Automaton& automaton) {
+    State state = automaton.start();
+    for (const char c : text) state = automaton.step(state, static_cast<std::uint8_t>(c));
+    return automaton.distance(state);
+  };
+  const auto asked = made_slowly(constraint), fresh = made_slowly(constraint);
+  std::mt19937 random(10);
+  for (int walk = 0; walk < 20; ++walk) {
+    State state = asked->start();
+    for (int i = 0; i < 60; ++i) {
+      asked->distance(state);
+      const State to = asked->step(state, static_cast<std::uint8_t>(i == 0 ? '"' : "abx0;"[random() % 5]));
+      if (to == Automaton::kDead) continue;
+      state = to;
+    }
+  }
+  BOOST_TEST(at(*asked) == at(*fresh));
 }

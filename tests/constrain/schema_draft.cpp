@@ -17,6 +17,7 @@ namespace {
 
 const std::string kFour = "http://json-schema.org/draft-04/schema#", kSix = "http://json-schema.org/draft-06/schema#",
                   kSeven = "http://json-schema.org/draft-07/schema#",
+                  k2019 = "https://json-schema.org/draft/2019-09/schema",
                   k2020 = "https://json-schema.org/draft/2020-12/schema";
 
 OrderedJson in(const std::string& draft, const std::string& schema) {
@@ -82,6 +83,15 @@ BOOST_AUTO_TEST_CASE(keywords_mean_what_their_draft_says) {
        {"[1,2]", "[]"},
        {"[null]"},
        1},
+      {k2019,
+       R"({"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"integer"},"$dynamicRef":"#a"})",
+       {"[1,2]", "[]"},
+       {R"(["a",1])", R"(["a"])"},
+       2},
+      {k2019,
+       R"({"type":"array","items":[{"type":"null"}],"additionalItems":{"type":"integer"}})",
+       {"[null,1]", "[]"},
+       {"[1]", "[null,null]"}},
       {k2020,
        R"({"type":"array","prefixItems":[{"type":"null"}],"items":{"type":"integer"}})",
        {"[null,2]", "[]"},
@@ -183,6 +193,9 @@ BOOST_AUTO_TEST_CASE(drafts_are_known_or_refused) {
   BOOST_TEST(
       refusal(in(kSeven,
                  R"({"properties":{"a":{"$schema":"http://json-schema.org/draft-07/schema","type":"null"}}})")) == "");
+  BOOST_TEST(refusal(in(kSeven,
+                        R"({"items":{"$ref":"#/definitions/a","$schema":"x"},"definitions":{"a":{"type":"null"}}})")) ==
+             "");  // beside $ref nothing counts
   // A property of that name is none.
   BOOST_TEST(
       refusal(in(kSeven,
@@ -198,6 +211,26 @@ BOOST_AUTO_TEST_CASE(what_a_draft_writes_otherwise_is_refused) {
   BOOST_TEST(refusal(in(kSix, R"({"type":"array","contains":{}})")) == "unsupported #/contains");
   BOOST_TEST(refusal(in(k2020, R"({"type":"integer","divisibleBy":2})")) == "unsupported #/divisibleBy");
   BOOST_TEST(refusal(in(kSeven, R"({"$ref":"#a","definitions":{"a":{"$id":"#a"}}})")) == "unsupported #/$ref");
+}
+
+// Some validators honour them all the same, others pass them over: neither is right of both.
+BOOST_AUTO_TEST_CASE(what_a_draft_has_no_more_is_refused) {
+  const std::string depends = R"({"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"]}})",
+                    negated = R"({"type":"object","properties":{"a":{},"b":{}},"not":{"dependencies":{"a":["b"]}}})",
+                    tuple = R"({"type":"array","items":[{"type":"string"}]})",
+                    others = R"({"type":"array","items":{"type":"string"},"additionalItems":false})",
+                    recursive = R"({"properties":{"a":{"$recursiveRef":"#"}}})";
+  for (const std::string& draft : {k2019, k2020}) {
+    BOOST_TEST(refusal(in(draft, depends)) == "unsupported #/dependencies");
+    BOOST_TEST(refusal(in(draft, negated)) == "unsupported #/not/dependencies");
+    BOOST_TEST(refusal(in(draft, recursive)) == "unsupported #/properties/a/$recursiveRef");
+    BOOST_TEST(refusal(in(draft, R"({"minimum":3,"exclusiveMinimum":true})")) == "invalid #/exclusiveMinimum");
+  }
+  BOOST_TEST(refusal(in(k2019, tuple)) == "");
+  BOOST_TEST(refusal(in(k2019, others)) == "");
+  BOOST_TEST(refusal(in(k2020, tuple)) == "unsupported #/items");
+  BOOST_TEST(refusal(in(k2020, others)) == "unsupported #/additionalItems");
+  for (const std::string& schema : {depends, tuple, others}) BOOST_TEST(refusal(OrderedJson::parse(schema)) == "");
 }
 
 BOOST_AUTO_TEST_CASE(names_with_a_format_are_refused_where_they_stand) {

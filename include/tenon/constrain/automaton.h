@@ -72,16 +72,28 @@ class Automaton {
   // Whether the text may end here.
   bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }
 
-  // Bytes of the shortest way to the end; some byte always leads one nearer, within the depth of calls too.
+  // Bytes of the shortest way to the end that is known (fewest_bytes.h); some byte always leads one nearer, within the depth of calls too.
   int distance(State state) {
     int& known = states_[static_cast<std::size_t>(state)].distance;
     if (known >= 0) return known;
-    if (!fewest_) fewest_.emplace(x_, grammar_->rules, grammar_->budget.limits().depth);
+    if (!fewest_) fewest_.emplace(x_, grammar_->rules, grammar_->start, grammar_->budget.limits().depth);
     int best = FewestBytes::kEndless;
     for (const Configuration& c : states_[static_cast<std::size_t>(state)].configurations) {
       best = std::min(best, FewestBytes::sum(fewest_of(c.next, c.stack), distance_below(c.stack)));
     }
     return known = best;
+  }
+
+  // What distance() needs, so that it costs little from then on. Refused, unsupported, beyond what compiling may take too,
+  // or half of the memory: the rest is for states.
+  void prepare_distances() {
+    Budget& budget = grammar_->budget;
+    budget.begin_preparing();
+    if (distance(start_) == FewestBytes::kEndless) refuse_complex("there are too many ways to its shortest text");
+    if (budget.bytes() > budget.limits().bytes / 2) {
+      refuse_complex("to end in time it needs more than " + std::to_string(budget.limits().bytes >> 21) + " MiB");
+    }
+    budget.compiled();
   }
 
   // A state in which characters of a JSON string come, any ones: so many at least and at most before something else may.
@@ -211,6 +223,7 @@ class Automaton {
   // The characters that an expression matches.
   const ByteSet& repeated(Expr each) {
     const auto [found, fresh] = repeated_.try_emplace(each);
+    if (fresh) grammar_->budget.spend(sizeof(*found) + 32);
     const auto derive = [&](Expr e, int byte) { return x_.derivative(e, byte); };
     const auto is_end = [&](Expr e) { return x_.nullable(e); };
     if (fresh) found->second = CharactersBetween(each, Expressions::kNever, derive, is_end).find();
@@ -219,6 +232,7 @@ class Automaton {
   // Those that lead from a state to itself.
   const ByteSet& leading_back(State state) {
     const auto [found, fresh] = loops_.try_emplace(state);
+    if (fresh) grammar_->budget.spend(sizeof(*found) + 32);
     const auto next = [&](State from, int byte) { return step(from, static_cast<std::uint8_t>(byte)); };
     const auto is_end = [&](State to) { return to == state; };
     if (fresh) found->second = CharactersBetween(state, kDead, next, is_end).find();

@@ -22,8 +22,8 @@ class Budget {
   explicit Budget(Limits limits = {}) : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
 
   void spend(std::size_t bytes) {
+    if (bytes_ + bytes > limits_.bytes) refuse_complex("it needs more than " + std::to_string(limits_.bytes >> 20) + " MiB");
     bytes_ += bytes;
-    if (bytes_ > limits_.bytes) refuse_complex("it needs more than " + std::to_string(limits_.bytes >> 20) + " MiB");
   }
   void give_back(std::size_t bytes) { bytes_ -= bytes; }
   // Now and then.
@@ -31,6 +31,11 @@ class Budget {
     if ((++checks_ & 15) == 0 && std::chrono::steady_clock::now() > end_) {
       refuse_complex("it takes more than " + std::to_string(time_.count()) + " ms");
     }
+  }
+  // As long again as compiling may take, for what is prepared beside it.
+  void begin_preparing() {
+    time_ = limits_.time;
+    end_ = std::chrono::steady_clock::now() + time_;
   }
   // No limit of time, until a step begins.
   void compiled() { end_ = std::chrono::steady_clock::time_point::max(); }
@@ -64,6 +69,27 @@ class Budget {
   std::size_t bytes_ = 0;
   std::uint64_t checks_ = 0;
   int nesting_ = 0;
+};
+
+// Of tables that may go before their budget does, or are not finished.
+class Spent {
+ public:
+  explicit Spent(Budget& budget) : budget_(budget) {}
+  Spent(const Spent&) = delete;
+  ~Spent() { budget_.give_back(bytes_); }
+
+  void add(std::size_t bytes) {
+    budget_.spend(bytes);
+    bytes_ += bytes;
+  }
+  void take(std::size_t bytes) {
+    budget_.give_back(bytes);
+    bytes_ -= bytes;
+  }
+
+ private:
+  Budget& budget_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace tenon::constrain

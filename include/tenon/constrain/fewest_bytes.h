@@ -2,11 +2,12 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <queue>
 #include <span>
-#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -16,151 +17,314 @@ namespace tenon::constrain {
 
 // Bytes of the shortest text that an expression matches, calls counted with the shortest text of their rule. It is a
 // property of the texts alone, not of how the expression is written, so some derivative of it has one byte less.
+//
+// An intersection says how long its texts are only where all its derivatives are known. Those of the rules are looked
+// at when this is made, as far as they are kMostDerivatives; of others it is the length of one way to the end, which
+// may not be the shortest, but of which each byte, too, leads one nearer. What is asked later costs little, and depends
+// on nothing that was asked before.
 class FewestBytes {
  public:
-  static constexpr int kEndless = Expressions::kEndless;  // no text, or none that is shorter
+  static constexpr int kEndless = Expressions::kEndless;   // no text, or none that is shorter
+  static constexpr std::size_t kMostDerivatives = 16'384;  // 0.1 to 0.3 s of a core
+  static constexpr std::size_t kLongestWay = 256;         // so that it costs 4 ms in a step of an engine
 
   // depth: of calls within one another, at most.
-  FewestBytes(Expressions& expressions, std::span<const Expr> rules, int depth) : x_(expressions) {
+  FewestBytes(Expressions& expressions, std::span<const Expr> rules, Expr start, int depth)
+      : x_(expressions), spent_(expressions.budget()) {
+    std::vector<Expr> intersections;
+    std::unordered_set<Expr> seen;
+    for (const Expr rule : rules) look_into(rule, seen, intersections);
+    look_into(start, seen, intersections);
+    for (const Expr e : intersections) search(e);
     // rules_[d]: of each rule, with d more levels of calls below it. From where one more changes nothing, none does.
     for (int d = 0; d <= depth; ++d) {
       std::vector<int> bytes;
-      known_.emplace_back();
-      for (const Expr rule : rules) bytes.push_back(of(rule, d));
+      for (const Expr rule : rules) bytes.push_back(measure(rule, d));
       if (d > 0 && bytes == rules_.back()) break;
+      spent_.add(bytes.size() * sizeof(int));
       rules_.push_back(std::move(bytes));
     }
   }
 
   // With calls at most so deep within one another. Calls in last place count as the others do, though they take no
   // frame: then there is room for what was counted.
-  int of(Expr e, int depth) {
-    if (!x_.has_calls(e)) depth = 0;
-    const auto level = static_cast<std::size_t>(depth);
-    const auto of_boolean = [this](Expr boolean) { return search(boolean); };
-    return measure(e, level, known_[std::min(level, known_.size() - 1)], of_boolean);
-  }
+  int of(Expr e, int depth) { return measure(e, std::min(depth, static_cast<int>(rules_.size()))); }
 
   static int sum(int a, int b) { return a >= kEndless - b ? kEndless : a + b; }
 
  private:
   using Op = ExpressionArena::Op;
   using Node = ExpressionArena::Node;
-  using Known = std::unordered_map<Expr, int>;
+  // Levels at which an expression has the same bytes: more levels never make it longer, so those between are like the
+  // ends.
+  struct Levels {
+    int first, last, bytes;
+  };
 
-  // of_boolean: of intersections and complements.
-  template <class OfBoolean>
-  int measure(Expr e, std::size_t depth, Known& known, const OfBoolean& of_boolean) {
+  int measure(Expr e, int depth) {
     if (e == Expressions::kNever) return kEndless;
     if (x_.nullable(e)) return 0;
-    if (depth > 0 && !x_.has_calls(e)) return measure(e, 0, known_[0], of_boolean);
-    if (const auto found = known.find(e); found != known.end()) return found->second;
+    if (!x_.has_calls(e)) return measure_without_calls(e);
+    if (const int* found = known(e, depth)) return *found;
     const Budget::Nesting nesting(x_.budget());
     x_.budget().check();
     const Node node = x_.at(e);
-    int bytes = 1;
+    int bytes = kEndless;
     switch (node.op) {
       case Op::call:
-        bytes = depth == 0 ? kEndless : of_rule(node.a, depth - 1);
+        return depth == 0 ? kEndless : of_rule(node.a, depth - 1);
+      case Op::concat:
+        return measure_chain(e, depth);
+      case Op::repeat:
+        bytes = times(measure(node.a, depth), node.least);
         break;
-      case Op::repeat: {
-        const long long all = static_cast<long long>(measure(node.a, depth, known, of_boolean)) * node.least;
-        bytes = static_cast<int>(std::min<long long>(all, kEndless));
-        break;
-      }
-      case Op::either:
-        bytes = kEndless;
-        for (int i = 0; i < node.count; ++i) {
-          bytes = std::min(bytes, measure(x_.member(node, i), depth, known, of_boolean));
-        }
-        break;
+      default:  // either: nothing else holds calls
+        for (int i = 0; i < node.count; ++i) bytes = std::min(bytes, measure(x_.member(node, i), depth));
+    }
+    keep(e, depth, bytes);
+    return bytes;
+  }
+  int measure_chain(Expr e, int depth) {
+    std::vector<Expr> chain = {e};  // up to what is known, which may be long
+    Expr rest = x_.at(e).b;
+    for (; x_.at(rest).op == Op::concat && x_.has_calls(rest) && !known(rest, depth); rest = x_.at(rest).b)
+      chain.push_back(rest);
+    int bytes = measure(rest, depth);
+    for (; !chain.empty(); chain.pop_back()) {
+      bytes = sum(bytes, measure(x_.at(chain.back()).a, depth));
+      keep(chain.back(), depth, bytes);
+    }
+    return bytes;
+  }
+
+  int measure_without_calls(Expr e) {
+    if (x_.nullable(e)) return 0;
+    if (const int* found = known(e)) return *found;
+    const Node node = x_.at(e);
+    if (node.op == Op::bytes) return 1;
+    if (is_intersection(e)) return walk(e);
+    const Budget::Nesting nesting(x_.budget());
+    x_.budget().check();
+    int bytes = kEndless;
+    switch (node.op) {
       case Op::concat: {
-        std::vector<Expr> chain = {e};  // up to what is known, which may be long
+        std::vector<Expr> chain = {e};
         Expr rest = node.b;
-        const auto is_new = [&] { return x_.has_calls(rest) == node.calls && !known.contains(rest); };
-        for (; x_.at(rest).op == Op::concat && is_new(); rest = x_.at(rest).b) chain.push_back(rest);
-        for (bytes = measure(rest, depth, known, of_boolean); !chain.empty(); chain.pop_back()) {
-          bytes = sum(bytes, measure(x_.at(chain.back()).a, depth, known, of_boolean));
-          keep(known, chain.back(), bytes);
+        for (; x_.at(rest).op == Op::concat && !known(rest); rest = x_.at(rest).b) chain.push_back(rest);
+        for (bytes = measure_without_calls(rest); !chain.empty(); chain.pop_back()) {
+          bytes = sum(bytes, measure_without_calls(x_.at(chain.back()).a));
+          keep(chain.back(), bytes);
         }
         return bytes;
       }
-      case Op::both:
-      case Op::complement:
-        return of_boolean(e);
+      case Op::repeat:
+        bytes = times(measure_without_calls(node.a), node.least);
+        break;
+      case Op::either:
+        for (int i = 0; i < node.count; ++i) bytes = std::min(bytes, measure_without_calls(x_.member(node, i)));
+        break;
       default:
         break;
     }
-    keep(known, e, bytes);
+    keep(e, bytes);
     return bytes;
   }
 
-  int of_rule(int rule, std::size_t depth) const {
-    return rules_[std::min(depth, rules_.size() - 1)][static_cast<std::size_t>(rule)];
+  int of_rule(int rule, int depth) const {
+    return rules_[std::min(static_cast<std::size_t>(depth), rules_.size() - 1)][static_cast<std::size_t>(rule)];
   }
-  void keep(Known& known, Expr e, int bytes) {
-    if (known.emplace(e, bytes).second) x_.budget().spend(sizeof(Known::value_type) + 24);
-  }
-
-  // Exact where nothing boolean is left, or it is known; else less, perhaps.
-  int at_least(Expr e) {
-    if (const auto found = known_[0].find(e); found != known_[0].end()) return found->second;
-    return measure(e, 0, x_.at(e).boolean ? bounds_ : known_[0], [this](Expr boolean) { return bound(boolean); });
-  }
-  int bound(Expr boolean) {
-    if (const auto found = known_[0].find(boolean); found != known_[0].end()) return found->second;
-    if (const auto found = bounds_.find(boolean); found != bounds_.end()) return found->second;
-    const Node node = x_.at(boolean);
-    int bytes = 1;  // it is not nullable
-    for (int i = 0; node.op == Op::both && i < node.count; ++i) bytes = std::max(bytes, at_least(x_.member(node, i)));
-    keep(bounds_, boolean, bytes);
-    return bytes;
+  static int times(int bytes, int count) {
+    return static_cast<int>(std::min<long long>(static_cast<long long>(bytes) * count, kEndless));
   }
 
-  // A* over derivatives (Hart, Nilsson and Raphael, 1968), the farthest first among equals. What it found is known from
-  // then on of all expressions on the way.
-  int search(Expr start) {
-    if (const auto found = known_[0].find(start); found != known_[0].end()) return found->second;
-    struct Place {
-      int bytes;
-      Expr from;
-    };
-    std::unordered_map<Expr, Place> places = {{start, {0, start}}};
-    using Open = std::tuple<int, int, Expr>;  // bytes in all at least, those to come among them, from here
-    std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
-    open.push({at_least(start), at_least(start), start});
-    while (!open.empty()) {
-      const auto [all, to_come, e] = open.top();
-      open.pop();
-      const int bytes = places.at(e).bytes;
-      if (bytes + to_come < all) continue;  // a shorter way was found
-      const auto exact = known_[0].find(e);
-      if (x_.nullable(e) || (exact != known_[0].end() && e != start)) {
-        for (Expr at = e; at != start;) {
-          at = places.at(at).from;
-          keep(known_[0], at, all - places.at(at).bytes);
-        }
-        return all;
-      }
+  // Of what has no calls.
+  const int* known(Expr e) const {
+    for (const auto* all : {&exact_, &plain_}) {
+      if (const auto found = all->find(e); found != all->end()) return &found->second;
+    }
+    return nullptr;
+  }
+  const int* known(Expr e, int depth) const {
+    const auto found = by_levels_.find(e);
+    if (found == by_levels_.end()) return nullptr;
+    for (const Levels& levels : found->second) {
+      if (levels.first <= depth && depth <= levels.last) return &levels.bytes;
+    }
+    return nullptr;
+  }
+  void keep(Expr e, int depth, int bytes) {
+    const auto [found, fresh] = by_levels_.try_emplace(e);
+    if (fresh) spent_.add(sizeof(*found) + 32);
+    for (Levels& levels : found->second) {
+      if (levels.bytes != bytes) continue;
+      levels.first = std::min(levels.first, depth), levels.last = std::max(levels.last, depth);
+      return;
+    }
+    spent_.add(sizeof(Levels) + 24);
+    found->second.push_back({depth, depth, bytes});
+  }
+  void keep(Expr e, int bytes) { keep(plain_, e, bytes); }
+  void keep(std::unordered_map<Expr, int>& all, Expr e, int bytes) {
+    if (all.emplace(e, bytes).second) spent_.add(kKept);
+  }
+
+  bool is_intersection(Expr e) const { return x_.at(e).op == Op::both || x_.at(e).op == Op::complement; }
+
+  // The intersections and complements in e, those behind what may be left out too.
+  void look_into(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out) {
+    for (; x_.at(e).boolean && seen.insert(e).second; e = x_.at(e).b) {
+      if (is_intersection(e)) return out.push_back(e);
+      const Budget::Nesting nesting(x_.budget());
+      x_.budget().check();
+      const Node node = x_.at(e);
+      for (int i = 0; i < node.count; ++i) look_into(x_.member(node, i), seen, out);
+      if (node.op == Op::repeat || node.op == Op::concat) look_into(node.a, seen, out);
+      if (node.op != Op::concat) return;
+    }
+  }
+
+  struct Derivatives {
+    std::vector<Expr> all;
+    std::unordered_map<Expr, int> numbers;
+    std::vector<std::pair<int, int>> leads;  // to, from
+
+    int number(Expr e) {
+      const auto [found, fresh] = numbers.try_emplace(e, static_cast<int>(all.size()));
+      if (fresh) all.push_back(e);
+      return found->second;
+    }
+  };
+
+  // All derivatives of e, and of parts of those, which what follows e may take from one another. All or none is kept:
+  // else what is counted in one way would lead to what is counted in the other.
+  void search(Expr e) {
+    std::vector<Expr> open = {e}, found;
+    std::unordered_set<Expr> seen;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (exact_.contains(open[i])) continue;
+      if (derive_all(open[i], seen, open, found)) continue;
+      for (const Expr each : found) exact_.erase(each), spent_.take(kKept);
+      return;
+    }
+  }
+
+  bool derive_all(Expr start, std::unordered_set<Expr>& seen, std::vector<Expr>& parts, std::vector<Expr>& kept) {
+    Derivatives found;
+    Spent meanwhile(x_.budget());
+    found.number(start);
+    for (std::size_t i = 0; i < found.all.size(); ++i) {
+      const Expr e = found.all[i];
+      if (!x_.at(e).boolean || exact_.contains(e)) continue;
+      if (++searched_ > kMostDerivatives) return false;
+      if (!is_intersection(e)) look_into(e, seen, parts);
       for (const ByteSet& set : x_.byte_classes(e)) {
         const Expr next = x_.derivative(e, set.first());
-        if (next == Expressions::kNever) continue;
-        const auto [found, fresh] = places.try_emplace(next, Place{bytes + 1, e});
-        if (!fresh && found->second.bytes <= bytes + 1) continue;
-        found->second = {bytes + 1, e};
-        const int more = at_least(next);
-        if (more < kEndless) open.push({bytes + 1 + more, more, next});
+        if (next != Expressions::kNever) found.leads.push_back({found.number(next), static_cast<int>(i)});
+      }
+      meanwhile.add(128);
+      x_.budget().check();
+    }
+    count_back(found, kept);
+    return true;
+  }
+
+  // From the ends of texts.
+  void count_back(Derivatives& found, std::vector<Expr>& kept) {
+    std::sort(found.leads.begin(), found.leads.end());
+    std::vector<int> bytes(found.all.size(), kEndless);
+    using Open = std::pair<int, int>;  // bytes, number
+    std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+    for (std::size_t i = 0; i < found.all.size(); ++i) {
+      const Expr e = found.all[i];
+      if (!x_.nullable(e) && x_.at(e).boolean && !exact_.contains(e)) continue;
+      open.push({bytes[i] = measure_without_calls(e), static_cast<int>(i)});
+    }
+    while (!open.empty()) {
+      const auto [least, at] = open.top();
+      open.pop();
+      if (least > bytes[static_cast<std::size_t>(at)]) continue;
+      auto lead = std::lower_bound(found.leads.begin(), found.leads.end(), std::pair(at, 0));
+      for (; lead != found.leads.end() && lead->first == at; ++lead) {
+        int& so_far = bytes[static_cast<std::size_t>(lead->second)];
+        if (so_far > least + 1) open.push({so_far = least + 1, lead->second});
       }
       x_.budget().check();
     }
-    keep(known_[0], start, kEndless);
-    return kEndless;
+    for (std::size_t i = 0; i < found.all.size(); ++i) {
+      const Expr e = found.all[i];
+      if (!x_.at(e).boolean || exact_.contains(e)) continue;
+      keep(exact_, e, bytes[i]);
+      kept.push_back(e);
+    }
   }
 
+  // Of an intersection that was not searched: the way on which it may be nearest each time. It ends, at the latest,
+  // where a part of it is taken apart, which holds fewer intersections.
+  int walk(Expr start) {
+    std::vector<Expr> way;
+    std::unordered_set<Expr> seen;
+    int bytes = kEndless;
+    for (Expr e = start;; e = nearest(e)) {
+      if (x_.nullable(e) || !is_intersection(e) || known(e)) {
+        bytes = measure_without_calls(e);
+        break;
+      }
+      if (!seen.insert(e).second) break;
+      way.push_back(e);
+      if (way.size() > kLongestWay) {  // from others on it the end may be near enough
+        keep(start, kEndless);
+        return kEndless;
+      }
+      x_.budget().check();
+    }
+    for (; !way.empty(); way.pop_back()) keep(way.back(), bytes = sum(bytes, 1));
+    return bytes;
+  }
+  Expr nearest(Expr e) {
+    std::vector<ByteSet> classes = x_.byte_classes(e);
+    std::sort(classes.begin(), classes.end(), [](const ByteSet& a, const ByteSet& b) { return a.first() < b.first(); });
+    Expr best = Expressions::kNever;
+    int least = kEndless;
+    for (const ByteSet& set : classes) {
+      const Expr next = x_.derivative(e, set.first());
+      if (next == Expressions::kNever) continue;
+      const int bytes = at_least(next);
+      if (best == Expressions::kNever || bytes < least) best = next, least = bytes;
+    }
+    return best;
+  }
+
+  // Bytes of its texts at least; it asks for no ways, or it would say more when these are known.
+  int at_least(Expr e) {
+    if (x_.nullable(e)) return 0;
+    if (!x_.at(e).boolean) return measure_without_calls(e);
+    for (const auto* all : {&exact_, &bounds_}) {
+      if (const auto found = all->find(e); found != all->end()) return found->second;
+    }
+    const Budget::Nesting nesting(x_.budget());
+    const Node node = x_.at(e);
+    int bytes = node.op == Op::either ? kEndless : 1;
+    for (int i = 0; i < node.count; ++i) {
+      const int of_member = at_least(x_.member(node, i));
+      bytes = node.op == Op::either ? std::min(bytes, of_member) : std::max(bytes, of_member);
+    }
+    if (node.op == Op::concat) bytes = sum(at_least(node.a), at_least(node.b));
+    if (node.op == Op::repeat) bytes = times(at_least(node.a), node.least);
+    keep(bounds_, e, bytes);
+    return bytes;
+  }
+
+  static constexpr std::size_t kKept = sizeof(std::pair<const Expr, int>) + 24;
+
   Expressions& x_;
-  std::vector<Known> known_;             // [depth]; what has no calls is at 0
-  Known bounds_;                         // of what holds intersections or complements
-  std::vector<std::vector<int>> rules_;  // [depth][rule]
+  Spent spent_;
+  std::unordered_map<Expr, int>
+      exact_;  // intersections, and what is made of them, that were searched; fixed from then on
+  std::unordered_map<Expr, int> plain_;                      // else what has no calls
+  std::unordered_map<Expr, int> bounds_;                     // of what was not searched
+  std::unordered_map<Expr, std::vector<Levels>> by_levels_;  // what has calls
+  std::vector<std::vector<int>> rules_;                      // [depth][rule]
+  std::size_t searched_ = 0;
 };
 
 }  // namespace tenon::constrain

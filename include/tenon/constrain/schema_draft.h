@@ -13,12 +13,22 @@
 
 namespace tenon::constrain::schema {
 
-// newer: 2019-09 and 2020-12, and schemas that name none, with what older drafts write differently.
-enum class Draft { four = 4, six = 6, seven = 7, newer };
+// unnamed: schemas that name none may use what any of them has, spelled as in any of them.
+enum class Draft { four = 4, six = 6, seven = 7, nineteen, twenty, unnamed };
+
+inline std::string_view name_of(Draft draft) {
+  switch (draft) {
+    case Draft::four: return "4";
+    case Draft::six: return "6";
+    case Draft::seven: return "7";
+    case Draft::nineteen: return "2019-09";
+    default: return "2020-12";
+  }
+}
 
 // What "$schema" names. Refused, unsupported, where that is unknown: its keywords may mean anything.
 inline Draft draft_of(const Json& schema, const std::string& at) {
-  if (!schema.is_object() || !schema.contains("$schema")) return Draft::newer;
+  if (!schema.is_object() || !schema.contains("$schema")) return Draft::unnamed;
   const Json& name = schema.at("$schema");
   if (!name.is_string()) refuse_invalid(at + "/$schema", "must be a string");
   std::string_view uri = name.get_ref<const std::string&>();
@@ -29,14 +39,14 @@ inline Draft draft_of(const Json& schema, const std::string& at) {
     if (rest == "json-schema.org/draft-04/schema") return Draft::four;
     if (rest == "json-schema.org/draft-06/schema") return Draft::six;
     if (rest == "json-schema.org/draft-07/schema") return Draft::seven;
-    if (rest == "json-schema.org/draft/2019-09/schema") return Draft::newer;
-    if (rest == "json-schema.org/draft/2020-12/schema") return Draft::newer;
+    if (rest == "json-schema.org/draft/2019-09/schema") return Draft::nineteen;
+    if (rest == "json-schema.org/draft/2020-12/schema") return Draft::twenty;
   }
   refuse_unsupported(at + "/$schema", "only drafts 4, 6, 7, 2019-09 and 2020-12 of JSON Schema are known");
 }
 
-// Keywords that say something of values, with the first draft from 4 on that has them. Those of draft 3 stand with the
-// newer ones, which refuse them.
+// Keywords that say something of values, with the first draft from 4 on that has them. Those of draft 3 stand with
+// 2019-09's, and what 2020-12 has no more is kept there: both are refused.
 inline constexpr std::array<std::pair<std::string_view, Draft>, 43> kKeywords = {{
     {"type", Draft::four},
     {"enum", Draft::four},
@@ -71,25 +81,25 @@ inline constexpr std::array<std::pair<std::string_view, Draft>, 43> kKeywords = 
     {"if", Draft::seven},
     {"then", Draft::seven},
     {"else", Draft::seven},
-    {"dependentRequired", Draft::newer},
-    {"dependentSchemas", Draft::newer},
-    {"unevaluatedItems", Draft::newer},
-    {"unevaluatedProperties", Draft::newer},
-    {"prefixItems", Draft::newer},
-    {"$dynamicRef", Draft::newer},
-    {"$recursiveRef", Draft::newer},
-    {"disallow", Draft::newer},
-    {"extends", Draft::newer},
-    {"divisibleBy", Draft::newer},
+    {"dependentRequired", Draft::nineteen},
+    {"dependentSchemas", Draft::nineteen},
+    {"unevaluatedItems", Draft::nineteen},
+    {"unevaluatedProperties", Draft::nineteen},
+    {"prefixItems", Draft::twenty},
+    {"$dynamicRef", Draft::twenty},
+    {"$recursiveRef", Draft::nineteen},
+    {"disallow", Draft::nineteen},
+    {"extends", Draft::nineteen},
+    {"divisibleBy", Draft::nineteen},
 }};
 
 // Whether $ref is all that a subschema says.
-inline bool refers_alone(Draft draft, const Json& schema) { return draft != Draft::newer && schema.contains("$ref"); }
+inline bool refers_alone(Draft draft, const Json& schema) { return draft <= Draft::seven && schema.contains("$ref"); }
 
 // Whether a subschema has the keyword, and its draft too.
 inline bool speaks(Draft draft, const Json& schema, std::string_view keyword) {
   if (!schema.contains(keyword)) return false;
-  if (keyword == "$ref" || draft == Draft::newer) return true;
+  if (keyword == "$ref") return true;
   if (refers_alone(draft, schema)) return false;
   const auto is_it = [&](const auto& known) { return known.first == keyword; };
   const auto found = std::find_if(kKeywords.begin(), kKeywords.end(), is_it);
@@ -99,7 +109,7 @@ inline bool speaks(Draft draft, const Json& schema, std::string_view keyword) {
 // Of keywords that mean something in other drafts, and here nothing.
 inline std::vector<std::string> not_enforced(Draft draft, const Json& schema, const std::string& at) {
   std::vector<std::string> warnings;
-  const std::string name = "draft " + std::to_string(static_cast<int>(draft));
+  const std::string name = "draft " + std::string(name_of(draft));
   const std::string why =
       name + (refers_alone(draft, schema) ? " ignores what stands beside $ref" : " does not have it");
   for (const auto& [keyword, first] : kKeywords) {
@@ -109,11 +119,20 @@ inline std::vector<std::string> not_enforced(Draft draft, const Json& schema, co
   return warnings;
 }
 
+// A keyword that the draft has no more: to honour it would be as wrong as to pass it over, for some do. nullptr: none.
+inline const char* abolished(Draft draft, const Json& schema) {
+  if (draft != Draft::nineteen && draft != Draft::twenty) return nullptr;
+  if (schema.contains("dependencies")) return "dependencies";
+  if (draft == Draft::nineteen) return nullptr;
+  if (schema.contains("items") && schema.at("items").is_array()) return "items";
+  return schema.contains("additionalItems") ? "additionalItems" : nullptr;
+}
+
 // Where a subschema says its own name, as far as references are concerned; empty where it has none.
 inline std::string name_of(Draft draft, const Json& schema) {
   if (!schema.is_object()) return "";
   for (const char* key : {"$id", "id"}) {
-    const bool known = draft == Draft::newer || (draft == Draft::four) == (std::string_view(key) == "id");
+    const bool known = draft == Draft::unnamed || (draft == Draft::four) == (std::string_view(key) == "id");
     if (!known || !schema.contains(key) || !schema.at(key).is_string()) continue;
     const std::string id = schema.at(key).get<std::string>();
     return id.substr(0, id.find('#'));

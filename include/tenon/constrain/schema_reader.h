@@ -35,7 +35,7 @@ class SchemaReader {
   Shape read() {
     shape_.number.at = source_.at;
     refuse_what_is_not_enforced();
-    for (const std::string& warning : not_enforced(source_.draft, schema_, source_.at)) {
+    for (const std::string& warning : not_enforced(c_.sources.draft(), schema_, source_.at)) {
       c_.grammar.warnings.push_back(warning);
     }
     read_type();
@@ -54,6 +54,9 @@ class SchemaReader {
   [[noreturn]] void invalid(const char* keyword, const char* reason) const { refuse_invalid(at(keyword), reason); }
 
   void refuse_what_is_not_enforced() const {
+    if (const char* keyword = abolished(c_.sources.draft(), schema_)) {
+      refuse_unsupported(at(keyword), "draft " + std::string(name_of(c_.sources.draft())) + " does not have it so");
+    }
     constexpr std::array<const char*, 8> kNever = {
         "$dynamicRef",           "$recursiveRef", "contains", "unevaluatedItems",
         "unevaluatedProperties", "disallow",      "extends",  "divisibleBy"};
@@ -145,8 +148,9 @@ class SchemaReader {
       if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value)}, n.at = at(keyword);
       if (!has(exclusive)) return;
       const bool four = schema_[exclusive].is_boolean();
-      if (source_.draft == Draft::four && !four) invalid(exclusive, "must be true or false in draft 4");
-      if (four && (source_.draft == Draft::four || source_.draft == Draft::newer)) {
+      const Draft draft = c_.sources.draft();
+      if (draft == Draft::four && !four) invalid(exclusive, "must be true or false in draft 4");
+      if (four && (draft == Draft::four || draft == Draft::unnamed)) {
         if (side) side->exclusive = schema_[exclusive].get<bool>();
         return;
       }

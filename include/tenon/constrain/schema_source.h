@@ -60,7 +60,8 @@ class Sources {
   Meet at(const Json& schema, const std::string& where, const Json* resource) {
     if (schema.is_boolean()) return schema.get<bool>() ? kTrueMeet : kFalseMeet;
     if (!schema.is_object()) refuse_invalid(where, "a schema must be an object or a boolean");
-    if (&schema != &root_ && schema.contains("$schema") && draft_of(schema, where) != draft_) {
+    const bool names = &schema != &root_ && schema.contains("$schema") && !refers_alone(draft_, schema);
+    if (names && draft_of(schema, where) != draft_) {
       refuse_unsupported(below(where, "$schema"), "must be the draft of the whole schema");
     }
     const auto [others, refers] = says(schema);

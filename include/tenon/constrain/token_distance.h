@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tenon/constrain/automaton.h"
+#include "tenon/constrain/row_cache.h"
 #include "tenon/constrain/vocabulary.h"
 
 namespace tenon::constrain {
@@ -26,45 +26,37 @@ class TokenDistances {
   };
 
   TokenDistances(Automaton& automaton, const Vocabulary& vocabulary)
-      : automaton_(automaton), path_(vocabulary.longest() + 1) {}
+      : automaton_(automaton), path_(vocabulary.longest() + 1), rows_(kMostRows, kMostBytes) {}
 
-  Extent extent(State state, const TokenTrie& trie) {
-    const auto found = extents_.find(state);
-    return found != extents_.end() ? found->second : extent_of(row(state, trie));
+  Extent extent(State state, const TokenTrie& trie) { return row(state, trie).extent; }
+
+  // Each of trie.tokens() behind which the end is farther than `most` bytes, and those that must not come.
+  template <class Visit>
+  void for_beyond(State state, const TokenTrie& trie, int most, Visit&& visit) {
+    const auto visit_all = [&](const auto& all) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (static_cast<int>(all[i]) > most) visit(trie.tokens()[i]);
+      }
+    };
+    const Row& kept = row(state, trie);
+    if (most < kFar)
+      visit_all(kept.bytes);
+    else if (kept.extent.farthest > most)
+      visit_all(walk(state, trie));  // rare: an answer of so many tokens
   }
 
-  // Bytes to the end behind each of trie.tokens(); valid until the next call.
-  std::span<const int> row(State state, const TokenTrie& trie) {
-    const auto found = rows_.find(state);
-    if (found != rows_.end()) {
-      found->second.used = ++clock_;
-      return found->second.bytes;
-    }
-    Row made{walk(state, trie), ++clock_};
-    extents_.emplace(state, extent_of(made.bytes));
-    if (rows_.size() >= kMostRows) {
-      const auto sooner = [](const auto& a, const auto& b) { return a.second.used < b.second.used; };
-      rows_.erase(std::min_element(rows_.begin(), rows_.end(), sooner));
-    }
-    return rows_.emplace(state, std::move(made)).first->second.bytes;
-  }
+  std::size_t bytes() const { return rows_.bytes(); }
 
  private:
-  static constexpr std::size_t kMostRows = 32;  // of 200 kB for 50,000 tokens
+  static constexpr std::size_t kMostRows = 512, kMostBytes = std::size_t{32} << 20;  // of 100 kB for 50,000 tokens
+  static constexpr int kFar = std::numeric_limits<std::uint16_t>::max();             // or farther, or forbidden
 
   struct Row {
-    std::vector<int> bytes;
-    std::uint64_t used = 0;
-  };
-
-  static Extent extent_of(std::span<const int> row) {
+    std::vector<std::uint16_t> bytes;  // [trie.tokens()]
     Extent extent;
-    for (const int bytes : row) {
-      extent.nearest = std::min(extent.nearest, bytes);
-      if (bytes != kForbidden) extent.farthest = std::max(extent.farthest, bytes);
-    }
-    return extent;
-  }
+
+    std::size_t size() const { return bytes.size() * sizeof(std::uint16_t); }
+  };
 
   std::vector<int> walk(State state, const TokenTrie& trie) {
     std::vector<int> row(trie.tokens().size(), kForbidden);
@@ -94,11 +86,28 @@ class TokenDistances {
     return row;
   }
 
+  // Valid until the next call.
+  const Row& row(State state, const TokenTrie& trie) {
+    if (const Row* kept = rows_.find(state)) return *kept;
+    const std::vector<int> distances = walk(state, trie);
+    Row made{{}, extent_of(distances)};
+    made.bytes.reserve(distances.size());
+    for (const int bytes : distances) made.bytes.push_back(static_cast<std::uint16_t>(std::min(bytes, kFar)));
+    return rows_.keep(state, std::move(made));
+  }
+
+  static Extent extent_of(std::span<const int> row) {
+    Extent extent;
+    for (const int bytes : row) {
+      extent.nearest = std::min(extent.nearest, bytes);
+      if (bytes != kForbidden) extent.farthest = std::max(extent.farthest, bytes);
+    }
+    return extent;
+  }
+
   Automaton& automaton_;
   std::vector<State> path_;  // [longest token's bytes + 1], by depth
-  std::unordered_map<State, Row> rows_;
-  std::unordered_map<State, Extent> extents_;
-  std::uint64_t clock_ = 0;
+  RowCache<Row> rows_;
 };
 
 }  // namespace tenon::constrain

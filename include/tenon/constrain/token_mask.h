@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tenon/constrain/automaton.h"
+#include "tenon/constrain/row_cache.h"
 #include "tenon/constrain/token_distance.h"
 #include "tenon/constrain/vocabulary.h"
 
@@ -23,10 +24,14 @@ class TokenMasks {
   TokenMasks(Automaton& automaton, const Vocabulary& vocabulary)
       : automaton_(automaton),
         vocabulary_(vocabulary),
+        rows_(kMostRows, kMostBytes),
         distances_(automaton, vocabulary),
         path_(vocabulary.longest() + 1) {
     const TokenTrie& remainder = vocabulary.remainder();
     for (std::size_t i = 0; i < remainder.size(); ++i) longest_remainder_ = std::max<int>(longest_remainder_, remainder.node(i).depth);
+    for (TokenId id = 0; id < vocabulary.width(); ++id) counts_.push_back(vocabulary.characters(id));
+    std::sort(counts_.begin(), counts_.end());
+    counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
   }
 
   // words() of the vocabulary long; valid until the next call.
@@ -59,7 +64,7 @@ class TokenMasks {
     if (extent.farthest < tokens) return may;
     const int most = automaton_.distance(state) <= tokens ? tokens - 1 : std::max(tokens - 1, extent.nearest);
     within_.assign(may.begin(), may.end());
-    forbid_beyond(most, distances_.row(state, trie), trie);
+    forbid_beyond(state, trie, most);
     return within_;
   }
 
@@ -96,15 +101,18 @@ class TokenMasks {
     return distances_.extent(state, vocabulary_.trie()).nearest >= tokens;
   }
 
+  // Of rows.
+  std::size_t bytes() const { return rows_.bytes() + distances_.bytes(); }
   Automaton& automaton() { return automaton_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
-  static constexpr std::size_t kMostRows = 512;
+  static constexpr std::size_t kMostRows = 512, kMostBytes = std::size_t{32} << 20;  // of 6 kB for 50,000 tokens
 
   struct Row {
     std::vector<MaskWord> bits;
-    std::uint64_t used = 0;
+
+    std::size_t size() const { return bits.size() * sizeof(MaskWord); }
   };
 
   // Tokens that are not plain are so short that they cannot tell higher bounds from one another.
@@ -122,44 +130,44 @@ class TokenMasks {
     const int behind = automaton_.distance(state) - run.least;
     const TokenDistances::Extent extent = distances_.extent(near, others);
     if (std::max(extent.farthest + nearer, behind + std::max(run.least - 1, 0)) < tokens) return may;
-    const auto for_plain = [&](auto&& visit) {
-      for (TokenId id = 0; id < vocabulary_.width(); ++id) {
-        const int count = vocabulary_.characters(id);
-        if (count > 0 && allows(may, id)) visit(id, behind + std::max(run.least - count, 0));
-      }
-    };
     int most = tokens - 1;
     if (automaton_.distance(state) > tokens) {
       int nearest = extent.nearest == TokenDistances::kForbidden ? extent.nearest : extent.nearest + nearer;
-      for_plain([&](TokenId, int bytes) { nearest = std::min(nearest, bytes); });
+      if (const int count = most_characters(run.most); count > 0) {
+        nearest = std::min(nearest, behind + std::max(run.least - count, 0));
+      }
       most = std::max(most, nearest);
     }
     within_.assign(may.begin(), may.end());
-    for_plain([&](TokenId id, int bytes) {
-      if (bytes > most) forbid(within_, id);
-    });
-    forbid_beyond(most - nearer, distances_.row(near, others), others);
+    forbid_plain(most < behind ? kUnbounded : std::max(run.least - (most - behind), 0));
+    forbid_beyond(near, others, most - nearer);
     return within_;
   }
 
-  void forbid_beyond(int most, std::span<const int> distances, const TokenTrie& trie) {
-    for (std::size_t i = 0; i < distances.size(); ++i) {
-      if (distances[i] > most) forbid(within_, trie.tokens()[i]);
+  // Of a plain token, where so many may come.
+  int most_characters(int most) const {
+    if (most == kUnbounded) return counts_.back();
+    return *std::prev(std::upper_bound(counts_.begin(), counts_.end(), most));  // that of others, 0, is not more
+  }
+  // Plain tokens of fewer characters; kUnbounded: of any number.
+  void forbid_plain(int fewer) {
+    if (fewer == 0 || fewer == 1) return;
+    const bool all = fewer == kUnbounded;
+    const auto plain = all ? vocabulary_.plain() : vocabulary_.plain_up_to(std::min(fewer - 1, Vocabulary::kRows));
+    for (std::size_t w = 0; w < within_.size(); ++w) within_[w] &= ~plain[w];
+    for (const TokenId id : vocabulary_.long_plain()) {
+      if (all || vocabulary_.characters(id) >= fewer) break;
+      forbid(within_, id);
     }
+  }
+  void forbid_beyond(State state, const TokenTrie& trie, int most) {
+    distances_.for_beyond(state, trie, most, [&](TokenId id) { forbid(within_, id); });
   }
 
   // A state has one kind of row: what run() says of it never changes.
   std::span<const MaskWord> row_of(State state, const TokenTrie& trie) {
-    const auto found = rows_.find(state);
-    if (found != rows_.end()) {
-      found->second.used = ++clock_;
-      return found->second.bits;
-    }
-    Row made{walk(state, trie), ++clock_};
-    if (rows_.size() >= kMostRows) {
-      rows_.erase(std::min_element(rows_.begin(), rows_.end(), [](auto& a, auto& b) { return a.second.used < b.second.used; }));
-    }
-    return rows_.emplace(state, std::move(made)).first->second.bits;
+    if (const Row* kept = rows_.find(state)) return kept->bits;
+    return rows_.keep(state, {walk(state, trie)}).bits;
   }
 
   std::vector<MaskWord> walk(State state, const TokenTrie& trie) {
@@ -196,11 +204,11 @@ class TokenMasks {
   Automaton& automaton_;
   const Vocabulary& vocabulary_;
   int longest_remainder_ = 0;  // bytes of a token that is not plain
-  std::unordered_map<State, Row> rows_;
+  std::vector<int> counts_;    // of characters that its tokens have, ascending
+  RowCache<Row> rows_;
   TokenDistances distances_;
   std::vector<MaskWord> made_, within_;
   std::vector<State> path_;  // [longest token's bytes + 1], by depth
-  std::uint64_t clock_ = 0;
 };
 
 }  // namespace tenon::constrain
