@@ -102,7 +102,6 @@ class Admin(ServerTest):
 
         for _ in range(5):
             self.assertEqual(sorted(all_at_once([load(i) for i in range(8)])), [200] + [400] * 7)
-            # BUG (api.md 6: to unload an unknown name is 404): two that come together may both be told that they removed it.
             self.assertEqual(sorted(all_at_once([lambda: self.post("unload", lora_name="same").status] * 8)), [200] + [404] * 7)
 
     def test_a_key_is_needed(self):
@@ -211,7 +210,6 @@ class Roots(ServerTest):
         self.assertEqual(*told)
 
     def test_files_that_are_links_out_of_the_root(self):
-        # BUG, or a line of api.md to change: 6 says "open files with O_NOFOLLOW-style checks"; the file is followed.
         self.refused({"inputs": KING, "parameters": {"adapter_id": "linked-file"}}, 424, "generation")
 
     def test_one_that_comes_later(self):

@@ -97,7 +97,6 @@ class Start(unittest.TestCase):
     def test_a_file_of_keys_that_is_none(self):
         done = serving.run("--api-key-file", "/no/such/file", "--port", 0)
         self.assertIn(done.returncode, [1, 2])
-        # BUG: it says "file: the file does not exist", and neither which file nor which flag.
         self.assertIn("--api-key-file", done.stderr)
 
     def test_keys_from_a_file(self):

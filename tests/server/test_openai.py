@@ -331,7 +331,6 @@ class Chats(OpenAiTest):
                                                  "max_tokens": 1})
 
     def test_a_turn_that_the_template_has_not(self):
-        # BUG (api.md 5, "param set"): the answer is right but for its param, which is null.
         self.refused_openai("/v1/chat/completions", {"messages": [{"role": "tool", "content": "a"}, {"role": "user", "content": "b"}]}, 400,
                             "invalid_request_error", "messages")
 
