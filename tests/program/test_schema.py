@@ -28,7 +28,7 @@ class Run(ProgramTest):
         self.assertIn(json.loads(answers[7]["text"]), ["a", 3, None])
         self.assertRegex(answers[8]["text"], '^"[a-c]{3}"$')
         for options in [("--batch", 1), ("--batch", 3, "--token-budget", 7), ("--batch", 4, "--scheduler", "fair"),
-                        ("--batch", 10, "--cache-tokens", 160), ("--threads", 1)]:
+                        ("--batch", 10, "--cache-tokens", 160)]:
             alone, _ = self.answers(requests, *options)
             self.assertEqual(alone, answers, options)
 
