@@ -16,4 +16,5 @@ int main(int argc, char** argv) {
     std::cout << token.text << std::flush;
   // [/quick_start]
   std::cout << '\n';
+  return 0;
 }

@@ -1,16 +1,5 @@
-# tenon_add_unit_test(SOURCE): a Boost.Test program from a path below tests/, and the ctest of the same name with dots.
-function(tenon_add_unit_test source)
-  cmake_path(REMOVE_EXTENSION source LAST_ONLY OUTPUT_VARIABLE stem)
-  string(REPLACE "/" "." test_name "${stem}")
-  if(source MATCHES "\\.cu$")
-    string(APPEND test_name ".cuda")
-  endif()
-  string(REPLACE "." "_" target "test_${test_name}")
-  if(source MATCHES "\\.cu$")
-    set_property(DIRECTORY APPEND PROPERTY tenon_cuda_test_targets ${target})
-  endif()
-
-  add_executable(${target} "${source}")
+# What every program of tests is compiled with.
+function(tenon_set_up_tests target)
   target_link_libraries(${target} PRIVATE tenon::tenon tenon_warnings Boost::unit_test_framework)
   target_compile_definitions(${target} PRIVATE
     BOOST_TEST_DYN_LINK _GLIBCXX_ASSERTIONS
@@ -18,8 +7,57 @@ function(tenon_add_unit_test source)
     TENON_DEFAULT_MODEL_DIR="${TENON_DEFAULT_MODEL}")
   # Quicker to compile; the bits are the same at every level (docs/numerics.md).
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
-  add_test(NAME "${test_name}" COMMAND ${target})
-  set_tests_properties("${test_name}" PROPERTIES LABELS unit TIMEOUT 600 SKIP_RETURN_CODE 77)
+endfunction()
+
+function(tenon_add_unit_test name)  # and its command
+  add_test(NAME "${name}" COMMAND ${ARGN})
+  set_tests_properties("${name}" PROPERTIES LABELS unit TIMEOUT 900 SKIP_RETURN_CODE 77)
+endfunction()
+
+# tenon_add_unit_tests(SOURCES...): Boost.Test programs from paths below tests/, and a ctest a source, of the same name with
+# dots. A source that names its BOOST_TEST_MODULE (or .cu) is a program, test_<folder>_<name>; the others are suites
+# <folder>_<name> of one program a folder, test_<folder>: most of what they compile is the same headers.
+function(tenon_add_unit_tests)
+  set(folders "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(REMOVE_EXTENSION source LAST_ONLY OUTPUT_VARIABLE stem)
+    string(REPLACE "/" "." test_name "${stem}")
+    string(REPLACE "/" "_" suite "${stem}")
+    cmake_path(GET source PARENT_PATH folder)
+    string(REPLACE "/" "_" folder "${folder}")
+    file(STRINGS "${source}" module REGEX "^#define BOOST_TEST_MODULE" LIMIT_COUNT 1)
+    if(source MATCHES "\\.cu$")
+      add_executable(test_${suite}_cuda "${source}")
+      tenon_set_up_tests(test_${suite}_cuda)
+      tenon_add_unit_test(${test_name}.cuda test_${suite}_cuda)
+      set_property(DIRECTORY APPEND PROPERTY tenon_cuda_test_targets test_${suite}_cuda)
+    elseif(module)
+      add_executable(test_${suite} "${source}")
+      tenon_set_up_tests(test_${suite})
+      tenon_add_unit_test(${test_name} test_${suite})
+    else()
+      list(APPEND folders ${folder})
+      list(APPEND sources_of_${folder} "${source}")
+      tenon_add_unit_test(${test_name} test_${folder} --run_test=${suite})
+    endif()
+  endforeach()
+
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    add_executable(test_${folder} test_main.cpp ${sources_of_${folder}})
+    tenon_set_up_tests(test_${folder})
+  endforeach()
+  set_source_files_properties(test_main.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# tenon_add_python_tests(FOLDER TARGET): each <folder>/test_<name>.py as the ctest <folder>.<name>, which is given the program.
+function(tenon_add_python_tests folder target)
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/test_*.py")
+  foreach(source IN LISTS sources)
+    string(REGEX REPLACE "^.*/test_(.*)\\.py$" "${folder}.\\1" test_name "${source}")
+    add_test(NAME "${test_name}" COMMAND Python3::Interpreter -B "${source}" "$<TARGET_FILE:${target}>")
+    set_tests_properties("${test_name}" PROPERTIES LABELS ${folder} TIMEOUT 300 SKIP_RETURN_CODE 77)
+  endforeach()
 endfunction()
 
 # What a compiler needs to be told to see the headers of the library and of its dependencies, with no build system around.

@@ -2,9 +2,6 @@
 // beside them: what a full batch wants.
 #include "engine_unit.h"
 
-template const tenon::cpu::PanelKernels<tenon::CodePanels<std::int8_t>>&
-tenon::cpu::panel_kernels_for<tenon::CodePanels<std::int8_t>>(tenon::Isa isa);
-
 namespace program {
 
 std::vector<MenuEntry> int8_engines() {

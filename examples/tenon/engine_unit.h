@@ -4,19 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#include "kernels.h"
 #include "menu.h"
-#include "tenon/ops/cpu/kernels.h"
-
-namespace tenon::cpu {
-// Three instruction sets of kernels take seconds to compile: once, in kernels.cpp. Those of attention over another
-// element, and of products with another format of weights, are compiled by the unit whose engines use them.
-extern template const Kernels& kernels_for<>(Isa isa);
-extern template const LowRankKernels& low_rank_kernels_for<>(Isa isa, FactorType type);
-extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
-extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
-extern template const PanelKernels<CodePanels<std::int8_t>>& panel_kernels_for<CodePanels<std::int8_t>>(Isa isa);  // engine_int8.cpp
-}  // namespace tenon::cpu
-
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
@@ -110,7 +99,8 @@ MenuEntry menu_entry() {
                                                                                        .threads = s.threads,
                                                                                        .adapters = s.adapters,
                                                                                        .merged = s.merged,
-                                                                                       .prefix_reuse = s.prefix_reuse});
+                                                                                       .prefix_reuse = s.prefix_reuse,
+                                                                                       .on_step = s.on_step});
             box->engine().adapter_policy() = s.lora;
             return box;
           }};

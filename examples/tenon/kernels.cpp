@@ -1,8 +1,11 @@
-// The inner loops of the CPU for every instruction set: the engines of this program refer to these.
-#include "tenon/ops/cpu/kernels.h"
+#include "kernels.h"
 
-template const tenon::cpu::Kernels& tenon::cpu::kernels_for<>(tenon::Isa isa);
-template const tenon::cpu::LowRankKernels& tenon::cpu::low_rank_kernels_for<>(tenon::Isa isa, tenon::FactorType type);
-template const tenon::cpu::AttentionKernels<float>& tenon::cpu::attention_kernels_for<float>(tenon::Isa isa);
-template const tenon::cpu::PanelKernels<tenon::CodePanels<float>>& tenon::cpu::panel_kernels_for<tenon::CodePanels<float>>(
-    tenon::Isa isa);
+namespace tenon::cpu {
+
+template const Kernels& kernels_for<>(Isa isa);
+template const LowRankKernels& low_rank_kernels_for<>(Isa isa, FactorType type);
+template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
+template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
+template const PanelKernels<CodePanels<std::int8_t>>& panel_kernels_for<CodePanels<std::int8_t>>(Isa isa);
+
+}  // namespace tenon::cpu

@@ -1,5 +1,4 @@
 // Adapter policies: every row that has an adapter stands in exactly one group, which is its adapter's.
-#define BOOST_TEST_MODULE tenon adapter groups
 #include <boost/test/unit_test.hpp>
 
 #include <vector>
@@ -8,6 +7,8 @@
 #include "tenon/adapter/merged.h"
 #include "tenon/adapter/no_adapter.h"
 #include "tenon/core/hash.h"
+
+BOOST_AUTO_TEST_SUITE(adapter_groups)
 
 using namespace tenon;
 
@@ -80,3 +81,5 @@ BOOST_AUTO_TEST_CASE(what_tells_them_apart) {
   BOOST_TEST(arranged(NoAdapter{}, of_row).groups.empty());
   BOOST_TEST(arranged(MergedLoRA{}, of_row).groups.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // adapter_below: names that strangers send lead below the root, or nowhere.
-#define BOOST_TEST_MODULE tenon adapter root
 #include <boost/test/unit_test.hpp>
 
 #include <filesystem>
@@ -7,6 +6,8 @@
 
 #include "../core/scratch.h"
 #include "tenon/adapter/root.h"
+
+BOOST_AUTO_TEST_SUITE(adapter_root)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -41,3 +42,5 @@ BOOST_AUTO_TEST_CASE(links_may_not_lead_out) {
   BOOST_TEST(mentions(refusal([&] { at("nobody"); }), {"nobody", "not known"}));
   BOOST_TEST(mentions(refusal([&] { adapter_below(scratch / "nowhere", "a"); }), {"adapter root"}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

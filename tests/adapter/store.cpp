@@ -1,5 +1,4 @@
 // AdapterStore: one load for all who ask at once, leases that nothing takes away, limits, and failures that pass.
-#define BOOST_TEST_MODULE tenon adapter store
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -14,6 +13,8 @@
 #include "tenon/testing/random_adapter.h"
 #include "tenon/adapter/store.h"
 #include "tenon/device/cpu.h"
+
+BOOST_AUTO_TEST_SUITE(adapter_store)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -465,3 +466,5 @@ BOOST_AUTO_TEST_CASE(compositions_are_bounded_and_say_which_adapter_is_wrong) {
   BOOST_TEST(mentions(refused(std::vector<AdapterUse>(kMostAdapters + 1, {"a", 1})), {"adapter", "64"}));
   BOOST_TEST(refused(std::vector<AdapterUse>(kMostAdapters, {"a", 1})) == "accepted");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE cache_block_ledger
 #include "tenon/cache/block_ledger.h"
 
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <set>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(cache_block_ledger)
 
 using namespace tenon;
 
@@ -206,3 +207,5 @@ BOOST_AUTO_TEST_CASE(a_fork_publishes_what_its_parent_filed_behind_a_block_that_
   ledger.forget_prefixes();
   BOOST_TEST(ledger.blank_blocks() == 4);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE cache_contiguous
 #include "tenon/cache/contiguous.h"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
 #include "tenon/testing/cache_laws.h"
+
+BOOST_AUTO_TEST_SUITE(cache_contiguous)
 
 using namespace tenon;
 
@@ -63,3 +64,5 @@ BOOST_AUTO_TEST_CASE(laws) {
   BOOST_TEST(testing::cache_laws<ContiguousKVOf<bfloat16>>() == testing::Violations{});
   BOOST_TEST(testing::cache_laws<ContiguousKVOf<std::int8_t>>() == testing::Violations{});
 }
+
+BOOST_AUTO_TEST_SUITE_END()

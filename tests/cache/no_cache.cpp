@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE cache_no_cache
 #include "tenon/cache/no_cache.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "tenon/testing/cache_laws.h"
+
+BOOST_AUTO_TEST_SUITE(cache_no_cache)
 
 using namespace tenon;
 
@@ -54,3 +55,5 @@ BOOST_AUTO_TEST_CASE(laws) {
   BOOST_TEST(testing::cache_laws<NoCacheOf<bfloat16>>() == testing::Violations{});
   BOOST_TEST(testing::cache_laws<NoCacheOf<std::int8_t>>() == testing::Violations{});
 }
+
+BOOST_AUTO_TEST_SUITE_END()

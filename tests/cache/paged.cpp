@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE cache_paged
 #include "tenon/cache/paged.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +5,8 @@
 #include <limits>
 
 #include "tenon/testing/cache_laws.h"
+
+BOOST_AUTO_TEST_SUITE(cache_paged)
 
 using namespace tenon;
 
@@ -138,3 +139,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(laws_of_other_elements, E, Elements) {
   BOOST_TEST((testing::cache_laws<PagedKVOf<32, E>>({1, 2, 20, 200}, 300) == testing::Violations{}));
   BOOST_TEST((testing::cache_laws<PagedKVOf<64, E>>({2, 3, 16, 500}, 640) == testing::Violations{}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

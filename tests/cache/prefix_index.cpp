@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE cache_prefix_index
 #include "tenon/cache/prefix_index.h"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(cache_prefix_index)
 
 using namespace tenon;
 
@@ -92,3 +93,5 @@ BOOST_AUTO_TEST_CASE(orphans_stay_lost) {
   insert(index, {1, 2}, 5);
   BOOST_TEST(walk(index, {1, 2, 3, 4}) == (Tokens{5}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

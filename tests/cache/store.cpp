@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE cache_store
 #include "tenon/cache/store.h"
 
 #include <boost/mpl/list.hpp>
@@ -9,6 +8,8 @@
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
 #include "tenon/device/cpu.h"
+
+BOOST_AUTO_TEST_SUITE(cache_store)
 
 using namespace tenon;
 
@@ -77,3 +78,5 @@ BOOST_AUTO_TEST_CASE(a_cache_that_cannot_be_is_refused) {
   BOOST_CHECK_THROW(Store(cpu, {1, 1, 4, 64}, 0), Error);
   BOOST_CHECK_THROW(Store(cpu, {1 << 30, 1 << 30, 64, 64}, 64), Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

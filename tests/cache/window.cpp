@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE cache_window
 #include "tenon/cache/window.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 
 #include "tenon/cache/paged.h"
 #include "tenon/testing/cache_laws.h"
+
+BOOST_AUTO_TEST_SUITE(cache_window)
 
 using namespace tenon;
 
@@ -122,3 +123,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(laws_of_other_elements, E, Elements) {
   BOOST_TEST((testing::cache_laws<WindowKVOf<32, E>>({1, 2, 20, 200, 50}, 300) == testing::Violations{}));
   BOOST_TEST((testing::cache_laws<WindowKVOf<64, E>>({2, 3, 16, 500, 70}, 640) == testing::Violations{}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE cache_window_ledger
 #include "tenon/cache/window_ledger.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(cache_window_ledger)
 
 using namespace tenon;
 
@@ -160,3 +161,5 @@ BOOST_AUTO_TEST_CASE(sizes_at_the_end_of_an_int) {
   BOOST_TEST(!longest.grow(1, most));
   BOOST_TEST(!longest.grow(1, most - 4096 - 512));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE checkpoint_config
 #include "tenon/checkpoint/config.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "../core/scratch.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_config)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -75,3 +76,5 @@ BOOST_AUTO_TEST_CASE(special_tokens_stand_in_the_vocabulary) {
           mentions(refusal([&] { tokens("{\"" + key + "\": " + value + "}"); }), {"config.json", key, "from 0 to 99"}));
   BOOST_TEST(mentions(refusal([&] { tokens("{\"bos_token_id\": [1]}"); }), {"bos_token_id", "is a list"}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

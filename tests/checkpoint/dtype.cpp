@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE checkpoint_dtype
 #include "tenon/checkpoint/dtype.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +5,8 @@
 #include <limits>
 #include <numeric>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(checkpoint_dtype)
 
 using namespace tenon;
 
@@ -90,3 +91,5 @@ BOOST_AUTO_TEST_CASE(names_and_sizes) {
   BOOST_TEST(is_weight(DType::bf16));
   BOOST_TEST(!is_weight(DType::f64));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

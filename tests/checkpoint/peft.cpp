@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE checkpoint_peft
 #include "tenon/checkpoint/peft.h"
 
 #include <boost/test/unit_test.hpp>
@@ -14,6 +13,8 @@
 
 #include "../core/scratch.h"
 #include "tensor_file.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_peft)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -580,3 +581,5 @@ BOOST_AUTO_TEST_CASE(malformed_adapters_are_refused) {
   }
   BOOST_TEST(seen > 10);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE checkpoint_peft_config
 #include "tenon/checkpoint/peft_config.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "../core/scratch.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_peft_config)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -283,3 +284,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_read_is_refused) {
   scratch.write("adapter_config.json", text({}));
   BOOST_TEST(read_peft_config(scratch.folder()).r == 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

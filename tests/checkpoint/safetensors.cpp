@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE checkpoint_safetensors
 #include "tenon/checkpoint/safetensors.h"
 
 #include <sys/stat.h>
@@ -7,6 +6,8 @@
 #include <random>
 
 #include "../core/scratch.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_safetensors)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -493,3 +494,5 @@ BOOST_AUTO_TEST_CASE(a_shard_is_checked_like_any_file) {
   scratch.write(kShard2, file_of("{" + kA + "," + entry("b", "F16", "[4]", 24, 32) + "}", bytes_of(32)));
   BOOST_TEST(mentions(refusal([&] { Checkpoint::open(scratch.folder()); }), {kShard2 + ": a", kShard1}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

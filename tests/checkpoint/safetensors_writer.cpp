@@ -1,5 +1,4 @@
 // What is written is read back, byte for byte, whatever the order; and nothing is left of what was not finished.
-#define BOOST_TEST_MODULE checkpoint_safetensors_writer
 #include "tenon/checkpoint/safetensors_writer.h"
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +7,8 @@
 #include "../core/scratch.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tensor_file.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_safetensors_writer)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -154,3 +155,5 @@ BOOST_AUTO_TEST_CASE(shards_must_agree_on_what_they_say) {
   BOOST_TEST(checkpoint.consists_of("model.safetensors.index.json"));
   BOOST_TEST(!checkpoint.consists_of("c.safetensors"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

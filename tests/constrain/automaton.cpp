@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_automaton
 #include "tenon/constrain/automaton.h"
 
 #include <algorithm>
@@ -19,6 +18,8 @@
 #include "tenon/constrain/compile.h"
 #include "samples.h"
 #include "texts.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_automaton)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -453,3 +454,5 @@ BOOST_AUTO_TEST_CASE(a_text_that_needs_too_many_states_is_refused_and_others_go_
   BOOST_TEST(automaton->step(automaton->start(), 'a') == first);
   BOOST_TEST(automaton->step(automaton->start(), 'c') == kDead);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

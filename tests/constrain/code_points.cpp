@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_code_points
 #include "tenon/constrain/code_points.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 
 #include "../core/random.h"
 #include "../core/scratch.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_code_points)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -196,3 +197,5 @@ BOOST_AUTO_TEST_CASE(texts_are_read_as_characters_or_refused_with_the_byte) {
     BOOST_TEST(refused.where() == "#/a");
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

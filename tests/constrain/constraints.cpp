@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_constraints
 #include "tenon/constrain/constraints.h"
 
 #include <algorithm>
@@ -14,6 +13,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(constrain_constraints)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -349,3 +350,5 @@ BOOST_AUTO_TEST_CASE(threads_share_constraints) {
   for (std::thread& thread : threads) thread.join();
   BOOST_TEST(wrong == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_expression
 #include "tenon/constrain/expression.h"
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 
 #include "../core/random.h"
 #include "../core/scratch.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_expression)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -365,3 +366,5 @@ BOOST_AUTO_TEST_CASE(long_chains_neither_overflow_the_stack_nor_take_long) {
     BOOST_TEST(mentions(refusal([&] { all.byte_classes(e); }), {"too complex"}));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

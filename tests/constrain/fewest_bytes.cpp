@@ -1,5 +1,4 @@
 // How far states are from the end, against a search for it byte by byte.
-#define BOOST_TEST_MODULE constrain_fewest_bytes
 #include "tenon/constrain/fewest_bytes.h"
 
 #include <boost/test/unit_test.hpp>
@@ -13,6 +12,8 @@
 
 #include "samples.h"
 #include "tenon/constrain/automaton.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_fewest_bytes)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -202,3 +203,5 @@ BOOST_AUTO_TEST_CASE(distances_do_not_depend_on_what_was_asked_before) {
   }
   BOOST_TEST(at(*asked) == at(*fresh));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_gbnf
 #include "tenon/constrain/gbnf.h"
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(constrain_gbnf)
 
 using namespace tenon::constrain;
 
@@ -369,3 +370,5 @@ BOOST_AUTO_TEST_CASE(the_cases_of_the_contract) {
     for (const std::string text : json["reject"]) BOOST_TEST(!match(text), json["id"] << " rejects " << text);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_regex
 #include "tenon/constrain/regex.h"
 
 #include <boost/test/unit_test.hpp>
@@ -13,6 +12,8 @@
 #include "../core/random.h"
 #include "../core/scratch.h"
 #include "tenon/core/json.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_regex)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -456,3 +457,5 @@ BOOST_AUTO_TEST_CASE(the_reference_cases_are_answered_as_they_say) {
   }
   BOOST_TEST(cases > 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,11 +2,11 @@
 #pragma once
 #include <cstddef>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "../core/random.h"
 #include "tenon/constrain/compile.h"
 #include "tenon/constrain/vocabulary.h"
 
@@ -117,20 +117,6 @@ inline constrain::Vocabulary awkward() {
   const auto end = static_cast<TokenId>(tokens.size() - 1);
   return constrain::Vocabulary(std::move(tokens), end + 40, {end, end + 7});
 }
-
-class Random {
- public:
-  explicit Random(unsigned seed) : random_(seed) {}
-  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  bool once_in(int n) { return below(n) == 0; }
-  template <class List>
-  const auto& of(const List& list) {
-    return list[static_cast<std::size_t>(below(static_cast<int>(list.size())))];
-  }
-
- private:
-  std::mt19937 random_;
-};
 
 // Of a few rules that call one another, over the letters a and b.
 inline std::string random_grammar(Random& random) {

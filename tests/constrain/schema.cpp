@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_schema
 #include "tenon/constrain/schema.h"
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <vector>
 
 #include "texts.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_schema)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -691,3 +692,5 @@ BOOST_AUTO_TEST_CASE(the_shared_cases) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // Schemas that name a draft: each keyword means what it means there, or nothing and says so, or is refused.
-#define BOOST_TEST_MODULE constrain_schema_draft
 #include "tenon/constrain/schema_draft.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "tenon/constrain/compile.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_schema_draft)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -237,3 +238,5 @@ BOOST_AUTO_TEST_CASE(names_with_a_format_are_refused_where_they_stand) {
   BOOST_TEST(refusal(OrderedJson::parse(R"({"items":{"type":"object","propertyNames":{"format":"date"}}})")) ==
              "unsupported #/items/propertyNames");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

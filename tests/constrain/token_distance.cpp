@@ -1,5 +1,4 @@
 // Texts that must end within so many tokens: they always do, and nothing that could is left out.
-#define BOOST_TEST_MODULE constrain_token_distance
 #include "tenon/constrain/token_distance.h"
 
 #include <algorithm>
@@ -14,6 +13,8 @@
 #include "samples.h"
 #include "tenon/constrain/constraints.h"
 #include "tenon/constrain/token_mask.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_token_distance)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -217,3 +218,5 @@ BOOST_AUTO_TEST_CASE(time_of_gpt2s_vocabulary) {
     BOOST_TEST(worst < 200e3);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

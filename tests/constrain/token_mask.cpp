@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_token_mask
 #include "tenon/constrain/token_mask.h"
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 
 #include "samples.h"
 #include "tenon/constrain/compile.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_token_mask)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -228,3 +229,5 @@ BOOST_AUTO_TEST_CASE(nothing_but_the_end) {
   BOOST_TEST(!must_end("s {\"enum\":[1,12]}", "1"));
   BOOST_TEST(must_end("g root ::= \"(\" root \")\" | \"\"", "()"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

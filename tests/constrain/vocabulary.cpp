@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE constrain_vocabulary
 #include "tenon/constrain/vocabulary.h"
 
 #include <boost/test/unit_test.hpp>
@@ -11,6 +10,8 @@
 #include <vector>
 
 #include "tenon/tokenizer/unicode.h"
+
+BOOST_AUTO_TEST_SUITE(constrain_vocabulary)
 
 using namespace tenon;
 using namespace tenon::constrain;
@@ -241,3 +242,5 @@ BOOST_AUTO_TEST_CASE(gpt2) {
   BOOST_TEST(vocabulary.remainder().tokens().size() == 534U);
   BOOST_TEST(vocabulary.remainder().size() == 636U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

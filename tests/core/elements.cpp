@@ -1,5 +1,4 @@
 // The elements of caches: how float32 is rounded to bfloat16 and to int8.
-#define BOOST_TEST_MODULE core_elements
 #include "tenon/core/elements.h"
 
 #include <array>
@@ -8,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(core_elements)
 
 using namespace tenon;
 
@@ -170,3 +171,5 @@ BOOST_AUTO_TEST_CASE(rows_are_laid_out_by_their_stride) {
     BOOST_TEST(static_cast<float>(bytes[i]) == expected);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

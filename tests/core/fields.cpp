@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE core_fields
 #include "tenon/core/fields.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "scratch.h"
+
+BOOST_AUTO_TEST_SUITE(core_fields)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -85,3 +86,5 @@ BOOST_AUTO_TEST_CASE(refusals_name_file_field_and_what_was_found) {
   BOOST_TEST(refusal([&] { f.refuse("n", "must divide m"); }) == "config.json: n: must divide m");
   BOOST_TEST(mentions(refusal([] { Fields(Json::array(), "config.json"); }), {"config.json", "must be a JSON object"}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE core_file
 #include "tenon/core/file.h"
 
 #include <sys/stat.h>
@@ -8,6 +7,8 @@
 #include <cstring>
 
 #include "scratch.h"
+
+BOOST_AUTO_TEST_SUITE(core_file)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -119,3 +120,5 @@ BOOST_AUTO_TEST_CASE(moving_hands_the_descriptor_on) {
   const File c(std::move(a));
   c.read_at(0, std::as_writable_bytes(std::span(out)));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

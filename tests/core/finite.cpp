@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE core_finite
 #include "tenon/core/finite.h"
 
 #include <bit>
@@ -6,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(core_finite)
 
 using namespace tenon;
 
@@ -26,3 +27,5 @@ BOOST_AUTO_TEST_CASE(one_odd_element_anywhere_is_found) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

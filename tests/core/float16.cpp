@@ -1,6 +1,5 @@
 // binary16: every code read and written back, every rounding against a search over all codes, and against the
 // processor.
-#define BOOST_TEST_MODULE core_float16
 #include "tenon/core/float16.h"
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +7,8 @@
 #include <type_traits>
 
 #include "float_search.h"
+
+BOOST_AUTO_TEST_SUITE(core_float16)
 
 using namespace tenon;
 using tenon::test::Codes;
@@ -131,3 +132,5 @@ BOOST_AUTO_TEST_CASE(it_is_plain_data_and_known_at_compile_time) {
   BOOST_TEST((float16(1.0f) == float16(1.0f + 0x1p-11f)));
   BOOST_TEST(!(float16(0.0f) == float16(-0.0f)));  // of bits
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // E4M3 and E5M2: every code read and written back, every rounding against a search over all codes, and both ends.
-#define BOOST_TEST_MODULE core_float8
 #include "tenon/core/float8.h"
 
 #include <array>
@@ -9,6 +8,8 @@
 #include <type_traits>
 
 #include "float_search.h"
+
+BOOST_AUTO_TEST_SUITE(core_float8)
 
 using namespace tenon;
 using tenon::test::Codes;
@@ -114,3 +115,5 @@ BOOST_AUTO_TEST_CASE(they_are_plain_data_and_known_at_compile_time) {
   static_assert(static_cast<float>(float8<E5M2>(1.125f)) == 1.0f);
   BOOST_TEST(!(float8<E4M3>(0.0f) == float8<E4M3>(-0.0f)));  // of bits
 }
+
+BOOST_AUTO_TEST_SUITE_END()

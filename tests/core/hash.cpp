@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE core_hash
 #include "tenon/core/hash.h"
 
 #include <boost/test/unit_test.hpp>
 #include <bit>
 #include <set>
 #include <string>
+
+BOOST_AUTO_TEST_SUITE(core_hash)
 
 using namespace tenon;
 
@@ -42,3 +43,5 @@ BOOST_AUTO_TEST_CASE(a_flipped_bit_flips_half_of_the_hash) {
   BOOST_TEST(flipped > 16384 - 453);
   BOOST_TEST(flipped < 16384 + 453);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE core_json
 #include "tenon/core/json.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "scratch.h"
+
+BOOST_AUTO_TEST_SUITE(core_json)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -151,3 +152,5 @@ BOOST_AUTO_TEST_CASE(files_are_read_within_their_limit) {
   BOOST_TEST(mentions(refusal([&] { read_json_file(scratch / "a.json", 7); }), {"a.json", "limit"}));
   BOOST_TEST(mentions(refusal([&] { read_json_file(scratch / "b.json", 7); }), {"b.json", "not exist"}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // A new file has its name when it is whole, and not before; an abandoned one leaves nothing.
-#define BOOST_TEST_MODULE core_new_file
 #include "tenon/core/new_file.h"
 
 #include <sys/wait.h>
@@ -8,6 +7,8 @@
 #include <csignal>
 
 #include "scratch.h"
+
+BOOST_AUTO_TEST_SUITE(core_new_file)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -76,3 +77,5 @@ BOOST_AUTO_TEST_CASE(a_killed_process_leaves_nothing_where_files_need_no_name) {
   BOOST_TEST(WIFSIGNALED(status));
   BOOST_TEST(std::filesystem::is_empty(scratch.folder()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
 // A folder that nothing was written to goes again, with those above it that were made for it.
-#define BOOST_TEST_MODULE core_new_folder
 #include "tenon/core/new_folder.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "scratch.h"
+
+BOOST_AUTO_TEST_SUITE(core_new_folder)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -46,3 +47,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_made_is_named) {
   BOOST_TEST(!std::filesystem::exists(scratch / "a"));
   BOOST_TEST(std::filesystem::exists(scratch / "file"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
 // Layouts of packed matrices: where things lie in them.
-#define BOOST_TEST_MODULE core_panels
 #include "tenon/core/panels.h"
 
 #include <boost/test/unit_test.hpp>
 #include <type_traits>
+
+BOOST_AUTO_TEST_SUITE(core_panels)
 
 using namespace tenon;
 
@@ -60,3 +61,5 @@ BOOST_AUTO_TEST_CASE(places_in_large_matrices_do_not_overflow) {
   panels.cols = 50'000;
   BOOST_TEST((panels.panel(15'000) - panels.panel(0) == std::ptrdiff_t{15'000} * 50'000 * 16));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

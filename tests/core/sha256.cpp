@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE core_sha256
 #include "tenon/core/sha256.h"
 
 #include <boost/test/unit_test.hpp>
 #include <set>
 #include <string>
+
+BOOST_AUTO_TEST_SUITE(core_sha256)
 
 using namespace tenon;
 
@@ -57,3 +58,5 @@ BOOST_AUTO_TEST_CASE(pieces_do_not_matter) {
     BOOST_TEST(hash.hex() == whole);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

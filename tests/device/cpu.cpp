@@ -1,5 +1,4 @@
 // The CPU as a device: what its memory and its options promise.
-#define BOOST_TEST_MODULE tenon device cpu
 #include <boost/test/unit_test.hpp>
 
 #include <sys/resource.h>
@@ -14,6 +13,8 @@
 #include <utility>
 
 #include "tenon/device/cpu.h"
+
+BOOST_AUTO_TEST_SUITE(device_cpu)
 
 using namespace tenon;
 
@@ -157,3 +158,5 @@ BOOST_AUTO_TEST_CASE(too_many_threads_are_an_error) {
   BOOST_TEST(WEXITSTATUS(status) == 0);
 #endif
 }
+
+BOOST_AUTO_TEST_SUITE_END()

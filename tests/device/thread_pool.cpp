@@ -1,5 +1,4 @@
 // The pool: every index exactly once, every thread at work, and nobody left waiting.
-#define BOOST_TEST_MODULE tenon device thread_pool
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "tenon/device/thread_pool.h"
+
+BOOST_AUTO_TEST_SUITE(device_thread_pool)
 
 using tenon::ThreadPool;
 
@@ -206,3 +207,5 @@ BOOST_AUTO_TEST_CASE(what_a_part_throws_is_thrown_to_the_caller_once_all_have_re
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

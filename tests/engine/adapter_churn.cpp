@@ -1,6 +1,5 @@
 // Adapters come and go under streams: a thousand times names are loaded, replaced and unloaded while eight clients ask, one in
 // five for something malformed. Every answer is that of the version it began with, and all memory comes back.
-#define BOOST_TEST_MODULE tenon engine adapter churn
 #include <boost/test/unit_test.hpp>
 
 #include <malloc.h>
@@ -16,6 +15,8 @@
 #include "tenon/tenon.h"
 #include "tenon/testing/random_adapter.h"
 #include "tiny.h"
+
+BOOST_AUTO_TEST_SUITE(engine_adapter_churn)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -138,3 +139,5 @@ BOOST_AUTO_TEST_CASE(answers_are_those_of_the_version_they_began_with_and_memory
   BOOST_TEST(resident_mib() - before < 2);
 #endif
 }
+
+BOOST_AUTO_TEST_SUITE_END()

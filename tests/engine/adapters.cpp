@@ -1,6 +1,5 @@
 // Adapters in the engine: every answer is the one that the request gets alone, whoever runs beside it, however rows are taken
 // together, and whatever the cache, the format of weights and the family.
-#define BOOST_TEST_MODULE tenon engine adapters
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -10,6 +9,8 @@
 #include "../core/scratch.h"
 #include "tenon/tenon.h"
 #include "tenon/testing/random_adapter.h"
+
+BOOST_AUTO_TEST_SUITE(engine_adapters)
 
 using namespace tenon;
 using tenon::test::Scratch;
@@ -290,3 +291,5 @@ BOOST_AUTO_TEST_CASE(a_service_reads_adapters_in_the_threads_that_submit) {
   for (auto& client : clients) client.join();
   for (std::size_t i = 0; i < right.size(); ++i) BOOST_TEST(right[i] == 1, i);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE engine_answer
 #include "tenon/engine/answer.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>
 #include <string>
+
+BOOST_AUTO_TEST_SUITE(engine_answer)
 
 using namespace tenon;
 
@@ -88,3 +89,5 @@ BOOST_AUTO_TEST_CASE(cuts_do_not_matter) {
     BOOST_REQUIRE_EQUAL(feed(stops, pieces).text, expected);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

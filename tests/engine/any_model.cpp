@@ -1,5 +1,4 @@
 // Whatever family config.json names, any_model makes its engine: each against the reference answers of tests/golden.
-#define BOOST_TEST_MODULE engine_any_model
 #include "tenon/engine/any_model.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tenon/cache/window.h"
+
+BOOST_AUTO_TEST_SUITE(engine_any_model)
 
 using namespace tenon;
 
@@ -66,3 +67,5 @@ BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_says_what_would) {
     return text.find("cache_tokens") != std::string::npos && text.find("positions") != std::string::npos;
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

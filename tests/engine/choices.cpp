@@ -1,5 +1,4 @@
 // Several answers to one request, shared prefixes, held requests: what the engine adds to the queue's sharing.
-#define BOOST_TEST_MODULE engine_choices
 #include <tenon/tenon.h>
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +7,8 @@
 #include <random>
 
 #include "tiny.h"
+
+BOOST_AUTO_TEST_SUITE(engine_choices)
 
 using namespace tenon;
 
@@ -305,3 +306,5 @@ BOOST_AUTO_TEST_CASE(occupancy_is_counted) {
   BOOST_TEST(e.stats().running == 0);
   BOOST_TEST(e.stats().waiting == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

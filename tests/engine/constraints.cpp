@@ -1,6 +1,5 @@
 // Constraints in the engine: texts keep to them, beside whoever runs; an answer is the one that the request gets alone; what a
 // constraint gets wrong fails its own request.
-#define BOOST_TEST_MODULE tenon engine constraints
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
@@ -10,6 +9,8 @@
 
 #include "tenon/constrain/constraints.h"
 #include "tenon/tenon.h"
+
+BOOST_AUTO_TEST_SUITE(engine_constraints)
 
 using namespace tenon;
 
@@ -242,3 +243,5 @@ BOOST_AUTO_TEST_CASE(a_service_takes_them) {
   BOOST_TEST(text.size() == 8u);
   BOOST_CHECK_THROW(service.submit(request(constraint_of(Parity(vocab(), true), vocab() + 1))), Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

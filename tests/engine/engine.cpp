@@ -1,6 +1,5 @@
 // The engine as a whole: one attention policy gives the same bits whatever the cache, scheduler, threads, chunks and
 // neighbours; requests end as they should, and alone.
-#define BOOST_TEST_MODULE engine_engine
 #include <tenon/tenon.h>
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +7,8 @@
 #include <random>
 
 #include "tiny.h"
+
+BOOST_AUTO_TEST_SUITE(engine_engine)
 
 using namespace tenon;
 
@@ -340,3 +341,5 @@ BOOST_AUTO_TEST_CASE(continuous_batching_takes_130_steps_where_static_takes_400)
   BOOST_TEST(steps(ContinuousPolicy{.max_batch = 8}) == 130u);
   BOOST_TEST(steps(ContinuousPolicy{.max_batch = 8, .order = Order::longest_first}) == 100u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,6 @@
 // with no cache. Logits behind every token of a prompt, those that new tokens were drawn from (by their hash),
 // log-probabilities, tokens and scores. invariance_mixes.cpp mixes the axes at random, invariance_twin.cpp shows that a
 // kernel that breaks the promise is caught.
-#define BOOST_TEST_MODULE engine_invariance
 #include <boost/test/unit_test.hpp>
 
 #include <cstdio>
@@ -13,6 +12,8 @@
 #include <set>
 
 #include "invariance.h"
+
+BOOST_AUTO_TEST_SUITE(engine_invariance)
 
 using namespace tenon;
 using namespace tenon::invariance;
@@ -570,3 +571,5 @@ BOOST_AUTO_TEST_CASE(a_new_threshold_is_found) {
   BOOST_TEST(!missing("  // rows < 100 are slower\n"));
   BOOST_TEST(!missing("inline constexpr int kSumColumns = 65536;\n"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

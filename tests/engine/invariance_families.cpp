@@ -1,9 +1,10 @@
 // The promise for the other families: what random mixes of requests, schedules and caches answer is what each request gives
 // alone. Shared heads, rotary positions under every scaling, windows and ALiBi, each in sizes that divide nothing.
-#define BOOST_TEST_MODULE engine_invariance_families
 #include <boost/test/unit_test.hpp>
 
 #include "mixes.h"
+
+BOOST_AUTO_TEST_SUITE(engine_invariance_families)
 
 using namespace tenon;
 using namespace tenon::invariance;
@@ -135,3 +136,5 @@ BOOST_AUTO_TEST_CASE(another_window_is_another_answer) {
   BOOST_CHECK(answer(21) != answer(22));
   BOOST_CHECK(answer(68) == answer(0));  // longer than the text
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,5 @@
 // A step that needs only the best logits names the same tokens as one that writes all of them; and a head that looks at
 // int8 first, the same as float32.
-#define BOOST_TEST_MODULE engine_picks
 #include <boost/test/unit_test.hpp>
 
 #include <limits>
@@ -9,6 +8,8 @@
 #include "../core/random.h"
 #include "tenon/tenon.h"
 #include "tiny.h"
+
+BOOST_AUTO_TEST_SUITE(engine_picks)
 
 using namespace tenon;
 
@@ -87,3 +88,5 @@ BOOST_AUTO_TEST_CASE(logits_that_are_not_finite_fail_their_request) {
     BOOST_TEST(answer.error.find("logits: not finite before position 2") != std::string::npos, answer.error);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE lab_replay
 #include "tenon/lab/replay.h"
 
 #include <boost/test/unit_test.hpp>
@@ -11,6 +10,8 @@
 #include "tenon/schedule/fair.h"
 #include "tenon/schedule/sequential.h"
 #include "tenon/schedule/static.h"
+
+BOOST_AUTO_TEST_SUITE(lab_replay)
 
 using namespace tenon;
 using namespace tenon::lab;
@@ -305,3 +306,5 @@ BOOST_AUTO_TEST_CASE(a_million_tokens_take_no_time) {
   BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
              10);  // 0.06 s, optimised
 }
+
+BOOST_AUTO_TEST_SUITE_END()

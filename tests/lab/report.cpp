@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE lab_report
 #include "tenon/lab/report.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/fair.h"
 #include "tenon/schedule/static.h"
+
+BOOST_AUTO_TEST_SUITE(lab_report)
 
 using namespace tenon;
 using namespace tenon::lab;
@@ -188,3 +189,5 @@ BOOST_AUTO_TEST_CASE(experiment_6_as_a_picture) {
                  .starts_with("AAAAAAAAAAAAAAAAAAAAIIIIIIIIIIIIIIIIIIIIQQQQQQQQQQQQQQQQQQQQYYYYYYYYYYYYYYYYYYYY\n"
                               "BB..................JJ..................RR..................ZZ..................\n"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,9 @@
-#define BOOST_TEST_MODULE lab_trace
 #include "tenon/lab/trace.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+
+BOOST_AUTO_TEST_SUITE(lab_trace)
 
 using namespace tenon;
 using namespace tenon::lab;
@@ -219,3 +220,5 @@ BOOST_AUTO_TEST_CASE(options_are_refused_by_name) {
   BOOST_TEST(refuses({.prefix_tokens = -1}, "prefix_tokens"));
   BOOST_TEST(random_trace({.requests = 0}).empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE model_alibi
 #include "tenon/model/alibi.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <utility>
+
+BOOST_AUTO_TEST_SUITE(model_alibi)
 
 using namespace tenon;
 
@@ -22,3 +23,5 @@ BOOST_AUTO_TEST_CASE(other_counts_take_every_second_one_of_twice_as_many) {
     BOOST_TEST(std::abs(slopes[static_cast<std::size_t>(head)] / expected - 1) < 1e-6f, head);  // torch's pow in float32
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE model_bloom
 #include "tenon/model/bloom.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include "tenon/device/cpu.h"
 #include "tenon/model/load.h"
 #include "tenon/weights/float32.h"
+
+BOOST_AUTO_TEST_SUITE(model_bloom)
 
 using namespace tenon;
 
@@ -73,3 +74,5 @@ BOOST_AUTO_TEST_CASE(fused_heads_are_put_in_order) {
   }
   BOOST_TEST(same);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

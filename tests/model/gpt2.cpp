@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE model_gpt2
 #include "tenon/model/gpt2.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include "tenon/device/cpu.h"
 #include "tenon/model/load.h"
 #include "tenon/weights/float32.h"
+
+BOOST_AUTO_TEST_SUITE(model_gpt2)
 
 using namespace tenon;
 
@@ -93,3 +94,5 @@ BOOST_AUTO_TEST_CASE(blocks_of_random_rows_are_the_whole) {
   random_rows(3, "w", 9, 20, 9, block.data());
   BOOST_TEST(std::equal(block.begin(), block.end(), whole.begin() + 20 * 9));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE model_gpt_bigcode
 #include "tenon/model/gpt_bigcode.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "configured.h"
 #include "tenon/model/load.h"
+
+BOOST_AUTO_TEST_SUITE(model_gpt_bigcode)
 
 using namespace tenon;
 
@@ -69,3 +70,5 @@ BOOST_AUTO_TEST_CASE(every_tensor_is_used) {
     BOOST_TEST(source.unused(GptBigCode::tensors(config), config.tied_head).empty());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

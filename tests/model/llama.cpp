@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE model_llama
 #include "tenon/model/llama.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "configured.h"
 #include "tenon/model/load.h"
+
+BOOST_AUTO_TEST_SUITE(model_llama)
 
 using namespace tenon;
 using Json = nlohmann::json;
@@ -118,3 +119,5 @@ BOOST_AUTO_TEST_CASE(published_shapes_have_their_parameters) {
   map_parts<int, int, int>(spec, true, add, add, add);
   BOOST_TEST(parameters == 1'235'814'400u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

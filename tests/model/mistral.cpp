@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE model_mistral
 #include "tenon/model/mistral.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "configured.h"
+
+BOOST_AUTO_TEST_SUITE(model_mistral)
 
 using namespace tenon;
 using Json = nlohmann::json;
@@ -39,3 +40,5 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("model_type", "mixtral");
   refused("architectures", Json::array({"MistralForTokenClassification"}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

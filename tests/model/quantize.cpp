@@ -1,6 +1,5 @@
 // A quantised checkpoint is, to every engine, what the original one is under that weight format: the same bytes in
 // memory.
-#define BOOST_TEST_MODULE model_quantize
 #include "tenon/model/quantize.h"
 
 #include <sys/resource.h>
@@ -23,6 +22,8 @@
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
+
+BOOST_AUTO_TEST_SUITE(model_quantize)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -412,3 +413,5 @@ BOOST_AUTO_TEST_CASE(files_that_are_not_copied_are_named) {
   const std::vector<std::string> expected = {"README.md", "adapters/", "two\\x0alines"};
   BOOST_TEST(report.files_left_out == expected, boost::test_tools::per_element());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

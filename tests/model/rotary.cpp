@@ -1,9 +1,10 @@
 // Expected frequencies are those that transformers 4.57.6 computes (modeling_rope_utils.py).
-#define BOOST_TEST_MODULE model_rotary
 #include "tenon/model/rotary.h"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(model_rotary)
 
 using namespace tenon;
 
@@ -73,3 +74,5 @@ BOOST_AUTO_TEST_CASE(prefixes_are_shared_only_where_they_turn_alike) {
   BOOST_TEST(RotaryFrequencies::depends_on_prompt(dynamic, 33));
   BOOST_TEST(!RotaryFrequencies::depends_on_prompt({}, 1000));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // Quantised checkpoints that are not what they say are refused, by file and tensor, whichever weight policy reads them.
-#define BOOST_TEST_MODULE model_tensor_source
 #include "tenon/model/tensor_source.h"
 
 #include <boost/test/unit_test.hpp>
@@ -18,6 +17,8 @@
 #include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8.h"
+
+BOOST_AUTO_TEST_SUITE(model_tensor_source)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -214,3 +215,5 @@ BOOST_AUTO_TEST_CASE(tensors_of_codes_are_not_unused) {
       source.unused(Llama::tensors(Llama::configure(*files.config)), false) == std::vector<std::string>{kK + ".g_idx"},
       boost::test_tools::per_element());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,8 @@
-#define BOOST_TEST_MODULE model_with_model
 #include "tenon/model/with_model.h"
 
 #include <boost/test/unit_test.hpp>
+
+BOOST_AUTO_TEST_SUITE(model_with_model)
 
 using namespace tenon;
 
@@ -35,3 +36,5 @@ BOOST_AUTO_TEST_CASE(a_list_may_hold_ones_own) {
   BOOST_TEST(with_model(ModelList<Mine, Llama>{}, "llama", width) == 5u);
   BOOST_CHECK_THROW(with_model(ModelList<Mine>{}, "llama", width), Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

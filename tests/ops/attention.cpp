@@ -1,6 +1,5 @@
 // attention: what a row gets depends on its own sequence up to its own position and on the cache's element, and on nothing
 // else: not on chunks, neighbours, threads, instruction sets, the cache, nor on what lies in it behind the row.
-#define BOOST_TEST_MODULE tenon ops attention
 #include <boost/test/unit_test.hpp>
 
 #include "attention_problem.h"
@@ -8,6 +7,8 @@
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
 #include "tenon/cache/store.h"
+
+BOOST_AUTO_TEST_SUITE(ops_attention)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -415,3 +416,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, Case, Cases) {
   attention(device, Policy{}, p.args(empty, p.q, kv, out));
   BOOST_TEST(out.row(0)[0] == kGap);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

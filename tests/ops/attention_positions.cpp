@@ -1,8 +1,9 @@
 // Attention that knows where keys stand: windows, behind which nothing is read, and ALiBi's slopes.
-#define BOOST_TEST_MODULE tenon ops attention positions
 #include <boost/test/unit_test.hpp>
 
 #include "attention_problem.h"
+
+BOOST_AUTO_TEST_SUITE(ops_attention_positions)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -236,3 +237,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,12 +1,13 @@
 // Attention whose query heads share heads of keys and values: each head gets what it would get if they were its own,
 // however rows and heads are put together into work.
-#define BOOST_TEST_MODULE tenon ops attention shared
 #include <boost/test/unit_test.hpp>
 
 #include <set>
 #include <tuple>
 
 #include "attention_problem.h"
+
+BOOST_AUTO_TEST_SUITE(ops_attention_shared)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -149,3 +150,5 @@ BOOST_AUTO_TEST_CASE(groups_are_parted_only_where_threads_want_for_work) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // ops/cpu/best_logits.h: what a row's pass keeps does not depend on the order in which logits come by.
-#define BOOST_TEST_MODULE best_logits
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 #include <vector>
 
 #include "tenon/ops/cpu/best_logits.h"
+
+BOOST_AUTO_TEST_SUITE(ops_best_logits)
 
 using namespace tenon;
 using namespace tenon::cpu;
@@ -76,3 +77,5 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_empties_all) {
     BOOST_TEST(best.take().empty());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

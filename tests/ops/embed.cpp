@@ -1,5 +1,4 @@
 // embed: one addition an element, so that the reference itself is met to the bit.
-#define BOOST_TEST_MODULE tenon ops embed
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -7,6 +6,8 @@
 #include "helpers.h"
 #include "tenon/ops/cpu/embed.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_embed)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -84,3 +85,5 @@ BOOST_AUTO_TEST_CASE(a_token_or_position_off_by_one_is_seen) {
   embed(device, other.args(p.panels.view(), true, 5, 1, x));
   BOOST_TEST(!same_bits(x, truth));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // gate: each element from its own two, whatever the batch, the threads or the instruction set.
-#define BOOST_TEST_MODULE tenon ops gate
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -8,6 +7,8 @@
 #include "helpers.h"
 #include "tenon/ops/cpu/gate.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_gate)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -114,3 +115,5 @@ BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
   gate(device, {.x = x.view(0, 0), .activation = Activation::silu, .y = y.view()});
   BOOST_TEST(y.row(0)[0] == kGap);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
 // gather_rows: chosen rows come to the front, whole and in order, and nothing else moves.
-#define BOOST_TEST_MODULE tenon ops gather_rows
 #include <boost/test/unit_test.hpp>
 
 #include "helpers.h"
 #include "tenon/ops/cpu/gather_rows.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_gather_rows)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -28,3 +29,5 @@ BOOST_AUTO_TEST_CASE(chosen_rows_come_to_the_front) {
     BOOST_TEST((gaps_untouched(x_here) && gaps_untouched(q_here)));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

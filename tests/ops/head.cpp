@@ -1,6 +1,5 @@
 // head_best names what a search through head's logits would name, for every format, count of rows and threads; the
 // exact head behind an int8 pass gives the same bits as float32.
-#define BOOST_TEST_MODULE ops_head
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -16,6 +15,8 @@
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8_act8.h"
 #include "tenon/weights/int8_exact.h"
+
+BOOST_AUTO_TEST_SUITE(ops_head)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -167,3 +168,5 @@ BOOST_AUTO_TEST_CASE(without_its_bound_the_int8_pass_names_others) {
     others += !same(best[static_cast<std::size_t>(r)], search(logits.view().row(r), p.vocab, 20));
   BOOST_TEST(others > 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

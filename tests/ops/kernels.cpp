@@ -1,7 +1,6 @@
 // The kernels themselves: known answers that no flag of the compiler may change, memory that they may touch, and the
 // places where they take another path. Built with -O0, -O3, -march=native, -ffp-contract=fast, g++ and clang++ alike, this
 // program must pass: that is what makes the bits a property of the library and not of a build.
-#define BOOST_TEST_MODULE tenon ops kernels
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include "tenon/ops/cpu/rotary.h"
 #include "tenon/ops/cpu/store_kv.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_kernels)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -373,3 +374,5 @@ BOOST_AUTO_TEST_CASE(the_best_instruction_set_is_the_default) {
   BOOST_TEST((Cpu{}.isa() == best_isa()));
   if (best_isa() != Isa::portable) BOOST_TEST(&cpu::kernels_for(Isa::portable) != &cpu::kernels_for(best_isa()));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // linear and head: every row has the same bits in any company, on any number of threads, in any instruction set.
-#define BOOST_TEST_MODULE tenon ops linear
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -7,6 +6,8 @@
 #include "linear_problem.h"
 #include "tenon/ops/cpu/head.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_linear)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -207,3 +208,5 @@ BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
   linear(device, p.args(p.columns.view(), kEpilogues[1], 0, 0, y));
   BOOST_TEST(y.row(0)[0] == kGap);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,6 @@
 // linear over the formats that round activations, too: the bits of one definition in any batch, on any number of
 // threads, in any instruction set; what rounding loses is what its definition says; and a token that is not finite
 // spoils itself.
-#define BOOST_TEST_MODULE tenon ops linear_dot
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -12,6 +11,8 @@
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8_act8.h"
+
+BOOST_AUTO_TEST_SUITE(ops_linear_dot)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -577,3 +578,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, P, Formats) {
   linear(device, p.args(p.packed.view(), kEpilogues[1], 0, 0, y));
   BOOST_TEST(y.row(0)[0] == kGap);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

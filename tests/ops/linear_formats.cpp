@@ -1,6 +1,5 @@
 // linear over every weight format whose activations stay float32: the bits of one definition, in any batch, on any
 // number of threads, in any instruction set; and nothing is read but what the format holds.
-#define BOOST_TEST_MODULE tenon ops linear_formats
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -14,6 +13,8 @@
 #include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8.h"
+
+BOOST_AUTO_TEST_SUITE(ops_linear_formats)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -554,3 +555,5 @@ BOOST_AUTO_TEST_CASE(sums_of_groups_are_strips_and_a_tree) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // low_rank: a row's delta has the same bits however rows are grouped, in any company, on any threads and instructions.
-#define BOOST_TEST_MODULE tenon ops low_rank
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -11,6 +10,8 @@
 #include "tenon/core/float16.h"
 #include "tenon/ops/cpu/low_rank.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_low_rank)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -501,3 +502,5 @@ BOOST_AUTO_TEST_CASE(a_sum_that_follows_the_group_is_caught) {
   BOOST_TEST(caught([&](int r, int i) { return dot(r, i, 8); }));
   BOOST_TEST(caught([&](int r, int i) { return dot(r, i, r < 16 ? 16 : 1); }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

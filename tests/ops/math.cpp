@@ -1,5 +1,4 @@
 // exp, erf and the activations: how far from the truth, and the same bits in every instruction set.
-#define BOOST_TEST_MODULE tenon ops math
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -7,6 +6,8 @@
 #include <cmath>
 
 #include "helpers.h"
+
+BOOST_AUTO_TEST_SUITE(ops_math)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -241,3 +242,5 @@ BOOST_AUTO_TEST_CASE(activations_at_the_ends) {
     BOOST_TEST(std::isnan(at(std::numeric_limits<float>::quiet_NaN())));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

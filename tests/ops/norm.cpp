@@ -1,5 +1,4 @@
 // layer_norm and rms_norm: sums run in 16 strips whatever the batch, the threads or the instruction set.
-#define BOOST_TEST_MODULE tenon ops norm
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -8,6 +7,8 @@
 #include "helpers.h"
 #include "tenon/ops/cpu/norm.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_norm)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -225,3 +226,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, Norm, Norms) {
   Norm::run(device, Norm::args(p, 0, 0, y));
   BOOST_TEST(y.row(0)[0] == kGap);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // Rotary positions: a row's angles depend on its position and frequencies, its turn on its angles, and on nothing else.
-#define BOOST_TEST_MODULE tenon ops rotary
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -7,6 +6,8 @@
 #include "helpers.h"
 #include "tenon/ops/cpu/rotary.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_rotary)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -218,3 +219,5 @@ BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
   rotate(device, turn.args(angles, 0, 0));
   BOOST_TEST(same_bits(turn.q, start.q));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

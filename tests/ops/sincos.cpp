@@ -1,5 +1,4 @@
 // sincos: how far from the truth, near multiples of pi/2 and far out, and the same bits on every machine.
-#define BOOST_TEST_MODULE tenon ops sincos
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -8,6 +7,8 @@
 
 #include "tenon/core/hash.h"
 #include "tenon/ops/sincos.h"
+
+BOOST_AUTO_TEST_SUITE(ops_sincos)
 
 using namespace tenon;
 
@@ -102,3 +103,5 @@ BOOST_AUTO_TEST_CASE(is_the_same_bits_on_every_machine) {
   const auto [sine, cosine] = exact::sincos(1.0);
   BOOST_TEST((sine == 0x1.aed548f090ceep-1 && cosine == 0x1.14a280fb5068cp-1));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

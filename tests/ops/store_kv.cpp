@@ -1,5 +1,4 @@
 // store_kv: each key and value goes to one place, rounded by itself alone, and nothing else is touched.
-#define BOOST_TEST_MODULE tenon ops store_kv
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -7,6 +6,8 @@
 #include "helpers.h"
 #include "tenon/ops/cpu/store_kv.h"
 #include "tenon/ops/reference.h"
+
+BOOST_AUTO_TEST_SUITE(ops_store_kv)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -207,3 +208,5 @@ BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
   store_kv(device, p.args(empty, kv, 0, 0));
   BOOST_TEST(std::isnan(kv.values().data()[0]));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sample_exact_math
 #include "tenon/sample/exact_math.h"
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+
+BOOST_AUTO_TEST_SUITE(sample_exact_math)
 
 namespace {
 
@@ -129,3 +130,5 @@ BOOST_AUTO_TEST_CASE(digests) {
   BOOST_TEST(exps == 0xb83c17249cc08d96u);
   BOOST_TEST(logs == 0xb7eab939e00430f2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

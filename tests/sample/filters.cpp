@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sample_filters
 #include "tenon/sample/filters.h"
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <vector>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(sample_filters)
 
 using tenon::Options;
 using tenon::TokenId;
@@ -288,3 +289,5 @@ BOOST_AUTO_TEST_CASE(buffers_carry_nothing_over) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

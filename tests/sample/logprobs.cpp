@@ -1,10 +1,11 @@
-#define BOOST_TEST_MODULE sample_logprobs
 #include "tenon/sample/logprobs.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <random>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(sample_logprobs)
 
 namespace {
 
@@ -76,3 +77,5 @@ BOOST_AUTO_TEST_CASE(known_answer) {
     row[i] = static_cast<float>(static_cast<int>(i * 7919 % 1009) - 500) * 0x1p-6f;
   BOOST_TEST(tenon::log_sum_exp(row) == 0x1.833326e5e54efp+3);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

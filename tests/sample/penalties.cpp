@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sample_penalties
 #include "tenon/sample/penalties.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +5,8 @@
 #include <vector>
 
 #include "tenon/core/finite.h"
+
+BOOST_AUTO_TEST_SUITE(sample_penalties)
 
 using tenon::Options;
 using tenon::TokenId;
@@ -160,3 +161,5 @@ BOOST_AUTO_TEST_CASE(order_of_history_does_not_matter) {
   row.generated = {0, 1, 1, 2};
   check_equal(row.processed(), forwards);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE sample_philox
 #include "tenon/sample/philox.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <set>
+
+BOOST_AUTO_TEST_SUITE(sample_philox)
 
 using tenon::PhiloxCounter;
 using tenon::PhiloxKey;
@@ -51,3 +52,5 @@ BOOST_AUTO_TEST_CASE(mean_and_spread_over_seeds_and_positions) {
   BOOST_TEST(std::abs(sum / n - 1.0 / 2) < 0.008);
   BOOST_TEST(std::abs(squares / n - 1.0 / 3) < 0.0084);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sample_ranking
 #include "tenon/sample/ranking.h"
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 #include <numeric>
 #include <random>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(sample_ranking)
 
 namespace {
 
@@ -91,3 +92,5 @@ BOOST_AUTO_TEST_CASE(any_number_asked_for_gives_the_same_first_ranks) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sample_sampler
 #include "tenon/sample/sampler.h"
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(sample_sampler)
 
 using tenon::Options;
 using tenon::Pick;
@@ -348,3 +349,5 @@ BOOST_AUTO_TEST_CASE(known_answers) {
   }
   BOOST_TEST(hash == 5946267489432776329u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE sample_strips
 #include "tenon/sample/strips.h"
 
 #include <algorithm>
@@ -7,6 +6,8 @@
 #include <limits>
 #include <random>
 #include <vector>
+
+BOOST_AUTO_TEST_SUITE(sample_strips)
 
 namespace {
 
@@ -110,3 +111,5 @@ BOOST_AUTO_TEST_CASE(first_above_is_strict) {
     BOOST_TEST(tenon::detail::find_body<false>(x.data(), n, 0, 1.0f) == n / 2);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE schedule_any_scheduler
 #include "tenon/schedule/any_scheduler.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include "tenon/schedule/sequential.h"
 #include "tenon/schedule/static.h"
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_any_scheduler)
 
 using namespace tenon;
 using tenon::testing::CountingLedger;
@@ -78,3 +79,5 @@ BOOST_AUTO_TEST_CASE(copies_are_independent) {
   AnyScheduler c = std::move(b);
   BOOST_TEST(takes(c) == 1U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE schedule_continuous
 #include "tenon/schedule/continuous.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +5,8 @@
 
 #include "tenon/cache/block_ledger.h"
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_continuous)
 
 using namespace tenon;
 using namespace std::chrono_literals;
@@ -192,3 +193,5 @@ BOOST_AUTO_TEST_CASE(keeps_the_laws_with_small_batches_and_little_patience) {
   const ContinuousPolicy policy{.max_batch = 3, .token_budget = 9, .order = Order::longest_first, .patience = 5ms};
   BOOST_TEST(testing::scheduler_laws(policy) == testing::Violations{}, boost::test_tools::per_element());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE schedule_fair
 #include "tenon/schedule/fair.h"
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include "tenon/schedule/any_scheduler.h"
 #include "tenon/schedule/continuous.h"
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_fair)
 
 using namespace tenon;
 using namespace std::chrono_literals;
@@ -336,3 +337,5 @@ BOOST_AUTO_TEST_CASE(any_scheduler_hands_the_accounts_through) {
   BOOST_TEST(b.served(0) == 100);
   BOOST_TEST(b.served(1) == 100);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // The queue where sequences share the cache: prefixes, forks, who is held, and who was preempted too often.
-#define BOOST_TEST_MODULE schedule_queue_sharing
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
@@ -10,6 +9,8 @@
 #include "tenon/schedule/queue.h"
 #include "tenon/schedule/sequential.h"
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_queue_sharing)
 
 using namespace tenon;
 using tenon::testing::fake_step;
@@ -271,3 +272,5 @@ BOOST_AUTO_TEST_CASE(ids_wrap) {
   BOOST_TEST((step(queue, ledger) == Granted{{before, 6}, {behind, 6}}));
   BOOST_TEST((step(queue, ledger) == Granted{{before, 1}, {behind, 1}, {child, 1}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,5 @@
 // The queue where rows see a window: what it tells the ledger, what room it asks for, and that texts far longer than the
 // cache get through.
-#define BOOST_TEST_MODULE schedule_queue_window
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
@@ -17,6 +16,8 @@
 #include "tenon/schedule/sequential.h"
 #include "tenon/schedule/static.h"
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_queue_window)
 
 using namespace tenon;
 using tenon::testing::fake_step;
@@ -240,3 +241,5 @@ BOOST_AUTO_TEST_CASE(children_do_not_wait_for_what_they_cannot_share) {
   const SeqId child = queue.add({.choice = 1, .tokens = text(10), .max_new_tokens = 5, .parent = parent}, ledger);
   BOOST_TEST((step(queue, ledger) == Granted{{parent, 10}, {child, 10}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

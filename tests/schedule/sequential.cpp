@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE schedule_sequential
 #include "tenon/schedule/sequential.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_sequential)
 
 using namespace tenon;
 using tenon::testing::CountingLedger;
@@ -27,3 +28,5 @@ BOOST_AUTO_TEST_CASE(one_at_a_time_in_order_of_arrival) {
   BOOST_TEST((order == std::vector<RequestId>{0, 1, 2, 3, 4}));
   BOOST_TEST(steps == 5 + 4 + 3 + 2 + 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

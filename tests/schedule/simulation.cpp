@@ -1,6 +1,5 @@
 // 2,000 seeds of the simulation, and that it can fail. scripts/simulate runs more of them, scripts/check-mutations
 // shows that bugs in the library are found.
-#define BOOST_TEST_MODULE schedule_simulation
 #include "tenon/testing/simulation.h"
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +7,8 @@
 #include <string>
 
 #include "swarm.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_simulation)
 
 using namespace tenon;
 using testing::PolicyPromises;
@@ -124,3 +125,5 @@ BOOST_AUTO_TEST_CASE(what_breaks_names_its_seed_and_what_was_drawn) {
   BOOST_TEST(broken[0].find(", step ") != std::string::npos);
   BOOST_TEST(broken[0].find("; blocks ") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

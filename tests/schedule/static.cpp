@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE schedule_static
 #include "tenon/schedule/static.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "tenon/testing/scheduler_laws.h"
+
+BOOST_AUTO_TEST_SUITE(schedule_static)
 
 using namespace tenon;
 using namespace std::chrono_literals;
@@ -113,3 +114,5 @@ BOOST_AUTO_TEST_CASE(experiment_6_takes_400_steps) {
   // 32 prompts of 7, and for each token but the first of a sequence one row: none for members that have ended.
   BOOST_TEST(b.queue.stats().rows == static_cast<std::uint64_t>(32 * 7 + 4 * 99 + 28 * 9));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

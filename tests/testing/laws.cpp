@@ -1,5 +1,4 @@
 // Our policies obey the laws, and each law is broken by a policy made to break it: a law that cannot fail is no law.
-#define BOOST_TEST_MODULE testing_laws
 #include "tenon/testing/laws.h"
 
 #include <boost/test/unit_test.hpp>
@@ -12,6 +11,8 @@
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/sequential.h"
 #include "tenon/schedule/static.h"
+
+BOOST_AUTO_TEST_SUITE(testing_laws)
 
 using namespace tenon;
 using testing::cache_laws;
@@ -314,3 +315,5 @@ BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
   BOOST_TEST(breaks(cache_laws<Overlaps>(), "no two tiles share memory"));
   BOOST_TEST(breaks(cache_laws<OneScale>(), "no two tiles share memory"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

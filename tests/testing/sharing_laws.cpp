@@ -1,5 +1,4 @@
 // Our caches obey the laws of sharing, and ledgers with one fault each do not: the laws can be broken.
-#define BOOST_TEST_MODULE testing_sharing_laws
 #include "tenon/testing/sharing_laws.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
+
+BOOST_AUTO_TEST_SUITE(testing_sharing_laws)
 
 using namespace tenon;
 using tenon::testing::sharing_laws;
@@ -104,3 +105,5 @@ BOOST_AUTO_TEST_CASE(wrong_ledgers_are_caught) {
   BOOST_TEST(breaks(sharing_laws<With<HidesWhatItTakes>>(), "what reuse takes from the free"));
   BOOST_TEST(breaks(sharing_laws<With<ForksHalf>>(), "fork is all or nothing"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_added_tokens
 #include "tenon/tokenizer/added_tokens.h"
 
 #include <boost/test/unit_test.hpp>
@@ -10,6 +9,8 @@
 #include <vector>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_added_tokens)
 
 namespace {
 
@@ -99,3 +100,5 @@ BOOST_AUTO_TEST_CASE(nearly_a_token_everywhere) {
   while (text.size() < 1'000'000) text += std::string(AddedTokens::kMaxBytes - 1, 'a') + "b";
   BOOST_TEST((parts(tokens, text) == Parts({text})));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_admission
 #include "tenon/engine/admission.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include "fixtures.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/bpe.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_admission)
 
 // What a prompt must be before it is tokenized; tests/engine has the rest.
 namespace {
@@ -48,3 +49,5 @@ BOOST_AUTO_TEST_CASE(a_text_that_cannot_fit_is_not_tokenized) {
   BOOST_TEST(!Tokenizer::load(fixtures::data() / "qwen2").most_bytes_a_token().has_value());
   BOOST_TEST(!Tokenizer::load(fixtures::data() / "metaspace").most_bytes_a_token().has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

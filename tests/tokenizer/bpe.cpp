@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_bpe
 #include "tenon/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -17,6 +16,8 @@
 
 #include "fixtures.h"
 #include "tenon/core/error.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_bpe)
 
 namespace {
 
@@ -257,3 +258,5 @@ BOOST_AUTO_TEST_CASE(many_threads_share_one_and_it_moves) {
   }
   for (const Ids& each : got) BOOST_TEST((each == expected));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_byte_level
 #include "tenon/tokenizer/byte_level.h"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +5,8 @@
 #include <string>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_byte_level)
 
 BOOST_AUTO_TEST_CASE(the_spelling_of_bytes_is_a_bijection) {
   std::set<std::string> seen;
@@ -33,3 +34,5 @@ BOOST_AUTO_TEST_CASE(bytes_of_utf8) {
   }
   for (int byte = 0; byte < 256; ++byte) BOOST_TEST(tenon::detail::occurs_in_utf8(byte) == seen.contains(byte));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_characters
 #include "tenon/tokenizer/characters.h"
 
 #include <array>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_characters)
 
 namespace {
 
@@ -125,3 +126,5 @@ BOOST_AUTO_TEST_CASE(word_by_word_is_the_whole) {
   }
   BOOST_TEST(words > 50'000u);  // and words there were
 }
+
+BOOST_AUTO_TEST_SUITE_END()

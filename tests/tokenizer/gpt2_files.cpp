@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_gpt2_files
 #include "tenon/tokenizer/gpt2_files.h"
 
 #include <boost/test/unit_test.hpp>
@@ -12,6 +11,8 @@
 #include "fixtures.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/bpe.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_gpt2_files)
 
 namespace {
 
@@ -266,3 +267,5 @@ BOOST_AUTO_TEST_CASE(files_cut_or_changed_anywhere) {
     c.folder.write(name, sound);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_load
 #include "tenon/tokenizer/load.h"
 
 #include <boost/test/unit_test.hpp>
@@ -13,6 +12,8 @@
 #include "fixtures.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/bpe.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_load)
 
 namespace {
 
@@ -105,3 +106,5 @@ BOOST_AUTO_TEST_CASE(the_shared_malformed_folders) {
   BOOST_TEST(refused == 10);
   BOOST_TEST(accepted == 5);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

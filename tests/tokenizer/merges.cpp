@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_merges
 #include "tenon/tokenizer/merges.h"
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include <vector>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_merges)
 
 namespace {
 
@@ -129,3 +130,5 @@ BOOST_AUTO_TEST_CASE(long_pieces_end) {
     BOOST_TEST((merged(grow, symbols) == Ids{2}));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

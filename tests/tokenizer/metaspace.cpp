@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE tokenizer_metaspace
 #include "tenon/tokenizer/metaspace.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <string_view>
+
+BOOST_AUTO_TEST_SUITE(tokenizer_metaspace)
 
 namespace {
 
@@ -47,3 +48,5 @@ BOOST_AUTO_TEST_CASE(and_back) {
   BOOST_TEST(tenon::detail::unspell_spaces("\xE2\x96") == "\xE2\x96");
   BOOST_TEST(tenon::detail::unspell_spaces("") == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_nfc
 #include "tenon/tokenizer/nfc.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include <string>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_nfc)
 
 namespace {
 
@@ -74,3 +75,5 @@ BOOST_AUTO_TEST_CASE(a_long_run_of_marks_ends) {
   for (int i = 0; i < 300'000; ++i) tibetan += "\u0F73";  // a starter that is two marks
   BOOST_TEST(tenon::to_nfc(tibetan).ends_with("\u0F72\u0F72"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_padding
 #include "tenon/tokenizer/padding.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 
 #include "fixtures.h"
 #include "tenon/core/error.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_padding)
 
 namespace {
 
@@ -96,3 +97,5 @@ BOOST_AUTO_TEST_CASE(refusals) {
   BOOST_CHECK_EXCEPTION(tenon::encode_batch(tokenizer, kTexts, {.max_length = 0}), tenon::Error, names("max_length"));
   BOOST_CHECK_EXCEPTION(tenon::encode_batch(tokenizer, broken, {.pad = 0}), tenon::Error, names("text"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

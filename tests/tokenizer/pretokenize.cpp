@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_pretokenize
 #include "tenon/tokenizer/pretokenize.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_pretokenize)
 
 namespace {
 
@@ -233,3 +234,5 @@ BOOST_AUTO_TEST_CASE(long_runs_end) {
       BOOST_TEST(!pieces(text, pattern).empty());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_stream_decoder
 #include "tenon/tokenizer/stream_decoder.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +8,8 @@
 
 #include "fixtures.h"
 #include "tenon/core/error.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_stream_decoder)
 
 namespace {
 
@@ -120,3 +121,5 @@ BOOST_AUTO_TEST_CASE(the_cut_does_not_matter) {
     BOOST_REQUIRE_EQUAL(stream(tokenizer, bytes), text);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

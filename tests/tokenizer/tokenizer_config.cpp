@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_tokenizer_config
 #include "tenon/tokenizer/tokenizer_config.h"
 
 #include <boost/test/unit_test.hpp>
@@ -10,6 +9,8 @@
 #include "fixtures.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/bpe.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_tokenizer_config)
 
 // Beside tokenizer.json; gpt2_files.cpp has what stands beside vocab.json.
 namespace {
@@ -201,3 +202,5 @@ BOOST_AUTO_TEST_CASE(added_tokens_that_tokenizer_json_lacks) {
           "added_tokens_decoder." + tool + ".normalized");
   refused("qwen2", added(R"("5": {"content": "<tool>"})"), kInvalid, "added_tokens_decoder.5.content");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_tokenizer_json
 #include "tenon/tokenizer/tokenizer_json.h"
 
 #include <boost/test/unit_test.hpp>
@@ -15,6 +14,8 @@
 #include "fixtures.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/bpe.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_tokenizer_json)
 
 namespace {
 
@@ -468,3 +469,5 @@ BOOST_AUTO_TEST_CASE(long_inputs_end) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

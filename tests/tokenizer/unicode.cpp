@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE tokenizer_unicode
 #include "tenon/tokenizer/unicode.h"
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +7,8 @@
 #include <string_view>
 
 #include "fixtures.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_unicode)
 
 namespace {
 
@@ -120,3 +121,5 @@ BOOST_AUTO_TEST_CASE(ascii_agrees_with_utf8proc) {
     BOOST_TEST((tenon::char_class(c) == tenon::CharClass::number) == number);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

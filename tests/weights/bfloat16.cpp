@@ -1,8 +1,9 @@
 // BFloat16: the upper halves of weights, rounded to nearest, sixteen rows side by side.
-#define BOOST_TEST_MODULE weights_bfloat16
 #include "tenon/weights/bfloat16.h"
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_bfloat16)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -72,3 +73,5 @@ BOOST_AUTO_TEST_CASE(what_would_be_infinite_is_refused) {
   BOOST_TEST(refuses<BFloat16>({3.4e38f, 1.0f}));
   BOOST_TEST(refuses<BFloat16>({1.0f, -3.4e38f, 0.0f}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

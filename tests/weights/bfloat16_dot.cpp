@@ -1,8 +1,9 @@
 // BFloat16Dot: the codes of BFloat16, two columns of a row side by side.
-#define BOOST_TEST_MODULE weights_bfloat16_dot
 #include "tenon/weights/bfloat16_dot.h"
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_bfloat16_dot)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -47,3 +48,5 @@ BOOST_AUTO_TEST_CASE(pairs_of_a_row_lie_side_by_side_and_zeros_behind) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,12 @@
 // Any rows of a coded matrix, at any place of a block, are what encoding gave.
-#define BOOST_TEST_MODULE weights_coded_tensor
 #include "tenon/weights/coded_tensor.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "../checkpoint/tensor_file.h"
 #include "../core/scratch.h"
+
+BOOST_AUTO_TEST_SUITE(weights_coded_tensor)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -114,3 +115,5 @@ BOOST_AUTO_TEST_CASE(rules_let_pass_what_encoders_make) {
     if (std::fabs(row[0]) < 1e5f) passes(Int4Code<32>{});
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,9 @@
 // Float16: weights as binary16, rounded to nearest, sixteen rows side by side.
-#define BOOST_TEST_MODULE weights_float16
 #include "tenon/weights/float16.h"
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_float16)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -64,3 +65,5 @@ BOOST_AUTO_TEST_CASE(weights_of_65520_or_more_are_refused) {
   BOOST_TEST(refuses<Float16>({0.0f, -65520.0f, 1.0f}));
   BOOST_TEST(refuses<Float16>({3.4e38f}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

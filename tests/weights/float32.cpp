@@ -1,5 +1,4 @@
 // Float32: panels of 16 rows that give back every weight, however the matrix arrives.
-#define BOOST_TEST_MODULE tenon weights float32
 #include <boost/test/unit_test.hpp>
 
 #include <bit>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "tenon/weights/float32.h"
+
+BOOST_AUTO_TEST_SUITE(weights_float32)
 
 using namespace tenon;
 
@@ -106,3 +107,5 @@ BOOST_AUTO_TEST_CASE(it_is_a_weight_policy_with_panels) {
   static_assert(WeightPolicy<Float32> && HasPanels<Float32::View> && std::is_trivially_copyable_v<Float32::View>);
   BOOST_TEST(kPanelRows == 16);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
 // Float8: eight-bit floats whose largest number is the largest magnitude of the row.
-#define BOOST_TEST_MODULE weights_float8
 #include "tenon/weights/float8.h"
 
 #include <tuple>
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_float8)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -116,3 +117,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_finite_weight_is_taken, Format, Formats) {
   for (int c = 0; c < 2; ++c) BOOST_TEST(std::fabs(view.at(0, c) / w.at(0, c) - 1) <= 0x1p-22f);
   BOOST_TEST(view.at(0, 2) == 0);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

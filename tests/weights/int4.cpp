@@ -1,11 +1,12 @@
 // GroupInt4: four-bit codes, eight columns a word, and a float16 scale for 32, 64 or 128 columns of a row, the best
 // that a search finds.
-#define BOOST_TEST_MODULE weights_int4
 #include "tenon/weights/int4.h"
 
 #include <tuple>
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_int4)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -202,3 +203,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(huge_weights_are_refused, P, Policies) {
   for (const float share : {0.99f, 0.9f, 0.7f, 0.55f, 0.5f})
     BOOST_TEST(!refuses<P>({share * limit}), share * limit << " is refused");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,12 @@
 // GroupInt4Act8: the codes of GroupInt4, two quads of columns in the halves of four bytes.
-#define BOOST_TEST_MODULE weights_int4_act8
 #include "tenon/weights/int4_act8.h"
 
 #include <tuple>
 
 #include "encoding.h"
 #include "tenon/weights/int4.h"
+
+BOOST_AUTO_TEST_SUITE(weights_int4_act8)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -62,3 +63,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(eight_columns_are_two_quads_in_four_bytes, G, Grou
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

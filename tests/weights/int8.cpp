@@ -1,10 +1,11 @@
 // ZeroPointInt8: unsigned 8-bit codes with a scale and a zero point, of a row or of the whole matrix.
-#define BOOST_TEST_MODULE weights_int8
 #include "tenon/weights/int8.h"
 
 #include <tuple>
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_int8)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -239,3 +240,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_range_that_is_infinite_is_refused, Granularity, 
   BOOST_TEST(refuses<P>({most, -most}));
   BOOST_TEST(refuses<P>({3e38f, 1.0f, -1e38f}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,9 @@
 // ZeroPointInt8Act8: the codes of ZeroPointInt8, four columns of a row side by side.
-#define BOOST_TEST_MODULE weights_int8_act8
 #include "tenon/weights/int8_act8.h"
 
 #include "encoding.h"
+
+BOOST_AUTO_TEST_SUITE(weights_int8_act8)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -71,3 +72,5 @@ BOOST_AUTO_TEST_CASE(what_others_wrote_must_have_whole_zero_points) {
     BOOST_TEST(said(bad).find("use int8") != std::string::npos, said(bad));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

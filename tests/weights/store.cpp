@@ -1,5 +1,4 @@
 // The store of packed matrices: blocks of rows make the whole, whatever the number of threads, and failures come out.
-#define BOOST_TEST_MODULE weights_store
 #include "tenon/weights/store.h"
 
 #include <boost/test/unit_test.hpp>
@@ -11,6 +10,8 @@
 #include "tenon/weights/float32.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8.h"
+
+BOOST_AUTO_TEST_SUITE(weights_store)
 
 using namespace tenon;
 
@@ -116,3 +117,5 @@ BOOST_AUTO_TEST_CASE(what_a_format_refuses_names_the_matrix) {
   });
   BOOST_TEST(said.rfind("model.safetensors: h.0.attn: holds a value", 0) == 0u, said);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
