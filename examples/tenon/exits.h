@@ -14,4 +14,7 @@ class UsageError : public std::runtime_error {
 // Nobody reads the results any more (EPIPE): the end, but no failure, so 0.
 class OutputClosed : public std::exception {};
 
+// What main() returns: what `run` does, or else what it throws comes to, said in a line on stderr.
+int exit_status(int (*run)(int argc, char** argv), int argc, char** argv);
+
 }  // namespace program

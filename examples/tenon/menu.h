@@ -11,6 +11,7 @@
 #include "tenon/core/concepts.h"
 #include "tenon/core/views.h"
 #include "tenon/engine/any_engine.h"
+#include "tenon/engine/step_report.h"
 #include "tenon/model/load.h"
 #include "tenon/schedule/any_scheduler.h"
 
@@ -24,6 +25,7 @@ struct EngineSettings {
   std::vector<tenon::AdapterUse> merged = {};
   int threads = 0, batch = 32, token_budget = 512, cache_tokens = 0, positions = 0;
   bool prefix_reuse = true;
+  tenon::StepObserver on_step = {};
 };
 
 // The policies of an engine, in the words of the command line.

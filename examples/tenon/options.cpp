@@ -190,7 +190,8 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
                              .token_budget = options.token_budget,
                              .cache_tokens = options.cache_tokens,
                              .positions = options.positions,
-                             .prefix_reuse = options.prefix_reuse});
+                             .prefix_reuse = options.prefix_reuse,
+                             .on_step = options.on_step});
 }
 
 int thread_count(const ModelOptions& options) {

@@ -31,6 +31,7 @@ struct ModelOptions {
   int positions = 0;     // the longest sequence; 0: the model's
   int max_wait_ms = 50;  // of the static scheduler
   bool prefix_reuse = true;
+  tenon::StepObserver on_step = {};
   std::uint64_t seed = 0;
 };
 

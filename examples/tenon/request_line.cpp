@@ -21,7 +21,7 @@ using tenon::Fields;
 using tenon::Json;
 using tenon::TokenId;
 
-constexpr int kMaxInt = std::numeric_limits<int>::max();
+constexpr int kLargest = std::numeric_limits<int>::max();
 constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 void refuse_unknown(const Fields& fields) {
@@ -53,7 +53,7 @@ std::vector<int> integers(const Fields& fields, const std::string& key, int low)
   if (!fields.has(key)) return list;
   const Json& value = fields.value(key);
   if (!value.is_array()) fields.refuse(key, "must be a list of integers, is " + Fields::describe(value));
-  for (const Json& each : value) list.push_back(fields.check_integer(key, each, low, kMaxInt));
+  for (const Json& each : value) list.push_back(fields.check_integer(key, each, low, kLargest));
   return list;
 }
 
@@ -89,20 +89,20 @@ tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
     o.*each.member =
         static_cast<float>(fields.number(each.name, -kMaxFloat, kMaxFloat, static_cast<double>(o.*each.member)));
   }
-  for (const auto& each : kIntParameters) o.*each.member = fields.integer(each.name, 0, kMaxInt, o.*each.member);
+  for (const auto& each : kIntParameters) o.*each.member = fields.integer(each.name, 0, kLargest, o.*each.member);
   o.logit_bias = logit_bias(fields);
   o.seed = seed_of(fields, seed);
   if (fields.has("stop")) o.stop = fields.strings("stop");
   o.stop_ids = integers(fields, "stop_ids", 0);
   o.ignore_eos = fields.boolean("ignore_eos", false);
   o.finish_within_budget = fields.boolean("finish_within_budget", false);
-  if (fields.has("top_logprobs")) o.top_logprobs = fields.integer("top_logprobs", 0, kMaxInt);
+  if (fields.has("top_logprobs")) o.top_logprobs = fields.integer("top_logprobs", 0, kLargest);
   o.logits_at = integers(fields, "logits_at", 0);
   o.nll = fields.boolean("nll", false);
   o.logits_hash = fields.boolean("logits_hash", false);
-  o.priority = fields.integer("priority", std::numeric_limits<int>::min(), kMaxInt, 0);
-  o.n = fields.integer("n", 1, kMaxInt, 1);
-  o.best_of = fields.integer("best_of", 0, kMaxInt, 0);
+  o.priority = fields.integer("priority", std::numeric_limits<int>::min(), kLargest, 0);
+  o.n = fields.integer("n", 1, kLargest, 1);
+  o.best_of = fields.integer("best_of", 0, kLargest, 0);
   o.cache_salt = fields.string("cache_salt", "");
   return o;
 }

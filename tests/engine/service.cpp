@@ -179,6 +179,30 @@ BOOST_AUTO_TEST_CASE(next_for_waits_so_long) {
   BOOST_TEST(!stream.next_for(10s));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_in_no_hurry_is_woken_for_many_events) {
+  Strings strings;
+  strings.step_us = 2000;
+  FakeService service(strings);
+  auto stream = service.submit(request(1, 40));
+  std::vector<TokenId> ids;
+  while (!stream.ended()) {
+    auto event = stream.next_for(10s, 16);
+    BOOST_REQUIRE(event);
+    int together = 0;
+    for (; event; event = stream.try_next(), ++together) {
+      BOOST_TEST((event->came != TimePoint{}));
+      if (event->kind == Event::Kind::token) ids.push_back(event->token);
+    }
+    BOOST_TEST((together >= 16 || stream.ended()));
+  }
+  BOOST_TEST(ids == expected(1, 40));
+
+  auto more_than_wait_at_most = service.submit(request(2, 200));
+  BOOST_TEST(more_than_wait_at_most.next_for(10s, 1 << 20).value().token == expected(2, 1)[0]);
+  auto out_of_time = service.submit(request(3, 1000));
+  BOOST_TEST(out_of_time.next_for(30ms, 1 << 20).value().token == expected(3, 1)[0]);
+}
+
 // ---- cancelling
 
 BOOST_AUTO_TEST_CASE(cancelled_in_every_state) {

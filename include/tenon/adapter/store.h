@@ -146,6 +146,13 @@ class AdapterStore {
     return all;
   }
 
+  // The name that a Candidate's, Served's or StepRow's `adapter` stands for; empty for -1.
+  std::string name_of(int adapter) const {
+    std::lock_guard lock(mutex_);
+    const auto found = std::find_if(tenants_.begin(), tenants_.end(), [&](const auto& each) { return each.second == adapter; });
+    return found == tenants_.end() ? "" : found->first;
+  }
+
   AdapterStats stats() const {
     std::lock_guard lock(mutex_);
     AdapterStats now = stats_;

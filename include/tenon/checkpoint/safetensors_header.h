@@ -78,11 +78,11 @@ class HeaderEvents final : public JsonEvents {
   std::vector<TensorInfo>& tensors() { return tensors_; }
   Metadata& metadata() { return metadata_; }
 
-  bool null() { misplaced("null"); }
-  bool boolean(bool) { misplaced("a truth value"); }
-  bool number_integer(std::int64_t value) { misplaced("the number " + std::to_string(value)); }  // a negative one
-  bool number_float(double, const std::string& text) { misplaced("the number " + printable(text, 30)); }
-  bool number_unsigned(std::uint64_t value) {
+  bool null() override { misplaced("null"); }
+  bool boolean(bool) override { misplaced("a truth value"); }
+  bool number_integer(std::int64_t value) override { misplaced("the number " + std::to_string(value)); }  // a negative one
+  bool number_float(double, const std::string& text) override { misplaced("the number " + printable(text, 30)); }
+  bool number_unsigned(std::uint64_t value) override {
     if (place_ == Place::shape) {
       if (tensor_.shape.size() == kMaxRank)
         refuse_tensor("shape has more than " + std::to_string(kMaxRank) + " dimensions");
@@ -94,7 +94,7 @@ class HeaderEvents final : public JsonEvents {
     }
     return true;
   }
-  bool string(std::string& value) {
+  bool string(std::string& value) override {
     if (place_ == Place::tensor && field_ == dtype_field) {
       const auto known = dtype_of(value);
       if (!known) refuse_tensor("dtype \"" + printable(value, 40) + "\" is not known");
@@ -107,7 +107,7 @@ class HeaderEvents final : public JsonEvents {
     return true;
   }
 
-  bool start_object(std::size_t) {
+  bool start_object(std::size_t) override {
     if (place_ == Place::outside) {
       place_ = Place::top;
     } else if (place_ != Place::top) {
@@ -123,7 +123,7 @@ class HeaderEvents final : public JsonEvents {
     }
     return true;
   }
-  bool key(std::string& name) {
+  bool key(std::string& name) override {
     if (place_ == Place::top) {
       tensor_.name = std::move(name);
       const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
@@ -146,17 +146,17 @@ class HeaderEvents final : public JsonEvents {
     }
     return true;
   }
-  bool end_object() {
+  bool end_object() override {
     if (place_ == Place::tensor) add_tensor();
     place_ = place_ == Place::top ? Place::outside : Place::top;
     return true;
   }
-  bool start_array(std::size_t) {
+  bool start_array(std::size_t) override {
     if (place_ != Place::tensor || field_ == dtype_field) misplaced("a list");
     place_ = field_ == shape_field ? Place::shape : Place::offsets;
     return true;
   }
-  bool end_array() {
+  bool end_array() override {
     if (place_ == Place::offsets && offsets_ != 2) refuse_tensor("data_offsets must hold 2 numbers");
     place_ = Place::tensor;
     return true;

@@ -10,6 +10,7 @@
 
 #include "tenon/constrain/automaton.h"
 #include "tenon/constrain/row_cache.h"
+#include "tenon/constrain/token_walk.h"
 #include "tenon/constrain/vocabulary.h"
 
 namespace tenon::constrain {
@@ -63,26 +64,17 @@ class TokenDistances {
     const auto set = [&](std::size_t begin, std::size_t end, int bytes) {  // nodes
       std::fill(row.begin() + trie.node(begin).first, row.begin() + trie.node(end).first, bytes);
     };
-    path_[0] = state;
-    for (std::size_t i = 0; i < trie.size();) {
+    const auto inside = [&](std::size_t i, State next) {
       const TokenTrie::Node& node = trie.node(i);
-      const State next = automaton_.step(path_[node.depth - 1u], node.byte);
-      if (next == Automaton::kDead) {
-        i = node.end;
-        continue;
-      }
-      if (const TokenTrie::Inside* inside = trie.inside(i)) {
-        const ByteSet* const staying = automaton_.staying(next, node.byte);
-        if (staying && (inside->characters & ~*staying).empty()) {
-          set(i, node.end, automaton_.distance(next));
-          i = node.end;
-          continue;
-        }
-      }
-      path_[node.depth] = next;
-      if (trie.node(i + 1).first > node.first) set(i, i + 1, automaton_.distance(next));
-      ++i;
-    }
+      const ByteSet* const staying = automaton_.staying(next, node.byte);
+      if (!staying || !(trie.inside(i)->characters & ~*staying).empty()) return false;
+      set(i, node.end, automaton_.distance(next));
+      return true;
+    };
+    const auto reach = [&](std::size_t i, State next) {
+      if (trie.node(i + 1).first > trie.node(i).first) set(i, i + 1, automaton_.distance(next));
+    };
+    walk_tokens(automaton_, trie, state, path_, inside, reach);
     return row;
   }
 

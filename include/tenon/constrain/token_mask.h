@@ -11,6 +11,7 @@
 #include "tenon/constrain/automaton.h"
 #include "tenon/constrain/row_cache.h"
 #include "tenon/constrain/token_distance.h"
+#include "tenon/constrain/token_walk.h"
 #include "tenon/constrain/vocabulary.h"
 
 namespace tenon::constrain {
@@ -172,29 +173,20 @@ class TokenMasks {
 
   std::vector<MaskWord> walk(State state, const TokenTrie& trie) {
     std::vector<MaskWord> row(vocabulary_.words());
-    path_[0] = state;
     State looping = Automaton::kDead;  // the last that was asked for its loop: whole subtrees that stay in it may come
     Automaton::Loop loop;
-    for (std::size_t i = 0; i < trie.size();) {
-      const TokenTrie::Node& node = trie.node(i);
-      const State next = automaton_.step(path_[node.depth - 1u], node.byte);
-      if (next == Automaton::kDead) {
-        i = node.end;
-        continue;
-      }
-      if (const TokenTrie::Inside* inside = trie.inside(i)) {
-        if (next != looping) loop = automaton_.loop(looping = next, node.byte);
-        const bool fits = loop.most == kUnbounded || loop.most >= inside->longest;
-        if (fits && (inside->characters & ~loop.characters).empty()) {
-          for (const TokenId id : trie.subtree(i)) allow(row, id);
-          i = node.end;
-          continue;
-        }
-      }
-      path_[node.depth] = next;
+    const auto inside = [&](std::size_t i, State next) {
+      if (next != looping) loop = automaton_.loop(looping = next, trie.node(i).byte);
+      const TokenTrie::Inside& below = *trie.inside(i);
+      const bool fits = loop.most == kUnbounded || loop.most >= below.longest;
+      if (!fits || !(below.characters & ~loop.characters).empty()) return false;
+      for (const TokenId id : trie.subtree(i)) allow(row, id);
+      return true;
+    };
+    const auto reach = [&](std::size_t i, State) {
       for (const TokenId id : trie.tokens(i)) allow(row, id);
-      ++i;
-    }
+    };
+    walk_tokens(automaton_, trie, state, path_, inside, reach);
     if (automaton_.accepts(state)) {
       for (const TokenId id : vocabulary_.ends()) allow(row, id);
     }

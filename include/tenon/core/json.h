@@ -84,14 +84,15 @@ class JsonText {
 
 }  // namespace detail
 
-// What every receiver of parser events shares: a syntax error becomes an Error with line and column.
-class JsonEvents {
+// What every receiver of parser events shares: a syntax error becomes an Error with line and column. Receivers are virtual,
+// so that a program has the parser once.
+class JsonEvents : public nlohmann::json_sax<Json> {
  public:
   JsonEvents(std::string_view text, std::string file, Error::Kind refusal)
       : source_(text), file_(std::move(file)), refusal_(refusal) {}
 
-  bool binary(Json::binary_t&) { refuse("binary data in text"); }  // never sent for text
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
+  bool binary(Json::binary_t&) final { refuse("binary data in text"); }  // never sent for text
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) final {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": the place is said below.
     std::string_view what = error.what();
     for (const std::string_view before_the_point : {"syntax error", "number overflow"})
@@ -110,24 +111,22 @@ class JsonEvents {
   [[noreturn]] void refuse(std::string_view what) const { throw Error(refusal_, file_, what); }
 
  private:
-  template <class Events>
-  friend void parse_json_events(Events& events);
+  friend void parse_json_events(JsonEvents& events);
 
   detail::JsonText source_;
   std::string file_;
   Error::Kind refusal_;
 };
 
-// Sends the events of one JSON document, the whole text of `events`, to it: a JsonEvents with the callbacks of
-// nlohmann::json_sax. Once only.
-template <class Events>
-void parse_json_events(Events& events) {
+// Sends the events of one JSON document, the whole text of `events`, to it. Once only.
+inline void parse_json_events(JsonEvents& events) {
   detail::JsonText& source = events.source_;
   if (source.text().starts_with("\xef\xbb\xbf"))
     events.refuse("begins with a byte-order mark (BOM); save it as plain UTF-8");
   // nlohmann's lexer takes a NUL for the end of the input, and would accept whatever follows it.
   if (const auto nul = source.text().find('\0'); nul != std::string_view::npos) events.refuse_at(nul, "a NUL byte");
-  if (!Json::sax_parse(detail::JsonText::Iterator{&source}, detail::JsonText::Iterator{}, &events))
+  if (!Json::sax_parse(detail::JsonText::Iterator{&source}, detail::JsonText::Iterator{},
+                       static_cast<nlohmann::json_sax<Json>*>(&events)))
     events.refuse("not valid JSON");
 }
 
@@ -142,19 +141,19 @@ class JsonBuilder final : public JsonEvents {
 
   J& document() { return document_; }
 
-  bool null() { return add(nullptr), true; }
-  bool boolean(bool value) { return add(value), true; }
-  bool number_integer(std::int64_t value) { return add(value), true; }
-  bool number_unsigned(std::uint64_t value) { return add(value), true; }
+  bool null() override { return add(nullptr), true; }
+  bool boolean(bool value) override { return add(value), true; }
+  bool number_integer(std::int64_t value) override { return add(value), true; }
+  bool number_unsigned(std::uint64_t value) override { return add(value), true; }
   // Also sent for integers beyond 64 bits: they stay, rounded, because tokenizer_config.json holds
   // "model_max_length": 10^30. Fields refuses them as integers, because they are of floating-point type.
-  bool number_float(double value, const std::string&) { return add(value), true; }
-  bool string(std::string& value) { return add(std::move(value)), true; }
-  bool start_object(std::size_t) { return open(J::object()), true; }
-  bool start_array(std::size_t) { return open(J::array()), true; }
-  bool key(std::string& name) { return key_ = std::move(name), true; }
-  bool end_array() { return close(), true; }
-  bool end_object() {
+  bool number_float(double value, const std::string&) override { return add(value), true; }
+  bool string(std::string& value) override { return add(std::move(value)), true; }
+  bool start_object(std::size_t) override { return open(J::object()), true; }
+  bool start_array(std::size_t) override { return open(J::array()), true; }
+  bool key(std::string& name) override { return key_ = std::move(name), true; }
+  bool end_array() override { return close(), true; }
+  bool end_object() override {
     if constexpr (kOrdered) refuse_duplicates(open_.back().value->template get_ref<const typename J::object_t&>());
     return close(), true;
   }

@@ -131,6 +131,7 @@ struct Event {
   std::shared_ptr<const Scores> scores = {};     // Kind::finished of choice 0, if asked for
   std::optional<std::uint64_t> logits_hash = {}; // Kind::finished, if asked for
   TimePoint started{};                           // Kind::finished: when its first step began; {}: it had none
+  TimePoint came{};                              // from a Service: when the step that brought it had ended; {}: from none
 };
 
 namespace detail {

@@ -1,6 +1,7 @@
 // What the two ends of one answer share: the service's thread writes events, one reader takes them. Bounded: a request
 // that nobody reads is held until there is room again.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -63,7 +64,7 @@ class AnswerBuffer {
   Put put(Event event) {
     const Put heard = !calls_ || call(event) ? Put::taken : Put::refused;
     if (calls_ && event.kind == Event::Kind::token) return heard;
-    bool full = false;
+    bool full = false, wakes = false;
     EventCallback spent;
     {
       std::lock_guard lock(mutex_);
@@ -75,8 +76,9 @@ class AnswerBuffer {
       full = !calls_ && !event.last && events_.size() + 1 >= terms_.limit && !std::exchange(held_, true);
       if (full) read_at_ = Clock::now();
       events_.push_back(std::move(event));
+      wakes = ended_ || events_.size() >= awaited_;
     }
-    changed_.notify_all();
+    if (wakes) changed_.notify_all();
     return full ? Put::full : heard;
   }
 
@@ -113,9 +115,11 @@ class AnswerBuffer {
     bool wakes = false;          // the service should hear that there is room again
   };
 
-  Taken take(TimePoint until) {
+  // Where there is nothing, sleeps until so many events are there, or as many as wait at most.
+  Taken take(TimePoint until, std::size_t enough) {
     std::unique_lock lock(mutex_);
-    const auto ready = [&] { return !events_.empty() || ended_; };
+    awaited_ = events_.empty() ? std::clamp<std::size_t>(enough, 1, std::max<std::size_t>(1, terms_.limit / 2)) : 1;
+    const auto ready = [&] { return events_.size() >= awaited_ || ended_; };
     // A wait for TimePoint::max() overflows in some clocks.
     if (until == TimePoint::max())
       changed_.wait(lock, ready);
@@ -185,6 +189,7 @@ class AnswerBuffer {
   mutable std::mutex mutex_;  // guards what follows; never held while a callback, the engine or the inbox is called
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::size_t awaited_ = 1;  // events that wake the reader
   bool ended_ = false;  // the last event has been put
   bool cancelled_ = false;
   bool dropped_ = false;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -36,8 +37,9 @@ class AnswerStream {
 
   // The next event, once it is there; none when all have been taken.
   std::optional<Event> next() { return take(TimePoint::max()); }
-  // The same, but none as well where nothing comes in time; ended() tells which.
-  std::optional<Event> next_for(Clock::duration time) { return take(detail::after(time)); }
+  // The same, but none as well where nothing comes in time; ended() tells which. Where nothing is there it sleeps until
+  // `enough` events are, for who is in no hurry: each time that a reader is woken takes from the machine what a step may need.
+  std::optional<Event> next_for(Clock::duration time, int enough = 1) { return take(detail::after(time), enough); }
   std::optional<Event> try_next() { return take(TimePoint::min()); }
 
   // Whether all events have been taken, and how the answer ended then.
@@ -102,14 +104,16 @@ class AnswerStream {
   // Waits for the end. The whole answer, or answers; without what was taken before, and what went to a callback.
   Completion wait() {
     Completion whole;
-    for (const Event& event : events()) whole.add(event, answer_->terms().with_logprobs);
+    while (const auto event = take(TimePoint::max(), std::numeric_limits<int>::max())) {
+      whole.add(*event, answer_->terms().with_logprobs);
+    }
     return whole;
   }
 
  private:
-  std::optional<Event> take(TimePoint until) {
+  std::optional<Event> take(TimePoint until, int enough = 1) {
     if (ended_) return std::nullopt;
-    detail::AnswerBuffer::Taken taken = answer_->take(until);
+    detail::AnswerBuffer::Taken taken = answer_->take(until, static_cast<std::size_t>(enough));
     if (taken.wakes) inbox_->post(answer_);
     if (!taken.event && taken.ended) {  // the service had no memory to say so
       taken.event = Event{.kind = Event::Kind::error,

@@ -38,6 +38,7 @@ class AnyEngine {
   // The adapters that are resident; from any thread, as lease(). Those of an engine that adds none at run time are none.
   virtual std::vector<AdapterInfo> adapters() = 0;
   virtual AdapterStats adapter_stats() = 0;
+  virtual std::string adapter_name(int adapter) = 0;          // of a StepRow
   virtual bool unload_adapter(const std::string& name) = 0;  // false where nothing was resident under it
 };
 
@@ -70,6 +71,10 @@ class EngineBox final : public AnyEngine {
   AdapterStats adapter_stats() override {
     if constexpr (kAddsAdapters) return engine_.adapters().stats();
     else return {};
+  }
+  std::string adapter_name([[maybe_unused]] int adapter) override {
+    if constexpr (kAddsAdapters) return engine_.adapters().name_of(adapter);
+    else return "";
   }
   bool unload_adapter([[maybe_unused]] const std::string& name) override {
     if constexpr (kAddsAdapters) return engine_.adapters().unload(name);

@@ -29,6 +29,7 @@
 #include "tenon/engine/options.h"
 #include "tenon/engine/picker.h"
 #include "tenon/engine/stats.h"
+#include "tenon/engine/step_report.h"
 #include "tenon/model/decoder.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/all.h"
@@ -173,8 +174,10 @@ class Engine {
       throw;
     }
     if (answers_.size() == 0) release_retired();
-    stats_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    const auto end = Clock::now();
+    stats_.seconds += std::chrono::duration<double>(end - begin).count();
     update_stats();
+    if (options_.on_step) options_.on_step({stats_.steps, begin, end, step_rows_});
     return hand_out();
   }
 
@@ -261,10 +264,13 @@ class Engine {
   void assemble(const Plan& plan, TimePoint now) {
     batch_.clear();
     picker_.rows().clear();
+    step_rows_.clear();
     for (const Plan::Slice& slice : plan.slices) {
       const Sequence& s = queue_.sequence(slice.seq);
       Stream& stream = answers_.stream(slice.seq);
       stream.begin(now);
+      const int of_prompt = std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens);
+      if (options_.on_step) step_rows_.push_back({slice.seq, s.adapter, slice.tokens, of_prompt});
       const int first_row = static_cast<int>(batch_.tokens.size());
       batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens, s.adapters.get()});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
@@ -444,6 +450,7 @@ class Engine {
   detail::AdaptersOf<AdapterP, DeviceP> adapters_;
   std::vector<std::shared_ptr<const AdapterSet>> retired_;  // that kernels may still read
   Batch batch_;
+  std::vector<StepRow> step_rows_;  // of the batch, where somebody watches
   Answers answers_;
   std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;

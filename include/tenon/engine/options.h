@@ -9,6 +9,7 @@
 #include "tenon/adapter/options.h"
 #include "tenon/cache/store.h"
 #include "tenon/core/request.h"
+#include "tenon/engine/step_report.h"
 #include "tenon/model/config.h"
 
 namespace tenon {
@@ -24,6 +25,7 @@ struct EngineOptions {
   AdapterOptions adapters = {};
   std::vector<AdapterUse> merged = {};  // adapters that go into the weights, for engines that do that
   bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
+  StepObserver on_step = {};
 };
 
 // Refuses what no engine could be made of, naming the field.

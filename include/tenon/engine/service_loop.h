@@ -228,6 +228,7 @@ class ServiceLoop {
   void deliver(std::span<const Event> events) {
     using Put = AnswerBuffer::Put;
     changed_.clear();
+    const TimePoint now = Clock::now();
     for (const Event& event : events) {
       const auto found = open_.find(event.request);
       if (found == open_.end()) continue;
@@ -235,6 +236,7 @@ class ServiceLoop {
       if (event.kind != Event::Kind::token) entry.ended.set(static_cast<std::size_t>(event.choice));
       Event own = event;
       own.request = entry.answer->terms().id;
+      own.came = now;
       const Put put = entry.answer->put(std::move(own));
       if (event.last)
         open_.erase(found);
