@@ -10,21 +10,25 @@ void Answer::submit(tenon::Request request, tenon::SubmitOptions options) {
   options.on_event = [inbox = inbox_, first](const tenon::Event& event) {
     tenon::Event own = event;
     own.choice += first;
+    bool wakes = own.last;
     {
       std::lock_guard lock(inbox->mutex);
       inbox->events.push_back(std::move(own));
+      wakes = wakes || inbox->events.size() >= inbox->awaited;
     }
-    inbox->came.notify_one();
+    if (wakes) inbox->came.notify_one();
   };
   streams_.push_back(service_.submit(std::move(request), std::move(options)));
 }
 
-std::optional<tenon::Event> Answer::next_for(tenon::Clock::duration time) {
+std::optional<tenon::Event> Answer::next_for(tenon::Clock::duration time, std::size_t enough) {
   if (ended()) return std::nullopt;
   if (taken_.empty()) {
     std::unique_lock lock(inbox_->mutex);
-    const auto some = [&] { return !inbox_->events.empty(); };
-    if (!some() && time > tenon::Clock::duration::zero()) inbox_->came.wait_for(lock, time, some);
+    auto& events = inbox_->events;
+    inbox_->awaited = enough;
+    const auto woken = [&] { return events.size() >= enough || (!events.empty() && events.back().last); };
+    if (events.empty() && time > tenon::Clock::duration::zero()) inbox_->came.wait_for(lock, time, woken);
     taken_.swap(inbox_->events);
   }
   if (taken_.empty()) return std::nullopt;

@@ -1,6 +1,7 @@
 // What the engine writes to one request of HTTP: the events of all its prompts and choices, in the order they come.
 #pragma once
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -25,8 +26,9 @@ class Answer {
   // submitted before is cancelled with the answer.
   void submit(tenon::Request request, tenon::SubmitOptions options);
 
-  // None where nothing comes in time, or all has ended. `last` is that of the whole answer.
-  std::optional<tenon::Event> next_for(tenon::Clock::duration time);
+  // None where nothing comes in time, or all has ended. `last` is that of the whole answer. Where nothing is there it sleeps
+  // until so many events are, or a last one: being woken takes time from the engine's threads.
+  std::optional<tenon::Event> next_for(tenon::Clock::duration time, std::size_t enough = 1);
   bool ended() const { return ended_ == streams_.size(); }
 
   // What has been written stands; the ends still come.
@@ -38,6 +40,7 @@ class Answer {
     std::mutex mutex;
     std::condition_variable came;
     std::deque<tenon::Event> events;
+    std::size_t awaited = 1;  // events that wake the reader
   };
 
   Service& service_;

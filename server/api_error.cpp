@@ -2,7 +2,9 @@
 
 #include <array>
 
+#include "server/text.h"
 #include "tenon/core/json.h"
+#include "tenon/tokenizer/unicode.h"
 
 namespace serve {
 namespace {
@@ -64,33 +66,6 @@ Wire openai_wire(Kind kind) {
 }
 
 Wire wire(Kind kind, Dialect dialect) { return dialect == Dialect::lorax ? lorax_wire(kind) : openai_wire(kind); }
-
-// Bytes of the well-formed sequence at the front (Unicode, table 3-7); 0 where there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto within = [&](std::size_t i, unsigned low, unsigned high) { return byte(i) >= low && byte(i) <= high; };
-  const auto rest = [&](std::size_t from, std::size_t to) {
-    for (std::size_t i = from; i < to; ++i)
-      if (!within(i, 0x80, 0xbf)) return false;
-    return true;
-  };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return rest(1, 2) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef)
-    return within(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf) && rest(2, 3) ? 3 : 0;
-  if (lead >= 0xf0 && lead <= 0xf4)
-    return within(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf) && rest(2, 4) ? 4 : 0;
-  return 0;
-}
-
-// C0, DEL, C1 and the separators U+2028 and U+2029: what could begin a line of somebody's log.
-bool is_control(std::string_view character) {
-  const auto byte = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return byte < 0x20 || byte == 0x7f;
-  return (byte == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0) || character == "\u2028" ||
-         character == "\u2029";
-}
 
 struct Name {
   std::string_view engine, lorax, openai;
@@ -230,10 +205,10 @@ std::string shown(std::string_view text, std::size_t limit) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out;
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const std::string_view character = text.substr(0, length == 0 ? 1 : length);
+    const tenon::CodePoint point = tenon::decode_utf8(text, 0);
+    const std::string_view character = text.substr(0, static_cast<std::size_t>(point.length));
     std::string piece;
-    if (length == 0 || is_control(character)) {
+    if (point.status != tenon::Utf8Status::valid || is_control(point.value)) {
       for (const char c : character) {
         const auto byte = static_cast<unsigned char>(c);
         piece.append({'\\', 'x', hex[byte >> 4], hex[byte & 15]});

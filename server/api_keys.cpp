@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "server/text.h"
 #include "tenon/core/error.h"
 #include "tenon/core/file.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 using tenon::Error;
 
-constexpr std::size_t kMaxFile = 1 << 20;
+constexpr std::size_t kMostKeyBytes = 1 << 20;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -22,20 +23,16 @@ bool in_key(char c) {
          std::string_view("._~+/=-").find(c) != std::string_view::npos;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r";
-  const auto first = text.find_first_not_of(kSpace);
-  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
+constexpr std::string_view kAroundKeys = " \t\r";
 
 // The key of "Bearer KEY"; empty where it is another scheme.
 std::string_view bearer(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer";
-  authorization = trimmed(authorization);
+  authorization = trimmed(authorization, kAroundKeys);
   const std::string_view scheme = authorization.substr(0, authorization.find(' '));
   const bool known = std::equal(scheme.begin(), scheme.end(), kScheme.begin(), kScheme.end(),
                                 [](char a, char b) { return lower(a) == b; });
-  return known ? trimmed(authorization.substr(scheme.size())) : std::string_view();
+  return known ? trimmed(authorization.substr(scheme.size()), kAroundKeys) : std::string_view();
 }
 
 }  // namespace
@@ -45,12 +42,12 @@ ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
 }
 
 void ApiKeys::add_file(const std::filesystem::path& file) {
-  const std::string text = tenon::read_text_file(file, kMaxFile);
+  const std::string text = tenon::read_text_file(file, kMostKeyBytes);
   const std::size_t before = hashes_.size();
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = trimmed(std::string_view(text).substr(begin, end - begin));
+    const std::string_view line = trimmed(std::string_view(text).substr(begin, end - begin), kAroundKeys);
     begin = end + 1;
     ++number;
     if (!line.empty() && line.front() != '#') add(line, file.string() + ": line " + std::to_string(number));
@@ -66,7 +63,7 @@ void ApiKeys::add(std::string_view key, const std::string& where) {
 
 bool ApiKeys::accepts(std::string_view authorization, std::string_view x_api_key) const {
   const bool by_bearer = matches(bearer(authorization));
-  const bool by_header = matches(trimmed(x_api_key));
+  const bool by_header = matches(trimmed(x_api_key, kAroundKeys));
   return by_bearer || by_header;
 }
 

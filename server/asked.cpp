@@ -1,22 +1,16 @@
 #include "server/asked.h"
 
 #include <algorithm>
-#include <chrono>
-#include <random>
 #include <utility>
 #include <variant>
 
 #include "server/lorax_writer.h"
 #include "server/openai_request.h"
 #include "server/openai_writer.h"
+#include "server/text.h"
 
 namespace serve {
 namespace {
-
-std::uint64_t random_seed() {
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  return random();
-}
 
 constexpr std::size_t kMostListed = 65536;  // log-probabilities of one answer: some 80 MB of JSON being written
 
@@ -60,14 +54,14 @@ struct OpenAiAsked {
   OpenAiAsked(Model& model, const SamplingRequest& request, const std::string& id)
       : terms{.id = id,
               .model = request.model.empty() ? model.name() : request.model,
-              .created = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(),
+              .created = static_cast<std::int64_t>(seconds_since_1970()),
               .n = request.options.n,
               .stream = request.stream,
               .include_usage = request.include_usage,
               .logprobs = request.options.top_logprobs >= 0},
         common{.adapters = request.adapters, .options = request.options} {
     need_adapters(model, request.adapters, request.adapter_field);
-    if (!request.seed_given) common.options.seed = random_seed();
+    if (!request.seed_given) common.options.seed = random_bits();
     if (request.schema) common.constraint = model.constraint(*request.schema);
     asked.stream = request.stream;
     asked.adapter = name_of(request.adapters);
@@ -106,7 +100,7 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
   options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), model.limits());
   options.n = request.best_of;
   if (request.best_of > 1) options.top_logprobs = std::max(options.top_logprobs, 0);  // by which the best is found
-  if (request.sampling && !request.seed_given) options.seed = random_seed();
+  if (request.sampling && !request.seed_given) options.seed = random_bits();
   one.options = options;
   if (request.schema) one.constraint = model.constraint(*request.schema);
   Asked asked{.stream = request.stream,

@@ -10,47 +10,41 @@
 #include "tenon/core/file.h"
 #include "tenon/core/json.h"
 #include "tenon/core/sha256.h"
+#include "tenon/tokenizer/unicode.h"
 
 namespace serve {
 namespace {
 
 using tenon::Error;
 
-constexpr std::uint64_t kMaxFile = 16 << 20;
+constexpr std::uint64_t kMostTemplateBytes = 16 << 20;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::invalid_request, "messages", what); }
 
 std::string at(std::size_t index) { return "[" + std::to_string(index) + "] "; }
 
-// Python's str.isspace(), which trims texts in Jinja, beyond ASCII.
-bool is_wide_space(unsigned code) {
-  return code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
-         code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
-}
-// Bytes of the white space that a text begins with: one character, or none.
+// Bytes of the white space that a text begins with: one character, or none. Python's str.isspace(), by which Jinja trims.
 std::size_t space_at_front(std::string_view text) {
   if (text.empty()) return 0;
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return byte(0) == ' ' || (byte(0) >= 9 && byte(0) <= 13) || (byte(0) >= 28 && byte(0) <= 31);
-  if (text.size() >= 2 && byte(0) == 0xc2) return is_wide_space(byte(1)) ? 2 : 0;
-  if (text.size() < 3 || byte(0) < 0xe1 || byte(0) > 0xe3) return 0;
-  return is_wide_space((byte(0) & 15U) << 12 | (byte(1) & 63U) << 6 | (byte(2) & 63U)) ? 3 : 0;
+  const tenon::CodePoint point = tenon::decode_utf8(text, 0);
+  const bool separator = point.value >= 0x1c && point.value <= 0x1f;
+  return separator || tenon::char_class(point.value) == tenon::CharClass::space ? static_cast<std::size_t>(point.length) : 0;
 }
 std::size_t space_at_back(std::string_view text) {
   for (std::size_t n = 1; n <= 3 && n <= text.size(); ++n)
     if (space_at_front(text.substr(text.size() - n)) == n) return n;
   return 0;
 }
-std::string_view trimmed(std::string_view text) {
+std::string_view stripped(std::string_view text) {
   while (const std::size_t n = space_at_front(text)) text.remove_prefix(n);
   while (const std::size_t n = space_at_back(text)) text.remove_suffix(n);
   return text;
 }
 
 // Puts a conversation together in a form, refusing what the form does not take.
-class Prompt {
+class PromptWriter {
  public:
-  Prompt(const ChatForm& form, std::string_view bos, std::string_view eos, std::span<const std::string> special)
+  PromptWriter(const ChatForm& form, std::string_view bos, std::string_view eos, std::span<const std::string> special)
       : form_(form), bos_(bos), eos_(eos), special_(special) {}
 
   std::string write(std::span<const ChatMessage> messages) {
@@ -93,7 +87,7 @@ class Prompt {
 
   void add_turn(const ChatTurn& turn, std::string_view content) {
     add(turn.before);
-    text_ += form_.trims ? trimmed(content) : content;
+    text_ += form_.trims ? stripped(content) : content;
     add(turn.after);
   }
 
@@ -115,7 +109,7 @@ class Prompt {
     if (is_system(message) && form_.system_is == ChatForm::System::none)
       refuse(at(index) + "is of role " + message.role + ", which " + chat_template() +
              " has no turn for: put its text into the first message of role user");
-    const std::string_view content = form_.trims ? trimmed(message.content) : std::string_view(message.content);
+    const std::string_view content = form_.trims ? stripped(message.content) : std::string_view(message.content);
     const auto refuse_if_in = [&](std::string_view text) {
       if (!text.empty() && content.find(text) != content.npos)
         refuse(at(index) + "holds \"" + tenon::printable(text, 60) + "\", which " + chat_template() +
@@ -162,7 +156,7 @@ std::optional<ChatTemplate> ChatTemplate::chosen(std::string_view word, const st
 
 std::string ChatTemplate::render(std::span<const ChatMessage> messages, std::string_view bos_text,
                                  std::string_view eos_text, std::span<const std::string> special) const {
-  return Prompt(*form_, bos_text, eos_text, special).write(messages);
+  return PromptWriter(*form_, bos_text, eos_text, special).write(messages);
 }
 
 std::vector<std::string> ChatTemplate::stops() const {
@@ -177,9 +171,9 @@ std::string_view ChatTemplate::name() const { return form_->name; }
 std::string read_chat_template(const std::filesystem::path& model_folder) {
   std::error_code ignored;
   const auto jinja = model_folder / "chat_template.jinja", config = model_folder / "tokenizer_config.json";
-  if (std::filesystem::exists(jinja, ignored)) return tenon::read_text_file(jinja, kMaxFile);
+  if (std::filesystem::exists(jinja, ignored)) return tenon::read_text_file(jinja, kMostTemplateBytes);
   if (!std::filesystem::exists(config, ignored)) return {};
-  const tenon::Json json = tenon::read_json_file(config, kMaxFile);
+  const tenon::Json json = tenon::read_json_file(config, kMostTemplateBytes);
   const auto found = json.is_object() ? json.find("chat_template") : json.end();
   if (found == json.end()) return {};
   if (found->is_string()) return found->get<std::string>();

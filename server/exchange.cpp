@@ -17,6 +17,7 @@ using tenon::Event;
 using tenon::TimePoint;
 
 constexpr auto kLook = 50ms;      // so often somebody looks whether the client is still there
+constexpr std::size_t kAtOnce = 32;       // events that an answer sent whole is woken for
 constexpr auto kHeartbeat = 15s;  // a stream that has nothing to say says so
 constexpr int kClientClosed = 499;  // nginx's, for the log
 
@@ -25,15 +26,15 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 double between(TimePoint from, TimePoint to) { return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from)); }
 
 FailureKind failure_of(ApiError::Kind kind) {
-  using Kind = ApiError::Kind;
+  using enum ApiError::Kind;
   switch (kind) {
-    case Kind::overloaded:
-    case Kind::unavailable: return FailureKind::overloaded;
-    case Kind::unknown_adapter: return FailureKind::download_adapter;
-    case Kind::adapter_unusable: return FailureKind::load_adapter;
-    case Kind::engine: return FailureKind::generation;
-    case Kind::incomplete:
-    case Kind::timeout: return FailureKind::incomplete;
+    case overloaded:
+    case unavailable: return FailureKind::overloaded;
+    case unknown_adapter: return FailureKind::download_adapter;
+    case adapter_unusable: return FailureKind::load_adapter;
+    case engine: return FailureKind::generation;
+    case incomplete:
+    case timeout: return FailureKind::incomplete;
     default: return FailureKind::validation;
   }
 }
@@ -128,8 +129,8 @@ void Exchange::refuse_another_wait(const Settings& settings) const {
 }
 
 // False where nothing came in time, or nothing else will. ApiError where the answer fails.
-bool Exchange::take(Clock::duration patience) {
-  const auto event = answer_->next_for(patience);
+bool Exchange::take(Clock::duration patience, std::size_t enough) {
+  const auto event = answer_->next_for(patience, enough);
   if (!event) return false;
   note(*event);
   asked_.writer->take(*event);
@@ -138,7 +139,7 @@ bool Exchange::take(Clock::duration patience) {
 }
 
 void Exchange::note(const Event& event) {
-  const TimePoint now = Clock::now();
+  const TimePoint now = event.came == TimePoint{} ? Clock::now() : event.came;
   if (event.kind == Event::Kind::finished) {
     if (times_.started == TimePoint{} || event.started < times_.started) times_.started = event.started;
     if (event.reason != tenon::FinishReason::cancelled) reason_ = event.reason;
@@ -167,7 +168,7 @@ void Exchange::drop() {
 
 void Exchange::answer_whole(httplib::Response& response) {
   while (!asked_.writer->complete()) {
-    take(kLook);
+    take(kLook, kAtOnce);
     if (client_has_left()) drop();
   }
   settle();

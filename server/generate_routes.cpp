@@ -5,6 +5,7 @@
 #include "server/exchange.h"
 #include "server/handle.h"
 #include "server/routes.h"
+#include "server/text.h"
 
 namespace serve {
 namespace {

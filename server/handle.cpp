@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <random>
 
+#include "server/text.h"
 #include "server/writer.h"
 
 namespace serve {
@@ -17,25 +17,25 @@ bool is_plain(const std::string& id) {
   return !id.empty() && id.size() <= kLongestId && std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
+// The host of "scheme://host:port", an IPv6 address without its brackets; empty where there is none.
+std::string host_of(const std::string& origin) {
+  const std::size_t scheme = origin.find("://");
+  if (scheme == origin.npos) return "";
+  const std::string host = origin.substr(scheme + 3);
+  if (!host.starts_with('[')) return host.substr(0, host.find(':'));
+  const std::size_t end = host.find(']');
+  return end == host.npos ? "" : host.substr(1, end - 1);
+}
+
 // Any page that somebody opens may send requests to a server on their machine; without a key nothing else stands in its way.
 void refuse_foreign_page(const Serving& serving, const httplib::Request& request) {
   const std::string origin = request.get_header_value("Origin");
   if (origin.empty() || std::find(serving.origins.begin(), serving.origins.end(), origin) != serving.origins.end()) return;
-  const std::size_t scheme = origin.find("://");
-  const std::string host = scheme == origin.npos ? "" : origin.substr(scheme + 3);
-  if (is_loopback(host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':')))) return;
+  if (is_loopback(host_of(origin))) return;
   throw ApiError(ApiError::Kind::unauthorized, "pages of other origins need to be named with --cors-origin, or a key");
 }
 
 }  // namespace
-
-std::string random_id() {
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  constexpr char digits[] = "0123456789abcdefghijklmnopqrstuv";
-  std::string id(24, '0');
-  for (char& c : id) c = digits[random() % 32];
-  return id;
-}
 
 std::string request_id(const httplib::Request& request, httplib::Response& response) {
   if (response.has_header(kIdHeader)) return response.get_header_value(kIdHeader);
@@ -103,7 +103,7 @@ void add_plain(HttpServer& http, Serving& serving, const char* method, const cha
 void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
   const std::string route = response.get_header_value(kRouteHeader);
   response.headers.erase(kRouteHeader);
-  const bool probes = route.empty() || route == "/metrics";
+  const bool probes = route.empty() || route == "/metrics" || route == "/ui/steps";
   if (route == kLogsItself || (probes && response.status < 400)) return;
   RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
   line.status = response.status;

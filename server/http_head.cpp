@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "server/text.h"
+
 namespace serve {
 namespace {
 
@@ -20,16 +22,12 @@ bool same_word(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
+constexpr std::string_view kBlanks = " \t";
 
 bool lists_word(std::string_view list, std::string_view word) {
   for (;;) {
     const auto comma = list.find(',');
-    if (same_word(trimmed(list.substr(0, comma)), word)) return true;
+    if (same_word(trimmed(list.substr(0, comma), kBlanks), word)) return true;
     if (comma == list.npos) return false;
     list.remove_prefix(comma + 1);
   }
@@ -69,7 +67,7 @@ int parse_header(std::string_view line, HttpHead& head) {
   const auto colon = line.find(':');
   // No space before the colon and none at the start of a line: both were used to hide a header from one of two parsers.
   if (colon == line.npos || !is_token(line.substr(0, colon))) return 400;
-  const auto value = trimmed(line.substr(colon + 1));
+  const auto value = trimmed(line.substr(colon + 1), kBlanks);
   if (!is_field_value(value)) return 400;
   head.headers.emplace_back(line.substr(0, colon), value);
   return 0;

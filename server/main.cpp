@@ -8,12 +8,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <future>
 #include <iostream>
 #include <memory>
-#include <new>
 #include <thread>
 
 #include "exits.h"
@@ -113,8 +110,7 @@ void allow_most_descriptors() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-int run(int argc, char** argv) {
-  Settings settings = parse_settings(argc, argv);
+int serve_with(Settings settings) {
   RequestLog log(STDERR_FILENO, settings.log_requests);
   Serving serving(settings, keys_of(settings), log);
   auto& signals = *new EndSignals;  // until the process ends
@@ -144,25 +140,17 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+int run(int argc, char** argv) try {
+  return serve_with(parse_settings(argc, argv));
+} catch (const InformationAsked& asked) {
+  std::cout << asked.what();
+  return 0;
+}
+
 }  // namespace
 }  // namespace serve
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  try {
-    return serve::run(argc, argv);
-  } catch (const serve::InformationAsked& asked) {
-    std::cout << asked.what();
-    return 0;
-  } catch (const program::UsageError& error) {
-    program::say(error.what());
-    return 2;
-  } catch (const std::bad_alloc&) {
-    program::say("out of memory");
-  } catch (const std::filesystem::filesystem_error& error) {
-    program::say(error.code().message());
-  } catch (const std::exception& error) {
-    program::say(error.what());
-  }
-  return 1;
+  return program::exit_status(serve::run, argc, argv);
 }

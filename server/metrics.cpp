@@ -1,12 +1,12 @@
 #include "server/metrics.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
 #include "server/exposition.h"
 #include "server/process_stats.h"
+#include "server/text.h"
 #include "tenon/version.h"
 
 namespace serve {
@@ -16,16 +16,6 @@ constexpr const char* kFailures[kFailureKinds] = {"validation", "overloaded",   
                                                   "dropped",    "download_adapter", "load_adapter", "offload_adapter"};
 constexpr const char* kBaseModel = "__base_model__";  // no adapter has such a name
 constexpr const char* kOther = "other";
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& each : names) text += (text.empty() ? "" : ",") + each;
-  return text;
-}
-
-double since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 void write_process(Exposition& out) {
   const ProcessStats now = process_stats();
@@ -84,6 +74,13 @@ Metrics::AdapterCounts& Metrics::AdapterCounts::operator+=(const AdapterCounts& 
   prompt_tokens += more.prompt_tokens;
   generated_tokens += more.generated_tokens;
   return *this;
+}
+
+Load load_of(const tenon::ServiceStats& service, const tenon::AdapterStats& adapters) {
+  const double used = service.cache.used_tokens, capacity = std::max(1, service.cache.capacity_tokens);
+  return {.running = std::max(0, service.open - service.waiting),
+          .waiting = service.waiting + adapters.waiting,
+          .cache_used = used / capacity};
 }
 
 void Metrics::request_begins() {
@@ -163,22 +160,22 @@ void write_lorax(Exposition& out, const Counts& c, const Snapshot& snapshot) {
   const tenon::EngineStats& engine = snapshot.service.engine;
   out.sums("lorax_batch_next_size", "Sequences of a step; only sum and count are known.", engine.steps,
            static_cast<double>(engine.sequences));
-  out.gauge("lorax_queue_length", "Requests of whose answer nothing has come yet.", snapshot.service.waiting + snapshot.adapters.waiting);
+  out.gauge("lorax_queue_length", "Requests of whose answer nothing has come yet.", load_of(snapshot.service, snapshot.adapters).waiting);
 }
 
 template <class Counts>
 void write_vllm(Exposition& out, const Counts& c, const Snapshot& snapshot) {
   const tenon::ServiceStats& s = snapshot.service;
   const Exposition::Labels model = {{"model_name", snapshot.model}};
-  out.gauge("vllm:num_requests_running", "Requests whose answer has begun.", std::max(0, s.open - s.waiting), model);
-  out.gauge("vllm:num_requests_waiting", "Requests of whose answer nothing has come yet.", s.waiting + snapshot.adapters.waiting, model);
-  const double used = s.cache.used_tokens, capacity = std::max(1, s.cache.capacity_tokens);
-  out.gauge("vllm:kv_cache_usage_perc", "Part of the cache that is in use, from 0 to 1.", used / capacity, model);
+  const Load load = load_of(s, snapshot.adapters);
+  out.gauge("vllm:num_requests_running", "Requests whose answer has begun.", load.running, model);
+  out.gauge("vllm:num_requests_waiting", "Requests of whose answer nothing has come yet.", load.waiting, model);
+  out.gauge("vllm:kv_cache_usage_perc", "Part of the cache that is in use, from 0 to 1.", load.cache_used, model);
   out.gauge("vllm:lora_requests_info", "Adapters of requests; the value is the time, in seconds since 1970.",
-            since_1970(),
+            seconds_since_1970(),
             {{"max_lora", std::to_string(snapshot.adapter_slots)},
-             {"running_lora_adapters", joined(snapshot.running_adapters)},
-             {"waiting_lora_adapters", joined(snapshot.waiting_adapters)}});
+             {"running_lora_adapters", joined(snapshot.running_adapters, ",")},
+             {"waiting_lora_adapters", joined(snapshot.waiting_adapters, ",")}});
   out.counter("vllm:prompt_tokens_total", "Prompt tokens of requests that were answered.", c.prompt_tokens, model);
   out.counter("vllm:generation_tokens_total", "Tokens generated for them.", c.generated_tokens, model);
   out.family("vllm:request_success_total", "counter", "Requests that were answered, by the reason of their end.");

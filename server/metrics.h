@@ -54,6 +54,14 @@ struct Snapshot {
   bool vllm = true;  // with vLLM's names
 };
 
+// How busy the engine is, as the metrics say and the page shows.
+struct Load {
+  int running = 0;        // requests whose answer has begun
+  int waiting = 0;        // of whose answer nothing has come yet
+  double cache_used = 0;  // part of the cache, from 0 to 1
+};
+Load load_of(const tenon::ServiceStats& service, const tenon::AdapterStats& adapters);
+
 // Any thread; nothing waits for longer than a few additions, or a copy of some kilobytes while somebody looks.
 class Metrics {
  public:

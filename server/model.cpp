@@ -1,7 +1,6 @@
 #include "server/model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <span>
@@ -9,9 +8,9 @@
 
 #include "families.h"
 #include "server/api_error.h"
+#include "server/text.h"
 #include "tenon/constrain/vocabulary.h"
 #include "tenon/engine/admission.h"
-#include "tenon/tokenizer/tokenizer_config.h"
 
 namespace serve {
 namespace {
@@ -42,9 +41,11 @@ tenon::ServiceOptions service_options(const Settings& settings) {
   return {.max_open = most, .max_waiting = most, .max_waiting_tokens = std::numeric_limits<int>::max()};
 }
 
-std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::shared_ptr<AdapterNames> adapters, const tenon::ModelFiles& files) {
+std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::shared_ptr<AdapterNames> adapters,
+                                              std::shared_ptr<StepHistory> steps, const tenon::ModelFiles& files) {
   program::ModelOptions options = settings.model;
   options.adapter_folder = [adapters = std::move(adapters)](const std::string& name) { return adapters->folder(name); };
+  if (settings.ui) options.on_step = [steps = std::move(steps)](const tenon::StepReport& report) { steps->add(report); };
   return program::make_engine(options, files);
 }
 
@@ -54,8 +55,9 @@ Model::Model(Settings settings) : Model(std::move(settings), open(settings)) {}
 
 Model::Model(Settings settings, const tenon::ModelFiles& files)
     : settings_(resolved(std::move(settings), files)),
+      boot_(random_id()),
       adapters_(std::make_shared<AdapterNames>(settings_.model.adapter_root)),
-      made_(make_engine(settings_, adapters_, files)),
+      made_(make_engine(settings_, adapters_, steps_, files)),
       engine_(*made_),
       service_(std::make_unique<Service>(std::move(made_), service_options(settings_))),
       limits_{.max_input_tokens = settings_.max_input_length,
@@ -64,7 +66,7 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
               .max_best_of = settings_.max_best_of,
               .max_n = settings_.max_n},
       chat_(ChatTemplate::chosen(settings_.chat_template, read_chat_template(program::model_folder(settings_.model)))),
-      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {
+      created_(static_cast<std::int64_t>(seconds_since_1970())) {
   for (const std::string& name : settings_.preload_adapters) load_adapter(name);
 }
 

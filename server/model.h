@@ -12,6 +12,7 @@
 #include "server/chat_template.h"
 #include "server/request_limits.h"
 #include "server/settings.h"
+#include "server/step_history.h"
 #include "tenon/constrain/constraints.h"
 #include "tenon/engine/any_engine.h"
 
@@ -33,6 +34,9 @@ class Model {
   AdapterNames& adapters() { return *adapters_; }
   std::vector<tenon::AdapterInfo> resident() { return engine_.adapters(); }
   tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
+  std::string adapter_name(int adapter) { return engine_.adapter_name(adapter); }  // of a StepHistory's row
+  const StepHistory& steps() const { return *steps_; }
+  const std::string& boot() const { return boot_; }  // another one each time that the model is loaded
   // Reads it now, to refuse here what a request would be refused for.
   void load_adapter(const std::string& name);
   // False where it is neither resident nor a name that was added. One at a time: two that ask at once are not both told yes.
@@ -51,6 +55,8 @@ class Model {
   explicit Model(Settings settings, const tenon::ModelFiles& files);
 
   Settings settings_;
+  const std::string boot_;
+  const std::shared_ptr<StepHistory> steps_ = std::make_shared<StepHistory>();
   const std::shared_ptr<AdapterNames> adapters_;
   std::unique_ptr<tenon::AnyEngine> made_;  // null once the service has it
   tenon::AnyEngine& engine_;

@@ -5,7 +5,6 @@
 #include "server/body.h"
 #include "server/handle.h"
 #include "server/lorax_request.h"
-#include "server/request_fields.h"
 #include "server/routes.h"
 #include "server/writer.h"
 #include "tenon/adapter/root.h"

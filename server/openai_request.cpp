@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "server/api_error.h"
 #include "server/body.h"
 #include "server/request_fields.h"
 #include "server/sampling_fields.h"
+#include "server/text.h"
 
 namespace serve {
 namespace {
@@ -16,7 +16,6 @@ namespace {
 using tenon::Json;
 using Prompt = CompletionRequest::Prompt;
 
-constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr const char* kPromptForms = "a string, a list of strings, a list of token ids or a list of such lists";
 
 std::string at(const char* list, std::size_t index) {

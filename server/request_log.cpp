@@ -4,32 +4,28 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <ctime>
 #include <string_view>
 
+#include "server/text.h"
 #include "tenon/core/json.h"
+#include "tenon/tokenizer/unicode.h"
 
 namespace serve {
 namespace {
 
-constexpr std::size_t kLongest = 256;  // of a text from outside, in bytes
+constexpr std::size_t kLongestText = 256;  // of a text from outside, in bytes
 
-// Without control characters (C0, DEL, C1) and the two separators of lines, U+2028 and U+2029.
+// Without control characters; what is no UTF-8 is left to the writer of JSON.
 std::string plain(std::string_view text) {
   std::string out;
-  for (std::size_t i = 0; i < text.size() && out.size() < kLongest; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const std::string_view rest = text.substr(i);
-    if (byte < 0x20 || byte == 0x7f) continue;
-    if (rest.size() >= 2 && byte == 0xc2 && static_cast<unsigned char>(rest[1]) < 0xa0)
-      ++i;
-    else if (rest.starts_with("\xe2\x80\xa8") || rest.starts_with("\xe2\x80\xa9"))
-      i += 2;
-    else
-      out += text[i];
+  for (std::size_t at = 0; at < text.size() && out.size() < kLongestText;) {
+    const tenon::CodePoint point = tenon::decode_utf8(text, at);
+    const auto length = static_cast<std::size_t>(point.length);
+    if (!is_control(point.value)) out += text.substr(at, length);
+    at += length;
   }
   return out;
 }
@@ -44,9 +40,6 @@ std::string iso_time(std::int64_t now_ms) {
   std::snprintf(text + length, sizeof(text) - length, ".%03dZ", static_cast<int>(now_ms % 1000));
   return text;
 }
-
-// To a microsecond: doubles have long tails. What is no number is 0, as JSON has none of those.
-double rounded(double ms) { return std::isfinite(ms) ? std::round(ms * 1000) / 1000 : 0; }
 
 }  // namespace
 

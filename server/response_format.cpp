@@ -14,7 +14,7 @@ namespace {
 using tenon::Json;
 using tenon::OrderedJson;
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_format(const std::string& what) {
   throw ApiError(ApiError::Kind::invalid, "`response_format` " + what, "response_format");
 }
 
@@ -27,7 +27,7 @@ const Json* member(const Json& object, const char* key) {
 const Json* object_member(const Json& object, const char* key) {
   const Json* value = member(object, key);
   if (value && !value->is_object()) {
-    refuse(std::string("needs an object as `") + key + "`, has " + tenon::Fields::describe(*value));
+    refuse_format(std::string("needs an object as `") + key + "`, has " + tenon::Fields::describe(*value));
   }
   return value;
 }
@@ -38,7 +38,7 @@ OrderedJson copy_of(const Body& body, std::initializer_list<const char*> path) {
   for (const char* key : path) at = &at->at(key);
   OrderedJson schema = std::move(*at);
   if (schema.dump().size() > kMostSchemaBytes) {
-    refuse("has a schema of more than " + std::to_string(kMostSchemaBytes) + " bytes");
+    refuse_format("has a schema of more than " + std::to_string(kMostSchemaBytes) + " bytes");
   }
   return schema;
 }
@@ -46,7 +46,7 @@ OrderedJson copy_of(const Body& body, std::initializer_list<const char*> path) {
 OrderedJson any_object() { return {{"type", "object"}}; }
 
 std::optional<OrderedJson> lorax_schema(const Body& body, const Json& format, const std::string& type) {
-  if (type != "json_object" && type != "json_schema") refuse("has the unknown type \"" + shown(type) + "\"");
+  if (type != "json_object" && type != "json_schema") refuse_format("has the unknown type \"" + shown(type) + "\"");
   if (object_member(format, "schema")) return copy_of(body, {"parameters", "response_format", "schema"});
   // OpenAI's spelling: to ignore it would answer with any object.
   const Json* const inner = object_member(format, "json_schema");
@@ -60,9 +60,9 @@ std::optional<OrderedJson> openai_schema(const Body& body, const Json& format, c
     if (object_member(format, "schema")) return copy_of(body, {"response_format", "schema"});
     return any_object();
   }
-  if (type != "json_schema") refuse("has the unknown type \"" + shown(type) + "\"");
+  if (type != "json_schema") refuse_format("has the unknown type \"" + shown(type) + "\"");
   const Json* const inner = object_member(format, "json_schema");
-  if (!inner || !object_member(*inner, "schema")) refuse("of type \"json_schema\" needs a `json_schema.schema`");
+  if (!inner || !object_member(*inner, "schema")) refuse_format("of type \"json_schema\" needs a `json_schema.schema`");
   return copy_of(body, {"response_format", "json_schema", "schema"});
 }
 
@@ -72,9 +72,9 @@ std::optional<OrderedJson> schema_of(const Body& body, Dialect dialect) {
   const Json* const from = dialect == Dialect::lorax ? object_member(body.json, "parameters") : &body.json;
   const Json* const format = from ? member(*from, "response_format") : nullptr;
   if (!format) return std::nullopt;
-  if (!format->is_object()) refuse("must be an object, is " + tenon::Fields::describe(*format));
+  if (!format->is_object()) refuse_format("must be an object, is " + tenon::Fields::describe(*format));
   const Json* const type = member(*format, "type");
-  if (!type || !type->is_string()) refuse("needs a `type`: \"text\", \"json_object\" or \"json_schema\"");
+  if (!type || !type->is_string()) refuse_format("needs a `type`: \"text\", \"json_object\" or \"json_schema\"");
   const std::string name = type->get<std::string>();
   if (name == "text") return std::nullopt;
   return dialect == Dialect::lorax ? lorax_schema(body, *format, name) : openai_schema(body, *format, name);

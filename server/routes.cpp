@@ -11,19 +11,19 @@ namespace {
 
 // What the transport refuses by itself.
 ApiError transport_error(int status) {
-  using Kind = ApiError::Kind;
+  using enum ApiError::Kind;
   switch (status) {
-    case 404: return {Kind::not_found, "there is no such route"};
-    case 405: return {Kind::method_not_allowed, "this route has other methods"};
-    case 408: return {Kind::timeout, "the request took too long to arrive"};
-    case 413: return {Kind::too_large, "the body is larger than this server takes"};
-    case 414: return {Kind::too_large, "the request line is too long"};
-    case 415: return {Kind::unsupported_media, "neither compressed nor multipart bodies are taken"};
-    case 431: return {Kind::too_large, "the header is too large"};
-    case 501: return {Kind::not_implemented, "the body is sent in a coding that this server does not know"};
-    case 503: return {Kind::unavailable, "too many connections"};
-    case 505: return {Kind::not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-    default: return status < 500 ? ApiError{Kind::malformed, "the request is not well-formed HTTP"} : ApiError{Kind::engine, "internal error"};
+    case 404: return {not_found, "there is no such route"};
+    case 405: return {method_not_allowed, "this route has other methods"};
+    case 408: return {timeout, "the request took too long to arrive"};
+    case 413: return {too_large, "the body is larger than this server takes"};
+    case 414: return {too_large, "the request line is too long"};
+    case 415: return {unsupported_media, "neither compressed nor multipart bodies are taken"};
+    case 431: return {too_large, "the header is too large"};
+    case 501: return {not_implemented, "the body is sent in a coding that this server does not know"};
+    case 503: return {unavailable, "too many connections"};
+    case 505: return {not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+    default: return status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"} : ApiError{engine, "internal error"};
   }
 }
 
@@ -58,6 +58,7 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   add_model_routes(http, serving);
   if (settings.enable_adapter_admin) add_admin_routes(http, serving);
   add_status_routes(http, serving);
+  if (settings.ui) add_page_routes(http, serving);
   if (!settings.cors_origins.empty()) {
     for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight);
   }

@@ -1,7 +1,6 @@
 #include "server/sampling_fields.h"
 
 #include <charconv>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,13 +8,13 @@
 #include "server/adapter_name.h"
 #include "server/api_error.h"
 #include "server/response_format.h"
+#include "server/text.h"
 
 namespace serve {
 namespace {
 
 using tenon::Json;
 
-constexpr int kMaxInt = std::numeric_limits<int>::max();
 
 void read_model(const RequestFields& f, std::string_view base_model, SamplingRequest& out) {
   out.model = f.string("model").value_or("");

@@ -12,6 +12,7 @@
 
 #include "exits.h"
 #include "server/settings_flags.h"
+#include "server/text.h"
 #include "tenon/version.h"
 
 namespace serve {
@@ -20,7 +21,6 @@ namespace {
 using program::ModelOptions;
 using program::UsageError;
 
-constexpr int kMaxInt = 2147483647;
 constexpr double kDay = 86400;
 
 // "max-n" is TENON_MAX_N.
@@ -108,6 +108,7 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.choice("--chat-template", s.chat_template, kChatTemplates,
                "form of chat prompts; auto: that of tokenizer_config.json, where it is one of these");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
+  flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
              "a line of JSON a request on standard error, without texts (on)");
   flags.list("--cors-origin", s.cors_origins, "ORIGIN", "web pages of this origin may ask, as in https://a.example");
@@ -190,7 +191,7 @@ void parse(CLI::App& app, int argc, char** argv) {
   }
 }
 
-void refuse(const std::string& flag, const std::string& what) { throw UsageError(flag + ": " + what); }
+void refuse_flag(const std::string& flag, const std::string& what) { throw UsageError(flag + ": " + what); }
 
 // scheme://host[:port], as a browser sends it: no path, no wildcard.
 bool is_origin(const std::string& text) {
@@ -209,21 +210,21 @@ bool in_name(char c) {
 
 void check(const Settings& s) {
   if (s.model.block != 16 && s.model.block != 32 && s.model.block != 64)
-    refuse("--block", "must be 16, 32 or 64, is " + std::to_string(s.model.block));
-  if (s.host.empty()) refuse("--host", "an address is needed");
+    refuse_flag("--block", "must be 16, 32 or 64, is " + std::to_string(s.model.block));
+  if (s.host.empty()) refuse_flag("--host", "an address is needed");
   if (!is_loopback(s.host) && !s.has_key() && !s.insecure)
-    refuse("--host", s.host + " is reached from other machines: name a key with --api-key-file, or say --insecure");
-  if (s.enable_adapter_admin && !s.has_key()) refuse("--enable-adapter-admin", "needs a key: --api-key-file");
+    refuse_flag("--host", s.host + " is reached from other machines: name a key with --api-key-file, or say --insecure");
+  if (s.enable_adapter_admin && !s.has_key()) refuse_flag("--enable-adapter-admin", "needs a key: --api-key-file");
   if (s.served_model_name.size() > 128 || !std::all_of(s.served_model_name.begin(), s.served_model_name.end(), in_name))
-    refuse("--served-model-name", "must be at most 128 letters, digits and . _ - / : @ +");
+    refuse_flag("--served-model-name", "must be at most 128 letters, digits and . _ - / : @ +");
   for (const std::string& origin : s.cors_origins)
-    if (!is_origin(origin)) refuse("--cors-origin", "must be as in https://a.example:8443, is " + origin);
+    if (!is_origin(origin)) refuse_flag("--cors-origin", "must be as in https://a.example:8443, is " + origin);
   if (!s.preload_adapters.empty() && s.model.lora == "none")
-    refuse("--preload-adapters", "there are none: --lora none");
+    refuse_flag("--preload-adapters", "there are none: --lora none");
   const std::set<std::string> preloaded(s.preload_adapters.begin(), s.preload_adapters.end());
-  if (preloaded.contains("")) refuse("--preload-adapters", "a name is empty");
+  if (preloaded.contains("")) refuse_flag("--preload-adapters", "a name is empty");
   if (s.model.adapter_slots > 0 && preloaded.size() > static_cast<std::size_t>(s.model.adapter_slots))
-    refuse("--preload-adapters", std::to_string(preloaded.size()) + " are more than --adapter-slots " +
+    refuse_flag("--preload-adapters", std::to_string(preloaded.size()) + " are more than --adapter-slots " +
                                      std::to_string(s.model.adapter_slots));
 }
 
@@ -244,11 +245,7 @@ std::string as_seconds(std::chrono::milliseconds time) {
   return std::string(text, end.ptr) + " s";
 }
 
-std::string joined(const std::vector<std::string>& list) {
-  std::string text;
-  for (const std::string& each : list) text += (text.empty() ? "" : ",") + each;
-  return text.empty() ? "none" : text;
-}
+std::string listed(const std::vector<std::string>& words) { return words.empty() ? "none" : joined(words, ","); }
 
 }  // namespace
 
@@ -281,7 +278,7 @@ Settings parse_settings(int argc, char** argv) {
 
   parse(app, argc, argv);
   // CLI11 leaves out a default file that is not there; one that somebody named is needed.
-  if (is_set("TENON_CONFIG") && config->count() == 0) refuse("--config", std::string("cannot read ") + named);
+  if (is_set("TENON_CONFIG") && config->count() == 0) refuse_flag("--config", std::string("cannot read ") + named);
   check(settings);
   return settings;
 }
@@ -294,21 +291,21 @@ void Settings::resolve(const std::filesystem::path& model_folder, int context) {
     model.adapter_root.clear();
   else if (!model.adapter_root.empty()) {
     if (!std::filesystem::is_directory(model.adapter_root, ignored))
-      refuse("--adapter-root", model.adapter_root + " is no folder");
+      refuse_flag("--adapter-root", model.adapter_root + " is no folder");
   } else if (std::filesystem::is_directory(model_folder / "adapters", ignored)) {
     model.adapter_root = (model_folder / "adapters").string();
   }
   if (!preload_adapters.empty() && model.adapter_root.empty())
-    refuse("--preload-adapters", "there is no folder of adapters: name it with --adapter-root");
+    refuse_flag("--preload-adapters", "there is no folder of adapters: name it with --adapter-root");
 
   const std::string of_context = " tokens are more than the context of " + std::to_string(context);
-  if (max_total_tokens > context) refuse("--max-total-tokens", std::to_string(max_total_tokens) + of_context);
+  if (max_total_tokens > context) refuse_flag("--max-total-tokens", std::to_string(max_total_tokens) + of_context);
   if (max_total_tokens == 0) max_total_tokens = context;
   if (max_input_length == 0) {
     max_input_length = std::max({context - 256, context / 2, 1});
     max_input_length = std::min(max_input_length, std::max(1, max_total_tokens - 1));
   } else if (max_input_length >= max_total_tokens) {
-    refuse("--max-input-length", std::to_string(max_input_length) + " tokens leave no room for an answer within " +
+    refuse_flag("--max-input-length", std::to_string(max_input_length) + " tokens leave no room for an answer within " +
                                      std::to_string(max_total_tokens) + " (--max-total-tokens)");
   }
 }
@@ -334,14 +331,15 @@ std::vector<std::string> Settings::describe() const {
   say("adapter-root", model.adapter_root.empty() ? std::string("none") : model.adapter_root);
   say("adapter-slots", or_else(model.adapter_slots, "any number"));
   say("adapter-wait", as_seconds(adapter_wait));
-  say("preload-adapters", joined(preload_adapters));
+  say("preload-adapters", listed(preload_adapters));
   say("listen", host + ":" + std::to_string(port));
   say("keys", api_keys.empty() ? api_key_file.empty() ? "none" : "a file of them"
                                : std::to_string(api_keys.size()) + (api_key_file.empty() ? "" : " and a file of them"));
   say("adapter-admin", on(enable_adapter_admin));
-  say("cors-origin", joined(cors_origins));
+  say("cors-origin", listed(cors_origins));
   say("chat-template", chat_template);
   say("metrics-compat", metrics_compat);
+  say("ui", on(ui));
   say("log-requests", on(log_requests));
   say("max-concurrent-requests", max_concurrent_requests);
   say("max-input-length", max_input_length);

@@ -43,6 +43,7 @@ struct Settings {
   std::vector<std::string> api_keys;
   bool insecure = false;  // beyond this machine without a key
   bool enable_adapter_admin = false;
+  bool ui = true;
   std::vector<std::string> cors_origins;
 
   std::string chat_template = "auto";   // a word of kChatTemplates

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "server/text.h"
+
 namespace serve {
 
 // Adds flags of one group to an App; a value is shown as its default.
@@ -70,14 +72,13 @@ class Flags {
   }
   CLI::Option* choice(const std::string& name, std::string& value, const std::vector<std::string>& words,
                       const std::string& help) {
-    std::string joined;
-    for (const std::string& each : words) joined += (joined.empty() ? "" : ", ") + each;
-    const auto check = [words, joined](const std::string& text) -> std::string {
+    const std::string list = joined(words, ", ");
+    const auto check = [words, list](const std::string& text) -> std::string {
       for (const std::string& each : words)
         if (each == text) return {};
-      return "must be one of " + joined + ", is " + text;
+      return "must be one of " + list + ", is " + text;
     };
-    return app_.add_option(name, value, help + ": " + joined)
+    return app_.add_option(name, value, help + ": " + list)
         ->check(CLI::Validator(check, ""))
         ->option_text("WORD (" + value + ")")
         ->group(group_);

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE server_api_error
 #include "server/api_error.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include "tenon/constrain/refused.h"
 #include "tenon/core/json.h"
 #include "tests/server/refused.h"
+
+BOOST_AUTO_TEST_SUITE(server_api_error)
 
 using namespace serve;
 using serve::test::mentions;
@@ -249,3 +250,5 @@ BOOST_AUTO_TEST_CASE(a_body_of_too_many_values_is_refused_and_its_order_is_kept)
   BOOST_TEST(parse_body(R"({"z": {"y": 1, "b": 2}, "a": 3})").ordered().dump() == R"({"z":{"y":1,"b":2},"a":3})");
   BOOST_TEST((parse_body(R"({"n": 18446744073709551615})").json["n"] == 18446744073709551615U));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

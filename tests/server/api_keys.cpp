@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE server_api_keys
 #include "server/api_keys.h"
 
 #include <unistd.h>
@@ -7,6 +6,8 @@
 #include <fstream>
 
 #include "tenon/core/error.h"
+
+BOOST_AUTO_TEST_SUITE(server_api_keys)
 
 using namespace serve;
 
@@ -92,3 +93,5 @@ BOOST_AUTO_TEST_CASE(errors_name_the_line_and_never_the_key) {
   }
   BOOST_CHECK_THROW(ApiKeys({""}), tenon::Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE server_chat_template
 #include "server/chat_template.h"
 
 #include <unistd.h>
@@ -10,6 +9,8 @@
 
 #include "server/jinja_text.h"
 #include "tenon/core/error.h"
+
+BOOST_AUTO_TEST_SUITE(server_chat_template)
 
 using namespace serve;
 
@@ -242,3 +243,5 @@ BOOST_AUTO_TEST_CASE(the_template_of_a_folder_is_found) {
   BOOST_TEST(read_chat_template(folder) == "c");
   std::filesystem::remove_all(folder);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,11 @@
 // The server's connections: clients that leave, streams, readers that do not read, crowds, and the server's end.
-#define BOOST_TEST_MODULE tenon server http connections
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <vector>
 
 #include "raw_http.h"
+
+BOOST_AUTO_TEST_SUITE(server_http_connections)
 
 using namespace raw;
 using serve::HttpServer;
@@ -303,3 +304,5 @@ BOOST_AUTO_TEST_CASE(a_port_has_one_server) {
   BOOST_TEST(!HttpServer().bind("no such host", 0));
   BOOST_CHECK_THROW(HttpServer({.threads = 0}), std::invalid_argument);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

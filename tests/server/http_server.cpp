@@ -1,5 +1,4 @@
 // What the server reads, from a client that sends what no library would: budgets, framing, routes and errors.
-#define BOOST_TEST_MODULE tenon server http
 #include "server/http_server.h"
 
 #include <boost/test/unit_test.hpp>
@@ -7,6 +6,8 @@
 #include <vector>
 
 #include "raw_http.h"
+
+BOOST_AUTO_TEST_SUITE(server_http_server)
 
 using namespace raw;
 using serve::HttpServer;
@@ -326,3 +327,5 @@ BOOST_AUTO_TEST_CASE(routes_and_errors) {
   BOOST_TEST(ask("nonsense\r\n\r\n").has("X-Id"));
   BOOST_TEST(answers == 12);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,12 @@
 // Clients that send or read slowly: they hold no thread, and no more memory than the limits say.
-#define BOOST_TEST_MODULE tenon server http slow clients
 #include <boost/test/unit_test.hpp>
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "raw_http.h"
+
+BOOST_AUTO_TEST_SUITE(server_http_slow_clients)
 
 using namespace raw;
 
@@ -211,3 +212,5 @@ BOOST_AUTO_TEST_CASE(all_kept_answers_together_have_a_limit) {
   BOOST_TEST(Client(server.port()).ask(get("/ping")).status == 200);
   BOOST_TEST(server.http.open_connections() >= 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE server_lorax_request
 #include "server/lorax_request.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "tests/server/refused.h"
+
+BOOST_AUTO_TEST_SUITE(server_lorax_request)
 
 using namespace serve;
 using serve::test::mentions;
@@ -332,3 +333,5 @@ BOOST_AUTO_TEST_CASE(texts_to_tokenize) {
   BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": ""})"); }).lorax == 422);
   BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})"); }).lorax == 422);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

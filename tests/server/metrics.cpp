@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE server_metrics
 #include "server/metrics.h"
 
 #include <boost/test/unit_test.hpp>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "server/exposition.h"
+
+BOOST_AUTO_TEST_SUITE(server_metrics)
 
 using namespace serve;
 
@@ -263,3 +264,5 @@ BOOST_AUTO_TEST_CASE(many_threads_count_and_look) {
   BOOST_TEST(page["lorax_request_success"] == 2000);
   BOOST_TEST(page["tenon_adapter_requests_total{adapter=\"other\"}"] == 1500);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,10 @@
-#define BOOST_TEST_MODULE server_openai_request
 #include "server/openai_request.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "tests/server/refused.h"
+
+BOOST_AUTO_TEST_SUITE(server_openai_request)
 
 using namespace serve;
 using serve::test::mentions;
@@ -350,3 +351,5 @@ BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
   with(R"("guided_json": null, "use_beam_search": false, "stop_token_ids": [], "some_future_field": {"a": 1})");
   BOOST_TEST(with(R"("typical_p": 0.5)").options.typical_p == 0.5f);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE server_request_log
 #include "server/request_log.h"
 
 #include <fcntl.h>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include "tenon/core/json.h"
+
+BOOST_AUTO_TEST_SUITE(server_request_log)
 
 using namespace serve;
 
@@ -119,3 +120,5 @@ BOOST_AUTO_TEST_CASE(a_reader_that_has_gone_costs_lines_and_nothing_else) {
   close(ends[0]);
   close(ends[1]);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

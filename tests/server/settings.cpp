@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE server_settings
 #include "server/settings.h"
 
 #include <stdlib.h>
@@ -10,6 +9,8 @@
 #include <sstream>
 
 #include "exits.h"
+
+BOOST_AUTO_TEST_SUITE(server_settings)
 
 using namespace serve;
 using namespace std::chrono_literals;
@@ -270,3 +271,5 @@ BOOST_AUTO_TEST_CASE(the_rest_follows_from_the_model) {
   BOOST_TEST(has(refused({"--adapter-root", (folder.path / "gone").string()}), "--adapter-root"));
   BOOST_TEST(has(refused({"--preload-adapters", "a"}), "--adapter-root"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

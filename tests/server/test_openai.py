@@ -586,6 +586,13 @@ class Origins(ServerTest):
             self.assertNotIn("access-control-allow-origin", self.server.get("/v1/models", headers={"Origin": origin}).headers)
         self.assertEqual(self.server.ask("OPTIONS", "/v1/completions", headers={"Origin": "https://a.example"}).status, 204)
 
+    def test_without_a_key_only_pages_of_this_machine_and_named_ones_are_served(self):
+        for origin, status in [("https://a.example", 200), ("http://localhost:3000", 200), ("http://127.0.0.1", 200),
+                               ("http://127.9.9.9:81", 200), ("http://[::1]", 200), ("http://[::1]:8080", 200),
+                               ("https://b.example", 401), ("null", 401), ("http://localhost.b.example", 401),
+                               ("http://[::2]:80", 401), ("http://[::1", 401), ("http://[]", 401), ("http://127.0.0.1.b.example", 401)]:
+            self.assertEqual(self.server.get("/v1/models", headers={"Origin": origin}).status, status, origin)
+
 
 if __name__ == "__main__":
     serving.main()

@@ -1,5 +1,4 @@
 // What clients read of the same answer, whole and streamed: the same text, the same tokens, in both dialects.
-#define BOOST_TEST_MODULE tenon server writers
 #include <boost/test/unit_test.hpp>
 
 #include <random>
@@ -9,6 +8,8 @@
 #include "server/lorax_writer.h"
 #include "server/openai_writer.h"
 #include "tenon/engine/answer.h"
+
+BOOST_AUTO_TEST_SUITE(server_writers)
 
 using namespace serve;
 using tenon::Event;
@@ -207,3 +208,5 @@ BOOST_AUTO_TEST_CASE(answers_that_are_cut_short_are_errors) {
     BOOST_CHECK_EXCEPTION(other.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError, is_kind);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,484 @@
+"""The page at /ui in Chromium, from outside: answers, comparison, the batch, keys, errors, keyboard, colours.
+
+    test_page.py PROGRAM [TEST ...]        (scripts/check-browser runs it, with what it needs)
+"""
+import re
+import time
+import unittest
+
+from browsing import ActionChains, Page, start_browser
+from serving import Server, eventually, free_port, main
+from selenium.webdriver.common.keys import Keys
+
+KING = "The king said"
+NAMES = ["tales", "shakespeare", "weather"]
+DOWN = ["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNKED_ENCODING"]
+
+# [what, contrast] of every text that is seen, against the first ground below it that has a colour.
+CONTRASTS = """
+const rgb = text => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].reduce((sum, v, i) => {
+  v /= 255;
+  return sum + [.2126, .7152, .0722][i] * (v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+}, 0);
+const ratio = (a, b) => (Math.max(light(a), light(b)) + .05) / (Math.min(light(a), light(b)) + .05);
+const ground = element => {
+  for (; element; element = element.parentElement) {
+    const colour = rgb(getComputedStyle(element).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+};
+const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const parent = walk.currentNode.parentElement;
+  if (!walk.currentNode.data.trim() || parent.closest('script, .hidden') || !parent.checkVisibility()) continue;
+  found.push([walk.currentNode.data.trim().slice(0, 40), ratio(rgb(getComputedStyle(parent).color), ground(parent))]);
+}
+for (const field of document.querySelectorAll('input, textarea, select')) {
+  if (field.closest('.hidden') || !field.checkVisibility()) continue;
+  found.push([field.id, ratio(rgb(getComputedStyle(field).color), ground(field))]);
+}
+return found;
+"""
+
+# The smallest contrast of an adapter's colour against the panel.
+COLOURS = """
+const at = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+const light = name => {
+  at.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  at.fillRect(0, 0, 1, 1);
+  return [...at.getImageData(0, 0, 1, 1).data].slice(0, 3).reduce((sum, v, i) => {
+    v /= 255;
+    return sum + [.2126, .7152, .0722][i] * (v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+  }, 0);
+};
+const panel = light('--panel');
+return Math.min(...['base', 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'].map(name => light(`--${name}`))
+  .map(l => (Math.max(l, panel) + .05) / (Math.min(l, panel) + .05)));
+"""
+
+# Events of every kind, in bytes that are cut in two at every place, and in single bytes.
+CUTS = """
+const bytes = new TextEncoder().encode('data: {"a": "\\u00e9\\u65e5\\u{1f389}"}\\n\\n:\\n\\ndata:1\\r\\ndata: 2\\r\\n\\r\\ndata: [DONE]\\n\\n');
+const read = pieces => {
+  const found = [], push = eventReader(data => found.push(data));
+  pieces.forEach(push);
+  return JSON.stringify(found);
+};
+const results = new Set([read([...bytes].map(b => Uint8Array.of(b)))]);
+for (let i = 0; i <= bytes.length; ++i) results.add(read([bytes.slice(0, i), bytes.slice(i)]));
+return [...results];
+"""
+
+# Of the last cell that decodes, and the last that reads a prompt, of each place: [place, adapter, whether it reads, whether
+# the colour of its adapter is at every height of it].
+PAINTED = """
+const {left, w, h, columns} = tenonBatch.geometry, canvas = document.getElementById('canvas'), last = new Map();
+for (const [step, place, adapter, prompt] of tenonBatch.cells()) last.set(`${place} ${prompt > 0}`, [step, place, adapter, prompt > 0]);
+const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+return [...last.values()].map(([step, place, adapter, reads]) => {
+  const x = Math.floor(left + (columns - 1 - (tenonBatch.newest() - step) + .4) * w);
+  const due = colours.of(adapter).match(/[0-9a-f]{2}/g).map(each => parseInt(each, 16));
+  const whole = [.2, .25, .3, .35, .4, .45, .5, .55, .6, .65, .7, .75, .8].every(part => {
+    const at = 4 * (Math.floor((place + part) * h) * canvas.width + x);
+    return pixels.data[at + 3] > 200 && due.every((v, i) => Math.abs(v - pixels.data[at + i]) < 40);
+  });
+  return [place, adapter, reads, whole];
+});
+"""
+
+
+class BrowserTest(unittest.TestCase):
+    FLAGS = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = start_browser()
+        cls.addClassCleanup(cls.browser.quit)
+        cls.server = cls.enterClassContext(Server(*cls.FLAGS))
+
+    def open(self, **more):
+        return Page(self.browser, self.server, **more)
+
+    def quiet(self, page, network=()):
+        self.assertEqual(page.complaints(network), [])
+
+    def told(self, model, prompt=KING, **more):
+        """The text of the API, without a stream."""
+        answer = self.server.post("/v1/completions", {"model": model, "prompt": prompt} | more)
+        self.assertEqual(answer.status, 200, answer)
+        return answer.json()["choices"][0]["text"]
+
+
+class ThePage(BrowserTest):
+    def test_it_loads_small_and_silent(self):
+        answer = self.server.get("/ui")
+        self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/html; charset=utf-8"))
+        self.assertLess(len(answer.body), 60000)
+        policy = answer.headers["content-security-policy"]
+        for part in ["default-src 'none'", "connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"]:
+            self.assertIn(part, policy)
+        page = self.open()
+        time.sleep(0.6)  # some polls
+        loaded = page.js("return performance.getEntriesByType('resource').map(each => [each.name, each.transferSize])")
+        base = "http://127.0.0.1:%d/" % self.server.port
+        self.assertEqual({re.sub(r"\?.*", "", name.removeprefix(base)) for name, _ in loaded}, {"v1/models", "ui/steps"})
+        self.assertLess(len(answer.body) + sum(size for _, size in loaded), 100000)
+        self.assertEqual(page.js("return [...document.querySelectorAll('#choices input')].map(box => [box.value, box.checked])"),
+                         [["tales", True], ["characters", False], ["shakespeare", False], ["weather", False]])
+        self.quiet(page)
+
+    def test_an_answer_streams(self):
+        page = self.open()
+        got, = page.generate(prompt=KING, max_tokens=60, temperature=0, top_k="", top_p="")
+        self.assertEqual((got["state"], got["model"], got["error"]), ("done", "tales", ""))
+        self.assertEqual(got["text"], self.told("tales", max_tokens=60, temperature=0))
+        self.assertEqual(got["tokens"], 60)
+        self.assertRegex(got["stats"], r"^60 tokens . first after [\d.,]+ ms . [\d.]+ ms per token . [\d,]+ tokens/s . .*\(length\)$")
+        self.assertRegex(page.shown("said"), r"^Done: 60 tokens in [\d.]+ s$")
+        self.assertEqual(page.js("return document.querySelector('.given').textContent"), KING)
+        self.quiet(page)
+
+    def test_a_seed_beyond_doubles_draws_what_the_api_draws(self):
+        page, seed = self.open(), 2**63 - 1
+        got, = page.generate(prompt=KING, max_tokens=40, temperature=0.9, top_k=30, top_p=0.9, seed=seed)
+        self.assertEqual(got["text"], self.told("tales", max_tokens=40, temperature=0.9, top_k=30, top_p=0.9, seed=seed), got)
+        self.quiet(page)
+
+    def test_three_adapters_side_by_side(self):
+        page = self.open()
+        page.choose(*NAMES)
+        answers = page.generate(prompt=KING, max_tokens=50, temperature=0, top_k="")
+        self.assertEqual([each["model"] for each in answers], NAMES)
+        for each in answers:
+            self.assertEqual(each["text"], self.told(each["model"], max_tokens=50, temperature=0))
+        self.assertEqual(len({each["text"] for each in answers}), 3)
+        boxes = page.js("return [...document.querySelectorAll('.card')].map(card => card.getBoundingClientRect().toJSON())")
+        self.assertEqual(len({box["top"] for box in boxes}), 1)  # beside each other
+        page.size(390, 800)
+        boxes = page.js("return [...document.querySelectorAll('.card')].map(card => card.getBoundingClientRect().toJSON())")
+        self.assertEqual(len({box["left"] for box in boxes}), 1)  # below each other
+        self.assertLessEqual(page.js("return document.documentElement.scrollWidth"), 390)
+        self.quiet(page)
+
+    def test_no_more_than_connections_allow(self):
+        page = self.open()
+        page.js("models.push(...['a', 'b', 'c'].map(id => ({...models[1], id})));"
+                "const box = document.querySelectorAll('#choices label')[1];"
+                "for (const id of ['a', 'b', 'c']) { const more = box.cloneNode(true); more.querySelector('input').value = id;"
+                " document.getElementById('choices').append(more); }")
+        page.choose("tales", "characters", "shakespeare", "weather", "a")
+        self.assertEqual(page.js("return [...document.querySelectorAll('#choices input:disabled')].map(box => box.value)"), ["b", "c"])
+
+    def test_stop_leaves_the_text_and_ends_the_request(self):
+        page = self.open()
+        page.choose("tales", "shakespeare")
+        page.fill(prompt=KING, max_tokens=1000, temperature=0, top_k="")
+        before = self.server.metric("lorax_request_failure")
+        page.click("generate")
+        page.wait_text(3)
+        page.click("stop")
+        answers = page.wait_answers()
+        for each in answers:
+            self.assertEqual(each["state"], "stopped")
+            self.assertIn("stopped here", each["stats"])
+            self.assertTrue(3 <= each["tokens"] < 1000, each["tokens"])
+            self.assertTrue(self.told(each["model"], max_tokens=1000, temperature=0).startswith(each["text"]))
+        self.assertRegex(page.shown("said"), "^Stopped")
+        self.assertEqual(self.server.wait_quiet()["vllm:num_requests_running{model_name=\"tales\"}"], 0)
+        self.assertEqual(self.server.metric("lorax_request_failure"), before + 2)
+        again = page.generate(max_tokens=5)[1]
+        self.assertEqual((again["state"], again["tokens"]), ("done", 5))
+        self.quiet(page)
+
+    def test_events_may_be_cut_anywhere(self):
+        page = self.open()
+        self.assertEqual(page.js(CUTS), ['["{\\"a\\": \\"\u00e9\u65e5\U0001f389\\"}","1\\n2","[DONE]"]'])
+
+    def test_texts_are_no_markup(self):
+        page = self.open()
+        got, = page.generate(prompt="<img src=x onerror=alert(1)><b>", max_tokens=3)
+        self.assertEqual(got["state"], "done")
+        self.assertEqual(page.js("return document.querySelectorAll('#answers img, #answers b').length"), 0)
+        self.quiet(page)
+
+    def test_errors_are_told_in_the_servers_words(self):
+        page = self.open()
+        got, = page.generate(prompt=KING, max_tokens=5000)
+        self.assertEqual((got["state"], got["text"]), ("error", ""))
+        said = self.server.post("/v1/completions", {"prompt": KING, "max_tokens": 5000}).json()["error"]["message"]
+        self.assertEqual(got["error"], said)
+        page.generate(max_tokens=5, seed="x")
+        self.assertIn("seed", page.shown("said"))
+        page.choose()
+        page.generate(seed="")
+        self.assertIn("Choose", page.shown("said"))
+        self.quiet(page, ["status of 400"])
+
+    def test_a_reload_keeps_the_form_but_not_the_key(self):
+        page = self.open()
+        page.choose("shakespeare", "weather")
+        page.fill(prompt="Once more", max_tokens=7, temperature=0.3, seed=12)
+        self.browser.refresh()
+        page.wait_ready()
+        self.assertEqual(page.js("return ['prompt', 'max_tokens', 'temperature', 'seed'].map(id => document.getElementById(id).value)"),
+                         ["Once more", "7", "0.3", "12"])
+        self.assertEqual([each["model"] for each in page.generate()], ["shakespeare", "weather"])
+        self.assertNotIn("key", page.js("return sessionStorage.getItem('tenon.form')"))
+        self.assertEqual(page.js("return localStorage.length"), 0)
+        self.quiet(page)
+
+
+class TheBatch(BrowserTest):
+    def wait_still(self, page):
+        """Until nothing runs, and the picture has the last step."""
+        def still():
+            before = page.js("return tenonBatch.last")
+            time.sleep(0.6)
+            return page.shown("running") == "0" and page.js("return tenonBatch.last") == before
+        eventually(still, "the steps do not end")
+
+    def test_a_row_for_each_request(self):
+        page = self.open()
+        page.choose(*NAMES)
+        page.fill(view=480)
+        page.generate(prompt=KING, max_tokens=5, temperature=0, top_k="")  # the first request under an adapter reads it
+        self.wait_still(page)
+        begin = page.js("return tenonBatch.newest()")
+        answers = page.generate(prompt="Once upon a time", max_tokens=150)
+        wanted = {each["model"].replace("tales", ""): int(each["stats"].split()[0]) for each in answers}
+
+        def decoded():
+            found = dict.fromkeys(wanted, 0)
+            for step, _, adapter, prompt in page.cells():
+                found[adapter] += step > begin and not prompt
+            return found
+
+        # The first token comes of the step that read the prompt.
+        eventually(lambda: all(wanted[name] - count in (1, 2) for name, count in decoded().items()),
+                   lambda: "%s tokens, and cells: %s" % (wanted, decoded()), 10)
+        cells = page.cells()
+        rows = {(place, adapter) for step, place, adapter, _ in cells if step > begin}
+        self.assertEqual({adapter for _, adapter in rows}, set(wanted))
+        self.assertEqual((len(rows), len({place for place, _ in rows})), (3, 3))
+        self.assertTrue(any(cell[3] for cell in cells), "no prompt was read")
+        table = page.js("return [...document.querySelectorAll('#legend tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
+        generated = {name.removesuffix(" (base)"): int(value.replace(",", "")) for name, _, value, _ in table}
+        self.assertEqual(set(generated), {"tales", "characters", "shakespeare", "weather"})
+        for name in generated:
+            self.assertEqual(generated[name], sum(not cell[3] for cell in cells if (cell[2] or "tales") == name), table)
+        eventually(lambda: page.shown("running") == "0")
+        self.assertRegex(page.shown("cache"), r"^[\d.]+ %$")
+        self.quiet(page)
+
+    def test_cells_have_the_colours_of_adapters(self):
+        page = self.open()
+        page.choose(*NAMES)
+        page.generate(prompt=KING, max_tokens=8, temperature=0, top_k="", view=60)
+        self.wait_still(page)
+        painted = page.js(PAINTED)
+        self.assertEqual({(adapter, reads) for _, adapter, reads, _ in painted},
+                         {(adapter, reads) for adapter in ["", "shakespeare", "weather"] for reads in [True, False]})
+        self.assertEqual([each for each in painted if each[2] == each[3]], [])
+        self.quiet(page)
+
+    def test_a_step_in_words(self):
+        page = self.open()
+        self.wait_still(page)
+        page.generate(prompt=KING, max_tokens=30, temperature=0)
+        self.wait_still(page)
+        page.js("document.getElementById('picture').focus()")
+        page.keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+        at = page.js("return tenonBatch.looked")
+        self.assertEqual(at, page.js("return tenonBatch.newest()") - 2)
+        self.assertRegex(page.shown("step"), r"^Step %d, [\d.,]+ ms: 1 sequence; place \d+ tales$" % at)
+        self.assertEqual(page.js("return document.getElementById('picture').getAttribute('aria-valuetext')"), page.shown("step"))
+        self.quiet(page)
+
+    def test_a_hidden_tab_asks_nothing(self):
+        page = self.open()
+        count = "return performance.getEntriesByType('resource').filter(each => each.name.includes('/ui/steps')).length"
+        hide = ("Object.defineProperty(document, 'hidden', {configurable: true, get: () => arguments[0]});"
+                "document.dispatchEvent(new Event('visibilitychange'));").replace("arguments[0]", "%s")
+        page.js(hide % "true")
+        time.sleep(0.5)
+        before = page.js(count)
+        time.sleep(1)
+        self.assertEqual(page.js(count), before)
+        page.js(hide % "false")
+        eventually(lambda: page.js(count) >= before + 3, seconds=10)
+
+    def test_a_server_that_begins_anew(self):
+        port = free_port()
+        with Server(port=port) as first:
+            page = Page(self.browser, first)
+            page.generate(prompt=KING, max_tokens=40, temperature=0, top_k="")
+            eventually(lambda: len(page.cells()) >= 40)
+            boot = page.js("return tenonBatch.boot")
+            first.kill()
+            eventually(lambda: page.link() == "Server not reachable, trying again.", lambda: page.link())
+            got, = page.generate()
+            self.assertEqual((got["state"], got["error"]), ("error", "The server is not reachable."))
+            self.assertTrue(page.cells())  # what is known stays until there is something else
+        with Server(port=port) as second:
+            eventually(lambda: page.link() == "Connected", lambda: page.link(), 15)
+            eventually(lambda: page.js("return tenonBatch.boot") not in (None, boot))
+            self.assertEqual(page.cells(), [])
+            got, = page.generate()
+            self.assertEqual((got["state"], got["tokens"]), ("done", 40))
+            eventually(lambda: len(page.cells()) >= 40)
+            self.assertEqual(second.post("/v1/completions", {"prompt": KING, "max_tokens": 40, "temperature": 0}).json()["choices"][0]["text"], got["text"])
+            self.quiet(page, DOWN)
+
+
+class Access(BrowserTest):
+    def active(self, page):
+        return page.js("const at = document.activeElement; return at.id || at.value || at.className || at.tagName")
+
+    def tab_to(self, page, wanted, most=40):
+        for _ in range(most):
+            page.keys(Keys.TAB)
+            if self.active(page) == wanted:
+                return
+        self.fail("Tab does not reach " + wanted)
+
+    def test_keys_alone(self):
+        page = self.open()
+        page.keys(Keys.TAB)
+        self.assertEqual(self.active(page), "skip")
+        page.keys(Keys.TAB)
+        self.assertEqual(self.active(page), "prompt")
+        outline = page.js("const style = getComputedStyle(document.activeElement); return [style.outlineStyle, parseFloat(style.outlineWidth)]")
+        self.assertEqual(outline, ["solid", 2])
+        page.keys((Keys.CONTROL, "a"), KING)
+        self.tab_to(page, "shakespeare")
+        page.keys(" ")
+        self.tab_to(page, "max_tokens")
+        page.keys((Keys.CONTROL, "a"), "12")
+        page.keys((Keys.CONTROL, Keys.ENTER))
+        page.wait_text(1)
+        answers = page.wait_answers()
+        self.assertEqual([(each["model"], each["tokens"]) for each in answers], [("tales", 12), ("shakespeare", 12)])
+        self.assertEqual(self.active(page), "max_tokens")
+
+        self.tab_to(page, "t shown")
+        first = page.tip()
+        self.assertIn("time to first token", first)
+        page.keys(Keys.ARROW_RIGHT)
+        second = page.tip()
+        self.assertIn("after the one before", second)
+        self.assertRegex(second, r"probability\s+[<\d.]+ %\s+log-probability\s+-?[\d.]+")
+        self.assertIn(page.js("return document.querySelectorAll('#tip .bars i').length"), (5, 6))  # the one taken may be no likely one
+        taken = page.js("return document.querySelector('#tip .bars code.taken').textContent")
+        self.assertTrue(second.startswith(taken), second)
+        self.assertEqual(page.js("return document.activeElement.getAttribute('aria-describedby')"), "tip")
+        page.keys(Keys.END)
+        self.assertEqual(page.js("return [...document.querySelectorAll('.card')][0].querySelectorAll('.t')[11] === document.activeElement"), True)
+        page.keys(Keys.HOME)
+        self.assertEqual(page.tip(), first)
+        page.keys(Keys.ESCAPE)
+        self.assertIsNone(page.tip())
+        page.keys(Keys.TAB)  # one stop for each answer
+        self.assertEqual(page.js("return document.activeElement.closest('.card').dataset.model"), "shakespeare")
+
+        page.fill(max_tokens=1000, temperature=0)
+        page.keys((Keys.CONTROL, Keys.ENTER))
+        page.wait_text(1)
+        page.keys(Keys.ESCAPE)
+        self.assertEqual({each["state"] for each in page.wait_answers()}, {"stopped"})
+        self.quiet(page)
+
+    def test_the_skip_link_leads_to_the_answers(self):
+        page = self.open()
+        page.keys(Keys.TAB, Keys.ENTER)
+        self.assertEqual(self.active(page), "answers")
+
+    def test_a_pointer_shows_a_token(self):
+        page = self.open()
+        page.generate(prompt=KING, max_tokens=10, temperature=0)
+        span = self.browser.find_elements("css selector", ".t")[4]
+        ActionChains(self.browser).move_to_element(span).perform()
+        self.assertIn("log-probability", page.tip())
+        ActionChains(self.browser).move_to_element(self.browser.find_element("css selector", "h1")).perform()
+        self.assertIsNone(page.tip())
+
+    def test_everything_has_a_name(self):
+        page = self.open()
+        page.generate(prompt=KING, max_tokens=3)
+        tree = self.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        wanted = {"button", "textbox", "spinbutton", "checkbox", "combobox", "slider", "searchbox", "article", "region", "table"}
+        nameless = [node["role"]["value"] for node in tree if not node.get("ignored") and node.get("role", {}).get("value") in wanted
+                    and not node.get("name", {}).get("value")]
+        self.assertEqual(nameless, [])
+        self.assertEqual(page.js("const answer = document.querySelector('.answer'); return [answer.getAttribute('aria-live'), answer.getAttribute('aria-busy')]"),
+                         ["polite", "false"])
+
+    def test_both_colour_schemes_can_be_read(self):
+        page = self.open()
+        page.choose(*NAMES)
+        grounds = set()
+        for scheme in ["light", "dark"]:
+            page.emulate(scheme)
+            page.generate(prompt=KING, max_tokens=5000)
+            contrasts = page.js(CONTRASTS)  # with errors
+            page.generate(max_tokens=8)
+            page.js("document.querySelectorAll('.t')[2].focus()")
+            page.js("document.getElementById('key-asked').hidden = false; document.getElementById('key-asked').textContent = 'asked'")
+            page.js("document.getElementById('link').classList.add('lost')")
+            contrasts += page.js(CONTRASTS)
+            self.assertGreater(len(contrasts), 60)
+            self.assertEqual([each for each in contrasts if each[1] < 4.5], [], scheme)
+            self.assertGreaterEqual(page.js(COLOURS), 3, scheme)
+            grounds.add(page.js("return getComputedStyle(document.body).backgroundColor"))
+        self.assertEqual(len(grounds), 2)
+        self.quiet(page, ["status of 400"])
+
+
+class ATimeout(BrowserTest):
+    FLAGS = ["--request-timeout", "1"]
+
+    def test_an_error_within_a_stream_is_told_and_the_text_stays(self):
+        page = self.open()
+        page.choose("tales", "shakespeare")
+        answers = page.generate(prompt=KING, max_tokens=1000, temperature=0, top_k="")
+        late = [each for each in answers if each["state"] == "error"]
+        if not late:
+            self.skipTest("this machine generates 2,000 tokens in a second")
+        for each in late:
+            self.assertTrue(each["text"], each)
+            self.assertRegex(each["error"], "longer than the server allows")
+            self.assertTrue(self.told(each["model"], max_tokens=20, temperature=0).startswith(each["text"][:20]))
+        self.assertRegex(page.shown("said"), "^Failed")
+        self.quiet(page)
+
+
+class AKey(BrowserTest):
+    FLAGS = ["--api-key", "secret-1"]
+
+    def setUp(self):
+        self.server.key = "secret-1"
+
+    def test_a_key_is_asked_for(self):
+        page = self.open(wait=False)
+        eventually(lambda: page.visible("key-asked"), "no key is asked for")
+        self.assertIn("asks for a key", page.shown("key-asked"))
+        self.assertEqual(page.js("return document.activeElement.id"), "key")
+        page.keys("wrong", Keys.ENTER)
+        eventually(lambda: "refused" in page.shown("key-asked"), "the wrong key is not refused")
+        page.keys((Keys.CONTROL, "a"), "secret-1", Keys.ENTER)
+        page.wait_ready()
+        self.assertFalse(page.visible("key-asked"))
+        got, = page.generate(prompt=KING, max_tokens=20, temperature=0, top_k="")
+        self.assertEqual(got["text"], self.told("tales", max_tokens=20, temperature=0))
+        eventually(lambda: len(page.cells()) >= 20)
+        self.browser.refresh()  # the tab keeps it
+        page.wait_ready()
+        self.assertEqual(page.js("return [localStorage.length, document.cookie]"), [0, ""])
+        self.assertNotIn("secret-1", page.js("return location.href + sessionStorage.getItem('tenon.form')"))
+        other = self.open(wait=False)  # another does not have it
+        eventually(lambda: other.visible("key-asked"), "no key is asked for")
+        self.quiet(other, ["status of 401"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The page in the browser and what it draws: served as it must be, and in agreement with the metrics.
+
+What the page does with it is tested in a browser: scripts/check-browser.
+"""
+import concurrent.futures
+
+import serving
+from serving import ServerTest
+
+
+class Page(ServerTest):
+    def test_it_is_one_small_file_that_loads_nothing_else(self):
+        answer = self.server.get("/ui")
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["content-type"], "text/html; charset=utf-8")
+        policy = answer.headers["content-security-policy"]
+        for needed in ["default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'"]:
+            self.assertIn(needed, policy)
+        self.assertEqual(answer.body, (serving.ROOT / "server" / "ui" / "page.html").read_bytes())
+        self.assertLess(len(answer.body), 100_000)
+        for loads in ["src=\"http", "href=\"http", "src='http", "@import", "url(http"]:
+            self.assertNotIn(loads, answer.text())
+
+    def test_a_number_is_needed(self):
+        for since in ["", "?since=", "?since=-1", "?since=x", "?since=1x", "?since=99999999999999999999999"]:
+            self.assertEqual(self.server.get("/ui/steps" + since).status, 422, since)
+
+
+class Steps(ServerTest):
+    def test_steps_agree_with_the_metrics(self):
+        asked = [("tales", 9), ("weather", 30), ("shakespeare", 1), ("weather", 17), ("characters", 5), ("tales", 24)]
+
+        def complete(model_and_tokens):
+            model, tokens = model_and_tokens
+            answer = self.server.post("/v1/completions", {"model": model, "prompt": "The king said that", "max_tokens": tokens,
+                                                          "temperature": 0, "ignore_eos": True})
+            self.assertEqual(answer.status, 200, answer.text())
+            return answer.json()["usage"]
+
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            usages = list(pool.map(complete, asked))
+        drawn = self.server.get("/ui/steps?since=0").json()
+        metrics = self.server.metrics()
+        steps = drawn["steps"]
+        self.assertEqual([s["step"] for s in steps], list(range(1, drawn["last"] + 1)))
+        rows = [row for step in steps for row in step["rows"]]
+
+        self.assertEqual(len(steps), metrics["lorax_batch_next_size_count"])
+        self.assertEqual(len(rows), metrics["lorax_batch_next_size_sum"])
+        self.assertEqual(drawn["tokens"], sum(usage["completion_tokens"] for usage in usages))
+        found = metrics["tenon_prefix_hit_tokens_total"]
+        self.assertEqual(sum(prompt for _, _, _, prompt in rows) + found, sum(usage["prompt_tokens"] for usage in usages))
+        # Each text: its prompt, then a row for each new token but the last, which is never fed back.
+        self.assertEqual(sum(tokens - prompt for _, _, tokens, prompt in rows),
+                         sum(usage["completion_tokens"] - 1 for usage in usages))
+        by_adapter = {name: 0 for name, _ in asked}
+        for _, adapter, tokens, prompt in rows:
+            by_adapter[drawn["adapters"][adapter] or "tales"] += tokens - prompt
+        self.assertEqual(by_adapter, {"tales": 8 + 23, "weather": 29 + 16, "shakespeare": 0, "characters": 4})
+
+        for step in steps:
+            places = [place for place, _, _, _ in step["rows"]]
+            self.assertEqual(places, sorted(set(places)))
+            self.assertLess(max(places), drawn["places"])
+            self.assertGreater(step["ms"], 0)
+        times = [step["at_ms"] for step in steps]
+        self.assertEqual(times, sorted(times))
+        self.assertLess(times[-1], drawn["now_ms"])
+        self.assertEqual((drawn["running"], drawn["waiting"]), (metrics['vllm:num_requests_running{model_name="tales"}'], 0))
+
+        later = self.server.get("/ui/steps?since=%d" % (drawn["last"] - 3)).json()
+        self.assertEqual(later["steps"], steps[-3:])
+        self.assertEqual(later["boot"], drawn["boot"])
+        self.assertEqual(self.server.get("/ui/steps?since=%d" % drawn["last"]).json()["steps"], [])
+
+
+class Keys(ServerTest):
+    FLAGS = ["--api-key", "right-key"]
+
+    def test_the_page_is_open_and_what_it_shows_is_not(self):
+        self.assertEqual(self.server.get("/ui").status, 200)
+        self.assertEqual(self.server.get("/ui/steps?since=0").status, 401)
+        self.assertEqual(self.server.get("/ui/steps?since=0", headers={"Authorization": "Bearer right-key"}).status, 200)
+
+
+class NoPage(ServerTest):
+    FLAGS = ["--no-ui"]
+
+    def test_it_can_be_turned_off(self):
+        self.assertEqual(self.server.get("/ui").status, 404)
+        self.assertEqual(self.server.get("/ui/steps?since=0").status, 404)
+
+
+if __name__ == "__main__":
+    serving.main()
