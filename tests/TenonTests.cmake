@@ -1,3 +1,12 @@
+# std::fma is exact with this flag and without it (docs/numerics.md), but without it the C library may compute it in software: the
+# plain C++ kernels then take 35 times as long.
+include(CheckCXXSourceRuns)
+check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"fma\") ? 0 : 1; }" TENON_HAS_FMA)
+set(tenon_test_flags "")
+if(TENON_HAS_FMA)
+  list(APPEND tenon_test_flags $<$<COMPILE_LANGUAGE:CXX>:-mfma>)
+endif()
+
 # What every program of tests is compiled with.
 function(tenon_set_up_tests target)
   target_link_libraries(${target} PRIVATE tenon::tenon tenon_warnings Boost::unit_test_framework)
@@ -6,7 +15,7 @@ function(tenon_set_up_tests target)
     TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TENON_BINARY_DIR="${PROJECT_BINARY_DIR}"
     TENON_DEFAULT_MODEL_DIR="${TENON_DEFAULT_MODEL}")
   # Quicker to compile; the bits are the same at every level (docs/numerics.md).
-  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1> ${tenon_test_flags})
 endfunction()
 
 function(tenon_add_unit_test name)  # and its command

@@ -39,8 +39,8 @@ Request request(std::uint64_t draw) {
 
 class Churn {
  public:
-  Churn() : files_(random_checkpoint(tiny(), 1)) {
-    const auto sites = adapter_sites(Gpt2::tensors(tiny()), Gpt2::name_prefix).sites;
+  Churn() : files_(random_checkpoint(tiny_gpt2(), 1)) {
+    const auto sites = adapter_sites(Gpt2::tensors(tiny_gpt2()), Gpt2::name_prefix).sites;
     for (int n = 0; n < kNames * kVersions; ++n) {
       testing::write_adapter(folder(n), sites, {.rank = 1 + n, .alpha = 4.0 * (1 + n), .seed = static_cast<std::uint64_t>(n)});
     }

@@ -17,7 +17,7 @@ namespace {
 using Paged = Engine<Gpt2, Scheduler<AnyScheduler>>;
 
 Paged engine(EngineOptions options = {}, int max_batch = 32) {
-  return Paged(random_checkpoint(tiny(), 5), AnyScheduler(ContinuousPolicy{.max_batch = max_batch}), options);
+  return Paged(random_checkpoint(tiny_gpt2(), 5), AnyScheduler(ContinuousPolicy{.max_batch = max_batch}), options);
 }
 
 std::vector<TokenId> text(int n, unsigned seed) {
@@ -102,8 +102,8 @@ BOOST_AUTO_TEST_CASE(other_caches_give_the_same_choices) {
     require_same(all, paged);
     for (std::size_t i = 0; i < 2; ++i) require_same(all.others[i], paged.others[i]);
   };
-  same(Engine<Gpt2, Cache<ContiguousKV>>(random_checkpoint(tiny(), 5)));
-  same(Engine<Gpt2, Cache<NoCache>>(random_checkpoint(tiny(), 5)));
+  same(Engine<Gpt2, Cache<ContiguousKV>>(random_checkpoint(tiny_gpt2(), 5)));
+  same(Engine<Gpt2, Cache<NoCache>>(random_checkpoint(tiny_gpt2(), 5)));
 }
 
 BOOST_AUTO_TEST_CASE(the_last_event_of_a_request_says_so) {

@@ -64,7 +64,7 @@ void require_same(const Completion& a, const Completion& b) {
 
 template <class E, class S>
 void require_answers(const std::vector<Completion>& alone, const std::vector<Request>& requests, S scheduler, EngineOptions options) {
-  E engine(random_checkpoint(tiny(), 5), scheduler, options);
+  E engine(random_checkpoint(tiny_gpt2(), 5), scheduler, options);
   engine.set_draining(true);
   const auto answers = engine.complete(requests);
   for (std::size_t i = 0; i < answers.size(); ++i) require_same(alone[i], answers[i]);
@@ -74,7 +74,7 @@ void require_answers(const std::vector<Completion>& alone, const std::vector<Req
 
 template <class Attend>
 std::vector<Completion> each_alone(const std::vector<Request>& requests) {
-  Engine<Gpt2, Attention<Attend>> engine(random_checkpoint(tiny(), 5), EngineOptions{.threads = 1});
+  Engine<Gpt2, Attention<Attend>> engine(random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 1});
   std::vector<Completion> alone;
   for (const auto& request : requests) alone.push_back(engine.complete(request));
   return alone;
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(direct_neighbours_change_nothing) { neighbours_change_nothi
 BOOST_AUTO_TEST_CASE(a_cache_that_forces_preemption_changes_nothing) {
   const auto requests = mixed_requests(16, 12);
   const auto alone = each_alone<FlashAttention>(requests);
-  Engine<Gpt2> engine(random_checkpoint(tiny(), 5), EngineOptions{.cache_tokens = 160, .threads = 2});
+  Engine<Gpt2> engine(random_checkpoint(tiny_gpt2(), 5), EngineOptions{.cache_tokens = 160, .threads = 2});
   const auto answers = engine.complete(requests);
   for (std::size_t i = 0; i < answers.size(); ++i) require_same(alone[i], answers[i]);
   BOOST_TEST(engine.stats().preemptions > 0u);
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(direct_and_flash_agree_closely) {
   }
   const auto largest_difference = [&](std::uint64_t other_seed) {
     const auto flash = each_alone<FlashAttention>(requests);
-    Engine<Gpt2, Attention<DirectAttention>> direct(random_checkpoint(tiny(), other_seed));
+    Engine<Gpt2, Attention<DirectAttention>> direct(random_checkpoint(tiny_gpt2(), other_seed));
     float worst = 0;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const auto other = direct.complete(requests[i]);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(nothing_new_only_scores) {
 }
 
 BOOST_AUTO_TEST_CASE(refusals_name_the_field) {
-  Engine<Gpt2> engine(random_checkpoint(tiny(), 5));
+  Engine<Gpt2> engine(random_checkpoint(tiny_gpt2(), 5));
   const auto refused = [&](Request request, const std::string& field) {
     try {
       engine.submit(std::move(request));
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(refusals_name_the_field) {
 
 // Banning every token leaves nothing to draw: that request fails, its neighbour's answer is as without it.
 BOOST_AUTO_TEST_CASE(a_failing_request_fails_alone) {
-  Engine<Gpt2> engine(random_checkpoint(tiny(), 5));
+  Engine<Gpt2> engine(random_checkpoint(tiny_gpt2(), 5));
   Request bad{.input_ids = {1, 2}};
   for (TokenId id = 0; id < 301; ++id) bad.options.logit_bias.emplace_back(id, -INFINITY);
   const Request good{.input_ids = {3, 4}, .options = {.max_new_tokens = 9, .ignore_eos = true}};
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(the_last_token_is_marked) {
 }
 
 BOOST_AUTO_TEST_CASE(cancel_frees_at_once_and_says_so) {
-  Engine<Gpt2> engine(random_checkpoint(tiny(), 5));
+  Engine<Gpt2> engine(random_checkpoint(tiny_gpt2(), 5));
   const RequestId id = engine.submit({.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 100}});
   engine.step();
   BOOST_TEST(engine.cancel(id));
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(continuous_batching_takes_130_steps_where_static_takes_400)
     requests.push_back({.input_ids = {1, 2, 3, 4, 5, 6, 7}, .options = {.max_new_tokens = i % 8 == 0 ? 100 : 10, .ignore_eos = true}});
   }
   const auto steps = [&](AnyScheduler scheduler) {
-    Engine<Gpt2, Scheduler<AnyScheduler>> engine(random_checkpoint(tiny(), 5), std::move(scheduler));
+    Engine<Gpt2, Scheduler<AnyScheduler>> engine(random_checkpoint(tiny_gpt2(), 5), std::move(scheduler));
     engine.complete(requests);
     return engine.stats().steps;
   };

@@ -40,7 +40,7 @@ std::vector<Request> requests(bool hashed) {
 template <class... Choices>
 std::vector<std::vector<TokenId>> run(bool hashed, int threads, int batch) {
   Engine<Gpt2, Choices...> engine{
-      random_checkpoint(tiny(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = threads}};
+      random_checkpoint(tiny_gpt2(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = threads}};
   std::vector<std::vector<TokenId>> ids;
   for (auto& answer : engine.complete(requests(hashed))) {
     BOOST_TEST(answer.error == "");
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(logits_that_are_not_finite_fail_their_request) {
     static View view(Shape shape, std::span<const std::byte> stored) { return {Float32::view(shape, stored)}; }
   };
   for (const bool hashed : {false, true}) {
-    Engine<Gpt2, Head<Huge>> engine{random_checkpoint(tiny(), 9)};
+    Engine<Gpt2, Head<Huge>> engine{random_checkpoint(tiny_gpt2(), 9)};
     const auto answer = engine.complete({.input_ids = {1, 2}, .options = {.max_new_tokens = 2, .logits_hash = hashed}});
     BOOST_TEST(answer.error.find("logits: not finite before position 2") != std::string::npos, answer.error);
   }

@@ -49,7 +49,7 @@ bool same(const Completion& a, const Completion& b) {
 }
 
 std::vector<Completion> each_alone(const std::vector<Request>& requests) {
-  Engine<Gpt2> engine(random_checkpoint(tiny(), 5), EngineOptions{.threads = 1});
+  Engine<Gpt2> engine(random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 1});
   std::vector<Completion> alone;
   for (const auto& request : requests) alone.push_back(engine.complete(request));
   return alone;
@@ -102,12 +102,12 @@ double resident_mib() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_crowd_gets_the_answers_of_each_alone) {
-  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 4}, random_checkpoint(tiny(), 5), EngineOptions{.threads = 2});
+  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 4}, random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 2});
   serve_a_crowd(service);
 }
 
 BOOST_AUTO_TEST_CASE(so_does_one_of_a_small_cache) {
-  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 8}, random_checkpoint(tiny(), 5),
+  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 8}, random_checkpoint(tiny_gpt2(), 5),
                                 EngineOptions{.token_budget = 48, .cache_tokens = 400, .threads = 2});
   serve_a_crowd(service);
 }
@@ -115,13 +115,13 @@ BOOST_AUTO_TEST_CASE(so_does_one_of_a_small_cache) {
 BOOST_AUTO_TEST_CASE(an_engine_chosen_at_run_time_serves_too) {
   std::unique_ptr<AnyEngine> engine =
       std::make_unique<EngineBox<Engine<Gpt2, Cache<ContiguousKV>, Scheduler<StaticPolicy>>>>(
-          random_checkpoint(tiny(), 5), StaticPolicy{.n = 4, .max_wait = 2ms}, EngineOptions{.threads = 2});
+          random_checkpoint(tiny_gpt2(), 5), StaticPolicy{.n = 4, .max_wait = 2ms}, EngineOptions{.threads = 2});
   Service service(std::move(engine), {.buffer = 16});
   serve_a_crowd(service);
 }
 
 BOOST_AUTO_TEST_CASE(a_slow_readers_answer_is_the_same_and_others_pass) {
-  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 8}, random_checkpoint(tiny(), 5),
+  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 8}, random_checkpoint(tiny_gpt2(), 5),
                                 EngineOptions{.cache_tokens = 320, .threads = 1});
   Request request{.input_ids = {1, 2, 3, 4, 5},
                   .options = {.max_new_tokens = 200, .temperature = 0.8f, .seed = 3, .ignore_eos = true}};
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_slow_readers_answer_is_the_same_and_others_pass) {
 BOOST_AUTO_TEST_CASE(overload) {
   const auto requests = mixed_requests(40, 22);
   const auto alone = each_alone(requests);
-  Service<Engine<Gpt2>> service(ServiceOptions{.max_waiting = 8, .buffer = 1000}, random_checkpoint(tiny(), 5),
+  Service<Engine<Gpt2>> service(ServiceOptions{.max_waiting = 8, .buffer = 1000}, random_checkpoint(tiny_gpt2(), 5),
                                 ContinuousPolicy{.max_batch = 4}, EngineOptions{.threads = 2});
   std::atomic<int> refused{0}, wrong{0}, served{0};
   std::vector<std::thread> clients;
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(text_is_read_in_the_callers_thread_and_comes_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(the_cache_is_free_once_nobody_wants_the_answers) {
-  Service<Engine<Gpt2>> service(ServiceOptions{}, random_checkpoint(tiny(), 5), EngineOptions{.threads = 1});
+  Service<Engine<Gpt2>> service(ServiceOptions{}, random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 1});
   const Request endless{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 300, .ignore_eos = true}};
   auto cancelled = service.submit(endless);
   { service.submit(endless).next(); }
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(memory_is_flat, *boost::unit_test::disabled()) {
   const auto& arguments = boost::unit_test::framework::master_test_suite();
   const int last = arguments.argc > 1 ? std::stoi(arguments.argv[1]) : 100000;
   constexpr int first = 1000, clients = 4;
-  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 4}, random_checkpoint(tiny(), 5),
+  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 4}, random_checkpoint(tiny_gpt2(), 5),
                                 EngineOptions{.cache_tokens = 2048, .threads = 1});
   const auto serve = [&](int from, int to) {
     std::vector<std::thread> threads;

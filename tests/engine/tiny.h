@@ -4,7 +4,7 @@
 
 namespace tenon {
 
-inline ModelConfig tiny() {
+inline ModelConfig tiny_gpt2() {
   ModelConfig c = Gpt2::small();
   c.layers = 2;
   c.heads = c.kv_heads = 3;
