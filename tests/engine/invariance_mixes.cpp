@@ -1,4 +1,4 @@
-// The promise over random mixes of everything: 100 in each run of the tests, 10,000 by scripts/check-invariance, which
+// The promise over random mixes of everything: 200 in each run of the tests, 10,000 by scripts/check-invariance, which
 // passes `-- --mixes N --seed S` to this program.
 #define BOOST_TEST_MODULE engine_invariance_mixes
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kMixes = 30;
 #else
-constexpr std::uint64_t kMixes = 100;
+constexpr std::uint64_t kMixes = 200;
 #endif
 
 std::uint64_t argument(std::string_view name, std::uint64_t otherwise) {
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(random_mixes_give_what_each_request_gives_alone) {
   print(totals, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   BOOST_TEST(totals.equal == totals.mixes);
   BOOST_TEST(totals.bits == 0u);
-  if (mixes < 100) return;
+  if (mixes < 200) return;
   // All of it happened.
   BOOST_TEST(totals.preemptions > 0u);
   BOOST_TEST(totals.hit_tokens > 0u);
