@@ -19,7 +19,7 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 set(TENON_BUILD_CUDA ${tenon_cuda_default} CACHE STRING "Compile what needs nvcc: ON, OFF, or AUTO (where nvcc is found)")
 set_property(CACHE TENON_BUILD_CUDA PROPERTY STRINGS AUTO ON OFF)
-option(TENON_TEST_ALL_HEADERS "Compile every header alone with every compiler in the tests, not with one (many minutes)" OFF)
+option(TENON_TEST_ALL_HEADERS "Compile every header alone with every compiler in the tests, not all of them together (many minutes)" OFF)
 
 set(TENON_MENU full CACHE STRING
   "Engines of the program: full; cpu, all but those that need nvcc; default, one, which compiles in a fraction of the time")
