@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,9 +37,27 @@ std::uint64_t seen(const httplib::Request& request) {
   return number;
 }
 
-tenon::OrderedJson json_of(const StepHistory::Step& step) {
+// The adapters that rows have, numbered as they come; 0 is the model alone.
+class AdapterList {
+ public:
+  explicit AdapterList(Model& model) : model_(model) {}
+
+  int number(int adapter) {
+    const auto [found, fresh] = numbers_.try_emplace(adapter, static_cast<int>(names_.size()));
+    if (fresh) names_.push_back(model_.adapter_name(adapter));
+    return found->second;
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  Model& model_;
+  std::map<int, int> numbers_{{-1, 0}};
+  std::vector<std::string> names_{""};
+};
+
+tenon::OrderedJson json_of(const StepHistory::Step& step, AdapterList& adapters) {
   tenon::OrderedJson rows = tenon::OrderedJson::array();
-  for (const StepHistory::Row& row : step.rows) rows.push_back({row.place, row.adapter + 1, row.tokens, row.prompt_tokens});
+  for (const StepHistory::Row& row : step.rows) rows.push_back({row.place, adapters.number(row.adapter), row.tokens, row.prompt_tokens});
   return {{"step", step.number}, {"at_ms", rounded(step.at_ms)}, {"ms", rounded(step.ms)}, {"rows", std::move(rows)}};
 }
 
@@ -55,13 +73,11 @@ void show_steps(Model& model, const httplib::Request& request, httplib::Response
                              {"cache_used", load.cache_used},
                              {"tokens", stats.engine.tokens},
                              {"now_ms", rounded(model.steps().now_ms())}};
-  int most = -1;
-  for (const auto& step : steps)
-    for (const auto& row : step.rows) most = std::max(most, row.adapter);
-  json["adapters"] = {""};
-  for (int adapter = 0; adapter <= most; ++adapter) json["adapters"].push_back(model.adapter_name(adapter));
-  json["steps"] = tenon::OrderedJson::array();
-  for (const auto& step : steps) json["steps"].push_back(json_of(step));
+  AdapterList adapters(model);
+  tenon::OrderedJson drawn = tenon::OrderedJson::array();
+  for (const StepHistory::Step& step : steps) drawn.push_back(json_of(step, adapters));
+  json["adapters"] = adapters.names();
+  json["steps"] = std::move(drawn);
   answer_json(response, json);
 }
 

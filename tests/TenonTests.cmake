@@ -2,10 +2,6 @@
 # plain C++ kernels then take 35 times as long.
 include(CheckCXXSourceRuns)
 check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"fma\") ? 0 : 1; }" TENON_HAS_FMA)
-set(tenon_test_flags "")
-if(TENON_HAS_FMA)
-  list(APPEND tenon_test_flags $<$<COMPILE_LANGUAGE:CXX>:-mfma>)
-endif()
 
 # What every program of tests is compiled with.
 function(tenon_set_up_tests target)
@@ -15,7 +11,8 @@ function(tenon_set_up_tests target)
     TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TENON_BINARY_DIR="${PROJECT_BINARY_DIR}"
     TENON_DEFAULT_MODEL_DIR="${TENON_DEFAULT_MODEL}")
   # Quicker to compile; the bits are the same at every level (docs/numerics.md).
-  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1> ${tenon_test_flags})
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>
+    $<$<AND:$<BOOL:${TENON_HAS_FMA}>,$<COMPILE_LANGUAGE:CXX>>:-mfma>)
 endfunction()
 
 function(tenon_add_unit_test name)  # and its command

@@ -28,6 +28,10 @@ class Page(ServerTest):
 
 class Steps(ServerTest):
     def test_steps_agree_with_the_metrics(self):
+        def named(answer):  # each answer numbers adapters anew
+            return [step | {"rows": [[place, answer["adapters"][adapter], *counts] for place, adapter, *counts in step["rows"]]}
+                    for step in answer["steps"]]
+
         asked = [("tales", 9), ("weather", 30), ("shakespeare", 1), ("weather", 17), ("characters", 5), ("tales", 24)]
 
         def complete(model_and_tokens):
@@ -69,7 +73,7 @@ class Steps(ServerTest):
         self.assertEqual((drawn["running"], drawn["waiting"]), (metrics['vllm:num_requests_running{model_name="tales"}'], 0))
 
         later = self.server.get("/ui/steps?since=%d" % (drawn["last"] - 3)).json()
-        self.assertEqual(later["steps"], steps[-3:])
+        self.assertEqual(named(later), named(drawn)[-3:])
         self.assertEqual(later["boot"], drawn["boot"])
         self.assertEqual(self.server.get("/ui/steps?since=%d" % drawn["last"]).json()["steps"], [])
 

@@ -269,8 +269,7 @@ class Engine {
       const Sequence& s = queue_.sequence(slice.seq);
       Stream& stream = answers_.stream(slice.seq);
       stream.begin(now);
-      const int of_prompt = std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens);
-      if (options_.on_step) step_rows_.push_back({slice.seq, s.adapter, slice.tokens, of_prompt});
+      if (options_.on_step) step_rows_.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
       const int first_row = static_cast<int>(batch_.tokens.size());
       batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens, s.adapters.get()});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
