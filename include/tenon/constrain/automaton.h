@@ -281,9 +281,7 @@ class Automaton {
     }
     StateData& data = states_[static_cast<std::size_t>(state)];
     for (std::size_t i = 0; i < classes.size(); ++i) {
-      for (int byte = 0; byte < 256; ++byte) {
-        if (classes[i].has(byte)) data.class_of[static_cast<std::size_t>(byte)] = static_cast<std::uint8_t>(i);
-      }
+      classes[i].for_each([&](int byte) { data.class_of[static_cast<std::size_t>(byte)] = static_cast<std::uint8_t>(i); });
     }
     data.edges.assign(classes.size(), kUnknown);
     grammar_->budget.spend(classes.size() * sizeof(State));

@@ -38,6 +38,14 @@ struct ByteSet {
     return -1;
   }
 
+  // visit(byte), ascending.
+  template <class Visit>
+  constexpr void for_each(Visit&& visit) const {
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (std::uint64_t left = words[i]; left; left &= left - 1) visit(static_cast<int>(i) * 64 + std::countr_zero(left));
+    }
+  }
+
   friend constexpr ByteSet operator|(ByteSet a, const ByteSet& b) {
     for (std::size_t i = 0; i < 4; ++i) a.words[i] |= b.words[i];
     return a;

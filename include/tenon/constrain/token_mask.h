@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,17 +22,14 @@ class TokenMasks {
  public:
   using State = Automaton::State;
 
+  // Makes the first mask, which often leads to more new states than any other: who compiles waits for it, not an engine.
   TokenMasks(Automaton& automaton, const Vocabulary& vocabulary)
       : automaton_(automaton),
         vocabulary_(vocabulary),
         rows_(kMostRows, kMostBytes),
         distances_(automaton, vocabulary),
         path_(vocabulary.longest() + 1) {
-    const TokenTrie& remainder = vocabulary.remainder();
-    for (std::size_t i = 0; i < remainder.size(); ++i) longest_remainder_ = std::max<int>(longest_remainder_, remainder.node(i).depth);
-    for (TokenId id = 0; id < vocabulary.width(); ++id) counts_.push_back(vocabulary.characters(id));
-    std::sort(counts_.begin(), counts_.end());
-    counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
+    mask(automaton.start());
   }
 
   // words() of the vocabulary long; valid until the next call.
@@ -118,8 +115,9 @@ class TokenMasks {
 
   // Tokens that are not plain are so short that they cannot tell higher bounds from one another.
   State nearby(State state, Automaton::Run run) {
-    const bool far = run.most == kUnbounded || run.most > longest_remainder_;
-    return automaton_.with_run(state, {std::min(run.least, longest_remainder_ + 1), far ? kUnbounded : run.most});
+    const int longest = vocabulary_.longest_remainder();
+    const bool far = run.most == kUnbounded || run.most > longest;
+    return automaton_.with_run(state, {std::min(run.least, longest + 1), far ? kUnbounded : run.most});
   }
 
   // A plain token takes its characters of the least that must come; behind these the end is equally far from everywhere.
@@ -127,14 +125,14 @@ class TokenMasks {
                                                int tokens) {
     const TokenTrie& others = vocabulary_.remainder();
     const State near = nearby(state, run);
-    const int nearer = std::max(run.least - (longest_remainder_ + 1), 0);  // than the state is
+    const int nearer = std::max(run.least - (vocabulary_.longest_remainder() + 1), 0);  // than the state is
     const int behind = automaton_.distance(state) - run.least;
     const TokenDistances::Extent extent = distances_.extent(near, others);
     if (std::max(extent.farthest + nearer, behind + std::max(run.least - 1, 0)) < tokens) return may;
     int most = tokens - 1;
     if (automaton_.distance(state) > tokens) {
       int nearest = extent.nearest == TokenDistances::kForbidden ? extent.nearest : extent.nearest + nearer;
-      if (const int count = most_characters(run.most); count > 0) {
+      if (const int count = vocabulary_.most_characters(run.most == kUnbounded ? std::numeric_limits<int>::max() : run.most); count > 0) {
         nearest = std::min(nearest, behind + std::max(run.least - count, 0));
       }
       most = std::max(most, nearest);
@@ -145,11 +143,6 @@ class TokenMasks {
     return within_;
   }
 
-  // Of a plain token, where so many may come.
-  int most_characters(int most) const {
-    if (most == kUnbounded) return counts_.back();
-    return *std::prev(std::upper_bound(counts_.begin(), counts_.end(), most));  // that of others, 0, is not more
-  }
   // Plain tokens of fewer characters; kUnbounded: of any number.
   void forbid_plain(int fewer) {
     if (fewer == 0 || fewer == 1) return;
@@ -195,8 +188,6 @@ class TokenMasks {
 
   Automaton& automaton_;
   const Vocabulary& vocabulary_;
-  int longest_remainder_ = 0;  // bytes of a token that is not plain
-  std::vector<int> counts_;    // of characters that its tokens have, ascending
   RowCache<Row> rows_;
   TokenDistances distances_;
   std::vector<MaskWord> made_, within_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <string>
@@ -205,10 +206,16 @@ class Vocabulary {
 
   const TokenTrie& trie() const noexcept { return trie_; }            // of all tokens
   const TokenTrie& remainder() const noexcept { return remainder_; }  // of those that are not plain
+  int longest_remainder() const noexcept { return longest_remainder_; }  // bytes of one of them
 
   // How many characters a plain token has; 0 where it is not plain.
   int characters(TokenId id) const {
     return id < 0 || static_cast<std::size_t>(id) >= characters_.size() ? 0 : characters_[static_cast<std::size_t>(id)];
+  }
+  // The most that a plain token of at most so many has; 0 where none is so short.
+  int most_characters(int most) const {
+    const auto behind = std::upper_bound(counts_.begin(), counts_.end(), most);
+    return behind == counts_.begin() ? 0 : *std::prev(behind);
   }
   // Plain tokens of at most k characters, 0 <= k <= kRows: words() long.
   std::span<const MaskWord> plain_up_to(int k) const { return row(static_cast<std::size_t>(k)); }
@@ -264,6 +271,7 @@ class Vocabulary {
       if (all.back().bytes.size() == 1) seen[static_cast<unsigned char>(all.back().bytes.front())] = true;
     }
     trie_ = TokenTrie(std::move(all));
+    for (const TokenTrie::Token& token : others) longest_remainder_ = std::max(longest_remainder_, static_cast<int>(token.bytes.size()));
     remainder_ = TokenTrie(std::move(others));
     has_all_bytes_ = std::all_of(seen.begin(), seen.end(), [](bool is) { return is; });
   }
@@ -278,6 +286,9 @@ class Vocabulary {
       allow(made(kRows + 1), id);
       if (characters_[at] > kRows) long_plain_.push_back(id);
     }
+    counts_.assign(characters_.begin(), characters_.end());
+    std::sort(counts_.begin(), counts_.end());
+    counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
     std::stable_sort(long_plain_.begin(), long_plain_.end(),
                      [&](TokenId a, TokenId b) { return characters(a) < characters(b); });
   }
@@ -289,9 +300,11 @@ class Vocabulary {
   std::string text_;                       // the bytes of all tokens
   std::vector<std::size_t> begins_;        // [tokens + 1] in text_
   std::vector<std::uint16_t> characters_;  // [tokens]
+  std::vector<int> counts_;                // of characters, as tokens have them, ascending; that of others is 0
   std::vector<MaskWord> rows_;             // [kRows + 2, words()]
   std::vector<TokenId> long_plain_;
   std::size_t longest_ = 0;
+  int longest_remainder_ = 0;
   std::uint64_t hash_ = 0;
   bool has_all_bytes_ = false;
   TokenTrie trie_, remainder_;
