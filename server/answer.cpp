@@ -10,11 +10,12 @@ void Answer::submit(tenon::Request request, tenon::SubmitOptions options) {
   options.on_event = [inbox = inbox_, first](const tenon::Event& event) {
     tenon::Event own = event;
     own.choice += first;
-    bool wakes = own.last;
+    bool wakes = false;
     {
       std::lock_guard lock(inbox->mutex);
+      inbox->ends |= own.last;
       inbox->events.push_back(std::move(own));
-      wakes = wakes || inbox->events.size() >= inbox->awaited;
+      wakes = inbox->due();
     }
     if (wakes) inbox->came.notify_one();
   };
@@ -25,11 +26,10 @@ std::optional<tenon::Event> Answer::next_for(tenon::Clock::duration time, std::s
   if (ended()) return std::nullopt;
   if (taken_.empty()) {
     std::unique_lock lock(inbox_->mutex);
-    auto& events = inbox_->events;
     inbox_->awaited = enough;
-    const auto woken = [&] { return events.size() >= enough || (!events.empty() && events.back().last); };
-    if (events.empty() && time > tenon::Clock::duration::zero()) inbox_->came.wait_for(lock, time, woken);
+    if (time > tenon::Clock::duration::zero()) inbox_->came.wait_for(lock, time, [&] { return inbox_->due(); });
     taken_.swap(inbox_->events);
+    inbox_->ends = false;
   }
   if (taken_.empty()) return std::nullopt;
   tenon::Event event = std::move(taken_.front());

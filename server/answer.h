@@ -26,8 +26,8 @@ class Answer {
   // submitted before is cancelled with the answer.
   void submit(tenon::Request request, tenon::SubmitOptions options);
 
-  // None where nothing comes in time, or all has ended. `last` is that of the whole answer. Where nothing is there it sleeps
-  // until so many events are, or a last one: being woken takes time from the engine's threads.
+  // Sleeps until so many events are there, or a choice's last one, or the time is over: being woken takes time from the
+  // engine's threads. Then the first of them; none where none came, or all has ended. `last` is that of the whole answer.
   std::optional<tenon::Event> next_for(tenon::Clock::duration time, std::size_t enough = 1);
   bool ended() const { return ended_ == streams_.size(); }
 
@@ -41,6 +41,9 @@ class Answer {
     std::condition_variable came;
     std::deque<tenon::Event> events;
     std::size_t awaited = 1;  // events that wake the reader
+    bool ends = false;        // a last one is among them
+
+    bool due() const { return ends || events.size() >= awaited; }
   };
 
   Service& service_;

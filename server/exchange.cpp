@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "server/handle.h"
@@ -17,7 +18,8 @@ using tenon::Event;
 using tenon::TimePoint;
 
 constexpr auto kLook = 50ms;      // so often somebody looks whether the client is still there
-constexpr std::size_t kAtOnce = 32;       // events that an answer sent whole is woken for
+constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
+constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 constexpr auto kHeartbeat = 15s;  // a stream that has nothing to say says so
 constexpr int kClientClosed = 499;  // nginx's, for the log
 
@@ -218,10 +220,15 @@ bool Exchange::write_more(httplib::DataSink& sink) {
   return true;
 }
 
+// Tokens that come sooner than the interval share a write.
 std::string Exchange::next_text() {
+  const auto pause = sent_ + model_->settings().stream_interval - Clock::now();
+  if (pause > Clock::duration::zero()) take(pause, kAnyNumber);
   if (!asked_.writer->has_streamed()) take(kLook);
   while (take({})) {}
-  return asked_.writer->streamed();
+  std::string text = asked_.writer->streamed();
+  if (!text.empty()) sent_ = Clock::now();
+  return text;
 }
 
 // A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the request waited.

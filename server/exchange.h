@@ -68,6 +68,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::optional<Answer> answer_;
   Times times_{};
   tenon::TimePoint written_{};  // when the stream last said something
+  tenon::TimePoint sent_{};     // when its last tokens went out
   tenon::TimePoint looked_{};   // when somebody last looked whether the client is there
   tenon::FinishReason reason_ = tenon::FinishReason::error;
   std::optional<ApiError> error_;

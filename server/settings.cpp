@@ -107,6 +107,7 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.text("--served-model-name", s.served_model_name, "NAME (the folder's)", "the name of the model to clients");
   flags.choice("--chat-template", s.chat_template, kChatTemplates,
                "form of chat prompts; auto: that of tokenizer_config.json, where it is one of these");
+  flags.seconds("--stream-interval", s.stream_interval, 0, 0.05, "tokens of a stream that come sooner share a write; 0: none does");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
@@ -338,6 +339,7 @@ std::vector<std::string> Settings::describe() const {
   say("adapter-admin", on(enable_adapter_admin));
   say("cors-origin", listed(cors_origins));
   say("chat-template", chat_template);
+  say("stream-interval", as_seconds(stream_interval));
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));
   say("log-requests", on(log_requests));

@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(without_flags_the_defaults_hold) {
   BOOST_TEST(s.max_n == 8);
   BOOST_TEST(s.payload_limit == 2'000'000U);
   BOOST_CHECK(s.header_timeout == 5s && s.body_timeout == 30s && s.idle_timeout == 2s && s.write_timeout == 10s);
-  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s);
+  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s && s.stream_interval == 5ms);
   BOOST_TEST(s.model.weights == "float32");
   BOOST_TEST(!s.model.weights_given);
   BOOST_TEST(s.log_requests);
@@ -100,6 +100,8 @@ BOOST_AUTO_TEST_CASE(flags_are_taken) {
                              "d",
                              "--adapter-wait",
                              "0.25",
+                             "--stream-interval",
+                             "0",
                              "--no-log-requests",
                              "--no-prefix-reuse",
                              "--api-key",
@@ -122,7 +124,7 @@ BOOST_AUTO_TEST_CASE(flags_are_taken) {
   BOOST_TEST(s.model.adapter_slots == 4);
   BOOST_TEST(!s.model.prefix_reuse);
   BOOST_TEST(s.preload_adapters == (std::vector<std::string>{"a", "b/c", "d"}), boost::test_tools::per_element());
-  BOOST_CHECK(s.adapter_wait == 250ms);
+  BOOST_CHECK(s.adapter_wait == 250ms && s.stream_interval == 0ms);
   BOOST_TEST(!s.log_requests);
   BOOST_TEST(s.api_keys == (std::vector<std::string>{"k1", "k2"}), boost::test_tools::per_element());
   BOOST_TEST(s.port == 0);

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import time
 
 import serving
 from serving import NAMES, Server, ServerTest, all_at_once
@@ -315,9 +316,9 @@ class Headers(ServerTest):
 
 
 class Framing(ServerTest):
-    def raw_stream(self, body):
+    def raw_stream(self, body, server=None):
         """The head and the chunks of a stream, as they came."""
-        with self.server.raw() as s:
+        with (server or self.server).raw() as s:
             s.sendall(serving.post_bytes("/generate_stream", json.dumps(body).encode(), "Connection: close"))
             content = serving.receive_all(s)
         head, rest = content.split(b"\r\n\r\n", 1)
@@ -355,6 +356,17 @@ class Framing(ServerTest):
                 self.assertEqual((said["generated_text"], said["details"]), (None, None))
         self.assertEqual(said["generated_text"], "".join(texts(tokens)))
         self.assertEqual(said["details"], {"finish_reason": "length", "prompt_tokens": 3, "generated_tokens": 5, "seed": None})
+
+    def test_tokens_that_come_within_the_interval_share_a_write(self):
+        asked = {"inputs": KING, "parameters": {"max_new_tokens": 200, "details": True, "ignore_eos_token": True}}
+        interval = 0.05
+        with Server("--stream-interval", interval) as server:
+            begin = time.monotonic()
+            _, chunks = self.raw_stream(asked, server)
+            took = time.monotonic() - begin
+        self.assertLessEqual(len(chunks), took / interval + 2)
+        _, own = self.raw_stream(asked)
+        self.assertEqual(b"".join(chunks), b"".join(own))
 
     def test_details_only_where_asked(self):
         last = self.generate_stream(max_new_tokens=2)[-1]
