@@ -22,11 +22,11 @@ void Answer::submit(tenon::Request request, tenon::SubmitOptions options) {
   streams_.push_back(service_.submit(std::move(request), std::move(options)));
 }
 
-std::optional<tenon::Event> Answer::next_for(tenon::Clock::duration time, std::size_t enough) {
+std::optional<tenon::Event> Answer::next_for(tenon::Clock::duration time, Wish wish) {
   if (ended()) return std::nullopt;
   if (taken_.empty()) {
     std::unique_lock lock(inbox_->mutex);
-    inbox_->awaited = enough;
+    inbox_->wish = wish;
     if (time > tenon::Clock::duration::zero()) inbox_->came.wait_for(lock, time, [&] { return inbox_->due(); });
     taken_.swap(inbox_->events);
     inbox_->ends = false;

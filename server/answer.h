@@ -26,9 +26,15 @@ class Answer {
   // submitted before is cancelled with the answer.
   void submit(tenon::Request request, tenon::SubmitOptions options);
 
-  // Sleeps until so many events are there, or a choice's last one, or the time is over: being woken takes time from the
-  // engine's threads. Then the first of them; none where none came, or all has ended. `last` is that of the whole answer.
-  std::optional<tenon::Event> next_for(tenon::Clock::duration time, std::size_t enough = 1);
+  // What a reader sleeps for: so many events, of which one came at that moment or later. Being woken takes time from the
+  // engine's threads.
+  struct Wish {
+    std::size_t events = 1;
+    tenon::TimePoint not_before{};
+  };
+  // Sleeps until then, or a choice's last event, or the time is over. Then the first of them; none where none came, or all
+  // has ended. `last` is that of the whole answer.
+  std::optional<tenon::Event> next_for(tenon::Clock::duration time, Wish wish);
   bool ended() const { return ended_ == streams_.size(); }
 
   // What has been written stands; the ends still come.
@@ -40,10 +46,10 @@ class Answer {
     std::mutex mutex;
     std::condition_variable came;
     std::deque<tenon::Event> events;
-    std::size_t awaited = 1;  // events that wake the reader
-    bool ends = false;        // a last one is among them
+    Wish wish;          // of the reader
+    bool ends = false;  // a last one is among the events
 
-    bool due() const { return ends || events.size() >= awaited; }
+    bool due() const { return ends || (events.size() >= wish.events && events.back().came >= wish.not_before); }
   };
 
   Service& service_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include "server/handle.h"
@@ -19,13 +18,18 @@ using tenon::TimePoint;
 
 constexpr auto kLook = 50ms;      // so often somebody looks whether the client is still there
 constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
-constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 constexpr auto kHeartbeat = 15s;  // a stream that has nothing to say says so
 constexpr int kClientClosed = 499;  // nginx's, for the log
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 // Of two moments that both were; else 0.
 double between(TimePoint from, TimePoint to) { return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from)); }
+
+// The same for all streams, so that the engine's threads are disturbed once for all of them.
+TimePoint tick_after(TimePoint moment, Clock::duration interval) {
+  if (interval == Clock::duration::zero()) return moment;
+  return TimePoint((moment.time_since_epoch() / interval + 1) * interval);
+}
 
 FailureKind failure_of(ApiError::Kind kind) {
   using enum ApiError::Kind;
@@ -131,8 +135,8 @@ void Exchange::refuse_another_wait(const Settings& settings) const {
 }
 
 // False where nothing came in time, or nothing else will. ApiError where the answer fails.
-bool Exchange::take(Clock::duration patience, std::size_t enough) {
-  const auto event = answer_->next_for(patience, enough);
+bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
+  const auto event = answer_->next_for(patience, wish);
   if (!event) return false;
   note(*event);
   asked_.writer->take(*event);
@@ -170,7 +174,7 @@ void Exchange::drop() {
 
 void Exchange::answer_whole(httplib::Response& response) {
   while (!asked_.writer->complete()) {
-    take(kLook, kAtOnce);
+    take(kLook, {.events = kAtOnce});
     if (client_has_left()) drop();
   }
   settle();
@@ -222,9 +226,7 @@ bool Exchange::write_more(httplib::DataSink& sink) {
 
 // Tokens that come sooner than the interval share a write.
 std::string Exchange::next_text() {
-  const auto pause = sent_ + model_->settings().stream_interval - Clock::now();
-  if (pause > Clock::duration::zero()) take(pause, kAnyNumber);
-  if (!asked_.writer->has_streamed()) take(kLook);
+  if (!asked_.writer->has_streamed()) take(kLook, {.not_before = tick_after(sent_, model_->settings().stream_interval)});
   while (take({})) {}
   std::string text = asked_.writer->streamed();
   if (!text.empty()) sent_ = Clock::now();

@@ -49,7 +49,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   void submit();
   void refuse_another_wait(const Settings& settings) const;
-  bool take(tenon::Clock::duration patience, std::size_t enough = 1);
+  bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
   void note(const tenon::Event& event);
   void answer_whole(httplib::Response& response);
   void answer_stream(httplib::Response& response);

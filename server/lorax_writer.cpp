@@ -39,18 +39,18 @@ void LoraxWriter::take_token(Sequence& sequence, const Event& event) {
   }
   if (!special) sequence.text += text;
   sequence.logprob += static_cast<double>(event.logprob);
-  sequence.tokens.push_back(token);
+  ++sequence.count;
   sequence.reason = reason_of(sequence, event);
   const bool last = !sequence.reason.empty();
   if (last) --open_;
-  if (!request_.stream) return;
+  if (!request_.stream) return sequence.tokens.push_back(std::move(token));
   OrderedJson out = {{"token", std::move(token)}, {"generated_text", nullptr}, {"details", nullptr}};
   if (last) {
     out["generated_text"] = full_text(sequence);
     if (request_.details) {
       out["details"] = {{"finish_reason", sequence.reason},
                         {"prompt_tokens", terms_.input.size()},
-                        {"generated_tokens", sequence.tokens.size()},
+                        {"generated_tokens", sequence.count},
                         {"seed", seed_of(sequence)}};
     }
   }
@@ -59,7 +59,7 @@ void LoraxWriter::take_token(Sequence& sequence, const Event& event) {
 
 // In LoRAX's order: the length first, then the end of text, then a stop string at the end of the text so far.
 std::string LoraxWriter::reason_of(const Sequence& sequence, const Event& event) const {
-  if (sequence.tokens.size() == static_cast<std::size_t>(terms_.max_new_tokens)) return "length";
+  if (sequence.count == terms_.max_new_tokens) return "length";
   if (ends(event.token)) return "eos_token";
   const auto stops = [&](const std::string& stop) { return sequence.text.ends_with(stop); };
   if (std::any_of(request_.stop.begin(), request_.stop.end(), stops)) return "stop_sequence";
@@ -95,7 +95,7 @@ OrderedJson LoraxWriter::prefill() const {
 
 OrderedJson LoraxWriter::details(const Sequence& best) const {
   OrderedJson details = {{"finish_reason", best.reason},   {"prompt_tokens", terms_.input.size()},
-                         {"generated_tokens", best.tokens.size()}, {"skipped_tokens", 0},
+                         {"generated_tokens", best.count}, {"skipped_tokens", 0},
                          {"seed", seed_of(best)},          {"prefill", prefill()},
                          {"tokens", best.tokens}};
   if (sequences_.size() == 1) return details;
@@ -104,7 +104,7 @@ OrderedJson LoraxWriter::details(const Sequence& best) const {
     if (&each == &best) continue;
     others.push_back({{"generated_text", full_text(each)},
                       {"finish_reason", each.reason},
-                      {"generated_tokens", each.tokens.size()},
+                      {"generated_tokens", each.count},
                       {"seed", seed_of(each)},
                       {"prefill", OrderedJson::array()},
                       {"tokens", each.tokens}});
@@ -122,7 +122,7 @@ std::string LoraxWriter::whole() const {
 
 Usage LoraxWriter::usage() const {
   Usage usage{.prompt_tokens = static_cast<int>(terms_.input.size())};
-  for (const Sequence& each : sequences_) usage.generated_tokens += static_cast<int>(each.tokens.size());
+  for (const Sequence& each : sequences_) usage.generated_tokens += each.count;
   return usage;
 }
 

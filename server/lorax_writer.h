@@ -36,10 +36,11 @@ class LoraxWriter final : public Writer {
   struct Sequence {
     std::uint64_t seed = 0;
     std::string text;  // of what is not special
-    std::vector<tenon::OrderedJson> tokens;
+    int count = 0;  // of its tokens
+    std::vector<tenon::OrderedJson> tokens;  // of an answer that is not streamed
     double logprob = 0;
     std::string reason;  // empty: still being written
-    double mean_logprob() const { return tokens.empty() ? 0 : logprob / static_cast<double>(tokens.size()); }
+    double mean_logprob() const { return count == 0 ? 0 : logprob / count; }
   };
 
   void take_token(Sequence& sequence, const tenon::Event& event);

@@ -26,7 +26,7 @@ struct Settings {
   std::string served_model_name;  // after resolve() never empty
   std::vector<std::string> preload_adapters;
   std::chrono::milliseconds adapter_wait{30'000};
-  std::chrono::milliseconds stream_interval{5};  // between two writes of a stream, at least; 0: each token is one
+  std::chrono::milliseconds stream_interval{10};  // between two writes of a stream, at least; 0: each token is one
 
   int max_concurrent_requests = 64;  // running and waiting
   int max_input_length = 0;          // tokens; 0 until resolve()

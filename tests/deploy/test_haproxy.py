@@ -152,7 +152,7 @@ class Haproxy(unittest.TestCase):
 
     @classmethod
     def start(cls, name, port=0):
-        return serving.Server("--adapter-root", pathlib.Path(cls.folder.name, "adapters"), port=port)
+        return serving.Server("--adapter-root", pathlib.Path(cls.folder.name, "adapters"), "--stream-interval", 0, port=port)
 
     def restart(self, name):
         before = self.replica[name]

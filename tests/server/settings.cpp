@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(without_flags_the_defaults_hold) {
   BOOST_TEST(s.max_n == 8);
   BOOST_TEST(s.payload_limit == 2'000'000U);
   BOOST_CHECK(s.header_timeout == 5s && s.body_timeout == 30s && s.idle_timeout == 2s && s.write_timeout == 10s);
-  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s && s.stream_interval == 5ms);
+  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s && s.stream_interval == 10ms);
   BOOST_TEST(s.model.weights == "float32");
   BOOST_TEST(!s.model.weights_given);
   BOOST_TEST(s.log_requests);
