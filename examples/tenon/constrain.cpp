@@ -221,12 +221,21 @@ class Session {
     out = OrderedJson{{"id", out["id"]}, {"status", status}, {"reason", reason}, {"at", at}};
   }
 
+  static const std::string& text_of(const OrderedJson& value, const char* name) {
+    if (!value.is_string()) throw Error(Error::Kind::invalid_request, name, "must be a string");
+    return value.get_ref<const std::string&>();
+  }
+  static const OrderedJson& member(const OrderedJson& ask, const char* name) {
+    if (!ask.is_object() || !ask.contains(name)) throw Error(Error::Kind::invalid_request, name, "is missing");
+    return ask.at(name);
+  }
+
   std::unique_ptr<Automaton> compiled(const OrderedJson& ask) const {
-    const auto kind = ask.at("kind").get<std::string>();
-    const OrderedJson& constraint = ask.at("constraint");
+    const std::string& kind = text_of(member(ask, "kind"), "kind");
+    const OrderedJson& constraint = member(ask, "constraint");
     if (kind == "schema") return json_schema(constraint, options_);
-    if (kind == "regex") return regex(constraint.get<std::string>());
-    if (kind == "grammar") return grammar(constraint.get<std::string>());
+    if (kind == "regex") return regex(text_of(constraint, "constraint"));
+    if (kind == "grammar") return grammar(text_of(constraint, "constraint"));
     throw Error(Error::Kind::invalid_request, "kind", "must be schema, regex or grammar");
   }
 
@@ -237,7 +246,7 @@ class Session {
     Trial trial(*automaton, vocabulary_, audit_);
     OrderedJson verdicts = OrderedJson::array(), stopped = OrderedJson::array();
     for (const auto& hex : ask.value("texts", OrderedJson::array())) {
-      const auto verdict = trial.judge(walk_.tokens(from_hex(hex.get<std::string>())));
+      const auto verdict = trial.judge(walk_.tokens(from_hex(text_of(hex, "texts"))));
       verdicts.push_back(verdict.accepted);
       stopped.push_back(verdict.stopped_at ? OrderedJson(*verdict.stopped_at) : OrderedJson(nullptr));
     }

@@ -340,6 +340,21 @@ BOOST_AUTO_TEST_CASE(limits_are_refusals) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_remembered_is_paid_for) {
+  Arena arena;
+  Expressions& all = arena.all;
+  const Expr text = all.literal(std::string(1000, 'a'));
+  const std::size_t expressions = all.size(), bytes = arena.budget.bytes();
+  BOOST_TEST(arena.matches(text, std::string(1000, 'a')));
+  BOOST_TEST(all.size() == expressions);
+  BOOST_TEST(arena.budget.bytes() >= bytes + 999 * 32);
+  BOOST_TEST(arena.matches(text, std::string(1000, 'a')));
+  const std::size_t known = arena.budget.bytes();
+  BOOST_TEST(known < bytes + 1000 * 64);  // not twice
+  all.live_part(all.both(text, all.complement(all.literal("a"))));
+  BOOST_TEST(arena.budget.bytes() >= known + 999 * 32);
+}
+
 // What grows with the square of a chain's length is refused beyond a length; nothing overflows the stack.
 BOOST_AUTO_TEST_CASE(long_chains_neither_overflow_the_stack_nor_take_long) {
   constexpr int kLong = 100'000;
@@ -356,6 +371,18 @@ BOOST_AUTO_TEST_CASE(long_chains_neither_overflow_the_stack_nor_take_long) {
     for (int i = 0; i < kLong; ++i) e = all.concat(all.optional(all.call(i)), e);
     std::vector<Expressions::Call> found;
     BOOST_TEST(mentions(refusal([&] { all.first_calls(e, found); }), {"too complex"}));
+  }
+  {
+    Arena arena;
+    Expressions& all = arena.all;
+    std::vector<Expr> ends;  // of one chain
+    Expr e = kEmpty;
+    for (int i = 0; i < kLong; ++i) ends.push_back(e = all.concat(all.optional(all.call(i % 2)), e));
+    Expressions::Rebuilt known;
+    const Expr any = all.either(ends);
+    BOOST_TEST(all.without(any, {false, false}, known) == any);
+    known.clear();
+    BOOST_TEST(all.without(all.concat(arena.of('a'), any), {true, true}, known) == arena.of('a'));
   }
   {
     Arena arena;

@@ -65,6 +65,15 @@ class Constrain(ProgramTest):
             self.assertEqual(right["verdicts"], [True], line)
         self.assertEqual(self.answers(['{"id":"x","kind":"prose","constraint":"a"}'])[0]["id"], "x")
 
+    def test_what_is_no_text_is_said_so(self):
+        for request, reason in [({"kind": "regex", "constraint": 3}, "constraint: must be a string"),
+                                ({"kind": "grammar", "constraint": {}}, "constraint: must be a string"),
+                                ({"kind": 3, "constraint": "a"}, "kind: must be a string"),
+                                ({"kind": "regex"}, "constraint: is missing"), ([], "kind: is missing"),
+                                ({"kind": "regex", "constraint": "a", "texts": [3]}, "texts: must be a string")]:
+            answer, = self.answers([json.dumps(request)])
+            self.assertEqual((answer["status"], answer["reason"]), ("error", reason))
+
     def test_where_a_text_stops(self):
         for options in [[], ["--tokenizer", TALES]]:
             request = ask("schema", OBJECT, '{"a": "xyz", "b": 12}', '{"a":"xyz","b":12}', '{"a": "x"}',

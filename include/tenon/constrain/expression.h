@@ -86,7 +86,7 @@ class Expressions : public ExpressionArena {
         live = live_part(at(chain.back()).b);
         for (; !chain.empty(); chain.pop_back()) {
           live = concat(live_part(at(chain.back()).a), live);
-          live_parts_.emplace(chain.back(), live);
+          keep_live_part(chain.back(), live);
         }
         return live;
       }
@@ -99,7 +99,7 @@ class Expressions : public ExpressionArena {
       case Op::repeat: live = repeat(live_part(node.a), node.least, node.most); break;
       default: break;
     }
-    live_parts_.emplace(e, live);
+    keep_live_part(e, live);
     return live;
   }
 
@@ -180,12 +180,17 @@ class Expressions : public ExpressionArena {
         break;
       }
       case Op::concat: {
-        std::vector<Expr> chain;
-        for (rebuilt = e; at(rebuilt).op == Op::concat; rebuilt = at(rebuilt).b) chain.push_back(at(rebuilt).a);
-        for (rebuilt = without(rebuilt, dead, known); !chain.empty(); chain.pop_back()) {
-          rebuilt = concat(without(chain.back(), dead, known), rebuilt);
+        std::vector<Expr> chain;  // up to what is known, as in live_part()
+        for (Expr rest = e; at(rest).op == Op::concat && at(rest).calls && !known.contains(rest); rest = at(rest).b) {
+          chain.push_back(rest);
         }
-        break;
+        rebuilt = without(at(chain.back()).b, dead, known);
+        for (; !chain.empty(); chain.pop_back()) {
+          budget_.check();
+          rebuilt = concat(without(at(chain.back()).a, dead, known), rebuilt);
+          known.emplace(chain.back(), rebuilt);
+        }
+        return rebuilt;
       }
       default: break;
     }
@@ -196,6 +201,13 @@ class Expressions : public ExpressionArena {
  private:
   Expr rest_of_repeat(const Node& node) {
     return repeat(node.a, std::max(node.least - 1, 0), node.most == kUnbounded ? kUnbounded : node.most - 1);
+  }
+
+  void keep_live_part(Expr e, Expr live) {
+    if (live_parts_.emplace(e, live).second) budget_.spend(kEntryBytes);
+  }
+  void keep_live(Expr e, bool live) {
+    if (live_.insert_or_assign(e, live).second) budget_.spend(kEntryBytes);
   }
 
   Expr derive(Expr e, int byte) {
@@ -237,7 +249,11 @@ class Expressions : public ExpressionArena {
       }
       default: break;
     }
-    if (derivatives_.size() > kMostDerivatives) derivatives_.clear();
+    if (derivatives_.size() > kMostDerivatives) {
+      spent_on_derivatives_.take(derivatives_.size() * kEntryBytes);
+      derivatives_.clear();
+    }
+    spent_on_derivatives_.add(kEntryBytes);
     derivatives_.emplace(asked, result);
     return result;
   }
@@ -278,9 +294,10 @@ class Expressions : public ExpressionArena {
     if (const auto known = live_.find(start); known != live_.end()) return known->second;
     std::vector<std::pair<Expr, Expr>> seen = {{start, start}};  // with what each was found from
     std::unordered_map<Expr, std::size_t> places = {{start, 0}};
+    Spent spent(budget_);  // on these two
     const auto conclude = [&](Expr e) {
       for (;;) {
-        live_[e] = true;
+        keep_live(e, true);
         if (e == start) return true;
         e = seen[places.at(e)].second;
       }
@@ -293,19 +310,24 @@ class Expressions : public ExpressionArena {
         if (next == kNever) continue;
         const auto known = live_.find(next);
         if (known != live_.end() && !known->second) continue;
-        if (places.try_emplace(next, seen.size()).second) seen.push_back({next, e});
+        if (places.try_emplace(next, seen.size()).second) {
+          seen.push_back({next, e});
+          spent.add(kEntryBytes + sizeof(seen.front()));
+        }
         if (known != live_.end() || at(next).nullable) return conclude(next);
       }
       budget_.check();
     }
-    for (const auto& [e, from] : seen) live_[e] = false;
+    for (const auto& [e, from] : seen) keep_live(e, false);
     return false;
   }
 
+  static constexpr std::size_t kEntryBytes = 48;  // of the tables below, about: a node, and a pointer to it
   static constexpr std::size_t kMostDerivatives = 1 << 20;
   static constexpr int kMostEmptyParts = 4096;  // what comes of them grows with the square
 
   std::unordered_map<std::uint64_t, Expr> derivatives_;
+  Spent spent_on_derivatives_{budget_};
   std::unordered_map<Expr, Expr> live_parts_;
   std::unordered_map<Expr, bool> live_;
 };

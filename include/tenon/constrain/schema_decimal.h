@@ -1,8 +1,11 @@
 // Decimal numbers of any size, exactly: the bounds of a schema.
 #pragma once
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -23,11 +26,14 @@ struct Decimal {
   std::string digits;  // no zeros at either end; none: zero
   int point = 0;       // the value is 0.digits * 10^point
 
-  // Of a double: the shortest text that reads back as the same.
   static Decimal of(const Json& number) {
-    if (!number.is_number_float()) return parse(number.dump());
-    char text[64];
-    return parse({text, std::to_chars(text, text + sizeof text, number.get<double>()).ptr});
+    return number.is_number_float() ? of(number.get<double>()) : parse(number.dump());
+  }
+  // The shortest text that reads back as the same; exactly where integers, which readers have exactly, are compared with it.
+  static Decimal of(double value) {
+    char text[340];  // the largest has 309 digits
+    if (std::abs(value) < 0x1p53) return parse({text, std::to_chars(text, text + sizeof text, value).ptr});
+    return parse({text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.0f", value))});
   }
 
   // JSON's grammar
@@ -85,7 +91,18 @@ inline int compare(const Decimal& a, const Decimal& b) {
   return order == 0 ? 0 : order < 0 ? -larger : larger;
 }
 
-// of: positive, at most 17 digits
+// The double at a whole number that is not negative or, where there is none, next to it.
+inline Decimal double_at(const Decimal& whole, bool above) {
+  double value = 0;
+  const std::string text = whole.whole();
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  const int order = compare(Decimal::of(value), whole);
+  if (above ? order < 0 : order > 0) value = std::nextafter(value, above ? std::numeric_limits<double>::infinity() : 0);
+  return Decimal::of(value);
+}
+
+inline constexpr std::size_t kMultipleDigits = 17;
+// of: positive, at most so many digits
 inline bool is_multiple(const Decimal& a, const Decimal& of) {
   if (a.is_zero()) return true;
   if (of.last_place() > a.last_place()) return false;  // a's last digit is not 0

@@ -15,11 +15,13 @@ using Shapes = std::vector<Shape>;
 
 class Negation {
  public:
+  static constexpr std::size_t kMost = 1024;  // about: of shapes
+
   // numbers: those of enum and const that the rest of the shape allows.
   Negation(Context& context, const Shape& shape, const std::vector<Json>& numbers)
       : c_(context), s_(shape), numbers_(numbers) {}
 
-  // Nothing where shapes cannot say it.
+  // Nothing where shapes cannot say it, or only more of them.
   std::optional<Shapes> shapes() {
     if (!s_.unproved.empty()) return std::nullopt;
     if ((s_.types & kString) && s_.string.format != Expressions::kAnything) return std::nullopt;
@@ -40,7 +42,6 @@ class Negation {
     const NumberShape& n = s_.number;
     const auto add = [&](auto&& set) {
       Shape other{.types = kNumber, .typed = true};
-      other.number.at = n.at;
       set(other.number);
       all_.push_back(other);
     };
@@ -51,14 +52,14 @@ class Negation {
       std::sort(values.begin(), values.end(), [](const Decimal& a, const Decimal& b) { return compare(a, b) < 0; });
       for (std::size_t i = 0; i <= values.size(); ++i) {
         add([&](NumberShape& between) {
-          if (i > 0) between.low = Bound{values[i - 1], true};
-          if (i < values.size()) between.high = Bound{values[i], true};
+          if (i > 0) between.low = Bound{values[i - 1], true, n.at};
+          if (i < values.size()) between.high = Bound{values[i], true, n.at};
         });
       }
       return true;
     }
-    if (n.low) add([&](NumberShape& less) { less.high = Bound{n.low->value, !n.low->exclusive}; });
-    if (n.high) add([&](NumberShape& more) { more.low = Bound{n.high->value, !n.high->exclusive}; });
+    if (n.low) add([&](NumberShape& less) { less.high = Bound{n.low->value, !n.low->exclusive, n.low->at}; });
+    if (n.high) add([&](NumberShape& more) { more.low = Bound{n.high->value, !n.high->exclusive, n.high->at}; });
     if (n.whole) add([](NumberShape& broken) { broken.broken = true; });
     if (n.broken) add([](NumberShape& whole) { whole.whole = true; });
     return n.multiples.empty();
@@ -82,7 +83,7 @@ class Negation {
     for (std::size_t i = 0; i < a.prefix.size(); ++i) {
       if (a.prefix[i] == kTrueMeet) continue;
       const auto other = c_.sources.negation(a.prefix[i]);
-      if (!other) return false;
+      if (!other || i > kMost) return false;
       std::vector<Meet> prefix(i, kTrueMeet);
       prefix.push_back(*other);
       add(std::move(prefix), {i + 1, kUnbounded});
@@ -94,13 +95,14 @@ class Negation {
     const ObjectShape& o = s_.object;
     if (o.values) return false;
     if (o.classes.size() != 1 || o.classes.front().value != kTrueMeet) return false;
-    const auto add = [&](std::vector<Property> properties, Count size) {
+    const auto add = [&](Properties properties, Count size) {
       Shape other{.types = kObject, .typed = true};
       other.object.properties = std::move(properties), other.object.size = size;
       all_.push_back(other);
     };
     if (o.size.least > 0) add({}, {0, static_cast<int>(o.size.least) - 1});
     if (o.size.most != kUnbounded) add({}, {static_cast<std::size_t>(o.size.most) + 1, kUnbounded});
+    if (o.properties.size() > kMost) return false;
     for (const Property& p : o.properties) {
       if (p.required) add({{p.key, kFalseMeet}}, {});
       if (p.value == kTrueMeet) continue;

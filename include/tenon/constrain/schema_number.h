@@ -17,14 +17,21 @@ namespace tenon::constrain::schema {
 struct Bound {
   Decimal value;
   bool exclusive = false;
+  std::string at = {};  // where it is said
+
+  Bound magnitude() const { return {value.magnitude(), exclusive, at}; }
+};
+struct Multiple {
+  Decimal of;
+  std::string at = {};
 };
 
 struct NumberShape {
   bool whole = false, broken = false;  // integers only, none but integers
   std::optional<Bound> low = {}, high = {};
-  std::vector<Decimal> multiples = {};
+  std::vector<Multiple> multiples = {};
   std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
-  std::string at = {};                           // where most of it is said
+  std::string at = {};                           // where they are said
 
   bool is_any() const { return !whole && !broken && !low && !high && multiples.empty() && !values; }
 };
@@ -33,7 +40,7 @@ inline bool within(const NumberShape& n, const Decimal& d) {
   if ((n.whole && !d.is_whole()) || (n.broken && d.is_whole())) return false;
   if (n.low && compare(d, n.low->value) < (n.low->exclusive ? 1 : 0)) return false;
   if (n.high && compare(d, n.high->value) > (n.high->exclusive ? -1 : 0)) return false;
-  return std::all_of(n.multiples.begin(), n.multiples.end(), [&](const Decimal& m) { return is_multiple(d, m); });
+  return std::all_of(n.multiples.begin(), n.multiples.end(), [&](const Multiple& m) { return is_multiple(d, m.of); });
 }
 
 // By its bounds alone.
@@ -48,12 +55,19 @@ inline constexpr int kSafeDigits = 15;  // every reader into doubles tells numbe
 inline bool texts_tell(const NumberShape& n) {
   const bool cut = n.broken || !n.multiples.empty();  // to digits that are safe, as beside an exclusive bound
   const auto short_enough = [&](const std::optional<Bound>& b) {
-    if (!b) return true;
+    if (!b || (n.whole && n.multiples.empty())) return true;
     const bool safe = b->value.whole().size() + 10 <= kSafeDigits;
     return b->value.fraction().size() <= 9 && (safe || n.whole || (!cut && (!b->exclusive || b->value.is_zero())));
   };
   return !n.is_any() && short_enough(n.low) && short_enough(n.high) &&
-         std::all_of(n.multiples.begin(), n.multiples.end(), [](const Decimal& m) { return m.fraction().size() <= 9; });
+         std::all_of(n.multiples.begin(), n.multiples.end(), [](const Multiple& m) { return m.of.fraction().size() <= 9; });
+}
+
+// Where it is said that there are values, perhaps, but none that are written: at the bound of most digits.
+inline std::string said_finest(const NumberShape& n) {
+  const auto digits = [](const std::optional<Bound>& b) { return b ? b->value.whole().size() + b->value.fraction().size() : 0; };
+  const auto& bound = digits(n.high) >= digits(n.low) ? n.high : n.low;
+  return bound ? bound->at : n.multiples.empty() ? n.at : n.multiples.front().at;
 }
 
 // A run-away model does not get more than that many digits.
@@ -74,7 +88,8 @@ class NumberText {
       // What is below a bound is not read as the bound.
       if (n_.whole || !bound->exclusive || bound->value.is_zero()) continue;
       if (size >= kSafeDigits) {
-        refuse_unsupported(n_.at, "an exclusive bound of " + std::to_string(kSafeDigits) + " digits or more, of numbers that are not whole");
+        refuse_unsupported(bound->at, "an exclusive bound of " + std::to_string(kSafeDigits) +
+                                          " digits or more, of numbers that are not whole");
       }
       fraction_digits_ = std::min(kSafeDigits - size, fraction_digits_);
     }
@@ -116,16 +131,15 @@ class NumberText {
   Expr positive() {
     if (n_.high && n_.high->value.negative) return Expressions::kNever;
     std::vector<Expr> all = {unsigned_text()};
-    if (n_.low && !n_.low->value.negative) all.push_back(at_least(*n_.low));
-    if (n_.high) all.push_back(at_most(*n_.high));
+    if (n_.low && !n_.low->value.negative) all.push_back(bounded(*n_.low, true));
+    if (n_.high) all.push_back(bounded(*n_.high, false));
     return e_.both(std::move(all));
   }
   Expr negative() {
     if (n_.low && (!n_.low->value.negative)) return Expressions::kNever;
-    const auto magnitude = [](const Bound& b) { return Bound{b.value.magnitude(), b.exclusive}; };
     std::vector<Expr> all = {unsigned_text(), at_least({Decimal{}, true})};  // no -0
-    if (n_.high && n_.high->value.negative) all.push_back(at_least(magnitude(*n_.high)));
-    if (n_.low) all.push_back(at_most(magnitude(*n_.low)));
+    if (n_.high && n_.high->value.negative) all.push_back(bounded(n_.high->magnitude(), true));
+    if (n_.low) all.push_back(bounded(n_.low->magnitude(), false));
     return e_.concat(e_.literal("-"), e_.both(std::move(all)));
   }
 
@@ -135,14 +149,22 @@ class NumberText {
     if (!n_.whole && (n_.broken || !n_.multiples.empty())) {  // of more digits a reader into doubles loses the last
       all.push_back(e_.either(digits(1, kUnbounded), e_.repeat(e_.bytes(ByteSet::all()), 0, kSafeDigits + 1)));
     }
-    for (const Decimal& m : n_.multiples) all.push_back(multiple(m));
+    for (const Multiple& m : n_.multiples) all.push_back(multiple(m));
     return e_.both(std::move(all));
   }
 
+  // What has a fraction keeps to a bound as doubles too: 9007199254740993.0 is read as less than that.
+  Expr bounded(const Bound& bound, bool from_below) {
+    const auto text = [&](const Bound& b) { return from_below ? at_least(b) : at_most(b); };
+    const Expr exact = text(bound);
+    if (n_.whole || bound.exclusive || !bound.value.is_whole()) return exact;
+    const Expr read = text({double_at(bound.value, from_below), false, bound.at});
+    return read == exact ? exact : e_.both(exact, e_.either(digits(1, kUnbounded), read));
+  }
   Expr at_least(const Bound& bound) {
     const std::string whole = bound.value.whole(), fraction_part = bound.value.fraction();
     if (static_cast<int>(whole.size()) > kMostBoundDigits || fraction_part.size() > kMostBoundDigits) {
-      refuse_unsupported(n_.at, "a bound of more than " + std::to_string(kMostBoundDigits) + " digits");
+      refuse_unsupported(bound.at, "a bound of more than " + std::to_string(kMostBoundDigits) + " digits");
     }
     Expr behind = e_.optional(fraction());
     if (!fraction_part.empty())
@@ -209,9 +231,9 @@ class NumberText {
     int zeros = 0, places = 0;
   };
   // A whole number is a multiple of a ratio where it is one of the ratio's numerator in lowest terms.
-  Ratio ratio(const Decimal& m) const {
+  Ratio ratio(const Multiple& multiple) const {
+    const Decimal& m = multiple.of;
     Ratio r{.zeros = std::max(m.last_place(), 0), .places = std::max(-m.last_place(), 0)};
-    if (m.digits.size() > 17) refuse_unsupported(n_.at, "multipleOf of more than 17 digits");
     for (const char c : m.digits) r.k = 10 * r.k + static_cast<std::uint64_t>(c - '0');
     if (n_.whole) {
       for (const unsigned prime : {2u, 5u}) {
@@ -221,12 +243,12 @@ class NumberText {
       for (; r.k % 10 == 0; r.k /= 10) ++r.zeros;
     }
     if (r.k > 1000 || r.zeros > 15 || r.places > 15)
-      refuse_unsupported(n_.at, "multipleOf beyond 1000 times or parts of a power of ten");
+      refuse_unsupported(multiple.at, "multipleOf beyond 1000 times or parts of a power of ten");
     return r;
   }
 
   // A state for each remainder and each number of digits that may follow.
-  Expr multiple(const Decimal& m) {
+  Expr multiple(const Multiple& m) {
     const Ratio r = ratio(m);
     const std::size_t k = r.k;
     const std::vector<Expr> end = ends(r);
@@ -243,6 +265,7 @@ class NumberText {
     return e_.either(zero, step(rest, 0, 1));
   }
   Expr step(const std::vector<Expr>& rest, std::size_t left, int least) {
+    e_.budget().check();
     std::vector<Expr> ways;
     for (int d = least; d < 10; ++d) {
       ways.push_back(e_.concat(one('0' + d, '0' + d), rest[(10 * left + static_cast<std::size_t>(d)) % rest.size()]));

@@ -33,14 +33,13 @@ class SchemaReader {
   SchemaReader(Context& context, const Source& source) : c_(context), source_(source), schema_(*source.schema) {}
 
   Shape read() {
-    shape_.number.at = source_.at;
     refuse_what_is_not_enforced();
     for (const std::string& warning : not_enforced(c_.sources.draft(), schema_, source_.at)) {
       c_.grammar.warnings.push_back(warning);
     }
     read_type();
     if (has("enum")) read_enum();
-    if (has("const")) allow({schema_["const"]});
+    if (has("const")) allow("const", {schema_["const"]});
     read_number();
     read_string();
     read_array();
@@ -112,14 +111,15 @@ class SchemaReader {
   }
   void read_enum() {
     if (!schema_["enum"].is_array()) invalid("enum", "must be a list");
-    allow({schema_["enum"].begin(), schema_["enum"].end()});
+    allow("enum", {schema_["enum"].begin(), schema_["enum"].end()});
   }
-  void allow(const std::vector<Json>& values) {
+  void allow(const char* keyword, const std::vector<Json>& values) {
     Shape one{.types = 0, .typed = true};
+    one.number.at = at(keyword);
     one.number.values.emplace(), one.array.values.emplace(), one.object.values.emplace();
     std::vector<std::string> texts;
     for (const Json& value : values) {
-      if (holds_rounded(value)) refuse_unsupported(at(has("enum") ? "enum" : "const"), "a number of more than 64 bits");
+      if (holds_rounded(value)) refuse_unsupported(at(keyword), "a number of more than 64 bits");
       const unsigned type = type_of(value);
       one.types |= type;
       if (type == kNumber) one.number.values->push_back(value);
@@ -145,7 +145,7 @@ class SchemaReader {
         if (!has(each) || !schema_[each].is_number() || !may_be_rounded(schema_[each])) continue;
         if ((schema_[each].get<double>() > 0) == (better > 0)) refuse_unsupported(at(each), "a bound of more than 64 bits");
       }
-      if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value)}, n.at = at(keyword);
+      if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value), false, at(keyword)};
       if (!has(exclusive)) return;
       const bool four = schema_[exclusive].is_boolean();
       const Draft draft = c_.sources.draft();
@@ -154,14 +154,17 @@ class SchemaReader {
         if (side) side->exclusive = schema_[exclusive].get<bool>();
         return;
       }
-      const Bound strict{Decimal::of(*number(exclusive)), true};
-      if (!side || compare(strict.value, side->value) != -better) side = strict, n.at = at(exclusive);
+      const Bound strict{Decimal::of(*number(exclusive)), true, at(exclusive)};
+      if (!side || compare(strict.value, side->value) != -better) side = strict;
     };
     bound("minimum", "exclusiveMinimum", n.low, 1);
     bound("maximum", "exclusiveMaximum", n.high, -1);
     if (const Json* value = number("multipleOf")) {
-      n.multiples.push_back(Decimal::of(*value)), n.at = at("multipleOf");
-      if (n.multiples.back().negative || n.multiples.back().is_zero()) invalid("multipleOf", "must be more than 0");
+      n.multiples.push_back({Decimal::of(*value), at("multipleOf")});
+      if (n.multiples.back().of.negative || n.multiples.back().of.is_zero()) invalid("multipleOf", "must be more than 0");
+      if (n.multiples.back().of.digits.size() > kMultipleDigits) {
+        refuse_unsupported(at("multipleOf"), "multipleOf of more than " + std::to_string(kMultipleDigits) + " digits");
+      }
     }
     if (n.low || n.high || !n.multiples.empty()) shape_.mentioned |= kNumber;
   }
@@ -215,6 +218,8 @@ class SchemaReader {
     if (has(prefix)) {
       if (!schema_[prefix].is_array()) invalid(prefix, "must be a list of schemas");
       for (std::size_t i = 0; i < schema_[prefix].size(); ++i) {
+        c_.grammar.budget.check();
+        c_.grammar.budget.spend(2 * kSetBytes);
         a.prefix.push_back(c_.sources.at(schema_[prefix][i], below(at(prefix), i), source_.resource));
       }
     }
@@ -240,8 +245,9 @@ class SchemaReader {
       if (!schema_["properties"].is_object()) invalid("properties", "must be an object of schemas");
       o.closes = true;
       for (const auto& [key, value] : schema_["properties"].items()) {
+        c_.grammar.budget.check();
         const Meet said = c_.sources.at(value, below(at("properties"), key), source_.resource);
-        o.properties.push_back(
+        o.properties.add(
             {key, c_.sources.join(said, patterns_.empty() ? kTrueMeet : pattern_value(key)), false, true});
       }
     }
@@ -259,10 +265,11 @@ class SchemaReader {
     if (!key.is_string()) invalid("required", "must be a list of keys");
     ObjectShape& o = shape_.object;
     const std::string name = key.get<std::string>();
-    if (const Property* p = find(o, name))
-      const_cast<Property*>(p)->required = true;
+    c_.grammar.budget.check();
+    if (Property* p = o.properties.find(name))
+      p->required = true;
     else
-      o.properties.push_back({name, class_of(c_, o, name), true, false});
+      o.properties.add({name, class_of(c_, o, name), true, false});
   }
 
   // What the patterns that a key matches say of it.

@@ -2,9 +2,11 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,46 @@ struct Property {
   bool required = false;
   bool named = false;  // in `properties`: these come first
 };
+// In order, and by key.
+class Properties {
+ public:
+  Properties() = default;
+  Properties(std::initializer_list<Property> all) {
+    for (const Property& p : all) add(p);
+  }
+
+  // Of a key that is not among them.
+  void add(Property p) {
+    all_.push_back(std::move(p));
+    if (all_.size() == kFew) {
+      for (std::size_t i = 0; i < kFew; ++i) places_.emplace(all_[i].key, i);
+    } else if (all_.size() > kFew) {
+      places_.emplace(all_.back().key, all_.size() - 1);
+    }
+  }
+  // nullptr: no such key
+  const Property* find(const std::string& key) const {
+    if (places_.empty()) {
+      const auto found = std::find_if(all_.begin(), all_.end(), [&](const Property& p) { return p.key == key; });
+      return found == all_.end() ? nullptr : &*found;
+    }
+    const auto found = places_.find(key);
+    return found == places_.end() ? nullptr : &all_[found->second];
+  }
+  Property* find(const std::string& key) { return const_cast<Property*>(std::as_const(*this).find(key)); }
+
+  std::size_t size() const { return all_.size(); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+  auto begin() { return all_.begin(); }
+  auto end() { return all_.end(); }
+
+ private:
+  static constexpr std::size_t kFew = 9;  // fewer are found as fast without a table
+
+  std::vector<Property> all_;
+  std::unordered_map<std::string, std::size_t> places_;
+};
 // Keys that are not among the properties. The classes of an object do not overlap and cover all keys.
 struct KeyClass {
   Expr keys = Expressions::kAnything;  // what stands between the quotes
@@ -71,7 +113,7 @@ struct KeyClass {
   bool implied = true;  // no keyword speaks of them
 };
 struct ObjectShape {
-  std::vector<Property> properties = {};
+  Properties properties = {};
   std::vector<KeyClass> classes = std::vector<KeyClass>(1);  // all keys
   Count size = {};
   bool closes = false;                           // has `properties`
@@ -97,6 +139,15 @@ struct Shape {
   ObjectShape object = {};
   std::vector<Unproved> unproved = {};
 };
+
+// What it holds, about.
+inline std::size_t bytes_of(const Shape& s) {
+  const auto listed = [](const auto& values) { return values ? values->size() * sizeof(Json) : 0; };
+  return sizeof(Shape) + listed(s.number.values) + listed(s.array.values) + listed(s.object.values) +
+         s.number.multiples.size() * sizeof(Multiple) + s.array.prefix.size() * sizeof(Meet) +
+         s.object.properties.size() * (2 * sizeof(Property)) + s.object.classes.size() * sizeof(KeyClass) +
+         s.unproved.size() * sizeof(Unproved);
+}
 
 // All that the parts of the compiler share.
 struct Context {
@@ -134,28 +185,23 @@ inline Meet class_of(Context& context, const ObjectShape& o, const std::string& 
   }
   return kFalseMeet;
 }
-inline const Property* find(const ObjectShape& o, const std::string& key) {
-  const auto found =
-      std::find_if(o.properties.begin(), o.properties.end(), [&](const Property& p) { return p.key == key; });
-  return found == o.properties.end() ? nullptr : &*found;
-}
 inline Meet value_of(Context& context, const ObjectShape& o, const std::string& key) {
-  const Property* p = find(o, key);
+  const Property* p = o.properties.find(key);
   return p ? p->value : class_of(context, o, key);
 }
 
 // Those of a that b lists too.
-inline void meet_values(std::optional<std::vector<Json>>& a, const std::optional<std::vector<Json>>& b) {
+inline void meet_values(Budget& budget, std::optional<std::vector<Json>>& a, const std::optional<std::vector<Json>>& b) {
   if (!b) return;
   if (!a) {
     a = b;
     return;
   }
-  std::erase_if(
-      *a, [&](const Json& x) { return std::none_of(b->begin(), b->end(), [&](const Json& y) { return same(x, y); }); });
+  const auto others = equal_texts(budget, *b);
+  std::erase_if(*a, [&](const Json& x) { return budget.check(), !others.contains(equal_text(x)); });
 }
 
-inline NumberShape meet(NumberShape a, const NumberShape& b) {
+inline NumberShape meet(Context& context, NumberShape a, const NumberShape& b) {
   a.whole |= b.whole, a.broken |= b.broken;
   const auto tighter = [](std::optional<Bound>& x, const std::optional<Bound>& y, int better) {
     if (!y) return;
@@ -166,18 +212,25 @@ inline NumberShape meet(NumberShape a, const NumberShape& b) {
       x->exclusive |= y->exclusive;
   };
   tighter(a.low, b.low, 1), tighter(a.high, b.high, -1);
-  a.multiples.insert(a.multiples.end(), b.multiples.begin(), b.multiples.end());
-  meet_values(a.values, b.values);
+  for (const Multiple& m : b.multiples) {
+    const auto is_it = [&](const Multiple& known) { return compare(known.of, m.of) == 0; };
+    if (std::none_of(a.multiples.begin(), a.multiples.end(), is_it)) a.multiples.push_back(m);
+  }
+  meet_values(context.grammar.budget, a.values, b.values);
   if (a.at.empty()) a.at = b.at;
   return a;
 }
 
+inline constexpr std::size_t kSetBytes = 150;  // about what a new set of subschemas takes in tables
+
 inline ArrayShape meet(Context& context, const ArrayShape& a, const ArrayShape& b) {
   ArrayShape both{.rest = context.sources.join(a.rest, b.rest), .size = a.size & b.size, .values = a.values};
   for (std::size_t i = 0; i < std::max(a.prefix.size(), b.prefix.size()); ++i) {
+    context.grammar.budget.check();
     both.prefix.push_back(context.sources.join(a.item(i), b.item(i)));
+    context.grammar.budget.spend(kSetBytes + context.sources.literals(both.prefix.back()).size() * sizeof(Literal));
   }
-  meet_values(both.values, b.values);
+  meet_values(context.grammar.budget, both.values, b.values);
   return both;
 }
 
@@ -186,13 +239,14 @@ inline constexpr std::size_t kMostClasses = 64;
 inline ObjectShape meet(Context& context, const ObjectShape& a, const ObjectShape& b) {
   ObjectShape both{.size = a.size & b.size, .closes = a.closes || b.closes, .values = a.values};
   both.at = a.size.least >= b.size.least ? a.at : b.at;
-  meet_values(both.values, b.values);
+  meet_values(context.grammar.budget, both.values, b.values);
   const auto add = [&](const ObjectShape& from, const ObjectShape& other, bool named) {
     for (const Property& p : from.properties) {
-      const Property* twin = find(other, p.key);
-      if (named != (p.named || (twin && twin->named)) || find(both, p.key)) continue;
+      context.grammar.budget.check();
+      const Property* twin = other.properties.find(p.key);
+      if (named != (p.named || (twin && twin->named)) || both.properties.find(p.key)) continue;
       const Meet there = twin ? twin->value : class_of(context, other, p.key);
-      both.properties.push_back(
+      both.properties.add(
           {p.key, context.sources.join(p.value, there), p.required || (twin && twin->required), named});
     }
   };
@@ -211,7 +265,7 @@ inline ObjectShape meet(Context& context, const ObjectShape& a, const ObjectShap
 
 inline Shape meet(Context& context, const Shape& a, const Shape& b) {
   Shape both{.types = a.types & b.types, .typed = a.typed || b.typed, .mentioned = a.mentioned | b.mentioned};
-  if (both.types & kNumber) both.number = meet(a.number, b.number);
+  if (both.types & kNumber) both.number = meet(context, a.number, b.number);
   if (both.types & kString) {
     both.string = {context.e().both(a.string.text, b.string.text), a.string.length & b.string.length,
                    context.e().both(a.string.format, b.string.format),

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -36,26 +37,35 @@ inline std::string spelled_text(std::string_view text) {
 
 inline bool matches(Expressions& expressions, Expr e, std::string_view text) {
   for (const char c : text) {
+    expressions.budget().check();
     e = expressions.derivative(e, static_cast<unsigned char>(c));
     if (e == Expressions::kNever) return false;
   }
   return expressions.nullable(e);
 }
 
-// Equal as JSON Schema has it: 1 is 1.0, and the order of keys does not matter.
-inline bool same(const Json& a, const Json& b) {
-  if (a.is_number() && b.is_number()) return compare(Decimal::of(a), Decimal::of(b)) == 0;
-  if (a.is_array() && b.is_array()) {
-    return a.size() == b.size() &&
-           std::equal(a.begin(), a.end(), b.begin(), [](const Json& x, const Json& y) { return same(x, y); });
+// The same text of values that are equal as JSON Schema has it: 1 is 1.0, and the order of keys does not matter.
+inline std::string equal_text(const Json& value) {
+  if (value.is_number()) {
+    const Decimal d = Decimal::of(value);
+    return (d.negative ? "-" : "") + d.digits + 'e' + std::to_string(d.point);
   }
-  if (!a.is_object() || !b.is_object()) return a.type() == b.type() && a == b;
-  if (a.size() != b.size()) return false;
-  for (const auto& [key, value] : a.items()) {
-    const auto found = b.find(key);
-    if (found == b.end() || !same(value, *found)) return false;
+  if (!value.is_structured()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::vector<std::string> members;
+  for (auto member = value.begin(); member != value.end(); ++member) {
+    members.push_back((value.is_object() ? '"' + spelled_text(member.key()) + "\":" : "") + equal_text(*member));
   }
-  return true;
+  if (value.is_object()) std::sort(members.begin(), members.end());
+  std::string text(1, value.is_array() ? '[' : '{');
+  for (const std::string& each : members) text += each + ',';
+  return text;
+}
+
+// The texts of a list of values.
+inline std::unordered_set<std::string> equal_texts(Budget& budget, const std::vector<Json>& values) {
+  std::unordered_set<std::string> texts;
+  for (const Json& value : values) budget.check(), texts.insert(equal_text(value));
+  return texts;
 }
 
 // One of these texts: a tree of their bytes, so that a list of thousands is as fast as one. Sorts them.

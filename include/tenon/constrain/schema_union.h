@@ -25,7 +25,7 @@ class Unions {
     if (const auto found = meets_.find(meet); found != meets_.end()) return found->second;
     Shapes all = {Shape{}};
     for (const Literal literal : c_.sources.literals(meet)) all = product(all, of_literal(literal), literal);
-    c_.grammar.budget.spend((all.size() + 1) * sizeof(Shape));
+    keep(all);
     return meets_.emplace(meet, std::move(all)).first->second;
   }
 
@@ -36,9 +36,7 @@ class Unions {
 
   bool has(const Json& value, const Shape& s) {
     const auto* values = values_of(s, type_of(value));
-    if (values && std::none_of(values->begin(), values->end(), [&](const Json& x) { return same(x, value); }))
-      return false;
-    return fits(value, s);
+    return (!values || lists(*values, value)) && fits(value, s);
   }
 
   // Of enum and const: those that the rest of the shape allows.
@@ -86,13 +84,20 @@ class Unions {
     open_.push_back(literal);
     const Open open{open_};
     Shapes shapes = literal % 2 ? negated(literal) : positive(literal);
+    keep(shapes);
     return literals_.emplace(literal, std::move(shapes)).first->second;
+  }
+
+  void keep(const Shapes& shapes) {
+    c_.grammar.budget.spend(sizeof(Shape));
+    for (const Shape& s : shapes) c_.grammar.budget.spend(bytes_of(s));
   }
 
   Shapes product(const Shapes& a, const Shapes& b, Literal at) {
     Shapes all;
     for (const Shape& x : a) {
       for (const Shape& y : b) {
+        c_.grammar.budget.check();
         Shape both = meet(c_, x, y);
         if (both.types == 0) continue;
         if (a.size() > 1 && b.size() > 1 && empty(both)) continue;
@@ -154,7 +159,7 @@ class Unions {
   // Branches of branches multiply.
   void append(Shapes& all, const Shapes& more) {
     c_.grammar.budget.check();
-    c_.grammar.budget.spend(more.size() * 2 * sizeof(Shape));
+    keep(more);
     all.insert(all.end(), more.begin(), more.end());
   }
 
@@ -190,7 +195,7 @@ class Unions {
     if (types == kString && apart(x.string, y.string)) return true;
     if (types == kObject) {
       for (const Property& p : x.object.properties) {
-        const Property* other = p.required ? find(y.object, p.key) : nullptr;
+        const Property* other = p.required ? y.object.properties.find(p.key) : nullptr;
         if (other && apart(p.value, other->value)) return true;
       }
     }
@@ -250,6 +255,7 @@ class Unions {
     if (!all.is_object()) refuse_invalid(where, "must be an object");
     std::vector<Shapes> each;
     for (const auto& [key, needs] : all.items()) {
+      c_.grammar.budget.check();
       Shape without = object(), with = object();
       without.object.properties = {{key, kFalseMeet}};
       if (keyword == "dependentRequired" && !needs.is_array())
@@ -257,11 +263,11 @@ class Unions {
       if (needs.is_array()) {
         for (const Json& name : needs) {
           if (!name.is_string()) refuse_invalid(below(where, key), "must be a list of keys");
-          if (!find(with.object, name.get<std::string>()))
-            with.object.properties.push_back({name.get<std::string>(), kTrueMeet, true});
+          if (!with.object.properties.find(name.get<std::string>()))
+            with.object.properties.add({name.get<std::string>(), kTrueMeet, true});
         }
       }
-      if (!find(with.object, key)) with.object.properties.push_back({key, kTrueMeet, true});
+      if (!with.object.properties.find(key)) with.object.properties.add({key, kTrueMeet, true});
       const Shapes& more = of(needs.is_array() ? kTrueMeet : c_.sources.at(needs, below(where, key), source.resource));
       Shapes ways = product({with}, more, 0);
       without.types = kAllTypes;
@@ -303,7 +309,7 @@ class Unions {
     for (const Shape& s : shapes) {
       const auto one = negation(s);
       if (!one) return std::nullopt;
-      if (all.size() * one->size() > 16 * kMostWays) return std::nullopt;
+      if (all.size() * one->size() > Negation::kMost) return std::nullopt;
       all = product(all, *one, 0);
       std::erase_if(all, [&](const Shape& x) { return empty(x); });
     }
@@ -320,6 +326,13 @@ class Unions {
     const auto& values = type == kNumber ? s.number.values : type == kArray ? s.array.values : s.object.values;
     return (type & (kNumber | kArray | kObject)) && values ? &*values : nullptr;
   }
+  bool lists(const std::vector<Json>& values, const Json& value) {
+    const std::string text = equal_text(value);
+    return std::any_of(values.begin(), values.end(), [&](const Json& x) {
+      c_.grammar.budget.check();
+      return x.type() == value.type() && !value.is_structured() ? x == value : equal_text(x) == text;
+    });
+  }
   // Whether it is a value of the shape, but for the lists of enum and const.
   bool fits(const Json& value, const Shape& s) {
     const Budget::Nesting nesting(c_.grammar.budget);
@@ -330,7 +343,7 @@ class Unions {
     if (type == kString && negations_ > 0 && s.string.format != Expressions::kAnything) {
       refuse_unsupported("#", "not is not enforced where there is a format");
     }
-    if (type == kString && !matches(c_.e(), c_.text_of(s.string), spelled_text(value.get_ref<const std::string&>()))) {
+    if (type == kString && !matches(c_.e(), c_.written(s.string), spelled_text(value.get_ref<const std::string&>()))) {
       return false;
     }
     if (type == kArray && !has_items(value, s.array)) return false;
@@ -347,6 +360,7 @@ class Unions {
   bool has_members(const Json& object, const ObjectShape& o) {
     if (!o.size.has(object.size())) return false;
     for (const Property& p : o.properties) {
+      c_.grammar.budget.check();
       if (p.required && !object.contains(p.key)) return false;
     }
     for (const auto& [key, value] : object.items()) {
@@ -360,10 +374,7 @@ class Unions {
       const Counted counted{++negations_};
       return !valid(value, u.meet);
     }
-    for (auto x = value.begin(); x != value.end(); ++x) {
-      if (std::any_of(value.begin(), x, [&](const Json& y) { return same(*x, y); })) return false;
-    }
-    return true;
+    return equal_texts(c_.grammar.budget, {value.begin(), value.end()}).size() == value.size();
   }
 
   bool empty_number(const Shape& s) {
@@ -386,6 +397,7 @@ class Unions {
                        [&](const Property& p) { return p.required && empty(p.value, depth + 1); });
   }
   bool empty(Meet meet, int depth) {
+    c_.grammar.budget.check();
     if (meet == kTrueMeet || meet == kFalseMeet) return meet == kFalseMeet;
     return proved_by([&] {
       const Shapes& shapes = of(meet);

@@ -57,11 +57,12 @@ class SchemaWriter {
         }
       }
     }
-    for (bool more = true; more;) {
+    for (bool more = true, back = true; more; back = !back) {  // what a node needs may stand behind it or before
       more = false;
-      for (std::size_t i = found.size(); i-- > 0;) {
-        Node& node = nodes_[found[i]];
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        Node& node = nodes_[found[back ? found.size() - 1 - i : i]];
         if (node.finite) continue;
+        c_.grammar.budget.check();
         node.finite = std::any_of(node.branches.begin(), node.branches.end(), [&](const Branch& b) { return ends(b); });
         more |= node.finite;
       }
@@ -120,6 +121,9 @@ class SchemaWriter {
       } else {
         refuse_unproved(s, kNumber);
         texts.push_back(NumberText(e_, s.number).text());
+        if (texts.back() == Expressions::kNever && !none_within(s.number) && !texts_tell(s.number)) {
+          refuse_unsupported(said_finest(s.number), "the numbers that it leaves have more digits than are written");
+        }
       }
     }
     if (types & kString) {

@@ -173,7 +173,7 @@ class TokenMasks {
       const TokenTrie::Inside& below = *trie.inside(i);
       const bool fits = loop.most == kUnbounded || loop.most >= below.longest;
       if (!fits || !(below.characters & ~loop.characters).empty()) return false;
-      for (const TokenId id : trie.subtree(i)) allow(row, id);
+      trie.allow_subtree(i, row);
       return true;
     };
     const auto reach = [&](std::size_t i, State) {
