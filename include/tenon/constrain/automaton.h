@@ -44,6 +44,7 @@ class Automaton {
     start_ = state_of(std::move(first));
     if (start_ == kDead) refuse_dead();
     for (int byte = 0; byte < 256; ++byte) step(start_, static_cast<std::uint8_t>(byte));  // what is too complex says so now
+    explore();
     grammar_->budget.compiled();
   }
 
@@ -171,6 +172,17 @@ class Automaton {
       refuse_invalid("#", "unsatisfiable: no text matches");
     }
     refuse_complex("rules call one another more than " + std::to_string(grammar_->budget.limits().depth) + " deep in every text");
+  }
+
+  // Makes the states that the shortest texts lead to, escapes and characters beyond ASCII aside: the masks of a text's
+  // beginning find them made. State numbers are in the order of making, so this is breadth first.
+  void explore() {
+    constexpr std::size_t kStates = 256;
+    for (State s = 0; static_cast<std::size_t>(s) < states_.size() && states_.size() < kStates; ++s) {
+      for (int byte = ' '; byte < 0x7f; ++byte) {
+        if (byte != '\\') step(s, static_cast<std::uint8_t>(byte));
+      }
+    }
   }
 
   // Rules that no text matches are called no more; heights bound what a text needs of depth.
