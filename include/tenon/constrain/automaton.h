@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -175,10 +176,13 @@ class Automaton {
   }
 
   // Makes the states that the shortest texts lead to, escapes and characters beyond ASCII aside: the masks of a text's
-  // beginning find them made. State numbers are in the order of making, so this is breadth first.
+  // beginning find them made. State numbers are in the order of making, so this is breadth first. Nothing depends on how far
+  // it gets.
   void explore() {
     constexpr std::size_t kStates = 256;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
     for (State s = 0; static_cast<std::size_t>(s) < states_.size() && states_.size() < kStates; ++s) {
+      if (std::chrono::steady_clock::now() > end) return;
       for (int byte = ' '; byte < 0x7f; ++byte) {
         if (byte != '\\') step(s, static_cast<std::uint8_t>(byte));
       }

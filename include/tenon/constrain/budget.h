@@ -9,7 +9,7 @@
 namespace tenon::constrain {
 
 struct Limits {
-  std::chrono::milliseconds time{1500};       // to compile; what was made must be taken down, too
+  std::chrono::milliseconds time{1200};       // to compile; what was made must be taken down, too
   std::chrono::milliseconds step_time{250};   // for one mask, or one token: requests beside it wait so long at most
   std::size_t bytes = std::size_t{256} << 20;  // of expressions and states, for as long as the constraint lives
   int nesting = 256;                          // of expressions, schemas, groups
