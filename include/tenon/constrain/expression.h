@@ -81,8 +81,7 @@ class Expressions : public ExpressionArena {
       case Op::both:
       case Op::complement: live = is_live(e) ? e : kNever; break;
       case Op::concat: {
-        std::vector<Expr> chain;  // what it ends in, longest first, as far as that is not known
-        for (Expr rest = e; at(rest).op == Op::concat && !live_parts_.contains(rest); rest = at(rest).b) chain.push_back(rest);
+        std::vector<Expr> chain = chain_of(e, [&](Expr rest) { return !live_parts_.contains(rest); });
         live = live_part(at(chain.back()).b);
         for (; !chain.empty(); chain.pop_back()) {
           live = concat(live_part(at(chain.back()).a), live);
@@ -145,12 +144,9 @@ class Expressions : public ExpressionArena {
         for (int i = 0; i < node.count; ++i) height = std::min(height, this->height(member(node, i), rules, known));
         break;
       case Op::concat: {
-        std::vector<Expr> chain = {e};  // up to what is known, as in live_part()
-        Expr rest = node.b;
-        for (; at(rest).op == Op::concat && at(rest).calls && !known.contains(rest); rest = at(rest).b) {
-          chain.push_back(rest);
-        }
-        for (height = this->height(rest, rules, known); !chain.empty(); chain.pop_back()) {
+        std::vector<Expr> chain = chain_of(e, [&](Expr rest) { return at(rest).calls && !known.contains(rest); });
+        height = this->height(at(chain.back()).b, rules, known);
+        for (; !chain.empty(); chain.pop_back()) {
           height = std::max(height, this->height(at(chain.back()).a, rules, known));
           known.emplace(chain.back(), height);
         }
@@ -180,10 +176,7 @@ class Expressions : public ExpressionArena {
         break;
       }
       case Op::concat: {
-        std::vector<Expr> chain;  // up to what is known, as in live_part()
-        for (Expr rest = e; at(rest).op == Op::concat && at(rest).calls && !known.contains(rest); rest = at(rest).b) {
-          chain.push_back(rest);
-        }
+        std::vector<Expr> chain = chain_of(e, [&](Expr rest) { return at(rest).calls && !known.contains(rest); });
         rebuilt = without(at(chain.back()).b, dead, known);
         for (; !chain.empty(); chain.pop_back()) {
           budget_.check();
@@ -199,6 +192,15 @@ class Expressions : public ExpressionArena {
   }
 
  private:
+  // A concatenation and those that it ends in, the longest first, as far as they are open: deep ones are worked on from the
+  // end, and not by recursion.
+  template <class IsOpen>
+  std::vector<Expr> chain_of(Expr e, IsOpen&& is_open) const {
+    std::vector<Expr> chain = {e};
+    for (Expr rest = at(e).b; at(rest).op == Op::concat && is_open(rest); rest = at(rest).b) chain.push_back(rest);
+    return chain;
+  }
+
   Expr rest_of_repeat(const Node& node) {
     return repeat(node.a, std::max(node.least - 1, 0), node.most == kUnbounded ? kUnbounded : node.most - 1);
   }

@@ -173,7 +173,7 @@ class TokenMasks {
       const TokenTrie::Inside& below = *trie.inside(i);
       const bool fits = loop.most == kUnbounded || loop.most >= below.longest;
       if (!fits || !(below.characters & ~loop.characters).empty()) return false;
-      trie.allow_subtree(i, row);
+      for (const TokenId id : trie.subtree(i)) allow(row, id);
       return true;
     };
     const auto reach = [&](std::size_t i, State) {

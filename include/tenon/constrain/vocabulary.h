@@ -49,8 +49,6 @@ class TokenTrie {
   struct Inside {
     ByteSet characters;
     int longest = 0;  // in characters
-    static constexpr std::size_t kNoRow = std::numeric_limits<std::size_t>::max();
-    std::size_t row = kNoRow;  // where its mask begins in rows_
   };
   struct Token {
     std::string_view bytes;  // at most kLongest
@@ -96,29 +94,16 @@ class TokenTrie {
   }
   // nullptr where they are few, far from the root, or hold parts of characters.
   const Inside* inside(std::size_t i) const { return nodes_[i].inside == 0 ? nullptr : &insides_[nodes_[i].inside]; }
-  // Allows all of subtree(i); i < size(). row: of as many bits as the largest id asks for, or more.
-  void allow_subtree(std::size_t i, std::span<MaskWord> row) const {
-    const Inside& inside = insides_[nodes_[i].inside];
-    if (inside.row == Inside::kNoRow) {
-      for (const TokenId id : subtree(i)) allow(row, id);
-      return;
-    }
-    for (std::size_t w = 0; w < words_; ++w) row[w] |= rows_[inside.row + w];
-  }
   // Of the whole trie, in the order of their bytes.
   std::span<const TokenId> tokens() const { return ids_; }
 
  private:
   static constexpr int kBroken = 0x81;     // beside kBeyondAscii: bytes that are no whole character
   static constexpr std::size_t kMany = 8;  // tokens of a subtree: fewer are walked in less time
-  // A subtree of more tokens than a fourth of a mask's words has a mask of its own: so many words are joined in the time of
-  // about as many bits.
-  static constexpr std::size_t kRowShare = 4;
   static constexpr int kDeepest = 32;      // of such subtrees: bounds the work for long tokens
 
   // tokens: as ids_
   void look_inside(std::span<const Token> tokens) {
-    for (const TokenId id : ids_) words_ = std::max(words_, static_cast<std::size_t>(id) / 32 + 1);
     for (std::size_t i = 0; i < size(); ++i) {
       const std::size_t count = subtree(i).size();
       if (count < kMany || nodes_[i].depth > kDeepest) continue;
@@ -127,16 +112,9 @@ class TokenTrie {
         add_to(inside, token.bytes.substr(nodes_[i].depth));
       }
       if (inside.characters.has(kBroken)) continue;
-      if (count > words_ / kRowShare) inside.row = add_row(i);
       nodes_[i].inside = static_cast<std::uint32_t>(insides_.size());
       insides_.push_back(inside);
     }
-  }
-  std::size_t add_row(std::size_t i) {
-    const std::size_t begin = rows_.size();
-    rows_.resize(begin + words_);
-    for (const TokenId id : subtree(i)) allow(std::span(rows_).subspan(begin), id);
-    return begin;
   }
   static void add_to(Inside& inside, std::string_view bytes) {
     int count = 0;
@@ -157,9 +135,7 @@ class TokenTrie {
   }
 
   std::vector<Node> nodes_;  // and one behind them
-  std::vector<Inside> insides_{1};  // the first one is of those that have none
-  std::vector<MaskWord> rows_;      // [subtrees of many tokens, words_]
-  std::size_t words_ = 0;
+  std::vector<Inside> insides_{1};
   std::vector<TokenId> ids_;
 };
 
