@@ -2,12 +2,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
-#include <deque>
-#include <memory>
 
 #include "helpers.h"
-#include "tenon/adapter/any_lora.h"
-#include "tenon/core/float16.h"
+#include "low_rank_problem.h"
 #include "tenon/ops/cpu/low_rank.h"
 #include "tenon/ops/reference.h"
 
@@ -15,124 +12,12 @@ BOOST_AUTO_TEST_SUITE(ops_low_rank)
 
 using namespace tenon;
 using namespace tenon::test;
+using namespace tenon::test::low_rank_problem;
 
 namespace {
 
-constexpr int kRanks[] = {1, 2, 3, 4, 7, 8, 12, 16, 17, 64};
 constexpr int kInputs[] = {1, 10, 15, 16, 17, 64, 77, 768};
 constexpr int kOuts[] = {1, 5, 16, 31, 48, 63, 64, 65, 131, 200, 256, 321};
-constexpr AnyLoRA::Kind kKinds[] = {AnyLoRA::Kind::segmented, AnyLoRA::Kind::gathered, AnyLoRA::Kind::looped};
-constexpr FactorType kTypes[] = {FactorType::float32, FactorType::float16, FactorType::bfloat16};
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
-// Elements of a factor, their last one before a page that nobody may touch.
-struct Factor {
-  GuardedFloats memory;
-  const void* begin = nullptr;
-
-  Factor(std::span<const float> values, FactorType type) {
-    const std::size_t bytes = values.size() * (type == FactorType::float32 ? 4 : 2), floats = (bytes + 3) / 4;
-    memory = GuardedFloats(floats);
-    std::byte* to = reinterpret_cast<std::byte*>(memory.data()) + (floats * 4 - bytes);
-    begin = to;
-    for (const float value : values) {
-      const float16 half(value);
-      const bfloat16 upper(value);
-      if (type == FactorType::float32)
-        to = write(to, value);
-      else
-        to = type == FactorType::float16 ? write(to, half) : write(to, upper);
-    }
-  }
-
-  template <class E>
-  static std::byte* write(std::byte* to, E element) {
-    std::memcpy(to, &element, sizeof(E));
-    return to + sizeof(E);
-  }
-};
-
-float rounded(float x, FactorType type) {
-  if (type == FactorType::float16) return static_cast<float>(float16(x));
-  return type == FactorType::bfloat16 ? static_cast<float>(bfloat16(x)) : x;
-}
-
-// Updates of layer 1 and of one site, and what they are made of.
-struct Adapter {
-  struct Plain {
-    std::vector<float> a;  // [rank, inputs]
-    std::vector<float> b;  // [outputs, rank]
-    int rank, first_output, outputs;
-    float scale;
-  };
-  std::vector<Plain> plain;
-  std::deque<Factor> factors;
-  std::vector<LowRank> updates;
-  std::vector<int> begins;
-  std::unique_ptr<AdapterSet> set = std::make_unique<AdapterSet>();
-  int inputs;
-
-  Adapter(int in, std::vector<Plain> all, FactorType type = FactorType::float32, Site site = Site::qkv)
-      : plain(std::move(all)), begins(2 * kSites + 1, 0), inputs(in) {
-    for (const Plain& p : plain) {
-      std::vector<float> blocks;
-      for (int block = 0; block < p.outputs; block += kFactorBlock) {
-        for (int i = 0; i < p.rank; ++i) {
-          for (int o = block; o < std::min(block + kFactorBlock, p.outputs); ++o)
-            blocks.push_back(p.b[size(o * p.rank + i)]);
-        }
-      }
-      const void* a = factors.emplace_back(p.a, type).begin;
-      const void* b = factors.emplace_back(blocks, type).begin;
-      updates.push_back({a, b, type, p.rank, p.scale, p.first_output, p.outputs});
-    }
-    for (std::size_t i = size(kSites) + static_cast<std::size_t>(site) + 1; i < begins.size(); ++i) {
-      begins[i] = static_cast<int>(updates.size());
-    }
-    *set = {updates.data(), begins.data()};
-  }
-};
-
-Adapter::Plain random_update(int inputs, int first_output, int outputs, int rank, std::uint64_t seed,
-                             FactorType type = FactorType::float32, float scale = 0.75f) {
-  Random random(seed);
-  Adapter::Plain p{{}, {}, rank, first_output, outputs, scale};
-  for (int i = 0; i < rank * inputs; ++i) p.a.push_back(rounded(random.uniform(), type));
-  for (int i = 0; i < rank * outputs; ++i) p.b.push_back(rounded(random.uniform(), type));
-  return p;
-}
-
-// One step: rows of x, each under a set or none.
-struct Step {
-  int in, out;
-  Matrix x;
-  std::vector<const AdapterSet*> sets;  // [rows]
-
-  Step(int inputs, int outputs, int rows)
-      : in(inputs), out(outputs), x(random_matrix(rows, inputs, 1, inputs + 3, 4.0f)), sets(size(rows)) {}
-  int rows() const { return x.rows; }
-};
-
-struct Deltas {
-  Matrix memory;
-  std::vector<const float*> rows;
-
-  explicit Deltas(const Step& s)
-      : memory(s.rows(), s.out, s.out + 5), rows(size(s.rows()), reinterpret_cast<const float*>(8)) {}
-  friend bool operator==(const Deltas& a, const Deltas& b) {
-    for (std::size_t r = 0; r < a.rows.size(); ++r) {
-      if ((a.rows[r] == nullptr) != (b.rows[r] == nullptr)) return false;
-    }
-    return same_bits(a.memory, b.memory);
-  }
-};
-
-AdapterGroups arranged(const Step& s, AnyLoRA::Kind kind) {
-  AdapterGroups groups;
-  AnyLoRA(kind).arrange(s.sets, groups);
-  return groups;
-}
 
 template <class Op>
 Deltas computed(const Step& s, const AdapterGroups& groups, Op&& op, Site site = Site::qkv) {
@@ -147,16 +32,16 @@ Deltas computed(Cpu& device, const Step& s, AnyLoRA::Kind kind, Site site = Site
 }
 
 // As the comment of LowRankArgs has it, in plain C++ and one row after the other.
-Deltas defined(const Step& s, const std::vector<Adapter>& adapters) {
+Deltas defined(const Step& s, const std::vector<TestAdapter>& adapters) {
   Deltas d(s);
   std::vector<std::vector<float>> u;
   for (int r = 0; r < s.rows(); ++r) {
     d.rows[size(r)] = nullptr;
-    for (const Adapter& adapter : adapters) {
+    for (const TestAdapter& adapter : adapters) {
       if (adapter.set.get() != s.sets[size(r)]) continue;
       d.rows[size(r)] = d.memory.row(r);
       std::fill_n(d.memory.row(r), s.out, 0.0f);
-      for (const Adapter::Plain& p : adapter.plain) {
+      for (const TestAdapter::Plain& p : adapter.plain) {
         for (int i = 0; i < p.rank; ++i) {
           float strips[16] = {};
           for (int k = 0; k < (s.in + 15) / 16 * 16; ++k) {
@@ -179,17 +64,8 @@ Deltas defined(const Step& s, const std::vector<Adapter>& adapters) {
   return d;
 }
 
-// Rows of all adapters and of none, mixed but for the last ten, which are the first one's.
-void mix(Step& s, const std::vector<Adapter>& adapters, std::uint64_t seed) {
-  Random random(seed);
-  for (int r = 0; r < s.rows(); ++r) {
-    const int which = r + 10 < s.rows() ? random.below(static_cast<int>(adapters.size()) + 1) : 0;
-    s.sets[size(r)] = which < static_cast<int>(adapters.size()) ? adapters[size(which)].set.get() : nullptr;
-  }
-}
-
 // Every arrangement on every device.
-void check(const Step& s, const std::vector<Adapter>& adapters, const std::string& what, int threads = 4) {
+void check(const Step& s, const std::vector<TestAdapter>& adapters, const std::string& what, int threads = 4) {
   const Deltas truth = defined(s, adapters);
   for_each_cpu(
       [&](Cpu& device) {
@@ -214,7 +90,7 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_arrangement_on_any_threads_and_ins
       const int rank = kRanks[size(number) % std::size(kRanks)], other = kRanks[size(number + 3) % std::size(kRanks)];
       const FactorType type = kTypes[number % 3];
       if (++number % 3 == 0 && in == 768) continue;  // plain C++ is slow
-      std::vector<Adapter> adapters;
+      std::vector<TestAdapter> adapters;
       adapters.emplace_back(in, std::vector{random_update(in, 0, out, rank, 2, type)}, type);
       adapters.emplace_back(in, std::vector{random_update(in, out / 3, out - out / 3, other, 3)});
       adapters.emplace_back(in, std::vector{random_update(in, 0, (out + 1) / 2, 2, 4, type)}, type);
@@ -226,7 +102,7 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_arrangement_on_any_threads_and_ins
 }
 
 BOOST_AUTO_TEST_CASE(groups_of_every_size) {
-  std::vector<Adapter> adapters;
+  std::vector<TestAdapter> adapters;
   for (int i = 0; i < 2; ++i) adapters.emplace_back(77, std::vector{random_update(77, 0, 131, 7, size(i))});
   for (const int rows : kRows) {
     for (const int others : {0, 1}) {
@@ -241,7 +117,7 @@ BOOST_AUTO_TEST_CASE(groups_of_every_size) {
 BOOST_AUTO_TEST_CASE(every_rank_is_exact) {
   for (const FactorType type : kTypes) {
     for (const int rank : {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 64, 200}) {
-      std::vector<Adapter> adapters;
+      std::vector<TestAdapter> adapters;
       adapters.emplace_back(33, std::vector{random_update(33, 0, 200, rank, 5, type)}, type);
       Step s(33, 200, 6);
       for (int r = 1; r < 6; ++r) s.sets[size(r)] = adapters[0].set.get();
@@ -258,7 +134,7 @@ BOOST_AUTO_TEST_CASE(halves_equal_their_float32_twins) {
       // What float16 has besides: subnormals, its largest, signed zeros.
       for (int k = 0; k < in; ++k)
         update.a[size(k)] = rounded(k % 3 ? 0x1p-20f * static_cast<float>(k) : k % 2 ? -0.0f : 65504.0f, type);
-      std::vector<Adapter> halves, floats;
+      std::vector<TestAdapter> halves, floats;
       halves.emplace_back(in, std::vector{update}, type);
       floats.emplace_back(in, std::vector{update});
       Step s(in, 200, 21), twin(in, 200, 21);
@@ -276,7 +152,7 @@ BOOST_AUTO_TEST_CASE(halves_equal_their_float32_twins) {
 // q, k and v of one matrix with gaps between them, in any order, of ranks of their own.
 BOOST_AUTO_TEST_CASE(several_updates_of_one_matrix) {
   for (const int n : {5, 64, 100, 128}) {
-    std::vector<Adapter> adapters;
+    std::vector<TestAdapter> adapters;
     adapters.emplace_back(33, std::vector{random_update(33, 3, n, 4, 7), random_update(33, n + 5, n, 17, 8),
                                           random_update(33, 2 * n + 6, n, 1, 9)});
     adapters.emplace_back(33, std::vector{random_update(33, 2 * n, n, 4, 10), random_update(33, 0, n, 16, 11),
@@ -302,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_composition_equals_one_update_of_all_ranks) {
       whole.b.insert(whole.b.end(), first.b.begin() + o * 5, first.b.begin() + o * 5 + 5);
       whole.b.insert(whole.b.end(), second.b.begin() + o * 16, second.b.begin() + o * 16 + 16);
     }
-    std::vector<Adapter> adapters;
+    std::vector<TestAdapter> adapters;
     adapters.emplace_back(77, std::vector{first, second});
     adapters.emplace_back(77, std::vector{whole});
     // Outputs of the second, some of which the first has begun.
@@ -322,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_composition_equals_one_update_of_all_ranks) {
 }
 
 BOOST_AUTO_TEST_CASE(a_row_alone_equals_the_row_among_others) {
-  std::vector<Adapter> adapters;
+  std::vector<TestAdapter> adapters;
   for (int i = 0; i < 5; ++i) {
     adapters.emplace_back(64, std::vector{random_update(64, 0, 131, kRanks[2 * i + 1], 20 + size(i), kTypes[i % 3])},
                           kTypes[i % 3]);
@@ -347,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_row_alone_equals_the_row_among_others) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_without_an_update_are_left_as_they_are) {
-  std::vector<Adapter> adapters;
+  std::vector<TestAdapter> adapters;
   adapters.emplace_back(16, std::vector{random_update(16, 0, 64, 4, 22)});
   adapters.emplace_back(16, std::vector{random_update(16, 0, 64, 4, 23)}, FactorType::float32, Site::mlp_up);
   Step s(16, 64, 9), none(16, 64, 9);
@@ -381,7 +257,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_nan_and_infinity_changes_no_other_row) {
     if (what != 0) u.a[3] = u.b[7] = u.b[500] = what;
     return u;
   };
-  std::vector<Adapter> sound, hostile;
+  std::vector<TestAdapter> sound, hostile;
   for (int i = 0; i < 3; ++i) {
     sound.emplace_back(64, std::vector{update(i, 0)});
     hostile.emplace_back(64, std::vector{update(i, i == 1   ? kGarbage
@@ -410,7 +286,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_nan_and_infinity_changes_no_other_row) {
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for (const FactorType type : kTypes) {
     for (const int in : {1, 17, 77, 768}) {
-      std::vector<Adapter> adapters, magnitudes;
+      std::vector<TestAdapter> adapters, magnitudes;
       adapters.emplace_back(
           in, std::vector{random_update(in, 3, 131, 12, 40, type), random_update(in, 70, 40, 3, 41, type)}, type);
       auto positive = adapters[0].plain;
@@ -471,7 +347,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
 
 // The inverse test: sums that follow the grouping are caught by the same comparison.
 BOOST_AUTO_TEST_CASE(a_sum_that_follows_the_group_is_caught) {
-  std::vector<Adapter> adapters;
+  std::vector<TestAdapter> adapters;
   adapters.emplace_back(77, std::vector{random_update(77, 0, 31, 8, 50)});
   Step s(77, 31, 20);
   std::fill(s.sets.begin(), s.sets.end(), adapters[0].set.get());

@@ -1,7 +1,10 @@
-// Low-rank updates: a block for each row, whatever its adapter and ranks (BGMV of Punica; Chen et al., 2023). Products of a row
-// with its factors a stay in shared memory, and meet the factors b in the same kernel.
+// Low-rank updates: a block for some rows of one adapter, whatever its ranks. Gathered and looped groups are rows by themselves
+// (BGMV of Punica; Chen et al., 2023); segmented ones read their factors once for kLowRankTile rows (SGMV). Products with the
+// factors a stay in shared memory, and meet the factors b in the same kernel.
 #pragma once
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tenon/device/cuda.cuh"
@@ -11,84 +14,158 @@
 namespace tenon {
 namespace cuda {
 
-// Products that a block keeps at a time; of updates with more, their outputs are gone over again.
+// Ranks whose products a block keeps at a time; of updates with more, their outputs are gone over again.
 inline constexpr int kRanksAtOnce = 64;
+// Rows that read an adapter's factors together: each has a chain of its own in every thread.
+inline constexpr int kLowRankTile = 8;
+// Outputs that a block does at least; it does the products with a for them, too.
+inline constexpr int kLowRankOutputs = 256;
 
-// scale * (a[i] . x) for ranks first .. first + count - 1, one for each half-warp at a time.
-template <class Factor>
-__device__ void shrink(const float* x, int inputs, const LowRank& update, int first, int count, float* out) {
-  const auto* a = static_cast<const Factor*>(update.a);
+struct LowRankTile {
+  AdapterSet adapters;       // tables of the device; null where the rows have none
+  int first = 0, count = 0;  // rows[first .. first + count)
+};
+
+// What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one once more.
+template <int Rows>
+struct LowRankBlock {
+  const float* x[Rows];  // [inputs]
+  float* delta[Rows];    // [outputs]
+  int count, inputs;
+  int first, last;
+};
+
+// products: [count, Rows], scale * (a[i] . x) for ranks i from `first` on, one for each half-warp at a time.
+template <class Factor, int Rows>
+__device__ void shrink(const LowRankBlock<Rows>& block, const LowRank& update, int first, int count, float* products) {
   const int halves = static_cast<int>(blockDim.x) / 16;
   for (int i = static_cast<int>(threadIdx.x) / 16; i < count; i += halves) {
-    const Factor* row = a + static_cast<std::ptrdiff_t>(first + i) * inputs;
-    lanes::F32x16 strips = lanes::zero();
-    for (int k = lanes::lane(); k < inputs; k += 16) strips = lanes::fma({static_cast<float>(row[k])}, {x[k]}, strips);
-    const float product = lanes::sum(strips);
-    if (lanes::lane() == 0) out[i] = __fmul_rn(update.scale, product);
+    const Factor* a = static_cast<const Factor*>(update.a) + static_cast<std::ptrdiff_t>(first + i) * block.inputs;
+    lanes::F32x16 strips[Rows];
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) strips[r] = lanes::zero();
+    for (int k = lanes::lane(); k < block.inputs; k += 16) {
+      const lanes::F32x16 factor{static_cast<float>(a[k])};
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) strips[r] = lanes::fma(factor, {block.x[r][k]}, strips[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      const float product = lanes::sum(strips[r]);
+      if (lanes::lane() == 0) products[i * Rows + r] = __fmul_rn(update.scale, product);
+    }
   }
 }
 
 // An output a thread.
-template <class Factor>
-__device__ void expand(const LowRank& update, int first, int count, const float* products, float* delta) {
-  const auto* b = static_cast<const Factor*>(update.b);
-  for (int o = static_cast<int>(threadIdx.x); o < update.outputs; o += static_cast<int>(blockDim.x)) {
-    const int block = o / kFactorBlock * kFactorBlock, rest = update.outputs - block;
+template <class Factor, int Rows>
+__device__ void expand(const LowRankBlock<Rows>& block, const LowRank& update, int first, int count, const float* products) {
+  const int begin = max(block.first - update.first_output, 0), end = min(block.last - update.first_output, update.outputs);
+  for (int o = begin + static_cast<int>(threadIdx.x); o < end; o += static_cast<int>(blockDim.x)) {
+    const int outputs = o / kFactorBlock * kFactorBlock, rest = update.outputs - outputs;
     const int width = rest < kFactorBlock ? rest : kFactorBlock;
-    const Factor* column = b + static_cast<std::ptrdiff_t>(block) * update.rank + (o - block);
-    float sum = delta[update.first_output + o];
+    const Factor* b = static_cast<const Factor*>(update.b) + static_cast<std::ptrdiff_t>(outputs) * update.rank + (o - outputs);
+    float sums[Rows];
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) sums[r] = block.delta[r][update.first_output + o];
     for (int i = 0; i < count; ++i) {
-      sum = __fmaf_rn(static_cast<float>(column[static_cast<std::ptrdiff_t>(first + i) * width]), products[i], sum);
+      const float factor = static_cast<float>(b[static_cast<std::ptrdiff_t>(first + i) * width]);
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) sums[r] = __fmaf_rn(factor, products[i * Rows + r], sums[r]);
     }
-    delta[update.first_output + o] = sum;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      if (r < block.count) block.delta[r][update.first_output + o] = sums[r];
+    }
   }
 }
 
-template <class Factor>
-__device__ void add_update(const float* x, int inputs, const LowRank& update, float* products, float* delta) {
+template <class Factor, int Rows>
+__device__ void add_update(const LowRankBlock<Rows>& block, const LowRank& update, float* products) {
   for (int first = 0; first < update.rank; first += kRanksAtOnce) {
-    const int count = update.rank - first < kRanksAtOnce ? update.rank - first : kRanksAtOnce;
-    shrink<Factor>(x, inputs, update, first, count, products);
+    const int count = min(update.rank - first, kRanksAtOnce);
+    shrink<Factor>(block, update, first, count, products);
     __syncthreads();
-    expand<Factor>(update, first, count, products, delta);
+    expand<Factor>(block, update, first, count, products);
     __syncthreads();
   }
 }
 
-// sets: [rows], of which those without adapters have null tables.
-template <class = void>
-__global__ void low_rank_kernel(MatrixView<const float> x, const AdapterSet* sets, int layer, Site site, MatrixView<float> delta,
-                                const float** deltas) {
-  __shared__ float products[kRanksAtOnce];
-  const int row = static_cast<int>(blockIdx.x);
-  const AdapterSet set = sets[row];
-  const std::span<const LowRank> updates = set.updates ? set.at(layer, site) : std::span<const LowRank>{};
-  float* const out = delta.row(row);
-  if (threadIdx.x == 0) deltas[row] = updates.empty() ? nullptr : out;
+// A column of blocks for each tile, whose outputs they share. rows: of all tiles
+template <int Rows>
+__global__ void low_rank_kernel(MatrixView<const float> x, const LowRankTile* tiles, const int* rows, int layer, Site site,
+                                MatrixView<float> delta, const float** deltas) {
+  __shared__ float products[kRanksAtOnce * Rows];
+  const LowRankTile tile = tiles[blockIdx.x];
+  const std::span<const LowRank> updates = tile.adapters.updates ? tile.adapters.at(layer, site) : std::span<const LowRank>{};
+  rows += tile.first;
+  for (int r = static_cast<int>(threadIdx.x); blockIdx.y == 0 && r < tile.count; r += static_cast<int>(blockDim.x)) {
+    deltas[rows[r]] = updates.empty() ? nullptr : delta.row(rows[r]);
+  }
   if (updates.empty()) return;
-  for (int o = static_cast<int>(threadIdx.x); o < delta.cols; o += static_cast<int>(blockDim.x)) out[o] = 0.0f;
+
+  const int parts = static_cast<int>(gridDim.y), part = static_cast<int>(blockIdx.y);
+  LowRankBlock<Rows> block{.count = tile.count, .inputs = x.cols};
+  block.first = delta.cols / parts * part + min(delta.cols % parts, part);
+  block.last = block.first + delta.cols / parts + (part < delta.cols % parts ? 1 : 0);
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+    const int row = rows[min(r, tile.count - 1)];
+    block.x[r] = x.row(row);
+    block.delta[r] = delta.row(row);
+    for (int o = block.first + static_cast<int>(threadIdx.x); o < block.last; o += static_cast<int>(blockDim.x)) {
+      block.delta[r][o] = 0.0f;
+    }
+  }
   __syncthreads();
   for (const LowRank& update : updates) {
+    if (update.first_output >= block.last || update.first_output + update.outputs <= block.first) continue;
     switch (update.type) {
-      case FactorType::float32: add_update<float>(x.row(row), x.cols, update, products, out); break;
-      case FactorType::float16: add_update<float16>(x.row(row), x.cols, update, products, out); break;
-      case FactorType::bfloat16: add_update<bfloat16>(x.row(row), x.cols, update, products, out); break;
+      case FactorType::float32: add_update<float>(block, update, products); break;
+      case FactorType::float16: add_update<float16>(block, update, products); break;
+      case FactorType::bfloat16: add_update<bfloat16>(block, update, products); break;
     }
   }
 }
+
+// What of a step's rows a block takes; those without adapters are tiles of their own, at the end.
+struct LowRankTiles {
+  std::vector<LowRankTile> tiles;
+  std::vector<int> rows;  // [of the step], by tile
+  int most = 1;           // rows of a tile
+
+  LowRankTiles(const AdapterGroups& groups, int step_rows) : rows(groups.rows) {
+    for (const AdapterGroup& group : groups.groups) {
+      for (int i = 0; i < group.count; i += kLowRankTile) {
+        tiles.push_back({*group.adapters, group.first + i, std::min(group.count - i, kLowRankTile)});
+        most = std::max(most, tiles.back().count);
+      }
+    }
+    std::vector<bool> adapted(static_cast<std::size_t>(step_rows));
+    for (const int row : groups.rows) adapted[static_cast<std::size_t>(row)] = true;
+    const int first = static_cast<int>(rows.size());
+    for (int row = 0; row < step_rows; ++row) {
+      if (!adapted[static_cast<std::size_t>(row)]) rows.push_back(row);
+    }
+    const int plain = static_cast<int>(rows.size()) - first;
+    if (plain > 0) tiles.push_back({{}, first, plain});
+  }
+};
 
 }  // namespace cuda
 
-// Groups say which rows there are; how they are taken together is the kernel's own.
+// Fewer tiles than processors: blocks share a tile's outputs, too, and each computes the products with a for itself.
 inline void low_rank(Cuda& device, const LowRankArgs& args) {
-  std::vector<AdapterSet> sets(static_cast<std::size_t>(args.x.rows));
-  for (const AdapterGroup& group : args.groups->groups) {
-    for (int i = group.first; i < group.first + group.count; ++i) {
-      sets[static_cast<std::size_t>(args.groups->rows[static_cast<std::size_t>(i)])] = *group.adapters;
-    }
+  const cuda::LowRankTiles host(*args.groups, args.x.rows);
+  const auto* tiles = device.put(std::span<const cuda::LowRankTile>(host.tiles));
+  const auto* rows = device.put(std::span<const int>(host.rows));
+  const auto kernel = host.most == 1 ? cuda::low_rank_kernel<1> : cuda::low_rank_kernel<cuda::kLowRankTile>;
+  const int all = static_cast<int>(host.tiles.size()), each = args.groups->one_by_one ? 1 : all;
+  for (int first = 0; first < all; first += each) {
+    const int parts = std::min((device.processors() - 1) / each + 1, (args.delta.cols - 1) / cuda::kLowRankOutputs + 1);
+    const dim3 grid(static_cast<unsigned>(each), static_cast<unsigned>(parts));
+    device.launch("low_rank", kernel, grid, 256, 0, args.x, tiles + first, rows, args.layer, args.site, args.delta, args.deltas);
   }
-  device.launch("low_rank", cuda::low_rank_kernel<>, cuda::blocks(args.x.rows), 256, 0, args.x,
-                device.put(std::span<const AdapterSet>(sets)), args.layer, args.site, args.delta, args.deltas);
 }
 
 }  // namespace tenon

@@ -1,0 +1,118 @@
+// Low-rank updates have the CPU's bits in every arrangement.
+#define BOOST_TEST_MODULE tenon ops cuda low_rank
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <string>
+
+#include "../low_rank_problem.h"
+#include "problem.h"
+
+using namespace tenon;
+using namespace tenon::test;
+using namespace tenon::test::low_rank_problem;
+
+BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
+
+namespace {
+
+// An adapter's tables and factors.
+class DeviceAdapter {
+ public:
+  DeviceAdapter(Cuda& device, const TestAdapter& host) {
+    std::vector<LowRank> updates = host.updates;
+    for (LowRank& update : updates) {
+      update.a = copy(device, update.a, update.type, update.rank * host.inputs);
+      update.b = copy(device, update.b, update.type, update.rank * update.outputs);
+    }
+    const auto& there = updates_.emplace_back(device, updates);
+    const auto& begins = begins_.emplace_back(device, host.begins);
+    set = {there.data(), begins.data()};
+  }
+
+  AdapterSet set;
+
+ private:
+  const void* copy(Cuda& device, const void* factor, FactorType type, int elements) {
+    const std::size_t bytes = size(elements) * (type == FactorType::float32 ? 4 : 2);
+    return factors_.emplace_back(device, std::span(static_cast<const std::byte*>(factor), bytes)).data();
+  }
+
+  std::deque<OnDevice<std::byte>> factors_;
+  std::deque<OnDevice<LowRank>> updates_;
+  std::deque<OnDevice<int>> begins_;
+};
+
+// Every row's delta, and who has one.
+void check(Step step, const std::vector<TestAdapter>& adapters, const std::string& what) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  std::deque<DeviceAdapter> there;
+  for (const TestAdapter& adapter : adapters) there.emplace_back(cuda, adapter);
+  const DeviceMatrix x(cuda, step.x);
+  for (const AnyLoRA::Kind kind : kKinds) {
+    Deltas expected(step);
+    const DeviceMatrix delta(cuda, expected.memory);
+    const OnDevice<const float*> deltas(cuda, expected.rows);
+    AdapterGroups groups = arranged(step, kind);
+    const auto run = [&](auto& device, auto in, auto out, const float** table) {
+      low_rank(device, LowRankArgs{.x = in, .groups = &groups, .layer = 1, .site = Site::qkv, .delta = out, .deltas = table});
+    };
+    run(cpu, step.x.view(), expected.memory.view(), expected.rows.data());
+    for (AdapterGroup& group : groups.groups) {
+      const auto same = [&](const TestAdapter& adapter) { return adapter.set.get() == group.adapters; };
+      group.adapters = &there[static_cast<std::size_t>(std::ranges::find_if(adapters, same) - adapters.begin())].set;
+    }
+    cuda.begin_step();
+    run(cuda, x.view(), delta.view(), deltas.data());
+    cuda.synchronize();
+    BOOST_TEST((delta == expected.memory), what << ", kind " << static_cast<int>(kind));
+    const auto rows = deltas.values();
+    for (int r = 0; r < step.rows(); ++r) {
+      BOOST_TEST((rows[size(r)] == (expected.rows[size(r)] ? delta.row(r) : nullptr)), what << ", row " << r);
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(arrangements) {
+  int number = 0;
+  for (const int in : {1, 16, 77, 768}) {
+    for (const int out : {1, 63, 256, 321, 2304}) {
+      const int rank = kRanks[size(number) % std::size(kRanks)], other = kRanks[size(number + 3) % std::size(kRanks)];
+      const FactorType type = kTypes[number++ % 3];
+      std::vector<TestAdapter> adapters;
+      adapters.emplace_back(in, std::vector{random_update(in, 0, out, rank, 2, type)}, type);
+      adapters.emplace_back(in, std::vector{random_update(in, out / 3, out - out / 3, other, 3)});
+      adapters.emplace_back(in, std::vector{random_update(in, 0, (out + 1) / 2, 2, 4, type)}, type);
+      Step step(in, out, number % 2 ? 23 : 39);
+      mix(step, adapters, static_cast<std::uint64_t>(number));
+      check(std::move(step), adapters, std::to_string(in) + " -> " + std::to_string(out));
+    }
+  }
+}
+
+// Tiles that are full, and that are not.
+BOOST_AUTO_TEST_CASE(groups_of_every_size) {
+  std::vector<TestAdapter> adapters;
+  for (int i = 0; i < 2; ++i) adapters.emplace_back(77, std::vector{random_update(77, 0, 131, 7, size(i))});
+  for (int rows = 1; rows <= 2 * cuda::kLowRankTile + 1; ++rows) {
+    Step step(77, 131, rows + 1);
+    std::ranges::fill(step.sets, adapters[0].set.get());
+    step.sets.front() = adapters[1].set.get();
+    check(std::move(step), adapters, std::to_string(rows) + " rows");
+  }
+}
+
+// More ranks than a block keeps products of, several updates of one matrix, and outputs that two of them share.
+BOOST_AUTO_TEST_CASE(ranks_and_updates) {
+  std::vector<TestAdapter> adapters;
+  adapters.emplace_back(33, std::vector{random_update(33, 0, 700, 200, 5)});
+  adapters.emplace_back(33, std::vector{random_update(33, 3, 300, 4, 7), random_update(33, 305, 300, 17, 8)});
+  adapters.emplace_back(33, std::vector{random_update(33, 0, 500, 3, 17), random_update(33, 250, 450, 4, 18)});
+  Step step(33, 700, 40);
+  mix(step, adapters, 9);
+  check(std::move(step), adapters, "several updates");
+}
