@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <functional>
@@ -159,27 +160,22 @@ class Loop {
   // Until `over`, which is asked after each turn. No handler may be destroyed while it runs: hold them until it
   // returns.
   void run(const std::function<bool()>& over) {
+    for (now_ = Clock::now(); !over();) turn(std::chrono::milliseconds(50));
+  }
+  // What is due and what is ready, for which it waits at most so long.
+  void turn(Clock::duration patience) {
     epoll_event events[256];
-    for (now_ = Clock::now(); !over();) {
-      int count = 0;
-      if (alarms_.empty() || alarms_.begin()->first > now_) {
-        const auto left = alarms_.empty()
-                              ? std::chrono::milliseconds(50)
-                              : std::min<Clock::duration>(alarms_.begin()->first - now_, std::chrono::milliseconds(50));
-        const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-        const timespec wait{static_cast<time_t>(nanoseconds / 1'000'000'000),
-                            static_cast<long>(nanoseconds % 1'000'000'000)};
-        count = ::epoll_pwait2(epoll_, events, 256, &wait, nullptr);
-      } else {
-        count = ::epoll_wait(epoll_, events, 256, 0);  // alarms alone must not keep answers waiting
-      }
-      now_ = Clock::now();
-      for (int i = 0; i < count; ++i) static_cast<Handler*>(events[i].data.ptr)->ready(events[i].events);
-      while (!alarms_.empty() && alarms_.begin()->first <= now_) {
-        const auto work = std::move(alarms_.begin()->second);
-        alarms_.erase(alarms_.begin());
-        work();
-      }
+    // Alarms alone must not keep answers waiting.
+    const auto left = alarms_.empty() ? patience : std::clamp<Clock::duration>(alarms_.begin()->first - now_, {}, patience);
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    const timespec wait{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+    const int count = ::epoll_pwait2(epoll_, events, 256, &wait, nullptr);
+    now_ = Clock::now();
+    for (int i = 0; i < count; ++i) static_cast<Handler*>(events[i].data.ptr)->ready(events[i].events);
+    while (!alarms_.empty() && alarms_.begin()->first <= now_) {
+      const auto work = std::move(alarms_.begin()->second);
+      alarms_.erase(alarms_.begin());
+      work();
     }
   }
 

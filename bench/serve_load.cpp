@@ -189,15 +189,16 @@ Json overload(const Json& ask) {
             waves = ask.at("waves");
   const Work work(ask);
   Loop loop;
-  std::vector<std::string> alone(kTexts);  // the whole bodies, one after another
+  std::vector<std::string> requests, alone(kTexts);  // alone: the whole bodies, one after another
+  for (int i = 0; i < kTexts; ++i) requests.push_back(generate(work.request(number(i)), false));
   long done = 0;
   {
     HttpClient one(loop, port);
     one.on_end = [&](HttpClient::End) {
       alone[number(static_cast<int>(done++))] = one.answer().last_line();
-      if (done < kTexts) one.ask(generate(work.request(number(static_cast<int>(done))), false));
+      if (done < kTexts) one.ask(requests[number(static_cast<int>(done))]);
     };
-    one.ask(generate(work.request(0), false));
+    one.ask(requests[0]);
     loop.run([&] { return done == kTexts; });
   }
 
@@ -243,7 +244,8 @@ Json overload(const Json& ask) {
         --open;
       };
       client.asked = Clock::now();
-      client.http.ask(generate(work.request(number(c % kTexts)), false));
+      client.http.ask(requests[number(c % kTexts)]);
+      loop.turn({});  // nobody's request waits until all others have connected
     }
     loop.run([&] { return open == 0; });
   }
