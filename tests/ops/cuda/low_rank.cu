@@ -45,7 +45,7 @@ class DeviceAdapter {
 };
 
 // Every row's delta, and who has one.
-void check(Step step, const std::vector<TestAdapter>& adapters, const std::string& what) {
+void check(const Step& step, const std::vector<TestAdapter>& adapters, const std::string& what, Site site = Site::qkv) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
   std::deque<DeviceAdapter> there;
@@ -57,7 +57,7 @@ void check(Step step, const std::vector<TestAdapter>& adapters, const std::strin
     const OnDevice<const float*> deltas(cuda, expected.rows);
     AdapterGroups groups = arranged(step, kind);
     const auto run = [&](auto& device, auto in, auto out, const float** table) {
-      low_rank(device, LowRankArgs{.x = in, .groups = &groups, .layer = 1, .site = Site::qkv, .delta = out, .deltas = table});
+      low_rank(device, LowRankArgs{.x = in, .groups = &groups, .layer = 1, .site = site, .delta = out, .deltas = table});
     };
     run(cpu, step.x.view(), expected.memory.view(), expected.rows.data());
     for (AdapterGroup& group : groups.groups) {
@@ -87,9 +87,11 @@ BOOST_AUTO_TEST_CASE(arrangements) {
       adapters.emplace_back(in, std::vector{random_update(in, 0, out, rank, 2, type)}, type);
       adapters.emplace_back(in, std::vector{random_update(in, out / 3, out - out / 3, other, 3)});
       adapters.emplace_back(in, std::vector{random_update(in, 0, (out + 1) / 2, 2, 4, type)}, type);
+      adapters.emplace_back(in, std::vector{random_update(in, 0, out, 3, 5)}, FactorType::float32, Site::attn_out);
       Step step(in, out, number % 2 ? 23 : 39);
       mix(step, adapters, static_cast<std::uint64_t>(number));
-      check(std::move(step), adapters, std::to_string(in) + " -> " + std::to_string(out));
+      check(step, adapters, std::to_string(in) + " -> " + std::to_string(out));
+      check(step, adapters, std::to_string(in) + " -> " + std::to_string(out) + " elsewhere", Site::attn_out);
     }
   }
 }
@@ -102,17 +104,42 @@ BOOST_AUTO_TEST_CASE(groups_of_every_size) {
     Step step(77, 131, rows + 1);
     std::ranges::fill(step.sets, adapters[0].set.get());
     step.sets.front() = adapters[1].set.get();
-    check(std::move(step), adapters, std::to_string(rows) + " rows");
+    check(step, adapters, std::to_string(rows) + " rows");
   }
 }
 
 // More ranks than a block keeps products of, several updates of one matrix, and outputs that two of them share.
 BOOST_AUTO_TEST_CASE(ranks_and_updates) {
+  for (const FactorType type : kTypes) {
+    std::vector<TestAdapter> adapters;
+    adapters.emplace_back(33, std::vector{random_update(33, 0, 700, 200, 5, type)}, type);
+    adapters.emplace_back(33, std::vector{random_update(33, 3, 300, 4, 7, type), random_update(33, 305, 300, 17, 8, type)}, type);
+    adapters.emplace_back(33, std::vector{random_update(33, 0, 500, 3, 17), random_update(33, 250, 450, 4, 18)});
+    Step step(33, 700, 40);
+    mix(step, adapters, 9);
+    check(step, adapters, "several updates");
+  }
+}
+
+// More plain rows than a block has threads.
+BOOST_AUTO_TEST_CASE(many_rows_of_which_few_have_adapters) {
   std::vector<TestAdapter> adapters;
-  adapters.emplace_back(33, std::vector{random_update(33, 0, 700, 200, 5)});
-  adapters.emplace_back(33, std::vector{random_update(33, 3, 300, 4, 7), random_update(33, 305, 300, 17, 8)});
-  adapters.emplace_back(33, std::vector{random_update(33, 0, 500, 3, 17), random_update(33, 250, 450, 4, 18)});
-  Step step(33, 700, 40);
-  mix(step, adapters, 9);
-  check(std::move(step), adapters, "several updates");
+  adapters.emplace_back(16, std::vector{random_update(16, 0, 5, 2, 6)});
+  Step step(16, 5, 600);
+  step.sets.front() = step.sets.back() = adapters[0].set.get();
+  check(step, adapters, "600 rows");
+}
+
+// A chain that underflows to -0 in the last, partial strip: zeros beyond the columns make it +0.
+BOOST_AUTO_TEST_CASE(zeros_have_the_cpus_signs) {
+  auto first = random_update(17, 0, 1, 1, 1), second = first;
+  first.scale = second.scale = 1;
+  first.a.assign(17, 0.0f), first.a[0] = 1, first.b = {-1e-30f};
+  second.a.assign(17, -1e-30f), second.b = {1};
+  std::vector<TestAdapter> adapters;
+  adapters.emplace_back(17, std::vector{first, second});
+  Step step(17, 1, 1);
+  std::fill_n(step.x.row(0), 17, 1e-30f);
+  step.sets[0] = adapters[0].set.get();
+  check(step, adapters, "underflow");
 }

@@ -18,7 +18,7 @@ namespace cuda {
 inline constexpr int kRanksAtOnce = 64;
 // Rows that read an adapter's factors together: each has a chain of its own in every thread.
 inline constexpr int kLowRankTile = 8;
-// Outputs that a block does at least; it does the products with a for them, too.
+// Outputs that a block does at least, or all; it does the products with a for them, too.
 inline constexpr int kLowRankOutputs = 256;
 
 struct LowRankTile {
@@ -44,10 +44,12 @@ __device__ void shrink(const LowRankBlock<Rows>& block, const LowRank& update, i
     lanes::F32x16 strips[Rows];
 #pragma unroll
     for (int r = 0; r < Rows; ++r) strips[r] = lanes::zero();
-    for (int k = lanes::lane(); k < block.inputs; k += 16) {
-      const lanes::F32x16 factor{static_cast<float>(a[k])};
+    for (int begin = 0; begin < block.inputs; begin += 16) {
+      const int k = begin + lanes::lane();
+      const bool is_column = k < block.inputs;  // others count as the CPU's zeros, which make +0 of a sum that is -0
+      const lanes::F32x16 factor{is_column ? static_cast<float>(a[k]) : 0.0f};
 #pragma unroll
-      for (int r = 0; r < Rows; ++r) strips[r] = lanes::fma(factor, {block.x[r][k]}, strips[r]);
+      for (int r = 0; r < Rows; ++r) strips[r] = lanes::fma(factor, {is_column ? block.x[r][k] : 0.0f}, strips[r]);
     }
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -162,7 +164,7 @@ inline void low_rank(Cuda& device, const LowRankArgs& args) {
   const auto kernel = host.most == 1 ? cuda::low_rank_kernel<1> : cuda::low_rank_kernel<cuda::kLowRankTile>;
   const int all = static_cast<int>(host.tiles.size()), each = args.groups->one_by_one ? 1 : all;
   for (int first = 0; first < all; first += each) {
-    const int parts = std::min((device.processors() - 1) / each + 1, (args.delta.cols - 1) / cuda::kLowRankOutputs + 1);
+    const int parts = std::min((device.processors() - 1) / each + 1, std::max(1, args.delta.cols / cuda::kLowRankOutputs));
     const dim3 grid(static_cast<unsigned>(each), static_cast<unsigned>(parts));
     device.launch("low_rank", kernel, grid, 256, 0, args.x, tiles + first, rows, args.layer, args.site, args.delta, args.deltas);
   }
