@@ -370,6 +370,7 @@ class Haproxy(unittest.TestCase):
         self.assertEqual({result.status for result in results}, {200})
         for result in results:
             self.assertEqual(result.clean, result.complete, result)
+        self.assertTrue(all(result.events for result in broken), "broken before it had begun, and not sent again")
         self.assertTrue(broken and {result.replica for result in broken} == {name.lower()}, broken)
         again = self.balancer.replicas()[name.lower()]
         self.assertGreater(int(again["wretr"]) + int(again["wredis"]), 0)
