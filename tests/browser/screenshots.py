@@ -13,7 +13,7 @@ from browsing import Page, start_browser
 from serving import Server, eventually
 
 PROMPT = "It was a dark and stormy night"
-NAMES = ["tales", "shakespeare", "weather"]
+NAMES = ["characters", "shakespeare", "weather"]
 OTHERS = ["characters", "shakespeare", "weather", "tales", "characters"]
 
 

@@ -11,7 +11,7 @@ from serving import Server, eventually, free_port, main
 from selenium.webdriver.common.keys import Keys
 
 KING = "The king said"
-NAMES = ["tales", "shakespeare", "weather"]
+NAMES = ["characters", "shakespeare", "weather"]
 DOWN = ["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNKED_ENCODING"]
 
 # [what, contrast] of every text that is seen, against the first ground below it that has a colour.
@@ -273,7 +273,7 @@ class TheBatch(BrowserTest):
 
     def test_cells_have_the_colours_of_adapters(self):
         page = self.open()
-        page.choose(*NAMES)
+        page.choose("tales", "shakespeare", "weather")
         page.generate(prompt=KING, max_tokens=8, temperature=0, top_k="", view=60)
         self.wait_still(page)
         painted = page.js(PAINTED)

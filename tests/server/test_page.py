@@ -78,6 +78,26 @@ class Steps(ServerTest):
         self.assertEqual(self.server.get("/ui/steps?since=%d" % drawn["last"]).json()["steps"], [])
 
 
+class Load(ServerTest):
+    FLAGS = ["--batch", "2"]
+
+    def test_the_load_agrees_with_the_metrics(self):
+        def load():
+            metrics = self.server.metrics()
+            return [metrics['vllm:%s{model_name="tales"}' % name]
+                    for name in ["num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"]]
+
+        def between_two_that_agree():  # the load moves from step to step
+            before, drawn, after = load(), self.server.get("/ui/steps?since=0").json(), load()
+            return (before, drawn) if before == after and all(before) else None
+
+        with self.server.stream("/v1/completions", {"prompt": ["The king said that"] * 6, "max_tokens": 1000,
+                                                    "ignore_eos": True, "stream": True}) as stream:
+            next(stream)
+            expected, drawn = serving.eventually(between_two_that_agree)
+        self.assertEqual([drawn["running"], drawn["waiting"], drawn["cache_used"]], expected)
+
+
 class Keys(ServerTest):
     FLAGS = ["--api-key", "right-key"]
 
