@@ -153,6 +153,9 @@ class ThePage(BrowserTest):
         for each in answers:
             self.assertEqual(each["text"], self.told(each["model"], max_tokens=50, temperature=0))
         self.assertEqual(len({each["text"] for each in answers}), 3)
+        times = page.js("return [...document.querySelectorAll('.card')].map(card => [...card.querySelectorAll('.t')].map(span => span.piece.after))")
+        for after in times:  # the server writes several tokens at a time
+            self.assertLess(sum(time < 0.001 for time in after), len(after) / 5, after)
         boxes = page.js("return [...document.querySelectorAll('.card')].map(card => card.getBoundingClientRect().toJSON())")
         self.assertEqual(len({box["top"] for box in boxes}), 1)  # beside each other
         page.size(390, 800)
