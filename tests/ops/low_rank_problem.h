@@ -22,13 +22,13 @@ inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 // Elements of a factor, their last one before a page that nobody may touch.
 struct Factor {
   GuardedFloats memory;
-  const void* begin = nullptr;
+  std::span<const std::byte> bytes;
 
   Factor(std::span<const float> values, FactorType type) {
-    const std::size_t bytes = values.size() * (type == FactorType::float32 ? 4 : 2), floats = (bytes + 3) / 4;
+    const std::size_t count = values.size() * (type == FactorType::float32 ? 4 : 2), floats = (count + 3) / 4;
     memory = GuardedFloats(floats);
-    std::byte* to = reinterpret_cast<std::byte*>(memory.data()) + (floats * 4 - bytes);
-    begin = to;
+    std::byte* to = reinterpret_cast<std::byte*>(memory.data()) + (floats * 4 - count);
+    bytes = {to, count};
     for (const float value : values) {
       const float16 half(value);
       const bfloat16 upper(value);
@@ -60,7 +60,7 @@ struct TestAdapter {
     float scale;
   };
   std::vector<Plain> plain;
-  std::deque<Factor> factors;
+  std::deque<Factor> factors;  // a and b of each update
   std::vector<LowRank> updates;
   std::vector<int> begins;
   std::unique_ptr<AdapterSet> set = std::make_unique<AdapterSet>();
@@ -76,8 +76,8 @@ struct TestAdapter {
             blocks.push_back(p.b[size(o * p.rank + i)]);
         }
       }
-      const void* a = factors.emplace_back(p.a, type).begin;
-      const void* b = factors.emplace_back(blocks, type).begin;
+      const void* a = factors.emplace_back(p.a, type).bytes.data();
+      const void* b = factors.emplace_back(blocks, type).bytes.data();
       updates.push_back({a, b, type, p.rank, p.scale, p.first_output, p.outputs});
     }
     for (std::size_t i = size(kSites) + static_cast<std::size_t>(site) + 1; i < begins.size(); ++i) {
@@ -88,7 +88,7 @@ struct TestAdapter {
 };
 
 inline TestAdapter::Plain random_update(int inputs, int first_output, int outputs, int rank, std::uint64_t seed,
-                             FactorType type = FactorType::float32, float scale = 0.75f) {
+                                        FactorType type = FactorType::float32, float scale = 0.75f) {
   Random random(seed);
   TestAdapter::Plain p{{}, {}, rank, first_output, outputs, scale};
   for (int i = 0; i < rank * inputs; ++i) p.a.push_back(rounded(random.uniform(), type));

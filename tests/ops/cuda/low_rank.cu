@@ -21,10 +21,11 @@ namespace {
 class DeviceAdapter {
  public:
   DeviceAdapter(Cuda& device, const TestAdapter& host) {
+    for (const Factor& factor : host.factors) factors_.emplace_back(device, factor.bytes);
     std::vector<LowRank> updates = host.updates;
-    for (LowRank& update : updates) {
-      update.a = copy(device, update.a, update.type, update.rank * host.inputs);
-      update.b = copy(device, update.b, update.type, update.rank * update.outputs);
+    for (std::size_t i = 0; i < updates.size(); ++i) {
+      updates[i].a = factors_[2 * i].data();
+      updates[i].b = factors_[2 * i + 1].data();
     }
     const auto& there = updates_.emplace_back(device, updates);
     const auto& begins = begins_.emplace_back(device, host.begins);
@@ -34,11 +35,6 @@ class DeviceAdapter {
   AdapterSet set;
 
  private:
-  const void* copy(Cuda& device, const void* factor, FactorType type, int elements) {
-    const std::size_t bytes = size(elements) * (type == FactorType::float32 ? 4 : 2);
-    return factors_.emplace_back(device, std::span(static_cast<const std::byte*>(factor), bytes)).data();
-  }
-
   std::deque<OnDevice<std::byte>> factors_;
   std::deque<OnDevice<LowRank>> updates_;
   std::deque<OnDevice<int>> begins_;
