@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "../../examples/tenon/ceilings.h"
-#include "../../examples/tenon/traffic.h"
 #include "../formats.h"
+#include "engine_work.h"
 
 namespace {
 
@@ -20,7 +20,6 @@ using namespace tenon;
 using Made = std::unique_ptr<AnyEngine>;
 
 constexpr int kThreads = 2;
-const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625, 262};
 
 // One format of weights, its engine behind the virtual boundary: eleven engines are compiled here, the work once.
 struct Choice {
@@ -46,61 +45,16 @@ EngineOptions engine_options(int token_budget) {
       .token_budget = token_budget, .batch = 128, .cache_tokens = 128 * 64, .threads = kThreads, .prefix_reuse = false};
 }
 
-Request request(std::vector<TokenId> ids, int new_tokens) {
-  return {.input_ids = std::move(ids), .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
-}
-
-double seconds_of(const auto& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-void finish(AnyEngine& engine) {
-  while (!engine.idle()) engine.step();
-}
-
-// What a case came to: useful tokens a second, and what its steps were.
-struct Result {
-  double tok_s = 0, steps_s = 0;
-  program::StepSize step = {};
-};
-
-// The median of whole steps once all prompts are read, picking included.
-Result decode(AnyEngine& engine, int batch, int new_tokens) {
-  for (int i = 0; i < batch; ++i) engine.submit(request(kPrompt, new_tokens));
-  std::vector<double> steps;
-  while (!engine.idle()) {
-    const bool all_read = engine.stats().running == batch;
-    const double seconds = seconds_of([&] { engine.step(); });
-    if (all_read) steps.push_back(seconds);
-  }
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  const double rows = batch, context = static_cast<double>(kPrompt.size()) + new_tokens / 2.0;
-  return {rows / *middle, 1 / *middle, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
-}
-
-// A prompt and its first token, in one step.
-Result prefill(AnyEngine& engine, int tokens) {
-  std::vector<TokenId> ids;
-  for (int i = 0; i < tokens; ++i) ids.push_back(i * 7919 % 50000);
-  engine.submit(request(ids, 1));
-  const double seconds = seconds_of([&] { finish(engine); });
-  const double rows = tokens;
-  return {rows / seconds, 1 / seconds, {.rows = rows, .logit_rows = 1, .sequences = 1, .context = rows}};
-}
-
 // 32 requests, batch 8, 100 new tokens for every eighth and 10 for the others.
-Result experiment6(AnyEngine& engine) {
+bench::Result experiment6(AnyEngine& engine) {
   int tokens = 0;
   for (int i = 0; i < 32; ++i) {
     const int new_tokens = i % 8 == 0 ? 100 : 10;
-    engine.submit(request(kPrompt, new_tokens));
+    engine.submit(bench::request(bench::kPrompt, new_tokens));
     tokens += new_tokens;
   }
   engine.set_draining(true);
-  return {.tok_s = tokens / seconds_of([&] { finish(engine); })};
+  return {.tok_s = tokens / bench::seconds_of([&] { bench::finish(engine); })};
 }
 
 class Peer {
@@ -117,7 +71,7 @@ class Peer {
   nlohmann::json answer(const nlohmann::json& ask) {
     const std::string name = ask["case"];
     program::Ceiling ceiling = ceilings_.measure();
-    const Result result = run(name, ask["batch"], ask["tokens"]);
+    const bench::Result result = run(name, ask["batch"], ask["tokens"]);
     ceiling.add(ceilings_.measure());
     nlohmann::json row = ask;
     row.update({{"peer", "tenon"},
@@ -138,9 +92,9 @@ class Peer {
   }
 
  private:
-  Result run(const std::string& name, int batch, int tokens) {
-    if (name == "decode") return decode(*engine_, batch, tokens);
-    if (name == "prefill") return prefill(*engine_, tokens);
+  bench::Result run(const std::string& name, int batch, int tokens) {
+    if (name == "decode") return bench::decode(*engine_, batch, tokens);
+    if (name == "prefill") return bench::prefill(*engine_, tokens);
     const AnyScheduler scheduler = name == "experiment6_static" ? AnyScheduler(StaticPolicy{.n = 8})
                                                                 : AnyScheduler(ContinuousPolicy{.max_batch = 8});
     return experiment6(*choice_.make(files_, scheduler, engine_options(512)));

@@ -1,7 +1,8 @@
 """The work that every peer is given, and how it answers: a case a line in, a JSON line out, until the input ends.
 
 A peer is a program PEER DIR FORMAT that calls serve(peer, format, run): `run(case, batch, tokens)` does one round and
-returns tokens a second. `tokens` is how long the prompt of a prefill is, and how many tokens a decode writes. One process
+returns tokens a second. `tokens` is how long the prompt of a prefill is, and how many tokens a decode writes; on a GPU some
+cases have a `context` too, the length of the prompts before. One process
 for a peer and format stays up for the whole comparison, so that rounds of all can be interleaved.
 """
 import json
@@ -23,5 +24,5 @@ def serve(peer, form, run):
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         ask = json.loads(line)
-        rate = run(ask["case"], ask["batch"], ask["tokens"])
+        rate = run(**ask)
         print(json.dumps(ask | {"peer": peer, "format": form, "tok_s": round(rate, 2)}), flush=True)

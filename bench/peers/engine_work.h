@@ -1,0 +1,67 @@
+// The cases of bench/compare, as an engine of any device runs them.
+#pragma once
+#include <tenon/tenon.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "../../examples/tenon/traffic.h"
+
+namespace bench {
+
+using namespace tenon;
+
+inline const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625, 262};
+
+inline std::vector<TokenId> long_prompt(int tokens) {
+  std::vector<TokenId> ids;
+  for (int i = 0; i < tokens; ++i) ids.push_back(i * 7919 % 50000);
+  return ids;
+}
+
+inline Request request(std::vector<TokenId> ids, int new_tokens) {
+  return {.input_ids = std::move(ids), .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
+}
+
+inline double seconds_of(const auto& work) {
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+inline void finish(AnyEngine& engine) {
+  while (!engine.idle()) engine.step();
+}
+
+// What a case came to: useful tokens a second, and what its steps were.
+struct Result {
+  double tok_s = 0, steps_s = 0;
+  program::StepSize step = {};
+};
+
+// The median of whole steps once all prompts are read, picking included.
+inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::vector<TokenId>& prompt = kPrompt) {
+  for (int i = 0; i < batch; ++i) engine.submit(request(prompt, new_tokens));
+  std::vector<double> steps;
+  while (!engine.idle()) {
+    const bool all_read = engine.stats().running == batch;
+    const double seconds = seconds_of([&] { engine.step(); });
+    if (all_read) steps.push_back(seconds);
+  }
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  const double rows = batch, context = static_cast<double>(prompt.size()) + new_tokens / 2.0;
+  return {rows / *middle, 1 / *middle, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
+}
+
+// A prompt and its first token, in one step.
+inline Result prefill(AnyEngine& engine, int tokens) {
+  engine.submit(request(long_prompt(tokens), 1));
+  const double seconds = seconds_of([&] { finish(engine); });
+  const double rows = tokens;
+  return {rows / seconds, 1 / seconds, {.rows = rows, .logit_rows = 1, .sequences = 1, .context = rows}};
+}
+
+}  // namespace bench

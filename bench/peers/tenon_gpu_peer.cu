@@ -1,0 +1,112 @@
+// tenon on a GPU as one of the peers of bench/compare --gpu. Beside each answer: the bytes that its step had to read, and the
+// rate at which the device copies, measured before and after.
+//   tenon_gpu_peer DIR|random FORMAT
+#include <tenon/tenon.cuh>
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "engine_work.h"
+
+namespace {
+
+using namespace tenon;
+using Made = std::unique_ptr<AnyEngine>;
+
+// Nothing may be found again of the same prompt in the round before.
+EngineOptions engine_options() {
+  return {.token_budget = 1024, .batch = 256, .cache_tokens = 256 * 640, .prefix_reuse = false};
+}
+
+template <class P>
+Made make(const ModelFiles& files) {
+  using Served = Engine<Gpt2, Device<Cuda>, Weights<P>>;
+  return std::make_unique<EngineBox<Served>>(files, engine_options());
+}
+
+struct Choice {
+  program::WeightFormat weights;
+  Made (*make)(const ModelFiles&);
+};
+template <class P>
+constexpr Choice choice(const char* name) {
+  return {{name, [](Shape shape) { return P::bytes(shape); }}, make<P>};
+}
+const std::array kChoices = {choice<Float32>("float32"), choice<BFloat16>("bfloat16"), choice<ZeroPointInt8>("int8"),
+                             choice<ZeroPointInt8Act8>("int8_act8"), choice<GroupInt4>("int4"), choice<GroupInt4Act8>("int4_act8")};
+
+ModelConfig gpt2_small() {
+  ModelConfig c;
+  c.model_type = "gpt2";
+  c.vocab = 50257;
+  c.positions = 1024;
+  c.hidden = 768;
+  c.layers = 12;
+  c.heads = c.kv_heads = 12;
+  c.head_dim = 64;
+  c.inner = 3072;
+  c.activation = Activation::gelu_new;
+  c.tied_head = true;
+  return c;
+}
+
+// Bytes a second that the device copies, read and written, of memory that no cache holds.
+class CopyRate {
+ public:
+  CopyRate() : from_(device_.allocate(kBytes)), to_(device_.allocate(kBytes)) {}
+  double measure() {
+    double best = 0;
+    for (int i = 0; i < 5; ++i) {
+      device_.synchronize();
+      const double seconds = bench::seconds_of([&] {
+        cuda::check(cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice, device_.stream()), "copy");
+        device_.synchronize();
+      });
+      best = std::max(best, 2e-9 * kBytes / seconds);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{1} << 30;
+  Cuda device_;
+  Cuda::Memory from_, to_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto found = std::find_if(kChoices.begin(), kChoices.end(), [&](auto& c) { return argc == 3 && c.weights.name == argv[2]; });
+  if (found == kChoices.end()) {
+    std::cerr << "usage: tenon_gpu_peer DIR|random FORMAT; formats:";
+    for (const Choice& each : kChoices) std::cerr << ' ' << each.weights.name;
+    return std::cerr << '\n', 2;
+  }
+  if (cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
+  const std::string where = argv[1];
+  const Made engine = found->make(where == "random" ? random_checkpoint(gpt2_small(), 1234) : load_checkpoint(where));
+  const program::Traffic traffic(engine->config(), found->weights, {"float32", [](const KvShape& s) { return s.tile_bytes<float>(); }});
+  CopyRate copies;
+  std::cout << R"({"ready": true})" << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    nlohmann::json row = nlohmann::json::parse(line);
+    const int batch = row["batch"], tokens = row["tokens"], context = row.value("context", 0);
+    const double before = copies.measure();
+    const auto run = [&] {
+      if (row["case"] == "prefill") return bench::prefill(*engine, tokens);
+      return bench::decode(*engine, batch, tokens, context > 0 ? bench::long_prompt(context) : bench::kPrompt);
+    };
+    run();  // graphs are made, and memory grows
+    const bench::Result result = run();
+    row.update({{"peer", "tenon"},
+                {"format", found->weights.name},
+                {"tok_s", result.tok_s},
+                {"gb_s", traffic.bytes(result.step) * result.steps_s * 1e-9},
+                {"gops", traffic.operations(result.step) * result.steps_s * 1e-9},
+                {"copy_gb_s", std::max(before, copies.measure())}});
+    std::cout << row.dump() << std::endl;
+  }
+}
