@@ -1,4 +1,4 @@
-// GPT-2 on an NVIDIA GPU: every format of weights that rounds no activations, in the paged cache.
+// GPT-2 on an NVIDIA GPU: every format of weights, in the paged cache.
 #include "engine_unit.h"
 #include "tenon/tenon.cuh"
 
@@ -26,7 +26,10 @@ std::vector<MenuEntry> cuda_engines() {
           entry<Float8<E5M2>, PagedKV, FlashAttention>(),
           entry<ZeroPointInt8, PagedKV, FlashAttention>(),
           entry<ZeroPointInt8Of<PerTensor>, PagedKV, FlashAttention>(),
-          entry<GroupInt4, PagedKV, FlashAttention>()};
+          entry<ZeroPointInt8Act8, PagedKV, FlashAttention>(),
+          entry<GroupInt4, PagedKV, FlashAttention>(),
+          entry<GroupInt4Act8, PagedKV, FlashAttention>(),
+          entry<BFloat16Dot, PagedKV, FlashAttention>()};
 }
 
 }  // namespace program

@@ -29,6 +29,7 @@
 #include "tenon/tokenizer/padding.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/bfloat16_mma.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"

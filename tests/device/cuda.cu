@@ -19,6 +19,19 @@ __global__ void add_to(const int* values, int count, int* sum) {
   *sum = static_cast<int>(total);
 }
 
+using cuda::wait_for_earlier;
+
+// value = value * factor + i, for kernels each of which depends on the one before.
+template <class = void>
+__global__ void step_kernel(unsigned factor, unsigned i, unsigned* value) {
+  wait_for_earlier();
+  *value = *value * factor + i;
+}
+template <class = void>
+__global__ void copy_kernel(const unsigned* from, unsigned* to) {
+  *to = *from;
+}
+
 int sum_of(Cuda& device, const int* values, int count) {
   const OnDevice<int> sum(device, std::vector<int>{0});
   device.launch("add_to", add_to, dim3(1), 1, 0, values, count, sum.data());
@@ -61,6 +74,38 @@ BOOST_AUTO_TEST_CASE(what_is_fetched_is_what_kernels_wrote) {
   const OnDevice<int> values(device, std::vector<int>{5, 6, 7});
   const int* host = device.fetch(values.data(), 3);
   BOOST_TEST((host[0] == 5 && host[1] == 6 && host[2] == 7));
+}
+
+// The first time kernel by kernel, then as one graph: with the same arguments, with others, and with more kernels.
+BOOST_AUTO_TEST_CASE(steps_that_come_again_are_one_launch) {
+  for (const bool graphs : {false, true}) {
+    Cuda device({.graphs = graphs});
+    const OnDevice<unsigned> value(device, std::vector<unsigned>{1});
+    unsigned wanted = 1, factor = 3;
+    for (const unsigned kernels : {20, 20, 20, 21, 20, 21, 4, 4, 4}) {
+      device.begin_step();
+      if (kernels == 21) factor += 2;
+      for (unsigned i = 0; i < kernels; ++i) {
+        wanted = wanted * factor + i;
+        if (i % 2 == 0) device.launch("step", step_kernel<>, dim3(1), 1, 0, factor, i, value.data());
+        else device.launch_early("step", step_kernel<>, dim3(1), 1, 0, factor, i, value.data());
+      }
+      BOOST_TEST(*device.fetch(value.data(), 1) == wanted);
+    }
+    BOOST_TEST(device.graph_launches() == (graphs ? 4u : 0u));  // 20 from its second time on, 21 from its second; 4 are few
+  }
+}
+
+// Kernels that wait to be launched run before memory that they use is another's.
+BOOST_AUTO_TEST_CASE(memory_that_is_freed_is_used_before) {
+  Cuda device;
+  auto first = device.allocate(4);
+  const OnDevice<unsigned> value(device, std::vector<unsigned>{5});
+  device.launch("step", step_kernel<>, dim3(1), 1, 0, 2u, 3u, reinterpret_cast<unsigned*>(first.data()));
+  device.launch("copy", copy_kernel<>, dim3(1), 1, 0, reinterpret_cast<const unsigned*>(first.data()), value.data());
+  first = {};
+  const auto second = device.allocate(4);  // perhaps the same
+  BOOST_TEST(*device.fetch(value.data(), 1) == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_refused_by_number) {

@@ -44,6 +44,7 @@ void check(const ModelFiles& files, const std::vector<Request>& requests, const 
     BOOST_TEST(of_gpu[i].logprobs == of_cpu[i].logprobs, what << ", request " << i);
     BOOST_TEST((of_gpu[i].logits_hash == of_cpu[i].logits_hash), what << ", request " << i << ": logits");
   }
+  BOOST_TEST(there.device().graph_launches() > 0u, what);
 }
 
 template <class Model, class... Choices>
@@ -60,12 +61,17 @@ BOOST_AUTO_TEST_CASE(formats_of_weights) {
   check<Gpt2, Weights<Float8<E4M3>>>(config, "float8_e4m3");
   check<Gpt2, Weights<ZeroPointInt8>>(config, "int8");
   check<Gpt2, Weights<GroupInt4>>(config, "int4");
+  check<Gpt2, Weights<BFloat16Dot>>(config, "bfloat16_dot");
+  check<Gpt2, Weights<ZeroPointInt8Act8>>(config, "int8_act8");
+  check<Gpt2, Weights<GroupInt4Act8>>(config, "int4_act8");
 }
 
 BOOST_AUTO_TEST_CASE(caches_and_attentions) {
   const ModelConfig config = invariance::tiny(1);
   check<Gpt2, Cache<PagedKVOf<32, bfloat16>>>(config, "paged bfloat16");
   check<Gpt2, Cache<PagedKVOf<16, std::int8_t>>, Attention<DirectAttention>>(config, "paged int8, direct");
+  check<Gpt2, Cache<ContiguousKV>>(config, "contiguous");
+  check<Gpt2, Cache<NoCache>>(config, "none");
 }
 
 BOOST_AUTO_TEST_CASE(adapters) {
@@ -78,4 +84,20 @@ BOOST_AUTO_TEST_CASE(adapters) {
   }
   check<Gpt2>(load_checkpoint(tales), all, "segmented");
   check<Gpt2, Adapter<LoopedLoRA>, Weights<ZeroPointInt8>>(load_checkpoint(tales), all, "looped, int8");
+}
+
+// Sums that only tensor cores have are no CPU's, but one request's are the same alone and beside others.
+BOOST_AUTO_TEST_CASE(tensor_cores_keep_the_promise) {
+  const ModelConfig config = invariance::tiny(0);
+  const ModelFiles files = random_checkpoint(config, 5);
+  using OnTensorCores = Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>>;
+  OnTensorCores together(files, {.token_budget = 100, .batch = 8, .threads = 2});
+  const std::vector<Request> all = requests(config.vocab);
+  const auto answers = together.complete(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    OnTensorCores alone(files, {.token_budget = 1000, .batch = 1, .threads = 1});
+    const auto answer = alone.complete(all[i]);
+    BOOST_TEST(answers[i].ids == answer.ids, "request " << i);
+    BOOST_TEST((answers[i].logits_hash == answer.logits_hash), "request " << i << ": logits");
+  }
 }

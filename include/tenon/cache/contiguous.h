@@ -63,10 +63,10 @@ template <class E>
 struct ContiguousView {
   using Element = E;
   detail::TileGrid<E> grid;
-  const std::int32_t* slots = nullptr;  // [sequence_count]
+  const std::int32_t* table = nullptr;  // [sequence_count] slots
 
   TENON_HD KvTile<E> tile(int layer, int sequence, int head, int tile) const {
-    return grid.at(layer, slots[sequence], head, tile);
+    return grid.at(layer, table[sequence], head, tile);
   }
 };
 

@@ -53,13 +53,13 @@ template <class E>
 struct NoCacheView {
   using Element = E;
   std::byte* storage = nullptr;           // [tiles of the step, heads] of tiles
-  const std::int32_t* extents = nullptr;  // [sequence_count, 2]: tiles before the sequence, and its own
+  const std::int32_t* table = nullptr;    // [sequence_count, 2]: tiles before the sequence, and its own
   std::size_t tile_stride = 0;            // in bytes
   int heads = 0;
   detail::TileParts<E> parts;
 
   TENON_HD KvTile<E> tile(int /*layer*/, int sequence, int head, int tile) const {
-    const std::int32_t* extent = extents + 2 * static_cast<std::ptrdiff_t>(sequence);  // [2]
+    const std::int32_t* extent = table + 2 * static_cast<std::ptrdiff_t>(sequence);  // [2]
     const auto index = static_cast<std::size_t>(extent[0]) * static_cast<std::size_t>(heads) +
                        static_cast<std::size_t>(extent[1]) * static_cast<std::size_t>(head) +
                        static_cast<std::size_t>(tile);

@@ -19,6 +19,12 @@ struct SequenceRows {
   const AdapterSet* adapters = nullptr;  // of its request; null: none
 };
 
+// Rows of one sequence that a device takes together.
+struct RowTile {
+  int sequence;  // of the batch
+  int first_row, rows;
+};
+
 // What ops read.
 struct BatchView {
   const TokenId* tokens = nullptr;          // [rows]
@@ -26,8 +32,20 @@ struct BatchView {
   const SequenceRows* sequences = nullptr;  // [sequence_count]
   const int* logit_rows = nullptr;          // [logit_count] rows whose logits somebody needs, ascending
   int rows = 0, sequence_count = 0, logit_count = 0;
-  int longest = 0;  // positions of its longest sequence, this step's included
+  int longest = 0;  // positions of its longest sequence, this step's included, or a few more
+  const RowTile* tiles = nullptr;  // [tile_count] all rows, in order; null on devices that do not ask for tiles
+  int tile_count = 0;
 };
+
+// Of at most so many rows each.
+inline std::vector<RowTile> row_tiles(const BatchView& batch, int most) {
+  std::vector<RowTile> tiles;
+  for (int s = 0; s < batch.sequence_count; ++s) {
+    const SequenceRows& rows = batch.sequences[s];
+    for (int r = 0; r < rows.rows; r += most) tiles.push_back({s, rows.first_row + r, std::min(most, rows.rows - r)});
+  }
+  return tiles;
+}
 
 struct Batch {
   std::vector<TokenId> tokens;

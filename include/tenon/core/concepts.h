@@ -166,6 +166,10 @@ concept WeightPolicy = StoresMatrix<P> && (EncodesBlocks<P> || EncodesWithRange<
 template <class V>
 concept HasPanels = requires(const V v) { v.panels(); };
 
+// Matrices that tensor cores alone multiply, in an order of sums that nobody else has: a CPU refuses them.
+template <class V>
+concept OnTensorCores = requires { requires V::on_tensor_cores; };
+
 // Refinement for Head<P>: a rough copy by which most rows can be told not to be among the best.
 template <class V>
 concept HasRoughPanels = HasPanels<V> && requires(const V v) {

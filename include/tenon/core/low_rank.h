@@ -47,17 +47,33 @@ struct AdapterGroup {
   int first = 0, count = 0;           // AdapterGroups::rows[first .. first + count)
 };
 
+// Rows of a group that a device takes together, or rows without adapters, as its kernels read them.
+struct AdapterTile {
+  AdapterSet adapters;       // updates: null where the rows have none
+  int first = 0, count = 0;  // AdapterTiles::rows[first .. first + count)
+};
+
+// All rows of a step, where kernels find them; none on devices that do not ask for tiles.
+struct AdapterTiles {
+  const AdapterTile* tiles = nullptr;  // [count]
+  const int* rows = nullptr;           // [rows of the step]
+  int count = 0;
+  int most = 1;                        // rows of a tile that has adapters
+};
+
 // How the rows of a step that have adapters are taken: groups beside one another on the device's threads, or one group
 // after another, all threads at each.
 struct AdapterGroups {
   std::vector<AdapterGroup> groups;
   std::vector<int> rows;              // by group; ascending within one
   bool one_by_one = false;
+  AdapterTiles tiles = {};
 
   void clear() {
     groups.clear();
     rows.clear();
     one_by_one = false;
+    tiles = {};
   }
 };
 

@@ -82,4 +82,9 @@ struct BFloat16Pairs {
   TENON_HD int pairs() const { return (cols + 1) / 2; }
 };
 
+// The same where sums are in a tensor core's order, and their own class.
+struct BFloat16Fragments {
+  BFloat16Pairs pairs;
+};
+
 }  // namespace tenon

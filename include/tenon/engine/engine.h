@@ -167,6 +167,7 @@ class Engine {
     const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                                    cache_.view(device_, batch_.sequences), adapter_policy_, state_);
     picker_.run(device_, hidden, weights_.parts().head, config_, queue_, answers_);
+    if constexpr (requires { device_.flush(); }) device_.flush();  // what nobody waited for runs meanwhile
     try {
       commit(plan);
     } catch (const std::exception& error) {

@@ -72,8 +72,18 @@ BatchView on_device(D& device, const BatchView& b) {
   const auto put = [&](const auto* values, int count) {
     return device.put(std::span(values, values ? static_cast<std::size_t>(count) : 0));
   };
-  return {put(b.tokens, b.rows), put(b.positions, b.rows), put(b.sequences, b.sequence_count), put(b.logit_rows, b.logit_count),
-          b.rows,                b.sequence_count,         b.logit_count,                      b.longest};
+  BatchView there = b;
+  there.tokens = put(b.tokens, b.rows);
+  there.positions = put(b.positions, b.rows);
+  there.sequences = put(b.sequences, b.sequence_count);
+  there.logit_rows = put(b.logit_rows, b.logit_count);
+  if constexpr (requires { D::rows_together; }) {
+    const std::vector<RowTile> tiles = row_tiles(b, D::rows_together);
+    there.tile_count = static_cast<int>(tiles.size());
+    there.tiles = put(tiles.data(), there.tile_count);
+    there.longest = (b.longest + 255) / 256 * 256;  // arguments of kernels stay the same while texts grow
+  }
+  return there;
 }
 
 // What a family's forward pass keeps between steps, and what it knows beside weights.
@@ -119,7 +129,7 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     if constexpr (P::adds_at_runtime) return state.updates.add(device, in, layer, site, outputs);
     else return nullptr;
   };
-  if constexpr (P::adds_at_runtime) state.updates.arrange(adapter, host_batch);
+  if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   BatchView rows = batch;
   MatrixView<float> x = act.x, normed = act.normed, attended = act.attended, up = act.inner;
   MatrixView<float> inner = columns(act.inner, 0, c.inner);
@@ -149,7 +159,7 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
       rows = last;
       for (auto* m : {&x, &normed, &attended, &up, &inner, &q}) m->rows = batch.logit_count;
       if (batch.logit_count == 0) return act.hidden;
-      if constexpr (P::adds_at_runtime) state.updates.arrange(adapter, host_last);
+      if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_last);
     }
     attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
                                                  c.window, slopes});

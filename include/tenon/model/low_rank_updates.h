@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tenon/core/batch.h"
@@ -10,12 +11,37 @@
 
 namespace tenon {
 
+// Cuts groups of a step's rows into tiles of D::rows_together rows or fewer, where kernels of the step find them.
+template <DevicePolicy D>
+void put_tiles(D& device, int step_rows, AdapterGroups& groups) {
+  std::vector<AdapterTile> tiles;
+  std::vector<int> rows = groups.rows;
+  groups.tiles.most = 1;
+  for (const AdapterGroup& group : groups.groups) {
+    for (int i = 0; i < group.count; i += D::rows_together) {
+      tiles.push_back({*group.adapters, group.first + i, std::min(group.count - i, D::rows_together)});
+      groups.tiles.most = std::max(groups.tiles.most, tiles.back().count);
+    }
+  }
+  std::vector<bool> adapted(static_cast<std::size_t>(step_rows));
+  for (const int row : rows) adapted[static_cast<std::size_t>(row)] = true;
+  const int first = static_cast<int>(rows.size());
+  for (int row = 0; row < step_rows; ++row) {
+    if (!adapted[static_cast<std::size_t>(row)]) rows.push_back(row);
+  }
+  const int plain = static_cast<int>(rows.size()) - first;
+  if (plain > 0) tiles.push_back({{}, first, plain});
+  groups.tiles.count = static_cast<int>(tiles.size());
+  groups.tiles.tiles = device.put(std::span<const AdapterTile>(tiles));
+  groups.tiles.rows = device.put(std::span<const int>(rows));
+}
+
 template <DevicePolicy D>
 class LowRankUpdates {
  public:
   // The rows that come next, in the host's memory, and how they are taken together.
   template <AdapterPolicy P>
-  void arrange(const P& policy, const BatchView& batch) {
+  void arrange(D& device, const P& policy, const BatchView& batch) {
     groups_.clear();
     const auto has_adapters = [](const SequenceRows& s) { return s.adapters != nullptr; };
     if (!std::any_of(batch.sequences, batch.sequences + batch.sequence_count, has_adapters)) return;
@@ -25,6 +51,7 @@ class LowRankUpdates {
       std::fill_n(of_row_.begin() + rows.first_row, rows.rows, rows.adapters);
     }
     policy.arrange(of_row_, groups_);
+    if constexpr (requires { D::rows_together; }) put_tiles(device, batch.rows, groups_);
   }
 
   // What LinearArgs::delta takes: the updates of x [rows, in] for a matrix of so many outputs. Valid until the next call.

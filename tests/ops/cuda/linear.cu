@@ -2,7 +2,9 @@
 #define BOOST_TEST_MODULE tenon ops cuda linear
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "../linear_problem.h"
 #include "problem.h"
@@ -13,7 +15,8 @@ using namespace tenon::test;
 BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
 using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, ZeroPointInt8Of<PerTensor>,
-                           GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>>;
+                           GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>, BFloat16Dot, ZeroPointInt8Act8, GroupInt4Act8,
+                           GroupInt4Act8Of<64>, GroupInt4Act8Of<128>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   Cpu cpu = reference_cpu();
@@ -49,6 +52,46 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   }
 }
 
+// Floats on tensor cores are in the hardware's order: a row has the same bits in any batch, and lies within what roundings of
+// its sums make of the products, which are exact. Where activations are not rounded it lies farther off.
+BOOST_AUTO_TEST_CASE(floats_on_tensor_cores) {
+  Cuda cuda;
+  double farthest = 0;
+  for (const int in : {1, 15, 16, 77, 768, 1'100}) {
+    for (const int out : {1, 16, 131}) {
+      const Problem p(in, out);
+      const Packed<BFloat16Mma> packed(p.weight);
+      const DevicePacked<BFloat16Mma> device_packed(cuda, packed);
+      const DeviceMatrix x(cuda, p.x);
+      const auto multiply = [&](int first, int rows) {
+        Matrix y(rows, out, out);
+        const DeviceMatrix device_y(cuda, y);
+        linear(cuda, LinearArgs<BFloat16Mma::View>{.x = x.view(first, rows), .weight = device_packed.view(), .y = device_y.view()});
+        return device_y.host();
+      };
+      const Matrix truth = multiply(0, 129);
+      for (const auto& [first, rows] : {std::pair{0, 1}, {128, 1}, {5, 3}, {40, 8}, {3, 9}, {17, 16}, {1, 17}, {60, 40}}) {
+        const Matrix y = multiply(first, rows);
+        for (int r = 0; r < rows; ++r) BOOST_TEST_REQUIRE(same_bits(y.row(r), truth.row(first + r), out), rows << " rows of " << in);
+      }
+      for (int r = 0; r < 20; ++r) {
+        for (int o = 0; o < out; ++o) {
+          double sum = 0, unrounded = 0, size = 0;
+          for (int k = 0; k < in; ++k) {
+            const double w = packed.view().at(o, k), rounded = static_cast<float>(bfloat16(p.x.row(r)[k]));
+            sum += w * rounded, unrounded += w * p.x.row(r)[k], size += std::fabs(w * rounded);
+          }
+          // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up, cut off or rounded.
+          const double bound = (in + 4) * 0x1p-22 * size;
+          BOOST_TEST_REQUIRE(std::fabs(truth.row(r)[o] - sum) <= bound, in << " -> " << out);
+          farthest = std::max(farthest, std::fabs(truth.row(r)[o] - unrounded) / std::max(bound, 1e-30));
+        }
+      }
+    }
+  }
+  BOOST_TEST(farthest > 4);
+}
+
 namespace tenon::test {
 struct Plain {  // has no panels(); types that kernels are made for may not be local
   Float32::View whole;
@@ -69,26 +112,52 @@ BOOST_AUTO_TEST_CASE(a_format_with_at_alone) {
   BOOST_TEST((device_y == y));
 }
 
-// The best of a row, ties and what is not finite.
-BOOST_AUTO_TEST_CASE(heads) {
+// Sums of whole numbers begin anew after 65,536 columns, and go on over the chunks of a kernel before that.
+using Integers = std::tuple<ZeroPointInt8Act8, GroupInt4Act8, GroupInt4Act8Of<128>>;
+BOOST_AUTO_TEST_CASE_TEMPLATE(long_rows_of_integers, P, Integers) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
-  constexpr int kRows = 40, kWidth = 33, kVocab = 1000;
+  for (const int in : {1'030, 3'072, 66'000}) {
+    Matrix x = random_matrix(20, in, 1, in + 3, 4.0f);
+    for (int c = 0; c < in; ++c) x.row(2)[c] = 0.0f;
+    for (int c = 0; c < in; ++c) x.row(3)[c] = 3.0f;  // sums at their largest
+    const Matrix weight = random_matrix(17, in, 2);
+    const Packed<P> packed(weight);
+    const DevicePacked<P> device_packed(cuda, packed);
+    const DeviceMatrix device_x(cuda, x);
+    for (const int rows : {4, 20}) {
+      Matrix y(rows, 17, 20);
+      const DeviceMatrix device_y(cuda, y);
+      using View = typename P::View;
+      linear(cpu, LinearArgs<View>{.x = x.view(0, rows), .weight = packed.view(), .y = y.view()});
+      linear(cuda, LinearArgs<View>{.x = device_x.view(0, rows), .weight = device_packed.view(), .y = device_y.view()});
+      BOOST_TEST((device_y == y), in << " columns, " << rows << " rows");
+    }
+  }
+}
+
+// The best of a row, ties and what is not finite.
+using Heads = std::tuple<Float32, ZeroPointInt8Act8>;
+BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  constexpr int kRows = 40, kWidth = 33, kVocab = 70'000;  // more tiles than are sorted at once
   Matrix weight = random_matrix(kVocab, kWidth, 2);
   std::memcpy(weight.row(700), weight.row(13), kWidth * sizeof(float));  // equal logits
-  std::memcpy(weight.row(999), weight.row(500), kWidth * sizeof(float));
+  std::memcpy(weight.row(69'999), weight.row(500), kWidth * sizeof(float));
   Matrix hidden = random_matrix(kRows, kWidth, 1);
   std::fill_n(hidden.row(3), kWidth, 0.0f);  // all logits are 0
   hidden.row(4)[5] = std::numeric_limits<float>::quiet_NaN();
   for (int c = 0; c < kWidth; ++c) hidden.row(6)[c] = weight.row(13)[c];  // the tie wins
-  const Packed<Float32> packed(weight);
-  const DevicePacked<Float32> device_packed(cuda, packed);
+  const Packed<P> packed(weight);
+  const DevicePacked<P> device_packed(cuda, packed);
   const DeviceMatrix device_hidden(cuda, hidden);
-  for (const int count : {1, 5}) {
+  for (const int count : {1, 5, 256, 300}) {  // the host finds 300
     std::vector<int> counts(kRows, count);
     if (count > 1) counts[0] = 1;
+    if (count > 5) counts[1] = 77;
     std::vector<std::vector<TokenLogit>> here(kRows), there(kRows);
-    using View = Float32::View;
+    using View = typename P::View;
     head_best(cpu, HeadBestArgs<View>{hidden.view(), packed.view(), kVocab, counts.data(), here.data()});
     head_best(cuda, HeadBestArgs<View>{device_hidden.view(), device_packed.view(), kVocab, counts.data(), there.data()});
     for (std::size_t r = 0; r < kRows; ++r) {

@@ -61,6 +61,7 @@ void check(const Step& step, const std::vector<TestAdapter>& adapters, const std
       group.adapters = &there[static_cast<std::size_t>(std::ranges::find_if(adapters, same) - adapters.begin())].set;
     }
     cuda.begin_step();
+    put_tiles(cuda, step.rows(), groups);
     run(cuda, x.view(), delta.view(), deltas.data());
     cuda.synchronize();
     BOOST_TEST((delta == expected.memory), what << ", kind " << static_cast<int>(kind));
@@ -96,7 +97,7 @@ BOOST_AUTO_TEST_CASE(arrangements) {
 BOOST_AUTO_TEST_CASE(groups_of_every_size) {
   std::vector<TestAdapter> adapters;
   for (int i = 0; i < 2; ++i) adapters.emplace_back(77, std::vector{random_update(77, 0, 131, 7, size(i))});
-  for (int rows = 1; rows <= 2 * cuda::kLowRankTile + 1; ++rows) {
+  for (int rows = 1; rows <= 2 * Cuda::rows_together + 1; ++rows) {
     Step step(77, 131, rows + 1);
     std::ranges::fill(step.sets, adapters[0].set.get());
     step.sets.front() = adapters[1].set.get();

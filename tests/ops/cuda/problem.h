@@ -1,5 +1,6 @@
 // What the tests of CUDA's ops share: operands on both sides, and the comparison, which is of bits.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,6 +20,12 @@ class DeviceMatrix {
   MatrixView<float> view() const { return {values_.data(), rows_, cols_, stride_}; }
   MatrixView<float> view(int first, int rows) const { return view().rows_from(first, rows); }
   float* row(int r) const { return view().row(r); }
+  Matrix host() const {
+    Matrix m(rows_, cols_, stride_);
+    const std::vector<float> all = values_.values();
+    std::copy(all.begin(), all.end(), m.values.data());
+    return m;
+  }
   // Values and gaps.
   bool operator==(const Matrix& m) const {
     const std::vector<float> all = values_.values();

@@ -128,6 +128,7 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
 }  // namespace cpu
 
 template <class W>
+  requires(!OnTensorCores<W>)
 void linear(Cpu& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {

@@ -1,8 +1,10 @@
 // Logits of the rows that need them, or only the best of them.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cub/block/block_radix_sort.cuh>
 #include <limits>
 #include <vector>
 
@@ -15,7 +17,7 @@
 namespace tenon {
 
 template <class W>
-  requires cuda::HasColumns<W>
+  requires cuda::HasProduct<W>
 void head(Cuda& device, const HeadArgs<W>& args) {
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
 }
@@ -34,6 +36,7 @@ __device__ inline unsigned long long rank_of(float logit, int id) {
 // A block a row; the best of its logits, or kNotFinite where one is not finite.
 template <class = void>
 __global__ void best_kernel(MatrixView<const float> logits, TokenLogit* best) {
+  wait_for_earlier();
   __shared__ unsigned long long of_threads[256];
   const float* row = logits.row(static_cast<int>(blockIdx.x));
   unsigned long long own = 0;
@@ -56,30 +59,95 @@ __global__ void best_kernel(MatrixView<const float> logits, TokenLogit* best) {
   best[blockIdx.x] = all_finite ? TokenLogit{row[id], id} : TokenLogit{0.0f, kNotFinite};
 }
 
+// ---- more than one: the best of each tile of logits, sorted, then the best of these
+
+inline constexpr int kSortThreads = 256, kSortItems = 16, kSortTile = kSortThreads * kSortItems;
+inline constexpr int kMostBest = 256;  // of a row
+inline constexpr unsigned long long kNotFiniteRank = ~0ull, kNoRank = 0;
+using SortRanks = cub::BlockRadixSort<unsigned long long, kSortThreads, kSortItems>;
+
+// A block a tile of a row. best: [rows, tiles, kMostBest], largest first.
+template <class = void>
+__global__ void __launch_bounds__(kSortThreads) best_of_tiles_kernel(MatrixView<const float> logits, unsigned long long* best) {
+  __shared__ typename SortRanks::TempStorage memory;
+  wait_for_earlier();
+  const int thread = static_cast<int>(threadIdx.x), tile = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
+  const float* row = logits.row(r);
+  unsigned long long ranks[kSortItems];
+  for (int i = 0; i < kSortItems; ++i) {
+    const int id = tile * kSortTile + i * kSortThreads + thread;
+    ranks[i] = id >= logits.cols ? kNoRank : isfinite(row[id]) ? rank_of(row[id], id) : kNotFiniteRank;
+  }
+  SortRanks(memory).SortDescending(ranks);
+  best += (static_cast<std::ptrdiff_t>(r) * gridDim.x + tile) * kMostBest;
+  for (int i = 0; i < kSortItems; ++i) {
+    if (thread * kSortItems + i < kMostBest) best[thread * kSortItems + i] = ranks[i];
+  }
+}
+
+// A block a row, whose tiles have `count` ranks together. found: [rows, most], largest first; kNotFinite behind the last, and
+// where a logit of the row is not finite.
+template <class = void>
+__global__ void __launch_bounds__(kSortThreads) best_of_rows_kernel(MatrixView<const float> logits, const unsigned long long* best,
+                                                                    int count, int most, TokenLogit* found) {
+  __shared__ typename SortRanks::TempStorage memory;
+  wait_for_earlier();
+  const int first = static_cast<int>(threadIdx.x) * kSortItems, r = static_cast<int>(blockIdx.x);
+  best += static_cast<std::ptrdiff_t>(r) * count;
+  unsigned long long ranks[kSortItems];
+  for (int i = 0; i < kSortItems; ++i) ranks[i] = first + i < count ? best[first + i] : kNoRank;
+  SortRanks(memory).SortDescending(ranks);
+  // Those that lead so far stay where they are, and others take the places behind.
+  for (int begin = kSortTile; begin < count; begin += kSortTile - kMostBest) {
+    __syncthreads();
+    for (int i = 0; first >= kMostBest && i < kSortItems; ++i) {
+      const int at = begin + first - kMostBest + i;
+      ranks[i] = at < count ? best[at] : kNoRank;
+    }
+    SortRanks(memory).SortDescending(ranks);
+  }
+  for (int i = 0; i < kSortItems && first + i < most; ++i) {
+    const int id = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(ranks[i] & 0xffffffffu));
+    const bool is_token = ranks[i] != kNoRank && ranks[i] != kNotFiniteRank;
+    found[static_cast<std::ptrdiff_t>(r) * most + first + i] = is_token ? TokenLogit{logits.row(r)[id], id} : TokenLogit{0.0f, kNotFinite};
+  }
+}
+
 }  // namespace cuda
 
-// Where each row wants one, the rows of logits do not leave the device; where some want more, the host finds them.
+// Rows of logits do not leave the device unless some want more than kMostBest of one: those the host finds.
 template <class W>
-  requires cuda::HasColumns<W>
+  requires cuda::HasProduct<W>
 void head_best(Cuda& device, const HeadBestArgs<W>& args) {
-  const int rows = args.hidden.rows;
-  const std::size_t floats = static_cast<std::size_t>(rows) * static_cast<std::size_t>(args.vocab);
-  float* memory = device.scratch(floats + 2 * static_cast<std::size_t>(rows));
+  const int rows = args.hidden.rows, most = rows > 0 ? *std::max_element(args.counts, args.counts + rows) : 0;
+  const auto count = static_cast<std::size_t>(rows), tiles = static_cast<std::size_t>((args.vocab + cuda::kSortTile - 1) / cuda::kSortTile);
+  const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // ranks behind them are whole
+  const std::size_t ranks = most > 1 && most <= cuda::kMostBest ? count * tiles * cuda::kMostBest : 0;
+  const std::size_t listed = most <= cuda::kMostBest ? count * static_cast<std::size_t>(most) : 0;
+  float* memory = device.scratch(floats + 2 * (ranks + listed));
   const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
-  auto* found = reinterpret_cast<TokenLogit*>(memory + floats);  // [rows]
+  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
+  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
-  bool one_each = true;
-  for (int r = 0; r < rows; ++r) one_each = one_each && args.counts[r] == 1;
-  if (one_each) {
-    device.launch("head_best", cuda::best_kernel<>, cuda::blocks(rows), 256, 0, logits, found);
-    const TokenLogit* best = device.fetch(found, static_cast<std::size_t>(rows));
-    for (int r = 0; r < rows; ++r) {
-      args.best[r].clear();
-      if (best[r].id != cuda::kNotFinite) args.best[r].push_back(best[r]);
+  if (listed > 0) {
+    if (most == 1) {
+      device.launch_early("head_best", cuda::best_kernel<>, cuda::blocks(rows), 256, 0, logits, found);
+    } else {
+      dim3 grid = cuda::blocks(tiles);
+      grid.y = static_cast<unsigned>(rows);
+      device.launch_early("head_best", cuda::best_of_tiles_kernel<>, grid, cuda::kSortThreads, 0, logits, of_tiles);
+      device.launch_early("head_best", cuda::best_of_rows_kernel<>, cuda::blocks(rows), cuda::kSortThreads, 0, logits, of_tiles,
+                          static_cast<int>(tiles) * cuda::kMostBest, most, found);
+    }
+    const TokenLogit* list = device.fetch(found, listed);
+    for (int r = 0; r < rows; ++r, list += most) {
+      std::vector<TokenLogit>& best = args.best[r];
+      best.assign(list, std::find_if(list, list + args.counts[r], [](const TokenLogit& each) { return each.id == cuda::kNotFinite; }));
+      std::sort(best.begin(), best.end(), [](const TokenLogit& a, const TokenLogit& b) { return a.id < b.id; });
     }
     return;
   }
-  const float* values = device.fetch(memory, floats);
+  const float* values = device.fetch(memory, count * static_cast<std::size_t>(args.vocab));
   const auto& kernels = cpu::kernels_for(best_isa());
   device.pool().share(rows, 1, [&](int begin, int end, int) {
     for (int r = begin; r < end; ++r) {

@@ -18,14 +18,14 @@
 namespace tenon::cuda::lanes {
 
 using cpu::attention_scratch;
-using cpu::kAttentionQueries;
 using cpu::kSharedWeights;
 using cpu::kSplitPositions;
 
 struct F32x16 {
   float v;
 };
-inline constexpr int kQueries = 1;  // queries that share keys in registers: what fits one thread's is little
+inline constexpr int kQueries = 4;           // queries that share keys in registers
+inline constexpr int kAttentionQueries = 8;  // of a job
 
 // Blocks have one dimension, a multiple of 32.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x & 15u); }

@@ -1,11 +1,10 @@
 // Low-rank updates: a block for some rows of one adapter, whatever its ranks. Gathered and looped groups are rows by themselves
-// (BGMV of Punica; Chen et al., 2023); segmented ones read their factors once for kLowRankTile rows (SGMV). Products with the
+// (BGMV of Punica; Chen et al., 2023); segmented ones read their factors once for Cuda::rows_together rows (SGMV). Products with the
 // factors a stay in shared memory, and meet the factors b in the same kernel.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
@@ -16,15 +15,8 @@ namespace cuda {
 
 // Ranks whose products a block keeps at a time; of updates with more, their outputs are gone over again.
 inline constexpr int kRanksAtOnce = 64;
-// Rows that read an adapter's factors together: each has a chain of its own in every thread.
-inline constexpr int kLowRankTile = 8;
 // Outputs that a block does at least, or all; it does the products with a for them, too.
 inline constexpr int kLowRankOutputs = 256;
-
-struct LowRankTile {
-  AdapterSet adapters;       // tables of the device; null where the rows have none
-  int first = 0, count = 0;  // rows[first .. first + count)
-};
 
 // What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one once more.
 template <int Rows>
@@ -95,10 +87,11 @@ __device__ void add_update(const LowRankBlock<Rows>& block, const LowRank& updat
 
 // A column of blocks for each tile, whose outputs they share. rows: of all tiles
 template <int Rows>
-__global__ void low_rank_kernel(MatrixView<const float> x, const LowRankTile* tiles, const int* rows, int layer, Site site,
+__global__ void low_rank_kernel(MatrixView<const float> x, const AdapterTile* tiles, const int* rows, int layer, Site site,
                                 MatrixView<float> delta, const float** deltas) {
+  wait_for_earlier();
   __shared__ float products[kRanksAtOnce * Rows];
-  const LowRankTile tile = tiles[blockIdx.x];
+  const AdapterTile tile = tiles[blockIdx.x];
   const std::span<const LowRank> updates = tile.adapters.updates ? tile.adapters.at(layer, site) : std::span<const LowRank>{};
   rows += tile.first;
   for (int r = static_cast<int>(threadIdx.x); blockIdx.y == 0 && r < tile.count; r += static_cast<int>(blockDim.x)) {
@@ -130,43 +123,17 @@ __global__ void low_rank_kernel(MatrixView<const float> x, const LowRankTile* ti
   }
 }
 
-// What of a step's rows a block takes; those without adapters are tiles of their own, at the end.
-struct LowRankTiles {
-  std::vector<LowRankTile> tiles;
-  std::vector<int> rows;  // [of the step], by tile
-  int most = 1;           // rows of a tile
-
-  LowRankTiles(const AdapterGroups& groups, int step_rows) : rows(groups.rows) {
-    for (const AdapterGroup& group : groups.groups) {
-      for (int i = 0; i < group.count; i += kLowRankTile) {
-        tiles.push_back({*group.adapters, group.first + i, std::min(group.count - i, kLowRankTile)});
-        most = std::max(most, tiles.back().count);
-      }
-    }
-    std::vector<bool> adapted(static_cast<std::size_t>(step_rows));
-    for (const int row : groups.rows) adapted[static_cast<std::size_t>(row)] = true;
-    const int first = static_cast<int>(rows.size());
-    for (int row = 0; row < step_rows; ++row) {
-      if (!adapted[static_cast<std::size_t>(row)]) rows.push_back(row);
-    }
-    const int plain = static_cast<int>(rows.size()) - first;
-    if (plain > 0) tiles.push_back({{}, first, plain});
-  }
-};
-
 }  // namespace cuda
 
 // Fewer tiles than processors: blocks share a tile's outputs, too, and each computes the products with a for itself.
 inline void low_rank(Cuda& device, const LowRankArgs& args) {
-  const cuda::LowRankTiles host(*args.groups, args.x.rows);
-  const auto* tiles = device.put(std::span<const cuda::LowRankTile>(host.tiles));
-  const auto* rows = device.put(std::span<const int>(host.rows));
-  const auto kernel = host.most == 1 ? cuda::low_rank_kernel<1> : cuda::low_rank_kernel<cuda::kLowRankTile>;
-  const int all = static_cast<int>(host.tiles.size()), each = args.groups->one_by_one ? 1 : all;
+  const AdapterTiles& tiles = args.groups->tiles;
+  const auto kernel = tiles.most == 1 ? cuda::low_rank_kernel<1> : cuda::low_rank_kernel<Cuda::rows_together>;
+  const int all = tiles.count, each = args.groups->one_by_one ? 1 : all;
   for (int first = 0; first < all; first += each) {
     const int parts = std::min((device.processors() - 1) / each + 1, std::max(1, args.delta.cols / cuda::kLowRankOutputs));
     const dim3 grid(static_cast<unsigned>(each), static_cast<unsigned>(parts));
-    device.launch("low_rank", kernel, grid, 256, 0, args.x, tiles + first, rows, args.layer, args.site, args.delta, args.deltas);
+    device.launch_early("low_rank", kernel, grid, 256, 0, args.x, tiles.tiles + first, tiles.rows, args.layer, args.site, args.delta, args.deltas);
   }
 }
 

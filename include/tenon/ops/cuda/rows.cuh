@@ -13,6 +13,7 @@ namespace cuda {
 
 template <class = void>
 __global__ void layer_norm_kernel(LayerNormArgs args) {
+  wait_for_earlier();
   const int r = lanes::job_of_thread();
   if (r >= args.x.rows) return;
   lanes::layer_norm_row(args.x.row(r), args.gain, args.bias, args.x.cols, args.epsilon, args.y.row(r));
@@ -20,6 +21,7 @@ __global__ void layer_norm_kernel(LayerNormArgs args) {
 
 template <class = void>
 __global__ void rms_norm_kernel(RmsNormArgs args) {
+  wait_for_earlier();
   const int r = lanes::job_of_thread();
   if (r >= args.x.rows) return;
   lanes::rms_norm_row(args.x.row(r), args.gain, args.x.cols, args.epsilon, args.y.row(r));
@@ -28,6 +30,7 @@ __global__ void rms_norm_kernel(RmsNormArgs args) {
 // A block a row: sixteen columns for sixteen threads.
 template <class = void>
 __global__ void gate_kernel(GateArgs args) {
+  wait_for_earlier();
   const int n = args.y.cols, begin = static_cast<int>(threadIdx.x / 16) * 16, step = static_cast<int>(blockDim.x);
   const float* x = args.x.row(static_cast<int>(blockIdx.x));  // [2 n]
   float* y = args.y.row(static_cast<int>(blockIdx.x));
@@ -39,6 +42,7 @@ __global__ void gate_kernel(GateArgs args) {
 // A block a row, a thread a pair.
 template <class = void>
 __global__ void rotary_angles_kernel(RotaryAnglesArgs args) {
+  wait_for_earlier();
   const int r = static_cast<int>(blockIdx.x), half = args.angles.cols / 2;
   const float position = static_cast<float>(args.batch.positions[r]);
   const float* frequencies = args.frequencies + r * args.frequency_stride;  // [half]
@@ -52,6 +56,7 @@ __global__ void rotary_angles_kernel(RotaryAnglesArgs args) {
 // A block a row, sixteen threads a head.
 template <class = void>
 __global__ void rotate_kernel(RotateArgs args) {
+  wait_for_earlier();
   const int r = static_cast<int>(blockIdx.x);
   for (int h = static_cast<int>(threadIdx.x) / 16; h < args.heads + args.kv_heads; h += static_cast<int>(blockDim.x) / 16) {
     float* x = h < args.heads ? args.q.row(r) + h * args.head_dim : args.k.row(r) + (h - args.heads) * args.head_dim;
@@ -62,6 +67,7 @@ __global__ void rotate_kernel(RotateArgs args) {
 // A block a row.
 template <class W>
 __global__ void embed_kernel(EmbedArgs<W> args) {
+  wait_for_earlier();
   const int r = static_cast<int>(blockIdx.x), token = args.batch.tokens[r];
   const float* position = nullptr;  // [hidden]
   if (args.position_table) position = args.position_table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
@@ -74,6 +80,7 @@ __global__ void embed_kernel(EmbedArgs<W> args) {
 // A thread a column, the rows in order: each is read before it is overwritten.
 template <class = void>
 __global__ void gather_rows_kernel(GatherRowsArgs args) {
+  wait_for_earlier();
   int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (c >= args.x.cols + args.q.cols) return;
   const MatrixView<float> m = c < args.x.cols ? args.x : args.q;
@@ -85,6 +92,7 @@ __global__ void gather_rows_kernel(GatherRowsArgs args) {
 template <class = void>
 __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_words, std::size_t block_words,
                                    const BlockCopy* copies, int count) {
+  wait_for_earlier();
   const std::size_t word = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
   if (word >= block_words) return;
   std::uint32_t* layer = storage + blockIdx.y * layer_words + word;
@@ -96,28 +104,28 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
 }  // namespace cuda
 
 inline void layer_norm(Cuda& device, const LayerNormArgs& args) {
-  device.launch("layer_norm", cuda::layer_norm_kernel<>, cuda::lanes::blocks_for(static_cast<std::size_t>(args.x.rows)),
+  device.launch_early("layer_norm", cuda::layer_norm_kernel<>, cuda::lanes::blocks_for(static_cast<std::size_t>(args.x.rows)),
                 cuda::lanes::kThreads, 0, args);
 }
 inline void rms_norm(Cuda& device, const RmsNormArgs& args) {
-  device.launch("rms_norm", cuda::rms_norm_kernel<>, cuda::lanes::blocks_for(static_cast<std::size_t>(args.x.rows)),
+  device.launch_early("rms_norm", cuda::rms_norm_kernel<>, cuda::lanes::blocks_for(static_cast<std::size_t>(args.x.rows)),
                 cuda::lanes::kThreads, 0, args);
 }
 inline void gate(Cuda& device, const GateArgs& args) {
-  device.launch("gate", cuda::gate_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
+  device.launch_early("gate", cuda::gate_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
 }
 inline void rotary_angles(Cuda& device, const RotaryAnglesArgs& args) {
-  device.launch("rotary_angles", cuda::rotary_angles_kernel<>, cuda::blocks(args.batch.rows), 64, 0, args);
+  device.launch_early("rotary_angles", cuda::rotary_angles_kernel<>, cuda::blocks(args.batch.rows), 64, 0, args);
 }
 inline void rotate(Cuda& device, const RotateArgs& args) {
-  device.launch("rotate", cuda::rotate_kernel<>, cuda::blocks(args.q.rows), 256, 0, args);
+  device.launch_early("rotate", cuda::rotate_kernel<>, cuda::blocks(args.q.rows), 256, 0, args);
 }
 template <class W>
 void embed(Cuda& device, const EmbedArgs<W>& args) {
-  device.launch("embed", cuda::embed_kernel<W>, cuda::blocks(args.batch.rows), 256, 0, args);
+  device.launch_early("embed", cuda::embed_kernel<W>, cuda::blocks(args.batch.rows), 256, 0, args);
 }
 inline void gather_rows(Cuda& device, const GatherRowsArgs& args) {
-  device.launch("gather_rows", cuda::gather_rows_kernel<>,
+  device.launch_early("gather_rows", cuda::gather_rows_kernel<>,
                 args.count == 0 ? dim3(0) : cuda::blocks(static_cast<std::size_t>(args.x.cols + args.q.cols), 128), 128, 0, args);
 }
 inline void copy_blocks(Cuda& device, const CopyBlocksArgs& args) {
@@ -125,7 +133,7 @@ inline void copy_blocks(Cuda& device, const CopyBlocksArgs& args) {
   const std::size_t words = args.layout.block_bytes / 4;
   dim3 grid = cuda::blocks(words, 256);
   grid.y = static_cast<unsigned>(args.layers);
-  device.launch("copy_blocks", cuda::copy_blocks_kernel<>, grid, 256, 0, reinterpret_cast<std::uint32_t*>(args.storage),
+  device.launch_early("copy_blocks", cuda::copy_blocks_kernel<>, grid, 256, 0, reinterpret_cast<std::uint32_t*>(args.storage),
                 words * args.layout.blocks, words, device.put(args.copies), static_cast<int>(args.copies.size()));
 }
 

@@ -12,6 +12,7 @@ namespace cuda {
 // A thread for the key, or the value, of a row and head: rounded as a whole, where its element has a scale.
 template <CacheView V>
 __global__ void store_kv_kernel(StoreKvArgs<V> args) {
+  wait_for_earlier();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= args.batch.rows * args.kv_heads * 2) return;
   const int which = i % 2, h = i / 2 % args.kv_heads, row = i / 2 / args.kv_heads;
@@ -34,7 +35,7 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
 template <cuda::ViewOnDevice V>
 void store_kv(Cuda& device, const StoreKvArgs<V>& args) {
   const std::size_t threads = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.kv_heads) * 2;
-  device.launch("store_kv", cuda::store_kv_kernel<V>, cuda::blocks(threads, 128), 128, 0, args);
+  device.launch_early("store_kv", cuda::store_kv_kernel<V>, cuda::blocks(threads, 128), 128, 0, args);
 }
 
 }  // namespace tenon

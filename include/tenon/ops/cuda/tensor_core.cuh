@@ -1,0 +1,28 @@
+// Instructions of tensor cores, and where a warp's threads hold their operands (PTX ISA, "Matrix fragments for mma").
+#pragma once
+#include <cstdint>
+
+#include "tenon/device/cuda.cuh"
+
+namespace tenon::cuda {
+
+// sums[16, 8] += a[16, 32] b[32, 8], exact while it fits 32 bits. Thread t of a warp, with r = t / 4 and c = t % 4, holds
+//   a: rows r and r + 8 of columns 4 c .. 4 c + 3, then the same rows of columns 16 + 4 c ..: unsigned, a byte each;
+//   b: rows 4 c .. of column r, then rows 16 + 4 c ..: signed;
+//   sums: columns 2 c and 2 c + 1 of row r, then of row r + 8.
+__device__ inline void multiply_add(std::int32_t (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// The same of a[16, 16] b[16, 8], pairs of bfloat16: a register holds columns 2 c and 2 c + 1 where above it holds four, and
+// columns 8 + 2 c .. Sums are floats: sixteen products and what was there, in an order and with roundings that only the
+// hardware knows, the same for every element whatever is beside it.
+__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,33 @@
+// BFloat16Mma: the codes of BFloat16 as BFloat16Dot lays them out, for the devices that multiply them.
+#include "tenon/weights/bfloat16_mma.h"
+
+#include "encoding.h"
+#include "tenon/ops/args.h"
+#include "tenon/ops/cpu/all.h"
+
+BOOST_AUTO_TEST_SUITE(weights_bfloat16_mma)
+
+using namespace tenon;
+using namespace tenon::test;
+
+using P = BFloat16Mma;
+static_assert(WeightPolicy<P> && EncodesBlocks<P> && HasPanels<P::View> && std::is_trivially_copyable_v<P::View>);
+static_assert(std::is_same_v<P::Code, BFloat16::Code>, "one file for both");
+
+template <class W>
+concept OnCpu = requires(Cpu& device, const LinearArgs<W>& args) { linear(device, args); };
+static_assert(!OnCpu<P::View> && OnCpu<BFloat16Dot::View>, "a CPU has no such order of sums");
+
+BOOST_AUTO_TEST_CASE(bytes_and_values_are_those_of_bfloat16_dot) {
+  for_odd_weights(127, [](const Weights& w) {
+    const auto packed = encoded<P>(w), other = encoded<BFloat16Dot>(w);
+    BOOST_TEST_REQUIRE((std::vector<std::byte>(packed.begin(), packed.end()) == std::vector<std::byte>(other.begin(), other.end())));
+    const auto view = P::view(w.shape, packed);
+    const auto dot = BFloat16Dot::view(w.shape, other);
+    for (int r = 0; r < w.shape.rows; ++r) {
+      for (int c = 0; c < w.shape.cols; ++c) BOOST_TEST_REQUIRE(same_bits(view.at(r, c), dot.at(r, c)), name_of(w));
+    }
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
