@@ -62,7 +62,7 @@ class CopyRate {
     for (int i = 0; i < 5; ++i) {
       device_.synchronize();
       const double seconds = bench::seconds_of([&] {
-        cuda::check(cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice, device_.stream()), "copy");
+        tenon::cuda::check(cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice, device_.stream()), "copy");
         device_.synchronize();
       });
       best = std::max(best, 2e-9 * kBytes / seconds);
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     for (const Choice& each : kChoices) std::cerr << ' ' << each.weights.name;
     return std::cerr << '\n', 2;
   }
-  if (cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
+  if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const std::string where = argv[1];
   const Made engine = found->make(where == "random" ? random_checkpoint(gpt2_small(), 1234) : load_checkpoint(where));
   const program::Traffic traffic(engine->config(), found->weights, {"float32", [](const KvShape& s) { return s.tile_bytes<float>(); }});
