@@ -196,7 +196,8 @@ concept AttentionPolicy = std::is_empty_v<P> && requires {
   { P::materialises_scores } -> std::convertible_to<bool>;  // memory quadratic in the length, or linear
 };
 
-// ---- Device<P>: where it runs.
+// ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds BatchView::tiles and AdapterGroups::tiles
+// of so many in its ops' arguments.
 template <class D>
 concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
                                 const int* values, void (*write)(std::span<std::byte>)) {

@@ -256,7 +256,9 @@ class Engine {
 
   // Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights, once.
   std::string fingerprint() const {
-    return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, weights_.hash());
+    std::uint64_t weights = weights_.hash();
+    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView>) weights = mix64(weights ^ device_.architecture());
+    return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, weights);
   }
 
  private:

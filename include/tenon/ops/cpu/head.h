@@ -9,6 +9,7 @@
 namespace tenon {
 
 template <class W>
+  requires(!OnTensorCores<W>)
 void head(Cpu& device, const HeadArgs<W>& args) {
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
 }
@@ -115,6 +116,7 @@ void best_of_contenders(Cpu& device, const HeadBestArgs<W>& args) {
 }  // namespace cpu
 
 template <class W>
+  requires(!OnTensorCores<W>)
 void head_best(Cpu& device, const HeadBestArgs<W>& args) {
   for (int first = 0; first < args.hidden.rows; first += cpu::kBestRows) {
     const int rows = std::min(cpu::kBestRows, args.hidden.rows - first);
