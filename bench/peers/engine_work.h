@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,7 @@ inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::ve
     const double seconds = seconds_of([&] { engine.step(); });
     if (all_read) steps.push_back(seconds);
   }
+  if (steps.empty()) throw std::runtime_error("the engine never ran " + std::to_string(batch) + " requests at once");
   const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
   std::nth_element(steps.begin(), middle, steps.end());
   const double rows = batch, context = static_cast<double>(prompt.size()) + new_tokens / 2.0;

@@ -18,13 +18,13 @@ using Made = std::unique_ptr<AnyEngine>;
 
 // Nothing may be found again of the same prompt in the round before.
 EngineOptions engine_options() {
-  return {.token_budget = 1024, .batch = 256, .cache_tokens = 256 * 640, .prefix_reuse = false};
+  return {.token_budget = 1024, .batch = 64, .cache_tokens = 64 * 640, .prefix_reuse = false};
 }
 
 template <class P>
 Made make(const ModelFiles& files) {
   using Served = Engine<Gpt2, Device<Cuda>, Weights<P>>;
-  return std::make_unique<EngineBox<Served>>(files, engine_options());
+  return std::make_unique<EngineBox<Served>>(files, ContinuousPolicy{.max_batch = 64, .token_budget = 1024}, engine_options());
 }
 
 struct Choice {

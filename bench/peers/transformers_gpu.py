@@ -1,5 +1,5 @@
 """transformers on a GPU: transformers_gpu.py DIR|random DTYPE-eager|DTYPE-sdpa|DTYPE-compile. As transformers_cpu.py; -compile:
-torch.compile with mode "reduce-overhead" (CUDA graphs) over a static cache."""
+decoding by torch.compile with mode "reduce-overhead" (CUDA graphs) over a static cache; it is not asked for prompts."""
 import sys
 import time
 
@@ -17,18 +17,29 @@ if sys.argv[1] == "random":
 else:
     model = GPT2LMHeadModel.from_pretrained(sys.argv[1], attn_implementation=attention, dtype=getattr(torch, dtype))
 model = model.eval().to("cuda")
-step = torch.compile(model.forward, mode="reduce-overhead", fullgraph=True) if kind == "compile" else model.forward
+torch._dynamo.config.recompile_limit = 64  # a graph for each batch and length
+step = torch.compile(model.forward, mode="reduce-overhead", dynamic=False) if kind == "compile" else model.forward
+caches = {}  # by batch and length: a graph reads the one that it was made with
+
+
+def static_cache(batch, length):
+    if (batch, length) not in caches:
+        caches[batch, length] = StaticCache(config=model.config, max_cache_len=length)
+    caches[batch, length].reset()
+    return caches[batch, length]
 
 
 def steps_of(batch, count, prompt):
     """Seconds of each step behind the first, which reads the prompts. Each ends when its tokens are on the host."""
-    past = StaticCache(config=model.config, max_cache_len=len(prompt) + count) if kind == "compile" else None
-    out = model(torch.tensor([prompt] * batch, device="cuda"), past_key_values=past, use_cache=True)
+    past = static_cache(batch, len(prompt) + count) if kind == "compile" else None
+    positions = torch.arange(len(prompt) + count, device="cuda")
+    out = model(torch.tensor([prompt] * batch, device="cuda"), past_key_values=past, use_cache=True, logits_to_keep=1)
     past, token = out.past_key_values, out.logits[:, -1].argmax(-1)
-    for i in range(count - 1):
+    for i in range(len(prompt), len(prompt) + count - 1):
+        own = {"cache_position": positions[i:i + 1]} if kind == "compile" else {}
+        torch.cuda.synchronize()
         begin = time.perf_counter()
-        position = torch.tensor([len(prompt) + i], device="cuda")
-        out = step(token[:, None], past_key_values=past, cache_position=position)
+        out = step(token[:, None], past_key_values=past, **own)
         past, token = out.past_key_values, out.logits[:, -1].argmax(-1).clone()
         token.tolist()
         yield time.perf_counter() - begin
@@ -44,7 +55,7 @@ def run(case, batch, tokens, context=0):
         model(x, logits_to_keep=1).logits.argmax(-1).tolist()
         return tokens / (time.perf_counter() - begin)
     prompt = long_prompt(context) if context else PROMPT
-    list(steps_of(batch, 8, prompt))  # compiled, and its graph recorded
+    list(steps_of(batch, tokens, prompt))  # compiled, and its graphs recorded
     return batch / median(list(steps_of(batch, tokens, prompt)))
 
 

@@ -32,6 +32,13 @@ __global__ void copy_kernel(const unsigned* from, unsigned* to) {
   *to = *from;
 }
 
+template <class = void>
+__global__ void use_kernel(unsigned floats, unsigned* last) {
+  extern __shared__ float shared[];
+  for (unsigned i = 0; i < floats; ++i) shared[i] = static_cast<float>(i + 1);
+  *last = static_cast<unsigned>(shared[floats - 1]);
+}
+
 int sum_of(Cuda& device, const int* values, int count) {
   const OnDevice<int> sum(device, std::vector<int>{0});
   device.launch("add_to", add_to, dim3(1), 1, 0, values, count, sum.data());
@@ -93,6 +100,20 @@ BOOST_AUTO_TEST_CASE(steps_that_come_again_are_one_launch) {
       BOOST_TEST(*device.fetch(value.data(), 1) == wanted);
     }
     BOOST_TEST(device.graph_launches() == (graphs ? 4u : 0u));  // 20 from its second time on, 21 from its second; 4 are few
+  }
+}
+
+// What two devices of one GPU ask of the same kernel does not shrink for either.
+BOOST_AUTO_TEST_CASE(shared_memory_is_everybodys) {
+  Cuda one, other;
+  const OnDevice<unsigned> there(one, std::vector<unsigned>{0});
+  const auto use = [&](Cuda& device, unsigned floats) {
+    device.launch("use", use_kernel<>, dim3(1), 1, floats * sizeof(float), floats, there.data());
+    BOOST_TEST(*device.fetch(there.data(), 1) == floats);
+  };
+  for (const unsigned floats : {20'000u, 12'288u, 15'000u, 20'000u}) {
+    use(one, floats);
+    use(other, floats / 2);
   }
 }
 

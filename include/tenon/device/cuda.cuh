@@ -74,10 +74,7 @@ class Cuda {
     struct Free {
       std::shared_ptr<cuda::Stream> stream;
       void operator()(std::byte* data) const {
-        try {
-          stream->flush();
-        } catch (const Error&) {  // the next that waits for the stream hears of it
-        }
+        stream->flush_quietly();
         cudaFreeAsync(data, stream->get());
       }
     };
@@ -103,20 +100,26 @@ class Cuda {
 
   int index() const { return index_; }
   int processors() const { return processors_; }
+  std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
   std::uint64_t graph_launches() const { return stream_->graph_launches(); }
-  cudaStream_t stream() const { return stream_->get(); }
+  // For work of your own, behind all that was launched.
+  cudaStream_t stream() const {
+    stream_->flush();
+    return stream_->get();
+  }
   ThreadPool& pool() { return *pool_; }
   int threads() const { return pool_->threads(); }
 
-  // body(host) writes what the span of device memory is to hold; what it leaves is 0.
+  // body(host) writes what the span of device memory is to hold, behind all that was launched; what it leaves is 0.
   template <class Body>
   void fill(std::span<std::byte> to, Body&& body) {
     std::vector<std::byte> host(to.size());
     body(std::span<std::byte>(host));
     if (to.empty()) return;
+    stream_->flush();
     const cuda::Current current(index_);
-    cuda::check(cudaMemcpyAsync(to.data(), host.data(), host.size(), cudaMemcpyHostToDevice, stream()), "copy to the device");
-    cuda::check(cudaStreamSynchronize(stream()), "copy to the device");
+    cuda::check(cudaMemcpyAsync(to.data(), host.data(), host.size(), cudaMemcpyHostToDevice, stream_->get()), "copy to the device");
+    cuda::check(cudaStreamSynchronize(stream_->get()), "copy to the device");
   }
 
   // Where kernels of this step find a copy of a few host values: on its way before they are, in one copy with whatever else
@@ -139,7 +142,7 @@ class Cuda {
     stream_->flush();
     const cuda::Current current(index_);
     if (bytes > fetched_.bytes()) fetched_ = cuda::Pinned(std::max(bytes, fetched_.bytes() * 3 / 2));
-    cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream()), "copy to the host");
+    cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
     stream_->wait();
     return reinterpret_cast<const T*>(fetched_.data());
   }

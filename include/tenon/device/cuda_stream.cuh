@@ -1,5 +1,6 @@
 // A stream: the order in which a device's engine copies and computes. Kernels are gathered until somebody waits for them, or
-// frees what they may use; a list that has come before is launched as a graph. May be used from several threads.
+// frees what they may use; a list that has come before is launched as a graph. Other threads may flush it, wait for it and free
+// memory; put() and begin_step() are one thread's.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -8,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tenon/device/cuda_base.cuh"
@@ -41,6 +44,7 @@ class Stream {
 
   cudaStream_t get() const { return stream_; }
   int device() const { return device_; }
+  int architecture() const { return architecture_; }  // 90: compute capability 9.0
   // Steps that were one launch.
   std::uint64_t graph_launches() const { return graph_launches_; }
 
@@ -77,22 +81,24 @@ class Stream {
   template <class... Parameters>
   void add(Launch launch, const Parameters&... arguments) {
     const std::lock_guard lock(mutex_);
-    launch.early = launch.early && prepare(launch) >= kEarlyArchitecture && architecture_ >= kEarlyArchitecture;
+    const int written_for = prepare(launch);
+    launch.early = launch.early && std::min(written_for, architecture_) >= kEarlyArchitecture;
     launches_.add(launch, arguments...);
   }
 
-  // What was put and launched is on its way.
+  // What was put and launched is on its way. Throws what went wrong, once; all that was gathered is gone then.
   void flush() {
     const std::lock_guard lock(mutex_);
-    if (launches_.size() == 0) return;
-    const Current current(device_);
-    send();
-    // What throws is not tried again.
-    Launches now;
-    std::swap(now, launches_);
-    run(now);
-    now.clear();
-    std::swap(now, launches_);  // its memory
+    flush_locked();
+  }
+  // The same where nobody can be told: the next that flushes is.
+  void flush_quietly() noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      flush_locked();
+    } catch (...) {
+      failed_ = std::current_exception();
+    }
   }
   void wait() {
     flush();
@@ -111,6 +117,18 @@ class Stream {
     std::byte* device = nullptr;
     std::size_t used = 0, sent = 0;
   };
+
+  void flush_locked() {
+    if (!failed_ && launches_.size() == 0) return;
+    Launches now;
+    std::swap(now, launches_);
+    if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+    const Current current(device_);
+    send();
+    run(now);
+    now.clear();
+    std::swap(now, launches_);  // its memory
+  }
 
   void add_room(std::size_t bytes) {
     const Current current(device_);
@@ -131,22 +149,17 @@ class Stream {
     }
   }
 
-  // Makes the kernel ready for so much shared memory. The architecture that its code was written for, which may be older than
-  // the device: code of an older one does not wait.
+  // The architecture that the kernel's code was written for, which may be older than the device: such code does not wait. When
+  // it first comes it is allowed all the shared memory that a block can have, for the limit is everybody's who launches it.
   int prepare(const Launch& launch) {
-    const auto [at, is_new] = kernels_.try_emplace(launch.kernel);
-    Known& known = at->second;
+    if (const auto known = written_for_.find(launch.kernel); known != written_for_.end()) return known->second;
     const Current current(device_);
-    if (is_new) {
-      cudaFuncAttributes attributes = {};
-      check(cudaFuncGetAttributes(&attributes, launch.kernel), launch.what);
-      known.architecture = attributes.ptxVersion;
-    }
-    if (launch.shared > known.shared) {
-      check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(launch.shared)), launch.what);
-      known.shared = launch.shared;
-    }
-    return known.architecture;
+    cudaFuncAttributes attributes = {};
+    check(cudaFuncGetAttributes(&attributes, launch.kernel), launch.what);
+    const int shared = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device_) - static_cast<int>(attributes.sharedSizeBytes);
+    check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), launch.what);
+    written_for_.emplace(launch.kernel, attributes.ptxVersion);
+    return attributes.ptxVersion;
   }
 
   void run(Launches& now) {
@@ -165,7 +178,12 @@ class Stream {
     for (std::size_t i = 0; i < now.size(); ++i) now.launch(i, stream_);
   }
   void launch_graph(const Launches& now) {
-    graphs_.front()->launch(stream_, now);
+    try {
+      graphs_.front()->launch(stream_, now);
+    } catch (...) {
+      graphs_.erase(graphs_.begin());  // some of its nodes may have arguments of before
+      throw;
+    }
     ++graph_launches_;
   }
 
@@ -181,11 +199,6 @@ class Stream {
     return false;
   }
 
-  struct Known {
-    int architecture = 0;
-    std::size_t shared = std::size_t{48} << 10;  // what a kernel may have without being asked
-  };
-
   const int device_;
   const bool with_graphs_;
   int architecture_ = 0;
@@ -193,7 +206,8 @@ class Stream {
   std::mutex mutex_;
   std::vector<Room> rooms_;
   Launches launches_;
-  std::unordered_map<const void*, Known> kernels_;
+  std::exception_ptr failed_;  // that nobody has been told of
+  std::unordered_map<const void*, int> written_for_;  // architectures, by kernel
   std::vector<std::unique_ptr<LaunchGraph>> graphs_;  // those launched last first
   std::vector<std::uint64_t> shapes_;                 // the latest last
   std::uint64_t graph_launches_ = 0;

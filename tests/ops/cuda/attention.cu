@@ -52,20 +52,18 @@ class Side {
   CacheStore<P, D> store_;
 };
 
+// steps: rows of each of three texts, by step
 template <class P, class Attend>
-void check(const Shapes& s) {
-  constexpr int kPositions = 600;
+void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int positions) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
-  Side<Cpu, P, Attend> here(cpu, s, kPositions, 3);
-  Side<Cuda, P, Attend> there(cuda, s, kPositions, 3);
+  Side<Cpu, P, Attend> here(cpu, s, positions, 3);
+  Side<Cuda, P, Attend> there(cuda, s, positions, 3);
   std::vector<float> slopes;
   for (int h = 0; h < s.heads; ++h) slopes.push_back(std::exp2(-static_cast<float>(h + 1)));
   const OnDevice<float> device_slopes(cuda, slopes);
   std::vector<int> known(3, 0);
   std::uint64_t seed = 1;
-  // Prompts of three lengths, then chunks and single tokens side by side.
-  const std::vector<std::vector<int>> steps = {{300, 17, 64}, {1, 1, 1}, {70, 1, 256}, {1, 240, 1}, {1, 1, 1}};
   for (const auto& rows_of : steps) {
     Batch batch;
     int rows = 0;
@@ -89,16 +87,27 @@ void check(const Shapes& s) {
   }
 }
 
-constexpr Shapes kShapes[] = {{12, 12, 64, 0, false}, {8, 2, 80, 0, false}, {4, 1, 128, 100, false}, {3, 3, 7, 0, true}};
+// Heads on as many, on fewer, and on fewer than a job's queries; heads so wide that a job has fewer.
+constexpr Shapes kShapes[] = {{12, 12, 64, 0, false}, {8, 2, 80, 0, false},  {4, 1, 128, 100, false},
+                              {3, 3, 7, 0, true},     {12, 1, 32, 0, false}, {2, 2, 256, 0, false}};
+// Prompts of three lengths, then chunks and single tokens side by side.
+const std::vector<std::vector<int>> kSteps = {{300, 17, 64}, {1, 1, 1}, {70, 1, 256}, {1, 240, 1}, {1, 1, 1}};
 
 }  // namespace
 
 using Caches = std::tuple<PagedKV, PagedKVOf<32, bfloat16>, PagedKVOf<64, std::int8_t>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(flash, P, Caches) {
-  for (const Shapes& s : kShapes) check<P, FlashAttention>(s);
+  for (const Shapes& s : kShapes) check<P, FlashAttention>(s, kSteps, 600);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(direct, P, Caches) {
-  for (const Shapes& s : kShapes) check<P, DirectAttention>(s);
+  for (const Shapes& s : kShapes) check<P, DirectAttention>(s, kSteps, 600);
+}
+
+// More splits than a block walks beside one another, with a window and without.
+BOOST_AUTO_TEST_CASE(long_texts) {
+  const std::vector<std::vector<int>> steps = {{2'400, 5, 3}, {1, 1, 1}, {160, 1, 1}, {1, 1, 1}};
+  check<PagedKV, FlashAttention>({2, 1, 16, 0, false}, steps, 2'600);
+  check<PagedKV, FlashAttention>({2, 1, 16, 2'100, true}, steps, 2'600);
 }

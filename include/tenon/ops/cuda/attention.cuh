@@ -61,7 +61,7 @@ struct FlashGrid {
   FlashGrid(const AttentionArgs<V>& args, int processors) {
     const int group = args.heads / args.kv_heads;
     const auto floats = [&](int queries) { return (static_cast<int>(cpu::attention_scratch(queries, args.head_dim)) + 15) / 16 * 16; };
-    // What every device since sm_80 lets a block have, of its own accord.
+    // What every device since sm_80 lets a block have that asks for it.
     int most = lanes::kAttentionQueries;
     while (most > 1 && floats(most) * lanes::kRowsABlock * static_cast<int>(sizeof(float)) > 96 * 1024) most /= 2;
     const int tile = args.batch.tile_count == args.batch.rows ? 1 : Cuda::rows_together;  // rows, at most
@@ -168,8 +168,8 @@ __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores,
 
 template <class V>
 void check_batch(const AttentionArgs<V>& args) {
-  if (args.batch.rows > 0 && args.batch.longest <= 0) {
-    throw Error(Error::Kind::internal, "attention", "the batch does not say how long its longest text is");
+  if (args.batch.rows > 0 && (args.batch.longest <= 0 || args.batch.tile_count <= 0)) {
+    throw Error(Error::Kind::internal, "attention", "the batch was not put on the device: on_device() says how long its texts are, and cuts tiles");
   }
 }
 

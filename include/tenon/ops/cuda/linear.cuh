@@ -15,10 +15,10 @@
 namespace tenon {
 namespace cuda {
 
-// Columns that a block holds at once: whole groups of any size.
+// Columns that a block holds at once: whole groups of 32, 64 or 128.
 inline constexpr int kChunk = 128;
 
-// What a block of 128 threads holds of a chunk. Tokens lie one float apart from a multiple of 32, so that threads that read
+// What a block of 128 threads holds of a chunk. A column's tokens have an odd stride, so that threads that read
 // one column of many tokens, and those that write one token's columns, both spread over the banks.
 template <int Panels, int Tokens>
 struct LinearTile {

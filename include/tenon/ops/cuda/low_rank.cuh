@@ -128,6 +128,9 @@ __global__ void low_rank_kernel(MatrixView<const float> x, const AdapterTile* ti
 // Fewer tiles than processors: blocks share a tile's outputs, too, and each computes the products with a for itself.
 inline void low_rank(Cuda& device, const LowRankArgs& args) {
   const AdapterTiles& tiles = args.groups->tiles;
+  if (args.x.rows > 0 && tiles.count == 0) {
+    throw Error(Error::Kind::internal, "low_rank", "the groups were not put on the device: put_tiles() does");
+  }
   const auto kernel = tiles.most == 1 ? cuda::low_rank_kernel<1> : cuda::low_rank_kernel<Cuda::rows_together>;
   const int all = tiles.count, each = args.groups->one_by_one ? 1 : all;
   for (int first = 0; first < all; first += each) {
