@@ -1,13 +1,13 @@
-// GPT-2 on an NVIDIA GPU, in as many translation units as it takes nvcc not to be waited for.
+// Engines on an NVIDIA GPU, in as many translation units as it takes nvcc not to be waited for.
 #pragma once
 #include "engine_unit.h"
 #include "tenon/tenon.cuh"
 
 namespace program {
 
-template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention>
+template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention, class Model = tenon::Gpt2>
 MenuEntry on_cuda() {
-  return menu_entry<tenon::Gpt2, WeightP, CacheP, AttentionP, WeightP, tenon::Cuda>();
+  return menu_entry<Model, WeightP, CacheP, AttentionP, WeightP, tenon::Cuda>();
 }
 
 std::vector<MenuEntry> cuda_integer_engines();  // engine_cuda_integers.cu

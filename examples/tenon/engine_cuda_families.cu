@@ -1,10 +1,9 @@
 // The families beside GPT-2 on an NVIDIA GPU.
-#include "engine_unit.h"
+#include "engine_cuda.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/gpt_bigcode.h"
 #include "tenon/model/llama.h"
 #include "tenon/model/mistral.h"
-#include "tenon/tenon.cuh"
 
 namespace program {
 
@@ -12,8 +11,7 @@ namespace {
 
 template <class Model>
 MenuEntry entry() {
-  using tenon::Float32;
-  return menu_entry<Model, Float32, tenon::PagedKV, tenon::FlashAttention, Float32, tenon::Cuda>();
+  return on_cuda<tenon::Float32, tenon::PagedKV, tenon::FlashAttention, Model>();
 }
 
 }  // namespace

@@ -49,6 +49,9 @@ __device__ QueryJob<V> query_job(const AttentionArgs<V>& args, const SequenceRow
            .out_stride = args.out.stride}};
 }
 
+// Of so many queries, a multiple of 16.
+inline int scratch_floats(int queries, int head_dim) { return (static_cast<int>(cpu::attention_scratch(queries, head_dim)) + 15) / 16 * 16; }
+
 // How the queries of a step are cut into jobs of sixteen threads, a block having lanes::kRowsABlock of them.
 struct FlashGrid {
   int rows, heads;            // of a job, at most
@@ -61,16 +64,15 @@ struct FlashGrid {
   template <class V>
   FlashGrid(const AttentionArgs<V>& args, int processors) {
     const int group = args.heads / args.kv_heads;
-    const auto floats = [&](int queries) { return (static_cast<int>(cpu::attention_scratch(queries, args.head_dim)) + 15) / 16 * 16; };
     // What every device since sm_80 lets a block have that asks for it.
     int most = lanes::kAttentionQueries;
-    while (most > 1 && floats(most) * lanes::kRowsABlock * static_cast<int>(sizeof(float)) > 96 * 1024) most /= 2;
+    while (most > 1 && scratch_floats(most, args.head_dim) * lanes::kRowsABlock * static_cast<int>(sizeof(float)) > 96 * 1024) most /= 2;
     const int tile = args.batch.tile_count == args.batch.rows ? 1 : Cuda::rows_together;  // rows, at most
     heads = std::min(group, most);
     rows = std::min(tile, most / heads);
     head_parts = (group + heads - 1) / heads;
     row_parts = (tile + rows - 1) / rows;
-    scratch = floats(rows * heads);
+    scratch = scratch_floats(rows * heads, args.head_dim);
     jobs = args.batch.tile_count * row_parts * args.kv_heads * head_parts;
     // At most, of what the rows of a tile see.
     int splits = (args.batch.longest + lanes::kSplitPositions - 1) / lanes::kSplitPositions;
@@ -212,8 +214,7 @@ template <cuda::ViewOnDevice V>
 void attention(Cuda& device, DirectAttention, const AttentionArgs<V>& args) {
   cuda::check_batch(args);
   const std::size_t queries = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.heads);
-  const int scratch = (static_cast<int>(cpu::attention_scratch(1, args.head_dim)) + 15) / 16 * 16;
-  const int positions = (args.batch.longest + 63) / 64 * 64;
+  const int scratch = cuda::scratch_floats(1, args.head_dim), positions = (args.batch.longest + 63) / 64 * 64;
   float* scores = device.scratch(queries * static_cast<std::size_t>(positions));
   device.launch_early("attention", cuda::direct_kernel<V>, cuda::lanes::blocks_for(queries), cuda::lanes::kThreads,
                 sizeof(float) * static_cast<std::size_t>(scratch) * cuda::lanes::kRowsABlock, args, scratch, scores, positions);

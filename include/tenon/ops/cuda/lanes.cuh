@@ -17,7 +17,6 @@
 
 namespace tenon::cuda::lanes {
 
-using cpu::attention_scratch;
 using cpu::kSharedWeights;
 using cpu::kSplitPositions;
 

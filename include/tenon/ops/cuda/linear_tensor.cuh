@@ -29,6 +29,9 @@ inline constexpr int kTokens = 8;  // of one instruction
 inline constexpr int kTile = kPanelRows * kTokens;
 inline constexpr int kWarps = 4;
 
+// In a tile of [kTokens, kPanelRows], as threads that finish outputs read it.
+__device__ inline int place_of_sum(int lane, int i) { return column_of_sum(lane, i) * kPanelRows + row_of_sum(lane, i); }
+
 // Few tokens, of integers: a block a panel and eight tokens, its warps at different columns. Their sums meet in shared memory,
 // a place a group, in chunks of so many steps; then a thread adds up an output of a token.
 inline constexpr int kChunkSteps = 32;
@@ -60,7 +63,7 @@ __global__ void __launch_bounds__(kTile) few_tokens_kernel(cpu::PanelJob job, cp
       const int group = step / group_steps, next = step + kWarps;
       if (next < end && next / group_steps == group) continue;
       for (int i = 0; i < 4; ++i) {
-        atomicAdd(&groups[group - first_group][(2 * (lane % 4) + i % 2) * kPanelRows + lane / 4 + 8 * (i / 2)], sums[i]);
+        atomicAdd(&groups[group - first_group][place_of_sum(lane, i)], sums[i]);
         sums[i] = 0;
       }
     }
@@ -73,7 +76,7 @@ __global__ void __launch_bounds__(kTile) few_tokens_kernel(cpu::PanelJob job, cp
     }
     __syncthreads();
   }
-  if (token < left) finish(job, first_token + token, row, weight.scaled(total, row, scale_of<Tiles>(tokens, first_token + token)));
+  if (token < left) finish(job, first_token + token, row, weight.scaled(total, row, tokens.scales[first_token + token]));
 }
 
 // Few tokens, of floats: a warp a quarter, so that what is added to what is as in the kernel for many.
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(kTile) few_tokens_in_order_kernel(cpu::PanelJo
     Tiles::load_token(words, step, lane, b);
     multiply_add(sums, a, b);
   }
-  for (int i = 0; i < 4; ++i) quarters[warp][(2 * (lane % 4) + i % 2) * kPanelRows + lane / 4 + 8 * (i / 2)] = sums[i];
+  for (int i = 0; i < 4; ++i) quarters[warp][place_of_sum(lane, i)] = sums[i];
   __syncthreads();
   const int row = panel * kPanelRows + thread % kPanelRows, token = thread / kPanelRows;
   float total = 0.0f;
@@ -121,8 +124,8 @@ __global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob 
       for (int t = 0; t < TokenTiles; ++t) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int panel = min(first_panel + p, panels - 1), token = first_token + t * kTokens + 2 * (lane % 4) + i % 2;
-          body(p, t, i, panel * kPanelRows + lane / 4 + 8 * (i / 2), token);
+          const int panel = min(first_panel + p, panels - 1), token = first_token + t * kTokens + column_of_sum(lane, i);
+          body(p, t, i, panel * kPanelRows + row_of_sum(lane, i), token);
         }
       }
     }

@@ -6,10 +6,14 @@
 
 namespace tenon::cuda {
 
+// Which element of sums[16, 8] is sums[i] of a warp's thread `lane`.
+__device__ inline int row_of_sum(int lane, int i) { return lane / 4 + 8 * (i / 2); }
+__device__ inline int column_of_sum(int lane, int i) { return 2 * (lane % 4) + i % 2; }
+
 // sums[16, 8] += a[16, 32] b[32, 8], exact while it fits 32 bits. Thread t of a warp, with r = t / 4 and c = t % 4, holds
 //   a: rows r and r + 8 of columns 4 c .. 4 c + 3, then the same rows of columns 16 + 4 c ..: unsigned, a byte each;
 //   b: rows 4 c .. of column r, then rows 16 + 4 c ..: signed;
-//   sums: columns 2 c and 2 c + 1 of row r, then of row r + 8.
+//   sums: what row_of_sum and column_of_sum say.
 __device__ inline void multiply_add(std::int32_t (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
