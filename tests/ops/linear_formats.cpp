@@ -537,6 +537,55 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_may_stand_for_other_outputs, P, Layouts) {
   }
 }
 
+#if defined(__x86_64__)
+using WidenedAhead = std::tuple<Float8<E4M3>, Float8<E5M2>>;
+using CodesWidenedAhead = std::tuple<float8<E4M3>, float8<E5M2>>;
+
+// Which way a processor takes is a matter of speed: both are there on any with AVX-512, and read no further than codes go.
+BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead) {
+  if (best_isa() < Isa::avx512) return;  // isas() says so
+  using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
+  BOOST_TEST((cpu::avx512::panel_table<Layout>(true).multiply != cpu::avx512::panel_table<Layout>(false).multiply));
+  for (const int inputs : {1, 15, 16, 17, 31, 33, 77, 768}) {
+    Products<P> p(inputs, 37);
+    std::vector<GuardedFloats> keep;
+    const Layout layout = guarded(p.packed.view().panels(), keep);
+    for (const bool ahead : {false, true}) {
+      const auto& kernels = cpu::avx512::panel_table<Layout>(ahead);
+      for (const int rows : {6, 7, 8, 11, 12, 13, 25}) {
+        const cpu::Wanted wanted = cpu::wanted(layout);
+        GuardedFloats packed(wanted.floats(rows, inputs));
+        Matrix y(rows, 37, 37);
+        cpu::PanelJob job{rows, inputs, 37, nullptr, nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y.row(0), 37};
+        cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(), packed.data());
+        cpu::read_packed(job, wanted, packed.data());
+        kernels.multiply(job, layout, 0, 3, 0);
+        for (int r = 0; r < rows; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r), 37), rows << " rows of " << inputs << ", ahead " << ahead);
+      }
+    }
+  }
+}
+
+// A row of one column for every code.
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_widened_ahead_is_the_same, Code, CodesWidenedAhead) {
+  if (best_isa() < Isa::avx512) return;
+  std::vector<Code> codes;
+  for (int i = 0; i < 256; ++i) codes.push_back(std::bit_cast<Code>(static_cast<std::uint8_t>(i)));
+  CodePanels<Code> panels;
+  panels.codes = codes.data();
+  panels.rows = 256;
+  panels.cols = 1;
+  const Matrix x(1, 12, 12, 1.0f);  // [inputs, tokens]
+  Matrix y[2] = {Matrix(12, 256, 256), Matrix(12, 256, 256)};
+  for (const bool ahead : {false, true}) {
+    const cpu::PanelJob job{12, 1, 256, x.row(0), nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y[ahead].row(0), 256};
+    cpu::avx512::panel_table<CodePanels<Code>>(ahead).multiply(job, panels, 0, 16, 0);
+  }
+  BOOST_TEST(same_bits(y[0], y[1]));
+  BOOST_TEST(y[1].row(11)[0x38] == static_cast<float>(codes[0x38]));
+}
+#endif
+
 BOOST_AUTO_TEST_CASE(sums_of_groups_are_strips_and_a_tree) {
   for (const Isa isa : isas()) {
     const auto& kernels = cpu::panel_kernels_for<CodePanels<std::int8_t>>(isa);

@@ -69,7 +69,7 @@ struct FlashJob {
   using Element = E;
   const float* q;                 // [rows, q_stride], of which heads * head_dim each
   std::ptrdiff_t q_stride;
-  int rows, heads;                // kAttentionQueries or fewer queries
+  int rows, heads;                // on a CPU kAttentionQueries or fewer queries
   int first_position;             // of the first row
   int window;                     // positions that a row sees, its own included; 0: all
   const float* slopes;            // [heads] or null
@@ -213,10 +213,10 @@ const Kernels& kernels_for(Isa isa) {
 template <class Layout>
 const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::panel_table<Layout>();
-  if (isa == Isa::avx2) return avx2::panel_table<Layout>();
+  if (isa == Isa::avx512) return avx512::panel_table<Layout>(is_zen4());
+  if (isa == Isa::avx2) return avx2::panel_table<Layout>(false);
 #endif
-  return portable::panel_table<Layout>();
+  return portable::panel_table<Layout>(false);
 }
 
 template <class E>
