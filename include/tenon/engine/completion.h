@@ -1,16 +1,19 @@
-// Answers as a caller wants them: a range of tokens, or the whole at once.
+// Answers as a caller wants them: a range of tokens, or the whole at once, of one request or of many.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tenon/core/error.h"
 #include "tenon/core/request.h"
+#include "tenon/engine/admission.h"
 
 namespace tenon {
 
@@ -116,6 +119,63 @@ class Generation {
   Engine* engine_;  // null once the request has ended
   RequestId request_;
   Token token_;
+};
+
+// Requests that run together, in an engine whose caller waits for all of them, so that nobody else can come. Those that have not
+// ended when it throws are cancelled.
+template <class Engine>
+class Together {
+ public:
+  Together(Engine& engine, std::vector<Request> requests)
+      : engine_(engine), requests_(std::move(requests)), answers_(requests_.size()), draining_(engine.queue_.draining()) {
+    for (const Request& request : requests_) with_logprobs_.push_back(request.options.top_logprobs >= 0);
+    engine_.queue_.set_draining(true);
+  }
+  ~Together() {
+    engine_.queue_.set_draining(draining_);
+    for (const auto& [request, at] : open_) engine_.abandon(request);
+  }
+  Together(const Together&) = delete;
+  Together& operator=(const Together&) = delete;
+
+  std::vector<Completion> run() {
+    for (submit_those_with_room(); !open_.empty(); submit_those_with_room()) {
+      const std::span<const Event> events = engine_.step_or_wait();
+      for (const Event& event : events) {
+        const auto found = open_.find(event.request);
+        if (found == open_.end()) engine_.answers_.events().push_back(event);
+        else if (answers_[found->second].add(event, with_logprobs_[found->second])) open_.erase(found);
+      }
+    }
+    return std::move(answers_);
+  }
+
+ private:
+  // Up to the first for whose adapters there is none yet.
+  void submit_those_with_room() {
+    for (; next_ < requests_.size(); ++next_) {
+      try {
+        if (!take_lease(engine_, requests_[next_], !open_.empty())) return;
+        const RequestId request = engine_.submit(std::move(requests_[next_]));
+        try {
+          open_.emplace(request, next_);
+        } catch (...) {
+          engine_.abandon(request);
+          throw;
+        }
+      } catch (const Error& error) {
+        answers_[next_].error = error.what();
+      }
+    }
+  }
+
+  Engine& engine_;
+  std::vector<Request> requests_;
+  std::vector<Completion> answers_;
+  const bool draining_;  // as it was before
+  std::vector<bool> with_logprobs_;
+  std::unordered_map<RequestId, std::size_t> open_;
+  std::size_t next_ = 0;  // to submit
 };
 
 }  // namespace tenon

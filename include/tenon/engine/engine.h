@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -205,41 +204,7 @@ class Engine {
   // Runs all requests together and returns their answers in the order of input; a refused one has reason error. One for
   // whose adapters there is no room waits, with those behind it, for the end of another.
   std::vector<Completion> complete(std::vector<Request> requests) {
-    std::vector<Completion> answers(requests.size());
-    std::unordered_map<RequestId, std::size_t> open;
-    std::vector<bool> with_logprobs;
-    for (const Request& request : requests) with_logprobs.push_back(request.options.top_logprobs >= 0);
-    // The caller waits here, so nobody else can come. Whatever throws leaves nothing behind.
-    struct Guard {
-      Engine& engine;
-      const std::unordered_map<RequestId, std::size_t>& open;
-      const bool draining = engine.queue_.draining();
-      ~Guard() {
-        engine.queue_.set_draining(draining);
-        for (const auto& [request, at] : open) engine.abandon(request);
-      }
-    } guard{*this, open};
-    queue_.set_draining(true);
-    std::size_t next = 0;
-    const auto submit_those_with_room = [&] {
-      for (; next < requests.size(); ++next) {
-        try {
-          if (!take_lease(*this, requests[next], !open.empty())) return;
-          open.emplace(submit(std::move(requests[next])), next);
-        } catch (const Error& error) {
-          answers[next].error = error.what();
-        }
-      }
-    };
-    for (submit_those_with_room(); !open.empty(); submit_those_with_room()) {
-      const std::span<const Event> events = step_or_wait();
-      for (const Event& event : events) {
-        const auto found = open.find(event.request);
-        if (found == open.end()) answers_.events().push_back(event);
-        else if (answers[found->second].add(event, with_logprobs[found->second])) open.erase(found);
-      }
-    }
-    return answers;
+    return Together<Engine>(*this, std::move(requests)).run();
   }
   Completion complete(Request request) {
     std::vector<Request> one;
@@ -257,12 +222,13 @@ class Engine {
   // Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights, once.
   std::string fingerprint() const {
     std::uint64_t weights = weights_.hash();
-    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView>) weights = mix64(weights ^ device_.architecture());
+    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>) weights = mix64(weights ^ device_.architecture());
     return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, weights);
   }
 
  private:
   friend class Generation<Engine>;
+  friend class Together<Engine>;
 
   void assemble(const Plan& plan, TimePoint now) {
     batch_.clear();
