@@ -21,21 +21,27 @@ EngineOptions engine_options() {
   return {.token_budget = 1024, .batch = 64, .cache_tokens = 64 * 640, .prefix_reuse = false};
 }
 
-template <class P>
+template <class P, class... More>
+using Served = Engine<Gpt2, Device<Cuda>, Weights<P>, More...>;
+
+template <class P, class... More>
 Made make(const ModelFiles& files) {
-  using Served = Engine<Gpt2, Device<Cuda>, Weights<P>>;
-  return std::make_unique<EngineBox<Served>>(files, ContinuousPolicy{.max_batch = 64, .token_budget = 1024}, engine_options());
+  return std::make_unique<EngineBox<Served<P, More...>>>(files, ContinuousPolicy{.max_batch = 64, .token_budget = 1024}, engine_options());
 }
 
 struct Choice {
   program::WeightFormat weights;
+  program::KvFormat kv;
   Made (*make)(const ModelFiles&);
 };
-template <class P>
+template <class P, class... More>
 constexpr Choice choice(const char* name) {
-  return {{name, [](Shape shape) { return P::bytes(shape); }}, make<P>};
+  using Element = typename Served<P, More...>::CacheViewT::Element;
+  return {{name, [](Shape shape) { return P::bytes(shape); }}, {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }}, make<P, More...>};
 }
+// bfloat16_mma: all that tensor cores can do in bfloat16, as the peers of that width do it.
 const std::array kChoices = {choice<Float32>("float32"), choice<BFloat16>("bfloat16"), choice<ZeroPointInt8>("int8"),
+                             choice<BFloat16Mma, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>("bfloat16_mma"),
                              choice<ZeroPointInt8Act8>("int8_act8"), choice<GroupInt4>("int4"), choice<GroupInt4Act8>("int4_act8")};
 
 ModelConfig gpt2_small() {
@@ -88,7 +94,7 @@ int main(int argc, char** argv) {
   if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const std::string where = argv[1];
   const Made engine = found->make(where == "random" ? random_checkpoint(gpt2_small(), 1234) : load_checkpoint(where));
-  const program::Traffic traffic(engine->config(), found->weights, {"float32", [](const KvShape& s) { return s.tile_bytes<float>(); }});
+  const program::Traffic traffic(engine->config(), found->weights, found->kv);
   CopyRate copies;
   std::cout << R"({"ready": true})" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {

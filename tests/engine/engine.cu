@@ -87,16 +87,20 @@ BOOST_AUTO_TEST_CASE(adapters) {
 }
 
 // Sums that only tensor cores have are no CPU's, but one request's are the same alone and beside others.
-BOOST_AUTO_TEST_CASE(tensor_cores_keep_the_promise) {
+using EnginesOnTensorCores = std::tuple<Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>>, Engine<Gpt2, Device<Cuda>, Attention<FlashMma>>,
+                                        Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>>;
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(tensor_cores_keep_the_promise, E, EnginesOnTensorCores) {
   const ModelConfig config = invariance::tiny(0);
   const ModelFiles files = random_checkpoint(config, 5);
-  using OnTensorCores = Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>>;
-  OnTensorCores together(files, {.token_budget = 100, .batch = 8, .threads = 2});
+  E together(files, {.token_budget = 100, .batch = 8, .threads = 2});
   const std::vector<Request> all = requests(config.vocab);
   const auto answers = together.complete(all);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    OnTensorCores alone(files, {.token_budget = 1000, .batch = 1, .threads = 1});
+    E alone(files, {.token_budget = 1000, .batch = 1, .threads = 1});
     const auto answer = alone.complete(all[i]);
+    BOOST_TEST_REQUIRE(answer.error == "");
+    BOOST_TEST(answer.ids.size() == static_cast<std::size_t>(all[i].options.max_new_tokens));
     BOOST_TEST(answers[i].ids == answer.ids, "request " << i);
     BOOST_TEST((answers[i].logits_hash == answer.logits_hash), "request " << i << ": logits");
   }

@@ -34,7 +34,7 @@ struct BatchView {
   int rows = 0, sequence_count = 0, logit_count = 0;
   int longest = 0;  // positions of its longest sequence, this step's included, or a few more
   const RowTile* tiles = nullptr;  // [tile_count] all rows, in order; null on devices that do not ask for tiles
-  int tile_count = 0;
+  int tile_count = 0, tile_rows = 0;  // of a tile, at most
 };
 
 // Of at most so many rows each.

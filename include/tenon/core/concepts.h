@@ -166,7 +166,7 @@ concept WeightPolicy = StoresMatrix<P> && (EncodesBlocks<P> || EncodesWithRange<
 template <class V>
 concept HasPanels = requires(const V v) { v.panels(); };
 
-// Matrices that tensor cores alone multiply, in an order of sums that nobody else has: a CPU refuses them.
+// Matrices and attention for tensor cores alone, in an order of sums that nobody else has: a CPU refuses them.
 template <class V>
 concept OnTensorCores = requires { requires V::on_tensor_cores; };
 
@@ -197,7 +197,7 @@ concept AttentionPolicy = std::is_empty_v<P> && requires {
 };
 
 // ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds BatchView::tiles and AdapterGroups::tiles
-// of so many in its ops' arguments.
+// of so many or fewer in its ops' arguments, and BatchView::longest as a multiple of its length_step.
 template <class D>
 concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
                                 const int* values, void (*write)(std::span<std::byte>)) {

@@ -40,7 +40,8 @@ class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
   static constexpr bool runs_behind = true;  // ops return before their kernels have run
-  static constexpr int rows_together = 8;    // of a sequence, which read its keys together
+  static constexpr int rows_together = 8;    // which read keys, or an adapter's factors, together
+  static constexpr int length_step = 256;    // of BatchView::longest: arguments of kernels stay the same while texts grow
   using Options = CudaOptions;
 
   // Zeroed, and freed in the stream's order: what was launched before may still use it.

@@ -66,9 +66,17 @@ struct LastRows {
   }
 };
 
+// Rows of a sequence that make a job of attention with the heads that share their keys; 0 where a device wants no tiles.
+template <DevicePolicy D, class Attend>
+int tile_rows(int heads_together) {
+  if constexpr (requires { Attend::queries_together; }) return std::max(1, Attend::queries_together / heads_together);
+  else if constexpr (requires { D::rows_together; }) return std::max(1, D::rows_together / heads_together);
+  else return 0;
+}
+
 // The batch where kernels of this step read it.
 template <DevicePolicy D>
-BatchView on_device(D& device, const BatchView& b) {
+BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   const auto put = [&](const auto* values, int count) {
     return device.put(std::span(values, values ? static_cast<std::size_t>(count) : 0));
   };
@@ -78,10 +86,12 @@ BatchView on_device(D& device, const BatchView& b) {
   there.sequences = put(b.sequences, b.sequence_count);
   there.logit_rows = put(b.logit_rows, b.logit_count);
   if constexpr (requires { D::rows_together; }) {
-    const std::vector<RowTile> tiles = row_tiles(b, D::rows_together);
+    static_assert(requires { D::length_step; }, "tenon: this Device says rows_together and no length_step; see docs/policies.md#device");
+    const std::vector<RowTile> tiles = row_tiles(b, tile_rows);
+    there.tile_rows = tile_rows;
     there.tile_count = static_cast<int>(tiles.size());
     there.tiles = put(tiles.data(), there.tile_count);
-    there.longest = (b.longest + 255) / 256 * 256;  // arguments of kernels stay the same while texts grow
+    there.longest = (b.longest + D::length_step - 1) / D::length_step * D::length_step;
   }
   return there;
 }
@@ -113,10 +123,11 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   state.resize(device, c, host_batch);
   auto& act = state.activations;
   if (host_batch.rows == 0) return act.hidden;
-  const BatchView batch = on_device(device, host_batch);
+  const int tile = tile_rows<D, Attend>(c.heads / c.kv_heads);
+  const BatchView batch = on_device(device, host_batch, tile);
   const bool fewer = batch.logit_count < batch.rows;  // rows whose logits somebody wants
   const BatchView host_last = fewer ? state.last_rows.select(host_batch) : host_batch;
-  const BatchView last = fewer ? on_device(device, host_last) : batch;
+  const BatchView last = fewer ? on_device(device, host_last, tile) : batch;
   const float* slopes = state.slopes.empty() ? nullptr : device.put(std::span<const float>(state.slopes));  // [heads]
   const auto columns = [](MatrixView<float> m, int first, int width) {
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};

@@ -13,4 +13,12 @@ struct DirectAttention {
   static constexpr bool materialises_scores = true;
 };
 
+// Flash attention whose products are of bfloat16, for the tensor cores of an NVIDIA GPU: a numeric class of its own, in the
+// order of sums that only that hardware has. A CPU refuses it when an engine is compiled.
+struct FlashMma {
+  static constexpr bool materialises_scores = false;
+  static constexpr bool on_tensor_cores = true;
+  static constexpr int queries_together = 16;  // rows of an instruction
+};
+
 }  // namespace tenon

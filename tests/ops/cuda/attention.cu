@@ -3,11 +3,9 @@
 #define BOOST_TEST_MODULE tenon ops cuda attention
 #include <boost/test/unit_test.hpp>
 
-#include <cmath>
 #include <tuple>
 
-#include "problem.h"
-#include "tenon/model/decoder.h"
+#include "attention_side.h"
 
 using namespace tenon;
 using namespace tenon::test;
@@ -16,42 +14,6 @@ BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
 namespace {
 
-struct Shapes {
-  int heads, kv_heads, head_dim, window;
-  bool sloped;
-};
-
-template <class D, class P, class Attend>
-class Side {
- public:
-  Side(D& device, const Shapes& s, int positions, int sequences)
-      : device_(device), s_(s), store_(device, shape(s, positions), positions * sequences) {}
-
-  // q, k, v: of the rows of the batch.
-  void run(const Batch& batch, MatrixView<const float> q, MatrixView<const float> k, MatrixView<const float> v,
-           const float* slopes, MatrixView<float> out) {
-    device_.begin_step();
-    for (const SequenceRows& r : batch.sequences) {
-      if (!store_.ledger().grow(r.seq, r.rows)) throw std::runtime_error("no room");
-    }
-    const auto view = store_.view(device_, batch.sequences);
-    const BatchView there = on_device(device_, batch.view());
-    using View = typename P::View;
-    store_kv(device_, StoreKvArgs<View>{there, k, v, view, 1, s_.kv_heads, s_.head_dim});
-    attention(device_, Attend{}, AttentionArgs<View>{there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
-                                                     1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window,
-                                                     s_.sloped ? slopes : nullptr});
-  }
-
- private:
-  static KvShape shape(const Shapes& s, int positions) {
-    return {.layers = 2, .heads = s.kv_heads, .head_dim = s.head_dim, .positions = positions};
-  }
-  D& device_;
-  Shapes s_;
-  CacheStore<P, D> store_;
-};
-
 // steps: rows of each of three texts, by step
 template <class P, class Attend>
 void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int positions) {
@@ -59,24 +21,13 @@ void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int posi
   Cuda cuda;
   Side<Cpu, P, Attend> here(cpu, s, positions, 3);
   Side<Cuda, P, Attend> there(cuda, s, positions, 3);
-  std::vector<float> slopes;
-  for (int h = 0; h < s.heads; ++h) slopes.push_back(std::exp2(-static_cast<float>(h + 1)));
+  const std::vector<float> slopes = slopes_of(s);
   const OnDevice<float> device_slopes(cuda, slopes);
   std::vector<int> known(3, 0);
   std::uint64_t seed = 1;
   for (const auto& rows_of : steps) {
-    Batch batch;
-    int rows = 0;
-    for (int i = 0; i < 3; ++i) {
-      const int n = rows_of[static_cast<std::size_t>(i)];
-      batch.sequences.push_back({static_cast<SeqId>(i), rows, n, known[static_cast<std::size_t>(i)], i});
-      for (int r = 0; r < n; ++r) {
-        batch.tokens.push_back(0);
-        batch.positions.push_back(known[static_cast<std::size_t>(i)] + r);
-      }
-      known[static_cast<std::size_t>(i)] += n;
-      rows += n;
-    }
+    const Batch batch = batch_of(rows_of, known);
+    const int rows = static_cast<int>(batch.tokens.size());
     const Matrix q = random_matrix(rows, s.heads * s.head_dim, ++seed, 0, 4.0f);
     const Matrix k = random_matrix(rows, s.kv_heads * s.head_dim, ++seed), v = random_matrix(rows, s.kv_heads * s.head_dim, ++seed);
     Matrix out(rows, s.heads * s.head_dim, s.heads * s.head_dim + 3);
@@ -87,9 +38,6 @@ void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int posi
   }
 }
 
-// Heads on as many, on fewer, and on fewer than a job's queries; heads so wide that a job has fewer.
-constexpr Shapes kShapes[] = {{12, 12, 64, 0, false}, {8, 2, 80, 0, false},  {4, 1, 128, 100, false},
-                              {3, 3, 7, 0, true},     {12, 1, 32, 0, false}, {2, 2, 256, 0, false}};
 // Prompts of three lengths, then chunks and single tokens side by side.
 const std::vector<std::vector<int>> kSteps = {{300, 17, 64}, {1, 1, 1}, {70, 1, 256}, {1, 240, 1}, {1, 1, 1}};
 

@@ -2,103 +2,21 @@
 // Where there are fewer such jobs than the device could take, splits of a text go to threads of their own, and are combined
 // in the CPU's order: no bit depends on how many did.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/attention.h"
+#include "tenon/ops/cuda/flash_grid.cuh"
 #include "tenon/ops/cuda/lanes.cuh"
 #include "tenon/ops/cuda/sequences.cuh"
 
 namespace tenon {
 namespace cuda {
 
-// Finds tiles by a call that the compiler sees through: the stack of one that it does not is not known when a kernel begins.
-template <class V>
-struct QueryJob : cpu::FlashJob<typename V::Element> {
-  __device__ static void tiles(const void* view, int layer, int sequence, int head, int first, int count,
-                               KvTile<const typename V::Element>* out) {
-    for (int i = 0; i < count; ++i) {
-      const auto tile = static_cast<const V*>(view)->tile(layer, sequence, head, first + i);
-      out[i] = {tile.keys, tile.values, tile.key_scales, tile.value_scales};
-    }
-  }
-};
-
-// Rows of sequence s from `row` on, and heads from `head` on that share keys and values.
-template <class V>
-__device__ QueryJob<V> query_job(const AttentionArgs<V>& args, const SequenceRows& s, int row, int rows, int head, int heads) {
-  return {{.q = args.q.row(row) + head * args.head_dim,
-           .q_stride = args.q.stride,
-           .rows = rows,
-           .heads = heads,
-           .first_position = s.start + row - s.first_row,
-           .window = args.window,
-           .slopes = args.slopes ? args.slopes + head : nullptr,
-           .head_dim = args.head_dim,
-           .value_stride = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions,
-           .scale = args.scale,
-           .view = &args.kv,
-           .tiles = nullptr,
-           .layer = args.layer,
-           .sequence = s.slot,
-           .head = head / (args.heads / args.kv_heads),
-           .out = args.out.row(row) + head * args.head_dim,
-           .out_stride = args.out.stride}};
-}
-
 // Of so many queries, a multiple of 16.
 inline int scratch_floats(int queries, int head_dim) { return (static_cast<int>(cpu::attention_scratch(queries, head_dim)) + 15) / 16 * 16; }
-
-// How the queries of a step are cut into jobs of sixteen threads, a block having lanes::kRowsABlock of them.
-struct FlashGrid {
-  int rows, heads;            // of a job, at most
-  int row_parts, head_parts;  // jobs for a tile of rows, and for the heads that share keys and values
-  int jobs;
-  int parts;                  // that walk a job's splits; a power of 2
-  int rounds;                 // in which all have done theirs
-  int scratch;                // floats of a part
-
-  template <class V>
-  FlashGrid(const AttentionArgs<V>& args, int processors) {
-    const int group = args.heads / args.kv_heads;
-    // What every device since sm_80 lets a block have that asks for it.
-    int most = lanes::kAttentionQueries;
-    while (most > 1 && scratch_floats(most, args.head_dim) * lanes::kRowsABlock * static_cast<int>(sizeof(float)) > 96 * 1024) most /= 2;
-    const int tile = args.batch.tile_count == args.batch.rows ? 1 : Cuda::rows_together;  // rows, at most
-    heads = std::min(group, most);
-    rows = std::min(tile, most / heads);
-    head_parts = (group + heads - 1) / heads;
-    row_parts = (tile + rows - 1) / rows;
-    scratch = scratch_floats(rows * heads, args.head_dim);
-    jobs = args.batch.tile_count * row_parts * args.kv_heads * head_parts;
-    // At most, of what the rows of a tile see.
-    int splits = (args.batch.longest + lanes::kSplitPositions - 1) / lanes::kSplitPositions;
-    if (args.window > 0) splits = std::min(splits, (args.window + tile - 2) / lanes::kSplitPositions + 2);
-    constexpr int kThreadsAProcessor = 1024;
-    parts = 1;
-    while (parts < lanes::kRowsABlock && parts < splits && jobs * parts * 16 < processors * kThreadsAProcessor) parts *= 2;
-    rounds = (splits + parts - 1) / parts;
-  }
-
-  // Jobs that lie side by side read the same keys, or those of the same head.
-  template <class V>
-  __device__ QueryJob<V> job(const AttentionArgs<V>& args, int i) const {
-    const int part = i % row_parts, tiles = args.batch.tile_count;
-    const RowTile tile = args.batch.tiles[i / row_parts % tiles];
-    const int of_heads = i / row_parts / tiles, group = args.heads / args.kv_heads;
-    const int first = of_heads % head_parts * heads, row = part * rows;
-    return query_job(args, args.batch.sequences[tile.sequence], tile.first_row + row, min(rows, tile.rows - row),
-                     of_heads / head_parts * group + first, min(heads, group - first));
-  }
-};
-
-// What combines a split with those before it; the rest of a split lies in its part's scratch.
-struct SplitState {
-  float largest, sum;
-};
 
 // The split at position `split`, of which the job's queries see some: `largest` and `sums` of each, and part [count, width]. What
 // the loop of flash_rows does, a second time: as a function of both it made decoding on a CPU some 8 % slower, since GCC
@@ -122,9 +40,10 @@ __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split
 }
 
 // The splits of a job by `parts` half-warps, of which this is number `part`; the first combines them. Every thread of a block
-// comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie grid.scratch floats apart.
+// comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie `apart` floats apart.
 template <class V>
-__device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool has_job, int part, float* scratch, SplitState* states) {
+__device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool has_job, int part, float* scratch, int apart,
+                            SplitState* states) {
   const int count = has_job ? job.rows * job.heads : 0, width = job.value_stride;
   float* weights = scratch;                                 // [kQueries, kStride]
   float* q = weights + lanes::kQueries * lanes::kStride;    // [count, head_dim]
@@ -155,7 +74,7 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
         const SplitState state = states[p * lanes::kAttentionQueries + i];
         queries[i].largest = state.largest;
         queries[i].sums = {lanes::lane() == 0 ? state.sum : 0.0f};  // which add up to what they are
-        lanes::add_split(queries[i], own + p * grid.scratch + i * width, width, total + i * width);
+        lanes::add_split(queries[i], own + p * apart + i * width, width, total + i * width);
       }
     }
     __syncthreads();
@@ -166,17 +85,17 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
 }
 
 template <CacheView V>
-__global__ void __launch_bounds__(lanes::kThreads) flash_kernel(AttentionArgs<V> args, FlashGrid grid) {
+__global__ void __launch_bounds__(lanes::kThreads) flash_kernel(AttentionArgs<V> args, FlashGrid grid, int apart) {
   wait_for_earlier();
   extern __shared__ float shared[];
   __shared__ SplitState states[lanes::kRowsABlock * lanes::kAttentionQueries];
   const int half_warp = static_cast<int>(threadIdx.x) / 16, part = half_warp % grid.parts;
   const int i = static_cast<int>(blockIdx.x) * (lanes::kRowsABlock / grid.parts) + half_warp / grid.parts;
-  float* scratch = shared + half_warp * grid.scratch;
+  float* scratch = shared + half_warp * apart;
   QueryJob<V> job = {};
   if (i < grid.jobs) job = grid.job(args, i);
   const bool has_job = job.rows > 0;  // a short tile has fewer parts
-  if (grid.parts > 1) flash_parts(grid, job, has_job, part, scratch, states + (half_warp - part) * lanes::kAttentionQueries);
+  if (grid.parts > 1) flash_parts(grid, job, has_job, part, scratch, apart, states + (half_warp - part) * lanes::kAttentionQueries);
   else if (has_job) lanes::flash_rows(job, scratch);
 }
 
@@ -192,22 +111,21 @@ __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores,
                     shared + static_cast<int>(threadIdx.x) / 16 * scratch);
 }
 
-template <class V>
-void check_batch(const AttentionArgs<V>& args) {
-  if (args.batch.rows > 0 && (args.batch.longest <= 0 || args.batch.tile_count <= 0)) {
-    throw Error(Error::Kind::internal, "attention", "the batch was not put on the device: on_device() says how long its texts are, and cuts tiles");
-  }
-}
-
 }  // namespace cuda
 
 template <cuda::ViewOnDevice V>
 void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
   cuda::check_batch(args);
-  const cuda::FlashGrid grid(args, device.processors());
-  const dim3 blocks = cuda::blocks(static_cast<std::size_t>(grid.jobs) * static_cast<std::size_t>(grid.parts), cuda::lanes::kRowsABlock);
-  device.launch_early("attention", cuda::flash_kernel<V>, blocks, cuda::lanes::kThreads,
-                sizeof(float) * static_cast<std::size_t>(grid.scratch) * cuda::lanes::kRowsABlock, args, grid);
+  const auto bytes = [&](int queries) {
+    return sizeof(float) * static_cast<std::size_t>(cuda::scratch_floats(queries, args.head_dim)) * cuda::lanes::kRowsABlock;
+  };
+  // What every device since sm_80 lets a block have that asks for it.
+  int most = cuda::lanes::kAttentionQueries;
+  while (most > 1 && bytes(most) > 96 * 1024) most /= 2;
+  const cuda::FlashGrid grid(args, device.processors(), {.queries = most, .a_block = cuda::lanes::kRowsABlock, .threads = 16});
+  const int queries = grid.rows * grid.heads;
+  device.launch_early("attention", cuda::flash_kernel<V>, grid.blocks(), cuda::lanes::kThreads, bytes(queries), args, grid,
+                      cuda::scratch_floats(queries, args.head_dim));
 }
 
 template <cuda::ViewOnDevice V>

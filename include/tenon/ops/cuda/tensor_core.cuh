@@ -29,4 +29,20 @@ __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// Two floats as such a register has them, rounded to nearest, ties to even; and back.
+__device__ inline std::uint32_t round_pair(float low, float high) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+__device__ inline float low_of_pair(std::uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ inline float high_of_pair(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+// 2^x as the hardware approximates it (PTX ISA, ex2.approx): 0 of -infinity.
+__device__ inline float exp2_near(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
 }  // namespace tenon::cuda
