@@ -132,7 +132,9 @@ GenerateRequest parse_generate(std::string_view text, const Limits& limits, std:
   if (given && !given->is_object()) top.refuse_type("parameters", "an object", *given);
   const Json none = Json::object();
   const RequestFields parameters(given ? *given : none);  // whose names LoRAX's messages do not prefix
-  parameters.refuse_unsupported({"grammar", "top_n_tokens", "schema"});  // of text-generation-inference, and of old LoRAX
+  // Of text-generation-inference, of old LoRAX, and of the other routes.
+  parameters.refuse_unsupported({"grammar", "top_n_tokens", "schema", "json_schema", "guided_json", "guided_regex", "min_p", "logit_bias",
+                                 "min_new_tokens"});
   out.adapters = adapters_of(parameters, base_model);
   read_sampling(parameters, out);
   read_best_of(parameters, limits, out);

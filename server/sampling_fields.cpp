@@ -99,7 +99,8 @@ void read_sampling_request(const Body& body, const RequestFields& f, const Limit
                            SamplingRequest& out) {
   f.refuse_unsupported({"merged_adapters", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar",
                         "json_schema", "use_beam_search", "stop_token_ids", "include_stop_str_in_output", "bad_words",
-                        "allowed_token_ids", "prompt_logprobs", "truncate_prompt_tokens", "logits_processors"});
+                        "allowed_token_ids", "prompt_logprobs", "truncate_prompt_tokens", "logits_processors", "prompt_embeds",
+                        "structural_tag", "documents", "chat_template", "chat_template_kwargs", "continue_final_message"});
   read_model(f, base_model, out);
   out.options = options_of(f, limits);
   if (const auto seed = f.seed("seed", /*negative=*/true)) {

@@ -174,6 +174,17 @@ BOOST_AUTO_TEST_CASE(bounds_are_refused_in_lorax_words) {
   check_invalid(R"("return_k_alternatives": 1000000)", "`return_k_alternatives` must be > 0 and <= 20");
 }
 
+// As other servers and the other routes know them; with nothing asked they change nothing.
+BOOST_AUTO_TEST_CASE(what_would_change_the_answer_is_not_ignored) {
+  check_invalid(R"("grammar": {"type": "json"})", "`grammar` is not supported");
+  check_invalid(R"("guided_json": {"type": "object"})", "`guided_json` is not supported");
+  check_invalid(R"("json_schema": {"type": "object"})", "`json_schema` is not supported");
+  check_invalid(R"("min_p": 0.1)", "`min_p` is not supported");
+  check_invalid(R"("logit_bias": {"5": 1})", "`logit_bias` is not supported");
+  check_invalid(R"("min_new_tokens": 4)", "`min_new_tokens` is not supported");
+  with(R"("min_p": 0, "logit_bias": {}, "guided_json": null)");
+}
+
 BOOST_AUTO_TEST_CASE(stop_sequences) {
   BOOST_TEST(with(R"("stop": [)" + times(10, R"("s")") + "]").stop.size() == 10U);
   check_invalid(R"("stop": [)" + times(11, R"("s")") + "]", "`stop` supports up to 10 stop sequences. Given: 11");

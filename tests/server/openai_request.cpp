@@ -345,7 +345,9 @@ BOOST_AUTO_TEST_CASE(hostile_bodies) {
 // What peers know and this server does not would change the answer; what nobody knows does not, and is ignored.
 BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
   for (const char* field : {R"("guided_json": {"type": "object"})", R"("merged_adapters": {"ids": ["a"], "weights": [1]})",
-                            R"("use_beam_search": true)", R"("stop_token_ids": [5])", R"("prompt_logprobs": 1)"}) {
+                            R"("use_beam_search": true)", R"("stop_token_ids": [5])", R"("prompt_logprobs": 1)",
+                            R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
+                            R"("continue_final_message": true)", R"("documents": [{}])"}) {
     BOOST_CHECK_EXCEPTION(with(field), ApiError, [](const ApiError& error) { return std::string(error.what()).find("not supported") != std::string::npos; });
   }
   with(R"("guided_json": null, "use_beam_search": false, "stop_token_ids": [], "some_future_field": {"a": 1})");
