@@ -12,19 +12,21 @@
 namespace serve {
 namespace {
 
-constexpr std::size_t kMostListed = 65536;  // log-probabilities of one answer: some 80 MB of JSON being written
-
-// Of all choices, their tokens and the alternatives to each.
-void check_listed(const Asked& asked, const std::string& param) {
+// Room for those of all choices, their tokens and the alternatives to each.
+void take_listed(Model& model, Asked& asked, const std::string& param) {
   std::size_t listed = 0;
   for (const tenon::Request& request : asked.requests) {
     const tenon::Options& o = request.options;
     const auto of = [](int alternatives, std::size_t tokens) { return alternatives < 0 ? 0 : (static_cast<std::size_t>(alternatives) + 1) * tokens; };
     listed += of(o.top_logprobs, static_cast<std::size_t>(o.max_new_tokens) * static_cast<std::size_t>(o.n)) + of(o.prompt_logprobs, request.input_ids.size());
   }
-  if (listed <= kMostListed) return;
-  throw ApiError(ApiError::Kind::invalid, "`" + param + "`: the answer could list " + std::to_string(listed) + " log-probabilities; at most " +
-                                              std::to_string(kMostListed) + " are possible", param);
+  if (listed > kMostListed) {
+    throw ApiError(ApiError::Kind::invalid, "`" + param + "`: the answer could list " + std::to_string(listed) + " log-probabilities; at most " +
+                                                std::to_string(kMostListed) + " are possible", param);
+  }
+  if (listed <= kFewListed) return;
+  asked.listed = model.listed().enter(static_cast<int>(listed));
+  if (!asked.listed) throw ApiError(ApiError::Kind::overloaded, "`" + param + "`: answers under way list as many log-probabilities as this server holds");
 }
 
 // Before anything is read: one that nobody knows is another error than one that does not fit.
@@ -77,8 +79,8 @@ struct OpenAiAsked {
     terms.echoes.push_back(std::move(echo));
   }
 
-  Asked finish(const Model& model) {
-    check_listed(asked, "logprobs");
+  Asked finish(Model& model) {
+    take_listed(model, asked, "logprobs");
     terms.ends = common.options.stop_ids;
     if (!common.options.ignore_eos) terms.ends.insert(terms.ends.end(), model.config().eos.begin(), model.config().eos.end());
     asked.writer = std::make_unique<OpenAiWriter>(std::move(terms), model.tokenizer());
@@ -109,7 +111,7 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
               .characters = characters(request.inputs)};
   LoraxWriter::Terms terms{.input = one.input_ids, .max_new_tokens = options.max_new_tokens, .ends = model.config().eos, .as_list = as_list};
   asked.requests.push_back(std::move(one));
-  check_listed(asked, "return_k_alternatives");
+  take_listed(model, asked, "return_k_alternatives");
   asked.writer = std::make_unique<LoraxWriter>(std::move(request), model.tokenizer(), std::move(terms));
   return asked;
 }

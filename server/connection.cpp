@@ -91,22 +91,26 @@ std::size_t Connection::send_some(std::string_view bytes) {
   return sent;
 }
 
-bool Connection::wait_until_writable(HttpClock::time_point deadline) const {
-  for (;;) {
-    pollfd fds[] = {{socket_, POLLOUT, 0}, {state_.stop.fd(), POLLIN, 0}};
-    if (::poll(fds, 2, milliseconds_until(deadline)) > 0) return fds[0].revents != 0;
-    if (HttpClock::now() >= deadline) return false;
-  }
+// False: the server stops. True tells nothing: the time may be over, or the socket have failed.
+bool Connection::wait_until_writable(HttpClock::time_point until) const {
+  pollfd fds[] = {{socket_, POLLOUT, 0}, {state_.stop.fd(), POLLIN, 0}};
+  return ::poll(fds, 2, milliseconds_until(until)) <= 0 || fds[1].revents == 0;
 }
 
+// A socket is not writable before a third of its buffer is free, which may be more than a slow reader takes in time. So what
+// the reader has taken is looked at meanwhile.
 bool Connection::send_patiently(std::string_view bytes) {
-  auto deadline = HttpClock::now() + limits_.write;
-  for (;;) {
+  const auto begin = HttpClock::now(), end = begin + limits_.write_total_of(bytes.size());
+  auto deadline = std::min(begin + limits_.write, end);
+  for (int before = 0;;) {
     const std::size_t count = send_some(bytes);
     bytes.remove_prefix(count);
     if (broken_ || bytes.empty()) return !broken_;
-    if (count > 0) deadline = HttpClock::now() + limits_.write;
-    broken_ = !wait_until_writable(deadline);
+    const auto now = HttpClock::now();
+    const int left = in_flight();
+    if (count > 0 || left < before) deadline = std::min(now + limits_.write, end);
+    before = left;
+    broken_ = now >= deadline || !wait_until_writable(std::min(deadline, now + limits_.write / 8));
   }
 }
 

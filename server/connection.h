@@ -35,10 +35,11 @@ class Connection final : public httplib::Stream {
   // ---- answers
 
   void present(std::string head) { head_ = std::move(head), head_used_ = 0; }  // what httplib is to read
-  // What is written from here on waits for the reader, and fails when that takes none for too long. Else writing never
-  // waits: what the socket does not take is kept.
+  // What is written from here on waits for the reader, and fails when that takes none for too long, or too long for all.
+  // Else writing never waits: what the socket does not take is kept.
   void stream() { streaming_ = true; }
   bool has_rest() const { return !rest_.empty(); }
+  std::size_t rest_size() const { return rest_.size() - rest_sent_; }
   // Sends of what was kept as much as the socket takes, or a good piece; whether there was progress.
   bool send_rest();
   int in_flight() const;  // bytes that the socket took and the client's did not
@@ -65,7 +66,7 @@ class Connection final : public httplib::Stream {
   bool send_patiently(std::string_view bytes);
   void keep(std::string_view bytes);
   void forget_rest();
-  bool wait_until_writable(HttpClock::time_point deadline) const;
+  bool wait_until_writable(HttpClock::time_point until) const;
 
   int socket_;
   const HttpLimits& limits_;

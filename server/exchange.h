@@ -24,6 +24,7 @@ struct Asked {
   std::string adapter;  // empty: none
   int max_new_tokens = 0;
   std::size_t characters = 0;  // of the input
+  std::optional<Gate::Ticket> listed = {};  // for the log-probabilities that it may hold
 };
 
 // One thread: that of the connection.

@@ -10,23 +10,28 @@ class Gate {
  public:
   explicit Gate(int places) : places_(places) {}
 
-  // A place, given back when it goes.
+  // Places, given back when it goes.
   class Ticket {
    public:
-    explicit Ticket(Gate& gate) : gate_(&gate) {}
-    Ticket(Ticket&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
-    Ticket& operator=(Ticket&&) = delete;
+    Ticket(Gate& gate, int places) : gate_(&gate), places_(places) {}
+    Ticket(Ticket&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)), places_(other.places_) {}
+    Ticket& operator=(Ticket&& other) noexcept {
+      std::swap(gate_, other.gate_);
+      std::swap(places_, other.places_);
+      return *this;
+    }
     ~Ticket() {
-      if (gate_) gate_->taken_.fetch_sub(1);
+      if (gate_) gate_->taken_.fetch_sub(places_);
     }
 
    private:
     Gate* gate_;
+    int places_;
   };
 
-  std::optional<Ticket> enter() {
-    if (taken_.fetch_add(1) < places_) return Ticket(*this);
-    taken_.fetch_sub(1);
+  std::optional<Ticket> enter(int places = 1) {
+    if (taken_.fetch_add(places) <= places_ - places) return Ticket(*this, places);
+    taken_.fetch_sub(places);
     return std::nullopt;
   }
   int taken() const { return taken_; }

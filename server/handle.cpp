@@ -28,11 +28,9 @@ std::string host_of(const std::string& origin) {
 }
 
 // Any page that somebody opens may send requests to a server on their machine; without a key nothing else stands in its way.
-void refuse_foreign_page(const Serving& serving, const httplib::Request& request) {
-  const std::string origin = request.get_header_value("Origin");
-  if (origin.empty() || std::find(serving.origins.begin(), serving.origins.end(), origin) != serving.origins.end()) return;
-  if (is_loopback(host_of(origin))) return;
-  throw ApiError(ApiError::Kind::unauthorized, "pages of other origins need to be named with --cors-origin, or a key");
+bool is_foreign_page(const Serving& serving, const std::string& origin) {
+  if (origin.empty() || std::find(serving.origins.begin(), serving.origins.end(), origin) != serving.origins.end()) return false;
+  return !is_loopback(host_of(origin));
 }
 
 }  // namespace
@@ -58,10 +56,17 @@ void answer_json(httplib::Response& response, const tenon::OrderedJson& json, in
   response.set_content(one_line(json), "application/json");
 }
 
+const char* why_refused(const Serving& serving, const Credentials& from) {
+  if (!serving.keys.required()) {
+    return is_foreign_page(serving, from.origin) ? "pages of other origins need to be named with --cors-origin, or a key" : nullptr;
+  }
+  return serving.keys.accepts(from.authorization, from.x_api_key) ? nullptr : "a valid API key is needed: Authorization: Bearer KEY";
+}
+
 void check_key(const Serving& serving, const httplib::Request& request) {
-  if (!serving.keys.required()) return refuse_foreign_page(serving, request);
-  if (serving.keys.accepts(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"))) return;
-  throw ApiError(ApiError::Kind::unauthorized, "a valid API key is needed: Authorization: Bearer KEY");
+  const auto value = [&](const char* name) { return request.get_header_value(name); };
+  const char* const why = why_refused(serving, {value("Authorization"), value("X-Api-Key"), value("Origin")});
+  if (why) throw ApiError(ApiError::Kind::unauthorized, why);
 }
 
 ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
@@ -105,7 +110,8 @@ void log_answer(const Serving& serving, const httplib::Request& request, httplib
   response.headers.erase(kRouteHeader);
   const bool probes = route.empty() || route == "/metrics" || route == "/ui/steps";
   if (route == kLogsItself || (probes && response.status < 400)) return;
-  RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
+  const std::string known = route.empty() ? HttpServer::route() : route;
+  RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = known.empty() ? "none" : known};
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
   serving.log.write(line);

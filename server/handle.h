@@ -18,6 +18,12 @@ std::string request_id(const httplib::Request& request, httplib::Response& respo
 void refuse(httplib::Response& response, const ApiError& error, Dialect dialect);
 void answer_json(httplib::Response& response, const tenon::OrderedJson& json, int status = 200);
 
+// Of those headers that decide whether somebody may ask: null, or why not.
+struct Credentials {
+  std::string authorization, x_api_key, origin;
+};
+const char* why_refused(const Serving& serving, const Credentials& from);
+
 // ApiError unauthorized.
 void check_key(const Serving& serving, const httplib::Request& request);
 

@@ -174,6 +174,11 @@ int HttpHeadScan::advance(std::string_view received, const HttpLimits& limits) {
   return check_budgets(end_, limits);
 }
 
+std::string HttpHead::value(std::string_view name) const {
+  const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& each) { return same_word(each.first, name); });
+  return found == headers.end() ? std::string() : found->second;
+}
+
 int parse_head(std::string_view text, const HttpLimits& limits, HttpHead& head) {
   constexpr std::string_view kEnd = "\r\n";
   auto end = text.find(kEnd);

@@ -19,6 +19,9 @@ struct HttpHead {
   std::size_t length = 0;  // of the body, where it is not chunked
   bool expects_continue = false;
   bool close = false;  // the client wants no further request on this connection
+
+  bool announces_body() const { return chunked || length > 0; }
+  std::string value(std::string_view name) const;  // of the first header that is called so; empty: of none
 };
 
 // Looks for the end of a head in bytes that arrive bit by bit; each byte is looked at once.

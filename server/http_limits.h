@@ -20,7 +20,9 @@ struct HttpLimits {
   int connections = 2048;  // fewer where files are few; more: an idle one closes, or the newest is refused with 503
   std::size_t request_bytes = 256u << 20;        // of all bodies together, until they are answered; more: 503
   std::size_t answer_bytes = 256u << 20;         // of all answers that wait for their readers; more: those are cut
-  std::chrono::milliseconds write_total{60000};  // for an answer that is no stream, however it progresses
+  // For each MiB that waits for its reader, or a part of one, however it progresses.
+  std::chrono::milliseconds write_total{60000};
+  std::chrono::milliseconds write_total_of(std::size_t bytes) const { return write_total * (1 + (bytes >> 20)); }
 };
 
 }  // namespace serve

@@ -23,14 +23,18 @@ constexpr std::chrono::milliseconds kFirstRequest{250};
 constexpr std::chrono::milliseconds kAcceptPause{10};
 constexpr auto kNever = HttpClock::time_point::max();
 
+constexpr const char* kManyRequests = "too many requests at once";
+constexpr const char* kManyBytes = "the bodies of all requests together are larger than this server holds";
+constexpr const char* kEnding = "the server is going down";
+
 }  // namespace
 
-HttpLoop::HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Answer answer, std::string overloaded,
-                   std::atomic<std::uint64_t>& refused)
+HttpLoop::HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Callbacks callbacks,
+                   std::string overloaded, std::atomic<std::uint64_t>& refused)
     : listener_(listener),
       limits_(limits),
       state_(state),
-      answer_(std::move(answer)),
+      callbacks_(std::move(callbacks)),
       overloaded_(std::move(overloaded)),
       refused_(refused),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -166,25 +170,34 @@ void HttpLoop::on_readable(Client& client) {
     if (fill == Connection::Fill::nothing) break;
     advance(client);
     const auto found = clients_.find(fd);
-    if (found == clients_.end() || found->second.phase == Phase::answering) return;
+    if (found == clients_.end() || !found->second.is_read()) return;
   }
   if (!arm(client, kRead, EPOLL_CTL_MOD)) drop(client);
 }
 
-// Looks at what was received. The client may be gone afterwards, or the pool's.
+// Looks at what was received. The client may be gone afterwards, or the pool's, or one that reads an answer.
 void HttpLoop::advance(Client& client) {
   if (client.phase == Phase::idle) {
     client.connection.begin_request();
     client.reader.emplace(limits_);
     enter(client, Phase::head, now_ + limits_.header_read);
   }
-  if (const int status = client.reader->feed(client.connection.received())) return hand_over(client, status);
-  if (!count_body(client)) return refuse(client);
-  if (client.reader->complete()) return hand_over(client, 0);
+  const int status = client.reader->feed(client.connection.received());
+  if (const HttpRefusal refusal = check_head(client)) return hand_over(client, refusal);
+  if (status) return hand_over(client, {status});
+  if (!count_body(client)) return refuse(client, kManyBytes);
+  if (client.reader->complete()) return hand_over(client, {});
   if (client.phase == Phase::head && client.reader->has_head()) {
     enter(client, Phase::body, now_ + limits_.body_read);
     invite(client);
   }
+}
+
+// Once, when the head is there.
+HttpRefusal HttpLoop::check_head(const Client& client) const {
+  if (client.phase != Phase::head || !client.reader->has_head()) return {};
+  const HttpHead& head = client.reader->request().head;
+  return head.announces_body() ? callbacks_.check_head(head) : HttpRefusal{};
 }
 
 // False: all clients together have sent more than the server holds.
@@ -207,8 +220,8 @@ void HttpLoop::invite(Client& client) {
 
 // ---------------------------------------------------------------- answering
 
-void HttpLoop::hand_over(Client& client, int refusal) {
-  if (state_.busy >= limits_.threads + limits_.waiting) return refuse(client);
+void HttpLoop::hand_over(Client& client, HttpRefusal refusal) {
+  if (state_.busy >= limits_.threads + limits_.waiting) return refuse(client, kManyRequests);
   std::string& received = client.connection.received();
   if (received.empty()) std::string().swap(received);
   if (--client.requests_left == 0) client.connection.close_after_answer();
@@ -218,13 +231,13 @@ void HttpLoop::hand_over(Client& client, int refusal) {
     pool_->enqueue([this, &client, refusal] { answer_on_thread(client, refusal); });
   } catch (const std::bad_alloc&) {
     --state_.busy;
-    refuse(client);
+    refuse(client, kManyRequests);
   }
 }
 
-void HttpLoop::answer_on_thread(Client& client, int refusal) {
+void HttpLoop::answer_on_thread(Client& client, HttpRefusal refusal) {
   client.unheard = state_.stopping;
-  client.whole = !client.unheard && answer_(client.connection, client.reader->request(), refusal);
+  client.whole = !client.unheard && callbacks_.answer(client.connection, client.reader->request(), refusal);
   --state_.busy;
   bool first = false;
   {
@@ -254,12 +267,12 @@ void HttpLoop::take_back() {
 }
 
 void HttpLoop::after_answer(Client& client) {
+  if (std::exchange(client.unheard, false)) return refuse(client, kEnding);
   client.reader.reset();
   count_body(client);
-  if (client.unheard) return refuse(client);
   if (!client.whole || client.connection.broken()) return drop(client);
   if (!client.connection.has_rest()) return next_request(client);
-  client.rest_end = now_ + limits_.write_total;
+  client.rest_end = now_ + limits_.write_total_of(client.connection.rest_size());
   wait_for_reader(client);
   if (!arm(client, kWrite, EPOLL_CTL_MOD)) drop(client);
 }
@@ -285,7 +298,7 @@ void HttpLoop::next_request(Client& client) {
   if (!client.connection.received().empty()) {
     advance(client);
     const auto found = clients_.find(fd);
-    if (found == clients_.end() || client.phase == Phase::answering) return;
+    if (found == clients_.end() || !client.is_read()) return;
   }
   if (!arm(client, kRead, EPOLL_CTL_MOD)) drop(client);
 }
@@ -324,7 +337,7 @@ void HttpLoop::expire() {
 
 void HttpLoop::expire(Client& client) {
   if (client.phase == Phase::rest) return expire_rest(client);
-  if (client.phase != Phase::idle) return hand_over(client, 408);
+  if (client.phase != Phase::idle) return hand_over(client, {408});
   const int fd = client.fd;
   on_event(client);  // its request may be there since a moment
   const auto found = clients_.find(fd);
@@ -355,13 +368,13 @@ void HttpLoop::end() {
   };
   each([this](Client& client) {
     if (client.phase == Phase::answering) return;
-    if (client.phase == Phase::head || client.phase == Phase::body) return refuse(client);
+    if (client.phase == Phase::head || client.phase == Phase::body) return refuse(client, kEnding);
     if (client.phase == Phase::rest) client.connection.cut();
     drop(client);
   });
   pool_->shutdown();  // joins
   each([this](Client& client) {
-    if (client.unheard) return refuse(client);
+    if (std::exchange(client.unheard, false)) return refuse(client, kEnding);
     if (client.connection.has_rest()) client.connection.cut();
     if (client.whole) return linger(client);
     drop(client);
@@ -376,10 +389,11 @@ void HttpLoop::refuse(int socket) {
   lingering_.close_softly(socket);
 }
 
-void HttpLoop::refuse(Client& client) {
+// On this thread, as there is no other for it. It does not wait either.
+void HttpLoop::refuse(Client& client, const char* why) {
   ++refused_;
-  client.connection.send_at_once(overloaded_);
-  linger(client);
+  client.whole = callbacks_.answer(client.connection, client.reader->request(), {503, why});
+  after_answer(client);
 }
 
 void HttpLoop::linger(Client& client) {

@@ -19,18 +19,22 @@
 
 #include "server/connection.h"
 #include "server/http_lingering.h"
+#include "server/http_refusal.h"
 #include "server/http_request.h"
 
 namespace serve {
 
 class HttpLoop {
  public:
-  // Runs on a thread of the pool. `refusal`: the status to answer with; 0: the request is whole and sound. False: the
-  // answer was cut.
-  using Answer = std::function<bool(Connection&, HttpRequest&, int refusal)>;
+  struct Callbacks {
+    // False: the answer was cut. Refusals with 503 are written on the event thread, all else on a thread of the pool.
+    std::function<bool(Connection&, HttpRequest&, const HttpRefusal&)> answer;
+    // Asked on the event thread about heads that announce a body, of which a refused one is not read.
+    std::function<HttpRefusal(const HttpHead&)> check_head;
+  };
 
-  // `overloaded`: the whole answer to those beyond the limits. Once constructed, it owns the listener.
-  HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Answer answer, std::string overloaded,
+  // `overloaded`: the whole answer to connections beyond the limits. Once constructed, it owns the listener.
+  HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Callbacks callbacks, std::string overloaded,
            std::atomic<std::uint64_t>& refused);
   ~HttpLoop();
   HttpLoop(const HttpLoop&) = delete;
@@ -55,6 +59,8 @@ class HttpLoop {
     std::size_t counted = 0;  // of request_bytes_
     bool whole = false;       // the answer went out, or is kept
     bool unheard = false;     // the server stopped first
+
+    bool is_read() const { return phase == Phase::idle || phase == Phase::head || phase == Phase::body; }
   };
   using Moments = std::set<std::pair<HttpClock::time_point, int>>;
 
@@ -69,10 +75,11 @@ class HttpLoop {
   void on_event(Client& client);
   void on_readable(Client& client);
   void advance(Client& client);
+  HttpRefusal check_head(const Client& client) const;
   bool count_body(Client& client);
   void invite(Client& client);
-  void hand_over(Client& client, int refusal);
-  void answer_on_thread(Client& client, int refusal);
+  void hand_over(Client& client, HttpRefusal refusal);
+  void answer_on_thread(Client& client, HttpRefusal refusal);
   void take_back();
   void after_answer(Client& client);
   void go_on_with_rest(Client& client);
@@ -86,7 +93,7 @@ class HttpLoop {
   void expire_rest(Client& client);
   void close_idle();
   void end();
-  void refuse(Client& client);
+  void refuse(Client& client, const char* why);
   void refuse(int socket);
   void linger(Client& client);
   void drop(Client& client);
@@ -95,7 +102,7 @@ class HttpLoop {
   int listener_;  // -1: closed
   const HttpLimits& limits_;
   HttpState& state_;
-  const Answer answer_;
+  const Callbacks callbacks_;
   const std::string overloaded_;
   std::atomic<std::uint64_t>& refused_;
 

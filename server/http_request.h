@@ -24,6 +24,7 @@ class HttpRequestReader {
   bool has_head() const { return has_head_; }
   bool complete() const { return complete_; }  // the next request begins where this one ended
   HttpRequest& request() { return request_; }
+  const HttpRequest& request() const { return request_; }
 
  private:
   int feed_head(std::string& received);

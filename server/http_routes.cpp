@@ -28,7 +28,8 @@ HttpRoutes::Match HttpRoutes::find(const std::string& method, const std::string&
   Match match;
   for (const Route& route : routes_) {
     if (route.pattern ? !std::regex_match(path, matches, *route.pattern) : path != route.path) continue;
-    if (route.method == wanted) return {&route.handler, ""};
+    if (route.method == wanted) return {&route.handler, &route.path, ""};
+    match.path = &route.path;
     allow_method(match.allow, route.method);
   }
   return match;

@@ -71,7 +71,7 @@ void clear(httplib::Response& response, int status) {
 struct HttpServer::Exchange {
   Connection& connection;
   HttpRequest& request;
-  const int refusal;     // status; 0: the request is whole and sound
+  const HttpRefusal refusal;
   bool adopted = false;  // httplib has understood its target, too
   HttpRoutes::Match match{};
 };
@@ -127,15 +127,15 @@ bool HttpServer::bind(const std::string& host, int port) {
 void HttpServer::run() {
   std::lock_guard running(running_);
   if (listener_ < 0) return;
-  const std::string body = error_body_ ? error_body_(503, "") : "{\"error\":\"overloaded\"}";
+  const std::string body = error_body_ ? error_body_({503, "too many connections"}, "") : "{\"error\":\"overloaded\"}";
   const std::string overloaded =
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
       "Content-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
   HttpLoop loop(listener_, limits_, state_,
-                [this](Connection& connection, HttpRequest& request, int refusal) {
-                  return serve(connection, request, refusal);
-                },
+                {.answer = [this](Connection& connection, HttpRequest& request,
+                                  const HttpRefusal& refusal) { return serve(connection, request, refusal); },
+                 .check_head = [this](const HttpHead& head) { return head_check_ ? head_check_(head) : HttpRefusal{}; }},
                 overloaded, refused_);
   listener_ = -1;  // the loop's
   loop.run();
@@ -154,7 +154,7 @@ void HttpServer::stop() {
 }
 
 // Whether the answer went out, or is kept, whole.
-bool HttpServer::serve(Connection& connection, HttpRequest& request, int refusal) {
+bool HttpServer::serve(Connection& connection, HttpRequest& request, const HttpRefusal& refusal) {
   Exchange exchange{connection, request, refusal};
   const HttpHead& head = request.head;
   if (refusal || head.close || head.version_1_0) connection.close_after_answer();
@@ -186,14 +186,14 @@ void HttpServer::adopt(httplib::Request& request) const {
   }
   request.body = std::move(exchange.request.body);
   exchange.adopted = true;
-  if (!exchange.refusal) exchange.match = routes_.find(request.method, request.path, request.matches);
+  exchange.match = routes_.find(request.method, request.path, request.matches);
 }
 
 void HttpServer::answer(const httplib::Request& request, httplib::Response& response) const {
   const Exchange& exchange = *exchange_;
   if (exchange.refusal) {
-    response.status = exchange.refusal;
-    if (exchange.refusal == 503) response.set_header("Retry-After", "1");
+    response.status = exchange.refusal.status;
+    if (response.status == 503) response.set_header("Retry-After", "1");
   } else if (exchange.match.handler) {
     (*exchange.match.handler)(request, response);
   } else {
@@ -205,7 +205,7 @@ void HttpServer::answer(const httplib::Request& request, httplib::Response& resp
 void HttpServer::fill_error(const httplib::Request& request, httplib::Response& response) const {
   if (!exchange_->adopted) exchange_->connection.close_after_answer();  // httplib did not like the target
   if (!response.body.empty() || response.content_provider_) return;
-  const std::string body = error_body_ ? error_body_(response.status, request.path)
+  const std::string body = error_body_ ? error_body_({response.status, exchange_->refusal.why}, request.path)
                                        : "{\"error\":\"HTTP " + std::to_string(response.status) + "\"}";
   set_only(response, "Content-Type", "application/json");
   response.body = body;
@@ -235,6 +235,8 @@ bool HttpServer::client_gone() { return exchange_ && exchange_->connection.gone(
 void HttpServer::close_connection() {
   if (exchange_) exchange_->connection.close_after_answer();
 }
+
+std::string HttpServer::route() { return exchange_ && exchange_->match.path ? *exchange_->match.path : ""; }
 
 HttpClock::time_point HttpServer::arrival() { return exchange_ ? exchange_->connection.arrival() : HttpClock::now(); }
 

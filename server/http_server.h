@@ -16,6 +16,7 @@
 
 #include "server/connection.h"
 #include "server/http_limits.h"
+#include "server/http_refusal.h"
 #include "server/http_request.h"
 #include "server/http_routes.h"
 #include "server/http_state.h"
@@ -33,7 +34,10 @@ class HttpServer : private httplib::Server {
  public:
   using Handler = HttpHandler;
   // The JSON body of an answer of 4xx or 5xx that no handler made. The path is empty where none was understood.
-  using ErrorBody = std::function<std::string(int status, const std::string& path)>;
+  using ErrorBody = std::function<std::string(const HttpRefusal& refusal, const std::string& path)>;
+  // Asked where a head announces a body, before that is read; a refused one never is, and its connection closes behind
+  // the answer. On the event thread: must not wait.
+  using HeadCheck = std::function<HttpRefusal(const HttpHead& head)>;
   // Sees each answer last, just before its head goes out, and may add headers. The request of a refused connection has
   // what was understood of it by then, which may be nothing.
   using AnswerHook = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -46,6 +50,7 @@ class HttpServer : private httplib::Server {
   // The body has been read into request.body. A handler may throw: 500, without a word of what it said.
   void route(std::string method, std::string path, Handler handler);
   void set_error_body(ErrorBody body) { error_body_ = std::move(body); }
+  void set_head_check(HeadCheck check) { head_check_ = std::move(check); }
   void set_answer_hook(AnswerHook hook) { answer_hook_ = std::move(hook); }
   bool bind(const std::string& host, int port);  // 0: any port
   int port() const { return port_; }
@@ -69,13 +74,14 @@ class HttpServer : private httplib::Server {
   static bool client_gone();
   static void close_connection();          // after this answer
   static HttpClock::time_point arrival();  // of the request's first byte
+  static std::string route();              // as it was added; empty: none fits
 
  private:
   struct Exchange;
   static thread_local Exchange* exchange_;
 
   void install_callbacks();
-  bool serve(Connection& connection, HttpRequest& request, int refusal);
+  bool serve(Connection& connection, HttpRequest& request, const HttpRefusal& refusal);
   void adopt(httplib::Request& request) const;
   void answer(const httplib::Request& request, httplib::Response& response) const;
   void fill_error(const httplib::Request& request, httplib::Response& response) const;
@@ -85,6 +91,7 @@ class HttpServer : private httplib::Server {
   const HttpLimits limits_;
   HttpRoutes routes_;
   ErrorBody error_body_;
+  HeadCheck head_check_;
   AnswerHook answer_hook_;
   int port_ = 0;
   int listener_ = -1;

@@ -10,6 +10,7 @@
 #include "server/adapter_names.h"
 #include "server/answer.h"
 #include "server/chat_template.h"
+#include "server/gate.h"
 #include "server/request_limits.h"
 #include "server/settings.h"
 #include "server/step_history.h"
@@ -27,6 +28,7 @@ class Model {
   const Settings& settings() const { return settings_; }
   const std::string& name() const { return settings_.served_model_name; }
   const Limits& limits() const { return limits_; }
+  Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
   const tenon::ModelConfig& config() const { return service_->config(); }
   std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
@@ -62,6 +64,7 @@ class Model {
   tenon::AnyEngine& engine_;
   const std::unique_ptr<Service> service_;
   Limits limits_;
+  Gate listed_{kMostListedTogether};
   std::optional<ChatTemplate> chat_;
   std::int64_t created_;
   std::mutex unloading_;

@@ -144,6 +144,7 @@ CompletionRequest parse_completion(std::string_view text, const Limits& limits, 
   const RequestFields f(body.json);
   CompletionRequest out;
   read_sampling_request(body, f, limits, base_model, out);
+  f.refuse_unless("add_special_tokens", true);
   out.prompts = prompts_of(f);
   const int n = out.options.n;
   if (out.prompts.size() * static_cast<std::size_t>(n) > kMostChoicesOfABody) {
@@ -165,6 +166,7 @@ ChatRequest parse_chat(std::string_view text, const Limits& limits, std::string_
   const RequestFields f(body.json);
   ChatRequest out;
   read_sampling_request(body, f, limits, base_model, out);
+  f.refuse_unless("add_special_tokens", false);
   out.messages = messages_of(f);
   for (const char* const field : {"max_completion_tokens", "max_tokens"}) {
     const auto length = f.integer(field, 1, kMaxInt);

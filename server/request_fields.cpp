@@ -114,6 +114,11 @@ void RequestFields::refuse_unsupported(std::initializer_list<const char*> keys) 
   }
 }
 
+void RequestFields::refuse_unless(const char* key, const Json& only) const {
+  const Json* const value = find(key);
+  if (value && *value != only) refuse(key, "is not supported, but for " + only.dump());
+}
+
 void RequestFields::refuse(const std::string& key, const std::string& what) const {
   const std::string path = shown(path_of(key));
   throw ApiError(ApiError::Kind::invalid, "`" + path + "` " + what, path);

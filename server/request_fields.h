@@ -49,6 +49,8 @@ class RequestFields {
   // Fields of peers that would change the answer, and that are not honoured here: other unknown ones are ignored. Any value
   // but one that asks for nothing (null, false, 0, empty) is refused.
   void refuse_unsupported(std::initializer_list<const char*> keys) const;
+  // The same for one that asks for nothing where it is `only`.
+  void refuse_unless(const char* key, const tenon::Json& only) const;
 
   // "`stop` must be a list, is 5"
   [[noreturn]] void refuse(const std::string& key, const std::string& what) const;

@@ -10,9 +10,10 @@ namespace serve {
 namespace {
 
 // What the transport refuses by itself.
-ApiError transport_error(int status) {
+ApiError transport_error(const HttpRefusal& refusal) {
   using enum ApiError::Kind;
-  switch (status) {
+  switch (refusal.status) {
+    case 401: return {unauthorized, refusal.why};
     case 404: return {not_found, "there is no such route"};
     case 405: return {method_not_allowed, "this route has other methods"};
     case 408: return {timeout, "the request took too long to arrive"};
@@ -21,9 +22,9 @@ ApiError transport_error(int status) {
     case 415: return {unsupported_media, "neither compressed nor multipart bodies are taken"};
     case 431: return {too_large, "the header is too large"};
     case 501: return {not_implemented, "the body is sent in a coding that this server does not know"};
-    case 503: return {unavailable, "too many connections"};
+    case 503: return {unavailable, refusal.why};
     case 505: return {not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-    default: return status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"} : ApiError{engine, "internal error"};
+    default: return refusal.status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"} : ApiError{engine, "internal error"};
   }
 }
 
@@ -62,7 +63,12 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   if (!settings.cors_origins.empty()) {
     for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight);
   }
-  http.set_error_body([](int status, const std::string& path) { return body(transport_error(status), dialect_of(path)); });
+  http.set_error_body([](const HttpRefusal& refusal, const std::string& path) { return body(transport_error(refusal), dialect_of(path)); });
+  // Without it, clients that may not ask could fill the room for all bodies with theirs.
+  http.set_head_check([&serving](const HttpHead& head) -> HttpRefusal {
+    const char* const why = why_refused(serving, {head.value("Authorization"), head.value("X-Api-Key"), head.value("Origin")});
+    return why ? HttpRefusal{401, why} : HttpRefusal{};
+  });
   http.set_answer_hook([&serving, origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
     request_id(request, response);
     allow_origin(request, response, origins);

@@ -152,6 +152,11 @@ BOOST_AUTO_TEST_CASE(a_reader_that_never_reads_fails_the_write) {
 
 BOOST_AUTO_TEST_CASE(too_many_connections_are_refused_at_once) {
   Server server;  // 4 threads, 2 may wait
+  std::atomic<int> seen{0};
+  server.http.set_answer_hook([&](const httplib::Request& request, httplib::Response& response) {
+    seen += response.status == 503 && HttpServer::route() == request.path;
+    response.set_header("x-request-id", request.get_header_value("x-request-id"));
+  });
   server.start();
   Clients clients;
   connect(clients, server, 4, get("/wait"));
@@ -161,16 +166,18 @@ BOOST_AUTO_TEST_CASE(too_many_connections_are_refused_at_once) {
   for (int i = 0; i < 20; ++i) {
     Client late(server.port());
     const auto start = Clock::now();
-    late.send(get("/ping"));  // also a client that writes before it reads gets the answer
+    late.send(get("/ping", "x-request-id: mine\r\n"));  // also a client that writes before it reads gets the answer
     const Answer answer = late.answer();
     BOOST_TEST(answer.status == 503);
     BOOST_TEST(answer.has("Retry-After: 1\r\n"));
     BOOST_TEST(answer.has("Connection: close\r\n"));
-    BOOST_TEST(answer.body == "{\"status\":503,\"path\":\"\"}");
+    BOOST_TEST(answer.has("x-request-id: mine\r\n"));
+    BOOST_TEST(answer.body == error_body(503, "/ping", "too many requests at once"));
     BOOST_TEST(late.closes(1s));
     BOOST_TEST(seconds_since(start) < 0.3);
   }
   BOOST_TEST(server.http.refused_connections() == 20u);
+  BOOST_TEST(seen == 20);
   BOOST_TEST(eventually([&] { return server.http.open_connections() == 6; }));
   server.open_gate = true;
   for (const auto& client : clients) BOOST_TEST(client->answer().status == 200);
@@ -206,7 +213,7 @@ BOOST_AUTO_TEST_CASE(idle_connections_make_room) {
   connect(busy, server, 4, get("/wait"));
   BOOST_TEST(eventually([&] { return server.waiting == 4; }));
   Client late(server.port());
-  BOOST_TEST(late.answer().status == 503);
+  BOOST_TEST(late.answer().body == error_body(503, "", "too many connections"));
   server.open_gate = true;
   int kept = 0;
   for (const auto& client : busy) kept += !client->answer().has("Connection: close");
@@ -241,8 +248,8 @@ BOOST_AUTO_TEST_CASE(stop_ends_what_is_open) {
   BOOST_TEST(seconds_since(start) < 0.3);
   BOOST_TEST(server.http.open_connections() == 0);
   BOOST_TEST(server.gone == 3);
-  BOOST_TEST(clients[0]->answer().status == 503);
-  BOOST_TEST(clients[5]->answer().status == 503);
+  BOOST_TEST(clients[0]->answer().body == error_body(503, "/echo", "the server is going down"));
+  BOOST_TEST(clients[5]->answer().body == error_body(503, "/ping", "the server is going down"));
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_lets_answers_end) {

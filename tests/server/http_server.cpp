@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(targets_may_be_absolute) {
     BOOST_TEST(ask(host + std::string("?q=1")).body == "root 1");
     BOOST_TEST(ask(host).body == "root ");
   }
-  BOOST_TEST(ask("http://x/nothing").body == "{\"status\":404,\"path\":\"/nothing\"}");
+  BOOST_TEST(ask("http://x/nothing").body == error_body(404, "/nothing"));
   for (const char* target : {"http://", "http:///ping", "http://user@x/ping"}) BOOST_TEST(ask(target).status == 400);
 }
 
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(routes_and_errors) {
   BOOST_TEST(ask(get("/v1/models/" + std::string(400, 'a'))).body == std::string(400, 'a'));
   const Answer unknown = ask(get("/nothing?x=1", "X-Id: 17\r\n"));
   BOOST_TEST(unknown.status == 404);
-  BOOST_TEST(unknown.body == "{\"status\":404,\"path\":\"/nothing\"}");
+  BOOST_TEST(unknown.body == error_body(404, "/nothing"));
   BOOST_TEST(unknown.has("X-Id: 17"));
   BOOST_TEST(!unknown.has("Connection: close"));
   const Answer method = ask("DELETE /ping HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(routes_and_errors) {
   BOOST_TEST(method.has("Content-Type: application/json"));
   BOOST_TEST(ask("OPTIONS /echo HTTP/1.1\r\nHost: x\r\n\r\n").has("Allow: POST\r\n"));
   BOOST_TEST(ask("BREW /echo HTTP/1.1\r\nHost: x\r\n\r\n").status == 405);
-  BOOST_TEST(ask("POST /ping HTTP/1.1\r\nHost: x\r\n\r\n").body == "{\"status\":422,\"path\":\"/ping\"}");
+  BOOST_TEST(ask("POST /ping HTTP/1.1\r\nHost: x\r\n\r\n").body == error_body(422, "/ping"));
 
   Client head(server.port());
   const std::string start = "HEAD /ping HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nRange: bytes=0-1\r\n\r\n";
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(routes_and_errors) {
   for (const char* path : {"/throw", "/throw_int"}) {
     const Answer failed = ask(get(path));
     BOOST_TEST(failed.status == 500);
-    BOOST_TEST(failed.body == "{\"status\":500,\"path\":\"" + std::string(path) + "\"}");
+    BOOST_TEST(failed.body == error_body(500, path));
     BOOST_TEST(failed.has("X-Id"));
     BOOST_TEST((!failed.has("EXCEPTION") && !failed.has("secret") && !failed.has("X-Half")));
   }

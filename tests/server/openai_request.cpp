@@ -347,9 +347,14 @@ BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
   for (const char* field : {R"("guided_json": {"type": "object"})", R"("merged_adapters": {"ids": ["a"], "weights": [1]})",
                             R"("use_beam_search": true)", R"("stop_token_ids": [5])", R"("prompt_logprobs": 1)",
                             R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
-                            R"("continue_final_message": true)", R"("documents": [{}])"}) {
+                            R"("continue_final_message": true)", R"("documents": [{}])", R"("add_generation_prompt": false)",
+                            R"("skip_special_tokens": false)", R"("spaces_between_special_tokens": false)", R"("length_penalty": 0.5)"}) {
     BOOST_CHECK_EXCEPTION(with(field), ApiError, [](const ApiError& error) { return std::string(error.what()).find("not supported") != std::string::npos; });
   }
+  with(R"("add_generation_prompt": true, "skip_special_tokens": true, "length_penalty": 1.0)");
+  completion(R"({"prompt": "a", "add_special_tokens": true})");
+  check_completion(R"({"prompt": "a", "add_special_tokens": false})", "add_special_tokens");
+  chat(R"({"messages": [{"role": "user", "content": "a"}], "add_special_tokens": false})");
   with(R"("guided_json": null, "use_beam_search": false, "stop_token_ids": [], "some_future_field": {"a": 1})");
   BOOST_TEST(with(R"("typical_p": 0.5)").options.typical_p == 0.5f);
 }

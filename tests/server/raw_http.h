@@ -171,11 +171,15 @@ inline serve::HttpLimits small_limits() {
   return limits;
 }
 
+inline std::string error_body(int status, const std::string& path, const std::string& why = "") {
+  return "{\"status\":" + std::to_string(status) + ",\"path\":\"" + path + "\"" + (why.empty() ? "" : ",\"why\":\"" + why + "\"") + "}";
+}
+
 class Server {
  public:
   explicit Server(const serve::HttpLimits& limits = small_limits()) : http(limits) {
-    http.set_error_body([](int status, const std::string& path) {
-      return "{\"status\":" + std::to_string(status) + ",\"path\":\"" + path + "\"}";
+    http.set_error_body([](const serve::HttpRefusal& refusal, const std::string& path) {
+      return error_body(refusal.status, path, refusal.why);
     });
     http.route("GET", "/ping", [](const httplib::Request&, httplib::Response& response) {
       response.set_content("pong", "text/plain");

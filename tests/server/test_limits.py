@@ -239,6 +239,23 @@ class Leavers(ServerTest):
         self.assertEqual(results[2:], [alone] * 4)
         self.server.wait_quiet()
 
+    def test_answers_that_list_much_are_few(self):
+        large = {"prompt": [KING] * 2, "n": 5, "max_tokens": 1000, "logprobs": 5, "ignore_eos": True, "stream": True, "temperature": 1}
+        small = {"prompt": KING, "max_tokens": 4, "logprobs": 5}
+        streams = [self.server.stream("/v1/completions", large) for _ in range(4)]  # 60,000 each
+        self.assertEqual([s.status for s in streams], [200] * 4)
+        refused = self.server.post("/v1/completions", large)
+        self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "overloaded"))
+        self.assertIn("`logprobs`", refused.json()["error"]["message"])
+        streams[0].close()
+        self.assertEqual(self.server.post("/v1/completions", small).status, 200)
+        for stream in streams[1:]:
+            stream.close()
+        self.server.wait_quiet()
+        with self.server.stream("/v1/completions", large) as again:
+            self.assertEqual(again.status, 200)
+        self.server.wait_quiet()
+
 
 class Readers(ServerTest):
     FLAGS = ["--write-timeout", 1]

@@ -1,5 +1,6 @@
 """The routes of OpenAI, from outside: completions and chats, whole and streamed, models, and errors."""
 import json
+import pathlib
 import re
 
 import serving
@@ -543,23 +544,39 @@ class Models(OpenAiTest):
             self.assertEqual(self.server.line(each)["status"], status)
 
 
+def named_routes():
+    """All (method, path) that the server's sources add by name, so that none is forgotten here."""
+    sources = "".join(p.read_text() for p in (pathlib.Path(__file__).parents[2] / "server").glob("*_routes.cpp"))
+    routes = set(re.findall(r'(?:http\.route\(|add_plain\(http, serving, )"(\w+)", "([^"]+)"', sources))
+    routes |= {("POST", path) for path in re.findall(r'add\(http, serving, "([^"]+)"', sources)}
+    assert len(routes) >= 15, routes
+    return {(method, path.replace("(.+)", "tales")) for method, path in routes}
+
+
 class Keys(ServerTest):
-    FLAGS = ["--api-key", "right-key-1", "--api-key", "right-key-2"]
+    FLAGS = ["--api-key", "right-key-1", "--api-key", "right-key-2", "--enable-adapter-admin"]
 
     def test_every_route_but_health_needs_one(self):
-        for method, path in [("POST", "/"), ("POST", "/generate"), ("POST", "/generate_stream"), ("POST", "/tokenize"), ("GET", "/info"),
-                             ("GET", "/metrics"),
-                             ("GET", "/lora-adapters")]:
-            answer = self.server.ask(method, path, "{}")
-            self.assertEqual((answer.status, answer.json()["error_type"]), (401, "authentication"), path)
-        for method, path in [("POST", "/v1/completions"), ("POST", "/v1/chat/completions"), ("GET", "/v1/models"),
-                             ("GET", "/v1/models/tales")]:
-            answer = self.server.ask(method, path, "{}")
-            self.assertEqual(answer.status, 401, path)
-            error = answer.json()["error"]
-            self.assertEqual((error["type"], error["code"]), ("authentication_error", "invalid_api_key"))
-        for path in ["/health", "/", "/ping", "/ready", "/v1/health", "/startup"]:
-            self.assertEqual(self.server.get(path).status, 200, path)
+        open_routes = {("GET", path) for path in ["/health", "/", "/ping", "/ready", "/v1/health", "/startup", "/ui"]}
+        for method, path in open_routes:
+            self.assertEqual(self.server.ask(method, path).status, 200, path)
+        for method, path in named_routes() - open_routes:
+            for body in [None, "{}"]:  # with one, the head alone is enough
+                answer = self.server.ask(method, path, body)
+                self.assertEqual(answer.status, 401, path)
+                self.assertIn("x-request-id", answer.headers)
+                if path.startswith("/v1"):
+                    error = answer.json()["error"]
+                    self.assertEqual((error["type"], error["code"]), ("authentication_error", "invalid_api_key"))
+                else:
+                    self.assertEqual(answer.json()["error_type"], "authentication", path)
+
+    def test_a_body_without_a_key_is_not_read(self):
+        with self.server.raw() as s:
+            s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: early\r\nContent-Length: 1000000\r\n\r\n")
+            content = serving.receive_all(s)  # though none of it has come
+        self.assertRegex(content, b"^HTTP/1.1 401 (?s:.*)invalid_api_key")
+        self.assertEqual((self.server.line("early")["route"], self.server.line("early")["status"]), ("/v1/completions", 401))
 
     def test_keys(self):
         for headers, status in [({"Authorization": "Bearer right-key-1"}, 200), ({"X-Api-Key": "right-key-2"}, 200),
