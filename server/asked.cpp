@@ -26,7 +26,7 @@ void take_listed(Model& model, Asked& asked, const std::string& param) {
   }
   if (listed <= kFewListed) return;
   asked.listed = model.listed().enter(static_cast<int>(listed));
-  if (!asked.listed) throw ApiError(ApiError::Kind::overloaded, "`" + param + "`: answers under way list as many log-probabilities as this server holds");
+  if (!asked.listed) throw ApiError(ApiError::Kind::overloaded, "`" + param + "`: answers under way list as many log-probabilities as this server holds", param);
 }
 
 // Before anything is read: one that nobody knows is another error than one that does not fit.

@@ -91,14 +91,14 @@ std::size_t Connection::send_some(std::string_view bytes) {
   return sent;
 }
 
-// False: the server stops. True tells nothing: the time may be over, or the socket have failed.
+// False: the client is gone, or the server stops. Else it is writable, or the time is over.
 bool Connection::wait_until_writable(HttpClock::time_point until) const {
-  pollfd fds[] = {{socket_, POLLOUT, 0}, {state_.stop.fd(), POLLIN, 0}};
-  return ::poll(fds, 2, milliseconds_until(until)) <= 0 || fds[1].revents == 0;
+  pollfd fds[] = {{socket_, POLLOUT | POLLRDHUP, 0}, {state_.stop.fd(), POLLIN, 0}};
+  return ::poll(fds, 2, milliseconds_until(until)) <= 0 || ((fds[0].revents & kGone) == 0 && fds[1].revents == 0);
 }
 
-// A socket is not writable before a third of its buffer is free, which may be more than a slow reader takes in time. So what
-// the reader has taken is looked at meanwhile.
+// A socket is not writable before a third of its buffer is free, which may be more than a slow reader takes in time. So
+// what the reader has taken is looked at meanwhile.
 bool Connection::send_patiently(std::string_view bytes) {
   const auto begin = HttpClock::now(), end = begin + limits_.write_total_of(bytes.size());
   auto deadline = std::min(begin + limits_.write, end);

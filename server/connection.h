@@ -27,22 +27,22 @@ class Connection final : public httplib::Stream {
   // ---- requests
 
   enum class Fill { some, nothing, ended };
-  Fill fill();                                   // never waits; some: appended to received()
-  std::string& received() { return received_; }  // and not used yet
-  void begin_request();                          // its first byte is there
+  Fill fill();                                                // never waits; some: appended to received()
+  std::string& received() { return received_; }               // and not used yet
+  void begin_request();                                       // its first byte is there
   HttpClock::time_point arrival() const { return arrival_; }  // of that byte
 
   // ---- answers
 
   void present(std::string head) { head_ = std::move(head), head_used_ = 0; }  // what httplib is to read
-  // What is written from here on waits for the reader, and fails when that takes none for too long, or too long for all.
-  // Else writing never waits: what the socket does not take is kept.
+  // What is written from here on waits for the reader, and fails when that takes none for too long, or too long for
+  // all. Else writing never waits: what the socket does not take is kept.
   void stream() { streaming_ = true; }
   bool has_rest() const { return !rest_.empty(); }
   std::size_t rest_size() const { return rest_.size() - rest_sent_; }
   // Sends of what was kept as much as the socket takes, or a good piece; whether there was progress.
   bool send_rest();
-  int in_flight() const;  // bytes that the socket took and the client's did not
+  int in_flight() const;                      // bytes that the socket took and the client's did not
   bool send_at_once(std::string_view bytes);  // all of them or none; else the connection is broken
   void cut() { broken_ = true; }
   bool gone() const;  // closed (half of it counts), reset or failed; or the server stops

@@ -1,4 +1,4 @@
-// How many requests are served at once: all others are told so at once, before anything is done for them.
+// How much is under way at once, in places: whoever finds too few is told so at once, and waits for none.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -30,9 +30,11 @@ class Gate {
   };
 
   std::optional<Ticket> enter(int places = 1) {
-    if (taken_.fetch_add(places) <= places_ - places) return Ticket(*this, places);
-    taken_.fetch_sub(places);
-    return std::nullopt;
+    int taken = taken_;
+    do {
+      if (taken > places_ - places) return std::nullopt;
+    } while (!taken_.compare_exchange_weak(taken, taken + places));
+    return Ticket(*this, places);
   }
   int taken() const { return taken_; }
 

@@ -35,6 +35,24 @@ bool is_foreign_page(const Serving& serving, const std::string& origin) {
 
 }  // namespace
 
+ApiError transport_error(const HttpRefusal& refusal) {
+  using enum ApiError::Kind;
+  switch (refusal.status) {
+    case 401: return {unauthorized, refusal.why};
+    case 404: return {not_found, "there is no such route"};
+    case 405: return {method_not_allowed, "this route has other methods"};
+    case 408: return {timeout, "the request took too long to arrive"};
+    case 413: return {too_large, "the body is larger than this server takes"};
+    case 414: return {too_large, "the request line is too long"};
+    case 415: return {unsupported_media, "neither compressed nor multipart bodies are taken"};
+    case 431: return {too_large, "the header is too large"};
+    case 501: return {not_implemented, "the body is sent in a coding that this server does not know"};
+    case 503: return {unavailable, refusal.why};
+    case 505: return {not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+    default: return refusal.status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"} : ApiError{engine, "internal error"};
+  }
+}
+
 std::string request_id(const httplib::Request& request, httplib::Response& response) {
   if (response.has_header(kIdHeader)) return response.get_header_value(kIdHeader);
   const std::string asked = request.get_header_value(kIdHeader);
@@ -114,7 +132,8 @@ void log_answer(const Serving& serving, const httplib::Request& request, httplib
   RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = known.empty() ? "none" : known};
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
-  serving.log.write(line);
+  if (const HttpRefusal refusal = HttpServer::refusal()) line.error = type_of(transport_error(refusal).kind);
+  serving.log.write(line, HttpServer::may_wait());
 }
 
 }  // namespace serve

@@ -15,6 +15,9 @@ namespace serve {
 // The client's x-request-id where it is short and printable, else one at random. The same for both calls on a response.
 std::string request_id(const httplib::Request& request, httplib::Response& response);
 
+// What the transport refuses by itself.
+ApiError transport_error(const HttpRefusal& refusal);
+
 void refuse(httplib::Response& response, const ApiError& error, Dialect dialect);
 void answer_json(httplib::Response& response, const tenon::OrderedJson& json, int status = 200);
 

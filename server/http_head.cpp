@@ -175,7 +175,8 @@ int HttpHeadScan::advance(std::string_view received, const HttpLimits& limits) {
 }
 
 std::string HttpHead::value(std::string_view name) const {
-  const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& each) { return same_word(each.first, name); });
+  const auto found =
+      std::find_if(headers.begin(), headers.end(), [&](const auto& each) { return same_word(each.first, name); });
   return found == headers.end() ? std::string() : found->second;
 }
 

@@ -18,9 +18,9 @@ struct HttpLimits {
   int waiting = 64;  // whole requests beyond those; more: 503 at once
   int requests_a_connection = 100;
   int connections = 2048;  // fewer where files are few; more: an idle one closes, or the newest is refused with 503
-  std::size_t request_bytes = 256u << 20;        // of all bodies together, until they are answered; more: 503
-  std::size_t answer_bytes = 256u << 20;         // of all answers that wait for their readers; more: those are cut
-  // For each MiB that waits for its reader, or a part of one, however it progresses.
+  std::size_t request_bytes = 256u << 20;  // of all bodies together, until they are answered; more: 503
+  std::size_t answer_bytes = 256u << 20;   // of all answers that wait for their readers; more: those are cut
+  // For a whole answer, or a write of a stream, however it progresses; and as much again for each MiB that it has.
   std::chrono::milliseconds write_total{60000};
   std::chrono::milliseconds write_total_of(std::size_t bytes) const { return write_total * (1 + (bytes >> 20)); }
 };

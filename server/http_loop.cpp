@@ -364,7 +364,14 @@ void HttpLoop::close_idle() {
 void HttpLoop::end() {
   if (listener_ >= 0) close_listener();
   const auto each = [this](auto&& act) {
-    for (auto next = clients_.begin(); next != clients_.end();) act((next++)->second);
+    for (auto next = clients_.begin(); next != clients_.end();) {
+      Client& client = (next++)->second;
+      try {
+        act(client);
+      } catch (const std::bad_alloc&) {
+        drop(client);
+      }
+    }
   };
   each([this](Client& client) {
     if (client.phase == Phase::answering) return;

@@ -27,7 +27,8 @@ namespace serve {
 class HttpLoop {
  public:
   struct Callbacks {
-    // False: the answer was cut. Refusals with 503 are written on the event thread, all else on a thread of the pool.
+    // False: the answer was cut. Refusals with 503 are written on the event thread, where nothing may wait; all else on
+    // a thread of the pool.
     std::function<bool(Connection&, HttpRequest&, const HttpRefusal&)> answer;
     // Asked on the event thread about heads that announce a body, of which a refused one is not read.
     std::function<HttpRefusal(const HttpHead&)> check_head;
@@ -116,7 +117,7 @@ class HttpLoop {
   Moments deadlines_;
   Moments idle_;  // by idle_from
   std::size_t request_bytes_ = 0;
-  std::vector<int> taken_;  // was returned_
+  std::vector<int> taken_;                                             // was returned_
   HttpClock::time_point accept_again_ = HttpClock::time_point::max();  // max: no pause
   HttpClock::time_point now_{};
   HttpLingering lingering_;

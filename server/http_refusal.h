@@ -4,8 +4,8 @@
 namespace serve {
 
 struct HttpRefusal {
-  int status = 0;         // 0: it does not
-  const char* why = "";   // for the client, beyond what the status says
+  int status = 0;        // 0: it does not
+  const char* why = "";  // for the client, beyond what the status says
   explicit operator bool() const { return status != 0; }
 };
 

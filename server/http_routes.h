@@ -20,7 +20,7 @@ class HttpRoutes {
   struct Match {
     const HttpHandler* handler = nullptr;
     const std::string* path = nullptr;  // that was added; null: nobody knows the path
-    std::string allow;  // without a handler: the methods of this path
+    std::string allow;                  // without a handler: the methods of this path
   };
   // HEAD is answered as GET. `matches` are a pattern's groups, which point into `path`.
   Match find(const std::string& method, const std::string& path, httplib::Match& matches) const;

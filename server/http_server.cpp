@@ -111,8 +111,17 @@ void HttpServer::install_callbacks() {
       [this](const httplib::Request& request, httplib::Response& response) { finish(request, response); });
 }
 
-void HttpServer::route(std::string method, std::string path, Handler handler) {
+void HttpServer::route(std::string method, std::string path, Handler handler, Access access) {
+  if (access == Access::open) open_.emplace(method, path);
   routes_.add(std::move(method), std::move(path), std::move(handler));
+}
+
+// Of a head that announces a body.
+HttpRefusal HttpServer::check(const HttpHead& head) const {
+  const std::string path = head.target.substr(0, head.target.find_first_of("?#"));
+  if (!open_.contains({head.method == "HEAD" ? "GET" : head.method, path}))
+    return head_check_ ? head_check_(head) : HttpRefusal{};
+  return head.chunked || head.length > kOpenBody ? HttpRefusal{413} : HttpRefusal{};
 }
 
 bool HttpServer::bind(const std::string& host, int port) {
@@ -135,7 +144,7 @@ void HttpServer::run() {
   HttpLoop loop(listener_, limits_, state_,
                 {.answer = [this](Connection& connection, HttpRequest& request,
                                   const HttpRefusal& refusal) { return serve(connection, request, refusal); },
-                 .check_head = [this](const HttpHead& head) { return head_check_ ? head_check_(head) : HttpRefusal{}; }},
+                 .check_head = [this](const HttpHead& head) { return check(head); }},
                 overloaded, refused_);
   listener_ = -1;  // the loop's
   loop.run();
@@ -237,6 +246,10 @@ void HttpServer::close_connection() {
 }
 
 std::string HttpServer::route() { return exchange_ && exchange_->match.path ? *exchange_->match.path : ""; }
+
+HttpRefusal HttpServer::refusal() { return exchange_ ? exchange_->refusal : HttpRefusal{}; }
+
+bool HttpServer::may_wait() { return refusal().status != 503; }
 
 HttpClock::time_point HttpServer::arrival() { return exchange_ ? exchange_->connection.arrival() : HttpClock::now(); }
 

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/connection.h"
 #include "server/http_limits.h"
@@ -33,7 +35,8 @@ static_assert(std::string_view(CPPHTTPLIB_VERSION).starts_with("0.11."),
 class HttpServer : private httplib::Server {
  public:
   using Handler = HttpHandler;
-  // The JSON body of an answer of 4xx or 5xx that no handler made. The path is empty where none was understood.
+  // The JSON body of an answer of 4xx or 5xx that no handler made. The path is empty where none was understood. Like
+  // the hook, it is called on the event thread too, where it must not wait: see may_wait().
   using ErrorBody = std::function<std::string(const HttpRefusal& refusal, const std::string& path)>;
   // Asked where a head announces a body, before that is read; a refused one never is, and its connection closes behind
   // the answer. On the event thread: must not wait.
@@ -47,8 +50,11 @@ class HttpServer : private httplib::Server {
 
   // ---- before run()
 
-  // The body has been read into request.body. A handler may throw: 500, without a word of what it said.
-  void route(std::string method, std::string path, Handler handler);
+  // The body has been read into request.body. A handler may throw: 500, without a word of what it said. An open route
+  // has no head check, and no use for more than kOpenBody bytes.
+  enum class Access { checked, open };
+  static constexpr std::size_t kOpenBody = 4096;
+  void route(std::string method, std::string path, Handler handler, Access access = Access::checked);
   void set_error_body(ErrorBody body) { error_body_ = std::move(body); }
   void set_head_check(HeadCheck check) { head_check_ = std::move(check); }
   void set_answer_hook(AnswerHook hook) { answer_hook_ = std::move(hook); }
@@ -75,12 +81,15 @@ class HttpServer : private httplib::Server {
   static void close_connection();          // after this answer
   static HttpClock::time_point arrival();  // of the request's first byte
   static std::string route();              // as it was added; empty: none fits
+  static HttpRefusal refusal();            // why no handler has it; 0: one has, or there is none
+  static bool may_wait();                  // false: on the event thread, which writes the 503s of a crowd
 
  private:
   struct Exchange;
   static thread_local Exchange* exchange_;
 
   void install_callbacks();
+  HttpRefusal check(const HttpHead& head) const;
   bool serve(Connection& connection, HttpRequest& request, const HttpRefusal& refusal);
   void adopt(httplib::Request& request) const;
   void answer(const httplib::Request& request, httplib::Response& response) const;
@@ -91,6 +100,7 @@ class HttpServer : private httplib::Server {
   const HttpLimits limits_;
   HttpRoutes routes_;
   ErrorBody error_body_;
+  std::set<std::pair<std::string, std::string>> open_;  // method and path
   HeadCheck head_check_;
   AnswerHook answer_hook_;
   int port_ = 0;

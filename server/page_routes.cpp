@@ -84,7 +84,7 @@ void show_steps(Model& model, const httplib::Request& request, httplib::Response
 }  // namespace
 
 void add_page_routes(HttpServer& http, Serving& serving) {
-  http.route("GET", "/ui", [](const httplib::Request&, httplib::Response& response) { show_page(response); });
+  http.route("GET", "/ui", [](const httplib::Request&, httplib::Response& response) { show_page(response); }, HttpServer::Access::open);
   add_plain(http, serving, "GET", "/ui/steps", [&](const httplib::Request& request, httplib::Response& response) {
     show_steps(serving.model(), request, response);
   });

@@ -29,8 +29,9 @@ class RequestLog {
 
   bool on() const { return descriptor_ >= 0; }
 
-  // Any thread; lines do not mix. A line that cannot be written is lost, and counted.
-  void write(const RequestLine& line) noexcept;
+  // Any thread; lines do not mix. A line that cannot be written is lost, and counted; so is one that would have to wait, where
+  // the thread may not.
+  void write(const RequestLine& line, bool may_wait = true) noexcept;
 
   std::uint64_t lost() const { return lost_; }
 

@@ -9,25 +9,6 @@
 namespace serve {
 namespace {
 
-// What the transport refuses by itself.
-ApiError transport_error(const HttpRefusal& refusal) {
-  using enum ApiError::Kind;
-  switch (refusal.status) {
-    case 401: return {unauthorized, refusal.why};
-    case 404: return {not_found, "there is no such route"};
-    case 405: return {method_not_allowed, "this route has other methods"};
-    case 408: return {timeout, "the request took too long to arrive"};
-    case 413: return {too_large, "the body is larger than this server takes"};
-    case 414: return {too_large, "the request line is too long"};
-    case 415: return {unsupported_media, "neither compressed nor multipart bodies are taken"};
-    case 431: return {too_large, "the header is too large"};
-    case 501: return {not_implemented, "the body is sent in a coding that this server does not know"};
-    case 503: return {unavailable, refusal.why};
-    case 505: return {not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-    default: return refusal.status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"} : ApiError{engine, "internal error"};
-  }
-}
-
 // Routes that pages of other origins may use, where the operator allows any.
 constexpr const char* kFromPages[] = {"/",        "/generate",       "/generate_stream",     "/tokenize",  "/info",
                                       "/metrics", "/v1/completions", "/v1/chat/completions", "/v1/models", "/v1/models/(.+)"};
@@ -61,7 +42,7 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   add_status_routes(http, serving);
   if (settings.ui) add_page_routes(http, serving);
   if (!settings.cors_origins.empty()) {
-    for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight);
+    for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight, HttpServer::Access::open);
   }
   http.set_error_body([](const HttpRefusal& refusal, const std::string& path) { return body(transport_error(refusal), dialect_of(path)); });
   // Without it, clients that may not ask could fill the room for all bodies with theirs.

@@ -101,7 +101,7 @@ void read_sampling_request(const Body& body, const RequestFields& f, const Limit
                         "json_schema", "use_beam_search", "stop_token_ids", "include_stop_str_in_output", "bad_words",
                         "allowed_token_ids", "prompt_logprobs", "truncate_prompt_tokens", "logits_processors", "prompt_embeds",
                         "structural_tag", "documents", "chat_template", "chat_template_kwargs", "continue_final_message"});
-  for (const char* const key : {"add_generation_prompt", "skip_special_tokens", "spaces_between_special_tokens"}) f.refuse_unless(key, true);
+  for (const char* const key : {"add_generation_prompt", "skip_special_tokens"}) f.refuse_unless(key, true);
   f.refuse_unless("length_penalty", 1);
   read_model(f, base_model, out);
   out.options = options_of(f, limits);

@@ -46,11 +46,12 @@ void show_metrics(Serving& serving, httplib::Response& response) {
 }  // namespace
 
 void add_status_routes(HttpServer& http, Serving& serving) {
+  constexpr auto kOpen = HttpServer::Access::open;
   for (const char* path : {"/health", "/", "/ping"}) {
-    http.route("GET", path, [&](const httplib::Request&, httplib::Response& response) { show_health(serving, response); });
+    http.route("GET", path, [&](const httplib::Request&, httplib::Response& response) { show_health(serving, response); }, kOpen);
   }
   for (const char* path : {"/ready", "/v1/health", "/startup"}) {
-    http.route("GET", path, [&](const httplib::Request&, httplib::Response& response) { show_readiness(serving, response); });
+    http.route("GET", path, [&](const httplib::Request&, httplib::Response& response) { show_readiness(serving, response); }, kOpen);
   }
   add_plain(http, serving, "GET", "/metrics", [&](const httplib::Request&, httplib::Response& response) { show_metrics(serving, response); });
 }

@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
                             R"("use_beam_search": true)", R"("stop_token_ids": [5])", R"("prompt_logprobs": 1)",
                             R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
                             R"("continue_final_message": true)", R"("documents": [{}])", R"("add_generation_prompt": false)",
-                            R"("skip_special_tokens": false)", R"("spaces_between_special_tokens": false)", R"("length_penalty": 0.5)"}) {
+                            R"("skip_special_tokens": false)", R"("length_penalty": 0.5)"}) {
     BOOST_CHECK_EXCEPTION(with(field), ApiError, [](const ApiError& error) { return std::string(error.what()).find("not supported") != std::string::npos; });
   }
   with(R"("add_generation_prompt": true, "skip_special_tokens": true, "length_penalty": 1.0)");

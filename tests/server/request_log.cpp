@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <regex>
@@ -117,6 +118,32 @@ BOOST_AUTO_TEST_CASE(a_reader_that_has_gone_costs_lines_and_nothing_else) {
   RequestLog full(ends[1]);
   for (int i = 0; i < 2000; ++i) full.write(line_of("b"));
   BOOST_TEST(full.lost() > 0U);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+BOOST_AUTO_TEST_CASE(who_may_not_wait_does_not) {
+  int ends[2];
+  BOOST_REQUIRE(pipe(ends) == 0);
+  RequestLog log(ends[1]);
+  log.write(line_of("first"), /*may_wait=*/false);
+  BOOST_TEST(log.lost() == 0U);
+  for (int i = 0; i < 2000; ++i) log.write(line_of("b"), false);  // more than a pipe holds
+  const auto lost = log.lost();
+  BOOST_TEST(lost > 0U);
+  std::thread waiting([&] { log.write(line_of("last")); });  // holds the lock
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  log.write(line_of("b"), false);
+  BOOST_TEST(log.lost() == lost + 1);
+  std::string all;
+  char part[4096];
+  while (all.find("\"last\"") == all.npos) {
+    const ssize_t count = read(ends[0], part, sizeof(part));
+    BOOST_REQUIRE(count > 0);
+    all.append(part, static_cast<std::size_t>(count));
+  }
+  waiting.join();
+  BOOST_TEST(all.find("\"first\"") != all.npos);
   close(ends[0]);
   close(ends[1]);
 }

@@ -559,7 +559,9 @@ class Keys(ServerTest):
     def test_every_route_but_health_needs_one(self):
         open_routes = {("GET", path) for path in ["/health", "/", "/ping", "/ready", "/v1/health", "/startup", "/ui"]}
         for method, path in open_routes:
-            self.assertEqual(self.server.ask(method, path).status, 200, path)
+            for body in [None, "{}"]:
+                self.assertEqual(self.server.ask(method, path, body).status, 200, path)
+            self.assertEqual(self.server.ask(method, path, "x" * 5000).status, 413, path)
         for method, path in named_routes() - open_routes:
             for body in [None, "{}"]:  # with one, the head alone is enough
                 answer = self.server.ask(method, path, body)
@@ -576,7 +578,8 @@ class Keys(ServerTest):
             s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: early\r\nContent-Length: 1000000\r\n\r\n")
             content = serving.receive_all(s)  # though none of it has come
         self.assertRegex(content, b"^HTTP/1.1 401 (?s:.*)invalid_api_key")
-        self.assertEqual((self.server.line("early")["route"], self.server.line("early")["status"]), ("/v1/completions", 401))
+        line = self.server.line("early")
+        self.assertEqual((line["route"], line["status"], line["error"]), ("/v1/completions", 401, "authentication"))
 
     def test_keys(self):
         for headers, status in [({"Authorization": "Bearer right-key-1"}, 200), ({"X-Api-Key": "right-key-2"}, 200),

@@ -20,8 +20,8 @@ inline void check_length_of_text(const std::string& text, const Tokenizer& token
   const std::size_t fewest = (text.size() + *most - 1) / *most;
   if (fewest <= static_cast<std::size_t>(positions)) return;
   throw Error(Error::Kind::invalid_request, "prompt",
-              std::to_string(text.size()) + " bytes are at least " + std::to_string(fewest) + " tokens; the model has " +
-                  std::to_string(positions) + " positions");
+              std::to_string(text.size()) + " bytes are at least " + std::to_string(fewest) + " tokens; at most " +
+                  std::to_string(positions) + " are possible");
 }
 
 inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenizer* tokenizer, int positions = 0) {
