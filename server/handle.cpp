@@ -116,23 +116,27 @@ std::optional<ApiError> attempt(const httplib::Request& request, httplib::Respon
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler) {
   http.route(method, path, [&serving, path, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
     response.set_header(kRouteHeader, path);
-    attempt(request, response, [&] {
+    const auto error = attempt(request, response, [&] {
       check_key(serving, request);
       handler(request, response);
     });
+    if (error) response.set_header(kErrorHeader, type_of(error->kind));
   });
 }
 
 void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
   const std::string route = response.get_header_value(kRouteHeader);
+  const std::string error = response.get_header_value(kErrorHeader);
   response.headers.erase(kRouteHeader);
+  response.headers.erase(kErrorHeader);
   const bool probes = route.empty() || route == "/metrics" || route == "/ui/steps";
   if (route == kLogsItself || (probes && response.status < 400)) return;
   const std::string known = route.empty() ? HttpServer::route() : route;
   RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = known.empty() ? "none" : known};
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
-  if (const HttpRefusal refusal = HttpServer::refusal()) line.error = type_of(transport_error(refusal).kind);
+  const bool by_transport = HttpServer::refusal() || response.status == 404 || response.status == 405;
+  line.error = error.empty() && by_transport ? type_of(transport_error({response.status}).kind) : error;
   serving.log.write(line, HttpServer::may_wait());
 }
 

@@ -183,7 +183,7 @@ void HttpLoop::advance(Client& client) {
     enter(client, Phase::head, now_ + limits_.header_read);
   }
   const int status = client.reader->feed(client.connection.received());
-  if (const HttpRefusal refusal = check_head(client)) return hand_over(client, refusal);
+  if (const HttpRefusal refusal = check(client)) return hand_over(client, refusal);
   if (status) return hand_over(client, {status});
   if (!count_body(client)) return refuse(client, kManyBytes);
   if (client.reader->complete()) return hand_over(client, {});
@@ -193,11 +193,16 @@ void HttpLoop::advance(Client& client) {
   }
 }
 
-// Once, when the head is there.
-HttpRefusal HttpLoop::check_head(const Client& client) const {
-  if (client.phase != Phase::head || !client.reader->has_head()) return {};
-  const HttpHead& head = client.reader->request().head;
-  return head.announces_body() ? callbacks_.check_head(head) : HttpRefusal{};
+// Whether its head may have the body that it announces, and what has come of that.
+HttpRefusal HttpLoop::check(Client& client) const {
+  const HttpRequest& request = client.reader->request();
+  if (!client.reader->has_head() || !request.head.announces_body()) return {};
+  if (client.phase == Phase::head) {  // only now is it there
+    const HttpAdmission admission = callbacks_.admit(request.head);
+    if (admission.refusal) return admission.refusal;
+    client.body_bytes = admission.body_bytes;
+  }
+  return std::max(request.head.length, request.body.size()) > client.body_bytes ? HttpRefusal{413} : HttpRefusal{};
 }
 
 // False: all clients together have sent more than the server holds.
@@ -351,7 +356,8 @@ void HttpLoop::expire_rest(Client& client) {
   drop(client);
 }
 
-void HttpLoop::close_idle() {
+// Where there is no memory for it, they close by themselves.
+void HttpLoop::close_idle() try {
   for (const auto& [since, fd] : Moments(idle_)) {
     Client& client = clients_.at(fd);
     if (since <= now_)
@@ -359,6 +365,7 @@ void HttpLoop::close_idle() {
     else
       enter(client, Phase::idle, std::min(since, client.deadline));
   }
+} catch (const std::bad_alloc&) {
 }
 
 void HttpLoop::end() {

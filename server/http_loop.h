@@ -31,7 +31,7 @@ class HttpLoop {
     // a thread of the pool.
     std::function<bool(Connection&, HttpRequest&, const HttpRefusal&)> answer;
     // Asked on the event thread about heads that announce a body, of which a refused one is not read.
-    std::function<HttpRefusal(const HttpHead&)> check_head;
+    std::function<HttpAdmission(const HttpHead&)> admit;
   };
 
   // `overloaded`: the whole answer to connections beyond the limits. Once constructed, it owns the listener.
@@ -57,9 +57,10 @@ class HttpLoop {
     HttpClock::time_point rest_end{};
     int in_flight = 0;  // of the rest, when there was progress last
     int requests_left;
-    std::size_t counted = 0;  // of request_bytes_
-    bool whole = false;       // the answer went out, or is kept
-    bool unheard = false;     // the server stopped first
+    std::size_t body_bytes = 0;  // that its head may have
+    std::size_t counted = 0;     // of request_bytes_
+    bool whole = false;          // the answer went out, or is kept
+    bool unheard = false;        // the server stopped first
 
     bool is_read() const { return phase == Phase::idle || phase == Phase::head || phase == Phase::body; }
   };
@@ -76,7 +77,7 @@ class HttpLoop {
   void on_event(Client& client);
   void on_readable(Client& client);
   void advance(Client& client);
-  HttpRefusal check_head(const Client& client) const;
+  HttpRefusal check(Client& client) const;
   bool count_body(Client& client);
   void invite(Client& client);
   void hand_over(Client& client, HttpRefusal refusal);

@@ -17,10 +17,10 @@ void allow_method(std::string& allow, const std::string& method) {
 
 }  // namespace
 
-void HttpRoutes::add(std::string method, std::string path, HttpHandler handler) {
+void HttpRoutes::add(std::string method, std::string path, HttpHandler handler, bool open) {
   std::optional<std::regex> pattern;
   if (path.find_first_of("\\^$.|?*+()[]{}") != path.npos) pattern.emplace(path, kSyntax);
-  routes_.push_back({std::move(method), std::move(path), std::move(pattern), std::move(handler)});
+  routes_.push_back({std::move(method), std::move(path), std::move(pattern), std::move(handler), open});
 }
 
 HttpRoutes::Match HttpRoutes::find(const std::string& method, const std::string& path, httplib::Match& matches) const {
@@ -28,7 +28,7 @@ HttpRoutes::Match HttpRoutes::find(const std::string& method, const std::string&
   Match match;
   for (const Route& route : routes_) {
     if (route.pattern ? !std::regex_match(path, matches, *route.pattern) : path != route.path) continue;
-    if (route.method == wanted) return {&route.handler, &route.path, ""};
+    if (route.method == wanted) return {&route.handler, &route.path, "", route.open};
     match.path = &route.path;
     allow_method(match.allow, route.method);
   }

@@ -112,16 +112,17 @@ void HttpServer::install_callbacks() {
 }
 
 void HttpServer::route(std::string method, std::string path, Handler handler, Access access) {
-  if (access == Access::open) open_.emplace(method, path);
-  routes_.add(std::move(method), std::move(path), std::move(handler));
+  routes_.add(std::move(method), std::move(path), std::move(handler), access == Access::open);
 }
 
 // Of a head that announces a body.
-HttpRefusal HttpServer::check(const HttpHead& head) const {
+HttpAdmission HttpServer::admit(const HttpHead& head) const {
+  const HttpRefusal refusal = head_check_ ? head_check_(head) : HttpRefusal{};
+  if (!refusal) return {};
   const std::string path = head.target.substr(0, head.target.find_first_of("?#"));
-  if (!open_.contains({head.method == "HEAD" ? "GET" : head.method, path}))
-    return head_check_ ? head_check_(head) : HttpRefusal{};
-  return head.chunked || head.length > kOpenBody ? HttpRefusal{413} : HttpRefusal{};
+  httplib::Match matches;
+  if (!routes_.find(head.method, path, matches).open) return {.refusal = refusal};
+  return {.body_bytes = kOpenBody};
 }
 
 bool HttpServer::bind(const std::string& host, int port) {
@@ -144,7 +145,7 @@ void HttpServer::run() {
   HttpLoop loop(listener_, limits_, state_,
                 {.answer = [this](Connection& connection, HttpRequest& request,
                                   const HttpRefusal& refusal) { return serve(connection, request, refusal); },
-                 .check_head = [this](const HttpHead& head) { return check(head); }},
+                 .admit = [this](const HttpHead& head) { return admit(head); }},
                 overloaded, refused_);
   listener_ = -1;  // the loop's
   loop.run();

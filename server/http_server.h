@@ -11,10 +11,8 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "server/connection.h"
 #include "server/http_limits.h"
@@ -51,7 +49,7 @@ class HttpServer : private httplib::Server {
   // ---- before run()
 
   // The body has been read into request.body. A handler may throw: 500, without a word of what it said. An open route
-  // has no head check, and no use for more than kOpenBody bytes.
+  // is for those as well whom the head check refuses, with kOpenBody bytes at most.
   enum class Access { checked, open };
   static constexpr std::size_t kOpenBody = 4096;
   void route(std::string method, std::string path, Handler handler, Access access = Access::checked);
@@ -89,7 +87,7 @@ class HttpServer : private httplib::Server {
   static thread_local Exchange* exchange_;
 
   void install_callbacks();
-  HttpRefusal check(const HttpHead& head) const;
+  HttpAdmission admit(const HttpHead& head) const;
   bool serve(Connection& connection, HttpRequest& request, const HttpRefusal& refusal);
   void adopt(httplib::Request& request) const;
   void answer(const httplib::Request& request, httplib::Response& response) const;
@@ -100,7 +98,6 @@ class HttpServer : private httplib::Server {
   const HttpLimits limits_;
   HttpRoutes routes_;
   ErrorBody error_body_;
-  std::set<std::pair<std::string, std::string>> open_;  // method and path
   HeadCheck head_check_;
   AnswerHook answer_hook_;
   int port_ = 0;

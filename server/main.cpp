@@ -65,7 +65,8 @@ HttpLimits limits_of(const Settings& s) {
           .idle = s.idle_timeout,
           .write = s.write_timeout,
           .threads = s.max_concurrent_requests + 32,
-          .waiting = 1024};
+          .waiting = 1024,
+          .write_total = std::max(HttpLimits{}.write_total, s.write_timeout)};
 }
 
 ApiKeys keys_of(const Settings& settings) {

@@ -228,6 +228,7 @@ std::string Metrics::text(const Snapshot& snapshot) const {
   write_by_adapter(out, c);
   write_adapters(out, snapshot.adapters);
   write_service(out, snapshot.service);
+  out.counter("tenon_log_lines_lost_total", "Lines of the log that standard error did not take.", snapshot.log_lines_lost);
   write_process(out);
   return out.take();
 }

@@ -50,6 +50,7 @@ struct Snapshot {
   std::vector<std::string> resident = {};                       // names of adapters in memory
   std::vector<std::string> running_adapters = {}, waiting_adapters = {};  // of requests, where that is known
   int adapter_slots = 0;                                        // 0: any number
+  std::uint64_t log_lines_lost = 0;
   std::string model;
   bool vllm = true;  // with vLLM's names
 };

@@ -42,7 +42,7 @@ std::string iso_time(std::int64_t now_ms) {
   return text;
 }
 
-// For a line, which is shorter than what the system takes of a pipe at once.
+// For a line, which is shorter than what a pipe takes at once. A terminal, or a pipe with other writers, may still wait.
 bool takes_some(int descriptor) {
   pollfd fd{descriptor, POLLOUT, 0};
   return ::poll(&fd, 1, 0) > 0;

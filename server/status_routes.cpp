@@ -38,6 +38,7 @@ void show_metrics(Serving& serving, httplib::Response& response) {
     now.resident.push_back(each.name);
     if (each.leases > 0) now.running_adapters.push_back(each.name);
   }
+  now.log_lines_lost = serving.log.lost();
   now.adapter_slots = model.settings().model.adapter_slots;
   now.vllm = model.settings().metrics_compat == "vllm";
   response.set_content(serving.metrics.text(now), "text/plain; version=0.0.4; charset=utf-8");

@@ -90,6 +90,7 @@ BOOST_AUTO_TEST_CASE(all_names_are_there_from_the_start) {
                            "vllm:lora_requests_info", "process_resident_memory_bytes", "process_open_fds",
                            "process_threads", "tenon_build_info", "tenon_adapters_resident"})
     BOOST_TEST(page.types.at(name) == "gauge");
+  BOOST_TEST(page.types.at("tenon_log_lines_lost_total") == "counter");
   for (const char* name : {"prompt_tokens_total", "generation_tokens_total", "request_success_total",
                            "prefix_cache_queries_total", "prefix_cache_hits_total"})
     BOOST_TEST(page.types.at(std::string("vllm:") + name) == "counter");

@@ -580,6 +580,9 @@ class Keys(ServerTest):
         self.assertRegex(content, b"^HTTP/1.1 401 (?s:.*)invalid_api_key")
         line = self.server.line("early")
         self.assertEqual((line["route"], line["status"], line["error"]), ("/v1/completions", 401, "authentication"))
+        for method, path, error in [("GET", "/v1/models", "authentication"), ("GET", "/nothing", "not_found"), ("DELETE", "/generate", "method_not_allowed")]:
+            self.server.ask(method, path, headers={"X-Request-Id": error})
+            self.assertEqual(self.server.line(error)["error"], error)
 
     def test_keys(self):
         for headers, status in [({"Authorization": "Bearer right-key-1"}, 200), ({"X-Api-Key": "right-key-2"}, 200),
