@@ -21,7 +21,7 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
       exchange->serve(make(model, request.body), response);
     });
     if (error) exchange->failed(*error);
-    response.set_header(kRouteHeader, kLogsItself);
+    response.set_header(kLogsItselfHeader, "");
   });
 }
 

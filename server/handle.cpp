@@ -114,8 +114,7 @@ std::optional<ApiError> attempt(const httplib::Request& request, httplib::Respon
 }
 
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler) {
-  http.route(method, path, [&serving, path, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
-    response.set_header(kRouteHeader, path);
+  http.route(method, path, [&serving, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
     const auto error = attempt(request, response, [&] {
       check_key(serving, request);
       handler(request, response);
@@ -125,14 +124,12 @@ void add_plain(HttpServer& http, Serving& serving, const char* method, const cha
 }
 
 void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
-  const std::string route = response.get_header_value(kRouteHeader);
-  const std::string error = response.get_header_value(kErrorHeader);
-  response.headers.erase(kRouteHeader);
+  const std::string route = HttpServer::route(), error = response.get_header_value(kErrorHeader);
   response.headers.erase(kErrorHeader);
-  const bool probes = route.empty() || route == "/metrics" || route == "/ui/steps";
-  if (route == kLogsItself || (probes && response.status < 400)) return;
-  const std::string known = route.empty() ? HttpServer::route() : route;
-  RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = known.empty() ? "none" : known};
+  if (response.headers.erase(kLogsItselfHeader) > 0) return;
+  const bool probes = HttpServer::is_open_route() || route == "/metrics" || route == "/ui/steps";
+  if (probes && response.status < 400) return;
+  RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
   const bool by_transport = HttpServer::refusal() || response.status == 404 || response.status == 405;

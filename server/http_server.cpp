@@ -248,6 +248,8 @@ void HttpServer::close_connection() {
 
 std::string HttpServer::route() { return exchange_ && exchange_->match.path ? *exchange_->match.path : ""; }
 
+bool HttpServer::is_open_route() { return exchange_ && exchange_->match.open; }
+
 HttpRefusal HttpServer::refusal() { return exchange_ ? exchange_->refusal : HttpRefusal{}; }
 
 bool HttpServer::may_wait() { return refusal().status != 503; }

@@ -79,8 +79,9 @@ class HttpServer : private httplib::Server {
   static void close_connection();          // after this answer
   static HttpClock::time_point arrival();  // of the request's first byte
   static std::string route();              // as it was added; empty: none fits
-  static HttpRefusal refusal();            // why no handler has it; 0: one has, or there is none
-  static bool may_wait();                  // false: on the event thread, which writes the 503s of a crowd
+  static bool is_open_route();
+  static HttpRefusal refusal();  // why no handler has it; 0: one has, or there is none
+  static bool may_wait();        // false: on the event thread, which writes the 503s of a crowd
 
  private:
   struct Exchange;

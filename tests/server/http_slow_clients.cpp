@@ -28,11 +28,31 @@ const std::string& larger() {
   return bytes;
 }
 
-void add_large(Server& server) {
-  server.http.route("GET", "/large", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content(large(), "text/plain");
+void add_large(Server& server, const std::string& bytes = large()) {
+  server.http.route("GET", "/large", [&bytes](const httplib::Request&, httplib::Response& response) {
+    response.set_content(bytes, "text/plain");
   });
 }
+
+// A stream of one write, which waits for its reader. To be made before the server, whose threads use it.
+struct LongStream {
+  std::atomic<bool> begun{false}, whole{false};
+  std::atomic<double> took{0};  // seconds; 0: it still waits
+
+  void add(Server& server) {
+    server.http.route("GET", "/stream", [this](const httplib::Request&, httplib::Response& response) {
+      response.set_chunked_content_provider("text/plain", [this](std::size_t, httplib::DataSink& sink) {
+        const std::string& bytes = larger();
+        const auto start = Clock::now();
+        begun = true;
+        const bool written = whole = sink.write(bytes.data(), bytes.size());
+        took = seconds_since(start);
+        if (written) sink.done();
+        return written;
+      });
+    });
+  }
+};
 
 }  // namespace
 
@@ -59,34 +79,23 @@ BOOST_AUTO_TEST_CASE(an_answer_is_finished_for_a_slow_reader) {
 BOOST_AUTO_TEST_CASE(a_stream_is_finished_for_a_slow_reader) {
   serve::HttpLimits limits = small_limits();
   limits.write = 600ms;  // in which the reader takes far less than a third of the socket's buffer
-  std::atomic<bool> begun{false};
-  std::atomic<double> longest{0};
+  LongStream stream;
   Server server(limits);
-  server.http.route("GET", "/stream", [&](const httplib::Request&, httplib::Response& response) {
-    response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {
-      const std::string& bytes = larger();
-      const auto start = Clock::now();
-      begun = true;
-      const bool whole = sink.write(bytes.data(), bytes.size());
-      longest = seconds_since(start);
-      sink.done();
-      return whole;
-    });
-  });
+  stream.add(server);
   server.start();
   Client client(server.port(), /*receive_buffer=*/16 << 10);
   client.send(get("/stream", "Connection: close\r\n"));
-  BOOST_TEST(eventually([&] { return begun.load(); }));
+  BOOST_TEST(eventually([&] { return stream.begun.load(); }));
   const auto start = Clock::now();
-  while (longest == 0 && seconds_since(start) < 2) {  // some 100 kB a second
+  while (stream.took == 0 && seconds_since(start) < 2) {  // some 100 kB a second
     client.read_some_within(10ms);
     std::this_thread::sleep_for(30ms);
   }
-  BOOST_TEST(longest == 0);  // it waits, and for far longer than the limit
+  BOOST_TEST(stream.took == 0);  // it waits, and for far longer than the limit
   BOOST_TEST(client.closes(60s));
   BOOST_TEST(client.received().ends_with("\r\n0\r\n\r\n"));
   BOOST_TEST(client.received().size() > larger().size());
-  BOOST_TEST(longest > 1.9);
+  BOOST_TEST(stream.took > 1.9);
 }
 
 BOOST_AUTO_TEST_CASE(a_stream_ends_when_its_slow_reader_leaves) {
@@ -96,25 +105,18 @@ BOOST_AUTO_TEST_CASE(a_stream_ends_when_its_slow_reader_leaves) {
   for (const auto& how : leave) {
     serve::HttpLimits limits = small_limits();
     limits.write = 60s;
-    std::atomic<bool> begun{false}, failed{false};
-    Server server(limits);  // goes first, with the threads that use them
-    server.http.route("GET", "/stream", [&](const httplib::Request&, httplib::Response& response) {
-      response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {
-        const std::string& bytes = larger();
-        begun = true;
-        const bool whole = sink.write(bytes.data(), bytes.size());
-        failed = !whole;
-        return whole;
-      });
-    });
+    LongStream stream;
+    Server server(limits);
+    stream.add(server);
     server.start();
     Client client(server.port(), /*receive_buffer=*/16 << 10);
     client.send(get("/stream"));
-    BOOST_TEST(eventually([&] { return begun.load(); }));
+    BOOST_TEST(eventually([&] { return stream.begun.load(); }));
     std::this_thread::sleep_for(50ms);
-    BOOST_TEST(!failed);
+    BOOST_TEST(stream.took == 0);
     how(client);
-    BOOST_TEST(eventually([&] { return failed.load(); }, 1s));
+    BOOST_TEST(eventually([&] { return stream.took > 0; }, 1s));
+    BOOST_TEST(!stream.whole);
   }
 }
 
@@ -122,27 +124,20 @@ BOOST_AUTO_TEST_CASE(a_stream_that_takes_too_long_is_cut) {
   serve::HttpLimits limits = small_limits();
   limits.write = 5s;
   limits.write_total = 50ms;  // and for each MiB, of which there are 19
-  std::atomic<double> took{0};
+  LongStream stream;
   Server server(limits);
-  server.http.route("GET", "/stream", [&](const httplib::Request&, httplib::Response& response) {
-    response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {
-      const std::string& bytes = larger();
-      const auto start = Clock::now();
-      const bool whole = sink.write(bytes.data(), bytes.size());
-      took = whole ? -1 : seconds_since(start);
-      return whole;
-    });
-  });
+  stream.add(server);
   server.start();
   Client client(server.port(), /*receive_buffer=*/16 << 10);
   client.send(get("/stream"));
   const auto start = Clock::now();
-  while (took == 0 && seconds_since(start) < 5) {
+  while (stream.took == 0 && seconds_since(start) < 5) {
     client.read_some_within(10ms);
     std::this_thread::sleep_for(30ms);
   }
-  BOOST_TEST(took > 0.9);
-  BOOST_TEST(took < 2.5);
+  BOOST_TEST(!stream.whole);
+  BOOST_TEST(stream.took > 0.9);
+  BOOST_TEST(stream.took < 2.5);
 }
 
 BOOST_AUTO_TEST_CASE(a_body_is_not_read_where_the_head_is_refused) {
@@ -198,9 +193,7 @@ BOOST_AUTO_TEST_CASE(an_answer_nobody_reads_is_cut) {
   serve::HttpLimits limits = small_limits();
   limits.write_total = 100ms;  // and for each MiB that the socket does not take
   Server server(limits);
-  server.http.route("GET", "/large", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content(larger(), "text/plain");
-  });
+  add_large(server, larger());
   server.start();
   BOOST_TEST(larger().size() > 19'000'000u);
   Client silent(server.port(), /*receive_buffer=*/4096), slow(server.port(), 64 << 10);
