@@ -71,7 +71,7 @@ struct OpenAiAsked {
 
   void add(const Model& model, const SamplingRequest& request, std::vector<tenon::TokenId> ids, std::string echo) {
     tenon::Request one = common;
-    one.options.max_new_tokens = openai_new_tokens(request.max_tokens, ids.size(), model.limits(), request.length_field);
+    one.options.max_new_tokens = openai_new_tokens(request.max_tokens, ids.size(), model.limits(), request.length_field, request.prompt_field);
     one.input_ids = ids;
     asked.max_new_tokens = std::max(asked.max_new_tokens, one.options.max_new_tokens);
     asked.requests.push_back(std::move(one));

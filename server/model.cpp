@@ -100,7 +100,7 @@ std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& m
   std::vector<std::string> special;
   for (const tenon::SpecialToken& token : tokenizer().special_tokens()) special.push_back(token.text);
   const std::string text = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()), special);
-  tenon::check_length_of_text(text, tokenizer(), limits_.max_input_tokens);
+  tenon::check_length_of_text(text, tokenizer(), limits_.max_input_tokens, "messages");
   std::vector<tenon::TokenId> ids;
   std::size_t begin = 0;
   for (std::size_t at = 0; at <= text.size();) {

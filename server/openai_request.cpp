@@ -168,6 +168,7 @@ ChatRequest parse_chat(std::string_view text, const Limits& limits, std::string_
   read_sampling_request(body, f, limits, base_model, out);
   f.refuse_unless("add_special_tokens", false);
   out.messages = messages_of(f);
+  out.prompt_field = "messages";
   for (const char* const field : {"max_completion_tokens", "max_tokens"}) {
     const auto length = f.integer(field, 1, kMaxInt);
     if (!length || out.max_tokens) continue;

@@ -25,6 +25,7 @@ struct SamplingRequest {
   bool include_usage = false;
   std::optional<int> max_tokens;            // none: what is left beside the prompt
   std::string length_field = "max_tokens";  // what the client calls it
+  std::string prompt_field = "prompt";      // what the client calls that
   std::optional<tenon::OrderedJson> schema;
 };
 

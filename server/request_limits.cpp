@@ -38,12 +38,12 @@ int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_token
 }
 
 int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const Limits& limits,
-                      const std::string& field) {
+                      const std::string& field, const std::string& prompt_field) {
   const auto total = static_cast<std::size_t>(limits.max_total_tokens);
   if (prompt_tokens > static_cast<std::size_t>(limits.max_input_tokens) || prompt_tokens >= total) {
     refuse("the prompt has " + std::to_string(prompt_tokens) + " tokens; at most " +
                std::to_string(limits.max_input_tokens) + " are possible",
-           "prompt");
+           prompt_field);
   }
   if (!asked) return static_cast<int>(total - prompt_tokens);
   if (static_cast<std::size_t>(*asked) > total - prompt_tokens) {

@@ -29,9 +29,9 @@ inline constexpr std::size_t kMostSchemaBytes = std::size_t{256} << 10;
 void check_stop(const std::vector<std::string>& stop, const Limits& limits);
 
 // How long an answer may become, once the input is tokenised: as asked, or what is left. ApiError where that does not
-// fit; `field` is what the client calls the length ("max_tokens", "max_completion_tokens").
+// fit; `field` is what the client calls the length ("max_tokens", "max_completion_tokens"), `prompt_field` what it calls the prompt.
 int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const Limits& limits);
 int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const Limits& limits,
-                      const std::string& field = "max_tokens");
+                      const std::string& field = "max_tokens", const std::string& prompt_field = "prompt");
 
 }  // namespace serve

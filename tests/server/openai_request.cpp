@@ -326,6 +326,7 @@ BOOST_AUTO_TEST_CASE(lengths_of_answers) {
   check(refusal(2147483647, 24), "max_completion_tokens", "2147483647");
   BOOST_TEST(refusal(1, 769).openai == 400);
   BOOST_TEST(refusal(1, 769).param == "prompt");
+  BOOST_TEST(serve::test::refused([] { openai_new_tokens(1, 769, kLimits, "max_tokens", "messages"); }).param == "messages");
 }
 
 BOOST_AUTO_TEST_CASE(hostile_bodies) {

@@ -391,7 +391,9 @@ class Chats(OpenAiTest):
                  ({"messages": [user], "logprobs": 2}, "logprobs"),
                  ({"messages": [user], "max_completion_tokens": 0}, "max_completion_tokens"),
                  ({"messages": [user], "max_tokens": 2000}, "max_tokens"),
-                 ({"messages": [user] * 1025}, "messages")]
+                 ({"messages": [user] * 1025}, "messages"),
+                 ({"messages": [{"role": "user", "content": "word " * 1100}]}, "messages"),  # too many tokens, and too many bytes
+                 ({"messages": [{"role": "user", "content": "a" * 200_000}]}, "messages")]
         for body, param in cases:
             self.refused_openai("/v1/chat/completions", body, 400, "invalid_request_error", param)
         answer = self.refused_openai("/v1/chat/completions", {"messages": [user], "tools": [{}]}, 400, "invalid_request_error", "tools")

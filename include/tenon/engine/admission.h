@@ -13,13 +13,13 @@
 
 namespace tenon {
 
-// A text that cannot fit into `positions` (0: no bound) is refused before it costs anything.
-inline void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions) {
+// A text that cannot fit into `positions` (0: no bound) is refused before it costs anything, as `field`.
+inline void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions, const char* field = "prompt") {
   const auto most = tokenizer.most_bytes_a_token();
   if (positions <= 0 || !most || *most == 0) return;
   const std::size_t fewest = (text.size() + *most - 1) / *most;
   if (fewest <= static_cast<std::size_t>(positions)) return;
-  throw Error(Error::Kind::invalid_request, "prompt",
+  throw Error(Error::Kind::invalid_request, field,
               std::to_string(text.size()) + " bytes are at least " + std::to_string(fewest) + " tokens; at most " +
                   std::to_string(positions) + " are possible");
 }
