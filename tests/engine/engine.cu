@@ -25,6 +25,9 @@ std::vector<Request> requests(int vocab) {
     if (i % 3 == 1) r.options.temperature = 0.8f;
     if (i % 6 == 1) r.options.top_k = 20;  // drawn from the best that the device finds
     if (i == 5) r.options.n = 3;           // blocks that two write are copied
+    if (i % 4 == 3) r.options.repetition_penalty = 1.3f, r.options.frequency_penalty = 0.2f;  // prepared for a draw there
+    if (i == 7) r.options.top_p = 0.7f, r.options.logit_bias = {{3, 2.0f}, {9, -100.0f}};
+    if (i == 9) r.options.min_new_tokens = 5, r.options.ignore_eos = false;
     if (i % 4 == 2) r.options.top_logprobs = 3;
     r.options.logits_hash = i % 2 == 0;
     all.push_back(std::move(r));

@@ -21,6 +21,12 @@ using TokenId = std::int32_t;   // index into the vocabulary, never negative in 
 using SeqId = std::uint32_t;    // one running text; a request owns one or more
 using RequestId = std::uint64_t;
 
+// A token that a row of logits names.
+struct TokenLogit {
+  float logit;
+  TokenId id;
+};
+
 // The shape of a weight matrix as the model means it: y = W x, so rows are outputs and cols are inputs.
 struct Shape {
   int rows = 0, cols = 0;

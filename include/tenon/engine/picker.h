@@ -14,6 +14,7 @@
 #include "tenon/engine/answers.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
+#include "tenon/sample/draw_rows.h"
 #include "tenon/sample/sampler.h"
 #include "tenon/schedule/sequence.h"
 
@@ -54,9 +55,13 @@ class Picker {
       const MatrixView<const float> block = hidden.rows_from(first, count);
       count_candidates(first, count, vocab, queue, answers);
       take_masks(first, count, config, queue, answers);
-      const bool some_need_all = std::find(counts_.begin(), counts_.end(), 0) != counts_.end();
-      if (some_need_all) pick_from_logits(device, block, head_view, vocab, first, queue, answers);
-      else pick_best(device, block, head_view, vocab, first, queue, answers);
+      if (std::find(counts_.begin(), counts_.end(), 0) == counts_.end()) {
+        pick_best(device, block, head_view, vocab, first, queue, answers);
+      } else {
+        undecided_.assign(index(count), true);
+        if constexpr (PreparesDraws<DeviceP, HeadView>) pick_drawn(device, block, head_view, vocab, first, queue, answers);
+        pick_undecided(device, block, head_view, vocab, first, queue, answers);
+      }
     }
   }
 
@@ -142,31 +147,74 @@ class Picker {
     return false;
   }
 
-  // The token is drawn from the candidates alone, in order of their ids, and one more that ranks behind them: filters and
-  // draw see what they would have seen of the whole row.
+  // The token is drawn from the candidates alone, in order of rank.
   template <class Queue>
   void pick_best(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
                  const Queue& queue, const Answers& answers) {
     best_.resize(index(hidden.rows));
     head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
-    device.pool().share(hidden.rows, 16, [&](int begin, int end, int) {
-      Sampler sampler;
-      std::vector<float> few;
+    const auto better = [](const TokenLogit& a, const TokenLogit& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; };
+    device.pool().share(hidden.rows, 16, [&](int begin, int end, int thread) {
+      Sampler& sampler = samplers_[index(thread)];
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
-        const std::vector<TokenLogit>& best = best_[index(i)];
-        few.clear();
-        for (const TokenLogit& each : best) few.push_back(each.logit);
-        few.push_back(best.empty() ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::lowest());
-        PickOutcome& outcome = outcomes_[index(first + i)];
-        outcome = sample(sampler, row, few, nullptr, queue.sequence(row.seq), answers);
-        if (outcome.pick) outcome.pick->token = best[index(outcome.pick->token)].id;
+        const Sequence& s = queue.sequence(row.seq);
+        std::vector<TokenLogit>& best = best_[index(i)];
+        std::sort(best.begin(), best.end(), better);
+        const SampleInput in = input(row, {}, nullptr, s, answers);
+        if (const auto token = sampler.best_of_row(in, best, index(vocab), false, 0)) outcomes_[index(first + i)].pick.emplace().token = *token;
+        else outcomes_[index(first + i)] = sample(sampler, row, {}, nullptr, s, answers);  // says that it is not finite
       }
     });
   }
 
+  // Of the rows that the device can prepare for a draw: what it finds decides most of them.
   template <class Queue>
-  void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
+  void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first, const Queue& queue,
+                  const Answers& answers) {
+    draws_.reset(index(vocab));
+    bool any = false;
+    for (int i = 0; i < hidden.rows; ++i) {
+      const LogitRow& row = rows_[index(first + i)];
+      const Sequence& s = queue.sequence(row.seq);
+      const Stream& stream = answers.stream(row.seq);
+      const bool whole = !row.pick || stream.options().logits_hash || stream.wants_logits(row.position, s.prompt_tokens) ||
+                         !outcomes_[index(first + i)].failure.empty();
+      any = (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest)) || any;
+      if (draws_.size() == index(i)) draws_.pass_over();
+    }
+    if (!any) return;
+    best_.resize(index(hidden.rows));
+    totals_.resize(index(hidden.rows));
+    head_draw(device, draws_.args<HeadView>(hidden, head_view, best_.data(), totals_.data()));
+    device.pool().share(hidden.rows, 16, [&](int begin, int end, int thread) {
+      for (int i = begin; i < end; ++i) {
+        const LogitRow& row = rows_[index(first + i)];
+        const std::vector<TokenLogit>& best = best_[index(i)];
+        const bool all = best.size() < index(kMostBest) || best.size() == index(vocab);
+        const SampleInput in = input(row, {}, nullptr, queue.sequence(row.seq), answers);
+        const auto token = samplers_[index(thread)].best_of_row(in, best, index(vocab), all, totals_[index(i)]);
+        if (!token) continue;
+        outcomes_[index(first + i)].pick.emplace().token = *token;
+        undecided_[index(i)] = false;
+      }
+    });
+  }
+
+  // From the first undecided row to the last.
+  template <class Queue>
+  void pick_undecided(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
+                      const Queue& queue, Answers& answers) {
+    const auto begin = std::find(undecided_.begin(), undecided_.end(), true);
+    if (begin == undecided_.end()) return;
+    const auto last = std::find(undecided_.rbegin(), undecided_.rend(), true);
+    const int skip = static_cast<int>(begin - undecided_.begin()), end = static_cast<int>(undecided_.rend() - last);
+    pick_from_logits(device, hidden.rows_from(skip, end - skip), head_view, vocab, first, skip, queue, answers);
+  }
+
+  // hidden: rows of the block that begins at `first`, from its row `skip` on.
+  template <class Queue>
+  void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first, int skip,
                         const Queue& queue, Answers& answers) {
     const int count = hidden.rows;
     const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
@@ -176,33 +224,37 @@ class Picker {
     const float* on_host = device.fetch(logits.data, index(count) * index(vocab));
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
-      const LogitRow& row = rows_[index(first + i)];
+      const LogitRow& row = rows_[index(first + skip + i)];
       answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
     }
     device.pool().share(count, 1, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {
-        const LogitRow& row = rows_[index(first + i)];
-        PickOutcome& outcome = outcomes_[index(first + i)];
-        const std::uint32_t* const mask = masked_[index(i)] ? masks_.data() + index(i) * ((index(vocab) + 31) / 32) : nullptr;
-        if (row.pick && outcome.failure.empty()) {
-          outcome = sample(samplers_[index(thread)], row, values(i), mask, queue.sequence(row.seq), answers);
+        const LogitRow& row = rows_[index(first + skip + i)];
+        PickOutcome& outcome = outcomes_[index(first + skip + i)];
+        if (row.pick && undecided_[index(skip + i)] && outcome.failure.empty()) {
+          outcome = sample(samplers_[index(thread)], row, values(i), mask_of(skip + i, vocab), queue.sequence(row.seq), answers);
         }
       }
     });
   }
 
+  static SampleInput input(const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask, const Sequence& s,
+                           const Answers& answers) {
+    return {.logits = logits,
+            .prompt = prompt_of(s),
+            .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
+            .options = answers.stream(row.seq).options(),
+            .position = row.position + 1,
+            .mask = mask};
+  }
+
   static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask,
                             const Sequence& s, const Answers& answers) {
-    const Options& options = answers.stream(row.seq).options();
     PickOutcome out;
     try {
-      out.pick = sampler.sample({.logits = logits,
-                                 .prompt = prompt_of(s),
-                                 .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
-                                 .options = options,
-                                 .position = row.position + 1,
-                                 .mask = mask});
-      if (options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
+      const SampleInput in = input(row, logits, mask, s, answers);
+      out.pick = sampler.sample(in);
+      if (in.options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
     } catch (const Error& error) {
       out.kind = error.kind();
       out.failure = error.what();
@@ -210,6 +262,11 @@ class Picker {
       out.failure = error.what();
     }
     return out;
+  }
+
+  // Of row i of a block; null where it has none.
+  const std::uint32_t* mask_of(int i, int vocab) const {
+    return masked_[index(i)] ? masks_.data() + index(i) * ((index(vocab) + 31) / 32) : nullptr;
   }
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -223,6 +280,10 @@ class Picker {
   std::vector<bool> masked_;                 // [rows of a block]
   std::vector<int> counts_;                  // of a block of rows, what head_best is asked for
   std::vector<std::vector<TokenLogit>> best_;
+  // Where the device draws:
+  DrawRows draws_;
+  std::vector<double> totals_;
+  std::vector<char> undecided_;              // [rows of a block]: only the whole row decides
 };
 
 }  // namespace tenon

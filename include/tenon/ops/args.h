@@ -148,12 +148,6 @@ struct HeadArgs {
   MatrixView<float> logits;        // [logit_count, vocab]
 };
 
-// A token that a row of logits names.
-struct TokenLogit {
-  float logit;
-  TokenId id;
-};
-
 // Of the logits that head would give for hidden row i, the counts[i] largest, of equal ones those of lower ids; all that
 // there are where the vocabulary is smaller. best[i] holds them in order of their ids. Where a logit of the row is not
 // finite, best[i] is empty. Picked while the products are in the cache: rows of logits never exist.
@@ -165,6 +159,39 @@ struct HeadBestArgs {
   const int* counts;                   // [rows]
   std::vector<TokenLogit>* best;        // [rows]
 };
+
+// A row of logits that a device prepares for a draw. In this order: `biases` are added; the tokens that the row has `seen` are
+// penalised; those that its mask does not allow are banned. All as sample/penalties.h does it; a ban is -inf.
+struct DrawRow {
+  int best = 0;            // largest logits that are wanted, of those that are not banned; 0: nothing is
+  float temperature = 0;   // of the sum of weights that is wanted, exp((logit - the largest) / temperature); 0: none is
+  float repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  int first_bias = 0, biases = 0;
+  int first_seen = 0, seen = 0;
+  int mask = -1;           // -1: all tokens are allowed
+};
+struct SeenToken {
+  TokenId id;
+  int generated;  // times; 0: it is in the prompt alone
+};
+
+// head's logits of rows, prepared; of each the best, in order of (logit descending, id ascending), and the sum of weights in
+// the order of sample/strips.h. An op that a device may lack. best[i] is empty where a logit of the row is not finite before
+// anything is done to it, or nothing is allowed: only the whole row says why.
+template <class W>
+struct HeadDrawArgs {
+  MatrixView<const float> hidden;         // [rows, hidden]
+  W weight;                               // [vocab, hidden]
+  int vocab;
+  std::span<const DrawRow> draws;         // [rows]
+  std::span<const TokenLogit> biases;     // of all rows; those of one have different tokens
+  std::span<const SeenToken> seen;        // of all rows; those of one are different
+  std::span<const std::uint32_t> masks;   // [masks, (vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
+  std::vector<TokenLogit>* best;          // [rows]
+  double* totals;                         // [rows]
+};
+template <class D, class W>
+concept PreparesDraws = requires(D& device, const HeadDrawArgs<W>& args) { head_draw(device, args); };
 
 // What a device owes the model, for one weight format, head format, cache view and attention.
 template <class D, class W, class H, class V, class A>

@@ -12,14 +12,14 @@
 namespace tenon::exact {
 
 // 2^n for n in -126..127.
-[[gnu::always_inline]] inline float power_of_two(std::int32_t n) {
+[[gnu::always_inline]] TENON_HD inline float power_of_two(std::int32_t n) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23);
 }
 
 // e^x within 1 ulp. 0 below -87, so that no result is subnormal and flush-to-zero modes change nothing; +inf above
 // 88.72; NaN for NaN. Branchless, so that loops over it vectorise.
 // x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder r^8/8! < 6e-9, a tenth of an ulp).
-[[gnu::always_inline]] inline float exp(float x) {
+[[gnu::always_inline]] TENON_HD inline float exp(float x) {
   constexpr float round = 0x1.8p23f;  // adding and subtracting it rounds to an integer, found in the low bits
   constexpr float log2_e = 0x1.715476p0f;
   constexpr float ln2_high = 0x1.62e430p-1f, ln2_low = -0x1.05c610p-29f;  // their sum is ln 2 to 48 bits

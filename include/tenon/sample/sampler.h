@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "tenon/core/error.h"
 #include "tenon/core/finite.h"
 #include "tenon/core/request.h"
+#include "tenon/core/views.h"
 #include "tenon/sample/filters.h"
 #include "tenon/sample/logprobs.h"
 #include "tenon/sample/penalties.h"
@@ -49,13 +51,54 @@ class Sampler {
     return pick;
   }
 
+  // Whether best_of_row() knows what to make of such options and of so many of the best.
+  static bool draws_from_best(const Options& o, std::size_t vocab, std::size_t most) {
+    if (o.top_logprobs >= 0) return false;
+    if (o.temperature == 0) return true;
+    const bool all_ranks = o.top_k == 0 || static_cast<std::size_t>(o.top_k) >= vocab;
+    return all_ranks ? o.typical_p >= 1 : static_cast<std::size_t>(o.top_k) <= most;
+  }
+
+  // sample()'s token where only the best processed logits of a row are known, in order of rank: as many as top_k, where that
+  // limits ranks, or else as came to hand, of which they are `all` or not, with the sum of all weights of the row. Empty where
+  // they do not decide. What in.options says of processing is done already, and in.logits is not read.
+  std::optional<TokenId> best_of_row(const SampleInput& in, std::span<const TokenLogit> best, std::size_t vocab, bool all,
+                                     double total) {
+    const Options& o = in.options;
+    if (best.empty()) return {};
+    if (o.temperature == 0) return best.front().id;
+    const auto u = static_cast<double>(uniform(o.seed, in.position));
+    few_.clear();
+    for (const TokenLogit& each : best) few_.push_back(each.logit);
+    const bool limited = o.top_k > 0 && static_cast<std::size_t>(o.top_k) < vocab;
+    // Filters are to see a limit of ranks, and candidates no more than there are.
+    if (limited) few_.resize(static_cast<std::size_t>(o.top_k) + 1, -std::numeric_limits<float>::infinity());
+    ranks_.reset(few_);
+    if (limited) scaled_.reset(few_, few_.front(), o.temperature);
+    else scaled_.reset(few_, few_.front(), o.temperature, total);
+    std::optional<TokenId> rank;
+    if (limited || Filters::any(o, vocab)) {
+      const std::span<const Weighted> kept = filters_.keep(scaled_, ranks_, o);
+      if (limited || all || kept.size() < few_.size()) rank = draw_kept(u, kept);
+    } else {
+      rank = draw_any(u);
+      if (!rank && all) rank = 0;
+    }
+    if (!rank) return {};
+    return best[static_cast<std::size_t>(*rank)].id;
+  }
+
  private:
   TokenId draw(const SampleInput& in, std::span<const float> row, float max) {
     const auto u = static_cast<double>(uniform(in.options.seed, in.position));
     ranks_.reset(row);
     scaled_.reset(row, max, in.options.temperature);
-    if (!Filters::any(in.options, row.size())) return draw_any(u);
-    const std::span<const Weighted> kept = filters_.keep(scaled_, ranks_, in.options);
+    if (Filters::any(in.options, row.size())) return draw_kept(u, filters_.keep(scaled_, ranks_, in.options));
+    // Not empty: sums in two orders differ by 1e-11 at most, and u stays 6e-8 below 1.
+    return draw_any(u).value_or(ranks_.id(0));
+  }
+
+  static TokenId draw_kept(double u, std::span<const Weighted> kept) {
     double total = 0, mass = 0;
     for (const Weighted& w : kept) total += static_cast<double>(w.weight);
     for (const Weighted& w : kept) {
@@ -65,21 +108,22 @@ class Sampler {
     return kept.front().id;  // not reached: u <= 1 - 2^-24, and the last sum is the total
   }
 
-  // Walks the whole vocabulary in the order of the filters, and sorts no more of it than the walk needs.
-  TokenId draw_any(double u) {
+  // Walks the candidates in the order of the filters, and sorts no more of them than the walk needs.
+  std::optional<TokenId> draw_any(double u) {
     const double target = u * scaled_.total();
     double mass = 0;
     for (std::size_t rank = 0; ranks_.has(rank); ++rank) {
       mass += static_cast<double>(scaled_.at(ranks_.id(rank)).weight);
       if (mass > target) return ranks_.id(rank);
     }
-    return ranks_.id(0);  // not reached: sums in two orders differ by 1e-11 at most, and u stays 6e-8 below 1
+    return {};
   }
 
   Penalties penalties_;
   ScaledRow scaled_;
   RankedRow ranks_;
   Filters filters_;
+  std::vector<float> few_;  // of best_of_row()
 };
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "../draw_reference.h"
 #include "../linear_problem.h"
 #include "problem.h"
 
@@ -165,6 +166,63 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
       for (std::size_t i = 0; i < here[r].size(); ++i) {
         BOOST_TEST((here[r][i].id == there[r][i].id && same_bits(&here[r][i].logit, &there[r][i].logit, 1)), "row " << r);
       }
+    }
+  }
+}
+
+// Rows of every kind prepared for a draw: the best of them and their totals, to the bit.
+BOOST_AUTO_TEST_CASE(draws) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  constexpr int kRows = 24, kWidth = 33;
+  Random random(8);
+  for (const int vocab : {40, 301, 4'096, 70'001}) {
+    const Packed<Float32> packed(random_matrix(vocab, kWidth, 2, 0, 4.0f));
+    const DevicePacked<Float32> device_packed(cuda, packed);
+    Matrix hidden = random_matrix(kRows, kWidth, 1);
+    std::fill_n(hidden.row(3), kWidth, 0.0f);
+    hidden.row(4)[5] = std::numeric_limits<float>::infinity();
+    const DeviceMatrix device_hidden(cuda, hidden);
+    std::vector<DrawRow> draws(kRows);
+    std::vector<TokenLogit> biases;
+    std::vector<SeenToken> seen;
+    std::vector<std::uint32_t> masks;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      DrawRow& draw = draws[r];
+      if (r % 7 == 6) continue;  // nothing is wanted
+      draw.best = r % 3 == 0 ? 1 : r % 3 == 1 ? 20 : 256;
+      draw.temperature = r % 3 == 1 ? 0.0f : 0.25f * static_cast<float>(1 + r);
+      if (r % 2 == 0) draw.repetition_penalty = 1.3f;
+      if (r % 4 == 1) draw.presence_penalty = 0.7f;
+      if (r % 5 == 2) draw.frequency_penalty = -0.3f;
+      draw.first_bias = static_cast<int>(biases.size());
+      constexpr float kInfinity = std::numeric_limits<float>::infinity();
+      if (r % 4 == 3) biases.insert(biases.end(), {{1.5f, 3}, {-kInfinity, 7}, {kInfinity, 11}, {-100.0f, 39}});
+      draw.biases = static_cast<int>(biases.size()) - draw.first_bias;
+      draw.first_seen = static_cast<int>(seen.size());
+      for (TokenId id = static_cast<TokenId>(r % 3); id < 40; id += 3) seen.push_back({id, random.below(4)});
+      draw.seen = static_cast<int>(seen.size()) - draw.first_seen;
+      if (r % 3 == 2 || r == 9) {
+        draw.mask = static_cast<int>(masks.size()) / ((vocab + 31) / 32);
+        for (int w = 0; w < (vocab + 31) / 32; ++w) masks.push_back(r == 9 ? 0u : r % 2 ? 0x10u : static_cast<std::uint32_t>(random.next()));
+      }
+    }
+    std::vector<std::vector<TokenLogit>> best(kRows);
+    std::vector<double> totals(kRows);
+    using View = Float32::View;
+    const HeadDrawArgs<View> args{device_hidden.view(), device_packed.view(), vocab, draws, biases, seen, masks, best.data(), totals.data()};
+    cuda.begin_step();
+    head_draw(cuda, args);
+    Matrix logits(kRows, vocab, vocab);
+    head(cpu, HeadArgs<View>{hidden.view(), packed.view(), logits.view()});
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const float* row = logits.row(static_cast<int>(r));
+      const Drawn expected = drawn(std::vector<float>(row, row + vocab), draws[r], args);
+      BOOST_TEST_REQUIRE(best[r].size() == expected.best.size(), "row " << r << " of " << vocab);
+      for (std::size_t i = 0; i < best[r].size(); ++i) {
+        BOOST_TEST((best[r][i].id == expected.best[i].id && best[r][i].logit == expected.best[i].logit), "row " << r << ", rank " << i);
+      }
+      if (!expected.best.empty()) BOOST_TEST(totals[r] == expected.total, "row " << r << " of " << vocab);
     }
   }
 }

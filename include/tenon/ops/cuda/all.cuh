@@ -2,6 +2,7 @@
 #pragma once
 #include "tenon/ops/cuda/attention.cuh"
 #include "tenon/ops/cuda/attention_tensor.cuh"
+#include "tenon/ops/cuda/draw.cuh"
 #include "tenon/ops/cuda/head.cuh"
 #include "tenon/ops/cuda/linear.cuh"
 #include "tenon/ops/cuda/low_rank.cuh"

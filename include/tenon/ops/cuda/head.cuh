@@ -66,8 +66,8 @@ inline constexpr int kMostBest = 256;  // of a row
 inline constexpr unsigned long long kNotFiniteRank = ~0ull, kNoRank = 0;
 using SortRanks = cub::BlockRadixSort<unsigned long long, kSortThreads, kSortItems>;
 
-// A block a tile of a row. best: [rows, tiles, kMostBest], largest first.
-template <class = void>
+// A block a tile of a row. best: [rows, tiles, kMostBest], largest first. Banned: -inf is no candidate, and not an error.
+template <bool Banned>
 __global__ void __launch_bounds__(kSortThreads) best_of_tiles_kernel(MatrixView<const float> logits, unsigned long long* best) {
   __shared__ typename SortRanks::TempStorage memory;
   wait_for_earlier();
@@ -76,7 +76,9 @@ __global__ void __launch_bounds__(kSortThreads) best_of_tiles_kernel(MatrixView<
   unsigned long long ranks[kSortItems];
   for (int i = 0; i < kSortItems; ++i) {
     const int id = tile * kSortTile + i * kSortThreads + thread;
-    ranks[i] = id >= logits.cols ? kNoRank : isfinite(row[id]) ? rank_of(row[id], id) : kNotFiniteRank;
+    const float logit = id < logits.cols ? row[id] : 0.0f;
+    const bool none = id >= logits.cols || (Banned && isinf(logit) && logit < 0);
+    ranks[i] = none ? kNoRank : isfinite(logit) ? rank_of(logit, id) : kNotFiniteRank;
   }
   SortRanks(memory).SortDescending(ranks);
   best += (static_cast<std::ptrdiff_t>(r) * gridDim.x + tile) * kMostBest;
@@ -113,6 +115,27 @@ __global__ void __launch_bounds__(kSortThreads) best_of_rows_kernel(MatrixView<c
   }
 }
 
+// Of a row: tiles, and the words that find_best() needs.
+inline std::size_t sort_tiles(int vocab) { return static_cast<std::size_t>((vocab + kSortTile - 1) / kSortTile); }
+inline std::size_t best_of_tiles_count(int rows, int vocab) { return static_cast<std::size_t>(rows) * sort_tiles(vocab) * kMostBest; }
+
+// The `most` best of each row, at most kMostBest. of_tiles: [best_of_tiles_count()]; found: [rows, most], as best_of_rows_kernel
+// leaves it.
+template <bool Banned>
+void find_best(Cuda& device, const char* what, MatrixView<const float> logits, unsigned long long* of_tiles, int most, TokenLogit* found) {
+  const std::size_t tiles = sort_tiles(logits.cols);
+  dim3 grid = blocks(tiles);
+  grid.y = static_cast<unsigned>(logits.rows);
+  device.launch_early(what, best_of_tiles_kernel<Banned>, grid, kSortThreads, 0, logits, of_tiles);
+  device.launch_early(what, best_of_rows_kernel<>, blocks(logits.rows), kSortThreads, 0, logits, of_tiles,
+                      static_cast<int>(tiles) * kMostBest, most, found);
+}
+
+// Those of them that are tokens.
+inline void assign_best(const TokenLogit* list, int count, std::vector<TokenLogit>& best) {
+  best.assign(list, std::find_if(list, list + count, [](const TokenLogit& each) { return each.id == kNotFinite; }));
+}
+
 }  // namespace cuda
 
 // Rows of logits do not leave the device unless some want more than kMostBest of one: those the host finds.
@@ -120,9 +143,9 @@ template <class W>
   requires cuda::HasProduct<W>
 void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows, most = rows > 0 ? *std::max_element(args.counts, args.counts + rows) : 0;
-  const auto count = static_cast<std::size_t>(rows), tiles = static_cast<std::size_t>((args.vocab + cuda::kSortTile - 1) / cuda::kSortTile);
+  const auto count = static_cast<std::size_t>(rows);
   const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // ranks behind them are whole
-  const std::size_t ranks = most > 1 && most <= cuda::kMostBest ? count * tiles * cuda::kMostBest : 0;
+  const std::size_t ranks = most > 1 && most <= cuda::kMostBest ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
   const std::size_t listed = most <= cuda::kMostBest ? count * static_cast<std::size_t>(most) : 0;
   float* memory = device.scratch(floats + 2 * (ranks + listed));
   const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
@@ -133,16 +156,12 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
     if (most == 1) {
       device.launch_early("head_best", cuda::best_kernel<>, cuda::blocks(rows), 256, 0, logits, found);
     } else {
-      dim3 grid = cuda::blocks(tiles);
-      grid.y = static_cast<unsigned>(rows);
-      device.launch_early("head_best", cuda::best_of_tiles_kernel<>, grid, cuda::kSortThreads, 0, logits, of_tiles);
-      device.launch_early("head_best", cuda::best_of_rows_kernel<>, cuda::blocks(rows), cuda::kSortThreads, 0, logits, of_tiles,
-                          static_cast<int>(tiles) * cuda::kMostBest, most, found);
+      cuda::find_best<false>(device, "head_best", logits, of_tiles, most, found);
     }
     const TokenLogit* list = device.fetch(found, listed);
     for (int r = 0; r < rows; ++r, list += most) {
       std::vector<TokenLogit>& best = args.best[r];
-      best.assign(list, std::find_if(list, list + args.counts[r], [](const TokenLogit& each) { return each.id == cuda::kNotFinite; }));
+      cuda::assign_best(list, args.counts[r], best);
       std::sort(best.begin(), best.end(), [](const TokenLogit& a, const TokenLogit& b) { return a.id < b.id; });
     }
     return;

@@ -1,0 +1,148 @@
+// Rows of logits made ready for a draw where they are: biases, penalties, masks, the sum of their weights, and their best.
+#pragma once
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tenon/device/cuda.cuh"
+#include "tenon/ops/args.h"
+#include "tenon/ops/cuda/head.cuh"
+#include "tenon/sample/exact_math.h"
+#include "tenon/sample/strips.h"
+
+namespace tenon {
+namespace cuda {
+
+struct DrawLists {
+  const DrawRow* draws;         // [rows]
+  const TokenLogit* biases;
+  const SeenToken* seen;
+  const std::uint32_t* masks;   // [masks, (vocab + 31) / 32]
+};
+
+// As sample/penalties.h does it.
+__device__ inline float tamed(float logit) { return isnan(logit) ? -INFINITY : fminf(logit, FLT_MAX); }
+
+__device__ inline float penalised(float logit, const DrawRow& draw, int generated) {
+  const float penalty = draw.repetition_penalty;
+  if (penalty != 1.0f) logit = tamed(logit < 0.0f ? __fmul_rn(logit, penalty) : __fdiv_rn(logit, penalty));
+  if (generated == 0 || (draw.presence_penalty == 0.0f && draw.frequency_penalty == 0.0f)) return logit;
+  const float times = static_cast<float>(generated);
+  return tamed(__fsub_rn(__fmaf_rn(-draw.frequency_penalty, times, logit), draw.presence_penalty));
+}
+
+inline constexpr int kDrawThreads = 256;
+
+// A block a row. One that is not finite begins with NaN then, and is not changed otherwise.
+template <class = void>
+__global__ void __launch_bounds__(kDrawThreads) prepare_draw_kernel(MatrixView<float> logits, DrawLists lists) {
+  wait_for_earlier();
+  const DrawRow draw = lists.draws[blockIdx.x];
+  if (draw.best == 0) return;
+  float* row = logits.row(static_cast<int>(blockIdx.x));
+  const int thread = static_cast<int>(threadIdx.x);
+  bool finite = true;
+  for (int id = thread; id < logits.cols; id += kDrawThreads) finite = finite && isfinite(row[id]);
+  if (__syncthreads_and(finite) == 0) {
+    if (thread == 0) row[0] = NAN;
+    return;
+  }
+  for (int i = thread; i < draw.biases; i += kDrawThreads) {
+    const TokenLogit bias = lists.biases[draw.first_bias + i];
+    row[bias.id] = tamed(__fadd_rn(row[bias.id], bias.logit));
+  }
+  __syncthreads();
+  for (int i = thread; i < draw.seen; i += kDrawThreads) {
+    const SeenToken token = lists.seen[draw.first_seen + i];
+    row[token.id] = penalised(row[token.id], draw, token.generated);
+  }
+  __syncthreads();
+  if (draw.mask < 0) return;
+  const std::uint32_t* mask = lists.masks + static_cast<std::ptrdiff_t>(draw.mask) * ((logits.cols + 31) / 32);
+  for (int id = thread; id < logits.cols; id += kDrawThreads) {
+    if ((mask[id / 32] >> (id % 32) & 1u) == 0) row[id] = -INFINITY;
+  }
+}
+
+// The largest of a row, for every thread of the block.
+__device__ inline float largest_of_row(const float* row, int n, float (&of_threads)[kDrawThreads]) {
+  const int thread = static_cast<int>(threadIdx.x);
+  float own = -INFINITY;
+  for (int id = thread; id < n; id += kDrawThreads) own = row[id] > own ? row[id] : own;
+  of_threads[thread] = own;
+  __syncthreads();
+  for (int width = kDrawThreads / 2; width > 0; width /= 2) {
+    if (thread < width && of_threads[thread + width] > of_threads[thread]) of_threads[thread] = of_threads[thread + width];
+    __syncthreads();
+  }
+  return of_threads[0];
+}
+
+// A block a row. The order of sample/strips.h: sixteen chains of additions, which the first warp makes, sixteen terms apart, while
+// the others compute the next terms.
+template <class = void>
+__global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
+  constexpr int kTerms = 2048, kWarp = 32;
+  static_assert(kTerms % kLanes == 0);
+  __shared__ float of_threads[kDrawThreads], terms[2][kTerms];
+  wait_for_earlier();
+  const DrawRow draw = draws[blockIdx.x];
+  if (draw.best == 0 || draw.temperature == 0.0f) {
+    if (threadIdx.x == 0) totals[blockIdx.x] = 0;
+    return;
+  }
+  const float* row = logits.row(static_cast<int>(blockIdx.x));
+  const float max = largest_of_row(row, logits.cols, of_threads);
+  const int thread = static_cast<int>(threadIdx.x), pieces = (logits.cols + kTerms - 1) / kTerms;
+  double sum = 0;
+  for (int piece = 0; piece <= pieces; ++piece) {
+    for (int i = thread - kWarp; piece < pieces && thread >= kWarp && i < kTerms; i += kDrawThreads - kWarp) {
+      const int id = piece * kTerms + i;
+      terms[piece % 2][i] = id < logits.cols ? exact::exp(__fdiv_rn(__fsub_rn(row[id], max), draw.temperature)) : 0.0f;
+    }
+    for (int i = thread; piece > 0 && thread < static_cast<int>(kLanes) && i < kTerms; i += static_cast<int>(kLanes)) {
+      sum = __dadd_rn(sum, static_cast<double>(terms[(piece - 1) % 2][i]));
+    }
+    __syncthreads();
+  }
+  if (thread >= kWarp) return;
+  for (int width = static_cast<int>(kLanes) / 2; width > 0; width /= 2) sum = __dadd_rn(sum, __shfl_down_sync(~0u, sum, static_cast<unsigned>(width)));
+  if (thread == 0) totals[blockIdx.x] = sum;
+}
+
+}  // namespace cuda
+
+// Of a row come back its best and a number, not its logits.
+template <class W>
+  requires cuda::HasProduct<W>
+void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {
+  const int rows = args.hidden.rows;
+  const auto count = static_cast<std::size_t>(rows);
+  int most = 1;
+  for (const DrawRow& draw : args.draws) most = draw.best > most ? draw.best : most;
+  if (rows == 0) return;
+  if (most > cuda::kMostBest) throw Error(Error::Kind::unsupported, "head_draw", "at most 256 of a row are found on the device");
+  const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // what follows is whole
+  const std::size_t ranks = cuda::best_of_tiles_count(rows, args.vocab), listed = count * static_cast<std::size_t>(most);
+  float* memory = device.scratch(floats + 2 * (ranks + listed + count));
+  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
+  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
+  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
+  auto* totals = reinterpret_cast<double*>(found + listed);                      // [rows]
+  head(device, HeadArgs<W>{args.hidden, args.weight, logits});
+  const cuda::DrawLists lists{device.put(args.draws), device.put(args.biases), device.put(args.seen), device.put(args.masks)};
+  device.launch_early("head_draw", cuda::prepare_draw_kernel<>, cuda::blocks(rows), cuda::kDrawThreads, 0, logits, lists);
+  device.launch_early("head_draw", cuda::draw_total_kernel<>, cuda::blocks(rows), cuda::kDrawThreads, 0, logits, lists.draws, totals);
+  cuda::find_best<true>(device, "head_draw", logits, of_tiles, most, found);
+  const std::byte* all = device.fetch(reinterpret_cast<const std::byte*>(found), listed * sizeof(TokenLogit) + count * sizeof(double));
+  const auto* lists_found = reinterpret_cast<const TokenLogit*>(all);
+  const auto* sums = reinterpret_cast<const double*>(all + listed * sizeof(TokenLogit));
+  for (std::size_t r = 0; r < count; ++r) {
+    cuda::assign_best(lists_found + r * static_cast<std::size_t>(most), args.draws[r].best, args.best[r]);
+    args.totals[r] = sums[r];
+  }
+}
+
+}  // namespace tenon
