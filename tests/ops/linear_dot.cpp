@@ -351,13 +351,16 @@ Tile rounded_tile(Isa isa, const Layout& layout, const Matrix& x) {
   }
   return tile;
 }
-int most_tokens(Isa isa) { return cpu::dot_kernels_for<Int8Quads>(isa).tile_tokens(1000); }
+template <class Layout>
+int most_tokens(Isa isa) {
+  return cpu::dot_kernels_for<Layout>(isa).tile_tokens(1000);
+}
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(tokens_become_the_nearest_whole_numbers) {
   for (const Isa isa : isas()) {
-    for (int rows = 1; rows <= most_tokens(isa); ++rows) {
+    for (int rows = 1; rows <= most_tokens<Int8Quads>(isa); ++rows) {
       for (const int cols : {1, 3, 4, 15, 16, 33, 64, 255, 256, 257, 513, 1030}) {
         Matrix x = random_matrix(rows, cols, static_cast<std::uint64_t>(cols), cols + 2, 4.0f);
         for (int k = 0; k < cols && k < 200; ++k) x.row(0)[k] = 0.5f * static_cast<float>(k % 2 ? -k : k);  // ties
@@ -392,7 +395,7 @@ BOOST_AUTO_TEST_CASE(tokens_become_the_nearest_bfloat16) {
   Random random(4);
   for (const Isa isa : isas()) {
     for (const int cols : {1, 2, 15, 16, 17, 127, 128, 129, 1001}) {
-      const int rows = most_tokens(isa);
+      const int rows = most_tokens<BFloat16Pairs>(isa);
       Matrix x(rows, cols, cols);
       for (int r = 0; r < rows; ++r) {
         for (int k = 0; k < cols; ++k) {  // any bits, or a tie

@@ -1,5 +1,6 @@
-// The inner loops of matrix products that round activations, too: for AVX-512 with VNNI and BF16, for AVX2, and in
-// plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should compile them.
+// The inner loops of matrix products that round activations, too: for AVX-512 with VNNI and BF16, for AVX2 with VNNI
+// and without, and in plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should
+// compile them.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -79,11 +80,30 @@ namespace portable {
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
 #endif
-namespace avx2 {
+namespace avx2_dot {
+using namespace avx2;
+#include "tenon/ops/cpu/simd/dot_ymm.inc"
+//
 #include "tenon/ops/cpu/simd/dot_avx2.inc"
 //
 #include "tenon/ops/cpu/kernels/dot.inc"
-}  // namespace avx2
+}  // namespace avx2_dot
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avxvnni"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avxvnni")
+#endif
+namespace avx2_vnni {
+using namespace avx2;
+#include "tenon/ops/cpu/simd/dot_ymm.inc"
+//
+#include "tenon/ops/cpu/simd/dot_avx_vnni.inc"
+//
+#include "tenon/ops/cpu/kernels/dot.inc"
+}  // namespace avx2_vnni
 #if defined(__clang__)
 #pragma clang attribute pop
 #pragma clang attribute push(                                                                          \
@@ -111,23 +131,48 @@ using namespace avx512;
 #endif
 #endif
 
-// A processor with AVX-512 but without these instructions takes the kernels of AVX2.
-inline bool has_dot_instructions() {
+// Whose instructions multiply: a processor with AVX-512 may lack VNNI and BF16, and one without it may have AVX-VNNI.
+enum class DotIsa { portable, avx2, avx2_vnni, avx512 };
+
+// Asked once: cpuid takes a microsecond and more where a hypervisor answers.
+inline bool has_dot_isa(DotIsa isa) {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
+  static const bool avx2 = best_isa() >= Isa::avx2;
+  static const bool avx2_vnni = avx2 && [] {  // not every compiler knows it by name
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+  }();
+  static const bool avx512 = best_isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+  if (isa == DotIsa::avx512) return avx512;
+  if (isa == DotIsa::avx2_vnni) return avx2_vnni;
+  if (isa == DotIsa::avx2) return avx2;
 #endif
+  return isa == DotIsa::portable;
 }
 
-// A template also so that `extern template` can keep the three sets in one translation unit of a program.
+// The best one that a device with these instructions has.
+inline DotIsa dot_isa(Isa isa) {
+  if (isa == Isa::avx512 && has_dot_isa(DotIsa::avx512)) return DotIsa::avx512;
+  if (isa >= Isa::avx2) return has_dot_isa(DotIsa::avx2_vnni) ? DotIsa::avx2_vnni : DotIsa::avx2;
+  return DotIsa::portable;
+}
+
+// Templates also so that `extern template` can keep the sets in one translation unit of a program.
 template <class Layout>
-const DotKernels<Layout>& dot_kernels_for(Isa isa) {
+const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512 && has_dot_instructions()) return avx512_dot::dot_table<Layout>();
-  if (isa >= Isa::avx2) return avx2::dot_table<Layout>();
+  if (isa == DotIsa::avx512) return avx512_dot::dot_table<Layout>();
+  if constexpr (!std::is_same_v<Layout, BFloat16Pairs>) {  // of which AVX-VNNI knows nothing
+    if (isa == DotIsa::avx2_vnni) return avx2_vnni::dot_table<Layout>();
+  }
+  if (isa >= DotIsa::avx2) return avx2_dot::dot_table<Layout>();
 #endif
   return portable::dot_table<Layout>();
+}
+
+template <class Layout>
+const DotKernels<Layout>& dot_kernels_for(Isa isa) {
+  return dot_kernels_of<Layout>(dot_isa(isa));
 }
 
 }  // namespace tenon::cpu

@@ -60,6 +60,7 @@ struct PanelJob {
   float* y;                       // [tokens, y_stride]
   std::ptrdiff_t y_stride;
   int groups = 0;                 // of sums
+  float* widened = nullptr;       // [widened_floats], this thread's own
 };
 
 // Queries that are attended together: consecutive rows of one sequence, and heads that read one head of keys and values,
@@ -110,6 +111,7 @@ struct PanelKernels {
   // The weight's panels first..last-1, whose outputs begin at first_output.
   void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
   void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
+  std::ptrdiff_t (*widened_floats)(int tokens, int inputs);
 };
 
 template <class E>

@@ -70,10 +70,13 @@ void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, M
     pack_tiles(args.x, kernels, wanted, first, last, packed + static_cast<std::size_t>(copy) * floats);
   };
   using Tiles = PreparedTiles<decltype(pack)>;
-  if (floats > 0) packed = device.scratch(floats * static_cast<std::size_t>(Tiles::copies(device.pool(), tiles)));
+  const std::size_t all = floats * static_cast<std::size_t>(floats > 0 ? Tiles::copies(device.pool(), tiles) : 0);
+  const auto widened = static_cast<std::size_t>(kernels.widened_floats(args.x.rows, args.x.cols));  // of a thread
+  if (floats > 0) packed = device.scratch(all + widened * static_cast<std::size_t>(device.threads()));
   Tiles prepared(device.pool(), tiles, pack);
   run(panel_job(args), [&](PanelJob outputs, int first, int last, int first_output, int thread) {
     read_packed(outputs, wanted, packed + static_cast<std::size_t>(prepared.copy_of(thread)) * floats);
+    if (widened > 0) outputs.widened = packed + all + static_cast<std::size_t>(thread) * widened;
     multiply(kernels, outputs, first, last, first_output);
   });
 }

@@ -1,0 +1,124 @@
+// Every set of instructions that multiplies rounded activations, also those that a processor passes over for a better
+// one: the bits of plain C++, and sums of the largest codes that overflow nowhere.
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <tuple>
+
+#include "linear_problem.h"
+#include "tenon/ops/cpu/dot_kernels.h"
+#include "tenon/ops/cpu/panel_work.h"
+#include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/int4_act8.h"
+#include "tenon/weights/int8_act8.h"
+
+BOOST_AUTO_TEST_SUITE(ops_dot_kernels)
+
+using namespace tenon;
+using namespace tenon::test;
+using cpu::DotIsa;
+
+using Formats =
+    std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>, BFloat16Dot>;
+
+namespace {
+
+// What this processor has beside plain C++; says on standard output what it has not.
+std::vector<DotIsa> dot_isas() {
+  std::vector<DotIsa> found;
+  for (const auto& [isa, name] : {std::pair{DotIsa::avx2, "AVX2"}, std::pair{DotIsa::avx2_vnni, "AVX-VNNI"},
+                                  std::pair{DotIsa::avx512, "AVX-512 with VNNI and BF16"}}) {
+    if (cpu::has_dot_isa(isa)) found.push_back(isa);
+    else std::printf("skipped: %s, which this processor has not\n", name);
+  }
+  return found;
+}
+
+// The first `rows` rows of x times the weight, by the kernels of one set.
+template <class Layout>
+Matrix product(DotIsa isa, const Layout& weight, const Matrix& x, int rows) {
+  const auto& kernels = cpu::dot_kernels_of<Layout>(isa);
+  const cpu::TokenTiles tiles{rows, kernels.tile_tokens(rows)};
+  const cpu::DotForm form = cpu::dot_form(weight);
+  const auto tokens = static_cast<std::size_t>(rows);
+  std::vector<std::uint32_t> units(tokens * static_cast<std::size_t>(form.units));
+  std::vector<std::int32_t> sums(tokens * static_cast<std::size_t>(form.groups));
+  std::vector<float> scales(tokens);
+  Matrix y(rows, weight.rows, weight.rows + 3);
+  const LinearArgs<Bare<Layout>> args{.x = x.view(0, rows), .weight = {weight}, .y = y.view()};
+  const cpu::DotJob job{tiles, form, units.data(), sums.data(), scales.data(), cpu::panel_job(args)};
+  for (int i = 0; i < tiles.count(); ++i) {
+    const cpu::DotTile tile = job.tile(i);
+    kernels.round_tokens(args.x.rows_from(tiles.begin(i), tile.tokens), form, tile);
+  }
+  kernels.multiply(job, weight, 0, static_cast<int>(panel_count(weight.rows)), 0);
+  return y;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_set_of_instructions_has_the_bits_of_plain_code, P, Formats) {
+  for (const int in : {1, 31, 33, 100, 257, 768}) {
+    const Matrix x = random_matrix(25, in, static_cast<std::uint64_t>(in));
+    const Packed<P> packed(random_matrix(37, in, 5));
+    for (int rows = 1; rows <= 25; ++rows) {
+      const Matrix truth = product(DotIsa::portable, packed.view().panels(), x, rows);
+      for (const DotIsa isa : dot_isas()) {
+        BOOST_TEST_REQUIRE(same_bits(product(isa, packed.view().panels(), x, rows), truth),
+                           "set " << static_cast<int>(isa) << ": " << in << " columns, " << rows << " rows");
+      }
+    }
+  }
+}
+
+// The twin: one code that differs is seen.
+BOOST_AUTO_TEST_CASE(a_code_that_differs_is_seen) {
+  const Matrix x = random_matrix(5, 33, 1);
+  Matrix weights = random_matrix(20, 33, 2);
+  const Packed<GroupInt4Act8Of<32>> packed(weights);
+  weights.row(19)[32] = -weights.row(19)[32];
+  const Packed<GroupInt4Act8Of<32>> other(weights);
+  for (const DotIsa isa : dot_isas()) {
+    BOOST_TEST(!same_bits(product(isa, packed.view().panels(), x, 5), product(isa, other.view().panels(), x, 5)));
+  }
+}
+
+// Columns of 127 and of -127 times codes of 15, and of 255, and their sums in closed form.
+BOOST_AUTO_TEST_CASE(sums_of_the_largest_codes_do_not_overflow) {
+  constexpr int in = 776, out = 16;
+  Matrix x(13, in, in, 127.0f);
+  for (int k = 0; k < in; ++k) {
+    x.row(1)[k] = -127.0f;
+    x.row(2)[k] = k / 4 % 2 ? 127.0f : -127.0f;  // columns 0 to 3 of a word against 4 to 7
+  }
+  const std::vector<std::uint8_t> codes(static_cast<std::size_t>(in) * out, 255);
+  const std::vector<float16> halves(static_cast<std::size_t>(in) * out, float16(1.0f));
+  const std::vector<float> ones(out, 1.0f);
+  const std::vector<std::int32_t> zero_points(out, 3);
+  const auto check = [&](const auto& weight, float value) {
+    for (const DotIsa isa : dot_isas()) {
+      for (int rows = 3; rows <= 13; ++rows) {
+        const Matrix y = product(isa, weight, x, rows);
+        for (int r = 0; r < rows; ++r) {
+          const float sign = r == 1 ? -1.0f : r == 2 ? 0.0f : 1.0f;
+          for (int o = 0; o < out; ++o) BOOST_TEST_REQUIRE(y.row(r)[o] == sign * value * 127.0f * in);
+        }
+      }
+    }
+  };
+  for (const int group : {32, 64, 128}) check(Int4Quads{codes.data(), halves.data(), group, out, in}, 15.0f - 8.0f);
+  check(Int8Quads{.codes = codes.data(), .scales = ones.data(), .zero_points = zero_points.data(), .rows = out, .cols = in},
+        255.0f - 3.0f);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_takes_the_best_set_that_it_has) {
+  BOOST_TEST((cpu::dot_isa(Isa::portable) == DotIsa::portable));
+  for (const Isa isa : isas()) {
+    const DotIsa taken = cpu::dot_isa(isa);
+    BOOST_TEST(cpu::has_dot_isa(taken));
+    BOOST_TEST((isa == Isa::portable || taken >= DotIsa::avx2));
+    BOOST_TEST((isa == Isa::avx512 || taken < DotIsa::avx512));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
