@@ -1,6 +1,7 @@
 // tenon on a GPU as one of the peers of bench/compare --gpu. Beside each answer: the bytes that its step had to read, and the
 // rate at which the device copies, measured before and after.
 //   tenon_gpu_peer DIR|random FORMAT
+#include <tenon/ops/cuda/linear_cublas.cuh>
 #include <tenon/tenon.cuh>
 
 #include <array>
@@ -39,9 +40,11 @@ constexpr Choice choice(const char* name) {
   using Element = typename Served<P, More...>::CacheViewT::Element;
   return {{name, [](Shape shape) { return P::bytes(shape); }}, {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }}, make<P, More...>};
 }
-// bfloat16_mma: all that tensor cores can do in bfloat16, as the peers of that width do it.
+// bfloat16_mma: all that tensor cores can do in bfloat16, as the peers of that width do it; bfloat16_fast_math: the same with
+// cuBLASLt's products, which is what the promise costs.
 const std::array kChoices = {choice<Float32>("float32"), choice<BFloat16>("bfloat16"), choice<ZeroPointInt8>("int8"),
                              choice<BFloat16Mma, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>("bfloat16_mma"),
+                             choice<FastMathBFloat16, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>("bfloat16_fast_math"),
                              choice<ZeroPointInt8Act8>("int8_act8"), choice<GroupInt4>("int4"), choice<GroupInt4Act8>("int4_act8")};
 
 ModelConfig gpt2_small() {

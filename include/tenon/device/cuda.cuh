@@ -13,6 +13,8 @@
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <typeindex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -155,6 +157,14 @@ class Cuda {
     return reinterpret_cast<float*>(memory.data());
   }
 
+  // What an op keeps with a device, made when it is first asked for: T(*this).
+  template <class T>
+  T& kept() {
+    std::shared_ptr<void>& slot = kept_[std::type_index(typeid(T))];
+    if (!slot) slot = std::make_shared<T>(*this);
+    return *static_cast<T*>(slot.get());
+  }
+
   // kernel<<<blocks, threads, shared bytes>>>(arguments...), behind all before; nothing where there are no blocks. Launched
   // when somebody waits, with the others that are.
   template <class... Parameters, class... Arguments>
@@ -193,6 +203,7 @@ class Cuda {
   std::unique_ptr<ThreadPool> pool_;
   cuda::Pinned fetched_;
   std::array<Memory, 2> scratch_;  // by use
+  std::unordered_map<std::type_index, std::shared_ptr<void>> kept_;
 };
 static_assert(DevicePolicy<Cuda>);
 

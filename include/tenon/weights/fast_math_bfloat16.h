@@ -1,0 +1,44 @@
+// Weights in bfloat16, row by row, and activations rounded to it as well, for a library that chooses the order of a sum by the
+// shape of a step: cuBLASLt (ops/cuda/linear_cublas.cuh). The one format that gives the promise up: an answer depends on who runs
+// beside it. For measuring what the promise costs; a CPU refuses it when an engine is compiled.
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "tenon/core/concepts.h"
+#include "tenon/weights/bfloat16.h"
+
+namespace tenon {
+
+struct FastMathBFloat16 {
+  struct View {
+    static constexpr bool on_tensor_cores = true;
+    const bfloat16* codes = nullptr;  // [rows, stride()]; 0 behind cols
+    int rows = 0, cols = 0;
+
+    TENON_HD int stride() const { return (cols + 7) / 8 * 8; }  // rows begin where 16 bytes do
+    TENON_HD float at(int row, int col) const { return static_cast<float>(codes[std::ptrdiff_t{row} * stride() + col]); }
+  };
+
+  static std::size_t bytes(Shape shape) {
+    const View view{nullptr, shape.rows, shape.cols};
+    return whole_lines(static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(view.stride()) * sizeof(bfloat16));
+  }
+  static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
+    const View view = FastMathBFloat16::view(shape, packed);
+    CodeBlock block;
+    BFloat16Code::encode(shape.cols, rows, {}, block);  // refuses what has no finite code
+    const std::size_t row_bytes = static_cast<std::size_t>(shape.cols) * sizeof(bfloat16);
+    for (int r = 0; r < block.rows; ++r) {
+      auto* to = const_cast<bfloat16*>(view.codes) + std::ptrdiff_t{first_row + r} * view.stride();
+      std::memcpy(to, block.codes.data() + static_cast<std::size_t>(r) * row_bytes, row_bytes);
+    }
+  }
+  static View view(Shape shape, std::span<const std::byte> stored) {
+    return {reinterpret_cast<const bfloat16*>(stored.data()), shape.rows, shape.cols};
+  }
+};
+static_assert(WeightPolicy<FastMathBFloat16> && !HasPanels<FastMathBFloat16::View>);
+
+}  // namespace tenon
