@@ -1,5 +1,6 @@
 // A device that prepares rows for a draw gives the answers of one that hands them over whole.
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -105,6 +106,29 @@ BOOST_AUTO_TEST_CASE(a_row_that_is_decided_is_not_asked_for_again) {
   BOOST_TEST(DrawingCpu::heads == 0);
   engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 5, .temperature = 1, .ignore_eos = true, .top_logprobs = 1}});
   BOOST_TEST(DrawingCpu::heads == 5);
+}
+
+// A flat row is drawn beyond its best 256 of 301: then, and only then, it comes whole.
+BOOST_AUTO_TEST_CASE(a_walk_that_leaves_the_best_asks_for_the_row) {
+  const Request request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 60, .temperature = 50, .seed = 3, .ignore_eos = true}};
+  Engine<Gpt2, Device<DrawingCpu>> engine{random_checkpoint(tiny_gpt2(), 9), {}, {.threads = 1}};
+  DrawingCpu::heads = 0;
+  const auto drawn = engine.complete(request);
+  BOOST_TEST((DrawingCpu::heads > 0 && DrawingCpu::heads < 60), DrawingCpu::heads << " of 60");
+  Engine<Gpt2, Device<Cpu>> whole{random_checkpoint(tiny_gpt2(), 9), {}, {.threads = 1}};
+  BOOST_TEST(drawn.ids == whole.complete(request).ids);
+}
+
+// Where nothing is allowed the whole row says so, beside rows that are decided.
+BOOST_AUTO_TEST_CASE(a_row_with_no_token_fails_as_on_any_device) {
+  const auto run = [](auto engine) {
+    std::vector<Request> all(3, Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 4, .temperature = 1, .top_p = 0.5f, .ignore_eos = true}});
+    for (TokenId id = 0; id < 301; ++id) all[1].options.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
+    return engine->complete(all);
+  };
+  const auto drawn = run(std::make_unique<Engine<Gpt2, Device<DrawingCpu>>>(random_checkpoint(tiny_gpt2(), 9), EngineOptions{.threads = 1}));
+  const auto whole = run(std::make_unique<Engine<Gpt2, Device<Cpu>>>(random_checkpoint(tiny_gpt2(), 9), EngineOptions{.threads = 1}));
+  BOOST_TEST((alike(drawn, whole) && !whole[1].error.empty() && whole[0].error.empty() && whole[2].error.empty()), whole[1].error);
 }
 
 // The twin.

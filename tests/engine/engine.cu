@@ -13,6 +13,8 @@ using namespace tenon::test;
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
+static_assert(PreparesDraws<Cuda, Float32::View> && PreparesDraws<Cuda, ZeroPointInt8Act8::View>, "or whole rows would come back");
+
 namespace {
 
 std::vector<Request> requests(int vocab) {

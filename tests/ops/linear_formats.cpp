@@ -501,6 +501,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
         std::memcpy(x.data(), packed.data(), tiles * sizeof(float));
         job.x = x.data();
       }
+      GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, in)), kNaN);
+      if (widened.size() > 0) job.widened = widened.data();
       for (int first = 0; first < panels; ++first) {
         for (int last = first; last <= panels; ++last) {
           Matrix y(rows, out, out);
@@ -559,6 +561,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead)
         cpu::PanelJob job{rows, inputs, 37, nullptr, nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y.row(0), 37};
         cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(), packed.data());
         cpu::read_packed(job, wanted, packed.data());
+        GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, inputs)), kNaN);
+        if (widened.size() > 0) job.widened = widened.data();
         kernels.multiply(job, layout, 0, 3, 0);
         for (int r = 0; r < rows; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r), 37), rows << " rows of " << inputs << ", ahead " << ahead);
       }

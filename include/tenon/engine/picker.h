@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/hash.h"
@@ -67,7 +68,7 @@ class Picker {
 
  private:
   static constexpr int kRows = 128;  // of logits in memory at once
-  static constexpr int kMostBest = 256;  // candidates that a row may want of head_best
+  static constexpr std::size_t kMostRuns = 8;  // of undecided rows that are asked for one by one
 
   // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
   static int candidates_of(const Options& o, int vocab) {
@@ -173,17 +174,17 @@ class Picker {
   void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first, const Queue& queue,
                   const Answers& answers) {
     draws_.reset(index(vocab));
-    bool any = false;
+    int wanted = 0;
     for (int i = 0; i < hidden.rows; ++i) {
       const LogitRow& row = rows_[index(first + i)];
       const Sequence& s = queue.sequence(row.seq);
       const Stream& stream = answers.stream(row.seq);
       const bool whole = !row.pick || stream.options().logits_hash || stream.wants_logits(row.position, s.prompt_tokens) ||
                          !outcomes_[index(first + i)].failure.empty();
-      any = (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest)) || any;
-      if (draws_.size() == index(i)) draws_.pass_over();
+      if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest)) ++wanted;
+      else draws_.pass_over();
     }
-    if (!any) return;
+    if (2 * wanted <= hidden.rows) return;  // the others bring all logits here
     best_.resize(index(hidden.rows));
     totals_.resize(index(hidden.rows));
     head_draw(device, draws_.args<HeadView>(hidden, head_view, best_.data(), totals_.data()));
@@ -201,15 +202,19 @@ class Picker {
     });
   }
 
-  // From the first undecided row to the last.
+  // Runs of undecided rows, whole; where there are many of them, all from the first row to the last.
   template <class Queue>
   void pick_undecided(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
                       const Queue& queue, Answers& answers) {
-    const auto begin = std::find(undecided_.begin(), undecided_.end(), true);
-    if (begin == undecided_.end()) return;
-    const auto last = std::find(undecided_.rbegin(), undecided_.rend(), true);
-    const int skip = static_cast<int>(begin - undecided_.begin()), end = static_cast<int>(undecided_.rend() - last);
-    pick_from_logits(device, hidden.rows_from(skip, end - skip), head_view, vocab, first, skip, queue, answers);
+    runs_.clear();
+    for (int i = 0; i < hidden.rows; ++i) {
+      if (!undecided_[index(i)]) continue;
+      if (runs_.empty() || runs_.back().second < i) runs_.push_back({i, i});
+      runs_.back().second = i + 1;
+    }
+    if (runs_.size() > kMostRuns) runs_ = {{runs_.front().first, runs_.back().second}};
+    for (const auto& [begin, end] : runs_)
+      pick_from_logits(device, hidden.rows_from(begin, end - begin), head_view, vocab, first, begin, queue, answers);
   }
 
   // hidden: rows of the block that begins at `first`, from its row `skip` on.
@@ -284,6 +289,7 @@ class Picker {
   DrawRows draws_;
   std::vector<double> totals_;
   std::vector<char> undecided_;              // [rows of a block]: only the whole row decides
+  std::vector<std::pair<int, int>> runs_;    // of those, begin and end
 };
 
 }  // namespace tenon

@@ -14,7 +14,7 @@
 #include "tenon/core/fields.h"
 #include "tenon/core/file.h"
 #include "tenon/core/request.h"
-#include "tenon/sample/exact_math.h"
+#include "tenon/core/exact_math.h"
 #include "tenon/sample/philox.h"
 
 namespace tenon::lab {

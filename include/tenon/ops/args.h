@@ -160,6 +160,8 @@ struct HeadBestArgs {
   std::vector<TokenLogit>* best;        // [rows]
 };
 
+inline constexpr int kMostBest = 256;  // of a row, that a device may be asked for
+
 // A row of logits that a device prepares for a draw. In this order: `biases` are added; the tokens that the row has `seen` are
 // penalised; those that its mask does not allow are banned. All as sample/penalties.h does it; a ban is -inf.
 struct DrawRow {

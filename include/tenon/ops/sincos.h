@@ -1,4 +1,4 @@
-// Sine and cosine with one definition for all machines, as sample/exact_math.h has exp and log: libm's differ between
+// Sine and cosine with one definition for all machines, as core/exact_math.h has exp and log: libm's differ between
 // versions and CPUs. Every multiply-add is an explicit std::fma and the rest is single IEEE operations, so that no flag of
 // the compiler changes a bit.
 #pragma once

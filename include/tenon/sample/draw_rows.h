@@ -26,7 +26,8 @@ class DrawRows {
   // A row of which nothing is wanted.
   void pass_over() { rows_.emplace_back(); }
 
-  // False, and nothing is added, where such a row is not decided by `most` of its best.
+  // False, and nothing is added, where such a row is not decided by `most` of its best, or has biases whose order counts or
+  // that Penalties refuses.
   bool add(const SampleInput& in, std::size_t most) {
     const Options& o = in.options;
     if (!Sampler::draws_from_best(o, vocab_, most) || !add_biases(o)) return false;
@@ -39,7 +40,7 @@ class DrawRows {
     row.first_seen = static_cast<int>(seen_.size());
     if (o.repetition_penalty != 1) add_seen(in.prompt, 0);
     if (o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0) add_seen(in.generated, 1);
-    merge_seen(static_cast<std::size_t>(row.first_seen));
+    forget_places(static_cast<std::size_t>(row.first_seen));
     row.seen = static_cast<int>(seen_.size()) - row.first_seen;
     row.repetition_penalty = o.repetition_penalty;
     row.presence_penalty = o.presence_penalty;
@@ -72,27 +73,28 @@ class DrawRows {
     return !twice && !outside;
   }
 
-  // Ids beyond the head's outputs have no logit to penalise.
+  // Each token once. Ids beyond the head's outputs have no logit to penalise.
   void add_seen(std::span<const TokenId> tokens, int generated) {
-    for (const TokenId id : tokens)
-      if (id >= 0 && static_cast<std::size_t>(id) < vocab_) seen_.push_back({id, generated});
-  }
-  void merge_seen(std::size_t first) {
-    const auto begin = seen_.begin() + static_cast<std::ptrdiff_t>(first);
-    std::sort(begin, seen_.end(), [](const SeenToken& a, const SeenToken& b) { return a.id < b.id; });
-    auto last = begin;  // of those that are merged
-    for (auto each = begin; each != seen_.end(); ++each) {
-      if (each == begin) continue;
-      if (each->id == last->id) last->generated += each->generated;
-      else *++last = *each;
+    places_.resize(std::max(places_.size(), vocab_));
+    for (const TokenId id : tokens) {
+      if (id < 0 || static_cast<std::size_t>(id) >= vocab_) continue;
+      std::uint32_t& place = places_[static_cast<std::size_t>(id)];
+      if (place == 0) {
+        seen_.push_back({id, 0});
+        place = static_cast<std::uint32_t>(seen_.size());
+      }
+      seen_[place - 1].generated += generated;
     }
-    if (begin != seen_.end()) seen_.erase(last + 1, seen_.end());
+  }
+  void forget_places(std::size_t first) {
+    for (std::size_t i = first; i < seen_.size(); ++i) places_[static_cast<std::size_t>(seen_[i].id)] = 0;
   }
 
   std::size_t vocab_ = 0;
   std::vector<DrawRow> rows_;
   std::vector<TokenLogit> biases_;     // by row, then id
-  std::vector<SeenToken> seen_;        // by row, then id
+  std::vector<SeenToken> seen_;        // by row
+  std::vector<std::uint32_t> places_;  // [vocab] where a token stands in seen_, and 1; zeros between calls
   std::vector<std::uint32_t> masks_;   // [masks, (vocab_ + 31) / 32]
 };
 

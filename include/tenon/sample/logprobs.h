@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tenon/core/request.h"
-#include "tenon/sample/exact_math.h"
+#include "tenon/core/exact_math.h"
 #include "tenon/sample/ranking.h"
 #include "tenon/sample/strips.h"
 

@@ -11,7 +11,7 @@
 
 #include "tenon/core/finite.h"
 #include "tenon/core/views.h"
-#include "tenon/sample/exact_math.h"
+#include "tenon/core/exact_math.h"
 
 namespace tenon {
 

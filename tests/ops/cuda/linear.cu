@@ -224,5 +224,9 @@ BOOST_AUTO_TEST_CASE(draws) {
       }
       if (!expected.best.empty()) BOOST_TEST(totals[r] == expected.total, "row " << r << " of " << vocab);
     }
+    // The twin: a token that was generated once more is seen in the total of its row.
+    ++seen[static_cast<std::size_t>(draws[12].first_seen)].generated;  // of a row without a mask, with a penalty for each time
+    const float* row = logits.row(12);
+    BOOST_TEST(drawn(std::vector<float>(row, row + vocab), draws[12], args).total != totals[12]);
   }
 }

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "tenon/core/exact_math.h"
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cuda/head.cuh"
-#include "tenon/sample/exact_math.h"
-#include "tenon/sample/strips.h"
 
 namespace tenon {
 namespace cuda {
@@ -84,8 +84,7 @@ __device__ inline float largest_of_row(const float* row, int n, float (&of_threa
 // the others compute the next terms.
 template <class = void>
 __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
-  constexpr int kTerms = 2048, kWarp = 32;
-  static_assert(kTerms % kLanes == 0);
+  constexpr int kTerms = 2048, kWarp = 32, kStrips = 16;
   __shared__ float of_threads[kDrawThreads], terms[2][kTerms];
   wait_for_earlier();
   const DrawRow draw = draws[blockIdx.x];
@@ -102,13 +101,13 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
       const int id = piece * kTerms + i;
       terms[piece % 2][i] = id < logits.cols ? exact::exp(__fdiv_rn(__fsub_rn(row[id], max), draw.temperature)) : 0.0f;
     }
-    for (int i = thread; piece > 0 && thread < static_cast<int>(kLanes) && i < kTerms; i += static_cast<int>(kLanes)) {
+    for (int i = thread; piece > 0 && thread < kStrips && i < kTerms; i += kStrips) {
       sum = __dadd_rn(sum, static_cast<double>(terms[(piece - 1) % 2][i]));
     }
     __syncthreads();
   }
   if (thread >= kWarp) return;
-  for (int width = static_cast<int>(kLanes) / 2; width > 0; width /= 2) sum = __dadd_rn(sum, __shfl_down_sync(~0u, sum, static_cast<unsigned>(width)));
+  for (int width = kStrips / 2; width > 0; width /= 2) sum = __dadd_rn(sum, __shfl_down_sync(~0u, sum, static_cast<unsigned>(width)));
   if (thread == 0) totals[blockIdx.x] = sum;
 }
 
@@ -123,7 +122,7 @@ void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {
   int most = 1;
   for (const DrawRow& draw : args.draws) most = draw.best > most ? draw.best : most;
   if (rows == 0) return;
-  if (most > cuda::kMostBest) throw Error(Error::Kind::unsupported, "head_draw", "at most 256 of a row are found on the device");
+  if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_draw", "finds at most " + std::to_string(kMostBest) + " of a row");
   const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // what follows is whole
   const std::size_t ranks = cuda::best_of_tiles_count(rows, args.vocab), listed = count * static_cast<std::size_t>(most);
   float* memory = device.scratch(floats + 2 * (ranks + listed + count));

@@ -62,7 +62,6 @@ __global__ void best_kernel(MatrixView<const float> logits, TokenLogit* best) {
 // ---- more than one: the best of each tile of logits, sorted, then the best of these
 
 inline constexpr int kSortThreads = 256, kSortItems = 16, kSortTile = kSortThreads * kSortItems;
-inline constexpr int kMostBest = 256;  // of a row
 inline constexpr unsigned long long kNotFiniteRank = ~0ull, kNoRank = 0;
 using SortRanks = cub::BlockRadixSort<unsigned long long, kSortThreads, kSortItems>;
 
@@ -145,8 +144,8 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows, most = rows > 0 ? *std::max_element(args.counts, args.counts + rows) : 0;
   const auto count = static_cast<std::size_t>(rows);
   const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // ranks behind them are whole
-  const std::size_t ranks = most > 1 && most <= cuda::kMostBest ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
-  const std::size_t listed = most <= cuda::kMostBest ? count * static_cast<std::size_t>(most) : 0;
+  const std::size_t ranks = most > 1 && most <= kMostBest ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
+  const std::size_t listed = most <= kMostBest ? count * static_cast<std::size_t>(most) : 0;
   float* memory = device.scratch(floats + 2 * (ranks + listed));
   const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]

@@ -1,4 +1,4 @@
-#include "tenon/sample/exact_math.h"
+#include "tenon/core/exact_math.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-BOOST_AUTO_TEST_SUITE(sample_exact_math)
+BOOST_AUTO_TEST_SUITE(core_exact_math)
 
 namespace {
 
