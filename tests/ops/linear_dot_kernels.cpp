@@ -12,7 +12,7 @@
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8_act8.h"
 
-BOOST_AUTO_TEST_SUITE(ops_dot_kernels)
+BOOST_AUTO_TEST_SUITE(ops_linear_dot_kernels)
 
 using namespace tenon;
 using namespace tenon::test;
