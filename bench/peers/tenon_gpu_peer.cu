@@ -3,6 +3,7 @@
 //   tenon_gpu_peer DIR|random FORMAT
 #include <tenon/ops/cuda/linear_cublas.cuh>
 #include <tenon/tenon.cuh>
+#include <tenon/weights/fast_math_bfloat16.h>
 
 #include <array>
 #include <iostream>

@@ -26,6 +26,10 @@ struct TokenLogit {
   float logit;
   TokenId id;
 };
+// Whether a ranks before b: (logit descending, id ascending).
+inline bool ranks_before(const TokenLogit& a, const TokenLogit& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
 
 // The shape of a weight matrix as the model means it: y = W x, so rows are outputs and cols are inputs.
 struct Shape {

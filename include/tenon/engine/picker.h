@@ -154,14 +154,13 @@ class Picker {
                  const Queue& queue, const Answers& answers) {
     best_.resize(index(hidden.rows));
     head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
-    const auto better = [](const TokenLogit& a, const TokenLogit& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; };
     device.pool().share(hidden.rows, 16, [&](int begin, int end, int thread) {
       Sampler& sampler = samplers_[index(thread)];
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
         const Sequence& s = queue.sequence(row.seq);
         std::vector<TokenLogit>& best = best_[index(i)];
-        std::sort(best.begin(), best.end(), better);
+        std::sort(best.begin(), best.end(), ranks_before);
         const SampleInput in = input(row, {}, nullptr, s, answers);
         if (const auto token = sampler.best_of_row(in, best, index(vocab), false, 0)) outcomes_[index(first + i)].pick.emplace().token = *token;
         else outcomes_[index(first + i)] = sample(sampler, row, {}, nullptr, s, answers);  // says that it is not finite

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "tenon/core/request.h"
 #include "tenon/core/exact_math.h"
+#include "tenon/core/request.h"
 #include "tenon/sample/ranking.h"
 #include "tenon/sample/strips.h"
 

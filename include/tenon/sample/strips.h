@@ -9,9 +9,9 @@
 #include <limits>
 #include <span>
 
+#include "tenon/core/exact_math.h"
 #include "tenon/core/finite.h"
 #include "tenon/core/views.h"
-#include "tenon/core/exact_math.h"
 
 namespace tenon {
 

@@ -7,19 +7,13 @@
 #include <span>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/panels.h"
 #include "tenon/weights/bfloat16.h"
 
 namespace tenon {
 
 struct FastMathBFloat16 {
-  struct View {
-    static constexpr bool on_tensor_cores = true;
-    const bfloat16* codes = nullptr;  // [rows, stride()]; 0 behind cols
-    int rows = 0, cols = 0;
-
-    TENON_HD int stride() const { return (cols + 7) / 8 * 8; }  // rows begin where 16 bytes do
-    TENON_HD float at(int row, int col) const { return static_cast<float>(codes[std::ptrdiff_t{row} * stride() + col]); }
-  };
+  using View = BFloat16Rows;
 
   static std::size_t bytes(Shape shape) {
     const View view{nullptr, shape.rows, shape.cols};

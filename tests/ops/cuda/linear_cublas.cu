@@ -7,6 +7,7 @@
 #include "../linear_problem.h"
 #include "problem.h"
 #include "tenon/ops/cuda/linear_cublas.cuh"
+#include "tenon/weights/fast_math_bfloat16.h"
 
 using namespace tenon;
 using namespace tenon::test;

@@ -55,10 +55,7 @@ class BestLogits {
   // Keeps no more than the best, and raises the floor.
   void drop() {
     if (kept_.size() < count_) return;
-    const auto better = [](const TokenLogit& a, const TokenLogit& b) {
-      return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-    };
-    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count_) - 1, kept_.end(), better);
+    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count_) - 1, kept_.end(), ranks_before);
     kept_.resize(count_);
     floor_ = kept_.back().logit;
   }

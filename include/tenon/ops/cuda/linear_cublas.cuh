@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt, for FastMathBFloat16 alone: the library picks a kernel, and with it the order of a sum, by the
-// shape of a step. Not among ops/cuda/all.cuh: a program that includes this links with cublasLt.
+// Matrix products by cuBLASLt, for BFloat16Rows alone, the layout of FastMathBFloat16: the library picks a kernel, and with
+// it the order of a sum, by the shape of a step. Not among ops/cuda/all.cuh: a program that includes this links with cublasLt.
 #pragma once
 #include <cublasLt.h>
 
@@ -10,11 +10,11 @@
 #include <string>
 #include <tuple>
 
+#include "tenon/core/panels.h"
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/panel_work.h"
 #include "tenon/ops/cuda/finish.cuh"
-#include "tenon/weights/fast_math_bfloat16.h"
 
 namespace tenon {
 namespace cuda {
@@ -34,7 +34,7 @@ class CublasLt {
   }
 
   // y = x W^T. x: [tokens, stride of weight]; y: [tokens, rows of weight]. Behind all that was launched on the stream.
-  void multiply(cudaStream_t stream, const FastMathBFloat16::View& weight, const bfloat16* x, int tokens, float* y) {
+  void multiply(cudaStream_t stream, const BFloat16Rows& weight, const bfloat16* x, int tokens, float* y) {
     const Current current(current_);
     const Plan& plan = plan_for(weight.rows, weight.stride(), tokens);
     const float one = 1, zero = 0;
@@ -134,7 +134,7 @@ __global__ void finish_rows_kernel(cpu::PanelJob job, const float* sums) {
 
 }  // namespace cuda
 
-inline void linear(Cuda& device, const LinearArgs<FastMathBFloat16::View>& args) {
+inline void linear(Cuda& device, const LinearArgs<BFloat16Rows>& args) {
   const int tokens = args.x.rows, outputs = args.y.cols, stride = args.weight.stride();
   if (tokens == 0) return;
   const std::size_t rounded = (static_cast<std::size_t>(tokens) * static_cast<std::size_t>(stride) / 2 + 63) / 64 * 64;  // floats
