@@ -17,13 +17,14 @@ bool holds_adapter(const fs::path& folder) {
   return fs::is_regular_file(folder / "adapter_config.json", failed);
 }
 
-// A link in the folder could lead to any file of the host, of which a refusal would tell.
+// A link in the folder could lead to any file of the host, of which a refusal would tell: its config, its one file of tensors, or an
+// index, and the shards that this names.
 void refuse_links_out(const fs::path& root, const fs::path& folder, const std::string& name) {
   std::error_code failed;
   const fs::path real_root = fs::canonical(root, failed);
-  for (const char* file : {"adapter_config.json", "adapter_model.safetensors"}) {
-    if (!fs::is_symlink(folder / file, failed)) continue;
-    const fs::path target = fs::canonical(folder / file, failed);
+  for (auto each = fs::directory_iterator(folder, failed); !failed && each != fs::directory_iterator(); each.increment(failed)) {
+    if (!each->is_symlink()) continue;
+    const fs::path target = fs::canonical(each->path(), failed);
     const auto inside = std::mismatch(real_root.begin(), real_root.end(), target.begin(), target.end());
     if (failed || inside.first != real_root.end()) {
       throw tenon::Error(tenon::Error::Kind::invalid_request, "adapter " + tenon::printable(name, 60), "lies outside the adapter root");

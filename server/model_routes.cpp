@@ -134,7 +134,7 @@ void load_adapter(Model& model, const std::string& text, httplib::Response& resp
   try {
     model.load_adapter(name);
   } catch (...) {
-    model.adapters().remove(name);
+    model.unload_adapter(name);  // with what is remembered of the failure: the next path under this name may be right
     throw;
   }
   say(response, "Success: LoRA adapter '" + name + "' added successfully.");

@@ -173,6 +173,10 @@ class Roots(ServerTest):
         shutil.copytree(ADAPTERS / "weather", root / "linked-file")
         (root / "linked-file" / "adapter_model.safetensors").unlink()
         (root / "linked-file" / "adapter_model.safetensors").symlink_to(outside / "secret" / "adapter_model.safetensors")
+        shutil.copytree(root / "linked-file", root / "linked-index", symlinks=True)
+        (root / "linked-index" / "adapter_model.safetensors").unlink()
+        (outside / "secret" / "index.json").write_text('{"weight_map": {"confidential": 1}}')
+        (root / "linked-index" / "adapter_model.safetensors.index.json").symlink_to(outside / "secret" / "index.json")
         (root / "a-file").write_text("x")
         (root / "empty").mkdir()
         shutil.copytree(ADAPTERS / "weather", root / "dora")
@@ -210,7 +214,17 @@ class Roots(ServerTest):
         self.assertEqual(*told)
 
     def test_files_that_are_links_out_of_the_root(self):
-        self.refused({"inputs": KING, "parameters": {"adapter_id": "linked-file"}}, 424, "generation")
+        for name in ["linked-file", "linked-index"]:
+            answer = self.refused({"inputs": KING, "parameters": {"adapter_id": name}}, 424, "generation")
+            self.assertNotIn("confidential", answer.text())
+
+    def test_a_name_whose_first_path_was_no_good(self):
+        with Server("--adapter-root", self.root, *ADMIN) as server:
+            server.key = KEY
+            for path, status in [("cut", 400), ("good", 200)]:
+                answer = server.post("/v1/load_lora_adapter", {"lora_name": "x", "lora_path": path})
+                self.assertEqual(answer.status // 100, status // 100, answer)
+            self.assertEqual(server.stop(), 0)
 
     def test_one_that_comes_later(self):
         body = {"inputs": KING, "parameters": {"adapter_id": "late", "max_new_tokens": 2}}
