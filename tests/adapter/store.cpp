@@ -254,6 +254,23 @@ BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {
   BOOST_TEST(hot.get().set != nullptr);
 }
 
+// Who may not have all of its adapters yet holds none of them, however short: the first in line would find it in use, and wait.
+BOOST_AUTO_TEST_CASE(who_waits_for_several_is_not_in_the_way_of_the_first) {
+  Folder folder;
+  for (const char* name : {"hot", "a", "cold"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
+  for (int i = 0; i < 100; ++i) {
+    auto store = folder.store({.count = 2});
+    std::optional<AdapterLease> hot = lease(store, "hot"), a = lease(store, "a");
+    auto cold = waiting(store, {"cold"}), both = waiting(store, {"a", "hot"});
+    a.reset();
+    const bool served = cold.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    hot.reset();  // or they would wait for ever
+    BOOST_TEST_REQUIRE(served);
+    cold.get();
+    both.get();
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_there_is_had_without_waiting) {
   Folder folder;
   for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));

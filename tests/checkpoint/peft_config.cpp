@@ -188,9 +188,9 @@ BOOST_AUTO_TEST_CASE(fields_without_effect_are_listed) {
 }
 
 BOOST_AUTO_TEST_CASE(unknown_fields_are_refused_unless_they_say_nothing) {
-  for (const char* nothing : {"null", "false", "{}", "[]"})
+  for (const char* nothing : {"null", "false", "[]"})
     BOOST_TEST(parse({{"use_magic", nothing}}).inert == Names{"use_magic"}, nothing);
-  for (const char* something : {"true", "0", "1", "\"\"", "\"x\"", "[0]", "{\"a\": null}"}) {
+  for (const char* something : {"true", "0", "1", "\"\"", "\"x\"", "[0]", "{}", "{\"a\": null}"}) {
     BOOST_TEST(mentions(refused("use_magic", something), {"PEFT 0.21"}), something);
     BOOST_CHECK(kind([&] { parse({{"use_magic", something}}); }) == Error::Kind::unsupported);
   }

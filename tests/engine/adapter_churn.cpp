@@ -1,5 +1,6 @@
-// Adapters come and go under streams: a thousand times names are loaded, replaced and unloaded while eight clients ask, one in
-// five for something malformed. Every answer is that of the version it began with, and all memory comes back.
+// Adapters come and go under streams: a thousand times names are replaced and unloaded while eight clients ask, one in five for
+// something malformed: a rank of 0, a file cut short, shapes of another rank, a value that is NaN. Every answer is that of the
+// version it began with, and all memory comes back.
 #include <boost/test/unit_test.hpp>
 
 #include <malloc.h>
@@ -23,7 +24,7 @@ using namespace tenon::test;
 
 namespace {
 
-constexpr int kNames = 6, kVersions = 2, kClients = 8, kCycles = 1000;
+constexpr int kNames = 6, kVersions = 2, kClients = 8, kCycles = 1000, kMalformed = 4;
 
 [[maybe_unused]] double resident_mib() {
   ::malloc_trim(0);
@@ -44,8 +45,15 @@ class Churn {
     for (int n = 0; n < kNames * kVersions; ++n) {
       testing::write_adapter(folder(n), sites, {.rank = 1 + n, .alpha = 4.0 * (1 + n), .seed = static_cast<std::uint64_t>(n)});
     }
-    std::filesystem::create_directories(scratch_ / "bad");
-    std::ofstream(scratch_ / "bad/adapter_config.json") << R"({"peft_type": "LORA", "r": 0})";
+    for (int n = 0; n < kMalformed; ++n) testing::write_adapter(bad(n), sites, {.rank = 2, .seed = 1});
+    std::ofstream(bad(0) / "adapter_config.json") << R"({"peft_type": "LORA", "r": 0})";
+    const auto cut = bad(1) / "adapter_model.safetensors";
+    std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 2);
+    testing::write_adapter(scratch_ / "wide", sites, {.rank = 3, .seed = 1});
+    std::filesystem::copy_file(scratch_ / "wide/adapter_config.json", bad(2) / "adapter_config.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::fstream values(bad(3) / "adapter_model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    values.seekp(-2, std::ios::end).write("\xff\x7f", 2);  // NaN
     Engine<Gpt2> alone(files_, EngineOptions{.threads = 1, .prefix_reuse = false});
     for (int n = 0; n < kNames * kVersions; ++n) {
       for (std::uint64_t draw = 0; draw < 7; ++draw) {
@@ -61,7 +69,7 @@ class Churn {
   int run(int cycles) {
     auto owned = std::make_unique<Engine<Gpt2>>(
         files_, EngineOptions{.threads = 1, .adapters = {.count = kClients + 2, .remember_failures = {}, .folder_of = [this](const std::string& name) {
-                                return name == "bad" ? scratch_ / "bad" : folder(std::stoi(name) * kVersions);
+                                return name.starts_with("bad") ? scratch_ / name : folder(std::stoi(name) * kVersions);
                               }}});
     Engine<Gpt2>& engine = *owned;
     Service<Engine<Gpt2>> service(std::move(owned));
@@ -74,7 +82,7 @@ class Churn {
           const std::uint64_t draw = mix64(static_cast<std::uint64_t>(c) << 32 | i);
           Request r = request(draw % 7);
           try {
-            r.lease = lease(engine, draw % 5 == 0 ? "bad" : std::to_string(draw / 7 % kNames));
+            r.lease = lease(engine, draw % 5 == 0 ? bad(static_cast<int>(draw / 5 % kMalformed)).filename().string() : std::to_string(draw / 7 % kNames));
             if (draw % 5 == 0) ++wrong;
             const auto expected = truth_.find({r.lease.identity, draw % 7});
             auto stream = service.submit(std::move(r));
@@ -89,17 +97,18 @@ class Churn {
         }
       });
     }
-    for (int i = 0; i < cycles; ++i) {
+    for (int i = 0, changes = 0; changes < cycles; ++i) {
       while (answered <= i) std::this_thread::sleep_for(std::chrono::microseconds(100));  // streams are what it is about
       const int name = static_cast<int>(mix64(static_cast<std::uint64_t>(i)) % kNames);
       if (i % 3 == 0) {
-        engine.adapters().unload(std::to_string(name));
+        changes += engine.adapters().unload(std::to_string(name));
         continue;
       }
       for (const AdapterInfo& info : engine.adapters().list()) {
         if (info.name != std::to_string(name)) continue;
         try {
           engine.adapters().replace(info.name, folder(name * kVersions + i % kVersions), info.digest);
+          ++changes;
         } catch (const Error&) {  // somebody was sooner, or there is no room while all are in use
         }
       }
@@ -117,6 +126,7 @@ class Churn {
 
  private:
   std::filesystem::path folder(int n) const { return scratch_ / ("a" + std::to_string(n)); }
+  std::filesystem::path bad(int n) const { return scratch_ / ("bad" + std::to_string(n)); }
 
   static AdapterLease lease(Engine<Gpt2>& engine, const std::string& name) {
     const AdapterUse use{name};

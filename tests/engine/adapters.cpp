@@ -119,6 +119,8 @@ BOOST_AUTO_TEST_CASE(a_plain_request_is_what_an_engine_without_adapters_gives) {
   Request with_lease = requests[0];
   with_lease.lease = Engine<Gpt2>(tales_files()).lease(requests[1].adapters);
   BOOST_TEST(plain.complete(with_lease).error.find("adapter") != std::string::npos);
+  Engine<Gpt2> other(tales_files());  // whose adapters are its own, be its model the same
+  BOOST_TEST(other.complete(with_lease).error.find("lease") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_composition_of_one_is_that_one_and_order_is_the_users) {

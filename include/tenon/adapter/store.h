@@ -239,7 +239,7 @@ class AdapterStore {
   }
 
   AdapterLease lease_now(std::span<const AdapterUse> uses, WaitingLine::Place& place) {
-    if (!place.is_first() && !all_resident(uses)) throw no_room();  // before anything is held that the first may need
+    if (!place.is_first() && !all_usable(uses, place)) throw no_room();  // before anything is held that the first may need
     std::vector<Handle> handles;
     std::string identity;
     for (const AdapterUse& use : uses) {
@@ -248,7 +248,7 @@ class AdapterStore {
     }
     const int tenant = tenant_of(uses.front().name);
     const auto hold = [&](auto owner, const AdapterSet& set) {
-      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set}, std::move(identity), tenant};
+      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set}, std::move(identity), tenant, this};
     };
     if (uses.size() == 1 && uses.front().weight == 1) {
       const AdapterSet& set = handles.front()->set();
@@ -259,11 +259,11 @@ class AdapterStore {
     return hold(std::move(composed), set);
   }
 
-  bool all_resident(std::span<const AdapterUse> uses) const {
+  bool all_usable(std::span<const AdapterUse> uses, const WaitingLine::Place& place) const {
     std::lock_guard lock(mutex_);
     return std::all_of(uses.begin(), uses.end(), [&](const AdapterUse& use) {
       const auto found = entries_.find(use.name);
-      return found != entries_.end() && found->second.resident;
+      return found != entries_.end() && found->second.resident && place.may_use(use.name);
     });
   }
 

@@ -87,9 +87,9 @@ inline constexpr const char* kPeftInert[] = {
   throw Error(kind, std::string(kPeftConfigName) + ": " + printable(field), what);
 }
 
-// Null, false, [] or {}: what a field says that is not in use.
+// Null, false or []: what a field says that is not in use. {} may be the config of a method, all of it at its defaults.
 inline bool says_nothing(const Json& value) {
-  return value.is_null() || value == Json(false) || (value.is_structured() && value.empty());
+  return value.is_null() || value == Json(false) || (value.is_array() && value.empty());
 }
 
 // Fields of other methods, and fields that nobody knows. Returns the names of those that are set without effect.
@@ -109,7 +109,7 @@ inline std::vector<std::string> refuse_peft_features(const Fields& fields) {
     } else if (!in(kPeftUsed, name)) {
       if (!says_nothing(value))
         refuse_peft(name, "is no field of LoRA in PEFT 0.21, is " + Fields::describe(value) +
-                              " and may change the outputs; only null, false, [] and {} can be passed over");
+                              " and may change the outputs; only null, false and [] can be passed over");
       inert.push_back(name);
     }
   }
