@@ -10,9 +10,14 @@
 
 #include "helpers.h"
 #include "tenon/ops/cpu/head.h"
+#include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_dot.h"
+#include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
+#include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"
+#include "tenon/weights/int4_act8.h"
+#include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
 #include "tenon/weights/int8_exact.h"
 
@@ -97,8 +102,14 @@ void check_all() {
 
 BOOST_AUTO_TEST_CASE(it_names_what_a_search_names) {
   check_all<Float32>();
+  check_all<BFloat16>();
+  check_all<Float16>();
+  check_all<Float8<E4M3>>();
+  check_all<ZeroPointInt8>();
+  check_all<ZeroPointInt8Of<PerTensor>>();
   check_all<GroupInt4>();
   check_all<ZeroPointInt8Act8>();
+  check_all<GroupInt4Act8>();
   check_all<BFloat16Dot>();
   check_all<ColumnMajor>();
 }

@@ -9,6 +9,7 @@
 
 #include "helpers.h"
 #include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/best_logits.h"
 #include "tenon/ops/cpu/linear.h"
 #include "tenon/ops/cpu/norm.h"
 #include "tenon/ops/cpu/rotary.h"
@@ -256,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
 
 // Where another path begins, both sides are among the row counts that all equivalence tests run.
 BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
-  std::vector<int> thresholds = {4, 8};  // rows.h, linear.h: rows from which threads share the work
+  std::vector<int> thresholds = {4, cpu::kRoughRows};  // rows.h: rows from which threads share the work
   for (const auto& [wide, most] : {std::array{cpu::portable::kWideTokens, cpu::portable::kTokens},
 #if defined(__x86_64__)
                                    std::array{cpu::avx2::kWideTokens, cpu::avx2::kTokens},
@@ -264,6 +265,20 @@ BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
 #endif
        }) {
     for (const int path : {1, wide, most, 2 * most}) thresholds.push_back(path);
+  }
+  // dot.inc: of pairs and bytes, then of groups
+  for (const auto& [wide, most] : {std::array{cpu::portable::kDotWideTokens, cpu::portable::kDotTokens},
+                                   std::array{cpu::portable::kGroupWideTokens, cpu::portable::kGroupTokens},
+#if defined(__x86_64__)
+                                   std::array{cpu::avx2_dot::kDotWideTokens, cpu::avx2_dot::kDotTokens},
+                                   std::array{cpu::avx2_dot::kGroupWideTokens, cpu::avx2_dot::kGroupTokens},
+                                   std::array{cpu::avx2_vnni::kDotWideTokens, cpu::avx2_vnni::kDotTokens},
+                                   std::array{cpu::avx2_vnni::kGroupWideTokens, cpu::avx2_vnni::kGroupTokens},
+                                   std::array{cpu::avx512_dot::kDotWideTokens, cpu::avx512_dot::kDotTokens},
+                                   std::array{cpu::avx512_dot::kGroupWideTokens, cpu::avx512_dot::kGroupTokens}
+#endif
+       }) {
+    for (const int path : {wide, most, 2 * most}) thresholds.push_back(path);
   }
   thresholds.push_back(cpu::kAttentionRows);
   thresholds.push_back(cpu::kAttentionQueries);

@@ -502,9 +502,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
         job.x = x.data();
       }
       GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, in)), kNaN);
-      if (widened.size() > 0) job.widened = widened.data();
       for (int first = 0; first < panels; ++first) {
         for (int last = first; last <= panels; ++last) {
+          if (first % 2 == 0) job.widened = widened.size() > 0 ? widened.data() : nullptr;
+          else job.widened = nullptr;  // as where it would not fit
           Matrix y(rows, out, out);
           job.y = y.row(0);
           kernels.multiply(job, layout, first, last, first * 16);
@@ -517,6 +518,26 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
         }
       }
     }
+  }
+}
+
+// Widened panels have a place where several tiles of tokens walk them, they are not float32 anyway, and it is no larger than
+// half a megabyte.
+BOOST_AUTO_TEST_CASE_TEMPLATE(panels_are_kept_widened_where_that_helps, P, Formats) {
+  using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
+  for (const Isa isa : isas()) {
+    const auto& kernels = cpu::panel_kernels_for<Layout>(isa);
+    const int most = kernels.tile_tokens(kMostRows);
+    constexpr bool kNarrow = !std::is_same_v<Layout, CodePanels<float>>;
+    const std::ptrdiff_t column = kernels.widened_floats(most + 1, 1);
+    BOOST_TEST(column % 16 == 0);
+    BOOST_TEST((column > 0) == kNarrow);
+    for (const int rows : {1, 2, most - 1, most}) BOOST_TEST(kernels.widened_floats(rows, 768) == 0, rows);
+    BOOST_TEST(kernels.widened_floats(most + 1, 768) == 768 * column);
+    if (!kNarrow) continue;
+    const int fits = static_cast<int>((std::ptrdiff_t{512} << 10) / (4 * column));
+    BOOST_TEST(kernels.widened_floats(most + 1, fits) == fits * column);
+    BOOST_TEST(kernels.widened_floats(most + 1, fits + 1) == 0);
   }
 }
 

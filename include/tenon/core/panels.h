@@ -82,6 +82,11 @@ struct BFloat16Pairs {
   TENON_HD int pairs() const { return (cols + 1) / 2; }
 };
 
+// The same where sums are in a tensor core's order, and their own class.
+struct BFloat16Fragments {
+  BFloat16Pairs pairs;
+};
+
 // Rows as they are, for a library that multiplies them in an order of its own: nothing for a CPU.
 struct BFloat16Rows {
   static constexpr bool on_tensor_cores = true;
@@ -90,11 +95,6 @@ struct BFloat16Rows {
 
   TENON_HD int stride() const { return (cols + 7) / 8 * 8; }  // rows begin where 16 bytes do
   TENON_HD float at(int row, int col) const { return static_cast<float>(codes[std::ptrdiff_t{row} * stride() + col]); }
-};
-
-// The same where sums are in a tensor core's order, and their own class.
-struct BFloat16Fragments {
-  BFloat16Pairs pairs;
 };
 
 }  // namespace tenon

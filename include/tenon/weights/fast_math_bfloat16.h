@@ -22,7 +22,7 @@ struct FastMathBFloat16 {
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     const View view = FastMathBFloat16::view(shape, packed);
     CodeBlock block;
-    BFloat16Code::encode(shape.cols, rows, {}, block);  // refuses what has no finite code
+    BFloat16Code::encode(shape.cols, rows, {}, block);  // refuses what overflows
     const std::size_t row_bytes = static_cast<std::size_t>(shape.cols) * sizeof(bfloat16);
     for (int r = 0; r < block.rows; ++r) {
       auto* to = const_cast<bfloat16*>(view.codes) + std::ptrdiff_t{first_row + r} * view.stride();

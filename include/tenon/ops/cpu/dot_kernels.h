@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "tenon/core/elements.h"
 #include "tenon/core/panels.h"
@@ -131,18 +134,22 @@ using namespace avx512;
 #endif
 #endif
 
-// Whose instructions multiply: a processor with AVX-512 may lack VNNI and BF16, and one without it may have AVX-VNNI.
+// Whose instructions multiply: a processor with AVX-512 may lack VNNI, and one without it may have AVX-VNNI.
 enum class DotIsa { portable, avx2, avx2_vnni, avx512 };
 
 // Asked once: cpuid takes a microsecond and more where a hypervisor answers.
-inline bool has_dot_isa(DotIsa isa) {
+template <class Layout>
+bool has_dot_isa(DotIsa isa) {
 #if defined(__x86_64__)
+  constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>;
   static const bool avx2 = best_isa() >= Isa::avx2;
-  static const bool avx2_vnni = avx2 && [] {  // not every compiler knows it by name
+  static const bool avx2_vnni = avx2 && !kPairs && [] {  // not every compiler knows it by name
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
   }();
-  static const bool avx512 = best_isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+  // All of avx512_dot is compiled for both, but only pairs use BF16's instructions, which Ice Lake and Cascade Lake lack.
+  static const bool avx512 =
+      best_isa() == Isa::avx512 && (kPairs ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni"));
   if (isa == DotIsa::avx512) return avx512;
   if (isa == DotIsa::avx2_vnni) return avx2_vnni;
   if (isa == DotIsa::avx2) return avx2;
@@ -151,9 +158,10 @@ inline bool has_dot_isa(DotIsa isa) {
 }
 
 // The best one that a device with these instructions has.
-inline DotIsa dot_isa(Isa isa) {
-  if (isa == Isa::avx512 && has_dot_isa(DotIsa::avx512)) return DotIsa::avx512;
-  if (isa >= Isa::avx2) return has_dot_isa(DotIsa::avx2_vnni) ? DotIsa::avx2_vnni : DotIsa::avx2;
+template <class Layout>
+DotIsa dot_isa(Isa isa) {
+  if (isa == Isa::avx512 && has_dot_isa<Layout>(DotIsa::avx512)) return DotIsa::avx512;
+  if (isa >= Isa::avx2) return has_dot_isa<Layout>(DotIsa::avx2_vnni) ? DotIsa::avx2_vnni : DotIsa::avx2;
   return DotIsa::portable;
 }
 
@@ -172,7 +180,7 @@ const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {
 
 template <class Layout>
 const DotKernels<Layout>& dot_kernels_for(Isa isa) {
-  return dot_kernels_of<Layout>(dot_isa(isa));
+  return dot_kernels_of<Layout>(dot_isa<Layout>(isa));
 }
 
 }  // namespace tenon::cpu

@@ -40,6 +40,10 @@ inline constexpr float kCodeUnit = 1.0f;
 template <>
 inline constexpr float kCodeUnit<float8<E4M3>> = 256.0f;
 
+// The fewest tokens of a tile that takes up to `most`, where those that take up to `wide` have the others: more tokens than one
+// tile takes are shared evenly by at least two, so that none has fewer than half the most.
+constexpr int least_tokens(int wide, int most) { return wide < most / 2 ? wide + 1 : most / 2; }
+
 // Splits the rows of a step into tiles of nearly equal size, at most `most` each.
 struct TokenTiles {
   int tokens, most;
@@ -126,6 +130,7 @@ struct LowRankJob {
   float* const* delta;    // [tokens] of the outputs of the matrix
   int tokens, inputs;
   float* u;               // [tokens, rank] of the update at hand
+  bool asks_ahead;        // a single row asks for the blocks of b that come next
 };
 
 struct LowRankKernels {
