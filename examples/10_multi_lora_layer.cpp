@@ -38,7 +38,7 @@ void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight, 
 // [/layer]
 
 int main(int argc, char** argv) try {
-  const example::Arguments arguments(argc, argv, {{"--samples", "200"}, {"--adapters", "64"}, {"--threads", "0"}});
+  const example::Arguments arguments(argc, argv, {{"--samples", "500"}, {"--adapters", "64"}, {"--threads", "0"}});
   const int samples = arguments.number("--samples"), count = arguments.number("--adapters");
   example::Csv csv(arguments.text("--csv"), "hidden,rank,batch,base_us,looped_us,gathered_us,segmented_us");
   Cpu device({.threads = arguments.number("--threads")});

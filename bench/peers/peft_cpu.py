@@ -8,7 +8,7 @@ from transformers import GPT2LMHeadModel
 from work import PROMPT, THREADS, median, serve
 
 torch.set_num_threads(THREADS)
-MIXED = [4, 8, 16, 36]  # together as many ranks as four of 16
+MIXED = [4] * 2 + [8] * 21 + [16] * 5 + [64] * 4  # together as many ranks as 32 of 16
 
 
 def config(rank):
@@ -32,7 +32,7 @@ def names_of(kind, batch):
     of_row = {"none": lambda i: "__base__",
               "shared": lambda i: adapter(0, 16),
               "distinct": lambda i: adapter(i, 16),
-              "mixed": lambda i: adapter(i, MIXED[i % 4]),
+              "mixed": lambda i: adapter(i, MIXED[i % 32]),
               "one": lambda i: "__base__" if i else adapter(0, 16)}[kind]
     return [of_row(i) for i in range(batch)]
 
