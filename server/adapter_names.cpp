@@ -17,19 +17,22 @@ bool holds_adapter(const fs::path& folder) {
   return fs::is_regular_file(folder / "adapter_config.json", failed);
 }
 
-// A link in the folder could lead to any file of the host, of which a refusal would tell: its config, its one file of tensors, or an
-// index, and the shards that this names.
+// A link in the folder could lead to any file of the host, of which a refusal would tell: any, for an index may name any as a shard.
 void refuse_links_out(const fs::path& root, const fs::path& folder, const std::string& name) {
-  std::error_code failed;
+  std::error_code failed, no_folder;
   const fs::path real_root = fs::canonical(root, failed);
+  const auto refuse = [&] {
+    throw tenon::Error(tenon::Error::Kind::invalid_request, "adapter " + tenon::printable(name, 60), "lies outside the adapter root");
+  };
+  if (failed) refuse();
   for (auto each = fs::directory_iterator(folder, failed); !failed && each != fs::directory_iterator(); each.increment(failed)) {
-    if (!each->is_symlink()) continue;
-    const fs::path target = fs::canonical(each->path(), failed);
+    std::error_code leads_nowhere;
+    if (!each->is_symlink(leads_nowhere)) continue;
+    const fs::path target = fs::canonical(each->path(), leads_nowhere);
     const auto inside = std::mismatch(real_root.begin(), real_root.end(), target.begin(), target.end());
-    if (failed || inside.first != real_root.end()) {
-      throw tenon::Error(tenon::Error::Kind::invalid_request, "adapter " + tenon::printable(name, 60), "lies outside the adapter root");
-    }
+    if (!leads_nowhere && inside.first != real_root.end()) refuse();
   }
+  if (failed && fs::is_directory(folder, no_folder)) refuse();  // nobody knows what is in there
 }
 
 }  // namespace
@@ -93,6 +96,12 @@ bool AdapterNames::add(const std::string& name, const std::string& path) {
 bool AdapterNames::remove(const std::string& name) {
   std::lock_guard lock(mutex_);
   return added_.erase(name) > 0;
+}
+
+bool AdapterNames::leads_to(const std::string& name, const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  const auto found = added_.find(name);
+  return found != added_.end() && found->second == path;
 }
 
 bool AdapterNames::is_added(const std::string& name) const {

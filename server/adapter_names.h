@@ -24,6 +24,8 @@ class AdapterNames {
   bool add(const std::string& name, const std::string& path);
   bool remove(const std::string& name);
   bool is_added(const std::string& name) const;
+  // Whether it was added for that path, and still is.
+  bool leads_to(const std::string& name, const std::string& path) const;
 
  private:
   std::filesystem::path below_root(const std::string& path) const;

@@ -134,7 +134,8 @@ void load_adapter(Model& model, const std::string& text, httplib::Response& resp
   try {
     model.load_adapter(name);
   } catch (...) {
-    model.unload_adapter(name);  // with what is remembered of the failure: the next path under this name may be right
+    // With what is remembered of the failure: the next path under this name may be right.
+    if (model.adapters().leads_to(name, path)) model.unload_adapter(name);
     throw;
   }
   say(response, "Success: LoRA adapter '" + name + "' added successfully.");
