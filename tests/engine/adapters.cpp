@@ -121,6 +121,9 @@ BOOST_AUTO_TEST_CASE(a_plain_request_is_what_an_engine_without_adapters_gives) {
   BOOST_TEST(plain.complete(with_lease).error.find("adapter") != std::string::npos);
   Engine<Gpt2> other(tales_files());  // whose adapters are its own, be its model the same
   BOOST_TEST(other.complete(with_lease).error.find("lease") != std::string::npos);
+  with_lease.lease = other.lease(requests[1].adapters);
+  BOOST_TEST(Engine<Gpt2>(tales_files()).complete(with_lease).error.find("lease") != std::string::npos);
+  BOOST_TEST(other.complete(with_lease).error.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_composition_of_one_is_that_one_and_order_is_the_users) {

@@ -69,6 +69,9 @@ class AdapterStore {
     }
   }
 
+  // Whether the lease is of this store: factors are laid out for one engine's model. One of no adapter is anybody's.
+  bool is_own(const AdapterLease& lease) const { return !lease.set || lease.line == line_.get(); }
+
   // Loads it in a thread of its own, for requests that will come. get() throws what lease would; the future's destructor waits,
   // and the store must outlive it.
   [[nodiscard]] std::future<void> prefetch(std::string name) {
@@ -242,13 +245,19 @@ class AdapterStore {
     if (!place.is_first() && !all_usable(uses, place)) throw no_room();  // before anything is held that the first may need
     std::vector<Handle> handles;
     std::string identity;
-    for (const AdapterUse& use : uses) {
-      handles.push_back(uses.size() == 1 ? acquire(use.name, &place) : acquire_one_of_several(use.name, place));
-      identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+    try {
+      for (const AdapterUse& use : uses) {
+        handles.push_back(uses.size() == 1 ? acquire(use.name, &place) : acquire_one_of_several(use.name, place));
+        identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
+      }
+    } catch (const NoRoom&) {
+      const bool held = !std::exchange(handles, {}).empty();
+      if (held && !place.is_first()) line_->changed();  // who has become the first may have found them in use
+      throw;
     }
     const int tenant = tenant_of(uses.front().name);
     const auto hold = [&](auto owner, const AdapterSet& set) {
-      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set}, std::move(identity), tenant, this};
+      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set}, std::move(identity), tenant, line_.get()};
     };
     if (uses.size() == 1 && uses.front().weight == 1) {
       const AdapterSet& set = handles.front()->set();

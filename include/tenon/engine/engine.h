@@ -344,7 +344,7 @@ class Engine {
   AdapterLease lease_of(const Request& request) {
     if (!request.lease.set) return lease(request.adapters);
     if constexpr (!AdapterP::adds_at_runtime) refuse_adapters();
-    else if (request.lease.store != adapters_.get()) throw Error(Error::Kind::invalid_request, "lease", "is another engine's");
+    else if (!adapters_->is_own(request.lease)) throw Error(Error::Kind::invalid_request, "lease", "is another engine's");
     return request.lease;
   }
   [[noreturn]] static void refuse_adapters() {

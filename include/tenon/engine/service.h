@@ -111,7 +111,7 @@ class Service {
     return engine;
   }
 
-  // All that could refuse the request is asked here, of facts that never change.
+  // All that could refuse the request is asked here, of facts that never change; but whose lease it brings, which the engine asks.
   detail::AnswerPointer prepare(Request request, SubmitOptions options) {
     detail::require(options.timeout >= Clock::duration::zero(), "timeout", "must be 0 (none) or more");
     detail::require(options.adapter_wait >= Clock::duration::zero(), "adapter_wait", "must be 0 (none) or more");
