@@ -132,4 +132,22 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_device_takes_the_best_set_that_it_has, Layout, P
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
+  struct Processor {
+    const char* name;
+    cpu::DotFeatures features;
+    DotIsa integers, pairs;
+  };
+  for (const Processor& each : {Processor{"Haswell", {Isa::avx2}, DotIsa::avx2, DotIsa::avx2},
+                                {"Skylake-X", {Isa::avx512}, DotIsa::avx2, DotIsa::avx2},
+                                {"Cascade Lake, Ice Lake", {Isa::avx512, false, true, false}, DotIsa::avx512, DotIsa::avx2},
+                                {"Zen 4", {Isa::avx512, false, true, true}, DotIsa::avx512, DotIsa::avx512},
+                                {"Alder Lake", {Isa::avx2, true, false, false}, DotIsa::avx2_vnni, DotIsa::avx2},
+                                {"Sapphire Rapids", {Isa::avx512, true, true, true}, DotIsa::avx512, DotIsa::avx512}}) {
+    BOOST_TEST((cpu::dot_isa<Int8Quads>(each.features.isa, each.features) == each.integers), each.name);
+    BOOST_TEST((cpu::dot_isa<Int4Quads>(each.features.isa, each.features) == each.integers), each.name);
+    BOOST_TEST((cpu::dot_isa<BFloat16Pairs>(each.features.isa, each.features) == each.pairs), each.name);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

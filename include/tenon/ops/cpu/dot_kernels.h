@@ -137,31 +137,42 @@ using namespace avx512;
 // Whose instructions multiply: a processor with AVX-512 may lack VNNI, and one without it may have AVX-VNNI.
 enum class DotIsa { portable, avx2, avx2_vnni, avx512 };
 
+// What a processor has beside its Isa.
+struct DotFeatures {
+  Isa isa = Isa::portable;
+  bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
+};
+
 // Asked once: cpuid takes a microsecond and more where a hypervisor answers.
-template <class Layout>
-bool has_dot_isa(DotIsa isa) {
+inline const DotFeatures& dot_features() {
+  static const DotFeatures features = [] {
+    DotFeatures found{best_isa()};
 #if defined(__x86_64__)
-  constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>;
-  static const bool avx2 = best_isa() >= Isa::avx2;
-  static const bool avx2_vnni = avx2 && !kPairs && [] {  // not every compiler knows it by name
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
-  }();
-  // All of avx512_dot is compiled for both, but only pairs use BF16's instructions, which Ice Lake and Cascade Lake lack.
-  static const bool avx512 =
-      best_isa() == Isa::avx512 && (kPairs ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni"));
-  if (isa == DotIsa::avx512) return avx512;
-  if (isa == DotIsa::avx2_vnni) return avx2_vnni;
-  if (isa == DotIsa::avx2) return avx2;
+    found.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
+    found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
+    found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
 #endif
-  return isa == DotIsa::portable;
+    return found;
+  }();
+  return features;
+}
+
+// All of avx512_dot is compiled for VNNI and BF16, but only pairs use BF16's instructions, which Ice Lake and Cascade Lake lack.
+template <class Layout>
+bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features()) {
+  constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>;
+  if (isa == DotIsa::avx512) return features.isa == Isa::avx512 && (kPairs ? features.avx512_bf16 : features.avx512_vnni);
+  if (isa == DotIsa::avx2_vnni) return features.isa >= Isa::avx2 && features.avx_vnni && !kPairs;
+  if (isa == DotIsa::avx2) return features.isa >= Isa::avx2;
+  return true;
 }
 
 // The best one that a device with these instructions has.
 template <class Layout>
-DotIsa dot_isa(Isa isa) {
-  if (isa == Isa::avx512 && has_dot_isa<Layout>(DotIsa::avx512)) return DotIsa::avx512;
-  if (isa >= Isa::avx2) return has_dot_isa<Layout>(DotIsa::avx2_vnni) ? DotIsa::avx2_vnni : DotIsa::avx2;
+DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features()) {
+  if (isa == Isa::avx512 && has_dot_isa<Layout>(DotIsa::avx512, features)) return DotIsa::avx512;
+  if (isa >= Isa::avx2) return has_dot_isa<Layout>(DotIsa::avx2_vnni, features) ? DotIsa::avx2_vnni : DotIsa::avx2;
   return DotIsa::portable;
 }
 

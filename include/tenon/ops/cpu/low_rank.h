@@ -44,7 +44,7 @@ inline void low_rank_rows(Isa isa, const LowRankArgs& args, const LowRankRows& s
   }
   // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen 4, medians
   // of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
-  const LowRankJob job{x, delta, some.count, args.x.cols, u, is_zen4()};
+  const LowRankJob job{x, delta, some.count, args.x.cols, u, isa == Isa::avx512 && is_zen4()};
   int begun = 0;
   for (std::size_t i = 0; i < some.updates.size(); ++i)
     begun += is_fresh(some.updates, i) ? some.updates[i].outputs : 0;
