@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "tenon/device/cpu.h"
+#include "tenon/ops/cpu/dot_kernels.h"
 #include "tenon/ops/cpu/kernels.h"
 
 namespace program {
@@ -57,11 +58,12 @@ inline constexpr int kSums = 16;
 #endif
 
 // What a weight format multiplies with: whoever is bound by arithmetic is bound by that instruction's peak.
-enum class Instruction { fma, bf16, vnni };
-inline constexpr int kInstructions = 3;
+enum class Instruction { fma, bf16, vnni, amx };
+inline constexpr int kInstructions = 4;
 
 inline const char* to_string(Instruction i) {
-  return i == Instruction::vnni ? "VNNI" : i == Instruction::bf16 ? "bf16" : "FMA";
+  constexpr const char* kNames[kInstructions] = {"FMA", "bf16", "VNNI", "AMX"};
+  return kNames[static_cast<int>(i)];
 }
 
 #if defined(__x86_64__)
@@ -98,6 +100,24 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) inline float mul
   return _mm512_cvtss_f32(sums[0]);
 }
 }  // namespace avx512_bf16
+
+// 16 x 16 sums of 64 products each, in four registers.
+namespace amx {
+inline constexpr int kSums = 4, kMultiplyAdds = 16 * 16 * 64;
+__attribute__((target("avx512f,amx-tile,amx-int8"))) inline float multiply_add(long rounds) {
+  tenon::cpu::amx_dot::TileShapes shapes;
+  shapes.take(32, 16);
+  for (long r = 0; r < rounds; ++r) {
+    _tile_dpbsud(4, 0, 2);
+    _tile_dpbsud(5, 0, 3);
+    _tile_dpbsud(6, 1, 2);
+    _tile_dpbsud(7, 1, 3);
+  }
+  alignas(64) int sums[256];
+  _tile_stored(4, sums, 64);
+  return static_cast<float>(sums[0]);
+}
+}  // namespace amx
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
@@ -123,7 +143,7 @@ class Ceilings {
     cpu_.pool().split(kBlocks, [&](int begin, int end) { std::fill(block(begin), block(end), 1.0f); });
   }
 
-  // About 50 ms.
+  // About 60 ms.
   Ceiling measure() {
     Ceiling now;
     now.read_gb_s = kBytes / seconds_of([&](int begin, int end) { read(begin, end); }, kBlocks) * 1e-9;
@@ -136,23 +156,25 @@ class Ceilings {
     return now;
   }
 
-  // Where the processor lacks a format's instruction, its kernels make do with others: float32's peak stands for them.
+  // What a format's kernels multiply with here: where the processor lacks an instruction, or it is slow, they make do with
+  // multiply-adds of float32, whose peak then stands for them.
   Instruction instruction_of(std::string_view weights) const {
-    const Instruction wanted = weights == "int8_act8" || weights == "int4_act8" ? Instruction::vnni
-                               : weights == "bfloat16_dot"                      ? Instruction::bf16
-                                                                                : Instruction::fma;
-    return has(wanted) ? wanted : Instruction::fma;
+    using tenon::cpu::DotIsa;
+    if (weights == "int8_act8" || weights == "int4_act8") {
+      const DotIsa set = tenon::cpu::dot_isa<tenon::Int8Quads>(isa());
+      return set == DotIsa::amx ? Instruction::amx : set == DotIsa::avx512 ? Instruction::vnni : Instruction::fma;
+    }
+    if (weights != "bfloat16_dot") return Instruction::fma;
+    return tenon::cpu::dot_isa<tenon::BFloat16Pairs>(isa()) == DotIsa::avx512 ? Instruction::bf16 : Instruction::fma;
   }
 
   bool has(Instruction instruction) const {
+    using tenon::cpu::DotIsa, tenon::cpu::has_dot_isa;
     if (instruction == Instruction::fma) return true;
-#if defined(__x86_64__)
     if (isa() != tenon::Isa::avx512) return false;
-    return instruction == Instruction::vnni ? __builtin_cpu_supports("avx512vnni")
-                                            : __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
+    if (instruction == Instruction::amx) return has_dot_isa<tenon::Int8Quads>(DotIsa::amx);
+    if (instruction == Instruction::vnni) return has_dot_isa<tenon::Int8Quads>(DotIsa::avx512);
+    return has_dot_isa<tenon::BFloat16Pairs>(DotIsa::avx512);
   }
 
   tenon::Isa isa() const { return cpu_.isa(); }
@@ -185,6 +207,7 @@ class Ceilings {
 
   void multiply(Instruction instruction) {
 #if defined(__x86_64__)
+    if (instruction == Instruction::amx) return keep(amx::multiply_add(rounds() / 8));
     if (instruction == Instruction::vnni) return keep(avx512_vnni::multiply_add(rounds(), 1));
     if (instruction == Instruction::bf16) return keep(avx512_bf16::multiply_add(rounds(), 0.5f));
     if (isa() == tenon::Isa::avx512) return keep(avx512::multiply_add(rounds(), 0.5f));
@@ -195,6 +218,9 @@ class Ceilings {
 
   // Of one call of multiply().
   double operations(Instruction instruction) const {
+#if defined(__x86_64__)
+    if (instruction == Instruction::amx) return 2.0 * amx::kMultiplyAdds * amx::kSums * static_cast<double>(rounds() / 8);
+#endif
     const double multiply_adds = instruction == Instruction::vnni ? 64 : instruction == Instruction::bf16 ? 32 : 16;
     return 2 * multiply_adds * sums() * static_cast<double>(rounds());
   }

@@ -336,16 +336,18 @@ struct Tile {
 };
 template <class Layout>
 Tile rounded_tile(Isa isa, const Layout& layout, const Matrix& x) {
-  const cpu::DotForm form = cpu::dot_form(layout);
+  const auto& kernels = cpu::dot_kernels_for<Layout>(isa);
+  const cpu::DotForm form = kernels.form(layout);
   const auto rows = static_cast<std::size_t>(x.rows), units = static_cast<std::size_t>(form.units),
              groups = static_cast<std::size_t>(form.groups);
   GuardedFloats packed(rows * units), sums(rows * groups), scales(rows);  // no byte behind them may be written
   auto* words = reinterpret_cast<std::uint32_t*>(packed.data());
   auto* ints = reinterpret_cast<std::int32_t*>(sums.data());
-  cpu::dot_kernels_for<Layout>(isa).round_tokens(x.view(), form, {x.rows, words, ints, scales.data()});
+  kernels.round_tokens(x.view(), form, {x.rows, words, ints, scales.data()});
+  const auto side = static_cast<std::size_t>(kernels.side(x.rows));
   Tile tile;
   for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t u = 0; u < units; ++u) tile.units.push_back(words[u * rows + r]);
+    for (std::size_t u = 0; u < units; ++u) tile.units.push_back(words[(u / side * rows + r) * side + u % side]);
     for (std::size_t g = 0; g < groups; ++g) tile.sums.push_back(ints[g * rows + r]);
     tile.scales.push_back(scales.data()[r]);
   }
@@ -405,10 +407,13 @@ BOOST_AUTO_TEST_CASE(tokens_become_the_nearest_bfloat16) {
       }
       const BFloat16Pairs layout{.rows = 1, .cols = cols};
       const Tile tile = rounded_tile(isa, layout, x);
+      // A pair is a unit, or each of its columns is one, as float32, the second first.
+      const bool paired = cpu::dot_kernels_for<BFloat16Pairs>(isa).form(layout).columns == 2;
       for (int r = 0; r < rows; ++r) {
         for (int k = 0; k < 2 * layout.pairs(); ++k) {
-          const auto bits = static_cast<std::uint16_t>(
-              tile.units[static_cast<std::size_t>(r * layout.pairs() + k / 2)] >> (k % 2 * 16));
+          const std::uint32_t unit = tile.units[static_cast<std::size_t>(paired ? r * layout.pairs() + k / 2 : 2 * r * layout.pairs() + (k ^ 1))];
+          const auto bits = static_cast<std::uint16_t>(unit >> (paired ? k % 2 * 16 : 16));
+          if (!paired) BOOST_TEST_REQUIRE((unit & 0xffffu) == 0u);
           const float value = k < cols ? x.row(r)[k] : 0.0f;
           const float flushed = std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
           BOOST_TEST_REQUIRE(bits == bfloat16(flushed).bits, to_string(isa) << ": " << value);

@@ -1,5 +1,5 @@
-// The inner loops of matrix products that round activations, too: for AVX-512 with VNNI and BF16, for AVX2 with VNNI
-// and without, and in plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should
+// The inner loops of matrix products that round activations, too: for AMX, for AVX-512 with VNNI and BF16, for AVX2 with
+// VNNI and without, and in plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should
 // compile them.
 #pragma once
 #include <bit>
@@ -7,9 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <immintrin.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 #include "tenon/core/elements.h"
@@ -25,23 +31,27 @@ inline constexpr int kSumColumns = 65536;
 // Units of a token that are rounded, and then laid between those of the others, while they are in the nearest cache.
 inline constexpr int kRoundedUnits = 64;
 
+// Units of a token that may lie side by side: a cache line, and a row of a tile register.
+inline constexpr int kLineUnits = 16;
+
 // What a layout makes of a token: units of four bytes, and sums of its columns in groups.
 struct DotForm {
   int columns;        // of a unit
-  int units;          // four bytes each
+  int units;          // four bytes each; of integers whole lines, with zeros behind the last column
   int group, groups;  // columns that have a sum; groups 0: none have
   int factor;         // of these sums
 };
+constexpr int whole_lines(int units) { return (units + kLineUnits - 1) / kLineUnits * kLineUnits; }
 inline DotForm dot_form(const Int8Quads& w) {
-  return {4, w.quads(), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1};
+  return {4, whole_lines(w.quads()), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1};
 }
-inline DotForm dot_form(const Int4Quads& w) { return {4, 2 * w.words(), w.group, w.groups(), -8}; }
+inline DotForm dot_form(const Int4Quads& w) { return {4, whole_lines(2 * w.words()), w.group, w.groups(), -8}; }
 inline DotForm dot_form(const BFloat16Pairs& w) { return {2, w.pairs(), 0, 0, 0}; }
 
 // Tokens that are multiplied together.
 struct DotTile {
   int tokens;
-  std::uint32_t* x;    // [units, tokens]
+  std::uint32_t* x;    // [units / side, tokens, side], see DotKernels
   std::int32_t* sums;  // [groups, tokens]
   float* scales;       // [tokens]
 };
@@ -63,12 +73,29 @@ struct DotJob {
 // A table of its own for each layout, so that a program compiles those that it uses.
 template <class Layout>
 struct DotKernels {
+  DotForm (*form)(const Layout&);  // what tokens become
   int (*tile_tokens)(int tokens);
+  int (*side)(int tokens);  // units of a token that lie side by side in a tile of so many: 1 or kLineUnits
   // Rounds the rows of x, as many as the tile has.
   void (*round_tokens)(MatrixView<const float> x, const DotForm&, const DotTile&);
   // The weight's panels first..last-1, whose outputs begin at first_output.
   void (*multiply)(const DotJob&, const Layout& weight, int first, int last, int first_output);
 };
+
+#if defined(__x86_64__)
+// For as long as it lives, subnormal numbers are zeros, in and out: then fma is what vdpbf16ps does. Only around calls that
+// are not inlined, across which compilers move no arithmetic.
+class FlushedSubnormals {
+ public:
+  FlushedSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | 0x0040u); }  // 0x0040: inputs, too
+  ~FlushedSubnormals() { _mm_setcsr(before_); }
+  FlushedSubnormals(const FlushedSubnormals&) = delete;
+  FlushedSubnormals& operator=(const FlushedSubnormals&) = delete;
+
+ private:
+  unsigned before_;
+};
+#endif
 
 namespace portable {
 #include "tenon/ops/cpu/simd/dot_portable.inc"
@@ -122,10 +149,34 @@ using namespace avx2;
 #endif
 namespace avx512_dot {
 using namespace avx512;
+#include "tenon/ops/cpu/simd/dot_zmm.inc"
+//
 #include "tenon/ops/cpu/simd/dot_avx512.inc"
 //
 #include "tenon/ops/cpu/kernels/dot.inc"
 }  // namespace avx512_dot
+namespace avx512_fma {
+using namespace avx512;
+#include "tenon/ops/cpu/simd/dot_zmm.inc"
+//
+#include "tenon/ops/cpu/simd/dot_avx512_fma.inc"
+//
+#include "tenon/ops/cpu/kernels/dot.inc"
+}  // namespace avx512_fma
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(                                                                                              \
+    __attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8"))), \
+    apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8")
+#endif
+namespace amx_dot {
+using namespace avx512_dot;
+#include "tenon/ops/cpu/simd/dot_amx.inc"
+}  // namespace amx_dot
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
@@ -134,14 +185,27 @@ using namespace avx512;
 #endif
 #endif
 
-// Whose instructions multiply: a processor with AVX-512 may lack VNNI, and one without it may have AVX-VNNI.
-enum class DotIsa { portable, avx2, avx2_vnni, avx512 };
+// Whose instructions multiply: a processor with AVX-512 may lack VNNI or BF16, and one without it may have AVX-VNNI.
+enum class DotIsa { portable, avx2, avx2_vnni, avx512_fma, avx512, amx };
 
 // What a processor has beside its Isa.
 struct DotFeatures {
   Isa isa = Isa::portable;
   bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
+  bool amx_int8 = false;   // and the kernel's leave
+  bool slow_bf16 = false;  // two fused multiply-adds take half the time of vdpbf16ps (see simd/dot_avx512_fma.inc)
 };
+
+// Tile registers are 8 KiB that Linux keeps for a process that has asked, once and for good; it refuses where a thread's
+// alternate signal stack could not hold them, and then everything is computed without.
+inline bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kAsk = 0x1023, kTiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA (Linux: arch/x86/xstate.rst)
+  return syscall(SYS_arch_prctl, kAsk, kTiles) == 0;
+#else
+  return false;
+#endif
+}
 
 // Asked once: cpuid takes a microsecond and more where a hypervisor answers.
 inline const DotFeatures& dot_features() {
@@ -152,28 +216,47 @@ inline const DotFeatures& dot_features() {
     found.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
     found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
     found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
+    found.slow_bf16 = __builtin_cpu_is("intel");
+    constexpr unsigned kTilesOfBytes = 3u << 24;  // AMX-TILE, AMX-INT8
+    if (found.avx512_vnni && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTilesOfBytes) == kTilesOfBytes) {
+      found.amx_int8 = may_use_tiles();
+    }
 #endif
     return found;
   }();
   return features;
 }
 
-// All of avx512_dot is compiled for VNNI and BF16, but only pairs use BF16's instructions, which Ice Lake and Cascade Lake lack.
+// Both AVX-512 sets are compiled for VNNI and BF16, but only pairs in avx512_dot use BF16's instructions, which Ice Lake and
+// Cascade Lake lack.
 template <class Layout>
 bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features()) {
   constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>;
-  if (isa == DotIsa::avx512) return features.isa == Isa::avx512 && (kPairs ? features.avx512_bf16 : features.avx512_vnni);
-  if (isa == DotIsa::avx2_vnni) return features.isa >= Isa::avx2 && features.avx_vnni && !kPairs;
-  if (isa == DotIsa::avx2) return features.isa >= Isa::avx2;
+  const bool vnni = features.isa == Isa::avx512 && features.avx512_vnni;
+  switch (isa) {
+    case DotIsa::amx: return !kPairs && vnni && features.amx_int8;
+    case DotIsa::avx512: return vnni && (!kPairs || features.avx512_bf16);
+    case DotIsa::avx512_fma: return kPairs && vnni;
+    case DotIsa::avx2_vnni: return !kPairs && features.isa >= Isa::avx2 && features.avx_vnni;
+    case DotIsa::avx2: return features.isa >= Isa::avx2;
+    case DotIsa::portable: break;
+  }
   return true;
 }
 
-// The best one that a device with these instructions has.
+// The fastest one that a device with these instructions has.
 template <class Layout>
 DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features()) {
-  if (isa == Isa::avx512 && has_dot_isa<Layout>(DotIsa::avx512, features)) return DotIsa::avx512;
-  if (isa >= Isa::avx2) return has_dot_isa<Layout>(DotIsa::avx2_vnni, features) ? DotIsa::avx2_vnni : DotIsa::avx2;
-  return DotIsa::portable;
+  const auto first_of = [&](std::initializer_list<DotIsa> sets) {
+    for (const DotIsa each : sets) {
+      if (has_dot_isa<Layout>(each, features)) return each;
+    }
+    return DotIsa::portable;
+  };
+  if (isa == Isa::portable) return DotIsa::portable;
+  if (isa == Isa::avx2) return first_of({DotIsa::avx2_vnni, DotIsa::avx2});
+  if (features.slow_bf16) return first_of({DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512, DotIsa::avx2_vnni, DotIsa::avx2});
+  return first_of({DotIsa::amx, DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx2_vnni, DotIsa::avx2});
 }
 
 // Templates also so that `extern template` can keep the sets in one translation unit of a program.
@@ -181,7 +264,10 @@ template <class Layout>
 const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {
 #if defined(__x86_64__)
   if (isa == DotIsa::avx512) return avx512_dot::dot_table<Layout>();
-  if constexpr (!std::is_same_v<Layout, BFloat16Pairs>) {  // of which AVX-VNNI knows nothing
+  if constexpr (std::is_same_v<Layout, BFloat16Pairs>) {
+    if (isa == DotIsa::avx512_fma) return avx512_fma::dot_table<Layout>();
+  } else {
+    if (isa == DotIsa::amx) return amx_dot::dot_table<Layout>();
     if (isa == DotIsa::avx2_vnni) return avx2_vnni::dot_table<Layout>();
   }
   if (isa >= DotIsa::avx2) return avx2_dot::dot_table<Layout>();

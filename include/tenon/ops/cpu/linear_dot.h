@@ -15,7 +15,7 @@ namespace tenon::cpu {
 template <class W, class Layout, class Run>
 void with_rounded(Cpu& device, const LinearArgs<W>& args, const Layout& weight, Run&& run) {
   const auto& kernels = dot_kernels_for<Layout>(device.isa());
-  const DotForm form = dot_form(weight);
+  const DotForm form = kernels.form(weight);
   const TokenTiles tiles{args.x.rows, kernels.tile_tokens(args.x.rows)};
   const auto tokens = static_cast<std::size_t>(args.x.rows);
   const std::size_t floats = (tokens * static_cast<std::size_t>(1 + form.groups + form.units) + 15) / 16 * 16;
