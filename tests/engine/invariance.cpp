@@ -541,8 +541,8 @@ BOOST_AUTO_TEST_CASE(the_sizes_hold_both_sides_of_every_threshold) {
                            "attention.h: kAttentionRows", "picker.h: kRows", "avx512.inc: kTokens",
                            "avx512.inc: kWideTokens", "avx512.inc: kQueries", "avx2.inc: kTokens",
                            "portable.inc: kTokens", "rows.h: rows", "linear.h: tokens",
-                           "dot_avx512.inc: kDotTokens", "dot_avx512.inc: kDotWideTokens", "dot_avx2.inc: kDotTokens",
-                           "dot_avx512.inc: kGroupTokens", "dot_avx512.inc: kGroupWideTokens",
+                           "dot_zmm.inc: kDotTokens", "dot_zmm.inc: kDotWideTokens", "dot_avx2.inc: kDotTokens",
+                           "dot_zmm.inc: kGroupTokens", "dot_zmm.inc: kGroupWideTokens", "dot_amx.inc: kTileTokens",
                            "dot_portable.inc: kDotTokens", "attention.inc: positions", "low_rank.h: kLowRankRows",
                            "avx512.inc: kFactorTile"}) {
     BOOST_TEST(names.contains(name), name << " was not found");

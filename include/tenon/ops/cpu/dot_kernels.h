@@ -200,8 +200,8 @@ struct DotFeatures {
 // alternate signal stack could not hold them, and then everything is computed without.
 inline bool may_use_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
-  constexpr long kAsk = 0x1023, kTiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA (Linux: arch/x86/xstate.rst)
-  return syscall(SYS_arch_prctl, kAsk, kTiles) == 0;
+  enum : long { kRequestPermission = 0x1023, kTileData = 18 };  // as Linux's arch/x86/xstate.rst names and numbers them
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
