@@ -269,7 +269,7 @@ class Headers(ServerTest):
     def test_of_a_whole_answer(self):
         bodies = [("/generate", {"inputs": KING, "parameters": {"max_new_tokens": 5, "adapter_id": "weather"}}),
                   ("/", {"inputs": KING, "parameters": {"max_new_tokens": 5, "adapter_id": "weather"}}),
-                  ("/v1/completions", {"prompt": KING, "max_tokens": 5, "model": "weather"})]
+                  ("/v1/completions", {"prompt": KING, "max_tokens": 5, "model": "weather", "temperature": 0})]
         for path, body in bodies:
             answer = self.server.post(path, body)
             self.assertEqual(answer.status, 200, answer)
