@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
@@ -27,6 +28,7 @@ void for_each_format(Body&& body) {
   body(Format<Float32>{"float32"});
   body(Format<BFloat16>{"bfloat16"});
   body(Format<BFloat16Dot>{"bfloat16_dot"});
+  body(Format<BFloat16Amx>{"bfloat16_amx"});
   body(Format<Float16>{"float16"});
   body(Format<Float8<E4M3>>{"float8_e4m3"});
   body(Format<Float8<E5M2>>{"float8_e5m2"});

@@ -58,11 +58,11 @@ inline constexpr int kSums = 16;
 #endif
 
 // What a weight format multiplies with: whoever is bound by arithmetic is bound by that instruction's peak.
-enum class Instruction { fma, bf16, vnni, amx };
-inline constexpr int kInstructions = 4;
+enum class Instruction { fma, bf16, vnni, amx, amx_bf16 };
+inline constexpr int kInstructions = 5;
 
 inline const char* to_string(Instruction i) {
-  constexpr const char* kNames[kInstructions] = {"FMA", "bf16", "VNNI", "AMX"};
+  constexpr const char* kNames[kInstructions] = {"FMA", "bf16", "VNNI", "AMX", "AMX bf16"};
   return kNames[static_cast<int>(i)];
 }
 
@@ -101,17 +101,23 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) inline float mul
 }
 }  // namespace avx512_bf16
 
-// 16 x 16 sums of 64 products each, in four registers.
+// 16 x 16 sums of 64 products each, or of 32 of bfloat16, in four registers of zeros.
 namespace amx {
 inline constexpr int kSums = 4, kMultiplyAdds = 16 * 16 * 64;
-__attribute__((target("avx512f,amx-tile,amx-int8"))) inline float multiply_add(long rounds) {
+__attribute__((target("avx512f,amx-tile,amx-int8,amx-bf16"))) inline float multiply_add(long rounds, bool pairs) {
   tenon::cpu::amx_dot::TileShapes shapes;
   shapes.take(32, 16);
-  for (long r = 0; r < rounds; ++r) {
+  for (long r = 0; r < rounds && !pairs; ++r) {
     _tile_dpbsud(4, 0, 2);
     _tile_dpbsud(5, 0, 3);
     _tile_dpbsud(6, 1, 2);
     _tile_dpbsud(7, 1, 3);
+  }
+  for (long r = 0; r < rounds && pairs; ++r) {
+    _tile_dpbf16ps(4, 0, 2);
+    _tile_dpbf16ps(5, 0, 3);
+    _tile_dpbf16ps(6, 1, 2);
+    _tile_dpbf16ps(7, 1, 3);
   }
   alignas(64) int sums[256];
   _tile_stored(4, sums, 64);
@@ -164,6 +170,9 @@ class Ceilings {
       const DotIsa set = tenon::cpu::dot_isa<tenon::Int8Quads>(isa());
       return set == DotIsa::amx ? Instruction::amx : set == DotIsa::avx512 ? Instruction::vnni : Instruction::fma;
     }
+    if (weights == "bfloat16_amx") {
+      return tenon::cpu::dot_isa<tenon::BFloat16Blocks>(isa()) == DotIsa::amx ? Instruction::amx_bf16 : Instruction::fma;
+    }
     if (weights != "bfloat16_dot") return Instruction::fma;
     return tenon::cpu::dot_isa<tenon::BFloat16Pairs>(isa()) == DotIsa::avx512 ? Instruction::bf16 : Instruction::fma;
   }
@@ -173,6 +182,7 @@ class Ceilings {
     if (instruction == Instruction::fma) return true;
     if (isa() != tenon::Isa::avx512) return false;
     if (instruction == Instruction::amx) return has_dot_isa<tenon::Int8Quads>(DotIsa::amx);
+    if (instruction == Instruction::amx_bf16) return has_dot_isa<tenon::BFloat16Blocks>(DotIsa::amx);
     if (instruction == Instruction::vnni) return has_dot_isa<tenon::Int8Quads>(DotIsa::avx512);
     return has_dot_isa<tenon::BFloat16Pairs>(DotIsa::avx512);
   }
@@ -205,9 +215,11 @@ class Ceilings {
     keep(portable::read_streams(data, count));
   }
 
+  static bool is_amx(Instruction i) { return i == Instruction::amx || i == Instruction::amx_bf16; }
+
   void multiply(Instruction instruction) {
 #if defined(__x86_64__)
-    if (instruction == Instruction::amx) return keep(amx::multiply_add(rounds() / 8));
+    if (is_amx(instruction)) return keep(amx::multiply_add(rounds() / 8, instruction == Instruction::amx_bf16));
     if (instruction == Instruction::vnni) return keep(avx512_vnni::multiply_add(rounds(), 1));
     if (instruction == Instruction::bf16) return keep(avx512_bf16::multiply_add(rounds(), 0.5f));
     if (isa() == tenon::Isa::avx512) return keep(avx512::multiply_add(rounds(), 0.5f));
@@ -219,7 +231,10 @@ class Ceilings {
   // Of one call of multiply().
   double operations(Instruction instruction) const {
 #if defined(__x86_64__)
-    if (instruction == Instruction::amx) return 2.0 * amx::kMultiplyAdds * amx::kSums * static_cast<double>(rounds() / 8);
+    if (is_amx(instruction)) {
+      const int multiply_adds = instruction == Instruction::amx ? amx::kMultiplyAdds : amx::kMultiplyAdds / 2;
+      return 2.0 * multiply_adds * amx::kSums * static_cast<double>(rounds() / 8);
+    }
 #endif
     const double multiply_adds = instruction == Instruction::vnni ? 64 : instruction == Instruction::bf16 ? 32 : 16;
     return 2 * multiply_adds * sums() * static_cast<double>(rounds());

@@ -7,6 +7,7 @@ std::vector<MenuEntry> small_float_engines() {
   std::vector<MenuEntry> entries;
   add_weight_entries<tenon::BFloat16>(entries);
   add_weight_entries<tenon::BFloat16Dot>(entries);
+  add_weight_entries<tenon::BFloat16Amx>(entries);
   add_weight_entries<tenon::Float16>(entries);
   add_weight_entries<tenon::Float8<tenon::E4M3>>(entries);
   add_weight_entries<tenon::Float8<tenon::E5M2>>(entries);

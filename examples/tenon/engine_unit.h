@@ -13,6 +13,7 @@
 #include "tenon/engine/engine.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
@@ -40,6 +41,8 @@ template <>
 inline constexpr std::string_view word<tenon::BFloat16> = "bfloat16";
 template <>
 inline constexpr std::string_view word<tenon::BFloat16Dot> = "bfloat16_dot";
+template <>
+inline constexpr std::string_view word<tenon::BFloat16Amx> = "bfloat16_amx";
 template <>
 inline constexpr std::string_view word<tenon::Float16> = "float16";
 template <>

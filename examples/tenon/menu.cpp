@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
@@ -34,6 +35,7 @@ std::span<const WeightFormat> weight_formats() {
   static constexpr WeightFormat formats[] = {{"float32", Float32::bytes},
                                              {"bfloat16", BFloat16::bytes},
                                              {"bfloat16_dot", BFloat16Dot::bytes},
+                                             {"bfloat16_amx", BFloat16Amx::bytes},
                                              {"float16", Float16::bytes},
                                              {"float8_e4m3", Float8<E4M3>::bytes},
                                              {"float8_e5m2", Float8<E5M2>::bytes},

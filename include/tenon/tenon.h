@@ -28,6 +28,7 @@
 #include "tenon/schedule/static.h"
 #include "tenon/tokenizer/padding.h"
 #include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/bfloat16_mma.h"
 #include "tenon/weights/float16.h"

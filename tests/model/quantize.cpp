@@ -14,6 +14,7 @@
 #include "tenon/device/thread_pool.h"
 #include "tenon/model/load.h"
 #include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
@@ -131,7 +132,7 @@ void check_family(const nlohmann::json& config) {
   check_code<Family, GroupInt4Of<32>, GroupInt4Act8>(folder);
   check_code<Family, GroupInt4Of<64>>(folder);
   check_code<Family, GroupInt4Of<128>>(folder);
-  check_code<Family, BFloat16, BFloat16Dot>(folder);
+  check_code<Family, BFloat16, BFloat16Dot, BFloat16Amx>(folder);
   check_code<Family, Float16>(folder);
 }
 

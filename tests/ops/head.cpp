@@ -11,6 +11,7 @@
 #include "helpers.h"
 #include "tenon/ops/cpu/head.h"
 #include "tenon/weights/bfloat16.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float16.h"
 #include "tenon/weights/float32.h"
@@ -111,6 +112,7 @@ BOOST_AUTO_TEST_CASE(it_names_what_a_search_names) {
   check_all<ZeroPointInt8Act8>();
   check_all<GroupInt4Act8>();
   check_all<BFloat16Dot>();
+  check_all<BFloat16Amx>();
   check_all<ColumnMajor>();
 }
 

@@ -8,6 +8,7 @@
 #include "linear_problem.h"
 #include "tenon/ops/cpu/dot_kernels.h"
 #include "tenon/ops/cpu/panel_work.h"
+#include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/int4_act8.h"
 #include "tenon/weights/int8_act8.h"
@@ -19,7 +20,7 @@ using namespace tenon::test;
 using cpu::DotIsa;
 
 using Formats =
-    std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>, BFloat16Dot>;
+    std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>, BFloat16Dot, BFloat16Amx>;
 
 namespace {
 
@@ -32,6 +33,9 @@ constexpr std::array<std::pair<DotIsa, const char*>, 4> kSets{{{DotIsa::avx2, "A
 template <>
 constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Pairs>{
     {{DotIsa::avx2, "AVX2"}, {DotIsa::avx512_fma, "AVX-512 with VNNI"}, {DotIsa::avx512, "AVX-512 with BF16"}}};
+template <>
+constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Blocks>{
+    {{DotIsa::avx2, "AVX2"}, {DotIsa::avx512_fma, "AVX-512 with VNNI"}, {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
 
 // What this processor has of these; says on standard output what it has not.
 template <class Layout>
@@ -136,7 +140,7 @@ BOOST_AUTO_TEST_CASE(sums_of_the_largest_codes_do_not_overflow) {
         255.0f - 3.0f);
 }
 
-using Panels = std::tuple<Int8Quads, Int4Quads, BFloat16Pairs>;
+using Panels = std::tuple<Int8Quads, Int4Quads, BFloat16Pairs, BFloat16Blocks>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_device_takes_what_it_has_and_no_more_than_it_may, Layout, Panels) {
   BOOST_TEST((cpu::dot_isa<Layout>(Isa::portable) == DotIsa::portable));
@@ -152,7 +156,7 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
   struct Processor {
     const char* name;
     cpu::DotFeatures features;
-    DotIsa integers, pairs;
+    DotIsa integers, pairs, blocks;
   };
   const auto with = [](Isa isa, auto... members) {
     cpu::DotFeatures features{isa};
@@ -160,22 +164,23 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
     return features;
   };
   using F = cpu::DotFeatures;
-  const cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::slow_bf16);
+  const cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16, &F::slow_bf16);
   cpu::DotFeatures refused = xeon, narrow = xeon;
-  refused.amx_int8 = false;
+  refused.amx_int8 = refused.amx_bf16 = false;
   narrow.isa = Isa::avx2;
   for (const Processor& each :
-       {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2},
-        {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2},
-        {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512, DotIsa::avx512_fma},
-        {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512},
-        {"Alder Lake", with(Isa::avx2, &F::avx_vnni, &F::slow_bf16), DotIsa::avx2_vnni, DotIsa::avx2},
-        {"Sapphire Rapids", xeon, DotIsa::amx, DotIsa::avx512_fma},
-        {"the same without Linux's leave", refused, DotIsa::avx512, DotIsa::avx512_fma},
-        {"the same, and its user wants AVX2", narrow, DotIsa::avx2_vnni, DotIsa::avx2}}) {
+       {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
+        {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
+        {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx512_fma},
+        {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512, DotIsa::avx512_fma},
+        {"Alder Lake", with(Isa::avx2, &F::avx_vnni, &F::slow_bf16), DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2},
+        {"Sapphire Rapids", xeon, DotIsa::amx, DotIsa::avx512_fma, DotIsa::amx},
+        {"the same without Linux's leave", refused, DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx512_fma},
+        {"the same, and its user wants AVX2", narrow, DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2}}) {
     BOOST_TEST((cpu::dot_isa<Int8Quads>(each.features.isa, each.features) == each.integers), each.name);
     BOOST_TEST((cpu::dot_isa<Int4Quads>(each.features.isa, each.features) == each.integers), each.name);
     BOOST_TEST((cpu::dot_isa<BFloat16Pairs>(each.features.isa, each.features) == each.pairs), each.name);
+    BOOST_TEST((cpu::dot_isa<BFloat16Blocks>(each.features.isa, each.features) == each.blocks), each.name);
   }
 }
 

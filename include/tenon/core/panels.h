@@ -82,6 +82,14 @@ struct BFloat16Pairs {
   TENON_HD int pairs() const { return (cols + 1) / 2; }
 };
 
+// The same where sums are those of AMX's tiles, and their own class.
+struct BFloat16Blocks {
+  const bfloat16* codes = nullptr;  // [panels, ceil(cols / 2), 16, 2]; 0 behind cols
+  int rows = 0, cols = 0;
+
+  TENON_HD int pairs() const { return (cols + 1) / 2; }
+};
+
 // The same where sums are in a tensor core's order, and their own class.
 struct BFloat16Fragments {
   BFloat16Pairs pairs;

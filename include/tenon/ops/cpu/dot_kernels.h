@@ -46,7 +46,9 @@ inline DotForm dot_form(const Int8Quads& w) {
   return {4, whole_lines(w.quads()), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1};
 }
 inline DotForm dot_form(const Int4Quads& w) { return {4, whole_lines(2 * w.words()), w.group, w.groups(), -8}; }
-inline DotForm dot_form(const BFloat16Pairs& w) { return {2, w.pairs(), 0, 0, 0}; }
+// Pairs of them, whose form depends on the instructions.
+template <class Layout>
+inline constexpr bool kOfPairs = std::is_same_v<Layout, BFloat16Pairs> || std::is_same_v<Layout, BFloat16Blocks>;
 
 // Tokens that are multiplied together.
 struct DotTile {
@@ -166,12 +168,12 @@ using namespace avx512;
 #if defined(__clang__)
 #pragma clang attribute pop
 #pragma clang attribute push(                                                                                              \
-    __attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8"))), \
+    __attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16"))), \
     apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8")
+#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16")
 #endif
 namespace amx_dot {
 using namespace avx512_dot;
@@ -192,7 +194,7 @@ enum class DotIsa { portable, avx2, avx2_vnni, avx512_fma, avx512, amx };
 struct DotFeatures {
   Isa isa = Isa::portable;
   bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
-  bool amx_int8 = false;   // and the kernel's leave
+  bool amx_int8 = false, amx_bf16 = false;  // and the kernel's leave
   bool slow_bf16 = false;  // two fused multiply-adds take half the time of vdpbf16ps (see simd/dot_avx512_fma.inc)
 };
 
@@ -217,9 +219,11 @@ inline const DotFeatures& dot_features() {
     found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
     found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
     found.slow_bf16 = __builtin_cpu_is("intel");
-    constexpr unsigned kTilesOfBytes = 3u << 24;  // AMX-TILE, AMX-INT8
-    if (found.avx512_vnni && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTilesOfBytes) == kTilesOfBytes) {
-      found.amx_int8 = may_use_tiles();
+    constexpr unsigned kPairs = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
+    if (found.avx512_vnni && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0 && (d & (kPairs | kBytes)) != 0) {
+      const bool may = may_use_tiles();
+      found.amx_int8 = may && (d & kBytes) != 0;
+      found.amx_bf16 = may && found.avx512_bf16 && (d & kPairs) != 0;
     }
 #endif
     return found;
@@ -228,16 +232,16 @@ inline const DotFeatures& dot_features() {
 }
 
 // Both AVX-512 sets are compiled for VNNI and BF16, but only pairs in avx512_dot use BF16's instructions, which Ice Lake and
-// Cascade Lake lack.
+// Cascade Lake lack. Pairs in blocks are nothing for vdpbf16ps, whose sums are in another order.
 template <class Layout>
 bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features()) {
-  constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>;
+  constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>, kBlocks = std::is_same_v<Layout, BFloat16Blocks>;
   const bool vnni = features.isa == Isa::avx512 && features.avx512_vnni;
   switch (isa) {
-    case DotIsa::amx: return !kPairs && vnni && features.amx_int8;
-    case DotIsa::avx512: return vnni && (!kPairs || features.avx512_bf16);
-    case DotIsa::avx512_fma: return kPairs && vnni;
-    case DotIsa::avx2_vnni: return !kPairs && features.isa >= Isa::avx2 && features.avx_vnni;
+    case DotIsa::amx: return !kPairs && vnni && (kBlocks ? features.amx_bf16 : features.amx_int8);
+    case DotIsa::avx512: return !kBlocks && vnni && (!kPairs || features.avx512_bf16);
+    case DotIsa::avx512_fma: return kOfPairs<Layout> && vnni;
+    case DotIsa::avx2_vnni: return !kOfPairs<Layout> && features.isa >= Isa::avx2 && features.avx_vnni;
     case DotIsa::avx2: return features.isa >= Isa::avx2;
     case DotIsa::portable: break;
   }
@@ -263,11 +267,15 @@ DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features()) {
 template <class Layout>
 const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {
 #if defined(__x86_64__)
-  if (isa == DotIsa::avx512) return avx512_dot::dot_table<Layout>();
-  if constexpr (std::is_same_v<Layout, BFloat16Pairs>) {
+  if constexpr (!std::is_same_v<Layout, BFloat16Pairs>) {
+    if (isa == DotIsa::amx) return amx_dot::dot_table<Layout>();
+  }
+  if constexpr (!std::is_same_v<Layout, BFloat16Blocks>) {
+    if (isa == DotIsa::avx512) return avx512_dot::dot_table<Layout>();
+  }
+  if constexpr (kOfPairs<Layout>) {
     if (isa == DotIsa::avx512_fma) return avx512_fma::dot_table<Layout>();
   } else {
-    if (isa == DotIsa::amx) return amx_dot::dot_table<Layout>();
     if (isa == DotIsa::avx2_vnni) return avx2_vnni::dot_table<Layout>();
   }
   if (isa >= DotIsa::avx2) return avx2_dot::dot_table<Layout>();

@@ -55,5 +55,9 @@ template <class W, class Run>
 void with_panels(Cpu& device, const LinearArgs<W>& args, const BFloat16Pairs& weight, Run&& run) {
   with_rounded(device, args, weight, std::forward<Run>(run));
 }
+template <class W, class Run>
+void with_panels(Cpu& device, const LinearArgs<W>& args, const BFloat16Blocks& weight, Run&& run) {
+  with_rounded(device, args, weight, std::forward<Run>(run));
+}
 
 }  // namespace tenon::cpu

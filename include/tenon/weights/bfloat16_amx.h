@@ -1,0 +1,38 @@
+// Weights as BFloat16 has them, and activations rounded to bfloat16 as well, with sums in the order of AMX's tiles: a numeric
+// class of its own, which Xeons multiply by tdpbf16ps since 2023, and other processors, to the same bits, at the rate of
+// float32. The file form is the same.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "tenon/weights/bfloat16_dot.h"
+
+namespace tenon {
+
+struct BFloat16Amx {
+  using Code = BFloat16Code;
+
+  struct View {
+    BFloat16Blocks packed;
+
+    const BFloat16Blocks& panels() const { return packed; }
+    TENON_HD float at(int row, int col) const {
+      return BFloat16Dot::View{{packed.codes, packed.rows, packed.cols}}.at(row, col);
+    }
+  };
+
+  static std::size_t bytes(Shape shape) { return BFloat16Dot::bytes(shape); }
+  static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
+    BFloat16Dot::encode(shape, first_row, rows, packed);
+  }
+  static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
+    BFloat16Dot::pack(shape, first_row, block, packed);
+  }
+  static View view(Shape shape, std::span<const std::byte> stored) {
+    const BFloat16Pairs pairs = BFloat16Dot::view(shape, stored).packed;
+    return {{pairs.codes, pairs.rows, pairs.cols}};
+  }
+};
+static_assert(WeightPolicy<BFloat16Amx> && HasPanels<BFloat16Amx::View>);
+
+}  // namespace tenon
