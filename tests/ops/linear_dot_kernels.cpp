@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
         {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx512_fma},
         {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512, DotIsa::avx512_fma},
         {"Alder Lake", with(Isa::avx2, &F::avx_vnni, &F::slow_bf16), DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2},
-        {"Sapphire Rapids", xeon, DotIsa::amx, DotIsa::avx512_fma, DotIsa::amx},
+        {"a Xeon with AMX", xeon, DotIsa::amx, DotIsa::avx512_fma, DotIsa::amx},
         {"the same without Linux's leave", refused, DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx512_fma},
         {"the same, and its user wants AVX2", narrow, DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2}}) {
     BOOST_TEST((cpu::dot_isa<Int8Quads>(each.features.isa, each.features) == each.integers), each.name);
