@@ -19,7 +19,7 @@ using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2
                            GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>, BFloat16Dot, ZeroPointInt8Act8, GroupInt4Act8,
                            GroupInt4Act8Of<64>, GroupInt4Act8Of<128>>;
 
-static_assert(!cuda::HasProduct<BFloat16Amx::View> && cuda::HasProduct<BFloat16Dot::View>, "a GPU has no tiles of AMX's order");
+static_assert(!tenon::cuda::HasProduct<BFloat16Amx::View> && tenon::cuda::HasProduct<BFloat16Dot::View>, "a GPU has no tiles of AMX's order");
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   Cpu cpu = reference_cpu();
