@@ -563,18 +563,20 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_may_stand_for_other_outputs, P, Layouts) {
 #if defined(__x86_64__)
 using WidenedAhead = std::tuple<Float8<E4M3>, Float8<E5M2>>;
 using CodesWidenedAhead = std::tuple<float8<E4M3>, float8<E5M2>>;
+constexpr cpu::Widening kWidenings[] = {cpu::Widening::in_registers, cpu::Widening::by_integers, cpu::Widening::by_vectors};
 
-// Which way a processor takes is a matter of speed: both are there on any with AVX-512, and read no further than codes go.
+// Which way a processor takes is a matter of speed: all are there on any with AVX-512, and read no further than codes go.
 BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead) {
   if (best_isa() < Isa::avx512) return;  // isas() says so
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
-  BOOST_TEST((cpu::avx512::panel_table<Layout>(true).multiply != cpu::avx512::panel_table<Layout>(false).multiply));
-  for (const int inputs : {1, 15, 16, 17, 31, 33, 77, 768}) {
+  const auto ways = [](cpu::Widening how) { return cpu::avx512::panel_table<Layout>(how).multiply; };
+  BOOST_TEST((ways(kWidenings[0]) != ways(kWidenings[1]) && ways(kWidenings[1]) != ways(kWidenings[2]) && ways(kWidenings[2]) != ways(kWidenings[0])));
+  for (const int inputs : {1, 15, 16, 17, 18, 31, 33, 77, 768}) {
     Products<P> p(inputs, 37);
     std::vector<GuardedFloats> keep;
     const Layout layout = guarded(p.packed.view().panels(), keep);
-    for (const bool ahead : {false, true}) {
-      const auto& kernels = cpu::avx512::panel_table<Layout>(ahead);
+    for (const cpu::Widening how : kWidenings) {
+      const auto& kernels = cpu::avx512::panel_table<Layout>(how);
       for (const int rows : {6, 7, 8, 11, 12, 13, 25}) {
         const cpu::Wanted wanted = cpu::wanted(layout);
         GuardedFloats packed(wanted.floats(rows, inputs));
@@ -585,29 +587,32 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead)
         GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, inputs)), kNaN);
         if (widened.size() > 0) job.widened = widened.data();
         kernels.multiply(job, layout, 0, 3, 0);
-        for (int r = 0; r < rows; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r), 37), rows << " rows of " << inputs << ", ahead " << ahead);
+        for (int r = 0; r < rows; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r), 37), rows << " rows of " << inputs << ", way " << static_cast<int>(how));
       }
     }
   }
 }
 
-// A row of one column for every code.
+// A row for every code, which it has in each column of a line.
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_widened_ahead_is_the_same, Code, CodesWidenedAhead) {
   if (best_isa() < Isa::avx512) return;
   std::vector<Code> codes;
-  for (int i = 0; i < 256; ++i) codes.push_back(std::bit_cast<Code>(static_cast<std::uint8_t>(i)));
+  for (int panel = 0; panel < 16; ++panel) {
+    for (int i = 0; i < 4 * 16; ++i) codes.push_back(std::bit_cast<Code>(static_cast<std::uint8_t>(panel * 16 + i % 16)));
+  }
   CodePanels<Code> panels;
   panels.codes = codes.data();
   panels.rows = 256;
-  panels.cols = 1;
-  const Matrix x(1, 12, 12, 1.0f);  // [inputs, tokens]
-  Matrix y[2] = {Matrix(12, 256, 256), Matrix(12, 256, 256)};
-  for (const bool ahead : {false, true}) {
-    const cpu::PanelJob job{12, 1, 256, x.row(0), nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y[ahead].row(0), 256};
-    cpu::avx512::panel_table<CodePanels<Code>>(ahead).multiply(job, panels, 0, 16, 0);
+  panels.cols = 4;
+  const Matrix x(4, 12, 12, 1.0f);  // [inputs, tokens]
+  std::vector<Matrix> y(3, Matrix(12, 256, 256));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const cpu::PanelJob job{12, 4, 256, x.row(0), nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y[i].row(0), 256};
+    cpu::avx512::panel_table<CodePanels<Code>>(kWidenings[i]).multiply(job, panels, 0, 16, 0);
   }
   BOOST_TEST(same_bits(y[0], y[1]));
-  BOOST_TEST(y[1].row(11)[0x38] == static_cast<float>(codes[0x38]));
+  BOOST_TEST(same_bits(y[0], y[2]));
+  BOOST_TEST(y[2].row(11)[0x38] == 4 * static_cast<float>(std::bit_cast<Code>(std::uint8_t{0x38})));
 }
 #endif
 

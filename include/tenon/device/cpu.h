@@ -51,6 +51,14 @@ inline bool is_zen4() {
 #endif
 }
 
+inline bool is_intel() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 struct CpuOptions {
   int threads = 0;  // 0: all cores that the process may use
   Isa isa = best_isa();

@@ -51,6 +51,13 @@ struct TokenTiles {
   int begin(int tile) const { return static_cast<int>(static_cast<std::int64_t>(tokens) * tile / count()); }
 };
 
+// How float8 becomes float32 where a tile has many tokens: all have the same bits. Ahead of the tile, float16 are made of it in the
+// first cache, for a processor's units differ in what they leave free (kernels/columns.inc has the measurements).
+enum class Widening { in_registers, by_integers, by_vectors };
+inline Widening best_widening() {
+  return is_zen4() ? Widening::by_integers : is_intel() ? Widening::by_vectors : Widening::in_registers;
+}
+
 struct PanelJob {
   int tokens, inputs, outputs;
   const float* x;                 // tiles of [inputs, tokens of the tile], one behind the other
@@ -218,12 +225,12 @@ const Kernels& kernels_for(Isa isa) {
 }
 
 template <class Layout>
-const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
+const PanelKernels<Layout>& panel_kernels_for(Isa isa, [[maybe_unused]] Widening widening = best_widening()) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::panel_table<Layout>(is_zen4());
-  if (isa == Isa::avx2) return avx2::panel_table<Layout>(false);
+  if (isa == Isa::avx512) return avx512::panel_table<Layout>(widening);
+  if (isa == Isa::avx2) return avx2::panel_table<Layout>(Widening::in_registers);
 #endif
-  return portable::panel_table<Layout>(false);
+  return portable::panel_table<Layout>(Widening::in_registers);
 }
 
 template <class E>
