@@ -267,6 +267,33 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_
   }
 }
 
+// A policy of a user's may have other groups than the library's, also such as no block of rounded columns is a multiple of.
+BOOST_AUTO_TEST_CASE(groups_of_any_whole_words_have_the_bits_of_the_definition) {
+  Random random(6);
+  for (const int in : {9, 40, 257, 768}) {
+    for (const int group : {8, 24, 48, 256, 512}) {
+      Problem p(in, 33);
+      std::vector<std::uint8_t> codes(3 * static_cast<std::size_t>((in + 7) / 8) * 64);
+      std::vector<float16> scales(3 * static_cast<std::size_t>((in + group - 1) / group) * 16);
+      for (auto& code : codes) code = static_cast<std::uint8_t>(random.below(256));
+      for (auto& scale : scales) scale = float16(0.5f + random.uniform());
+      const Bare<Int4Quads> weight{{codes.data(), scales.data(), group, 33, in}};
+      Matrix truth(kMostRows, 33, 33);
+      for (int r = 0; r < kMostRows; ++r) {
+        const Rounded row = rounded(weight.packed, p.x.row(r), in);
+        for (int o = 0; o < 33; ++o) truth.row(r)[o] = product(weight.packed, o, row);
+      }
+      for_each_cpu(
+          [&](Cpu& device) {
+            const int bad = first_variant_batch(
+                p, weight, kEpilogues[0], truth, [&](const auto& args) { linear(device, args); }, kFewRows);
+            BOOST_TEST(bad == 0, name_of(device) << ": " << in << " columns in groups of " << group << " differ in a batch of " << bad);
+          },
+          2);
+    }
+  }
+}
+
 // Sums of 255 * 127 over more columns than an int32 holds, at either end of the codes.
 BOOST_AUTO_TEST_CASE(wide_rows_of_int8_do_not_overflow) {
   for (const int in : {65'536, 65'537, 140'001}) {
@@ -357,7 +384,7 @@ struct Tile {
 };
 template <class Layout>
 Tile rounded_tile(Isa isa, const Layout& layout, const Matrix& x) {
-  const auto& kernels = cpu::dot_kernels_for<Layout>(isa);
+  const auto& kernels = cpu::dot_kernels_for(isa, layout);
   const cpu::DotForm form = kernels.form(layout);
   const auto rows = static_cast<std::size_t>(x.rows), units = static_cast<std::size_t>(form.units),
              groups = static_cast<std::size_t>(form.groups);
@@ -375,8 +402,8 @@ Tile rounded_tile(Isa isa, const Layout& layout, const Matrix& x) {
   return tile;
 }
 template <class Layout>
-int most_tokens(Isa isa) {
-  return cpu::dot_kernels_for<Layout>(isa).tile_tokens(1000);
+int most_tokens(Isa isa, const Layout& layout = {}) {
+  return cpu::dot_kernels_for(isa, layout).tile_tokens(1000);
 }
 
 }  // namespace
@@ -384,7 +411,7 @@ int most_tokens(Isa isa) {
 BOOST_AUTO_TEST_CASE(tokens_become_the_nearest_whole_numbers) {
   for (const Isa isa : isas()) {
     for (int rows = 1; rows <= most_tokens<Int8Quads>(isa); ++rows) {
-      for (const int cols : {1, 3, 4, 15, 16, 33, 64, 255, 256, 257, 513, 1030}) {
+      for (const int cols : {1, 3, 4, 15, 16, 33, 40, 64, 255, 256, 257, 513, 1030}) {
         Matrix x = random_matrix(rows, cols, static_cast<std::uint64_t>(cols), cols + 2, 4.0f);
         for (int k = 0; k < cols && k < 200; ++k) x.row(0)[k] = 0.5f * static_cast<float>(k % 2 ? -k : k);  // ties
         if (cols > 254) x.row(0)[200] = 127.0f;
@@ -408,7 +435,10 @@ BOOST_AUTO_TEST_CASE(tokens_become_the_nearest_whole_numbers) {
           }
         };
         check(Int8Quads{.rows = 1, .cols = cols}, 65536, -1);
-        for (const int group : {32, 64, 128}) check(Int4Quads{.group = group, .rows = 1, .cols = cols}, group, -8);
+        for (const int group : {32, 64, 128, 24, 48, 256}) {
+          const Int4Quads layout{.group = group, .rows = 1, .cols = cols};
+          if (rows <= most_tokens(isa, layout)) check(layout, group, -8);
+        }
       }
     }
   }
@@ -430,7 +460,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_become_the_nearest_bfloat16, P, OfPairs) {
       const Layout layout{.rows = 1, .cols = cols};
       const Tile tile = rounded_tile(isa, layout, x);
       // A pair is a unit, or each of its columns is one, as float32, the second first.
-      const cpu::DotForm form = cpu::dot_kernels_for<Layout>(isa).form(layout);
+      const cpu::DotForm form = cpu::dot_kernels_for(isa, layout).form(layout);
       const bool paired = form.columns == 2;
       for (int r = 0; r < rows; ++r) {
         for (int k = 0; k < form.units * form.columns; ++k) {

@@ -164,10 +164,12 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
     return features;
   };
   using F = cpu::DotFeatures;
-  const cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16, &F::slow_bf16);
-  cpu::DotFeatures refused = xeon, narrow = xeon;
-  refused.amx_int8 = refused.amx_bf16 = false;
+  cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16, &F::slow_bf16);
+  xeon.may_use_tiles = [] { return true; };
+  cpu::DotFeatures refused = xeon, narrow = xeon, unpaired = xeon;
+  refused.may_use_tiles = [] { return false; };
   narrow.isa = Isa::avx2;
+  unpaired.avx512_bf16 = false;  // as a hypervisor may have it: rounding to bfloat16 is an instruction of AVX-512's
   for (const Processor& each :
        {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
         {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
@@ -175,6 +177,7 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
         {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512, DotIsa::avx512_fma},
         {"Alder Lake", with(Isa::avx2, &F::avx_vnni, &F::slow_bf16), DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2},
         {"a Xeon with AMX", xeon, DotIsa::amx, DotIsa::avx512_fma, DotIsa::amx},
+        {"the same without AVX-512's BF16", unpaired, DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512_fma},
         {"the same without Linux's leave", refused, DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx512_fma},
         {"the same, and its user wants AVX2", narrow, DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2}}) {
     BOOST_TEST((cpu::dot_isa<Int8Quads>(each.features.isa, each.features) == each.integers), each.name);
@@ -182,6 +185,31 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
     BOOST_TEST((cpu::dot_isa<BFloat16Pairs>(each.features.isa, each.features) == each.pairs), each.name);
     BOOST_TEST((cpu::dot_isa<BFloat16Blocks>(each.features.isa, each.features) == each.blocks), each.name);
   }
+  // Tiles have no room for other groups of int4.
+  for (const int group : {32, 64, 128}) {
+    BOOST_TEST((cpu::dot_isa<Int4Quads>(Isa::avx512, xeon, {.group = group}) == DotIsa::amx), group);
+  }
+  for (const int group : {8, 48, 96, 256}) {
+    BOOST_TEST((cpu::dot_isa<Int4Quads>(Isa::avx512, xeon, {.group = group}) == DotIsa::avx512), group);
+  }
+}
+
+// Leave to use tiles is the whole process's, and cannot be given back.
+BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
+  static int asked;
+  const auto asks = [](auto layout, Isa isa, bool amx) {
+    asked = 0;
+    cpu::DotFeatures features{.isa = Isa::avx512, .avx_vnni = true, .avx512_vnni = true, .avx512_bf16 = true, .amx_int8 = amx, .amx_bf16 = amx};
+    features.may_use_tiles = [] { return ++asked > 0; };
+    (void)cpu::dot_isa(isa, features, layout);
+    return asked > 0;
+  };
+  for (const Isa isa : {Isa::portable, Isa::avx2}) {
+    BOOST_TEST((!asks(Int8Quads{}, isa, true) && !asks(Int4Quads{}, isa, true) && !asks(BFloat16Blocks{}, isa, true)));
+  }
+  BOOST_TEST((asks(Int8Quads{}, Isa::avx512, true) && asks(Int4Quads{}, Isa::avx512, true) && asks(BFloat16Blocks{}, Isa::avx512, true)));
+  BOOST_TEST((!asks(BFloat16Pairs{}, Isa::avx512, true) && !asks(Int4Quads{.group = 256}, Isa::avx512, true)));
+  BOOST_TEST((!asks(Int8Quads{}, Isa::avx512, false) && !asks(BFloat16Blocks{}, Isa::avx512, false)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -63,7 +63,8 @@ struct Int8Quads {
 };
 
 // The same of four-bit codes, two quads in the low and high halves of the same bytes: a weight is (code - 8) * scale,
-// of its row's group. Groups are whole multiples of 8 columns.
+// of its row's group of `group` columns (32, 64 or 128; the last may be short). Kernels take any multiple of 8, those
+// of AMX's tiles these three.
 struct Int4Quads {
   const std::uint8_t* codes = nullptr;  // [panels, ceil(cols / 8), 16, 4]: column 8 w + i low, column 8 w + 4 + i high
   const float16* scales = nullptr;      // [panels, ceil(cols / group), 16]

@@ -30,6 +30,8 @@ inline constexpr int kSumColumns = 65536;
 
 // Units of a token that are rounded, and then laid between those of the others, while they are in the nearest cache.
 inline constexpr int kRoundedUnits = 64;
+// Bytes that may be written behind them, since groups are rounded in sixteens, and may be an odd number of eights.
+inline constexpr int kRoundedBehind = 8;
 
 // Units of a token that may lie side by side: a cache line, and a row of a tile register.
 inline constexpr int kLineUnits = 16;
@@ -37,7 +39,7 @@ inline constexpr int kLineUnits = 16;
 // What a layout makes of a token: units of four bytes, and sums of its columns in groups.
 struct DotForm {
   int columns;        // of a unit
-  int units;          // four bytes each; of integers whole lines, with zeros behind the last column
+  int units;          // four bytes each; whole lines but for pairs without tiles, with zeros behind the last column
   int group, groups;  // columns that have a sum; groups 0: none have
   int factor;         // of these sums
 };
@@ -46,7 +48,7 @@ inline DotForm dot_form(const Int8Quads& w) {
   return {4, whole_lines(w.quads()), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1};
 }
 inline DotForm dot_form(const Int4Quads& w) { return {4, whole_lines(2 * w.words()), w.group, w.groups(), -8}; }
-// Pairs of them, whose form depends on the instructions.
+// Layouts of pairs of bfloat16, whose form depends on the instructions.
 template <class Layout>
 inline constexpr bool kOfPairs = std::is_same_v<Layout, BFloat16Pairs> || std::is_same_v<Layout, BFloat16Blocks>;
 
@@ -190,24 +192,27 @@ using namespace avx512_dot;
 // Whose instructions multiply: a processor with AVX-512 may lack VNNI or BF16, and one without it may have AVX-VNNI.
 enum class DotIsa { portable, avx2, avx2_vnni, avx512_fma, avx512, amx };
 
-// What a processor has beside its Isa.
-struct DotFeatures {
-  Isa isa = Isa::portable;
-  bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
-  bool amx_int8 = false, amx_bf16 = false;  // and the kernel's leave
-  bool slow_bf16 = false;  // two fused multiply-adds take half the time of vdpbf16ps (see simd/dot_avx512_fma.inc)
-};
-
-// Tile registers are 8 KiB that Linux keeps for a process that has asked, once and for good; it refuses where a thread's
-// alternate signal stack could not hold them, and then everything is computed without.
-inline bool may_use_tiles() {
+// Asks Linux for tile registers, once: leave is the whole process's from then on and cannot be given back. Each thread that has
+// used them takes 8 KiB more, in the kernel and on its stack when a signal comes, and a sigaltstack() that is too small for that
+// fails with ENOMEM. Linux refuses where a thread has such a stack already, and then everything is computed without.
+inline bool request_tile_permission() {
 #if defined(__x86_64__) && defined(__linux__)
   enum : long { kRequestPermission = 0x1023, kTileData = 18 };  // as Linux's arch/x86/xstate.rst names and numbers them
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
 #else
   return false;
 #endif
 }
+
+// What a processor has beside its Isa.
+struct DotFeatures {
+  Isa isa = Isa::portable;
+  bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
+  bool amx_int8 = false, amx_bf16 = false;
+  bool slow_bf16 = false;  // two fused multiply-adds take half the time of vdpbf16ps (see simd/dot_avx512_fma.inc)
+  bool (*may_use_tiles)() = request_tile_permission;  // called only where they would be used
+};
 
 // Asked once: cpuid takes a microsecond and more where a hypervisor answers.
 inline const DotFeatures& dot_features() {
@@ -220,25 +225,31 @@ inline const DotFeatures& dot_features() {
     found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
     found.slow_bf16 = __builtin_cpu_is("intel");
     constexpr unsigned kPairs = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
-    if (found.avx512_vnni && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0 && (d & (kPairs | kBytes)) != 0) {
-      const bool may = may_use_tiles();
-      found.amx_int8 = may && (d & kBytes) != 0;
-      found.amx_bf16 = may && found.avx512_bf16 && (d & kPairs) != 0;
-    }
+    const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0;
+    found.amx_int8 = tiles && (d & kBytes) != 0;
+    found.amx_bf16 = tiles && (d & kPairs) != 0;
 #endif
     return found;
   }();
   return features;
 }
 
-// Both AVX-512 sets are compiled for VNNI and BF16, but only pairs in avx512_dot use BF16's instructions, which Ice Lake and
-// Cascade Lake lack. Pairs in blocks are nothing for vdpbf16ps, whose sums are in another order.
+// Whether the kernels of simd/dot_amx.inc take this weight.
 template <class Layout>
-bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features()) {
+bool fits_tile_registers(const Layout& weight) {
+  if constexpr (std::is_same_v<Layout, Int4Quads>) return weight.group == 32 || weight.group == 64 || weight.group == 128;
+  else return !std::is_same_v<Layout, BFloat16Pairs>;
+}
+
+// Both AVX-512 sets are compiled for VNNI and BF16, but only avx512_dot, for pairs, and amx_dot, for blocks of them, use BF16's
+// instructions, which Ice Lake and Cascade Lake lack. Pairs in blocks are nothing for vdpbf16ps, whose sums are in another order.
+template <class Layout>
+bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features(), const Layout& weight = {}) {
   constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>, kBlocks = std::is_same_v<Layout, BFloat16Blocks>;
   const bool vnni = features.isa == Isa::avx512 && features.avx512_vnni;
+  const bool tiles = kBlocks ? features.amx_bf16 && features.avx512_bf16 : features.amx_int8;
   switch (isa) {
-    case DotIsa::amx: return !kPairs && vnni && (kBlocks ? features.amx_bf16 : features.amx_int8);
+    case DotIsa::amx: return vnni && tiles && fits_tile_registers(weight) && features.may_use_tiles();
     case DotIsa::avx512: return !kBlocks && vnni && (!kPairs || features.avx512_bf16);
     case DotIsa::avx512_fma: return kOfPairs<Layout> && vnni;
     case DotIsa::avx2_vnni: return !kOfPairs<Layout> && features.isa >= Isa::avx2 && features.avx_vnni;
@@ -248,12 +259,12 @@ bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features()) {
   return true;
 }
 
-// The fastest one that a device with these instructions has.
+// The fastest one that a device with these instructions has for the weight.
 template <class Layout>
-DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features()) {
+DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features(), const Layout& weight = {}) {
   const auto first_of = [&](std::initializer_list<DotIsa> sets) {
     for (const DotIsa each : sets) {
-      if (has_dot_isa<Layout>(each, features)) return each;
+      if (has_dot_isa(each, features, weight)) return each;
     }
     return DotIsa::portable;
   };
@@ -284,8 +295,8 @@ const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {
 }
 
 template <class Layout>
-const DotKernels<Layout>& dot_kernels_for(Isa isa) {
-  return dot_kernels_of<Layout>(dot_isa<Layout>(isa));
+const DotKernels<Layout>& dot_kernels_for(Isa isa, const Layout& weight) {
+  return dot_kernels_of<Layout>(dot_isa(isa, dot_features(), weight));
 }
 
 }  // namespace tenon::cpu

@@ -14,7 +14,7 @@ namespace tenon::cpu {
 // Rounds and packs the activations, then calls run(job, compute) as with_packed of ops/cpu/linear.h does.
 template <class W, class Layout, class Run>
 void with_rounded(Cpu& device, const LinearArgs<W>& args, const Layout& weight, Run&& run) {
-  const auto& kernels = dot_kernels_for<Layout>(device.isa());
+  const auto& kernels = dot_kernels_for(device.isa(), weight);
   const DotForm form = kernels.form(weight);
   const TokenTiles tiles{args.x.rows, kernels.tile_tokens(args.x.rows)};
   const auto tokens = static_cast<std::size_t>(args.x.rows);
