@@ -391,8 +391,8 @@ Tile rounded_tile(Isa isa, const Layout& layout, const Matrix& x) {
   GuardedFloats packed(rows * units), sums(rows * groups), scales(rows);  // no byte behind them may be written
   auto* words = reinterpret_cast<std::uint32_t*>(packed.data());
   auto* ints = reinterpret_cast<std::int32_t*>(sums.data());
-  kernels.round_tokens(x.view(), form, {x.rows, words, ints, scales.data()});
   const auto side = static_cast<std::size_t>(kernels.side(x.rows));
+  kernels.round_tokens(x.view(), form, {x.rows, kernels.side(x.rows), words, ints, scales.data()});
   Tile tile;
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t u = 0; u < units; ++u) tile.units.push_back(words[(u / side * rows + r) * side + u % side]);

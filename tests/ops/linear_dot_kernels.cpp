@@ -64,7 +64,7 @@ Matrix product(DotIsa isa, const Layout& weight, const Matrix& x, int rows) {
   std::vector<float> scales(tokens);
   Matrix y(rows, weight.rows, weight.rows + 3);
   const LinearArgs<Bare<Layout>> args{.x = x.view(0, rows), .weight = {weight}, .y = y.view()};
-  const cpu::DotJob job{tiles, form, units.data(), sums.data(), scales.data(), cpu::panel_job(args)};
+  const cpu::DotJob job{tiles, form, kernels.side(rows), units.data(), sums.data(), scales.data(), cpu::panel_job(args)};
   for (int i = 0; i < tiles.count(); ++i) {
     const cpu::DotTile tile = job.tile(i);
     kernels.round_tokens(args.x.rows_from(tiles.begin(i), tile.tokens), form, tile);
@@ -210,6 +210,18 @@ BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
   BOOST_TEST((asks(Int8Quads{}, Isa::avx512, true) && asks(Int4Quads{}, Isa::avx512, true) && asks(BFloat16Blocks{}, Isa::avx512, true)));
   BOOST_TEST((!asks(BFloat16Pairs{}, Isa::avx512, true) && !asks(Int4Quads{.group = 256}, Isa::avx512, true)));
   BOOST_TEST((!asks(Int8Quads{}, Isa::avx512, false) && !asks(BFloat16Blocks{}, Isa::avx512, false)));
+}
+
+// A row of a tile register is a cache line then.
+BOOST_AUTO_TEST_CASE(rounded_tokens_begin_with_a_line) {
+  for (const int groups : {0, 1, 3, 24}) {
+    for (const int tokens : {1, 13, 16, 33}) {
+      const cpu::DotMemory memory = cpu::dot_memory({.columns = 4, .units = 48, .group = 32, .groups = groups, .factor = -8}, tokens);
+      const auto n = static_cast<std::size_t>(tokens), g = static_cast<std::size_t>(groups);
+      BOOST_TEST((memory.sums >= n && memory.x >= memory.sums + g * n && memory.size >= memory.x + 48 * n));
+      BOOST_TEST((memory.x % 16 == 0 && memory.size % 16 == 0));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

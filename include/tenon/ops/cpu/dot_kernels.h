@@ -54,7 +54,7 @@ inline constexpr bool kOfPairs = std::is_same_v<Layout, BFloat16Pairs> || std::i
 
 // Tokens that are multiplied together.
 struct DotTile {
-  int tokens;
+  int tokens, side;
   std::uint32_t* x;    // [units / side, tokens, side], see DotKernels
   std::int32_t* sums;  // [groups, tokens]
   float* scales;       // [tokens]
@@ -63,6 +63,7 @@ struct DotTile {
 struct DotJob {
   TokenTiles tiles;
   DotForm form;
+  int side;          // as the table's side() has it for the step, and so for each of its tiles
   std::uint32_t* x;  // tiles, one behind the other
   std::int32_t* sums;
   float* scales;
@@ -70,16 +71,28 @@ struct DotJob {
 
   DotTile tile(int i) const {
     const std::ptrdiff_t begin = tiles.begin(i);
-    return {tiles.begin(i + 1) - tiles.begin(i), x + begin * form.units, sums + begin * form.groups, scales + begin};
+    return {tiles.begin(i + 1) - tiles.begin(i), side, x + begin * form.units, sums + begin * form.groups, scales + begin};
   }
 };
+
+// Where a step's scales, sums and units lie, one behind the other, in words of four bytes. Units begin with a cache line, and so
+// does what follows them: rows of tile registers would else lie across two.
+struct DotMemory {
+  std::size_t sums, x, size;
+};
+inline DotMemory dot_memory(const DotForm& form, int tokens) {
+  const auto lines = [](std::size_t words) { return (words + 15) / 16 * 16; };
+  const auto n = static_cast<std::size_t>(tokens);
+  const std::size_t x = lines(n * static_cast<std::size_t>(1 + form.groups));
+  return {n, x, lines(x + n * static_cast<std::size_t>(form.units))};
+}
 
 // A table of its own for each layout, so that a program compiles those that it uses.
 template <class Layout>
 struct DotKernels {
   DotForm (*form)(const Layout&);  // what tokens become
   int (*tile_tokens)(int tokens);
-  int (*side)(int tokens);  // units of a token that lie side by side in a tile of so many: 1 or kLineUnits
+  int (*side)(int tokens);  // units of a token that lie side by side in a step of so many: 1 or kLineUnits
   // Rounds the rows of x, as many as the tile has.
   void (*round_tokens)(MatrixView<const float> x, const DotForm&, const DotTile&);
   // The weight's panels first..last-1, whose outputs begin at first_output.

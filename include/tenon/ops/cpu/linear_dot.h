@@ -17,14 +17,14 @@ void with_rounded(Cpu& device, const LinearArgs<W>& args, const Layout& weight, 
   const auto& kernels = dot_kernels_for(device.isa(), weight);
   const DotForm form = kernels.form(weight);
   const TokenTiles tiles{args.x.rows, kernels.tile_tokens(args.x.rows)};
-  const auto tokens = static_cast<std::size_t>(args.x.rows);
-  const std::size_t floats = (tokens * static_cast<std::size_t>(1 + form.groups + form.units) + 15) / 16 * 16;
-  float* memory = nullptr;  // [copies] of scales, sums and units
+  const int side = kernels.side(args.x.rows);
+  const DotMemory parts = dot_memory(form, args.x.rows);
+  float* memory = nullptr;  // [copies, parts.size]
   const auto job_of = [&](int copy) {
-    float* scales = memory + static_cast<std::size_t>(copy) * floats;
-    auto* sums = reinterpret_cast<std::int32_t*>(scales + tokens);
-    auto* x = reinterpret_cast<std::uint32_t*>(sums + tokens * static_cast<std::size_t>(form.groups));
-    return DotJob{.tiles = tiles, .form = form, .x = x, .sums = sums, .scales = scales, .outputs = {}};
+    float* scales = memory + static_cast<std::size_t>(copy) * parts.size;
+    auto* sums = reinterpret_cast<std::int32_t*>(scales + parts.sums);
+    auto* x = reinterpret_cast<std::uint32_t*>(scales + parts.x);
+    return DotJob{.tiles = tiles, .form = form, .side = side, .x = x, .sums = sums, .scales = scales, .outputs = {}};
   };
   const auto round = [&](int first, int last, int copy) {
     const DotJob job = job_of(copy);
@@ -34,7 +34,7 @@ void with_rounded(Cpu& device, const LinearArgs<W>& args, const Layout& weight, 
     }
   };
   using Tiles = PreparedTiles<decltype(round)>;
-  memory = device.scratch(floats * static_cast<std::size_t>(Tiles::copies(device.pool(), tiles.count())));
+  memory = device.scratch(parts.size * static_cast<std::size_t>(Tiles::copies(device.pool(), tiles.count())));
   Tiles prepared(device.pool(), tiles.count(), round);
   run(panel_job(args), [&](const PanelJob& outputs, int first, int last, int first_output, int thread) {
     DotJob job = job_of(prepared.copy_of(thread));
