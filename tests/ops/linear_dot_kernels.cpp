@@ -99,13 +99,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_set_of_instructions_has_the_bits_of_plain_co
 }
 
 // The twin: one code that differs is seen.
-BOOST_AUTO_TEST_CASE(a_code_that_differs_is_seen) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_code_that_differs_is_seen, P, Formats) {
+  using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   const Matrix x = random_matrix(20, 33, 1);
   Matrix weights = random_matrix(20, 33, 2);
-  const Packed<GroupInt4Act8Of<32>> packed(weights);
+  const Packed<P> packed(weights);
   weights.row(19)[32] = -weights.row(19)[32];
-  const Packed<GroupInt4Act8Of<32>> other(weights);
-  for (const DotIsa isa : dot_isas<Int4Quads>()) {
+  const Packed<P> other(weights);
+  for (const DotIsa isa : dot_isas<Layout>()) {
     for (const int rows : {5, 20}) {
       BOOST_TEST(!same_bits(product(isa, packed.view().panels(), x, rows), product(isa, other.view().panels(), x, rows)));
     }

@@ -110,7 +110,7 @@ void check_reads_end(const P& p, const Layout& layout) {
   const Matrix truth = p.truth(e);
   for (const Isa isa : isas()) {
     Cpu device({.threads = 1, .isa = isa});
-    for (const int rows : {1, 2, 7, 13}) {
+    for (const int rows : {1, 2, 7, 13, 17, 33}) {
       Matrix x(rows, p.in, p.in), y(rows, p.out, p.out), residual(rows, p.out, p.out);
       for (int r = 0; r < rows; ++r) {
         std::memcpy(x.row(r), p.x.row(r), static_cast<std::size_t>(p.in) * sizeof(float));
