@@ -165,7 +165,8 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
     return features;
   };
   using F = cpu::DotFeatures;
-  cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16, &F::slow_bf16);
+  cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16,
+                               &F::slow_bf16);
   xeon.may_use_tiles = [] { return true; };
   cpu::DotFeatures refused = xeon, narrow = xeon, unpaired = xeon;
   refused.may_use_tiles = [] { return false; };
@@ -200,7 +201,8 @@ BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
   static int asked;
   const auto asks = [](auto layout, Isa isa, bool amx) {
     asked = 0;
-    cpu::DotFeatures features{.isa = Isa::avx512, .avx_vnni = true, .avx512_vnni = true, .avx512_bf16 = true, .amx_int8 = amx, .amx_bf16 = amx};
+    cpu::DotFeatures features{.isa = Isa::avx512, .avx_vnni = true, .avx512_vnni = true, .avx512_bf16 = true};
+    features.amx_int8 = features.amx_bf16 = amx;
     features.may_use_tiles = [] { return ++asked > 0; };
     (void)cpu::dot_isa(isa, features, layout);
     return asked > 0;
