@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(with_logits_or_without_tokens_are_the_same) {
   }
   BOOST_TEST((run<Weights<ZeroPointInt8Act8>>(false, 2, 24) == run<Weights<ZeroPointInt8Act8>>(true, 1, 3)));
   BOOST_TEST((run<Weights<GroupInt4>>(false, 2, 24) == run<Weights<GroupInt4>>(true, 1, 3)));
+  BOOST_TEST((run<Weights<BFloat16Amx>>(false, 2, 24) == run<Weights<BFloat16Amx>>(true, 1, 3)));
 }
 
 BOOST_AUTO_TEST_CASE(an_exact_head_changes_nothing) {
