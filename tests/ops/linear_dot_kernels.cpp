@@ -175,7 +175,8 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
   for (const Processor& each :
        {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
         {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
-        {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx512_fma},
+        {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512, DotIsa::avx512_fma,
+         DotIsa::avx512_fma},
         {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512, DotIsa::avx512_fma},
         {"Alder Lake", with(Isa::avx2, &F::avx_vnni, &F::slow_bf16), DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2},
         {"a Xeon with AMX", xeon, DotIsa::amx, DotIsa::avx512_fma, DotIsa::amx},
