@@ -76,6 +76,25 @@ BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
   }
 }
 
+// What a step has put is still its own when the next one's is, though the host waits for neither; nor for what it will ask for later.
+BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
+  constexpr int kCount = 100'000, kSteps = 6;
+  Cuda device;
+  std::vector<OnDevice<int>> sums;
+  std::vector<Cuda::Later> laters(kSteps);
+  for (int step = 0; step < kSteps; ++step) sums.emplace_back(device, std::vector<int>{0});
+  for (int step = 0; step < kSteps; ++step) {
+    device.begin_step();
+    const std::vector<int> values(kCount, step + 1);
+    const int* there = device.put(std::span<const int>(values));
+    device.launch("add_to", add_to, dim3(1), 1, 0, there, kCount, sums[static_cast<std::size_t>(step)].data());
+    device.fetch_later(static_cast<const int*>(sums[static_cast<std::size_t>(step)].data()), 1, laters[static_cast<std::size_t>(step)]);
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    BOOST_TEST(*reinterpret_cast<const int*>(laters[static_cast<std::size_t>(step)].wait()) == kCount * (step + 1));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_fetched_is_what_kernels_wrote) {
   Cuda device;
   const OnDevice<int> values(device, std::vector<int>{5, 6, 7});

@@ -1,4 +1,6 @@
 // A device that prepares rows for a draw gives the answers of one that hands them over whole.
+#include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <memory>
@@ -31,6 +33,7 @@ void head_draw(DrawingCpu& device, const HeadDrawArgs<W>& args) {
     Drawn found = test::drawn(std::vector<float>(begin, begin + args.vocab), args.draws[i], args);
     args.best[i] = std::move(found.best);
     args.totals[i] = DrawingCpu::spoiled ? found.total / 2 : found.total;
+    if (args.draws[i].log_total) args.log_totals[i] = DrawingCpu::spoiled ? found.log_total / 2 : found.log_total;
   }
 }
 template <class W>
@@ -64,7 +67,7 @@ std::vector<Request> requests() {
     if (i % 7 == 4) o.logit_bias = {{5, 2.0f}, {250, -100.0f}};
     if (i % 8 == 5) o.min_new_tokens = 4;
     o.ignore_eos = i % 2 == 0;
-    if (i % 11 == 6) o.top_logprobs = 2;
+    if (i % 5 < 3) o.top_logprobs = std::array{0, 2, 20, 200, 256, 257, 301}[static_cast<std::size_t>(i % 7)];
     if (i % 13 == 7) o.prompt_logprobs = 1;
     if (i % 17 == 8) o.logits_hash = true;
     all.push_back(std::move(request));
@@ -81,7 +84,12 @@ std::vector<Completion> run(int batch) {
 bool alike(const std::vector<Completion>& a, const std::vector<Completion>& b) {
   bool same = a.size() == b.size();
   for (std::size_t i = 0; same && i < a.size(); ++i) {
-    same = a[i].error == b[i].error && a[i].ids == b[i].ids && a[i].logprobs == b[i].logprobs && a[i].logits_hash == b[i].logits_hash;
+    same = a[i].error == b[i].error && a[i].ids == b[i].ids && a[i].logprobs == b[i].logprobs && a[i].logits_hash == b[i].logits_hash &&
+           a[i].top_logprobs.size() == b[i].top_logprobs.size();
+    for (std::size_t t = 0; same && t < a[i].top_logprobs.size(); ++t) {
+      const auto equal = [](const TokenLogprob& x, const TokenLogprob& y) { return x.id == y.id && x.logprob == y.logprob; };
+      same = std::ranges::equal(a[i].top_logprobs[t], b[i].top_logprobs[t], equal);
+    }
   }
   return same;
 }
@@ -104,7 +112,11 @@ BOOST_AUTO_TEST_CASE(a_row_that_is_decided_is_not_asked_for_again) {
   DrawingCpu::heads = 0;
   engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 20, .temperature = 1, .top_p = 0.5f, .ignore_eos = true}});
   BOOST_TEST(DrawingCpu::heads == 0);
-  engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 5, .temperature = 1, .ignore_eos = true, .top_logprobs = 1}});
+  for (const float temperature : {0.0f, 0.7f, 1.0f}) {  // nor with log-probabilities
+    engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 20, .temperature = temperature, .top_p = 0.5f, .ignore_eos = true, .top_logprobs = 5}});
+  }
+  BOOST_TEST(DrawingCpu::heads == 0);
+  engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 5, .temperature = 1, .ignore_eos = true, .logits_hash = true}});
   BOOST_TEST(DrawingCpu::heads == 5);
 }
 
@@ -136,7 +148,10 @@ BOOST_AUTO_TEST_CASE(a_device_that_sums_up_wrongly_is_noticed) {
   DrawingCpu::spoiled = true;
   const auto wrong = run<DrawingCpu>(7);
   DrawingCpu::spoiled = false;
-  BOOST_TEST(!alike(wrong, run<Cpu>(7)));
+  const auto right = run<Cpu>(7);
+  BOOST_TEST(!alike(wrong, right));
+  const auto greedy = [](const std::vector<Completion>& all) { return std::vector(all.begin(), all.begin() + 1); };  // by its log-probabilities alone
+  BOOST_TEST((wrong[0].ids == right[0].ids && !alike(greedy(wrong), greedy(right))));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,7 @@ using namespace tenon::test;
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
+static_assert(PicksAhead<Cuda, Float32::View> && PicksAhead<Cuda, ZeroPointInt8Act8::View>, "or every step would wait for the host");
 static_assert(PreparesDraws<Cuda, Float32::View> && PreparesDraws<Cuda, ZeroPointInt8Act8::View>, "or whole rows would come back");
 
 namespace {
@@ -30,7 +31,7 @@ std::vector<Request> requests(int vocab) {
     if (i % 4 == 3) r.options.repetition_penalty = 1.3f, r.options.frequency_penalty = 0.2f;  // prepared for a draw there
     if (i == 7) r.options.top_p = 0.7f, r.options.logit_bias = {{3, 2.0f}, {9, -100.0f}};
     if (i == 9) r.options.min_new_tokens = 5, r.options.ignore_eos = false;
-    if (i % 4 == 2) r.options.top_logprobs = 3;
+    if (i % 4 == 2 || i == 3) r.options.top_logprobs = 3;  // of the best that the device finds, or of a whole row
     r.options.logits_hash = i % 2 == 0;
     all.push_back(std::move(r));
   }
@@ -58,6 +59,30 @@ void check(const ModelConfig& config, const char* what) {
 }
 
 }  // namespace
+
+// Greedy requests, of which some end at a token that nobody foresees: steps are launched before the tokens of those before are known.
+BOOST_AUTO_TEST_CASE(steps_ahead) {
+  const ModelConfig config = invariance::tiny(0);
+  const ModelFiles files = random_checkpoint(config, 5);
+  std::vector<Request> all;
+  for (int i = 0; i < 40; ++i) {
+    Request r;
+    for (int t = 0; t < 1 + i % 9 * 5; ++t) r.input_ids.push_back((i * 31 + t * 7) % config.vocab);
+    r.options = {.max_new_tokens = 3 + i, .ignore_eos = true};
+    all.push_back(std::move(r));
+  }
+  Engine<Gpt2> here(files, {.token_budget = 60, .threads = 2});
+  const auto whole = here.complete(all);
+  for (std::size_t i = 0; i < all.size(); i += 3) all[i].options.stop_ids = {whole[i].ids[whole[i].ids.size() / 2]};
+  const auto expected = here.complete(all);
+  for (const bool ahead : {true, false}) {
+    for (const int cache_tokens : {0, 256}) {
+      Engine<Gpt2, Device<Cuda>> there(files, ContinuousPolicy{.max_batch = 11}, {.token_budget = 60, .cache_tokens = cache_tokens, .threads = 2, .run_ahead = ahead});
+      const auto answers = there.complete(all);
+      for (std::size_t i = 0; i < all.size(); ++i) BOOST_TEST(answers[i].ids == expected[i].ids, "request " << i << ", ahead " << ahead);
+    }
+  }
+}
 
 BOOST_AUTO_TEST_CASE(formats_of_weights) {
   const ModelConfig config = invariance::tiny(0);

@@ -18,7 +18,7 @@ inline float tamed(float logit) {
 
 struct Drawn {
   std::vector<TokenLogit> best;
-  double total = 0;
+  double total = 0, log_total = 0;
 };
 
 // Of one row of logits; `args` has the lists, and says nothing of hidden rows or weights here.
@@ -49,6 +49,7 @@ Drawn drawn(std::vector<float> row, const DrawRow& draw, const HeadDrawArgs<W>& 
   out.best.resize(std::min(out.best.size(), static_cast<std::size_t>(draw.best)));
   std::vector<float> terms(row.size());
   if (draw.temperature > 0 && !out.best.empty()) out.total = exp_terms(row, out.best.front().logit, draw.temperature, terms.data());
+  if (draw.log_total && !out.best.empty()) out.log_total = exp_terms(row, out.best.front().logit, 1, terms.data());
   return out;
 }
 

@@ -41,6 +41,7 @@ Ask ask(std::size_t vocab, unsigned seed) {
   if (below(6) == 0) o.typical_p = 0.7f;
   for (unsigned i = below(60); i > 0; --i) a.prompt.push_back(static_cast<TokenId>(below(static_cast<unsigned>(vocab) + 3)));
   for (unsigned i = below(40); i > 0; --i) a.generated.push_back(static_cast<TokenId>(below(30)));
+  if (below(4) == 0) o.top_logprobs = static_cast<int>(below(280));
   if (below(2)) o.repetition_penalty = 1.3f;
   if (below(3) == 0) o.presence_penalty = 0.4f;
   if (below(3) == 0) o.frequency_penalty = -0.3f;
@@ -56,48 +57,64 @@ Ask ask(std::size_t vocab, unsigned seed) {
 constexpr std::size_t kMost = 256;
 
 // The token of the best of the prepared row; empty where they do not decide, or nobody asked for them.
-std::optional<TokenId> from_best(const Ask& a, std::size_t vocab, double doubt = 1) {
+std::optional<Pick> from_best(const Ask& a, std::size_t vocab, double doubt = 1) {
   DrawRows rows;
   rows.reset(vocab);
   if (!rows.add(a.input(), kMost)) return {};
-  const auto args = rows.args<Nothing>({}, {}, nullptr, nullptr);
+  const auto args = rows.args<Nothing>({}, {}, nullptr, nullptr, nullptr);
   const test::Drawn found = test::drawn(a.logits, args.draws[0], args);
   Sampler sampler;
-  return sampler.best_of_row(a.input(), found.best, vocab, found.best.size() < kMost || vocab <= kMost, doubt * found.total);
+  const auto token = sampler.best_of_row(a.input(), found.best, vocab, found.best.size() < kMost || vocab <= kMost, doubt * found.total);
+  if (!token) return {};
+  Pick pick;
+  pick.token = *token;
+  if (a.options.top_logprobs >= 0) Sampler::add_logprobs(a.input(), found.best, doubt * found.log_total, pick);
+  return pick;
 }
 
-TokenId from_row(const Ask& a) {
+Pick from_row(const Ask& a) {
   Sampler sampler;
-  return sampler.sample(a.input()).token;
+  return sampler.sample(a.input());
+}
+
+bool alike(const Pick& a, const Pick& b) {
+  const auto equal = [](const TokenLogprob& x, const TokenLogprob& y) { return x.id == y.id && x.logprob == y.logprob; };
+  return a.token == b.token && a.logprob == b.logprob && std::ranges::equal(a.top, b.top, equal);
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_best_decide_as_the_whole_row_does) {
-  int decided = 0, all = 0;
+  int decided = 0, with_logprobs = 0, all = 0;
   for (const std::size_t vocab : {40u, 256u, 257u, 3000u}) {
     for (unsigned seed = 0; seed < 1500; ++seed) {
       const Ask a = ask(vocab, seed);
-      const auto token = from_best(a, vocab);
+      const auto pick = from_best(a, vocab);
       ++all;
-      if (!token) continue;
+      if (!pick) continue;
       ++decided;
-      BOOST_TEST_REQUIRE(*token == from_row(a), "vocabulary " << vocab << ", seed " << seed);
+      with_logprobs += a.options.top_logprobs >= 0;
+      BOOST_TEST_REQUIRE(alike(*pick, from_row(a)), "vocabulary " << vocab << ", seed " << seed);
     }
   }
   BOOST_TEST(decided > all / 2, decided << " of " << all);
+  BOOST_TEST(with_logprobs > 100);
   BOOST_TEST(decided < all, "some rows of 3,000 are flat, and ranks beyond 256 are asked for");
 }
 
 // The twin: a total that is wrong is noticed.
 BOOST_AUTO_TEST_CASE(a_wrong_total_gives_other_tokens) {
-  int different = 0;
+  int different = 0, logprobs = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     const Ask a = ask(257, seed);
-    const auto token = from_best(a, 257, 0.5);
-    different += token && *token != from_row(a);
+    const auto pick = from_best(a, 257, 0.5);
+    if (!pick) continue;
+    const Pick right = from_row(a);
+    different += pick->token != right.token;
+    logprobs += pick->token == right.token && !alike(*pick, right);
   }
   BOOST_TEST(different > 10);
+  BOOST_TEST(logprobs > 2);
 }
 
 BOOST_AUTO_TEST_CASE(what_only_the_whole_row_can_say_is_not_asked_for) {
@@ -112,7 +129,9 @@ BOOST_AUTO_TEST_CASE(what_only_the_whole_row_can_say_is_not_asked_for) {
     BOOST_TEST(rows.size() == 0u);
     return !added;
   };
-  BOOST_TEST(refused([](Options& o) { o.top_logprobs = 0; }));
+  BOOST_TEST(refused([](Options& o) { o.top_logprobs = 257; }));
+  BOOST_TEST(refused([](Options& o) { o.top_logprobs = 2, o.presence_penalty = 1; }));
+  BOOST_TEST(refused([](Options& o) { o.top_logprobs = 2, o.logit_bias = {{3, 1.0f}}; }));
   BOOST_TEST(refused([](Options& o) { o.typical_p = 0.5f; }));
   BOOST_TEST(refused([](Options& o) { o.top_k = 257; }));
   BOOST_TEST(refused([](Options& o) { o.logit_bias = {{3, 1.0f}, {4, 1.0f}, {3, 1.0f}}; }));

@@ -167,6 +167,34 @@ BOOST_AUTO_TEST_CASE(the_last_admitted_is_preempted_and_the_oldest_never) {
   BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{0, 1}, {2, 11}, {3, 1}}));
 }
 
+// A device knows their last tokens, and nobody here does yet.
+BOOST_AUTO_TEST_CASE(tokens_may_be_learned_after_the_next_plan) {
+  CountingLedger ledger(15);
+  RequestQueue<ContinuousPolicy> queue;
+  const SeqId a = queue.add({.tokens = text(4), .max_new_tokens = 2}, ledger), b = queue.add({.tokens = text(8), .max_new_tokens = 8}, ledger);
+  const auto commit = [&] {
+    queue.commit(Plan(queue.plan(ledger, 512, {})), ledger);
+    for (const SeqId seq : {a, b}) queue.append(seq, kUnknownToken);
+  };
+  commit();
+  BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{a, 1}, {b, 1}}));
+  queue.learn(a, 7);
+  queue.learn(b, 8);
+  BOOST_TEST(queue.sequence(a).tokens.back() == 7);
+  commit();
+  // The first has written all that it may: it is not asked to go on. Its room comes back soon, so nobody is sent back for room.
+  BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{b, 1}}));
+  queue.learn(b, 9);
+  queue.commit(Plan(queue.plan(ledger, 512, {})), ledger);
+  queue.append(b, kUnknownToken);
+  BOOST_TEST(ledger.free_tokens() == 0);
+  BOOST_TEST(queue.plan(ledger, 512, {}).slices.empty());
+  BOOST_TEST(queue.stats().preemptions == 0u);
+  queue.finish(a, ledger);
+  BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{b, 1}}));
+  BOOST_TEST((queue.sequence(b).tokens == std::vector<TokenId>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, kUnknownToken}));
+}
+
 BOOST_AUTO_TEST_CASE(a_policy_may_choose_the_victim_but_not_the_oldest) {
   struct Chooses : ContinuousPolicy {
     SeqId chosen = 0;

@@ -35,7 +35,19 @@ struct BatchView {
   int longest = 0;  // positions of its longest sequence, this step's included, or a few more
   const RowTile* tiles = nullptr;  // [tile_count] all rows, in order; null on devices that do not ask for tiles
   int tile_count = 0, tile_rows = 0;  // of a tile, at most
+  const TokenId* picks = nullptr;  // what rows of the step before picked, where only the device knows it; null: the host does
 };
+
+// How a batch names a token that nobody but the device knows: as number i of BatchView::picks.
+constexpr TokenId pick_at(int i) { return ~i; }
+
+// The token of a row. One that is none, for its logits were not finite, reads as any: its request fails.
+TENON_HD inline TokenId token_of(const BatchView& batch, int row) {
+  const TokenId token = batch.tokens[row];
+  if (token >= 0) return token;
+  const TokenId picked = batch.picks[~token];
+  return picked < 0 ? 0 : picked;
+}
 
 // Of at most so many rows each.
 inline std::vector<RowTile> row_tiles(const BatchView& batch, int most) {
@@ -52,6 +64,7 @@ struct Batch {
   std::vector<int> positions;
   std::vector<SequenceRows> sequences;
   std::vector<int> logit_rows;
+  const TokenId* picks = nullptr;
 
   void clear() {
     tokens.clear();
@@ -62,8 +75,15 @@ struct Batch {
   BatchView view() const {
     int longest = 0;
     for (const SequenceRows& s : sequences) longest = std::max(longest, s.start + s.rows);
-    return {tokens.data(), positions.data(), sequences.data(), logit_rows.data(), static_cast<int>(tokens.size()),
-            static_cast<int>(sequences.size()), static_cast<int>(logit_rows.size()), longest};
+    return {.tokens = tokens.data(),
+            .positions = positions.data(),
+            .sequences = sequences.data(),
+            .logit_rows = logit_rows.data(),
+            .rows = static_cast<int>(tokens.size()),
+            .sequence_count = static_cast<int>(sequences.size()),
+            .logit_count = static_cast<int>(logit_rows.size()),
+            .longest = longest,
+            .picks = picks};
   }
 };
 

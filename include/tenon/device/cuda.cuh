@@ -30,6 +30,44 @@ namespace cuda {
 // What scratch memory is for: an op's results on the way, or activations as a product inside it rounds them.
 enum class Scratch { op, rounded };
 
+// Device values on their way to the host. One copy at a time.
+class Later {
+ public:
+  Later() = default;
+  ~Later() { quietly_wait(); }
+  Later(Later&&) noexcept = default;
+  Later& operator=(Later&& other) noexcept {
+    quietly_wait();
+    host_ = std::move(other.host_);
+    there_ = std::move(other.there_);
+    return *this;
+  }
+
+  // from: [bytes], on the stream's device, which is current. Behind all that is on the stream.
+  void copy(const void* from, std::size_t bytes, cudaStream_t stream) {
+    there_.wait();
+    if (bytes > host_.bytes()) host_ = Pinned(std::max(bytes, host_.bytes() * 3 / 2));
+    check(cudaMemcpyAsync(host_.data(), from, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
+    there_.set(stream);
+  }
+  // The values, once they are there. Valid until the next copy.
+  const std::byte* wait() const {
+    there_.wait();
+    return host_.data();
+  }
+
+ private:
+  void quietly_wait() noexcept {
+    try {
+      there_.wait();
+    } catch (...) {  // the copy has ended all the same
+    }
+  }
+
+  Pinned host_;
+  Moment there_;
+};
+
 }  // namespace cuda
 
 struct CudaOptions {
@@ -43,6 +81,7 @@ class Cuda {
   static constexpr std::string_view name = "cuda";
   static constexpr bool runs_behind = true;  // ops return before their kernels have run
   static constexpr int rows_together = 8;    // which read keys, or an adapter's factors, together
+  using Later = cuda::Later;
   static constexpr int length_step = 256;    // of BatchView::longest: arguments of kernels stay the same while texts grow
   using Options = CudaOptions;
 
@@ -134,7 +173,7 @@ class Cuda {
     return reinterpret_cast<const T*>(stream_->put(values.data(), values.size_bytes()));
   }
 
-  // What was put for the step before is gone. Waits for it.
+  // What was put for the step before is gone. That one may still run; the one before it has ended.
   void begin_step() { stream_->begin_step(); }
 
   // Device values as the host sees them, once everything before has run. Valid until the next call.
@@ -148,6 +187,14 @@ class Cuda {
     cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
     stream_->wait();
     return reinterpret_cast<const T*>(fetched_.data());
+  }
+
+  // The same without waiting: the values come by `to`, and so does what goes wrong on the way.
+  template <class T>
+  void fetch_later(const T* from, std::size_t count, Later& to) {
+    stream_->flush();
+    const cuda::Current current(index_);
+    to.copy(from, count * sizeof(T), stream_->get());
   }
 
   // Memory for one op's own use, gone at the next call of the same use; grows to the largest ever asked for.

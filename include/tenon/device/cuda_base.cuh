@@ -6,6 +6,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <utility>
 
 #include "tenon/core/error.h"
 
@@ -75,6 +76,32 @@ class Pinned {
   };
   std::unique_ptr<std::byte, Free> data_;
   std::size_t bytes_ = 0;
+};
+
+// A place in a stream's order that the host can wait for; reached before it is set.
+class Moment {
+ public:
+  Moment() = default;
+  ~Moment() {
+    if (event_) cudaEventDestroy(event_);
+  }
+  Moment(Moment&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Moment& operator=(Moment&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+
+  // Behind all that is on the stream, of the current device.
+  void set(cudaStream_t stream) {
+    if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "event");
+    check(cudaEventRecord(event_, stream), "event");
+  }
+  void wait() const {
+    if (event_) check(cudaEventSynchronize(event_), "stream");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
 };
 
 // Every block of a kernel that is launched early says this before it reads what earlier kernels wrote, writes, or ends; then

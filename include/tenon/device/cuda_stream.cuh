@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -53,27 +54,33 @@ class Stream {
     const std::lock_guard lock(mutex_);
     // Sizes in powers of two: what follows keeps its address, and kernels their arguments, while texts grow.
     const std::size_t size = std::max(kLeastPut, std::bit_ceil(bytes));
-    if (rooms_.empty() || rooms_.back().host.bytes() - rooms_.back().used < size) add_room(size);
+    if (rooms_.empty() || rooms_.back().bytes() - rooms_.back().used < size) add_room(size);
     Room& room = rooms_.back();
-    std::memcpy(room.host.data() + room.used, from, bytes);
+    std::memcpy(room.host[turn_].data() + room.used, from, bytes);
     const std::byte* address = room.device + room.used;
     room.used += size;
     return address;
   }
 
-  // Forgets what was put. Waits for everything before.
+  // Forgets what was put, but not before kernels of this step have read it. Waits for the step before this one, whose place in the
+  // host's memory is taken; this one may still run.
   void begin_step() {
-    wait();
     const std::lock_guard lock(mutex_);
+    flush_locked();
+    const Current current(device_);
     if (rooms_.size() > 1) {
+      check(cudaStreamSynchronize(stream_), "stream");
       std::size_t bytes = 0;
       for (const Room& room : rooms_) {
-        bytes += room.host.bytes();
+        bytes += room.bytes();
         cudaFreeAsync(room.device, stream_);
       }
       rooms_.clear();
       add_room(std::bit_ceil(bytes));
     }
+    ended_[turn_].set(stream_);
+    turn_ = 1 - turn_;
+    ended_[turn_].wait();
     for (Room& room : rooms_) room.used = room.sent = 0;
   }
 
@@ -111,11 +118,13 @@ class Stream {
   static constexpr std::size_t kLeastLaunches = 8;  // that a graph is made of
   static constexpr std::size_t kMostGraphs = 64;    // and shapes that came once
 
-  // Pinned memory and its twin on the device, of which bytes up to `used` are put and up to `sent` copied.
+  // Pinned memory and its twin on the device, of which bytes up to `used` are put and up to `sent` copied. The host has two, for
+  // steps in turn: a copy may still wait in the stream when the next step's is written. Kernels find both at one address.
   struct Room {
-    Pinned host;
+    std::array<Pinned, 2> host;
     std::byte* device = nullptr;
     std::size_t used = 0, sent = 0;
+    std::size_t bytes() const { return host[0].bytes(); }
   };
 
   void flush_locked() {
@@ -132,10 +141,11 @@ class Stream {
 
   void add_room(std::size_t bytes) {
     const Current current(device_);
-    Room room{Pinned(std::max(bytes, kLeastRoom))};
-    std::memset(room.host.data(), 0, room.host.bytes());
+    bytes = std::max(bytes, kLeastRoom);
+    Room room{{Pinned(bytes), Pinned(bytes)}};
+    for (const Pinned& host : room.host) std::memset(host.data(), 0, bytes);
     void* device = nullptr;
-    check(cudaMallocAsync(&device, room.host.bytes(), stream_), "memory");
+    check(cudaMallocAsync(&device, bytes, stream_), "memory");
     room.device = static_cast<std::byte*>(device);
     rooms_.push_back(std::move(room));
   }
@@ -143,7 +153,7 @@ class Stream {
   void send() {
     for (Room& room : rooms_) {
       if (room.sent == room.used) continue;
-      check(cudaMemcpyAsync(room.device + room.sent, room.host.data() + room.sent, room.used - room.sent, cudaMemcpyHostToDevice, stream_),
+      check(cudaMemcpyAsync(room.device + room.sent, room.host[turn_].data() + room.sent, room.used - room.sent, cudaMemcpyHostToDevice, stream_),
             "copy to the device");
       room.sent = room.used;
     }
@@ -205,6 +215,8 @@ class Stream {
   cudaStream_t stream_ = nullptr, capture_ = nullptr;
   std::mutex mutex_;
   std::vector<Room> rooms_;
+  std::array<Moment, 2> ended_;  // of the steps that last used each of the host's places
+  std::size_t turn_ = 0;
   Launches launches_;
   std::exception_ptr failed_;  // that nobody has been told of
   std::unordered_map<const void*, int> written_for_;  // architectures, by kernel

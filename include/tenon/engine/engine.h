@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -24,11 +25,12 @@
 #include "tenon/engine/answers.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/fingerprint.h"
+#include "tenon/engine/launched_step.h"
 #include "tenon/engine/make.h"
 #include "tenon/engine/options.h"
 #include "tenon/engine/picker.h"
+#include "tenon/engine/retired_adapters.h"
 #include "tenon/engine/stats.h"
-#include "tenon/engine/step_report.h"
 #include "tenon/model/decoder.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/all.h"
@@ -150,34 +152,40 @@ class Engine {
   // One step of whatever the scheduler picks: at most token_budget rows. The events are valid until the next call. Nothing
   // is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work. Where it throws,
   // the next step goes on with everybody; only what was computed and could not be booked fails its requests.
+  // A device that picks tokens itself is given the step behind this one, too, before this one's tokens are known here.
   std::span<const Event> step() {
     events_.clear();
     const auto begin = Clock::now();
-    const Plan& plan = queue_.plan(cache_.ledger(), options_.token_budget, begin);
-    update_stats();
-    if (plan.slices.empty()) {
-      release_retired();
+    if (!launched_ && !launch(begin)) {
+      retired_.release(device_);
       return hand_out();
     }
-    assemble(plan, begin);
-    device_.begin_step();
-    retired_.clear();
-    cache_.copy_forked_blocks(device_);
-    const auto hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
-                                                   cache_.view(device_, batch_.sequences), adapter_policy_, state_);
-    picker_.run(device_, hidden, weights_.parts().head, config_, queue_, answers_);
-    if constexpr (requires { device_.flush(); }) device_.flush();  // what nobody waited for runs meanwhile
+    std::swap(step_, next_);
+    launched_ = false;
+    step_.forget_gone(queue_, answers_);
+    if (!step_.picks_ahead) picker_.run(device_, step_, weights_.parts().head, config_, queue_, answers_);
+    std::exception_ptr failed;  // why nothing could be launched behind this one
     try {
-      commit(plan);
+      queue_.commit(step_.plan, cache_.ledger());
+      if (step_.picks_ahead) {
+        failed = launch_behind();
+        picker_.collect(step_, queue_, answers_);
+      }
+      end_step();
     } catch (const std::exception& error) {
-      fail_step(plan, error.what());
+      fail_step(step_.plan, error.what());
+      if (std::exchange(launched_, false)) fail_step(next_.plan, error.what());
       throw;
     }
-    if (answers_.size() == 0) release_retired();
+    if (answers_.size() == 0) {
+      launched_ = false;  // for nobody
+      retired_.release(device_);
+    }
     const auto end = Clock::now();
     stats_.seconds += std::chrono::duration<double>(end - begin).count();
     update_stats();
-    if (options_.on_step) options_.on_step({stats_.steps, begin, end, step_rows_});
+    if (options_.on_step) options_.on_step({stats_.steps, step_.begin, end, step_.report});
+    if (failed) std::rethrow_exception(failed);
     return hand_out();
   }
 
@@ -230,36 +238,44 @@ class Engine {
   friend class Generation<Engine>;
   friend class Together<Engine>;
 
-  void assemble(const Plan& plan, TimePoint now) {
-    batch_.clear();
-    picker_.rows().clear();
-    step_rows_.clear();
-    for (const Plan::Slice& slice : plan.slices) {
-      const Sequence& s = queue_.sequence(slice.seq);
-      Stream& stream = answers_.stream(slice.seq);
-      stream.begin(now);
-      if (options_.on_step) step_rows_.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
-      const int first_row = static_cast<int>(batch_.tokens.size());
-      batch_.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch_.sequences.size()), s.prompt_tokens, s.adapters.get()});
-      for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
-        const bool picks = position + 1 == s.known() && s.remaining() > 0;
-        if (picks || stream.wants_logits(position, s.prompt_tokens)) {
-          batch_.logit_rows.push_back(static_cast<int>(batch_.tokens.size()));
-          picker_.rows().push_back({slice.seq, position, picks});
-        }
-        batch_.tokens.push_back(s.tokens[static_cast<std::size_t>(position)]);
-        batch_.positions.push_back(position);
-      }
+  // Plans a step into next_, and launches it; false where nobody is to run.
+  bool launch(TimePoint now) {
+    const Plan& plan = queue_.plan(cache_.ledger(), options_.token_budget, now);
+    update_stats();
+    if (plan.slices.empty()) return false;
+    next_.assemble(plan, queue_, answers_, options_.on_step != nullptr, now, batch_);
+    step_.point_to_picks(batch_);
+    batch_.picks = picker_.picks();
+    device_.begin_step();
+    retired_.begin_step();
+    cache_.copy_forked_blocks(device_);
+    next_.hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
+                                              cache_.view(device_, batch_.sequences), adapter_policy_, state_);
+    next_.picks_ahead = options_.run_ahead && picker_.pick_ahead(device_, next_, weights_.parts().head, config_, queue_, answers_);
+    if constexpr (requires { device_.flush(); }) device_.flush();  // what nobody waited for runs meanwhile
+    return true;
+  }
+
+  // The step behind step_, whose tokens nobody knows here: they stand in for what the device has picked. What goes wrong is told,
+  // and not thrown, for step_ has yet to end.
+  std::exception_ptr launch_behind() {
+    for (const LogitRow& row : step_.rows) {
+      if (row.pick) queue_.append(row.seq, kUnknownToken);
+    }
+    try {
+      launched_ = launch(Clock::now());
+      return {};
+    } catch (...) {
+      return std::current_exception();
     }
   }
 
-  void commit(const Plan& plan) {
-    queue_.commit(plan, cache_.ledger());
-    const auto& rows = picker_.rows();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].pick && answers_.writes(rows[i].seq)) advance(rows[i].seq, picker_.outcome(i));
+  void end_step() {
+    for (std::size_t i = 0; i < step_.rows.size(); ++i) {
+      const LogitRow& row = step_.rows[i];
+      if (row.pick && answers_.writes(row.seq)) advance(row.seq, picker_.outcome(i));
     }
-    for (const Plan::Slice& slice : plan.slices) {
+    for (const Plan::Slice& slice : step_.plan.slices) {
       if (!answers_.writes(slice.seq)) continue;
       const Sequence& s = queue_.sequence(slice.seq);
       const std::string& failure = answers_.stream(slice.seq).failure();
@@ -282,7 +298,8 @@ class Engine {
     if (!stream.failure().empty()) return;
     if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure);
     Pick& pick = *outcome.pick;
-    queue_.append(seq, pick.token);
+    if (step_.picks_ahead) queue_.learn(seq, pick.token);
+    else queue_.append(seq, pick.token);
     ++stats_.tokens;
     if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
     // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
@@ -313,19 +330,9 @@ class Engine {
   }
   static bool holds(const std::vector<TokenId>& ids, TokenId token) { return std::find(ids.begin(), ids.end(), token) != ids.end(); }
 
-  // Where a step may return while kernels still run, what they read lives on until the next one has waited for them.
   void end(SeqId seq) {
-    if constexpr (requires { requires DeviceP::runs_behind; }) {
-      if (const auto& adapters = queue_.sequence(seq).adapters) retired_.push_back(adapters);
-    }
+    retired_.add(queue_.sequence(seq).adapters);
     queue_.finish(seq, cache_.ledger());
-  }
-
-  // No step may come for long, and somebody may wait for the adapters.
-  void release_retired() {
-    if (retired_.empty()) return;
-    device_.begin_step();
-    retired_.clear();
   }
 
   void finish(SeqId seq, FinishReason reason, std::string text = {}) {
@@ -417,9 +424,10 @@ class Engine {
   DecoderState<Model, DeviceP> state_;
   AdapterP adapter_policy_;
   detail::AdaptersOf<AdapterP, DeviceP> adapters_;
-  std::vector<std::shared_ptr<const AdapterSet>> retired_;  // that kernels may still read
+  RetiredAdapters<DeviceP> retired_;
   Batch batch_;
-  std::vector<StepRow> step_rows_;  // of the batch, where somebody watches
+  LaunchedStep<DeviceP, HeadView> step_, next_;  // the one at hand, and the one behind it
+  bool launched_ = false;                        // next_ is
   Answers answers_;
   std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;

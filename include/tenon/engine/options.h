@@ -25,6 +25,7 @@ struct EngineOptions {
   AdapterOptions adapters = {};
   std::vector<AdapterUse> merged = {};  // adapters that go into the weights, for engines that do that
   bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
+  bool run_ahead = true;    // a step may be launched before the tokens of the one before are known here, where the device picks them
   StepObserver on_step = {};
 };
 

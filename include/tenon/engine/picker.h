@@ -13,6 +13,7 @@
 
 #include "tenon/core/hash.h"
 #include "tenon/engine/answers.h"
+#include "tenon/engine/launched_step.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
 #include "tenon/sample/draw_rows.h"
@@ -20,13 +21,6 @@
 #include "tenon/schedule/sequence.h"
 
 namespace tenon {
-
-// A row of logits and what is to be done with it.
-struct LogitRow {
-  SeqId seq;
-  int position;
-  bool pick;  // its last known token: the logits name the next one
-};
 
 struct PickOutcome {
   std::optional<Pick> pick;
@@ -40,15 +34,56 @@ class Picker {
  public:
   explicit Picker(int threads) : samplers_(static_cast<std::size_t>(threads)) {}
 
-  // The rows of a step, in the order of its logits.
-  std::vector<LogitRow>& rows() { return rows_; }
-  // What came of rows()[i]; meaningful where it picks.
+  using Step = LaunchedStep<DeviceP, HeadView>;
+
+  // What came of row i of the step that was run or collected last; meaningful where it picks.
   PickOutcome& outcome(std::size_t i) { return outcomes_[i]; }
+  // Where the device has the tokens of the step whose rows it picked for last.
+  const TokenId* picks() const { return reinterpret_cast<const TokenId*>(picks_.data()); }
+
+  // Lets the device pick for all rows of a step, so that the next may be launched before anybody here knows what. False, and
+  // nothing is done, where it cannot, or some row wants more than its best token.
+  template <class Queue>
+  bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step, [[maybe_unused]] const HeadView& head_view,
+                  [[maybe_unused]] const ModelConfig& config, [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
+    if constexpr (PicksAhead<DeviceP, HeadView>) {
+      rows_ = step.rows;
+      const int rows = static_cast<int>(rows_.size());
+      count_candidates(0, rows, config.vocab, queue, answers);
+      if (rows == 0 || std::any_of(counts_.begin(), counts_.end(), [](int count) { return count != 1; })) return false;
+      const std::size_t bytes = rows_.size() * sizeof(TokenId);
+      if (bytes > picks_.bytes()) picks_ = device.allocate(2 * bytes);
+      auto* const picks = reinterpret_cast<TokenId*>(picks_.data());
+      for (int first = 0; first < rows; first += kRows) {
+        const int count = std::min(kRows, rows - first);
+        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, picks + first});
+      }
+      device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
+      return true;
+    }
+    return false;
+  }
+
+  // The tokens that the device has picked, once they are here.
+  template <class Queue>
+  void collect([[maybe_unused]] Step& step, [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
+    if constexpr (PicksAhead<DeviceP, HeadView>) {
+      const auto* const tokens = reinterpret_cast<const TokenId*>(step.picks.wait());
+      outcomes_.assign(step.rows.size(), {});
+      for (std::size_t i = 0; i < step.rows.size(); ++i) {
+        const LogitRow& row = step.rows[i];
+        if (!row.pick) continue;
+        if (tokens[i] >= 0) outcomes_[i].pick.emplace().token = tokens[i];
+        else outcomes_[i] = sample(samplers_.front(), row, {}, nullptr, queue.sequence(row.seq), answers);  // says that it is not finite
+      }
+    }
+  }
 
   template <class Queue>
-  void run(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, const ModelConfig& config, const Queue& queue,
-           Answers& answers) {
+  void run(DeviceP& device, const Step& step, const HeadView& head_view, const ModelConfig& config, const Queue& queue, Answers& answers) {
+    const MatrixView<const float> hidden = step.hidden;
     const int vocab = config.vocab;
+    rows_ = step.rows;
     outcomes_.assign(rows_.size(), {});
     const int rows = static_cast<int>(rows_.size());
     for (int first = 0; first < rows; first += kRows) {
@@ -59,7 +94,8 @@ class Picker {
       if (std::find(counts_.begin(), counts_.end(), 0) == counts_.end()) {
         pick_best(device, block, head_view, vocab, first, queue, answers);
       } else {
-        undecided_.assign(index(count), true);
+        undecided_.clear();
+        for (int i = first; i < first + count; ++i) undecided_.push_back(!rows_[index(i)].gone);
         if constexpr (PreparesDraws<DeviceP, HeadView>) pick_drawn(device, block, head_view, vocab, first, queue, answers);
         pick_undecided(device, block, head_view, vocab, first, queue, answers);
       }
@@ -72,8 +108,7 @@ class Picker {
 
   // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
   static int candidates_of(const Options& o, int vocab) {
-    const bool processed = o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 || !o.logit_bias.empty();
-    if (processed || o.top_logprobs >= 0 || o.logits_hash) return 0;
+    if (Sampler::processes(o) || o.top_logprobs >= 0 || o.logits_hash) return 0;
     if (o.temperature == 0) return 1;
     return o.top_k <= kMostBest && o.top_k < vocab ? o.top_k : 0;
   }
@@ -84,6 +119,10 @@ class Picker {
     counts_.clear();
     for (int i = first; i < first + count; ++i) {
       const LogitRow& row = rows_[index(i)];
+      if (row.gone) {  // whatever is least
+        counts_.push_back(1);
+        continue;
+      }
       const Stream& stream = answers.stream(row.seq);
       const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
       counts_.push_back(scores || !row.pick || is_masked(stream, row, queue) ? 0 : candidates_of(stream.options(), vocab));
@@ -107,8 +146,9 @@ class Picker {
     masked_.assign(index(count), false);
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + i)];
+      if (!row.pick) continue;
       const Stream& stream = answers.stream(row.seq);
-      if (!row.pick || !is_masked(stream, row, queue)) continue;
+      if (!is_masked(stream, row, queue)) continue;
       masks_.resize(index(count) * words, ~std::uint32_t{0});
       const std::span<std::uint32_t> mask = std::span(masks_).subspan(index(i) * words, words);
       masked_[index(i)] = take_mask(stream, queue.sequence(row.seq).remaining(), mask, outcomes_[index(first + i)]);
@@ -158,6 +198,7 @@ class Picker {
       Sampler& sampler = samplers_[index(thread)];
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
+        if (!row.pick) continue;
         const Sequence& s = queue.sequence(row.seq);
         std::vector<TokenLogit>& best = best_[index(i)];
         std::sort(best.begin(), best.end(), ranks_before);
@@ -176,6 +217,10 @@ class Picker {
     int wanted = 0;
     for (int i = 0; i < hidden.rows; ++i) {
       const LogitRow& row = rows_[index(first + i)];
+      if (row.gone) {
+        draws_.pass_over();
+        continue;
+      }
       const Sequence& s = queue.sequence(row.seq);
       const Stream& stream = answers.stream(row.seq);
       const bool whole = !row.pick || stream.options().logits_hash || stream.wants_logits(row.position, s.prompt_tokens) ||
@@ -186,16 +231,20 @@ class Picker {
     if (2 * wanted <= hidden.rows) return;  // the others bring all logits here
     best_.resize(index(hidden.rows));
     totals_.resize(index(hidden.rows));
-    head_draw(device, draws_.args<HeadView>(hidden, head_view, best_.data(), totals_.data()));
+    log_totals_.resize(index(hidden.rows));
+    head_draw(device, draws_.args<HeadView>(hidden, head_view, best_.data(), totals_.data(), log_totals_.data()));
     device.pool().share(hidden.rows, 16, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {
         const LogitRow& row = rows_[index(first + i)];
+        if (row.gone) continue;
         const std::vector<TokenLogit>& best = best_[index(i)];
         const bool all = best.size() < index(kMostBest) || best.size() == index(vocab);
         const SampleInput in = input(row, {}, nullptr, queue.sequence(row.seq), answers);
         const auto token = samplers_[index(thread)].best_of_row(in, best, index(vocab), all, totals_[index(i)]);
         if (!token) continue;
-        outcomes_[index(first + i)].pick.emplace().token = *token;
+        Pick& pick = outcomes_[index(first + i)].pick.emplace();
+        pick.token = *token;
+        if (in.options.top_logprobs >= 0) Sampler::add_logprobs(in, best, log_totals_[index(i)], pick);
         undecided_[index(i)] = false;
       }
     });
@@ -229,7 +278,7 @@ class Picker {
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + skip + i)];
-      answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
+      if (!row.gone) answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
     }
     device.pool().share(count, 1, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {
@@ -278,7 +327,8 @@ class Picker {
 
   std::vector<Sampler> samplers_;  // one a thread
   typename DeviceP::Memory logits_;
-  std::vector<LogitRow> rows_;
+  typename DeviceP::Memory picks_;  // [rows] TokenId, of pick_ahead()
+  std::span<const LogitRow> rows_;  // of the step at hand
   std::vector<PickOutcome> outcomes_;
   std::vector<std::uint32_t> masks_;         // [rows of a block, words] where some row has one
   std::vector<bool> masked_;                 // [rows of a block]
@@ -286,7 +336,7 @@ class Picker {
   std::vector<std::vector<TokenLogit>> best_;
   // Where the device draws:
   DrawRows draws_;
-  std::vector<double> totals_;
+  std::vector<double> totals_, log_totals_;
   std::vector<char> undecided_;              // [rows of a block]: only the whole row decides
   std::vector<std::pair<int, int>> runs_;    // of those, begin and end
 };

@@ -23,7 +23,7 @@ enum class Activation : std::uint8_t {
   silu,      // x / (1 + exp(-x)), Elfwing et al. 2017; also named swish
 };
 
-// x[r] = table[tokens[r]] + positions_table[positions[r]]; the table may be any weight format (a tied head's, say).
+// x[r] = table[token_of(batch, r)] + positions_table[positions[r]]; the table may be any weight format (a tied head's, say).
 template <class W>
 struct EmbedArgs {
   BatchView batch;
@@ -171,6 +171,7 @@ struct DrawRow {
   int first_bias = 0, biases = 0;
   int first_seen = 0, seen = 0;
   int mask = -1;           // -1: all tokens are allowed
+  bool log_total = false;  // the sum at temperature 1 is wanted, too: for log-probabilities, so of a row that nothing is done to
 };
 struct SeenToken {
   TokenId id;
@@ -191,7 +192,26 @@ struct HeadDrawArgs {
   std::span<const std::uint32_t> masks;   // [masks, (vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
   std::vector<TokenLogit>* best;          // [rows]
   double* totals;                         // [rows]
+  double* log_totals;                     // [rows], of those that want it
 };
+// Of each row the best token, left where kernels behind it find it (BatchView::picks): of equal logits that of the lowest id; -1
+// where a logit of the row is not finite. An op that a device may lack.
+template <class W>
+struct HeadPickArgs {
+  MatrixView<const float> hidden;  // [rows, hidden]
+  W weight;                        // [vocab, hidden]
+  int vocab;
+  TokenId* picks;                  // [rows], on the device
+};
+// Whose steps may be launched before the host knows the tokens of the step before: those come by a D::Later, whose wait() returns
+// them.
+template <class D, class W>
+concept PicksAhead = requires(D& device, const HeadPickArgs<W>& args, const TokenId* picks, std::size_t count, typename D::Later& later) {
+  head_pick(device, args);
+  { device.fetch_later(picks, count, later) } -> std::same_as<void>;
+  { later.wait() } -> std::same_as<const std::byte*>;
+};
+
 template <class D, class W>
 concept PreparesDraws = requires(D& device, const HeadDrawArgs<W>& args) { head_draw(device, args); };
 

@@ -15,7 +15,7 @@ void embed(const EmbedArgs<W>& args) {
   for (int r = 0; r < args.batch.rows; ++r) {
     const std::ptrdiff_t position = args.batch.positions[r];
     for (int c = 0; c < args.x.cols; ++c) {
-      double sum = args.table.at(args.batch.tokens[r], c);
+      double sum = args.table.at(token_of(args.batch, r), c);
       if (args.position_table) sum += args.position_table[position * args.x.cols + c];
       args.x.row(r)[c] = static_cast<float>(sum);
     }

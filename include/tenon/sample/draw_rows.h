@@ -26,14 +26,18 @@ class DrawRows {
   // A row of which nothing is wanted.
   void pass_over() { rows_.emplace_back(); }
 
-  // False, and nothing is added, where such a row is not decided by `most` of its best, or has biases whose order counts or
-  // that Penalties refuses.
+  // False, and nothing is added, where such a row is not decided by `most` of its best, has biases whose order counts or that
+  // Penalties refuses, or wants log-probabilities of more tokens, or of logits that are processed.
   bool add(const SampleInput& in, std::size_t most) {
     const Options& o = in.options;
+    const bool processed = in.mask != nullptr || Sampler::processes(o);
+    if (o.top_logprobs >= 0 && (processed || static_cast<std::size_t>(o.top_logprobs) > std::min(most, vocab_))) return false;
     if (!Sampler::draws_from_best(o, vocab_, most) || !add_biases(o)) return false;
     const bool ranked = o.temperature != 0 && o.top_k > 0 && static_cast<std::size_t>(o.top_k) < vocab_;
     DrawRow row;
     row.best = o.temperature == 0 ? 1 : ranked ? o.top_k : static_cast<int>(std::min(most, vocab_));
+    row.best = std::max(row.best, o.top_logprobs);
+    row.log_total = o.top_logprobs >= 0;
     row.temperature = ranked ? 0 : o.temperature;
     row.biases = static_cast<int>(o.logit_bias.size());
     row.first_bias = static_cast<int>(biases_.size()) - row.biases;
@@ -56,8 +60,8 @@ class DrawRows {
 
   template <class W>
   HeadDrawArgs<W> args(MatrixView<const float> hidden, const W& weight, std::vector<TokenLogit>* best /* [rows] */,
-                       double* totals /* [rows] */) const {
-    return {hidden, weight, static_cast<int>(vocab_), rows_, biases_, seen_, masks_, best, totals};
+                       double* totals /* [rows] */, double* log_totals /* [rows] */) const {
+    return {hidden, weight, static_cast<int>(vocab_), rows_, biases_, seen_, masks_, best, totals, log_totals};
   }
 
  private:

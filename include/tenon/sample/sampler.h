@@ -2,6 +2,7 @@
 // (penalties.h); then the likeliest token if the temperature is 0, else temperature, top_k, top_p, min_p, typical_p
 // (filters.h) and a draw.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -51,9 +52,13 @@ class Sampler {
     return pick;
   }
 
+  // Whether logits are changed before a token is drawn, by anything but a mask.
+  static bool processes(const Options& o) {
+    return o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0 || !o.logit_bias.empty();
+  }
+
   // Whether best_of_row() knows what to make of such options and of so many of the best.
   static bool draws_from_best(const Options& o, std::size_t vocab, std::size_t most) {
-    if (o.top_logprobs >= 0) return false;
     if (o.temperature == 0) return true;
     const bool all_ranks = o.top_k == 0 || static_cast<std::size_t>(o.top_k) >= vocab;
     return all_ranks ? o.typical_p >= 1 : static_cast<std::size_t>(o.top_k) <= most;
@@ -67,6 +72,7 @@ class Sampler {
     const Options& o = in.options;
     if (best.empty()) return {};
     if (o.temperature == 0) return best.front().id;
+    if (o.top_k > 0) best = best.first(std::min(best.size(), static_cast<std::size_t>(o.top_k)));
     const auto u = static_cast<double>(uniform(o.seed, in.position));
     few_.clear();
     for (const TokenLogit& each : best) few_.push_back(each.logit);
@@ -86,6 +92,17 @@ class Sampler {
     }
     if (!rank) return {};
     return best[static_cast<std::size_t>(*rank)].id;
+  }
+
+  // What sample() says of a token beside it, where its row's logits are not processed and it is one of the best: at least
+  // in.options.top_logprobs of them. log_total: the sum of exp(logit - the largest).
+  static void add_logprobs(const SampleInput& in, std::span<const TokenLogit> best, double log_total, Pick& pick) {
+    const double of_all = static_cast<double>(best.front().logit) + exact::log(log_total);
+    const auto logprob = [&](const TokenLogit& each) { return static_cast<float>(static_cast<double>(each.logit) - of_all); };
+    pick.logprob = logprob(*std::find_if(best.begin(), best.end(), [&](const TokenLogit& each) { return each.id == pick.token; }));
+    for (const TokenLogit& each : best.first(std::min(best.size(), static_cast<std::size_t>(in.options.top_logprobs)))) {
+      pick.top.push_back({each.id, logprob(each)});
+    }
   }
 
  private:

@@ -82,6 +82,7 @@ class RequestQueue {
       // A running sequence found the cache full: take back what newcomers got, then whole sequences, last come first.
       // This ends, because the oldest fits alone.
       if (std::exchange(admitting_, false) && send_back_newcomers(ledger)) continue;
+      if (std::any_of(running_.begin(), running_.end(), [](const Sequence* s) { return s->has_written_all(); })) break;  // room comes
       if (const Sequence* chosen = victim(state)) {
         preempt(chosen->seq, ledger);
       } else if (!plan_.slices.empty()) {
@@ -126,7 +127,9 @@ class RequestQueue {
     return s.cached + slice.tokens == s.known();
   }
 
+  // kUnknownToken where it is not known yet: then learn() says it, before the next commit.
   void append(SeqId seq, TokenId token) { at(seq).tokens.push_back(token); }
+  void learn(SeqId seq, TokenId token) { at(seq).tokens.back() = token; }
 
   // The sequence has ended; its cache is free at once.
   template <CacheLedger L>
@@ -218,7 +221,9 @@ class RequestQueue {
   template <CacheLedger L>
   QueueState look(const L& ledger, TimePoint now) {
     running_view_.clear();
-    for (const Sequence* s : running_) running_view_.push_back(s->candidate());
+    for (const Sequence* s : running_) {
+      if (!s->has_written_all()) running_view_.push_back(s->candidate());
+    }
     return {running_view_, waiting_, ledger.free_tokens(), now, draining_};
   }
 
@@ -247,7 +252,7 @@ class RequestQueue {
   template <CacheLedger L>
   int grant(L& ledger, SeqId seq, int tokens, int budget) {
     Sequence* s = find(seq);
-    if (!s || s->planned_in == attempt_) return 0;
+    if (!s || s->planned_in == attempt_ || s->has_written_all()) return 0;
     const bool runs = s->state == Sequence::State::running;
     if (!runs && (!admitting_ || s->state == Sequence::State::held)) return 0;
     if (!runs && !room_.move_in(ledger, *s, parent_of(*s))) return 0;

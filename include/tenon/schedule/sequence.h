@@ -16,6 +16,9 @@ namespace tenon {
 // So often a sequence gives its place in the cache to others. Then it comes back only with room to its end, and stays.
 inline constexpr int kMaxPreemptions = 4;
 
+// A token that a device has picked and the host does not know yet: the last of its sequence.
+inline constexpr TokenId kUnknownToken = -1;
+
 inline constexpr SeqId kNoParent = std::numeric_limits<SeqId>::max();
 
 // What the engine hands in.
@@ -65,6 +68,8 @@ struct Sequence {
   int pending() const { return known() - cached; }
   int generated() const { return known() - prompt_tokens; }
   int remaining() const { return max_new_tokens - generated(); }
+  // It has written all that it may, and only waits to hear what.
+  bool has_written_all() const { return generated() > 0 && remaining() <= 0; }
   bool preemptible() const { return preemptions < kMaxPreemptions; }
   // Tokens that the cache will hold of it at most.
   int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }

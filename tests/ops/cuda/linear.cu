@@ -172,6 +172,35 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
   }
 }
 
+// Left on the device, and fetched while more is launched: the lowest of equal ones, and -1 of a row that is not finite.
+BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  constexpr int kRows = 9, kWidth = 33;
+  for (const int vocab : {1, 255, 4'096, 50'257}) {
+    const Packed<Float32> packed(random_matrix(vocab, kWidth, 2));
+    const DevicePacked<Float32> device_packed(cuda, packed);
+    Matrix hidden = random_matrix(kRows, kWidth, 1);
+    std::fill_n(hidden.row(3), kWidth, 0.0f);
+    hidden.row(4)[5] = std::numeric_limits<float>::infinity();
+    const DeviceMatrix device_hidden(cuda, hidden);
+    const OnDevice<TokenId> picks(cuda, std::vector<TokenId>(kRows, 77));
+    std::vector<std::vector<TokenLogit>> best(kRows);
+    const std::vector<int> counts(kRows, 1);
+    using View = Float32::View;
+    head_best(cpu, HeadBestArgs<View>{hidden.view(), packed.view(), vocab, counts.data(), best.data()});
+    head_pick(cuda, HeadPickArgs<View>{device_hidden.view(), device_packed.view(), vocab, picks.data()});
+    Cuda::Later later;
+    cuda.fetch_later(static_cast<const TokenId*>(picks.data()), kRows, later);
+    head_pick(cuda, HeadPickArgs<View>{device_hidden.view(0, 1), device_packed.view(), vocab, picks.data() + kRows - 1});
+    const auto* const there = reinterpret_cast<const TokenId*>(later.wait());
+    for (std::size_t r = 0; r < kRows; ++r) BOOST_TEST(there[r] == (best[r].empty() ? -1 : best[r].front().id), "row " << r << " of " << vocab);
+    BOOST_TEST(there[3] == 0);
+    BOOST_TEST(there[4] == -1);
+    BOOST_TEST(picks.values().back() == there[0]);
+  }
+}
+
 // Rows of every kind prepared for a draw: the best of them and their totals, to the bit.
 BOOST_AUTO_TEST_CASE(draws) {
   Cpu cpu = reference_cpu();
@@ -194,6 +223,7 @@ BOOST_AUTO_TEST_CASE(draws) {
       if (r % 7 == 6) continue;  // nothing is wanted
       draw.best = r % 3 == 0 ? 1 : r % 3 == 1 ? 20 : 256;
       draw.temperature = r % 3 == 1 ? 0.0f : 0.25f * static_cast<float>(1 + r);
+      draw.log_total = r % 5 < 2;
       if (r % 2 == 0) draw.repetition_penalty = 1.3f;
       if (r % 4 == 1) draw.presence_penalty = 0.7f;
       if (r % 5 == 2) draw.frequency_penalty = -0.3f;
@@ -210,9 +240,9 @@ BOOST_AUTO_TEST_CASE(draws) {
       }
     }
     std::vector<std::vector<TokenLogit>> best(kRows);
-    std::vector<double> totals(kRows);
+    std::vector<double> totals(kRows), log_totals(kRows);
     using View = Float32::View;
-    const HeadDrawArgs<View> args{device_hidden.view(), device_packed.view(), vocab, draws, biases, seen, masks, best.data(), totals.data()};
+    const HeadDrawArgs<View> args{device_hidden.view(), device_packed.view(), vocab, draws, biases, seen, masks, best.data(), totals.data(), log_totals.data()};
     cuda.begin_step();
     head_draw(cuda, args);
     Matrix logits(kRows, vocab, vocab);
@@ -225,6 +255,7 @@ BOOST_AUTO_TEST_CASE(draws) {
         BOOST_TEST((best[r][i].id == expected.best[i].id && best[r][i].logit == expected.best[i].logit), "row " << r << ", rank " << i);
       }
       if (!expected.best.empty()) BOOST_TEST(totals[r] == expected.total, "row " << r << " of " << vocab);
+      if (!expected.best.empty() && draws[r].log_total) BOOST_TEST(log_totals[r] == expected.log_total, "row " << r << " of " << vocab);
     }
     // The twin: a token that was generated once more is seen in the total of its row.
     ++seen[static_cast<std::size_t>(draws[12].first_seen)].generated;  // of a row without a mask, with a penalty for each time

@@ -225,9 +225,9 @@ const Kernels& kernels_for(Isa isa) {
 }
 
 template <class Layout>
-const PanelKernels<Layout>& panel_kernels_for(Isa isa, [[maybe_unused]] Widening widening = best_widening()) {
+const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::panel_table<Layout>(widening);
+  if (isa == Isa::avx512) return avx512::panel_table<Layout>(best_widening());
   if (isa == Isa::avx2) return avx2::panel_table<Layout>(Widening::in_registers);
 #endif
   return portable::panel_table<Layout>(Widening::in_registers);

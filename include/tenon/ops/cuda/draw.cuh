@@ -1,5 +1,6 @@
 // Rows of logits made ready for a draw where they are: biases, penalties, masks, the sum of their weights, and their best.
 #pragma once
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstddef>
@@ -80,7 +81,7 @@ __device__ inline float largest_of_row(const float* row, int n, float (&of_threa
   return of_threads[0];
 }
 
-// A block a row. The order of sample/strips.h: sixteen chains of additions, which the first warp makes, sixteen terms apart, while
+// A block a row, and a second one for the sum at temperature 1; totals: [2, rows]. The order of sample/strips.h: sixteen chains of additions, which the first warp makes, sixteen terms apart, while
 // the others compute the next terms.
 template <class = void>
 __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
@@ -88,8 +89,10 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
   __shared__ float of_threads[kDrawThreads], terms[2][kTerms];
   wait_for_earlier();
   const DrawRow draw = draws[blockIdx.x];
-  if (draw.best == 0 || draw.temperature == 0.0f) {
-    if (threadIdx.x == 0) totals[blockIdx.x] = 0;
+  const float temperature = blockIdx.y == 0 ? draw.temperature : draw.log_total ? 1.0f : 0.0f;
+  totals += blockIdx.y * gridDim.x + blockIdx.x;
+  if (draw.best == 0 || temperature == 0.0f) {
+    if (threadIdx.x == 0) *totals = 0;
     return;
   }
   const float* row = logits.row(static_cast<int>(blockIdx.x));
@@ -99,7 +102,7 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
   for (int piece = 0; piece <= pieces; ++piece) {
     for (int i = thread - kWarp; piece < pieces && thread >= kWarp && i < kTerms; i += kDrawThreads - kWarp) {
       const int id = piece * kTerms + i;
-      terms[piece % 2][i] = id < logits.cols ? exact::exp(__fdiv_rn(__fsub_rn(row[id], max), draw.temperature)) : 0.0f;
+      terms[piece % 2][i] = id < logits.cols ? exact::exp(__fdiv_rn(__fsub_rn(row[id], max), temperature)) : 0.0f;
     }
     for (int i = thread; piece > 0 && thread < kStrips && i < kTerms; i += kStrips) {
       sum = __dadd_rn(sum, static_cast<double>(terms[(piece - 1) % 2][i]));
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
   }
   if (thread >= kWarp) return;
   for (int width = kStrips / 2; width > 0; width /= 2) sum = __dadd_rn(sum, __shfl_down_sync(~0u, sum, static_cast<unsigned>(width)));
-  if (thread == 0) totals[blockIdx.x] = sum;
+  if (thread == 0) *totals = sum;
 }
 
 }  // namespace cuda
@@ -125,22 +128,25 @@ void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {
   if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_draw", "finds at most " + std::to_string(kMostBest) + " of a row");
   const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // what follows is whole
   const std::size_t ranks = cuda::best_of_tiles_count(rows, args.vocab), listed = count * static_cast<std::size_t>(most);
-  float* memory = device.scratch(floats + 2 * (ranks + listed + count));
+  float* memory = device.scratch(floats + 2 * (ranks + listed + 2 * count));
   const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
-  auto* totals = reinterpret_cast<double*>(found + listed);                      // [rows]
+  auto* totals = reinterpret_cast<double*>(found + listed);                      // [2, rows]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   const cuda::DrawLists lists{device.put(args.draws), device.put(args.biases), device.put(args.seen), device.put(args.masks)};
   device.launch_early("head_draw", cuda::prepare_draw_kernel<>, cuda::blocks(rows), cuda::kDrawThreads, 0, logits, lists);
-  device.launch_early("head_draw", cuda::draw_total_kernel<>, cuda::blocks(rows), cuda::kDrawThreads, 0, logits, lists.draws, totals);
+  dim3 sums = cuda::blocks(rows);
+  sums.y = std::any_of(args.draws.begin(), args.draws.end(), [](const DrawRow& draw) { return draw.log_total; }) ? 2 : 1;
+  device.launch_early("head_draw", cuda::draw_total_kernel<>, sums, cuda::kDrawThreads, 0, logits, lists.draws, totals);
   cuda::find_best<true>(device, "head_draw", logits, of_tiles, most, found);
-  const std::byte* all = device.fetch(reinterpret_cast<const std::byte*>(found), listed * sizeof(TokenLogit) + count * sizeof(double));
+  const std::byte* all = device.fetch(reinterpret_cast<const std::byte*>(found), listed * sizeof(TokenLogit) + sums.y * count * sizeof(double));
   const auto* lists_found = reinterpret_cast<const TokenLogit*>(all);
-  const auto* sums = reinterpret_cast<const double*>(all + listed * sizeof(TokenLogit));
+  const auto* found_totals = reinterpret_cast<const double*>(all + listed * sizeof(TokenLogit));
   for (std::size_t r = 0; r < count; ++r) {
     cuda::assign_best(lists_found + r * static_cast<std::size_t>(most), args.draws[r].best, args.best[r]);
-    args.totals[r] = sums[r];
+    args.totals[r] = found_totals[r];
+    if (args.draws[r].log_total) args.log_totals[r] = found_totals[count + r];
   }
 }
 

@@ -33,9 +33,12 @@ __device__ inline unsigned long long rank_of(float logit, int id) {
   return static_cast<unsigned long long>(ordered) << 32 | (0xffffffffu - static_cast<std::uint32_t>(id));
 }
 
-// A block a row; the best of its logits, or kNotFinite where one is not finite.
-template <class = void>
-__global__ void best_kernel(MatrixView<const float> logits, TokenLogit* best) {
+__device__ inline void put_best(TokenLogit& best, float logit, TokenId id) { best = {logit, id}; }
+__device__ inline void put_best(TokenId& best, float, TokenId id) { best = id; }
+
+// A block a row; the best of its logits (Best: it and its logit, or its id alone), or kNotFinite where one is not finite.
+template <class Best>
+__global__ void best_kernel(MatrixView<const float> logits, Best* best) {
   wait_for_earlier();
   __shared__ unsigned long long of_threads[256];
   const float* row = logits.row(static_cast<int>(blockIdx.x));
@@ -56,7 +59,7 @@ __global__ void best_kernel(MatrixView<const float> logits, TokenLogit* best) {
   }
   if (threadIdx.x != 0) return;
   const int id = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(of_threads[0] & 0xffffffffu));
-  best[blockIdx.x] = all_finite ? TokenLogit{row[id], id} : TokenLogit{0.0f, kNotFinite};
+  put_best(best[blockIdx.x], all_finite ? row[id] : 0.0f, all_finite ? id : kNotFinite);
 }
 
 // ---- more than one: the best of each tile of logits, sorted, then the best of these
@@ -137,6 +140,16 @@ inline void assign_best(const TokenLogit* list, int count, std::vector<TokenLogi
 
 }  // namespace cuda
 
+template <class W>
+  requires cuda::HasProduct<W>
+void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
+  const int rows = args.hidden.rows;
+  float* memory = device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(args.vocab));
+  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
+  head(device, HeadArgs<W>{args.hidden, args.weight, logits});
+  device.launch_early("head_pick", cuda::best_kernel<TokenId>, cuda::blocks(rows), 256, 0, logits, args.picks);
+}
+
 // Rows of logits do not leave the device unless some want more than kMostBest of one: those the host finds.
 template <class W>
   requires cuda::HasProduct<W>
@@ -153,7 +166,7 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (listed > 0) {
     if (most == 1) {
-      device.launch_early("head_best", cuda::best_kernel<>, cuda::blocks(rows), 256, 0, logits, found);
+      device.launch_early("head_best", cuda::best_kernel<TokenLogit>, cuda::blocks(rows), 256, 0, logits, found);
     } else {
       cuda::find_best<false>(device, "head_best", logits, of_tiles, most, found);
     }

@@ -68,7 +68,7 @@ __global__ void rotate_kernel(RotateArgs args) {
 template <class W>
 __global__ void embed_kernel(EmbedArgs<W> args) {
   wait_for_earlier();
-  const int r = static_cast<int>(blockIdx.x), token = args.batch.tokens[r];
+  const int r = static_cast<int>(blockIdx.x), token = token_of(args.batch, r);
   const float* position = nullptr;  // [hidden]
   if (args.position_table) position = args.position_table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
   for (int c = static_cast<int>(threadIdx.x); c < args.x.cols; c += static_cast<int>(blockDim.x)) {

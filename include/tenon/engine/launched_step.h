@@ -1,0 +1,95 @@
+// A step between its launch and its end: what ran, which of its rows name tokens, and what is known of these.
+#pragma once
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "tenon/core/batch.h"
+#include "tenon/core/plan.h"
+#include "tenon/engine/answers.h"
+#include "tenon/engine/step_report.h"
+#include "tenon/ops/args.h"
+#include "tenon/schedule/sequence.h"
+
+namespace tenon {
+
+// A row of logits and what is to be done with it.
+struct LogitRow {
+  SeqId seq;
+  int position;
+  bool pick;  // its last known token: the logits name the next one
+  bool gone = false;  // its sequence has ended since it was launched, or has left the cache
+};
+
+namespace detail {
+struct NoLater {};
+template <class D, class HeadView>
+struct LaterOf {
+  using type = NoLater;
+};
+template <class D, class HeadView>
+  requires PicksAhead<D, HeadView>
+struct LaterOf<D, HeadView> {
+  using type = typename D::Later;
+};
+}  // namespace detail
+
+template <class DeviceP, class HeadView>
+struct LaunchedStep {
+  Plan plan;
+  std::vector<LogitRow> rows;     // in the order of its logits
+  std::vector<StepRow> report;    // where somebody watches
+  TimePoint begin{};
+  MatrixView<const float> hidden{};  // [rows.size(), hidden], where the device has them until the next forward pass
+  bool picks_ahead = false;       // the device has picked a token for each row, and keeps it for the next step;
+  typename detail::LaterOf<DeviceP, HeadView>::type picks;  // [rows.size()] TokenId, then
+
+  // Takes the rows of `plan`. Batch: for the forward pass. Watched: for a report, too.
+  template <class Queue>
+  void assemble(const Plan& of, const Queue& queue, Answers& answers, bool watched, TimePoint now, Batch& batch) {
+    plan = of;
+    begin = now;
+    rows.clear();
+    report.clear();
+    batch.clear();
+    for (const Plan::Slice& slice : plan.slices) {
+      const Sequence& s = queue.sequence(slice.seq);
+      Stream& stream = answers.stream(slice.seq);
+      stream.begin(now);
+      if (watched) report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
+      const int first_row = static_cast<int>(batch.tokens.size());
+      batch.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch.sequences.size()), s.prompt_tokens, s.adapters.get()});
+      for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
+        const bool picks_next = position + 1 == s.known() && s.remaining() > 0;
+        if (picks_next || stream.wants_logits(position, s.prompt_tokens)) {
+          batch.logit_rows.push_back(static_cast<int>(batch.tokens.size()));
+          rows.push_back({slice.seq, position, picks_next});
+        }
+        batch.tokens.push_back(s.tokens[static_cast<std::size_t>(position)]);
+        batch.positions.push_back(position);
+      }
+    }
+  }
+
+  // Between a launch and the end of the step requests may be cancelled or held, and others of the step before end.
+  template <class Queue>
+  void forget_gone(const Queue& queue, const Answers& answers) {
+    for (LogitRow& row : rows) {
+      row.gone = !answers.writes(row.seq) || queue.sequence(row.seq).state != Sequence::State::running;
+      row.pick = row.pick && !row.gone;
+    }
+  }
+
+  // Of a batch whose step follows this one: tokens that only the device knows, by their places among its picks.
+  void point_to_picks(Batch& batch) const {
+    std::size_t row = 0;  // mostly they stand in the same order
+    for (const SequenceRows& s : batch.sequences) {
+      TokenId& last = batch.tokens[static_cast<std::size_t>(s.first_row + s.rows - 1)];
+      if (last != kUnknownToken) continue;
+      while (rows[row].seq != s.seq) row = (row + 1) % rows.size();
+      last = pick_at(static_cast<int>(row));
+    }
+  }
+};
+
+}  // namespace tenon
