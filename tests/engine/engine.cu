@@ -60,7 +60,7 @@ void check(const ModelConfig& config, const char* what) {
 
 }  // namespace
 
-// Greedy requests, of which some end at a token that nobody foresees: steps are launched before the tokens of those before are known.
+// Requests that are greedy or drawn among few, of which some end at a token that nobody foresees: steps are launched before the tokens of those before are known.
 BOOST_AUTO_TEST_CASE(steps_ahead) {
   const ModelConfig config = invariance::tiny(0);
   const ModelFiles files = random_checkpoint(config, 5);
@@ -69,6 +69,7 @@ BOOST_AUTO_TEST_CASE(steps_ahead) {
     Request r;
     for (int t = 0; t < 1 + i % 9 * 5; ++t) r.input_ids.push_back((i * 31 + t * 7) % config.vocab);
     r.options = {.max_new_tokens = 3 + i, .ignore_eos = true};
+    if (i % 3 == 1) r.options.temperature = 0.9f, r.options.top_k = 10 + i, r.options.top_p = i % 2 ? 0.7f : 1.0f, r.options.seed = 5;
     all.push_back(std::move(r));
   }
   Engine<Gpt2> here(files, {.token_budget = 60, .threads = 2});

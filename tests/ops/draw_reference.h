@@ -53,4 +53,22 @@ Drawn drawn(std::vector<float> row, const DrawRow& draw, const HeadDrawArgs<W>& 
   return out;
 }
 
+// What head_pick does with the best of a row, in order of rank; -1 where there are none.
+inline TokenId picked(const std::vector<TokenLogit>& best, const PickRow& row) {
+  if (best.empty()) return -1;
+  if (row.temperature == 0) return best.front().id;
+  std::vector<double> weights;
+  for (const TokenLogit& each : best) weights.push_back(static_cast<double>(exact::exp((each.logit - best.front().logit) / row.temperature)));
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0), enough = static_cast<double>(row.top_p) * all;
+  std::size_t kept = 0;
+  double total = 0;
+  for (; kept < weights.size() && (row.top_p == 1 || total < enough) && weights[kept] >= static_cast<double>(row.min_p); ++kept) total += weights[kept];
+  double mass = 0;
+  for (std::size_t rank = 0; rank < kept; ++rank) {
+    mass += weights[rank];
+    if (mass > row.u * total) return best[rank].id;
+  }
+  return best.front().id;
+}
+
 }  // namespace tenon::test

@@ -17,6 +17,7 @@
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
 #include "tenon/sample/draw_rows.h"
+#include "tenon/sample/philox.h"
 #include "tenon/sample/sampler.h"
 #include "tenon/schedule/sequence.h"
 
@@ -42,7 +43,7 @@ class Picker {
   const TokenId* picks() const { return reinterpret_cast<const TokenId*>(picks_.data()); }
 
   // Lets the device pick for all rows of a step, so that the next may be launched before anybody here knows what. False, and
-  // nothing is done, where it cannot, or some row wants more than its best token.
+  // nothing is done, where it cannot, or some row wants more than a token of its best.
   template <class Queue>
   bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step, [[maybe_unused]] const HeadView& head_view,
                   [[maybe_unused]] const ModelConfig& config, [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
@@ -50,13 +51,21 @@ class Picker {
       rows_ = step.rows;
       const int rows = static_cast<int>(rows_.size());
       count_candidates(0, rows, config.vocab, queue, answers);
-      if (rows == 0 || std::any_of(counts_.begin(), counts_.end(), [](int count) { return count != 1; })) return false;
+      pick_rows_.clear();
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        const Options& o = answers.stream(rows_[i].seq).options();
+        if (counts_[i] == 0 || (o.temperature != 0 && o.typical_p < 1)) return false;
+        const auto u = static_cast<double>(uniform(o.seed, rows_[i].position + 1));
+        pick_rows_.push_back({.best = counts_[i], .temperature = o.temperature, .top_p = o.top_p, .min_p = o.min_p, .u = u});
+      }
+      if (rows == 0) return false;
       const std::size_t bytes = rows_.size() * sizeof(TokenId);
       if (bytes > picks_.bytes()) picks_ = device.allocate(2 * bytes);
       auto* const picks = reinterpret_cast<TokenId*>(picks_.data());
       for (int first = 0; first < rows; first += kRows) {
         const int count = std::min(kRows, rows - first);
-        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, picks + first});
+        const auto of_block = std::span<const PickRow>(pick_rows_).subspan(index(first), index(count));
+        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, of_block, picks + first});
       }
       device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
       return true;
@@ -328,6 +337,7 @@ class Picker {
   std::vector<Sampler> samplers_;  // one a thread
   typename DeviceP::Memory logits_;
   typename DeviceP::Memory picks_;  // [rows] TokenId, of pick_ahead()
+  std::vector<PickRow> pick_rows_;  // [rows], likewise
   std::span<const LogitRow> rows_;  // of the step at hand
   std::vector<PickOutcome> outcomes_;
   std::vector<std::uint32_t> masks_;         // [rows of a block, words] where some row has one

@@ -194,13 +194,23 @@ struct HeadDrawArgs {
   double* totals;                         // [rows]
   double* log_totals;                     // [rows], of those that want it
 };
-// Of each row the best token, left where kernels behind it find it (BatchView::picks): of equal logits that of the lowest id; -1
-// where a logit of the row is not finite. An op that a device may lack.
+// How a row's token is picked: of its largest logits (of equal ones those of lower ids) the first, or, where there is a temperature,
+// one that is drawn as sample/filters.h and sample/sampler.h do it behind such a top_k.
+struct PickRow {
+  int best = 1;           // so many, at most kMostBest
+  float temperature = 0;  // 0: the first
+  float top_p = 1, min_p = 0;
+  double u = 0;           // the draw, in [0, 1)
+};
+
+// Of each row a token, left where kernels behind it find it (BatchView::picks); -1 where a logit of the row is not finite. An op that
+// a device may lack.
 template <class W>
 struct HeadPickArgs {
   MatrixView<const float> hidden;  // [rows, hidden]
   W weight;                        // [vocab, hidden]
   int vocab;
+  std::span<const PickRow> rows;   // [rows]
   TokenId* picks;                  // [rows], on the device
 };
 // Whose steps may be launched before the host knows the tokens of the step before: those come by a D::Later, whose wait() returns

@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
   }
 }
 
-// Left on the device, and fetched while more is launched: the lowest of equal ones, and -1 of a row that is not finite.
+// Left on the device, and fetched while more is launched: the best, or one that is drawn among them; -1 of a row that is not finite.
 BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -185,19 +185,31 @@ BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
     hidden.row(4)[5] = std::numeric_limits<float>::infinity();
     const DeviceMatrix device_hidden(cuda, hidden);
     const OnDevice<TokenId> picks(cuda, std::vector<TokenId>(kRows, 77));
-    std::vector<std::vector<TokenLogit>> best(kRows);
-    const std::vector<int> counts(kRows, 1);
+    std::vector<PickRow> greedy(kRows), drawn(kRows);
+    for (std::size_t r = 0; r < kRows; r += 2) {
+      drawn[r] = {.best = std::min(vocab, r == 0 ? kMostBest : static_cast<int>(3 * r)), .temperature = 0.3f * static_cast<float>(1 + r),
+                  .top_p = r % 4 == 0 ? 0.8f : 1.0f, .min_p = r % 3 == 0 ? 0.05f : 0.0f, .u = 0.11 * static_cast<double>(r)};
+    }
     using View = Float32::View;
-    head_best(cpu, HeadBestArgs<View>{hidden.view(), packed.view(), vocab, counts.data(), best.data()});
-    head_pick(cuda, HeadPickArgs<View>{device_hidden.view(), device_packed.view(), vocab, picks.data()});
-    Cuda::Later later;
-    cuda.fetch_later(static_cast<const TokenId*>(picks.data()), kRows, later);
-    head_pick(cuda, HeadPickArgs<View>{device_hidden.view(0, 1), device_packed.view(), vocab, picks.data() + kRows - 1});
-    const auto* const there = reinterpret_cast<const TokenId*>(later.wait());
-    for (std::size_t r = 0; r < kRows; ++r) BOOST_TEST(there[r] == (best[r].empty() ? -1 : best[r].front().id), "row " << r << " of " << vocab);
-    BOOST_TEST(there[3] == 0);
-    BOOST_TEST(there[4] == -1);
-    BOOST_TEST(picks.values().back() == there[0]);
+    for (const auto& rows : {greedy, drawn}) {
+      std::vector<int> counts;
+      for (const PickRow& row : rows) counts.push_back(row.best);
+      std::vector<std::vector<TokenLogit>> best(kRows);
+      head_best(cpu, HeadBestArgs<View>{hidden.view(), packed.view(), vocab, counts.data(), best.data()});
+      cuda.begin_step();
+      head_pick(cuda, HeadPickArgs<View>{device_hidden.view(), device_packed.view(), vocab, rows, picks.data()});
+      Cuda::Later later;
+      cuda.fetch_later(static_cast<const TokenId*>(picks.data()), kRows, later);
+      head_pick(cuda, HeadPickArgs<View>{device_hidden.view(0, 1), device_packed.view(), vocab, std::span(rows).first(1), picks.data() + kRows - 1});
+      const auto* const there = reinterpret_cast<const TokenId*>(later.wait());
+      for (std::size_t r = 0; r < kRows; ++r) {
+        std::sort(best[r].begin(), best[r].end(), ranks_before);
+        BOOST_TEST(there[r] == picked(best[r], rows[r]), "row " << r << " of " << vocab);
+      }
+      BOOST_TEST(there[3] == 0);
+      BOOST_TEST(there[4] == -1);
+      BOOST_TEST(picks.values().back() == there[0]);
+    }
   }
 }
 

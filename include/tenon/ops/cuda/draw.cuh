@@ -1,4 +1,5 @@
-// Rows of logits made ready for a draw where they are: biases, penalties, masks, the sum of their weights, and their best.
+// Tokens that are picked where their logits are; and rows that are made ready for a draw there: biases, penalties, masks, the sum of
+// their weights, and their best.
 #pragma once
 #include <algorithm>
 #include <cfloat>
@@ -114,7 +115,65 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
   if (thread == 0) *totals = sum;
 }
 
+// A block a row, of which found[rows, most] has the best, largest first. The order of sample/filters.h and Sampler::draw_kept.
+template <class = void>
+__global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found, int most, const PickRow* rows, TokenId* picks) {
+  __shared__ float weights[kMostBest];
+  wait_for_earlier();
+  const PickRow row = rows[blockIdx.x];
+  found += static_cast<std::ptrdiff_t>(blockIdx.x) * most;
+  picks += blockIdx.x;
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool draws = row.temperature != 0.0f && found[0].id != kNotFinite;
+  if (draws && thread < row.best) weights[thread] = exact::exp(__fdiv_rn(__fsub_rn(found[thread].logit, found[0].logit), row.temperature));
+  __syncthreads();
+  if (thread != 0) return;
+  *picks = found[0].id;
+  if (!draws) return;
+  const auto weight = [&](int rank) { return static_cast<double>(weights[rank]); };
+  double enough = INFINITY, total = 0, mass = 0;
+  if (row.top_p < 1.0f) {
+    for (int rank = 0; rank < row.best; ++rank) mass = __dadd_rn(mass, weight(rank));
+    enough = __dmul_rn(static_cast<double>(row.top_p), mass);
+  }
+  int kept = 0;
+  for (; kept < row.best && total < enough && weights[kept] >= row.min_p; ++kept) total = __dadd_rn(total, weight(kept));
+  mass = 0;
+  for (int rank = 0; rank < kept; ++rank) {
+    mass = __dadd_rn(mass, weight(rank));
+    if (mass > __dmul_rn(row.u, total)) {
+      *picks = found[rank].id;
+      return;
+    }
+  }
+}
+
 }  // namespace cuda
+
+// Nothing comes to the host.
+template <class W>
+  requires cuda::HasProduct<W>
+void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
+  const int rows = args.hidden.rows;
+  int most = 1;
+  for (const PickRow& row : args.rows) most = std::max(most, row.best);
+  if (rows == 0) return;
+  if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_pick", "draws among at most " + std::to_string(kMostBest) + " of a row");
+  const std::size_t floats = (static_cast<std::size_t>(rows) * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // what follows is whole
+  const std::size_t ranks = most > 1 ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
+  float* memory = device.scratch(floats + 2 * (ranks + static_cast<std::size_t>(rows) * static_cast<std::size_t>(most)));
+  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
+  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);   // [rows, tiles, kMostBest]
+  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
+  head(device, HeadArgs<W>{args.hidden, args.weight, logits});
+  if (most == 1) {
+    device.launch_early("head_pick", cuda::best_kernel<TokenId>, cuda::blocks(rows), 256, 0, logits, args.picks);
+    return;
+  }
+  const PickRow* picked = device.put(args.rows);
+  cuda::find_best<false>(device, "head_pick", logits, of_tiles, most, found);
+  device.launch_early("head_pick", cuda::pick_kernel<>, cuda::blocks(rows), kMostBest, 0, found, most, picked, args.picks);
+}
 
 // Of a row come back its best and a number, not its logits.
 template <class W>

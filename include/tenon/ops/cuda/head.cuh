@@ -140,16 +140,6 @@ inline void assign_best(const TokenLogit* list, int count, std::vector<TokenLogi
 
 }  // namespace cuda
 
-template <class W>
-  requires cuda::HasProduct<W>
-void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
-  const int rows = args.hidden.rows;
-  float* memory = device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(args.vocab));
-  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
-  head(device, HeadArgs<W>{args.hidden, args.weight, logits});
-  device.launch_early("head_pick", cuda::best_kernel<TokenId>, cuda::blocks(rows), 256, 0, logits, args.picks);
-}
-
 // Rows of logits do not leave the device unless some want more than kMostBest of one: those the host finds.
 template <class W>
   requires cuda::HasProduct<W>
