@@ -328,6 +328,17 @@ BOOST_AUTO_TEST_CASE(every_step_is_reported_once) {
   BOOST_TEST(static_cast<std::uint64_t>(rows) == engine.stats().rows);
 }
 
+// Nor is a row computed for those whose last token is only on the device.
+BOOST_AUTO_TEST_CASE(ends_that_are_foreseen_cost_nothing) {
+  std::vector<Request> requests = of_the_best(30);
+  for (Request& r : requests) r.options.stop_ids.clear(), r.options.n = 1;
+  const EngineOptions options{.threads = 1, .prefix_reuse = false};
+  Of<AheadCpu> ahead{files(), ContinuousPolicy{.max_batch = 7}, options};
+  Of<Cpu> waiting{files(), ContinuousPolicy{.max_batch = 7}, options};
+  check_alike(ahead.complete(requests), waiting.complete(requests), "no surprises");
+  BOOST_TEST(ahead.stats().rows == waiting.stats().rows);
+}
+
 BOOST_AUTO_TEST_CASE(it_can_be_told_not_to) {
   AheadCpu::now = {};
   Of<AheadCpu>{files(), {}, {.threads = 1, .run_ahead = false}}.complete(of_the_best(5));

@@ -65,22 +65,16 @@ class Stream {
   // Forgets what was put, but not before kernels of this step have read it. Waits for the step before this one, whose place in the
   // host's memory is taken; this one may still run.
   void begin_step() {
-    const std::lock_guard lock(mutex_);
-    flush_locked();
-    const Current current(device_);
-    if (rooms_.size() > 1) {
-      check(cudaStreamSynchronize(stream_), "stream");
-      std::size_t bytes = 0;
-      for (const Room& room : rooms_) {
-        bytes += room.bytes();
-        cudaFreeAsync(room.device, stream_);
-      }
-      rooms_.clear();
-      add_room(std::bit_ceil(bytes));
+    {
+      const std::lock_guard lock(mutex_);
+      flush_locked();
+      const Current current(device_);
+      if (rooms_.size() > 1) join_rooms();
+      ended_[turn_].set(stream_);
+      turn_ = 1 - turn_;
     }
-    ended_[turn_].set(stream_);
-    turn_ = 1 - turn_;
-    ended_[turn_].wait();
+    ended_[turn_].wait();  // others may flush meanwhile: there is nothing that they would send
+    const std::lock_guard lock(mutex_);
     for (Room& room : rooms_) room.used = room.sent = 0;
   }
 
@@ -150,6 +144,17 @@ class Stream {
     rooms_.push_back(std::move(room));
   }
 
+  void join_rooms() {
+    check(cudaStreamSynchronize(stream_), "stream");  // what they hold may be on its way
+    std::size_t bytes = 0;
+    for (const Room& room : rooms_) {
+      bytes += room.bytes();
+      cudaFreeAsync(room.device, stream_);
+    }
+    rooms_.clear();
+    add_room(std::bit_ceil(bytes));
+  }
+
   void send() {
     for (Room& room : rooms_) {
       if (room.sent == room.used) continue;
@@ -215,7 +220,7 @@ class Stream {
   cudaStream_t stream_ = nullptr, capture_ = nullptr;
   std::mutex mutex_;
   std::vector<Room> rooms_;
-  std::array<Moment, 2> ended_;  // of the steps that last used each of the host's places
+  std::array<Moment, 2> ended_;  // of the steps that last used each of the places in the host's memory
   std::size_t turn_ = 0;
   Launches launches_;
   std::exception_ptr failed_;  // that nobody has been told of
