@@ -43,6 +43,7 @@ struct AheadCpu : Cpu {
   };
   template <class T>
   void fetch_later(const T* from, std::size_t count, Later& to) {
+    if (count == 0) return;
     const auto bytes = std::as_bytes(std::span(from, count));
     to.values.assign(bytes.begin(), bytes.end());
     if (!std::exchange(to.waits, true)) ++now.on_the_way;  // else nobody has asked for what it had
@@ -262,6 +263,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_is_made_again) {
     }
     BOOST_TEST(thrown == 1);
     std::size_t i = 0;
+    BOOST_TEST_REQUIRE(answers.size() == expected.size());
     for (const auto& [id, answer] : answers) BOOST_TEST(alike(answer, expected[i++]), "failing launch " << at);
   }
 }
@@ -337,6 +339,34 @@ BOOST_AUTO_TEST_CASE(ends_that_are_foreseen_cost_nothing) {
   Of<Cpu> waiting{files(), ContinuousPolicy{.max_batch = 7}, options};
   check_alike(ahead.complete(requests), waiting.complete(requests), "no surprises");
   BOOST_TEST(ahead.stats().rows == waiting.stats().rows);
+  BOOST_TEST(ahead.stats().launched_ahead > ahead.stats().steps / 2);
+  BOOST_TEST(waiting.stats().launched_ahead == 0u);
+
+  // Nor the prompt of one that writes nothing once more, where nothing is kept.
+  Of<AheadCpu, Cache<NoCache>> nothing_kept{files(), ContinuousPolicy{.max_batch = 7}, options};
+  Of<Cpu, Cache<NoCache>> waiting_too{files(), ContinuousPolicy{.max_batch = 7}, options};
+  check_alike(nothing_kept.complete(requests), waiting_too.complete(requests), "nothing kept");
+  BOOST_TEST(nothing_kept.stats().rows == waiting_too.stats().rows);
+}
+
+// What has ended since a step was launched lives until the one behind it has been launched twice: by then the device has ended it.
+BOOST_AUTO_TEST_CASE(adapters_that_have_retired) {
+  AheadCpu device({.threads = 1});
+  RetiredAdapters<AheadCpu> retired;
+  auto set = std::make_shared<AdapterSet>();
+  const std::weak_ptr<AdapterSet> there = set;
+  retired.begin_step();
+  retired.add(std::move(set));
+  set.reset();
+  retired.begin_step();
+  BOOST_TEST(!there.expired());
+  retired.begin_step();
+  BOOST_TEST(there.expired());
+  auto other = std::make_shared<AdapterSet>();
+  const std::weak_ptr<AdapterSet> released = other;
+  retired.add(std::exchange(other, nullptr));
+  retired.release(device);
+  BOOST_TEST(released.expired());
 }
 
 BOOST_AUTO_TEST_CASE(it_can_be_told_not_to) {

@@ -81,6 +81,8 @@ BOOST_AUTO_TEST_CASE(steps_ahead) {
       Engine<Gpt2, Device<Cuda>> there(files, ContinuousPolicy{.max_batch = 11}, {.token_budget = 60, .cache_tokens = cache_tokens, .threads = 2, .run_ahead = ahead});
       const auto answers = there.complete(all);
       for (std::size_t i = 0; i < all.size(); ++i) BOOST_TEST(answers[i].ids == expected[i].ids, "request " << i << ", ahead " << ahead);
+      BOOST_TEST((there.stats().launched_ahead > 0u) == ahead);
+      BOOST_TEST((there.stats().preemptions > 0u) == (cache_tokens > 0));
     }
   }
 }

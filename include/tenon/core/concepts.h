@@ -205,7 +205,7 @@ concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byt
   { device.allocate(bytes) } -> std::same_as<typename D::Memory>;  // zeroed
   { device.synchronize() } -> std::same_as<void>;
   device.fill(memory, write);                                       // write(host) says what the device's memory is to hold
-  { device.begin_step() } -> std::same_as<void>;                    // what was put before is gone
+  { device.begin_step() } -> std::same_as<void>;                    // what was put before is gone; the step before the last has ended
   { device.put(few) } -> std::same_as<const int*>;                  // where kernels of this step read what the host has
   { device.fetch(values, bytes) } -> std::same_as<const int*>;      // the other way round, valid until the next call
   device.pool();                                                    // threads of the host, device.threads() of them

@@ -47,7 +47,7 @@ class Later {
   void copy(const void* from, std::size_t bytes, cudaStream_t stream) {
     there_.wait();
     if (bytes > host_.bytes()) host_ = Pinned(std::max(bytes, host_.bytes() * 3 / 2));
-    check(cudaMemcpyAsync(host_.data(), from, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
+    if (bytes > 0) check(cudaMemcpyAsync(host_.data(), from, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
     there_.set(stream);
   }
   // The values, once they are there. Valid until the next copy.

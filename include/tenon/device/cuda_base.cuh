@@ -68,7 +68,7 @@ class Pinned {
     data_.reset(static_cast<std::byte*>(data));
   }
   std::byte* data() const { return data_.get(); }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return data_ ? bytes_ : 0; }
 
  private:
   struct Free {

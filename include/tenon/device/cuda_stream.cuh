@@ -184,13 +184,19 @@ class Stream {
         std::rotate(graphs_.begin(), found, found + 1);
         return launch_graph(now);
       }
-      if (came_before(now.shape())) {
-        graphs_.insert(graphs_.begin(), std::make_unique<LaunchGraph>(capture_, now));
-        if (graphs_.size() > kMostGraphs) graphs_.pop_back();  // CUDA frees one that still runs when it has ended
-        return launch_graph(now);
-      }
+      if (came_before(now.shape()) && add_graph(now)) return launch_graph(now);
     }
     for (std::size_t i = 0; i < now.size(); ++i) now.launch(i, stream_);
+  }
+  // False where there is no memory for one, say: nothing has run then.
+  bool add_graph(const Launches& now) {
+    try {
+      graphs_.insert(graphs_.begin(), std::make_unique<LaunchGraph>(capture_, now));
+    } catch (...) {
+      return false;
+    }
+    if (graphs_.size() > kMostGraphs) graphs_.pop_back();  // CUDA frees one that still runs when it has ended
+    return true;
   }
   void launch_graph(const Launches& now) {
     try {

@@ -59,6 +59,9 @@ class Engine {
   using CacheViewT = typename CacheP::View;
   static_assert(!AdapterP::adds_at_runtime || AddsLowRank<DeviceP>,
                 "tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>; see docs/policies.md#adapter");
+  static_assert(!PicksAhead<DeviceP, HeadView> || requires { requires DeviceP::runs_behind; },
+                "tenon: this Device picks ahead and does not say runs_behind; say it, so that what a step reads outlives it; see "
+                "docs/policies.md#device");
   static_assert(RunsTransformer<DeviceP, WeightView, HeadView, CacheViewT, AttentionP>,
                 "tenon: this Device lacks an op for this Weights, Head, Cache and Attention; include its ops (cpu: "
                 "tenon/tenon.h), or overload attention(Device&, YourTag, args); see docs/policies.md#device");
@@ -152,9 +155,11 @@ class Engine {
   // One step of whatever the scheduler picks: at most token_budget rows. The events are valid until the next call. Nothing
   // is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work. Where it throws,
   // the next step goes on with everybody; only what was computed and could not be booked fails its requests.
-  // A device that picks tokens itself is given the step behind this one, too, before this one's tokens are known here.
+  // A device that picks tokens itself is given the step behind this one, too, before this one's tokens are known here; where that
+  // cannot be launched, the next call says so.
   std::span<const Event> step() {
     events_.clear();
+    if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
     const auto begin = Clock::now();
     if (!launched_ && !launch(begin)) {
       retired_.release(device_);
@@ -164,28 +169,30 @@ class Engine {
     launched_ = false;
     step_.forget_gone(queue_, answers_);
     if (!step_.picks_ahead) picker_.run(device_, step_, weights_.parts().head, config_, queue_, answers_);
-    std::exception_ptr failed;  // why nothing could be launched behind this one
     try {
       queue_.commit(step_.plan, cache_.ledger());
       if (step_.picks_ahead) {
-        failed = launch_behind();
+        launch_behind();
         picker_.collect(step_, queue_, answers_);
       }
       end_step();
     } catch (const std::exception& error) {
-      fail_step(step_.plan, error.what());
-      if (std::exchange(launched_, false)) fail_step(next_.plan, error.what());
+      fail_steps(error.what());
+      throw;
+    } catch (...) {
+      fail_steps("failed");
       throw;
     }
     if (answers_.size() == 0) {
       launched_ = false;  // for nobody
+      failed_ = nullptr;
       retired_.release(device_);
     }
     const auto end = Clock::now();
     stats_.seconds += std::chrono::duration<double>(end - begin).count();
     update_stats();
-    if (options_.on_step) options_.on_step({stats_.steps, step_.begin, end, step_.report});
-    if (failed) std::rethrow_exception(failed);
+    const auto began = std::max(step_.begin, std::exchange(last_end_, end));
+    if (options_.on_step) options_.on_step({stats_.steps, began, end, step_.report});
     return hand_out();
   }
 
@@ -252,21 +259,25 @@ class Engine {
     next_.hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                               cache_.view(device_, batch_.sequences), adapter_policy_, state_);
     next_.picks_ahead = options_.run_ahead && picker_.pick_ahead(device_, next_, weights_.parts().head, config_, queue_, answers_);
+    if constexpr (PicksAhead<DeviceP, HeadView>) {
+      // Whoever drops the step waits until it has ended, whatever is to be heard of it.
+      if (!next_.picks_ahead) device_.fetch_later(picker_.picks(), 0, next_.picks);
+    }
     if constexpr (requires { device_.flush(); }) device_.flush();  // what nobody waited for runs meanwhile
     return true;
   }
 
-  // The step behind step_, whose tokens nobody knows here: they stand in for what the device has picked. What goes wrong is told,
-  // and not thrown, for step_ has yet to end.
-  std::exception_ptr launch_behind() {
+  // The step behind step_, whose tokens nobody knows here: they stand in for what the device has picked. What goes wrong waits for
+  // the next step, for this one has yet to end.
+  void launch_behind() {
     for (const LogitRow& row : step_.rows) {
       if (row.pick) queue_.append(row.seq, kUnknownToken);
     }
     try {
       launched_ = launch(Clock::now());
-      return {};
+      stats_.launched_ahead += launched_ ? 1 : 0;
     } catch (...) {
-      return std::current_exception();
+      failed_ = std::current_exception();
     }
   }
 
@@ -285,7 +296,15 @@ class Engine {
     }
   }
 
-  // The cache holds the step's tokens and their picks are lost: nobody can go on from there.
+  // The cache holds the step's tokens and their picks are lost: nobody can go on from there. Where the device failed, what others
+  // might find in the cache is not to be trusted, either.
+  void fail_steps(const char* what) {
+    fail_step(step_.plan, what);
+    if (std::exchange(launched_, false)) fail_step(next_.plan, what);
+    if constexpr (requires { cache_.ledger().forget_prefixes(); }) {
+      if (step_.picks_ahead) cache_.ledger().forget_prefixes();
+    }
+  }
   void fail_step(const Plan& plan, const char* what) {
     for (const Plan::Slice& slice : plan.slices) {
       if (answers_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
@@ -428,6 +447,8 @@ class Engine {
   Batch batch_;
   LaunchedStep<DeviceP, HeadView> step_, next_;  // the one at hand, and the one behind it
   bool launched_ = false;                        // next_ is
+  std::exception_ptr failed_;                    // why it could not be
+  TimePoint last_end_{};                         // of a step
   Answers answers_;
   std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;

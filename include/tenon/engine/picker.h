@@ -94,6 +94,7 @@ class Picker {
     const int vocab = config.vocab;
     rows_ = step.rows;
     outcomes_.assign(rows_.size(), {});
+    if (std::all_of(rows_.begin(), rows_.end(), [](const LogitRow& row) { return row.gone; })) return;
     const int rows = static_cast<int>(rows_.size());
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
@@ -223,13 +224,14 @@ class Picker {
   void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first, const Queue& queue,
                   const Answers& answers) {
     draws_.reset(index(vocab));
-    int wanted = 0;
+    int wanted = 0, living = 0;
     for (int i = 0; i < hidden.rows; ++i) {
       const LogitRow& row = rows_[index(first + i)];
       if (row.gone) {
         draws_.pass_over();
         continue;
       }
+      ++living;
       const Sequence& s = queue.sequence(row.seq);
       const Stream& stream = answers.stream(row.seq);
       const bool whole = !row.pick || stream.options().logits_hash || stream.wants_logits(row.position, s.prompt_tokens) ||
@@ -237,7 +239,7 @@ class Picker {
       if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest)) ++wanted;
       else draws_.pass_over();
     }
-    if (2 * wanted <= hidden.rows) return;  // the others bring all logits here
+    if (2 * wanted <= living) return;  // the others bring all logits here
     best_.resize(index(hidden.rows));
     totals_.resize(index(hidden.rows));
     log_totals_.resize(index(hidden.rows));

@@ -19,7 +19,7 @@ struct StepRow {
 
 struct StepReport {
   std::uint64_t step = 0;  // of EngineStats::steps: 1 is the first
-  TimePoint begin{}, end{};
+  TimePoint begin{}, end{};  // one launched while another ran begins as that ends
   std::span<const StepRow> rows;  // valid during the call
 };
 

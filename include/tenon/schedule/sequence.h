@@ -69,7 +69,7 @@ struct Sequence {
   int generated() const { return known() - prompt_tokens; }
   int remaining() const { return max_new_tokens - generated(); }
   // It has written all that it may, and only waits to hear what.
-  bool has_written_all() const { return generated() > 0 && remaining() <= 0; }
+  bool has_written_all() const { return remaining() <= 0 && (generated() > 0 || computed >= prompt_tokens); }
   bool preemptible() const { return preemptions < kMaxPreemptions; }
   // Tokens that the cache will hold of it at most.
   int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }

@@ -82,8 +82,8 @@ __device__ inline float largest_of_row(const float* row, int n, float (&of_threa
   return of_threads[0];
 }
 
-// A block a row, and a second one for the sum at temperature 1; totals: [2, rows]. The order of sample/strips.h: sixteen chains of additions, which the first warp makes, sixteen terms apart, while
-// the others compute the next terms.
+// A block a row, and a second one for the sum at temperature 1; totals: [2, rows]. The order of sample/strips.h: sixteen chains of
+// additions, which the first warp makes, sixteen terms apart, while the others compute the next terms.
 template <class = void>
 __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
   constexpr int kTerms = 2048, kWarp = 32, kStrips = 16;
