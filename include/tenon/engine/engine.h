@@ -297,10 +297,10 @@ class Engine {
   }
 
   // The cache holds the step's tokens and their picks are lost: nobody can go on from there. Where the device failed, what others
-  // might find in the cache is not to be trusted, either.
+  // might find in the cache is not to be trusted, either. Who is new in the step behind it is planned again.
   void fail_steps(const char* what) {
     fail_step(step_.plan, what);
-    if (std::exchange(launched_, false)) fail_step(next_.plan, what);
+    launched_ = false;
     if constexpr (requires { cache_.ledger().forget_prefixes(); }) {
       if (step_.picks_ahead) cache_.ledger().forget_prefixes();
     }
