@@ -119,6 +119,23 @@ void check_alike(const std::vector<Completion>& a, const std::vector<Completion>
   for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(alike(a[i], b[i]), what << ", request " << i << " " << a[i].error);
 }
 
+// All of them, of an engine of which exactly one step throws.
+template <class E>
+std::map<RequestId, Completion> answers_around_one_failure(E& engine, const std::vector<Request>& requests) {
+  std::map<RequestId, Completion> answers;
+  for (const Request& r : requests) engine.submit(r);
+  int thrown = 0;
+  while (!engine.idle()) {
+    try {
+      for (const Event& event : engine.step()) answers[event.request].add(event, false);
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  }
+  BOOST_TEST(thrown == 1);
+  return answers;
+}
+
 // One that was cancelled begins as the whole one does.
 bool as_far_as_it_goes(const Answer& a, const Answer& whole) {
   if (a.reason != FinishReason::cancelled) return a.ids == whole.ids && a.reason == whole.reason;
@@ -254,17 +271,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_is_made_again) {
   for (int at = 1; at <= 12; ++at) {
     AheadCpu::now = {.fail_pick = at};
     Of<AheadCpu> engine{files(), {}, {.threads = 1}};
-    std::map<RequestId, Completion> answers;
-    for (const Request& r : requests) engine.submit(r);
-    int thrown = 0;
-    while (!engine.idle()) {
-      try {
-        for (const Event& event : engine.step()) answers[event.request].add(event, false);
-      } catch (const std::runtime_error&) {
-        ++thrown;
-      }
-    }
-    BOOST_TEST(thrown == 1);
+    const auto answers = answers_around_one_failure(engine, requests);
     std::size_t i = 0;
     BOOST_TEST_REQUIRE(answers.size() == expected.size());
     for (const auto& [id, answer] : answers) BOOST_TEST(alike(answer, expected[i++]), "failing launch " << at);
@@ -277,17 +284,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_takes_what_it_had) {
   const auto expected = Of<Cpu>{files(), {}, {.threads = 1}}.complete(requests);
   AheadCpu::now = {.fail_wait = 4};
   Of<AheadCpu> engine{files(), {}, {.threads = 1}};
-  for (const Request& r : requests) engine.submit(r);
-  std::map<RequestId, Completion> answers;
-  int thrown = 0;
-  while (!engine.idle()) {
-    try {
-      for (const Event& event : engine.step()) answers[event.request].add(event, false);
-    } catch (const std::runtime_error&) {
-      ++thrown;
-    }
-  }
-  BOOST_TEST(thrown == 1);
+  const auto answers = answers_around_one_failure(engine, requests);
   int failed = 0;
   std::size_t i = 0;
   for (const auto& [id, answer] : answers) {

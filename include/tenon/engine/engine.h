@@ -161,13 +161,14 @@ class Engine {
     events_.clear();
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
     const auto begin = Clock::now();
-    if (!launched_ && !launch(begin)) {
+    const bool launched_before = launched_;
+    if (!launched_before && !launch(begin)) {
       retired_.release(device_);
       return hand_out();
     }
     std::swap(step_, next_);
     launched_ = false;
-    step_.forget_gone(queue_, answers_);
+    if (launched_before) step_.forget_gone(queue_, answers_);
     if (!step_.picks_ahead) picker_.run(device_, step_, weights_.parts().head, config_, queue_, answers_);
     try {
       queue_.commit(step_.plan, cache_.ledger());

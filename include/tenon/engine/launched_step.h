@@ -41,8 +41,8 @@ struct LaunchedStep {
   std::vector<StepRow> report;    // where somebody watches
   TimePoint begin{};
   MatrixView<const float> hidden{};  // [rows.size(), hidden], where the device has them until the next forward pass
-  bool picks_ahead = false;       // the device has picked a token for each row, and keeps it for the next step;
-  typename detail::LaterOf<DeviceP, HeadView>::type picks;  // [rows.size()] TokenId, then
+  bool picks_ahead = false;       // the device has picked a token for each row, and keeps it for the next step
+  typename detail::LaterOf<DeviceP, HeadView>::type picks;  // [rows.size()] TokenId where it has
 
   // Takes the rows of `plan`. Batch: for the forward pass. Watched: for a report, too.
   template <class Queue>
