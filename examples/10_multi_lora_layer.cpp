@@ -33,7 +33,7 @@ void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight, 
   std::vector<SequenceRows> rows;
   for (int r = 0; r < x.rows; ++r) rows.push_back({0, r, 1, 0, r, 1, of_row[static_cast<std::size_t>(r)]});
   updates.arrange(device, Policy{}, BatchView{.sequences = rows.data(), .rows = x.rows, .sequence_count = x.rows});
-  linear(device, LinearArgs<Float32::View>{.x = x, .weight = weight, .delta = updates.add(device, x, 0, Site::qkv, y.cols), .y = y});
+  updates.multiply(device, LinearArgs<Float32::View>{.x = x, .weight = weight, .y = y}, 0, Site::qkv);
 }
 // [/layer]
 

@@ -143,10 +143,12 @@ class Cpu {
   int threads() const { return pool_->threads(); }
   ThreadPool& pool() { return *pool_; }
 
-  // Memory for one op's own use, gone at the next call; grows to the largest ever asked for.
-  float* scratch(std::size_t floats) {
-    if (floats * sizeof(float) > scratch_.bytes()) scratch_ = Memory(std::max(floats * sizeof(float), scratch_.bytes() * 3 / 2));
-    return reinterpret_cast<float*>(scratch_.data());
+  // Memory for one op's own use, gone at the next call; grows to the largest ever asked for. An op that is made of two takes both
+  // memories.
+  float* scratch(std::size_t floats, int which = 0) {
+    Memory& memory = scratch_[which];
+    if (floats * sizeof(float) > memory.bytes()) memory = Memory(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
+    return reinterpret_cast<float*>(memory.data());
   }
 
  private:
@@ -154,7 +156,7 @@ class Cpu {
 
   Isa isa_;
   std::unique_ptr<ThreadPool> pool_;
-  Memory scratch_;
+  Memory scratch_[2];
 };
 static_assert(DevicePolicy<Cpu>);
 

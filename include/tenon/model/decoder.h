@@ -136,9 +136,9 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     if constexpr (Model::norm == NormKind::rms) rms_norm(device, RmsNormArgs{in, n.gain, c.norm_epsilon, out});
     else layer_norm(device, LayerNormArgs{in, n.gain, n.bias, c.norm_epsilon, out});
   };
-  const auto updates = [&](MatrixView<const float> in, int layer, Site site, int outputs) -> const float* const* {
-    if constexpr (P::adds_at_runtime) return state.updates.add(device, in, layer, site, outputs);
-    else return nullptr;
+  const auto multiply = [&](const LinearArgs<W>& args, int layer, Site site) {
+    if constexpr (P::adds_at_runtime) state.updates.multiply(device, args, layer, site);
+    else linear(device, args);
   };
   if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   BatchView rows = batch;
@@ -158,8 +158,7 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
     norm(layer.attention_norm, x, normed);
-    linear(device, LinearArgs<W>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias,
-                                 .delta = updates(normed, l, Site::qkv, c.qkv_width()), .y = act.qkv});
+    multiply({.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv}, l, Site::qkv);
     if constexpr (Model::positions == PositionKind::rotary) {
       rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
     }
@@ -174,15 +173,13 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     }
     attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
                                                  c.window, slopes});
-    linear(device, LinearArgs<W>{.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias,
-                                 .delta = updates(attended, l, Site::attn_out, c.hidden), .residual = x, .y = x});
+    multiply({.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias, .residual = x, .y = x}, l,
+             Site::attn_out);
     norm(layer.mlp_norm, x, normed);
-    linear(device, LinearArgs<W>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias,
-                                 .delta = updates(normed, l, Site::mlp_up, up.cols),
-                                 .activation = Model::mlp == MlpKind::gated ? Activation::none : c.activation, .y = up});
+    multiply({.x = normed, .weight = layer.up.weight, .bias = layer.up.bias,
+              .activation = Model::mlp == MlpKind::gated ? Activation::none : c.activation, .y = up}, l, Site::mlp_up);
     if constexpr (Model::mlp == MlpKind::gated) gate(device, GateArgs{up, c.activation, inner});
-    linear(device, LinearArgs<W>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias,
-                                 .delta = updates(inner, l, Site::mlp_down, c.hidden), .residual = x, .y = x});
+    multiply({.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x}, l, Site::mlp_down);
   }
   norm(weights.final_norm, x, act.hidden);
   return act.hidden;

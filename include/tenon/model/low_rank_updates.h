@@ -54,17 +54,25 @@ class LowRankUpdates {
     if constexpr (requires { D::rows_together; }) put_tiles(device, batch.rows, groups_);
   }
 
-  // What LinearArgs::delta takes: the updates of x [rows, in] for a matrix of so many outputs. Valid until the next call.
-  const float* const* add(D& device, MatrixView<const float> x, int layer, Site site, int outputs) {
-    if (groups_.groups.empty() || x.rows == 0) return nullptr;
-    const auto rows = static_cast<std::size_t>(x.rows);
+  // linear of args, and the updates of its rows for this matrix.
+  template <class W>
+  void multiply(D& device, LinearArgs<W> args, int layer, Site site) {
+    if (groups_.groups.empty() || args.x.rows == 0) return linear(device, args);
+    const auto rows = static_cast<std::size_t>(args.x.rows);
+    const int outputs = args.y.cols;
     const std::size_t pointers = (rows * sizeof(float*) + 63) / 64 * 64;
     const std::size_t bytes = pointers + rows * static_cast<std::size_t>(outputs) * sizeof(float);
     if (bytes > memory_.bytes()) memory_ = device.allocate(bytes);
     auto* const deltas = reinterpret_cast<const float**>(memory_.data());
-    const MatrixView<float> delta{reinterpret_cast<float*>(memory_.data() + pointers), x.rows, outputs, outputs};
-    low_rank(device, LowRankArgs{x, &groups_, layer, site, delta, deltas});
-    return deltas;
+    const MatrixView<float> delta{reinterpret_cast<float*>(memory_.data() + pointers), args.x.rows, outputs, outputs};
+    const LowRankArgs updates{args.x, &groups_, layer, site, delta, deltas};
+    if constexpr (UpdatesBeside<D, W>) {
+      linear(device, args, updates);
+    } else {
+      low_rank(device, updates);
+      args.delta = deltas;
+      linear(device, args);
+    }
   }
 
  private:

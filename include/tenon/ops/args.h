@@ -251,4 +251,9 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
 template <class D>
 concept AddsLowRank = requires(D& device, const LowRankArgs& updates) { low_rank(device, updates); };
 
+// Which makes a matrix's updates within its product, as linear(device, args, updates): linear of args whose delta is that of
+// low_rank.
+template <class D, class W>
+concept UpdatesBeside = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) { linear(device, args, updates); };
+
 }  // namespace tenon

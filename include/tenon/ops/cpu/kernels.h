@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include "tenon/core/concepts.h"
@@ -58,13 +59,51 @@ inline Widening best_widening() {
   return is_zen4() ? Widening::by_integers : is_intel() ? Widening::by_vectors : Widening::in_registers;
 }
 
+// Lines that a thread asks memory for on its way through panels, beside the panels that come next: all of some ranges, evenly
+// over the passes that a kernel says it will make. For when arithmetic is what counts, and memory would idle.
+class AskBeside {
+ public:
+  struct Range {
+    std::uintptr_t at, end;  // whole lines, one at least
+  };
+
+  void begin(std::span<const Range> ranges) {
+    next_ = ranges.data(), last_ = next_ + ranges.size();
+    lines_ = 0;
+    for (const Range& range : ranges) lines_ += (range.end - range.at) / 64;
+    now_ = {}, rate_ = due_ = 0;
+  }
+  void spread(std::ptrdiff_t passes) { rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0; }
+  bool has_asked() const { return lines_ == 0; }
+  [[gnu::always_inline]] void pass() {
+    for (due_ += rate_; due_ >= std::uintptr_t{1} << kShift; due_ -= std::uintptr_t{1} << kShift) ask();
+  }
+
+ private:
+  static constexpr int kShift = 16;
+  [[gnu::always_inline]] void ask() {
+    if (now_.at == now_.end) {
+      if (next_ == last_) return;
+      now_ = *next_++;
+    }
+    __builtin_prefetch(reinterpret_cast<const void*>(now_.at), 0, 2);
+    now_.at += 64;
+    --lines_;
+  }
+
+  const Range *next_ = nullptr, *last_ = nullptr;
+  Range now_{};
+  std::uintptr_t lines_ = 0;            // to be asked for
+  std::uintptr_t rate_ = 0, due_ = 0;   // lines a pass, and that are due now, times 2^kShift
+};
+
 struct PanelJob {
   int tokens, inputs, outputs;
   const float* x;                 // tiles of [inputs, tokens of the tile], one behind the other
   const float* sums;              // tiles of [groups, tokens of the tile]: of x, over the columns that share a scale and
                                   // times what the layout asks for; null where it asks for none
   const float* bias;              // [outputs] or null
-  const float* const* delta;      // [tokens] of [outputs] or null
+  const float* const* delta;      // [tokens] of [outputs from delta_begin on] or null
   Activation activation;
   const float* residual;          // [tokens, residual_stride] or null
   std::ptrdiff_t residual_stride;
@@ -72,6 +111,13 @@ struct PanelJob {
   std::ptrdiff_t y_stride;
   int groups = 0;                 // of sums
   float* widened = nullptr;       // [widened_floats], this thread's own
+  int delta_begin = 0;            // an output
+  AskBeside* beside = nullptr;    // this thread's own, or null
+
+  // A kernel that takes `each` of so many panels at once, by tiles of tokens, passes each line of them.
+  void spread_beside(int each, int panels, int tiles, std::ptrdiff_t lines) const {
+    if (beside) beside->spread(std::ptrdiff_t{(panels + each - 1) / each} * tiles * lines);
+  }
 };
 
 // Queries that are attended together: consecutive rows of one sequence, and heads that read one head of keys and values,

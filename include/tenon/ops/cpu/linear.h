@@ -1,12 +1,15 @@
 // Matrix products: one family for every batch size, one order of summation (ops/cpu/kernels/linear.inc).
 #pragma once
 #include <algorithm>
+#include <concepts>
 #include <utility>
 #include <vector>
 
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear_dot.h"
+#include "tenon/ops/cpu/low_rank.h"
+#include "tenon/ops/cpu/panel_updates.h"
 #include "tenon/ops/cpu/panel_work.h"
 
 namespace tenon {
@@ -128,6 +131,22 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
   else with_decoded_panels(device, args, std::forward<Run>(run));
 }
 
+// The updates of some panels, then the panels.
+template <class W>
+void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+  PanelUpdates made(device, updates);
+  with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
+    share_panels(device.pool(), job.outputs, [&](int first, int last, int thread) {
+      PanelJob own = job;
+      for (int begin = first; begin < last; begin += PanelUpdates::kPanels) {
+        const int end = std::min(begin + PanelUpdates::kPanels, last), output = begin * kPanelRows;
+        made.make(output, std::min(end * kPanelRows, job.outputs), thread, own);
+        compute(own, begin, end, output, thread);
+      }
+    });
+  });
+}
+
 }  // namespace cpu
 
 template <class W>
@@ -138,6 +157,20 @@ void linear(Cpu& device, const LinearArgs<W>& args) {
     cpu::share_panels(device.pool(), job.outputs,
                       [&](int first, int last, int thread) { compute(job, first, last, first * kPanelRows, thread); });
   });
+}
+
+// Not for devices that derive from Cpu: they may have a linear or a low_rank of their own.
+template <std::same_as<Cpu> D, class W>
+  requires(!OnTensorCores<W>)
+void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+  if (args.x.rows == 0) return;
+  if (!updates.groups->one_by_one && cpu::leaves_memory_idle(device.isa(), args, updates)) {
+    return cpu::multiply_and_update(device, args, updates);
+  }
+  low_rank(device, updates);
+  LinearArgs<W> updated = args;
+  updated.delta = updates.deltas;
+  linear(device, updated);
 }
 
 }  // namespace tenon

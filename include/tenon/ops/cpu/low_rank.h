@@ -1,11 +1,12 @@
-// Low-rank updates of a step's rows: a job is some rows of one group, whose products with a and b one thread computes
-// one after the other, so that nobody waits.
+// Low-rank updates of a step's rows, alone: a job is some rows of one group, whose products with a and b one thread computes
+// one after the other, so that nobody waits. Beside the product of a matrix, see panel_updates.h.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <vector>
 
 #include "tenon/core/low_rank.h"
 #include "tenon/ops/args.h"
@@ -22,7 +23,13 @@ struct LowRankRows {
   std::span<const LowRank> updates;
   const int* rows;  // [count]
   int count;
+  float* u;         // [count, rank] of each update, one behind the other
 };
+
+// Of all updates of a row.
+inline int ranks_of(std::span<const LowRank> updates) {
+  return std::accumulate(updates.begin(), updates.end(), 0, [](int sum, const LowRank& u) { return sum + u.rank; });
+}
 
 // Whether no update before it has outputs of its own there already.
 inline bool is_fresh(std::span<const LowRank> updates, std::size_t index) {
@@ -34,123 +41,141 @@ inline bool is_fresh(std::span<const LowRank> updates, std::size_t index) {
                       });
 }
 
-// Outputs first..last-1 of some rows. u: room for [count, largest rank]
-inline void low_rank_rows(Isa isa, const LowRankArgs& args, const LowRankRows& some, int first, int last, float* u) {
-  const float* x[kLowRankRows];
-  float* delta[kLowRankRows];
-  for (int t = 0; t < some.count; ++t) {
-    x[t] = args.x.row(some.rows[t]);
-    delta[t] = args.delta.row(some.rows[t]);
-  }
-  // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen 4, medians
-  // of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
-  const LowRankJob job{x, delta, some.count, args.x.cols, u, isa == Isa::avx512 && is_zen4()};
-  int begun = 0;
-  for (std::size_t i = 0; i < some.updates.size(); ++i)
-    begun += is_fresh(some.updates, i) ? some.updates[i].outputs : 0;
-  for (int t = 0; begun < args.delta.cols && t < some.count; ++t) std::fill(delta[t] + first, delta[t] + last, 0.0f);
-  for (std::size_t i = 0; i < some.updates.size(); ++i) {
-    const LowRank& update = some.updates[i];
-    if (update.first_output >= last || update.first_output + update.outputs <= first) continue;
-    const LowRankKernels& kernels = low_rank_kernels_for(isa, update.type);
-    kernels.shrink(update, job);
-    kernels.expand(update, job, first, last, is_fresh(some.updates, i));
-  }
+// Whether the updates leave some outputs of the matrix to nobody.
+inline bool has_gaps(std::span<const LowRank> updates, int outputs) {
+  for (std::size_t i = 0; i < updates.size(); ++i) outputs -= is_fresh(updates, i) ? updates[i].outputs : 0;
+  return outputs > 0;
 }
 
-// How the rows that have updates here are taken, in jobs that any thread may do.
-class LowRankPlan {
+// The rows of a job as kernels take them.
+class LowRankTile {
  public:
-  // Points deltas at what run() will write.
-  LowRankPlan(Cpu& device, const LowRankArgs& args) : device_(device), args_(args) {
-    std::fill_n(args.deltas, args.x.rows, nullptr);
-    int rows = 0;
-    for (const AdapterGroup& group : args.groups->groups) {
-      const auto updates = group.adapters->at(args.layer, args.site);
-      if (updates.empty()) continue;
-      rows += group.count;
-      for (const LowRank& update : updates) most_rank_ = std::max(most_rank_, update.rank);
-      for (const int row : rows_of(group)) args.deltas[row] = args.delta.row(row);
+  // delta: [rows, outputs first .. first + cols) of the matrix
+  LowRankTile(const LowRankArgs& args, const LowRankRows& some, MatrixView<float> delta, int first, bool asks_ahead = false)
+      : job_{x_, delta_, some.count, args.x.cols, some.u, asks_ahead}, updates_(some.updates), first_(first), outputs_(args.delta.cols) {
+    for (int t = 0; t < some.count; ++t) {
+      x_[t] = args.x.row(some.rows[t]);
+      delta_[t] = delta.row(some.rows[t]);
     }
-    if (rows > 0) make_jobs(rows);
+  }
+  LowRankTile(const LowRankTile&) = delete;
+
+  void shrink(Isa isa) {
+    LowRankJob job = job_;
+    for (const LowRank& update : updates_) {
+      low_rank_kernels_for(isa, update.type).shrink(update, job);
+      job.u += update.rank * job.tokens;
+    }
   }
 
-  void run() {
-    if (!args_.groups->one_by_one) return run(jobs_);
-    for (std::size_t i = 0; i < jobs_.size(); ++i) run(jobs_.subspan(i, 1));
+  // Outputs begin..end-1 of the matrix.
+  void expand(Isa isa, int begin, int end) {
+    begin -= first_, end -= first_;
+    if (has_gaps(updates_, outputs_)) {
+      for (int t = 0; t < job_.tokens; ++t) std::fill(delta_[t] + begin, delta_[t] + end, 0.0f);
+    }
+    LowRankJob job = job_;
+    for (std::size_t i = 0; i < updates_.size(); ++i) {
+      LowRank update = updates_[i];
+      update.first_output -= first_;
+      if (update.first_output < end && update.first_output + update.outputs > begin) {
+        low_rank_kernels_for(isa, update.type).expand(update, job, begin, end, is_fresh(updates_, i));
+      }
+      job.u += update.rank * job.tokens;
+    }
   }
 
  private:
-  std::span<const int> rows_of(const AdapterGroup& group) const {
-    return {args_.groups->rows.data() + group.first, static_cast<std::size_t>(group.count)};
-  }
-
-  void make_jobs(int rows) {
-    // Few rows in smaller jobs, so that every thread has some: in fours, as the kernels' tiles have so many at most.
-    const int each = args_.groups->one_by_one ? kLowRankRows : (rows - 1) / device_.threads() / 4 * 4 + 4;
-    const int most = std::min(each, kLowRankRows);
-    const std::size_t job_floats =
-        (static_cast<std::size_t>(rows) * sizeof(LowRankRows) / sizeof(float) + 15) / 16 * 16;
-    float* scratch = device_.scratch(job_floats + static_cast<std::size_t>(device_.threads()) * u_floats());
-    auto* jobs = reinterpret_cast<LowRankRows*>(scratch);
-    u_ = scratch + job_floats;
-    int count = 0;
-    for (const AdapterGroup& group : args_.groups->groups) {
-      const auto updates = group.adapters->at(args_.layer, args_.site);
-      if (updates.empty()) continue;
-      const TokenTiles tiles{group.count, most};
-      for (int i = 0; i < tiles.count(); ++i) {
-        jobs[count++] = {updates, rows_of(group).data() + tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i)};
-      }
-    }
-    jobs_ = {jobs, static_cast<std::size_t>(count)};
-  }
-
-  std::size_t u_floats() const { return static_cast<std::size_t>(kLowRankRows) * static_cast<std::size_t>(most_rank_); }
-
-  // Multiply-adds.
-  double work(std::span<const LowRankRows> jobs) const {
-    double sum = 0;
-    for (const LowRankRows& job : jobs) {
-      for (const LowRank& u : job.updates) sum += static_cast<double>(job.count) * u.rank * (args_.x.cols + u.outputs);
-    }
-    return sum;
-  }
-
-  // Fewer jobs than threads: outputs are split, too, and each part computes the whole of u for itself.
-  void run(std::span<const LowRankRows> jobs) {
-    const int count = static_cast<int>(jobs.size()), threads = device_.threads(), outputs = args_.delta.cols;
-    const int blocks = (outputs - 1) / kFactorBlock + 1;
-    const bool alone = work(jobs) < kAloneWork;
-    const int parts = alone || count == 0 ? 1 : std::min((threads - 1) / count + 1, blocks);
-    const auto body = [&](int begin, int end, int thread) {
-      for (int i = begin; i < end; ++i) {
-        const int part = i % parts;
-        low_rank_rows(device_.isa(), args_, jobs[static_cast<std::size_t>(i / parts)],
-                      blocks * part / parts * kFactorBlock,
-                      std::min(blocks * (part + 1) / parts * kFactorBlock, outputs),
-                      u_ + static_cast<std::size_t>(thread) * u_floats());
-      }
-    };
-    if (alone)
-      body(0, count, 0);
-    else
-      device_.pool().share(count * parts, 1, body);
-  }
-
-  // Less is done before the others have woken. A row of rank 8 from 768 to 768, one and two threads of a busy Intel Xeon:
-  // 7 and 8 us.
-  static constexpr double kAloneWork = 16e3;
-
-  Cpu& device_;
-  const LowRankArgs& args_;
-  std::span<LowRankRows> jobs_;
-  float* u_ = nullptr;  // [threads, u_floats()]
-  int most_rank_ = 0;
+  const float* x_[kLowRankRows];
+  float* delta_[kLowRankRows];
+  LowRankJob job_;
+  std::span<const LowRank> updates_;
+  int first_, outputs_;
 };
+
+inline std::span<const LowRank> updates_of(const LowRankArgs& args, const AdapterGroup& group) {
+  return group.adapters->at(args.layer, args.site);
+}
+
+// The rows that have updates here, in jobs that any thread may do. Their u is yet to be pointed somewhere.
+struct LowRankJobs {
+  std::vector<LowRankRows> jobs;
+  int most_ranks = 0;        // of a row
+  std::ptrdiff_t ranks = 0;  // of all rows
+
+  LowRankJobs(const LowRankArgs& args, int threads) {
+    int rows = 0;
+    for (const AdapterGroup& group : args.groups->groups) {
+      const auto updates = updates_of(args, group);
+      if (updates.empty()) continue;
+      rows += group.count;
+      ranks += std::ptrdiff_t{group.count} * ranks_of(updates);
+      most_ranks = std::max(most_ranks, ranks_of(updates));
+    }
+    // Few rows in smaller jobs, so that every thread has some: in fours, as the kernels' tiles have so many at most.
+    const int each = args.groups->one_by_one ? kLowRankRows : (rows - 1) / threads / 4 * 4 + 4;
+    jobs.reserve(static_cast<std::size_t>(rows));
+    for (const AdapterGroup& group : args.groups->groups) {
+      const auto updates = updates_of(args, group);
+      if (updates.empty()) continue;
+      const TokenTiles tiles{group.count, std::min(each, kLowRankRows)};
+      for (int i = 0; i < tiles.count(); ++i) {
+        const int* first = args.groups->rows.data() + group.first + tiles.begin(i);
+        jobs.push_back({updates, first, tiles.begin(i + 1) - tiles.begin(i), nullptr});
+      }
+    }
+  }
+};
+
+// Multiply-adds of jobs that compute so many outputs of each update at most.
+inline double low_rank_work(const LowRankArgs& args, std::span<const LowRankRows> jobs, int outputs) {
+  double sum = 0;
+  for (const LowRankRows& job : jobs) {
+    for (const LowRank& u : job.updates) sum += static_cast<double>(job.count) * u.rank * (args.x.cols + std::min(u.outputs, outputs));
+  }
+  return sum;
+}
+
+// Less is done before the others have woken. A row of rank 8 from 768 to 768, one and two threads of a busy Intel Xeon:
+// 7 and 8 us.
+inline constexpr double kAloneWork = 16e3;
+
+// Fewer jobs than threads: outputs are split, too, and each part computes the whole of u for itself. u: [threads, own_u]
+inline void run_jobs(Cpu& device, const LowRankArgs& args, std::span<const LowRankRows> jobs, float* u, std::size_t own_u) {
+  const int count = static_cast<int>(jobs.size()), threads = device.threads(), outputs = args.delta.cols;
+  const int blocks = (outputs - 1) / kFactorBlock + 1;
+  const bool alone = low_rank_work(args, jobs, outputs) < kAloneWork;
+  const int parts = alone || count == 0 ? 1 : std::min((threads - 1) / count + 1, blocks);
+  // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen 4, medians
+  // of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
+  const bool asks_ahead = device.isa() == Isa::avx512 && is_zen4();
+  const auto body = [&](int begin, int end, int thread) {
+    for (int i = begin; i < end; ++i) {
+      const int part = i % parts;
+      LowRankRows job = jobs[static_cast<std::size_t>(i / parts)];
+      job.u = u + static_cast<std::size_t>(thread) * own_u;
+      LowRankTile tile(args, job, args.delta, 0, asks_ahead);
+      tile.shrink(device.isa());
+      tile.expand(device.isa(), blocks * part / parts * kFactorBlock, std::min(blocks * (part + 1) / parts * kFactorBlock, outputs));
+    }
+  };
+  if (alone) body(0, count, 0);
+  else device.pool().share(count * parts, 1, body);
+}
 
 }  // namespace cpu
 
-inline void low_rank(Cpu& device, const LowRankArgs& args) { cpu::LowRankPlan(device, args).run(); }
+inline void low_rank(Cpu& device, const LowRankArgs& args) {
+  std::fill_n(args.deltas, args.x.rows, nullptr);
+  const cpu::LowRankJobs all(args, device.threads());
+  const std::size_t own_u = static_cast<std::size_t>(cpu::kLowRankRows) * static_cast<std::size_t>(all.most_ranks);
+  float* u = device.scratch(static_cast<std::size_t>(device.threads()) * own_u);
+  for (const cpu::LowRankRows& job : all.jobs) {
+    for (int t = 0; t < job.count; ++t) args.deltas[job.rows[t]] = args.delta.row(job.rows[t]);
+  }
+  const std::span<const cpu::LowRankRows> jobs(all.jobs);
+  if (!args.groups->one_by_one) return cpu::run_jobs(device, args, jobs, u, own_u);
+  for (std::size_t i = 0; i < jobs.size(); ++i) cpu::run_jobs(device, args, jobs.subspan(i, 1), u, own_u);
+}
 
 }  // namespace tenon
