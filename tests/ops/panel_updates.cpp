@@ -11,6 +11,7 @@
 #include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8.h"
+#include "tenon/ops/cpu/memory_idle.h"
 #include "tenon/weights/int8_act8.h"
 
 BOOST_AUTO_TEST_SUITE(ops_panel_updates)
@@ -21,6 +22,9 @@ using namespace tenon::test::low_rank_problem;
 
 // One format of each path through the kernels, and one that kernels know nothing of.
 using Formats = std::tuple<Float32, BFloat16, Float8<E4M3>, ZeroPointInt8, GroupInt4, ZeroPointInt8Act8, BFloat16Dot, ColumnMajor>;
+
+// Those whose kernels ask for what comes next.
+using AskingFormats = std::tuple<Float32, BFloat16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, GroupInt4, ColumnMajor>;
 
 namespace {
 
@@ -98,6 +102,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(are_the_same_beside_the_product_and_before_it, P, 
   check<P>(64, 64, 30, 3);
   check<P>(16, 5, 30, 2);
   check<P>(33, 321, kMostRows, 4);
+  check<P>(48, 131, 50, 4);  // fewer blocks than threads
 }
 
 // Other arrangements of the same rows.
@@ -133,56 +138,63 @@ BOOST_AUTO_TEST_CASE(a_lost_update_is_caught) {
   BOOST_TEST(!same_bits(beside(), truth));
 }
 
-// Memory is idle where rows are many for what is read; the numbers are GPT-2's c_attn, of rank 16.
-BOOST_AUTO_TEST_CASE(are_made_beside_the_product_where_that_leaves_memory_idle) {
-  constexpr int kIn = 768, kOut = 2304;
-  std::vector<TestAdapter> adapters;
-  for (int i = 0; i < 64; ++i) adapters.emplace_back(kIn, std::vector{random_update(kIn, 0, kOut, 16, 7)});
-  const auto idle = [&](const auto& weight, int rows, int distinct, Isa isa = Isa::avx512) {
-    Step s(kIn, kOut, rows);
-    for (int r = 0; r < rows && distinct > 0; ++r) s.sets[size(r)] = adapters[size(r % distinct)].set.get();
-    const AdapterGroups groups = arranged(s, AnyLoRA::Kind::segmented);
-    Deltas d(s);
-    const LowRankArgs updates{s.x.view(), &groups, 1, Site::qkv, d.memory.view(), d.rows.data()};
-    LinearArgs<std::decay_t<decltype(weight)>> args{.x = s.x.view(), .weight = weight, .y = d.memory.view()};
-    return cpu::leaves_memory_idle(isa, args, updates);
-  };
-  const Bare<CodePanels<float>> floats{};
-  const Bare<CodePanels<std::int8_t>> bytes{};
-  const Bare<Int8Quads> quads{};
-  BOOST_TEST(idle(floats, 64, 64));
-  BOOST_TEST(!idle(floats, 64, 64, Isa::avx2));
-  BOOST_TEST(!idle(floats, 32, 32));
-  BOOST_TEST(idle(floats, 32, 1));
-  BOOST_TEST(!idle(floats, 8, 1));
-  BOOST_TEST(!idle(floats, 64, 0));  // nobody has an update
-  BOOST_TEST(idle(bytes, 8, 1));
-  BOOST_TEST(idle(bytes, 16, 16));
-  BOOST_TEST(!idle(bytes, 4, 4));
-  BOOST_TEST(!idle(quads, 64, 64));
-  BOOST_TEST(idle(quads, 64, 1));
+// Every line that outputs of an update are read from, and no block more.
+BOOST_AUTO_TEST_CASE(lines_of_b_are_those_that_are_read) {
+  for (const FactorType type : kTypes) {
+    const auto bytes = type == FactorType::float32 ? 4u : 2u;
+    for (const int rank : {1, 3, 16}) {
+      for (const int first_output : {0, 30, 64}) {
+        for (const int outputs : {1, 63, 64, 150}) {
+          LowRank u;
+          u.b = reinterpret_cast<const void*>(std::uintptr_t{1} << 20);
+          u.type = type, u.rank = rank, u.first_output = first_output, u.outputs = outputs;
+          for (int first = 0; first < 256; first += 64) {
+            const auto range = cpu::lines_of_b(u, first, first + 64);
+            std::uintptr_t least = 0, most = 0;  // bytes that are read
+            for (int o = std::max(first - first_output, 0); o < std::min(first + 64 - first_output, outputs); ++o) {
+              const int block = o / kFactorBlock * kFactorBlock, width = std::min(outputs - block, kFactorBlock);
+              for (int i = 0; i < rank; ++i) {
+                const auto at = (std::uintptr_t{1} << 20) + bytes * static_cast<std::uintptr_t>(block * rank + i * width + o - block);
+                least = least == 0 ? at : std::min(least, at);
+                most = std::max(most, at + bytes);
+              }
+            }
+            if (least == 0) {
+              BOOST_TEST(range.at == range.end);
+              continue;
+            }
+            BOOST_TEST((range.at <= least && range.end >= most && range.at % 64 == 0 && range.end % 64 == 0));
+            BOOST_TEST(range.end - range.at <= 2 * bytes * static_cast<std::uintptr_t>(kFactorBlock * rank) + 64);
+          }
+        }
+      }
+    }
+  }
 }
 
-// Every line is asked for once the passes are over, and not long before.
-BOOST_AUTO_TEST_CASE(lines_are_asked_for_evenly) {
-  for (const std::ptrdiff_t passes : {1, 3, 64, 1000, 9216}) {
-    for (const int lines : {0, 1, 2, 63, 64, 1000}) {
-      std::vector<cpu::AskBeside::Range> ranges;
-      const auto begin = reinterpret_cast<std::uintptr_t>(&ranges) / 64 * 64;  // asking for what is there
-      for (int left = lines, i = 0; left > 0; ++i) {
-        const int some = std::min(left, 1 + i % 7);
-        ranges.push_back({begin, begin + 64 * static_cast<std::uintptr_t>(some)});
-        left -= some;
+// What a kernel passes is enough to ask for everything.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFormats) {
+  if (best_isa() != Isa::avx512) {
+    BOOST_TEST_MESSAGE("no AVX-512: kernels ask for nothing");
+    return;
+  }
+  Cpu device({.threads = 1});
+  for (const int in : {8, 66, 77, 200}) {
+    const Problem p(in, 64);
+    const Packed<P> packed(p.weight);
+    for (int rows = cpu::kLeastUpdatedRows; rows <= kMostRows; rows += 3) {
+      for (const int lines : {1, 300, 5000}) {
+        Matrix y = p.output(rows);
+        const auto here = reinterpret_cast<std::uintptr_t>(y.row(0)) / 64 * 64;
+        std::vector<cpu::AskBeside::Range> ranges(static_cast<std::size_t>(lines), {here, here + 64});
+        cpu::AskBeside beside;
+        beside.begin(ranges);
+        cpu::with_panels(device, p.args(packed.view(), kEpilogues[0], 0, rows, y), [&](cpu::PanelJob job, auto&& compute) {
+          job.beside = &beside;
+          compute(job, 0, 4, 0, 0);
+        });
+        BOOST_TEST(beside.lines() == 0u, in << " inputs, " << rows << " rows: of " << lines << " lines are left " << beside.lines());
       }
-      cpu::AskBeside beside;
-      beside.begin(ranges);
-      BOOST_TEST(beside.has_asked() == (lines == 0));
-      beside.spread(passes);
-      std::ptrdiff_t done = 0;
-      while (done < passes && !beside.has_asked()) beside.pass(), ++done;
-      BOOST_TEST(beside.has_asked(), lines << " lines in " << passes << " passes");
-      // The last comes at most two of its own shares early.
-      if (lines > 0) BOOST_TEST((done + 2) * lines >= passes * (lines - 1));
     }
   }
 }

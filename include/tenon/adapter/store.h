@@ -1,7 +1,6 @@
 // The adapters that a device holds: loaded on first use, shared by all who use them, and given back when others need the room.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <charconv>
 #include <condition_variable>
@@ -24,6 +23,7 @@
 #include "tenon/adapter/composition.h"
 #include "tenon/adapter/options.h"
 #include "tenon/adapter/resident.h"
+#include "tenon/adapter/room.h"
 #include "tenon/adapter/waiting_line.h"
 #include "tenon/core/json.h"
 #include "tenon/core/request.h"
@@ -160,14 +160,17 @@ class AdapterStore {
     std::lock_guard lock(mutex_);
     AdapterStats now = stats_;
     for (const auto& [name, entry] : entries_) now.resident += entry.resident != nullptr;
-    for (const auto& each : versions_) {
-      if (const Handle version = each.lock()) ++now.versions, now.bytes += version->bytes();
-    }
+    const auto taken = room_.taken();
+    now.versions = taken.count;
+    now.bytes = taken.bytes;
     now.waiting = line_->waiting();
     return now;
   }
 
  private:
+  using Room = AdapterRoom<Resident>;
+  using Reservation = typename Room::Reservation;
+
   struct Entry {
     Handle resident = {};
     std::string digest = {};                    // of what was resident last
@@ -182,41 +185,6 @@ class AdapterStore {
   // There may be room later.
   class NoRoom : public Error {
     using Error::Error;
-  };
-
-  // An adapter that was read, and its place within the limits until it is kept, or dropped.
-  class Reservation {
-   public:
-    Reservation(AdapterStore& store, std::size_t bytes) : store_(&store), bytes_(bytes) {
-      store_->reserved_bytes_ += bytes_;
-      ++store_->reserved_;
-    }
-    Reservation(Reservation&& other) noexcept
-        : store_(std::exchange(other.store_, nullptr)), bytes_(other.bytes_), handle_(std::move(other.handle_)) {}
-    Reservation& operator=(Reservation&&) = delete;
-    ~Reservation() { give_back(); }
-
-    void fill(Handle handle) { handle_ = std::move(handle); }
-    const std::string& digest() const { return handle_->digest(); }
-    // Under the store's mutex: from now on it is counted as what it is.
-    Handle keep() {
-      store_->versions_.push_back(handle_);
-      give_back();
-      return handle_;
-    }
-
-   private:
-    void give_back() {
-      if (!store_) return;
-      store_->reserved_bytes_ -= bytes_;
-      --store_->reserved_;
-      store_->line_->changed();
-      store_ = nullptr;
-    }
-
-    AdapterStore* store_;
-    std::size_t bytes_;
-    Handle handle_;
   };
 
   static AdapterOptions checked(AdapterOptions o) {
@@ -410,29 +378,23 @@ class AdapterStore {
     }
     std::lock_guard lock(mutex_);
     if (place && !place->is_first()) throw no_room();
-    std::erase_if(versions_, [](const auto& each) { return each.expired(); });
-    int count = reserved_ + 1 + static_cast<int>(versions_.size());
-    std::size_t total = reserved_bytes_ + bytes;
-    for (const auto& each : versions_) {
-      if (const Handle version = each.lock()) total += version->bytes();
-    }
-    const auto fits = [&] {
-      return (options_.count == 0 || count <= options_.count) && (options_.bytes == 0 || total <= options_.bytes);
-    };
+    typename Room::Taken taken = room_.with_reserved();
+    ++taken.count;
+    taken.bytes += bytes;
     std::vector<Entry*> idle;
     for (auto& [name, entry] : entries_) {
       if (entry.resident && !entry.pinned && entry.resident.use_count() == 1) idle.push_back(&entry);
     }
     std::sort(idle.begin(), idle.end(), [](const Entry* a, const Entry* b) { return a->used < b->used; });
     std::size_t drop = 0;
-    for (; !fits() && drop < idle.size(); ++drop) {
-      --count;
-      total -= idle[drop]->resident->bytes();
+    for (; !room_.holds(taken) && drop < idle.size(); ++drop) {
+      --taken.count;
+      taken.bytes -= idle[drop]->resident->bytes();
     }
-    if (!fits()) throw no_room();
+    if (!room_.holds(taken)) throw no_room();
     for (std::size_t i = 0; i < drop; ++i) idle[i]->resident.reset();
     stats_.evictions += drop;
-    return Reservation(*this, bytes);
+    return Reservation(room_, bytes);
   }
 
   NoRoom no_room() const {
@@ -448,12 +410,10 @@ class AdapterStore {
   const std::shared_ptr<WaitingLine> line_ = std::make_shared<WaitingLine>();  // leases may outlive the store
   Compositions<D> compositions_;
 
-  std::atomic<int> reserved_ = 0;  // loads under way; changed under the mutex or on the way out of a load
-  std::atomic<std::size_t> reserved_bytes_ = 0;
   mutable std::mutex mutex_;  // guards all below; never held while files are read
   std::condition_variable loaded_;
   std::map<std::string, Entry> entries_;
-  std::vector<std::weak_ptr<const Resident>> versions_;  // all that lives, whatever its name means by now
+  Room room_{options_.count, options_.bytes, line_};
   TimePoint forget_at_{};
   std::map<std::string, int> tenants_;                                     // numbers of names, for policies that share time
   std::uint64_t clock_ = 0;

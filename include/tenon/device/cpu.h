@@ -143,10 +143,11 @@ class Cpu {
   int threads() const { return pool_->threads(); }
   ThreadPool& pool() { return *pool_; }
 
-  // Memory for one op's own use, gone at the next call; grows to the largest ever asked for. An op that is made of two takes both
-  // memories.
-  float* scratch(std::size_t floats, int which = 0) {
-    Memory& memory = scratch_[which];
+  // Memory for one op's own use, gone at the next call for the same; grows to the largest ever asked for. A product that makes the
+  // updates of its rows, too, has a memory for these.
+  enum class Scratch { op, updates };
+  float* scratch(std::size_t floats, Scratch which = Scratch::op) {
+    Memory& memory = scratch_[static_cast<std::size_t>(which)];
     if (floats * sizeof(float) > memory.bytes()) memory = Memory(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
     return reinterpret_cast<float*>(memory.data());
   }

@@ -36,6 +36,9 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
+  // Where a thread's own part of 0..count-1 begins, in split() and, of pieces, in share().
+  int part_begin(int count, int part) const { return static_cast<int>(static_cast<std::int64_t>(count) * part / threads_); }
+
   // Calls job(part) once for each part 0..threads-1 and returns when all have returned. Whoever is free takes the next
   // part: the caller never waits for a thread that has no core, it does that thread's part. One job at a time: the caller
   // must not call from two threads, or from within a job. What a part throws is thrown here, once all have returned.
@@ -108,8 +111,6 @@ class ThreadPool {
   }
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  int part_begin(int count, int part) const { return static_cast<int>(static_cast<std::int64_t>(count) * part / threads_); }
-
   void end() {
     stop_ = true;
     jobs_.fetch_add(1, std::memory_order_release);

@@ -1,5 +1,6 @@
 // Answers as a caller wants them: a range of tokens, or the whole at once, of one request or of many.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -107,13 +108,28 @@ class Generation {
  private:
   void next() {
     if (!engine_) return;
-    const Event event = engine_->next_event(request_);
+    const Event event = next_event();
     if (event.kind == Event::Kind::token) {
       token_ = {event.token, event.text, event.logprob, event.top_logprobs};
       return;
     }
     engine_ = nullptr;
     if (event.kind == Event::Kind::error) throw Error(event.error_kind, "generate", event.error);
+  }
+
+  // Everybody else's wait for the next step().
+  Event next_event() {
+    for (;;) {
+      auto& waiting = engine_->answers_.events();
+      const auto own = std::find_if(waiting.begin(), waiting.end(), [&](const Event& e) { return e.request == request_; });
+      if (own != waiting.end()) {
+        Event event = std::move(*own);
+        waiting.erase(own);
+        return event;
+      }
+      const auto events = engine_->step_or_wait();
+      waiting.insert(waiting.begin(), events.begin(), events.end());
+    }
   }
 
   Engine* engine_;  // null once the request has ended

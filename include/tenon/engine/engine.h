@@ -300,15 +300,12 @@ class Engine {
   // The cache holds the step's tokens and their picks are lost: nobody can go on from there. Where the device failed, what others
   // might find in the cache is not to be trusted, either. Who is new in the step behind it is planned again.
   void fail_steps(const char* what) {
-    fail_step(step_.plan, what);
+    for (const Plan::Slice& slice : step_.plan.slices) {
+      if (answers_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
+    }
     launched_ = false;
     if constexpr (requires { cache_.ledger().forget_prefixes(); }) {
       if (step_.picks_ahead) cache_.ledger().forget_prefixes();
-    }
-  }
-  void fail_step(const Plan& plan, const char* what) {
-    for (const Plan::Slice& slice : plan.slices) {
-      if (answers_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
     }
   }
 
@@ -322,33 +319,17 @@ class Engine {
     else queue_.append(seq, pick.token);
     ++stats_.tokens;
     if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
-    // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
-    const bool ends = ends_answer(stream.options(), pick.token) || (stream.constraint() && holds(config_.eos, pick.token));
-    bool complete = false;
-    if (ConstraintState* const constraint = stream.constraint(); constraint && !ends) {
-      try {
-        constraint->advance(pick.token);
-        complete = constraint->must_end();
-      } catch (const Error& error) {
-        return fail(seq, error.kind(), error.what());
-      } catch (const std::exception& error) {
-        return fail(seq, Error::Kind::internal, error.what());
-      }
+    Stream::Written written;
+    try {
+      written = stream.write(pick.token, config_.eos, queue_.sequence(seq).remaining() == 0);
+    } catch (const Error& error) {
+      return fail(seq, error.kind(), error.what());
+    } catch (const std::exception& error) {
+      return fail(seq, Error::Kind::internal, error.what());
     }
-    std::string text = ends ? std::string{} : stream.text().push(pick.token);
-    std::optional<FinishReason> reason;
-    if (ends || complete || stream.text().stopped()) reason = FinishReason::stop;
-    else if (queue_.sequence(seq).remaining() == 0) reason = FinishReason::length;
-    if (reason) text += stream.text().finish();
-    if (stream.text().stopped()) reason = FinishReason::stop;
-    answers_.token(seq, pick, std::move(text), reason.has_value());
-    if (reason) finish(seq, *reason);
+    answers_.token(seq, pick, std::move(written.text), written.reason.has_value());
+    if (written.reason) finish(seq, *written.reason);
   }
-
-  bool ends_answer(const Options& options, TokenId token) const {
-    return holds(options.stop_ids, token) || (!options.ignore_eos && holds(config_.eos, token));
-  }
-  static bool holds(const std::vector<TokenId>& ids, TokenId token) { return std::find(ids.begin(), ids.end(), token) != ids.end(); }
 
   void end(SeqId seq) {
     retired_.add(queue_.sequence(seq).adapters);
@@ -410,21 +391,6 @@ class Engine {
     const auto events = step();
     if (stats_.steps == before && pending() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
     return events;
-  }
-
-  // For Generation: the next event of one request; everybody else's wait for the next step().
-  Event next_event(RequestId request) {
-    for (;;) {
-      auto& waiting = answers_.events();
-      const auto own = std::find_if(waiting.begin(), waiting.end(), [&](const Event& e) { return e.request == request; });
-      if (own != waiting.end()) {
-        Event event = std::move(*own);
-        waiting.erase(own);
-        return event;
-      }
-      const auto events = step_or_wait();
-      waiting.insert(waiting.begin(), events.begin(), events.end());
-    }
   }
 
   // Ends a request of which nobody wants to hear any more.

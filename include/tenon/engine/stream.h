@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -66,6 +67,25 @@ class Stream {
     }
   }
 
+  // What a token that was picked adds to the answer, and why it is the last, where it is.
+  struct Written {
+    std::string text;
+    std::optional<FinishReason> reason;
+  };
+  // full: there is no room for another token. Throws what the constraint says of the token.
+  Written write(TokenId token, const std::vector<TokenId>& eos, bool full) {
+    // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
+    const bool ends = holds(options_.stop_ids, token) || ((!options_.ignore_eos || constraint_) && holds(eos, token));
+    if (constraint_ && !ends) constraint_->advance(token);
+    const bool complete = constraint_ && !ends && constraint_->must_end();
+    Written written{ends ? std::string() : text_.push(token), {}};
+    if (ends || complete || text_.stopped()) written.reason = FinishReason::stop;
+    else if (full) written.reason = FinishReason::length;
+    if (written.reason) written.text += text_.finish();
+    if (text_.stopped()) written.reason = FinishReason::stop;
+    return written;
+  }
+
   // row_hash: of the raw logits that a new token was drawn from, if options().logits_hash.
   void add_to_hash(std::uint64_t row_hash) { logits_hash_ = mix64(logits_hash_ ^ row_hash); }
 
@@ -78,6 +98,8 @@ class Stream {
   }
 
  private:
+  static bool holds(const std::vector<TokenId>& ids, TokenId token) { return std::find(ids.begin(), ids.end(), token) != ids.end(); }
+
   bool scores_tokens() const { return options_.nll || options_.prompt_logprobs >= 0; }
 
   // logits: [vocab], that the prompt's next token has been asked of.

@@ -251,8 +251,8 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
 template <class D>
 concept AddsLowRank = requires(D& device, const LowRankArgs& updates) { low_rank(device, updates); };
 
-// Which makes a matrix's updates within its product, as linear(device, args, updates): linear of args whose delta is that of
-// low_rank.
+// Which makes a matrix's updates within its product, as linear(device, args, updates): linear of args with what low_rank would
+// give for its delta. updates.delta and deltas are room that it may use; what they hold then is not said.
 template <class D, class W>
 concept UpdatesBeside = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) { linear(device, args, updates); };
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <span>
 #include <type_traits>
 
 #include "tenon/core/concepts.h"
@@ -16,6 +15,7 @@
 #include "tenon/core/panels.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/cpu/ask_beside.h"
 #include "tenon/ops/sincos.h"
 
 #if defined(__x86_64__)
@@ -58,44 +58,6 @@ enum class Widening { in_registers, by_integers, by_vectors };
 inline Widening best_widening() {
   return is_zen4() ? Widening::by_integers : is_intel() ? Widening::by_vectors : Widening::in_registers;
 }
-
-// Lines that a thread asks memory for on its way through panels, beside the panels that come next: all of some ranges, evenly
-// over the passes that a kernel says it will make. For when arithmetic is what counts, and memory would idle.
-class AskBeside {
- public:
-  struct Range {
-    std::uintptr_t at, end;  // whole lines, one at least
-  };
-
-  void begin(std::span<const Range> ranges) {
-    next_ = ranges.data(), last_ = next_ + ranges.size();
-    lines_ = 0;
-    for (const Range& range : ranges) lines_ += (range.end - range.at) / 64;
-    now_ = {}, rate_ = due_ = 0;
-  }
-  void spread(std::ptrdiff_t passes) { rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0; }
-  bool has_asked() const { return lines_ == 0; }
-  [[gnu::always_inline]] void pass() {
-    for (due_ += rate_; due_ >= std::uintptr_t{1} << kShift; due_ -= std::uintptr_t{1} << kShift) ask();
-  }
-
- private:
-  static constexpr int kShift = 16;
-  [[gnu::always_inline]] void ask() {
-    if (now_.at == now_.end) {
-      if (next_ == last_) return;
-      now_ = *next_++;
-    }
-    __builtin_prefetch(reinterpret_cast<const void*>(now_.at), 0, 2);
-    now_.at += 64;
-    --lines_;
-  }
-
-  const Range *next_ = nullptr, *last_ = nullptr;
-  Range now_{};
-  std::uintptr_t lines_ = 0;            // to be asked for
-  std::uintptr_t rate_ = 0, due_ = 0;   // lines a pass, and that are due now, times 2^kShift
-};
 
 struct PanelJob {
   int tokens, inputs, outputs;
@@ -183,6 +145,7 @@ struct LowRankJob {
   float* const* delta;    // [tokens] of the outputs of the matrix
   int tokens, inputs;
   float* u;               // [tokens, rank] of the update at hand
+  const void* next;       // what will be read behind a; null: nothing that is not there
   bool asks_ahead;        // a single row asks for the blocks of b that come next
 };
 

@@ -9,6 +9,7 @@
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear_dot.h"
 #include "tenon/ops/cpu/low_rank.h"
+#include "tenon/ops/cpu/memory_idle.h"
 #include "tenon/ops/cpu/panel_updates.h"
 #include "tenon/ops/cpu/panel_work.h"
 
@@ -164,7 +165,7 @@ template <std::same_as<Cpu> D, class W>
   requires(!OnTensorCores<W>)
 void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   if (args.x.rows == 0) return;
-  if (!updates.groups->one_by_one && cpu::leaves_memory_idle(device.isa(), args, updates)) {
+  if (!updates.groups->one_by_one && cpu::leaves_memory_idle(device, args, updates)) {
     return cpu::multiply_and_update(device, args, updates);
   }
   low_rank(device, updates);

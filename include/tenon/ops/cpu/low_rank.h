@@ -31,6 +31,9 @@ inline int ranks_of(std::span<const LowRank> updates) {
   return std::accumulate(updates.begin(), updates.end(), 0, [](int sum, const LowRank& u) { return sum + u.rank; });
 }
 
+// Whether it has some of the outputs begin..end-1.
+inline bool meets(const LowRank& u, int begin, int end) { return u.first_output < end && u.first_output + u.outputs > begin; }
+
 // Whether no update before it has outputs of its own there already.
 inline bool is_fresh(std::span<const LowRank> updates, std::size_t index) {
   const LowRank& u = updates[index];
@@ -52,7 +55,7 @@ class LowRankTile {
  public:
   // delta: [rows, outputs first .. first + cols) of the matrix
   LowRankTile(const LowRankArgs& args, const LowRankRows& some, MatrixView<float> delta, int first, bool asks_ahead = false)
-      : job_{x_, delta_, some.count, args.x.cols, some.u, asks_ahead}, updates_(some.updates), first_(first), outputs_(args.delta.cols) {
+      : job_{x_, delta_, some.count, args.x.cols, some.u, nullptr, asks_ahead}, updates_(some.updates), first_(first), outputs_(args.delta.cols) {
     for (int t = 0; t < some.count; ++t) {
       x_[t] = args.x.row(some.rows[t]);
       delta_[t] = delta.row(some.rows[t]);
@@ -60,10 +63,13 @@ class LowRankTile {
   }
   LowRankTile(const LowRankTile&) = delete;
 
-  void shrink(Isa isa) {
+  // u of the updates that outputs begin..end-1 of the matrix want. next: what is read behind the last a; else each is followed by its b
+  void shrink(Isa isa, int begin, int end, const void* const* next = nullptr) {
     LowRankJob job = job_;
-    for (const LowRank& update : updates_) {
-      low_rank_kernels_for(isa, update.type).shrink(update, job);
+    for (std::size_t i = 0; i < updates_.size(); ++i) {
+      const LowRank& update = updates_[i];
+      job.next = !next ? update.b : i + 1 < updates_.size() ? updates_[i + 1].a : *next;
+      if (meets(update, begin, end)) low_rank_kernels_for(isa, update.type).shrink(update, job);
       job.u += update.rank * job.tokens;
     }
   }
@@ -78,9 +84,7 @@ class LowRankTile {
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       LowRank update = updates_[i];
       update.first_output -= first_;
-      if (update.first_output < end && update.first_output + update.outputs > begin) {
-        low_rank_kernels_for(isa, update.type).expand(update, job, begin, end, is_fresh(updates_, i));
-      }
+      if (meets(update, begin, end)) low_rank_kernels_for(isa, update.type).expand(update, job, begin, end, is_fresh(updates_, i));
       job.u += update.rank * job.tokens;
     }
   }
@@ -155,8 +159,9 @@ inline void run_jobs(Cpu& device, const LowRankArgs& args, std::span<const LowRa
       LowRankRows job = jobs[static_cast<std::size_t>(i / parts)];
       job.u = u + static_cast<std::size_t>(thread) * own_u;
       LowRankTile tile(args, job, args.delta, 0, asks_ahead);
-      tile.shrink(device.isa());
-      tile.expand(device.isa(), blocks * part / parts * kFactorBlock, std::min(blocks * (part + 1) / parts * kFactorBlock, outputs));
+      const int first = blocks * part / parts * kFactorBlock, last = std::min(blocks * (part + 1) / parts * kFactorBlock, outputs);
+      tile.shrink(device.isa(), first, last);
+      tile.expand(device.isa(), first, last);
     }
   };
   if (alone) body(0, count, 0);

@@ -1,0 +1,49 @@
+// What a thread asks memory for on its way through panels, beside the panels that come next: all lines of some ranges, evenly over
+// the passes that a kernel says it will make. For when arithmetic is what counts, and memory would idle.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tenon::cpu {
+
+class AskBeside {
+ public:
+  struct Range {
+    std::uintptr_t at, end;  // whole lines, one at least
+  };
+
+  void begin(std::span<const Range> ranges) {
+    next_ = ranges.data(), last_ = next_ + ranges.size();
+    lines_ = 0;
+    for (const Range& range : ranges) lines_ += (range.end - range.at) / 64;
+    now_ = {}, rate_ = due_ = 0;
+  }
+  void spread(std::ptrdiff_t passes) { rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0; }
+  std::size_t lines() const { return lines_; }  // to be asked for
+  void ask_all() {
+    while (lines_ > 0) ask();
+  }
+  [[gnu::always_inline]] void pass() {
+    for (due_ += rate_; due_ >= std::uintptr_t{1} << kShift; due_ -= std::uintptr_t{1} << kShift) ask();
+  }
+
+ private:
+  static constexpr int kShift = 16;
+  [[gnu::always_inline]] void ask() {
+    if (now_.at == now_.end) {
+      if (next_ == last_) return;
+      now_ = *next_++;
+    }
+    __builtin_prefetch(reinterpret_cast<const void*>(now_.at), 0, 2);
+    now_.at += 64;
+    --lines_;
+  }
+
+  const Range *next_ = nullptr, *last_ = nullptr;
+  Range now_{};
+  std::uintptr_t lines_ = 0;            // to be asked for
+  std::uintptr_t rate_ = 0, due_ = 0;   // lines a pass, and that are due now, times 2^kShift
+};
+
+}  // namespace tenon::cpu
