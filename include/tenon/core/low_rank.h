@@ -15,6 +15,7 @@ inline constexpr int kSites = 4;
 
 // Factors stay as their file has them: all three widen to float32 exactly.
 enum class FactorType : std::uint8_t { float32, float16, bfloat16 };
+constexpr std::size_t bytes_of(FactorType type) { return type == FactorType::float32 ? 4 : 2; }
 
 // Outputs whose factors b lie together, so that a pass over them reads memory in order.
 inline constexpr int kFactorBlock = 64;

@@ -111,6 +111,7 @@ class ThreadPool {
   }
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
   void end() {
     stop_ = true;
     jobs_.fetch_add(1, std::memory_order_release);

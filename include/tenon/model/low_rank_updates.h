@@ -8,6 +8,7 @@
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/low_rank_first.h"
 
 namespace tenon {
 
@@ -56,7 +57,7 @@ class LowRankUpdates {
 
   // linear of args, and the updates of its rows for this matrix.
   template <class W>
-  void multiply(D& device, LinearArgs<W> args, int layer, Site site) {
+  void multiply(D& device, const LinearArgs<W>& args, int layer, Site site) {
     if (groups_.groups.empty() || args.x.rows == 0) return linear(device, args);
     const auto rows = static_cast<std::size_t>(args.x.rows);
     const int outputs = args.y.cols;
@@ -66,13 +67,8 @@ class LowRankUpdates {
     auto* const deltas = reinterpret_cast<const float**>(memory_.data());
     const MatrixView<float> delta{reinterpret_cast<float*>(memory_.data() + pointers), args.x.rows, outputs, outputs};
     const LowRankArgs updates{args.x, &groups_, layer, site, delta, deltas};
-    if constexpr (UpdatesBeside<D, W>) {
-      linear(device, args, updates);
-    } else {
-      low_rank(device, updates);
-      args.delta = deltas;
-      linear(device, args);
-    }
+    if constexpr (UpdatesBeside<D, W>) linear(device, args, updates);
+    else linear_behind_updates(device, args, updates);
   }
 
  private:

@@ -145,7 +145,7 @@ struct LowRankJob {
   float* const* delta;    // [tokens] of the outputs of the matrix
   int tokens, inputs;
   float* u;               // [tokens, rank] of the update at hand
-  const void* next;       // what will be read behind a; null: nothing that is not there
+  const void* next;       // what is read behind a
   bool asks_ahead;        // a single row asks for the blocks of b that come next
 };
 

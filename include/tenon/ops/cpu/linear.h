@@ -12,6 +12,7 @@
 #include "tenon/ops/cpu/memory_idle.h"
 #include "tenon/ops/cpu/panel_updates.h"
 #include "tenon/ops/cpu/panel_work.h"
+#include "tenon/ops/low_rank_first.h"
 
 namespace tenon {
 namespace cpu {
@@ -168,10 +169,7 @@ void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   if (!updates.groups->one_by_one && cpu::leaves_memory_idle(device, args, updates)) {
     return cpu::multiply_and_update(device, args, updates);
   }
-  low_rank(device, updates);
-  LinearArgs<W> updated = args;
-  updated.delta = updates.deltas;
-  linear(device, updated);
+  linear_behind_updates(device, args, updates);
 }
 
 }  // namespace tenon

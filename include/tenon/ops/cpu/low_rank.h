@@ -63,12 +63,12 @@ class LowRankTile {
   }
   LowRankTile(const LowRankTile&) = delete;
 
-  // u of the updates that outputs begin..end-1 of the matrix want. next: what is read behind the last a; else each is followed by its b
-  void shrink(Isa isa, int begin, int end, const void* const* next = nullptr) {
+  // u of the updates that outputs begin..end-1 of the matrix want. next_a: what is read behind the last a; null: after each a its b is
+  void shrink(Isa isa, int begin, int end, const void* next_a = nullptr) {
     LowRankJob job = job_;
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       const LowRank& update = updates_[i];
-      job.next = !next ? update.b : i + 1 < updates_.size() ? updates_[i + 1].a : *next;
+      job.next = !next_a ? update.b : i + 1 < updates_.size() ? updates_[i + 1].a : next_a;
       if (meets(update, begin, end)) low_rank_kernels_for(isa, update.type).shrink(update, job);
       job.u += update.rank * job.tokens;
     }

@@ -39,15 +39,16 @@ bool leaves_memory_idle(const Cpu& device, const LinearArgs<W>& args, const LowR
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;
   if (device.isa() != Isa::avx512 || rows < kLeastUpdatedRows || rows > kMostUpdatedRows || blocks < kLeastBlocks * device.threads()) return false;
   const double bytes_each = bytes_of_weight(args.weight);
+  if (bytes_each == 0) return false;
   double bytes = bytes_each * args.x.cols;  // of an output
   bool any = false;
   for (const AdapterGroup& group : updates.groups->groups) {
     for (const LowRank& u : updates_of(updates, group)) {
-      bytes += static_cast<double>(u.rank) * (u.type == FactorType::float32 ? 4 : 2) * u.outputs / args.y.cols;
+      bytes += static_cast<double>(bytes_of(u.type)) * u.rank * u.outputs / args.y.cols;
       any = true;
     }
   }
-  return any && bytes_each > 0 && static_cast<double>(rows) * args.x.cols > kAddsPerByte * bytes;
+  return any && static_cast<double>(rows) * args.x.cols > kAddsPerByte * bytes;
 }
 
 }  // namespace tenon::cpu

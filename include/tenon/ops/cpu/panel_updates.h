@@ -22,7 +22,7 @@ inline AskBeside::Range lines_of_b(const LowRank& u, int first, int last) {
   const int begin = std::max(first - u.first_output, 0) / kFactorBlock * kFactorBlock;
   const int end = std::min((last - u.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, u.outputs);
   const auto b = reinterpret_cast<std::uintptr_t>(u.b);
-  const std::uintptr_t bytes = static_cast<std::uintptr_t>(u.rank) * (u.type == FactorType::float32 ? 4 : 2);
+  const std::uintptr_t bytes = static_cast<std::uintptr_t>(u.rank) * bytes_of(u.type);
   return {(b + static_cast<std::uintptr_t>(begin) * bytes) / 64 * 64, (b + static_cast<std::uintptr_t>(end) * bytes + 63) / 64 * 64};
 }
 
@@ -77,7 +77,7 @@ class PanelUpdates {
       for (int i = begin; i < end; ++i) {
         const auto at = static_cast<std::size_t>(i);
         const void* next = is_next_adapter(at + 1) ? all_.jobs[at + 1].updates.front().a : nullptr;
-        LowRankTile(args_, all_.jobs[at], args_.delta, 0).shrink(device_.isa(), 0, args_.delta.cols, &next);
+        LowRankTile(args_, all_.jobs[at], args_.delta, 0).shrink(device_.isa(), 0, args_.delta.cols, next);
       }
     };
     if (low_rank_work(args_, all_.jobs, 0) < kAloneWork) body(0, count, 0);

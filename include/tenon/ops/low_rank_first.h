@@ -1,0 +1,16 @@
+// A product whose updates are made before it, on any device: what one that cannot make them beside it runs, and the CPU where that
+// does not pay.
+#pragma once
+#include "tenon/ops/args.h"
+
+namespace tenon {
+
+// y of args, with what low_rank makes of `updates` as its delta.
+template <class D, class W>
+void linear_behind_updates(D& device, LinearArgs<W> args, const LowRankArgs& updates) {
+  low_rank(device, updates);
+  args.delta = updates.deltas;
+  linear(device, args);
+}
+
+}  // namespace tenon
