@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/low_rank.h"
@@ -118,6 +119,8 @@ struct Kernels {
   float (*finite_max)(const float* x, int n);
   void (*rotary_angles_row)(int position, const float* frequencies, int half, float* angles);
   void (*rotate_row)(const float* angles, int heads, int half, float* x);
+  // rows: [count, stride] of four bytes each, of which the first `units` of each row become out: [units, count].
+  void (*interleave)(const void* rows, std::ptrdiff_t stride, int units, int count, void* out);
 };
 
 // A table of its own for each layout of weights, and for each element of keys and values, so that a program compiles those

@@ -1,35 +1,55 @@
 // Keys and values of the batch's tokens into the cache, rounded to its element.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/cpu/kernels.h"
 
 namespace tenon {
+namespace cpu {
+
+// Rows row..row+count-1, of one sequence, which a tile of head `head` has from `lane` on.
+template <CacheView V>
+void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvTile<typename V::Element>& tile, int head, int row, int lane,
+                   int count) {
+  using E = typename V::Element;
+  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
+  const float* keys = args.keys.row(row) + head * args.head_dim;      // [count, keys.stride], of which head_dim each
+  const float* values = args.values.row(row) + head * args.head_dim;  // [count, values.stride], likewise
+  const bool turned = std::is_same_v<E, float> && count == kTilePositions;
+  if (turned) kernels.interleave(keys, args.keys.stride, args.head_dim, count, tile.keys);
+  for (int i = 0; i < count; ++i, ++lane) {
+    float key_scale = 1;
+    if (!turned) key_scale = store_row(keys + i * args.keys.stride, args.head_dim, tile.keys + lane, kTilePositions);
+    const float value_scale = store_row(values + i * args.values.stride, args.head_dim, tile.values + lane * width, 1);
+    for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = E{};
+    if constexpr (has_scales<E>) {
+      tile.key_scales[lane] = key_scale;
+      tile.value_scales[lane] = value_scale;
+    }
+  }
+}
+
+}  // namespace cpu
 
 template <CacheView V>
 void store_kv(Cpu& device, const StoreKvArgs<V>& args) {
-  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   const SequenceRows* first = args.batch.sequences;
   const SequenceRows* last = first + args.batch.sequence_count;
+  const cpu::Kernels& kernels = cpu::kernels_for(device.isa());
   // A transposed key touches as many lines as it has dimensions: with many sequences that is time to share.
   device.pool().split(args.batch.rows, [&](int begin, int end) {
     const SequenceRows* rows =
         std::upper_bound(first, last, begin, [](int row, const SequenceRows& s) { return row < s.first_row; }) - 1;
-    for (int row = begin; row < end; ++row) {
+    for (int row = begin, count; row < end; row += count) {
       while (row >= rows->first_row + rows->rows) ++rows;
       const int position = rows->start + row - rows->first_row, lane = position % kTilePositions;
+      count = std::min({kTilePositions - lane, rows->first_row + rows->rows - row, end - row});
       for (int h = 0; h < args.kv_heads; ++h) {
         const auto tile = args.kv.tile(args.layer, rows->slot, h, position / kTilePositions);
-        const float* k = args.keys.row(row) + h * args.head_dim;    // [head_dim]
-        const float* v = args.values.row(row) + h * args.head_dim;  // [head_dim]
-        const float key_scale = store_row(k, args.head_dim, tile.keys + lane, kTilePositions);
-        const float value_scale = store_row(v, args.head_dim, tile.values + lane * width, 1);
-        for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = typename V::Element{};
-        if constexpr (has_scales<typename V::Element>) {
-          tile.key_scales[lane] = key_scale;
-          tile.value_scales[lane] = value_scale;
-        }
+        cpu::store_in_tile(kernels, args, tile, h, row, lane, count);
       }
     }
   });
