@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(the_reference_scales_rows_of_int8_by_themselves) {
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_reference, E, Elements) {
-  for (const int head_dim : {4, 16, 20, 64, 80, 128}) {
+  for (const int head_dim : {1, 4, 16, 17, 20, 64, 80, 128}) {
     const Problem p(head_dim == 20 ? 3 : 1, head_dim);
     for_each_cpu([&](Cpu& device) {
       for (int layer = 0; layer < 2; ++layer) {
@@ -118,6 +118,21 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_ref
         BOOST_TEST(same_memory(chunked, truth), name_of(device));
       }
     }, head_dim == 20 ? 4 : 2);
+  }
+}
+
+// From inside a tile through whole ones to the end of one, where the memory of keys and values ends.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_text_that_goes_on_within_a_tile_fills_whole_ones, E, Elements) {
+  for (const int head_dim : {1, 17, 64}) {
+    const Problem p(2, head_dim);
+    for_each_cpu([&](Cpu& device) {
+      TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);
+      Batch batch;
+      append(batch, 1, 5, 43);
+      reference::store_kv(p.args(batch, truth, 1, kSequences * kLength - 43));
+      store_kv(device, p.args(batch, kv, 1, kSequences * kLength - 43));
+      BOOST_TEST(same_memory(kv, truth), name_of(device));
+    }, 3);
   }
 }
 

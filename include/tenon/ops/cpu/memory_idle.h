@@ -25,7 +25,7 @@ double bytes_of_weight(const W& weight) {
 // Multiply-adds of float32 that a thread does while it reads a byte: two of a Xeon of the fifth generation do 160 GFLOP/s each, and
 // read 16 GB/s.
 inline constexpr double kAddsPerByte = 5;
-// Rows that kernels of AVX-512, which alone ask ahead, take by tiles that do; and the most that were measured.
+// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do; and the most that were measured.
 inline constexpr int kLeastUpdatedRows = 7, kMostUpdatedRows = 256;
 // Blocks of a thread's own part, of which the first is not asked for.
 inline constexpr int kLeastBlocks = 4;

@@ -10,7 +10,8 @@
 namespace tenon {
 namespace cpu {
 
-// Rows row..row+count-1, of one sequence, which a tile of head `head` has from `lane` on.
+// Rows row .. row + count - 1, of one sequence, become lanes lane .. lane + count - 1 of a tile of head `head`. A whole tile of float32
+// needs no rounding, and is transposed at once.
 template <CacheView V>
 void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvTile<typename V::Element>& tile, int head, int row, int lane,
                    int count) {
@@ -18,11 +19,11 @@ void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvT
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   const float* keys = args.keys.row(row) + head * args.head_dim;      // [count, keys.stride], of which head_dim each
   const float* values = args.values.row(row) + head * args.head_dim;  // [count, values.stride], likewise
-  const bool turned = std::is_same_v<E, float> && count == kTilePositions;
-  if (turned) kernels.interleave(keys, args.keys.stride, args.head_dim, count, tile.keys);
+  const bool transposed = std::is_same_v<E, float> && count == kTilePositions;
+  if (transposed) kernels.interleave(keys, args.keys.stride, args.head_dim, count, tile.keys);
   for (int i = 0; i < count; ++i, ++lane) {
     float key_scale = 1;
-    if (!turned) key_scale = store_row(keys + i * args.keys.stride, args.head_dim, tile.keys + lane, kTilePositions);
+    if (!transposed) key_scale = store_row(keys + i * args.keys.stride, args.head_dim, tile.keys + lane, kTilePositions);
     const float value_scale = store_row(values + i * args.values.stride, args.head_dim, tile.values + lane * width, 1);
     for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = E{};
     if constexpr (has_scales<E>) {
