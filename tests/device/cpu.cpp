@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tenon/device/cpu.h"
 
@@ -20,7 +22,7 @@ using namespace tenon;
 
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kHugePage = std::size_t{2} << 20, kPage = 4096;
 
 bool is_zero(const Cpu::Memory& memory) {
   return std::all_of(memory.data(), memory.data() + memory.bytes(), [](std::byte b) { return b == std::byte{0}; });
@@ -33,11 +35,25 @@ BOOST_AUTO_TEST_CASE(memory_is_aligned_zeroed_and_as_large_as_asked) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, std::size_t{4096}, kHugePage - 1, kHugePage, kHugePage + 1, 3 * kHugePage + 5}) {
     const Cpu::Memory memory = device.allocate(bytes);
     BOOST_TEST(memory.bytes() == bytes);
-    BOOST_TEST(reinterpret_cast<std::uintptr_t>(memory.data()) % kHugePage == 0);
+    BOOST_TEST(reinterpret_cast<std::uintptr_t>(memory.data()) % kPage == 0);
     BOOST_TEST(is_zero(memory));
     std::memset(memory.data(), 0x5a, bytes);  // to the last byte
   }
   BOOST_TEST(is_zero(device.allocate(kHugePage)));  // not what another has left behind
+}
+
+BOOST_AUTO_TEST_CASE(buffers_of_equal_size_begin_at_different_places_of_a_cache) {
+  constexpr std::size_t kPlaces = 32, kBuffers = 64;
+  for (const std::size_t bytes : {std::size_t{100}, kHugePage, kHugePage + kHugePage / 8}) {
+    std::vector<Cpu::Memory> all;
+    std::array<std::size_t, kPlaces> at{};
+    for (std::size_t i = 0; i < kBuffers; ++i) {
+      all.emplace_back(bytes);
+      ++at[reinterpret_cast<std::uintptr_t>(all.back().data()) / kPage % kPlaces];
+    }
+    // Two each, were they spread evenly; where they lie is the system's choice. All 64, did they begin with huge pages.
+    BOOST_TEST(*std::max_element(at.begin(), at.end()) <= kBuffers / 4);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(no_bytes_are_no_memory) {

@@ -69,13 +69,13 @@ class Cpu {
   static constexpr std::string_view name = "cpu";
   using Options = CpuOptions;
 
-  // Zeroed, 2 MiB aligned, on huge pages where the system has them; pages that nobody touches cost nothing.
+  // Zeroed, begun with a page of 4 KiB, on huge pages where the system has them; pages that nobody touches cost nothing.
   class Memory {
    public:
     Memory() = default;
     explicit Memory(std::size_t bytes) : bytes_(bytes) {
       if (bytes == 0) return;
-      mapped_bytes_ = bytes + kHugePage;
+      mapped_bytes_ = bytes + kHugePage + kPlaces * kPage;
       if (mapped_bytes_ < bytes) throw Error(Error::Kind::capacity, "memory", "a size of 2^64 bytes or more was asked for");
       mapped_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (mapped_ == MAP_FAILED) {
@@ -83,9 +83,11 @@ class Cpu {
         throw Error(Error::Kind::capacity, "memory", "the system refused " + std::to_string(bytes) + " bytes");
       }
       const auto address = reinterpret_cast<std::uintptr_t>(mapped_);
-      data_ = reinterpret_cast<std::byte*>((address + kHugePage - 1) / kHugePage * kHugePage);
+      const std::uintptr_t huge = (address + kHugePage - 1) / kHugePage;
+      auto* const first = reinterpret_cast<std::byte*>(huge * kHugePage);
+      data_ = first + place_of(huge) * kPage;
       // A small buffer on a huge page would cost 2 MiB of memory for a few KiB of use.
-      if (bytes >= kHugePage) ::madvise(data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+      if (bytes >= kHugePage) ::madvise(first, static_cast<std::size_t>(data_ + bytes - first) / kHugePage * kHugePage, MADV_HUGEPAGE);
     }
     ~Memory() {
       if (mapped_) ::munmap(mapped_, mapped_bytes_);
@@ -101,7 +103,13 @@ class Cpu {
     std::span<const std::byte> contents(std::size_t bytes) const { return {data_, bytes}; }
 
    private:
-    static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    static constexpr std::size_t kHugePage = std::size_t{2} << 20, kPage = 4096;
+    // Pages that a buffer may begin behind a huge one's: as many as a way of a core's second cache holds. Were all to begin with one,
+    // then what lies at one place of each of many, say a layer's factors of as many adapters, would share few sets of the caches
+    // (docs/decisions/0017).
+    static constexpr std::size_t kPlaces = 32;
+    // Of the n-th huge page: spread evenly for buffers at equal distances (multiplicative hashing; Knuth, volume 3, 6.4).
+    static std::size_t place_of(std::uintptr_t n) { return static_cast<std::uint64_t>(n) * 0x9e3779b97f4a7c15u >> 59; }
     void swap(Memory& other) noexcept {
       std::swap(mapped_, other.mapped_);
       std::swap(mapped_bytes_, other.mapped_bytes_);

@@ -20,10 +20,10 @@ namespace cpu {
 inline constexpr int kLowRankRows = 16;
 
 struct LowRankRows {
-  std::span<const LowRank> updates;
-  const int* rows;  // [count]
+  std::span<const LowRank> updates;  // of LowRankJobs
+  const int* rows;                   // [count]
   int count;
-  float* u;         // [count, rank] of each update, one behind the other
+  float* u;                          // [count, rank] of each update, one behind the other
 };
 
 // Of all updates of a row.
@@ -103,29 +103,36 @@ inline std::span<const LowRank> updates_of(const LowRankArgs& args, const Adapte
 
 // The rows that have updates here, in jobs that any thread may do. Their u is yet to be pointed somewhere.
 struct LowRankJobs {
+  // Of all groups, side by side: each adapter's own table is on a page of its own, too far to go for each block of outputs.
+  std::vector<LowRank> updates;
   std::vector<LowRankRows> jobs;
   int most_ranks = 0;        // of a row
   std::ptrdiff_t ranks = 0;  // of all rows
 
+  LowRankJobs(const LowRankJobs&) = delete;  // jobs point at updates
+  LowRankJobs& operator=(const LowRankJobs&) = delete;
   LowRankJobs(const LowRankArgs& args, int threads) {
     int rows = 0;
     for (const AdapterGroup& group : args.groups->groups) {
-      const auto updates = updates_of(args, group);
-      if (updates.empty()) continue;
+      const auto own = updates_of(args, group);
+      if (own.empty()) continue;
       rows += group.count;
-      ranks += std::ptrdiff_t{group.count} * ranks_of(updates);
-      most_ranks = std::max(most_ranks, ranks_of(updates));
+      ranks += std::ptrdiff_t{group.count} * ranks_of(own);
+      most_ranks = std::max(most_ranks, ranks_of(own));
+      updates.insert(updates.end(), own.begin(), own.end());
     }
     // Few rows in smaller jobs, so that every thread has some: in fours, as the kernels' tiles have so many at most.
     const int each = args.groups->one_by_one ? kLowRankRows : (rows - 1) / threads / 4 * 4 + 4;
     jobs.reserve(static_cast<std::size_t>(rows));
+    const LowRank* next = updates.data();
     for (const AdapterGroup& group : args.groups->groups) {
-      const auto updates = updates_of(args, group);
-      if (updates.empty()) continue;
+      const std::span own(next, updates_of(args, group).size());
+      if (own.empty()) continue;
+      next += own.size();
       const TokenTiles tiles{group.count, std::min(each, kLowRankRows)};
       for (int i = 0; i < tiles.count(); ++i) {
         const int* first = args.groups->rows.data() + group.first + tiles.begin(i);
-        jobs.push_back({updates, first, tiles.begin(i + 1) - tiles.begin(i), nullptr});
+        jobs.push_back({own, first, tiles.begin(i + 1) - tiles.begin(i), nullptr});
       }
     }
   }
