@@ -77,9 +77,10 @@ class Peer {
   nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
     program::Ceiling ceiling = ceilings_.measure();
     std::vector<double> plain, adapted;
-    for (int turn = 0; turn < 3; ++turn) {
-      steps("none", batch, new_tokens, plain);
+    for (int turn = 0; turn < 4; ++turn) {  // each is first as often as the other
+      if (turn % 2 == 0) steps("none", batch, new_tokens, plain);
       steps(kind, batch, new_tokens, adapted);
+      if (turn % 2 == 1) steps("none", batch, new_tokens, plain);
     }
     ceiling.add(ceilings_.measure());
     double factor_bytes = 0;

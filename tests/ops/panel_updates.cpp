@@ -78,16 +78,28 @@ void check(int in, int out, int rows, int most_threads) {
   const Packed<P> packed(u.problem.weight);
   Cpu plain({.threads = 1, .isa = Isa::portable});
   const Matrix truth = u.one_after_the_other(plain, packed.view());
+  TestKv kv({.layers = 1, .heads = 3, .head_dim = 20, .positions = 50}, 4);
+  Batch batch;
+  for (int s = 0; s < 4; ++s) append(batch, s, 10 * s, 1);
+  kv.see(batch.view());
+  const auto view = kv.view();
+  const KvSoon soon = kv_soon(batch.view(), view, 0, 3, 20, 0);
   for_each_cpu(
       [&](Cpu& device) {
         const Matrix beside = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
           cpu::multiply_and_update(device, args, updates);
         });
+        const Matrix asking = u.result(packed.view(), [&](auto args, const LowRankArgs& updates) {
+          args.soon = &soon;
+          cpu::multiply_and_update(device, args, updates);
+        });
         const Matrix either = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) { linear(device, args, updates); });
-        const std::string what = name_of(device) + ": " + std::to_string(in) + " -> " + std::to_string(out) + ", " + std::to_string(rows) + " rows";
+        const std::string what =
+            name_of(device) + ": " + std::to_string(in) + " -> " + std::to_string(out) + ", " + std::to_string(rows) + " rows";
         BOOST_TEST(same_bits(beside, truth), what);
+        BOOST_TEST(same_bits(asking, truth), what);
         BOOST_TEST(same_bits(either, truth), what);
-        BOOST_TEST((gaps_untouched(beside) && gaps_untouched(either)), what);
+        BOOST_TEST((gaps_untouched(beside) && gaps_untouched(asking) && gaps_untouched(either)), what);
       },
       most_threads);
 }
@@ -117,6 +129,50 @@ BOOST_AUTO_TEST_CASE(are_the_same_in_any_arrangement) {
     results.push_back(u.one_after_the_other(device, packed.view()));
   }
   for (const Matrix& each : results) BOOST_TEST(same_bits(each, results.front()));
+}
+
+// Rows of one adapter that follow each other share its updates, though each is a group of its own: their factors are asked for once.
+BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
+  const std::vector<TestAdapter> adapters = some_adapters(64, 131);
+  Step s(64, 131, 12);
+  for (int r = 0; r < 12; ++r) s.sets[size(r)] = adapters[size(r / 6)].set.get();
+  const AdapterGroups groups = arranged(s, AnyLoRA::Kind::gathered);
+  Deltas d(s);
+  const cpu::LowRankJobs all(LowRankArgs{s.x.view(), &groups, 1, Site::qkv, d.memory.view(), d.rows.data()}, 2);
+  BOOST_TEST(all.updates.size() == 3u);  // one of the first adapter and two of the second
+  BOOST_REQUIRE(all.jobs.size() == 12u);
+  for (std::size_t i = 0; i < 12; ++i) BOOST_TEST(all.jobs[i].updates.data() == all.updates.data() + i / 6);
+}
+
+// While one thread multiplies a block, it asks for its share of keys and values, and not for all of them.
+BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_block_by_block) {
+  const std::vector<TestAdapter> adapters = some_adapters(64, 640);
+  Updated u(64, 640, 20, adapters);
+  const Packed<Float32> packed(u.problem.weight);
+  TestKv kv({.layers = 1, .heads = 4, .head_dim = 64, .positions = 320}, 8);
+  Batch batch;
+  for (int s = 0; s < 8; ++s) append(batch, s, 319, 1);
+  kv.see(batch.view());
+  const auto view = kv.view();
+  const KvSoon soon = kv_soon(batch.view(), view, 0, 4, 64, 0);
+  Cpu device({.threads = 1});
+  u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+    cpu::PanelUpdates with(device, updates, &soon), without(device, updates);
+    const auto lines = [](cpu::PanelUpdates& made, int output) {
+      cpu::PanelJob job{};
+      made.make(output, output + 64, 0, job);
+      const std::size_t asked = job.beside ? job.beside->lines() : 0;
+      if (job.beside) job.beside->ask_all();
+      return asked;
+    };
+    std::size_t sum = 0;
+    for (int output = 0; output < args.y.cols; output += 64) {
+      const std::size_t more = lines(with, output) - lines(without, output);
+      BOOST_TEST((more >= cpu::kMostKvLines / 10 && more <= cpu::kMostKvLines / 10 + 1), "output " << output << ": " << more);
+      sum += more;
+    }
+    BOOST_TEST(sum == cpu::kMostKvLines);
+  });
 }
 
 // The twin: an update that is left out, or another, is seen.
@@ -182,7 +238,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
   for (const int in : {8, 66, 77, 200}) {
     const Problem p(in, 64);
     const Packed<P> packed(p.weight);
-    for (int rows = cpu::kLeastUpdatedRows; rows <= kMostRows; rows += 3) {
+    for (int rows = cpu::kLeastAskingRows; rows <= kMostRows; rows += 3) {
       for (const int lines : {1, 300, 5000}) {
         Matrix y = p.output(rows);
         const auto here = reinterpret_cast<std::uintptr_t>(y.row(0)) / 64 * 64;

@@ -67,6 +67,7 @@ struct CpuOptions {
 class Cpu {
  public:
   static constexpr std::string_view name = "cpu";
+  static constexpr bool asks_for_kv = true;  // linear() reads LinearArgs::soon
   using Options = CpuOptions;
 
   // Zeroed, begun with a page of 4 KiB, on huge pages where the system has them; pages that nobody touches cost nothing.
@@ -107,9 +108,10 @@ class Cpu {
     // Pages that a buffer may begin behind a huge one's: as many as a way of a core's second cache holds. Were all to begin with one,
     // then what lies at one place of each of many, say a layer's factors of as many adapters, would share few sets of the caches
     // (docs/decisions/0017).
-    static constexpr std::size_t kPlaces = 32;
-    // Of the n-th huge page: spread evenly for buffers at equal distances (multiplicative hashing; Knuth, volume 3, 6.4).
-    static std::size_t place_of(std::uintptr_t n) { return static_cast<std::uint64_t>(n) * 0x9e3779b97f4a7c15u >> 59; }
+    static constexpr int kPlaceBits = 5;
+    static constexpr std::size_t kPlaces = std::size_t{1} << kPlaceBits;
+    // Of the n-th huge page: neighbours, and most at equal distances, have different ones (multiplicative hashing; Knuth, volume 3, 6.4).
+    static std::size_t place_of(std::uintptr_t n) { return static_cast<std::uint64_t>(n) * 0x9e3779b97f4a7c15u >> (64 - kPlaceBits); }
     void swap(Memory& other) noexcept {
       std::swap(mapped_, other.mapped_);
       std::swap(mapped_bytes_, other.mapped_bytes_);

@@ -2,10 +2,12 @@
 #pragma once
 #include <algorithm>
 #include <concepts>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "tenon/ops/args.h"
+#include "tenon/ops/cpu/ask_kv.h"
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear_dot.h"
 #include "tenon/ops/cpu/low_rank.h"
@@ -136,7 +138,7 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
 // The updates of some panels, then the panels.
 template <class W>
 void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
-  PanelUpdates made(device, updates);
+  PanelUpdates made(device, updates, args.soon);
   with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
     share_panels(device.pool(), job.outputs, [&](int first, int last, int thread) {
       PanelJob own = job;
@@ -155,9 +157,15 @@ template <class W>
   requires(!OnTensorCores<W>)
 void linear(Cpu& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
+  std::optional<cpu::AskKv> asks;
+  if (HasPanels<W> && args.soon && cpu::asks_beside(device, args)) asks.emplace(device, *args.soon);
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {
-    cpu::share_panels(device.pool(), job.outputs,
-                      [&](int first, int last, int thread) { compute(job, first, last, first * kPanelRows, thread); });
+    cpu::share_panels(device.pool(), job.outputs, [&](int first, int last, int thread) {
+      cpu::PanelJob own = job;
+      const int pieces = device.threads() == 1 ? 1 : cpu::panel_groups(device.pool(), job.outputs, thread);
+      if (asks) own.beside = asks->next(thread, pieces);
+      compute(own, first, last, first * kPanelRows, thread);
+    });
   });
 }
 

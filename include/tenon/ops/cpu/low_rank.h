@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/low_rank.h"
@@ -103,7 +104,8 @@ inline std::span<const LowRank> updates_of(const LowRankArgs& args, const Adapte
 
 // The rows that have updates here, in jobs that any thread may do. Their u is yet to be pointed somewhere.
 struct LowRankJobs {
-  // Of all groups, side by side: each adapter's own table is on a page of its own, too far to go for each block of outputs.
+  // Of all groups, side by side, once of those with one adapter that follow each other: its own table is on a page of its own, too far
+  // to go for each block of outputs.
   std::vector<LowRank> updates;
   std::vector<LowRankRows> jobs;
   int most_ranks = 0;        // of a row
@@ -113,22 +115,28 @@ struct LowRankJobs {
   LowRankJobs& operator=(const LowRankJobs&) = delete;
   LowRankJobs(const LowRankArgs& args, int threads) {
     int rows = 0;
+    std::size_t count = 0;
     for (const AdapterGroup& group : args.groups->groups) {
       const auto own = updates_of(args, group);
       if (own.empty()) continue;
       rows += group.count;
+      count += own.size();
       ranks += std::ptrdiff_t{group.count} * ranks_of(own);
       most_ranks = std::max(most_ranks, ranks_of(own));
-      updates.insert(updates.end(), own.begin(), own.end());
     }
     // Few rows in smaller jobs, so that every thread has some: in fours, as the kernels' tiles have so many at most.
     const int each = args.groups->one_by_one ? kLowRankRows : (rows - 1) / threads / 4 * 4 + 4;
     jobs.reserve(static_cast<std::size_t>(rows));
-    const LowRank* next = updates.data();
+    updates.reserve(count);
+    std::span<const LowRank> own;
+    const LowRank* last = nullptr;  // where these are in their adapter
     for (const AdapterGroup& group : args.groups->groups) {
-      const std::span own(next, updates_of(args, group).size());
-      if (own.empty()) continue;
-      next += own.size();
+      const auto theirs = updates_of(args, group);
+      if (theirs.empty()) continue;
+      if (std::exchange(last, theirs.data()) != theirs.data()) {
+        updates.insert(updates.end(), theirs.begin(), theirs.end());
+        own = std::span<const LowRank>(updates).last(theirs.size());
+      }
       const TokenTiles tiles{group.count, std::min(each, kLowRankRows)};
       for (int i = 0; i < tiles.count(); ++i) {
         const int* first = args.groups->rows.data() + group.first + tiles.begin(i);

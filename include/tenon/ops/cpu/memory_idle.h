@@ -1,4 +1,5 @@
-// Whether a product with adapters leaves memory idle, so that updates are better made beside it than before it.
+// Whether a product's kernels ask memory for what they are told to beside their panels, and whether one with adapters leaves memory
+// idle, so that updates are better made beside it than before it.
 #pragma once
 #include <cstddef>
 
@@ -25,8 +26,14 @@ double bytes_of_weight(const W& weight) {
 // Multiply-adds of float32 that a thread does while it reads a byte: two of a Xeon of the fifth generation do 160 GFLOP/s each, and
 // read 16 GB/s.
 inline constexpr double kAddsPerByte = 5;
-// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do; and the most that were measured.
-inline constexpr int kLeastUpdatedRows = 7, kMostUpdatedRows = 256;
+// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do; and the most that were measured, of updates.
+inline constexpr int kLeastAskingRows = 7, kMostAskingRows = 256;
+template <class W>
+bool asks_beside(const Cpu& device, const LinearArgs<W>& args) {
+  const int rows = args.x.rows;
+  return device.isa() == Isa::avx512 && rows >= kLeastAskingRows && rows <= kMostAskingRows && bytes_of_weight(args.weight) > 0;
+}
+
 // Blocks of a thread's own part, of which the first is not asked for.
 inline constexpr int kLeastBlocks = 4;
 
@@ -37,10 +44,8 @@ inline constexpr int kLeastBlocks = 4;
 template <class W>
 bool leaves_memory_idle(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;
-  if (device.isa() != Isa::avx512 || rows < kLeastUpdatedRows || rows > kMostUpdatedRows || blocks < kLeastBlocks * device.threads()) return false;
-  const double bytes_each = bytes_of_weight(args.weight);
-  if (bytes_each == 0) return false;
-  double bytes = bytes_each * args.x.cols;  // of an output
+  if (!asks_beside(device, args) || blocks < kLeastBlocks * device.threads()) return false;
+  double bytes = bytes_of_weight(args.weight) * args.x.cols;  // of an output
   bool any = false;
   for (const AdapterGroup& group : updates.groups->groups) {
     for (const LowRank& u : updates_of(updates, group)) {

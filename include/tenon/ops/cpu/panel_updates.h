@@ -1,18 +1,22 @@
 // Low-rank updates beside the product of their matrix: those of a panel's outputs are made just before it is multiplied, by
-// the same thread, and while it is multiplied memory is asked for the factors of the next. With many rows arithmetic is what
-// counts, so that the factors of many adapters come in time that memory would idle (docs/decisions/0017).
+// the same thread, and while it is multiplied memory is asked for the factors of the next, and for keys and values that are read
+// behind the product. With many rows arithmetic is what counts, so that all of these come in time that memory would idle
+// (docs/decisions/0017 and 0018).
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "tenon/core/low_rank.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/ask_beside.h"
+#include "tenon/ops/cpu/ask_kv.h"
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/low_rank.h"
+#include "tenon/ops/cpu/panel_work.h"
 
 namespace tenon::cpu {
 
@@ -31,8 +35,9 @@ class PanelUpdates {
   // Panels whose updates are made together: a block of their factors.
   static constexpr int kPanels = kFactorBlock / kPanelRows;
 
-  // Computes what all panels want: u of every row.
-  PanelUpdates(Cpu& device, const LowRankArgs& args) : device_(device), args_(args), all_(args, device.threads()) {
+  // Computes what all panels want: u of every row. soon: what else is asked for, or null
+  PanelUpdates(Cpu& device, const LowRankArgs& args, const KvSoon* soon = nullptr)
+      : device_(device), args_(args), soon_(soon), all_(args, device.threads()) {
     const auto rows = static_cast<std::size_t>(args.x.rows), threads = static_cast<std::size_t>(device.threads());
     const std::size_t u_floats = (static_cast<std::size_t>(all_.ranks) + 15) / 16 * 16;
     float* const u = device.scratch(u_floats + threads * rows * kFactorBlock, Cpu::Scratch::updates);
@@ -61,6 +66,7 @@ class PanelUpdates {
   struct alignas(64) Thread {
     MatrixView<float> delta;           // [rows, kFactorBlock]
     std::vector<const float*> deltas;  // [rows] of it, null where a row has no update
+    std::optional<KvLines> kv;         // once they are listed
     std::vector<AskBeside::Range> ranges;
     AskBeside beside;
     int next = -1;                     // output from which on is asked for
@@ -96,13 +102,29 @@ class PanelUpdates {
     }
   }
 
-  // What to ask for while the panels before output `first` are multiplied: the block behind them, where it is of the thread's part.
+  // What to ask for while the panels before output `first` are multiplied.
   AskBeside* ask_behind(int first, int thread, Thread& own) const {
+    own.ranges.clear();
+    list_block(first, thread, own);
+    own.beside.begin(own.ranges);
+    if (own.beside.lines() <= kFewLines) {
+      own.beside.ask_all();
+      own.ranges.clear();
+    }
+    if (soon_) {
+      if (!own.kv) own.kv.emplace(device_.pool(), *soon_, thread, panel_groups(device_.pool(), args_.delta.cols, thread));
+      own.kv->share(own.ranges);
+      own.beside.begin(own.ranges);
+    }
+    return own.beside.lines() > 0 ? &own.beside : nullptr;
+  }
+
+  // Factors of the block from output `first` on, where it is of the thread's part.
+  void list_block(int first, int thread, Thread& own) const {
     const int last = std::min(first + kFactorBlock, args_.delta.cols), blocks = (args_.delta.cols - 1) / kFactorBlock + 1;
     own.next = -1;
-    if (first >= last || first / kFactorBlock == device_.pool().part_begin(blocks, thread + 1)) return nullptr;
+    if (first >= last || first / kFactorBlock == device_.pool().part_begin(blocks, thread + 1)) return;
     own.next = first;
-    own.ranges.clear();
     std::uintptr_t left = kMostAsked;
     for (own.asked_jobs = 0; own.asked_jobs < all_.jobs.size() && left > 0; ++own.asked_jobs) {
       if (!is_next_adapter(own.asked_jobs)) continue;
@@ -113,9 +135,6 @@ class PanelUpdates {
         if (range.at < range.end) own.ranges.push_back(range);
       }
     }
-    own.beside.begin(own.ranges);
-    if (own.beside.lines() <= kFewLines) own.beside.ask_all();
-    return own.beside.lines() > 0 ? &own.beside : nullptr;
   }
 
   static void ask_now(std::span<const LowRank> updates, int first, int last) {
@@ -132,6 +151,7 @@ class PanelUpdates {
 
   Cpu& device_;
   const LowRankArgs& args_;
+  const KvSoon* const soon_;
   LowRankJobs all_;
   std::vector<Thread> threads_;
 };

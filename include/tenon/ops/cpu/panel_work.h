@@ -41,11 +41,20 @@ class PreparedTiles {
   std::vector<char> done_;  // [threads]; empty where there is one copy for all
 };
 
-// Panels in groups of 4, what one pass of the narrowest tile takes: body(begin, end, thread).
+// Groups of 4 panels, what one pass of the narrowest tile takes.
+inline int panel_groups(int outputs) { return (static_cast<int>(panel_count(outputs)) + 3) / 4; }
+
+// body(begin, end, thread) of some panels: one group, or where there is one thread all.
 template <class Body>
 void share_panels(ThreadPool& pool, int outputs, Body&& body) {
   const int panels = static_cast<int>(panel_count(outputs));
-  pool.share((panels + 3) / 4, 1, [&](int begin, int end, int thread) { body(begin * 4, std::min(end * 4, panels), thread); });
+  pool.share(panel_groups(outputs), 1, [&](int begin, int end, int thread) { body(begin * 4, std::min(end * 4, panels), thread); });
+}
+
+// Groups of a thread's own part.
+inline int panel_groups(const ThreadPool& pool, int outputs, int thread) {
+  const int all = panel_groups(outputs);
+  return pool.part_begin(all, thread + 1) - pool.part_begin(all, thread);
 }
 
 }  // namespace tenon::cpu
