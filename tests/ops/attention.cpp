@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_are_the_same_in_any_company_and_chunks, Case,
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_long_sequence_crosses_a_split, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  for (const auto& p : {Problem<E>(1, 300, 2, 1, 20), Problem<E>(1, 300, 1, 1, 64)}) {
+  for (const auto& p : {AttentionProblem<E>(1, 300, 2, 1, 20), AttentionProblem<E>(1, 300, 1, 1, 64)}) {
     const int threads = p.head_dim == 20 ? 4 : 1;
     const Matrix truth = truth_of<Policy>(p);
     for_each_cpu([&](Cpu& device) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_long_sequence_crosses_a_split, Case, Cases) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_of_rows_meet_every_boundary, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 600, 1, 1, 20);
+  const AttentionProblem<E> p(1, 600, 1, 1, 20);
   const Matrix truth = truth_of<Policy>(p);
   for (const Isa isa : isas()) {
     Cpu device({.threads = 1, .isa = isa});
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_of_rows_meet_every_boundary, Case, Cases) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_behind_a_row_and_nobody_beside_it_leaks_in, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(3, 70, 2, 1, 20);
+  const AttentionProblem<E> p(3, 70, 2, 1, 20);
   const Matrix truth = truth_of<Policy>(p);
   auto hostile = p;  // the middle sequence is NaN and infinity all over
   for (int r = p.length; r < 2 * p.length; ++r) {
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_behind_a_row_and_nobody_beside_it_leaks_in
 BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_not_hidden, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 70, 1, 1, 20);
+  const AttentionProblem<E> p(1, 70, 1, 1, 20);
   const Matrix truth = truth_of<Policy>(p);
   for (const int bad : {0, 15, 16, 40, 69}) {
     auto hostile = p;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_not_hidden, Case, Cases) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(values_that_are_not_finite_are_not_hidden, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 70, 1, 1, 20);
+  const AttentionProblem<E> p(1, 70, 1, 1, 20);
   const Matrix truth = truth_of<Policy>(p);
   for (const float wrong : {kNaN, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
     for (const int bad : {0, 16, 69}) {
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(values_that_are_not_finite_are_not_hidden, Case, C
 
 // An infinite key, whose scores float32 would hide where they are -infinity.
 BOOST_AUTO_TEST_CASE_TEMPLATE(an_infinite_key_is_not_hidden_by_its_scale, Policy, Policies) {
-  Problem<std::int8_t> p(1, 20, 1, 1, 20);
+  AttentionProblem<std::int8_t> p(1, 20, 1, 1, 20);
   p.keys.row(7)[3] = std::numeric_limits<float>::infinity();
   for_each_cpu([&](Cpu& device) {
     const Matrix out = at_once(p, op_on<Policy>(device));
@@ -164,7 +164,7 @@ namespace {
 
 // The text through a cache: all its sequences side by side, in chunks where it keeps them.
 template <class P, class Policy, class E>
-Matrix through(const Problem<E>& p, Cpu& device) {
+Matrix through(const AttentionProblem<E>& p, Cpu& device) {
   CacheStore<P, Cpu> store(device, p.shape(), p.sequences * (p.length + 64));
   Matrix out = p.output();
   const int chunk = P::keeps_tokens ? 37 : p.length;
@@ -196,7 +196,7 @@ Matrix through(const Problem<E>& p, Cpu& device) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_cache_gives_the_same_bits, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(2, 150, 2, 1, 20);
+  const AttentionProblem<E> p(2, 150, 2, 1, 20);
   const Matrix truth = truth_of<Policy>(p);
   for_each_cpu([&](Cpu& device) {
     BOOST_TEST(first_difference(through<PagedKVOf<16, E>, Policy>(p, device).view(), truth.view()) == -1, name_of(device));
@@ -210,8 +210,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_cache_gives_the_same_bits, Case, Cases) {
 namespace {
 
 template <class E>
-Problem<E> stored_as(const Problem<float>& p) {
-  Problem<E> other(p.sequences, p.length, p.heads, p.kv_heads, p.head_dim);
+AttentionProblem<E> stored_as(const AttentionProblem<float>& p) {
+  AttentionProblem<E> other(p.sequences, p.length, p.heads, p.kv_heads, p.head_dim);
   other.q = p.q;
   other.keys = p.keys;
   other.values = p.values;
@@ -222,7 +222,7 @@ Problem<E> stored_as(const Problem<float>& p) {
 
 // bfloat16 is widened exactly: attention over it is attention over float32 keys and values that were rounded before.
 BOOST_AUTO_TEST_CASE_TEMPLATE(bfloat16_is_float32_over_rounded_values, Policy, Policies) {
-  for (Problem<float> p : problems<float>(1, 150)) {
+  for (AttentionProblem<float> p : problems<float>(1, 150)) {
     const auto as_it_is = stored_as<bfloat16>(p);
     const Matrix unrounded = truth_of<Policy>(p);
     for (Matrix* m : {&p.keys, &p.values}) {
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bfloat16_is_float32_over_rounded_values, Policy, P
 // Rows of whole numbers up to 127, times a power of two, are int8 without rounding, and their scales multiply without
 // rounding: attention over them is attention over float32, to the bit.
 BOOST_AUTO_TEST_CASE_TEMPLATE(int8_whose_scales_are_powers_of_two_is_float32, Policy, Policies) {
-  for (Problem<float> p : problems<float>(1, 150)) {
+  for (AttentionProblem<float> p : problems<float>(1, 150)) {
     Random random(static_cast<std::uint64_t>(p.head_dim));
     for (Matrix* m : {&p.keys, &p.values}) {
       for (int r = 0; r < m->rows; ++r) {
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(int8_whose_scales_are_powers_of_two_is_float32, Po
 BOOST_AUTO_TEST_CASE_TEMPLATE(later_positions_are_unseen, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 70, 2, 1, 16);
+  const AttentionProblem<E> p(1, 70, 2, 1, 16);
   const Matrix truth = truth_of<Policy>(p);
   for_each_cpu([&](Cpu& device) {
     auto kv = p.cache();
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(later_positions_are_unseen, Case, Cases) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(large_scores_stay_finite, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 300, 1, 1, 64, 512.0f);
+  const AttentionProblem<E> p(1, 300, 1, 1, 64, 512.0f);
   const Matrix truth = truth_of<Policy>(p);
   Matrix expected = at_once(p, [](const auto& args) { reference::attention(args); });
   for_each_cpu([&](Cpu& device) {
@@ -389,7 +389,7 @@ auto variant(SplitOf&& split_of) {
 
 // The inverse test.
 BOOST_AUTO_TEST_CASE(splits_that_follow_the_batch_are_caught) {
-  const Problem<float> p(1, 70, 1, 1, 16);
+  const AttentionProblem<float> p(1, 70, 1, 1, 16);
   const auto invariant = [&](auto&& op) {
     const Matrix truth = alone(p, op);
     return first_difference(at_once(p, op).view(), truth.view()) == -1 && first_difference(in_chunks(p, 20, 1, op).view(), truth.view()) == -1;
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(splits_that_follow_the_batch_are_caught) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 16, 1, 1, 16);
+  const AttentionProblem<E> p(1, 16, 1, 1, 16);
   const auto kv = p.cache();
   Matrix out = p.output();
   Batch empty;

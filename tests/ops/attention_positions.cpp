@@ -11,7 +11,7 @@ using namespace tenon::test;
 namespace {
 
 template <class E>
-Problem<E> with(Problem<E> p, int window, bool sloped) {
+AttentionProblem<E> with(AttentionProblem<E> p, int window, bool sloped) {
   p.window = window;
   if (sloped) {
     for (int h = 0; h < p.heads; ++h) p.slopes.push_back(std::ldexp(1.5f, -6 - h));  // 300 positions off still weigh something
@@ -21,7 +21,7 @@ Problem<E> with(Problem<E> p, int window, bool sloped) {
 
 // Rows first .. first + rows - 1 of one sequence, as a text of their own.
 template <class E>
-Problem<E> part_of(const Problem<E>& p, int first, int rows) {
+AttentionProblem<E> part_of(const AttentionProblem<E>& p, int first, int rows) {
   auto part = p;
   part.length = rows;
   for (auto [to, from] : {std::pair{&part.q, &p.q}, {&part.keys, &p.keys}, {&part.values, &p.values}}) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_are_the_same_in_any_chunks_over_a_cache_that_
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   for (const int window : kWindows) {
-    auto p = with(Problem<E>(1, 330, 2, 1, 20), window, window % 2 == 0);
+    auto p = with(AttentionProblem<E>(1, 330, 2, 1, 20), window, window % 2 == 0);
     const Matrix truth = truth_of<Policy>(p);
     BOOST_REQUIRE(all_finite(truth, 0, p.length));
     p.forgets = true;
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(decoding_over_a_cache_that_forgets_is_the_same, Ca
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   for (const int window : {1, 17, 64, 100}) {
-    auto p = with(Problem<E>(2, 200, 4, 2, 16), window, true);
+    auto p = with(AttentionProblem<E>(2, 200, 4, 2, 16), window, true);
     const Matrix truth = truth_of<Policy>(p);
     p.forgets = true;
     for_each_cpu([&](Cpu& device) {
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_as_long_as_the_text_is_none, Case, Cases)
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   for (const bool sloped : {false, true}) {
-    const Problem<E> p(1, 300, 2, 1, 20);
+    const AttentionProblem<E> p(1, 300, 2, 1, 20);
     const Matrix truth = truth_of<Policy>(with(p, 0, sloped));
     for_each_cpu([&](Cpu& device) {
       for (const int window : {300, 301, 1 << 30}) {
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_that_begins_a_split_is_a_text_of_its_own,
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   for (const bool sloped : {false, true}) {
-    const auto p = with(Problem<E>(1, 560, 2, 1, 20), 0, sloped);
+    const auto p = with(AttentionProblem<E>(1, 560, 2, 1, 20), 0, sloped);
     const Matrix text = truth_of<Policy>(part_of(p, 256, 304));
     for_each_cpu([&](Cpu& device) {
       for (const int last : {0, 5, 15, 16, 63, 64, 100, 255, 256, 303}) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_that_begins_a_split_is_a_text_of_its_own,
 
 // A window of one position is its value: the softmax of one score is 1.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_of_one_is_the_value, Policy, Policies) {
-  const auto p = with(Problem<float>(1, 70, 2, 2, 20), 1, true);
+  const auto p = with(AttentionProblem<float>(1, 70, 2, 2, 20), 1, true);
   for_each_cpu([&](Cpu& device) { BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), p.values.view()) == -1); }, 1);
 }
 
@@ -149,12 +149,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_seen_within_its_window_only, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   for (const int window : {1, 20, 70}) {
-    const auto p = with(Problem<E>(1, 200, 1, 1, 20), window, true);
+    const auto p = with(AttentionProblem<E>(1, 200, 1, 1, 20), window, true);
     const Matrix truth = truth_of<Policy>(p);
     for (const int bad : {0, 16, 63, 64, 90}) {
       for (const auto wrong : {kNaN, std::numeric_limits<float>::infinity()}) {
-        for (Matrix Problem<E>::*where : {&Problem<E>::keys, &Problem<E>::values}) {
-          if (where == &Problem<E>::keys && std::isinf(wrong)) continue;  // its score may be -infinity, which is no weight
+        for (Matrix AttentionProblem<E>::*where : {&AttentionProblem<E>::keys, &AttentionProblem<E>::values}) {
+          if (where == &AttentionProblem<E>::keys && std::isinf(wrong)) continue;  // its score may be -infinity, which is no weight
           auto hostile = p;
           (hostile.*where).row(bad)[3] = wrong;
           const int end = std::min(p.length, bad + window);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_seen_within_its_window_only, Case, Cases) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(slopes_of_zero_are_none, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  const Problem<E> p(1, 300, 3, 1, 20);
+  const AttentionProblem<E> p(1, 300, 3, 1, 20);
   auto flat = p;
   flat.slopes = {0.0f, 0.0f, 0x1p-20f};
   for_each_cpu([&](Cpu& device) {
@@ -186,11 +186,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(slopes_of_zero_are_none, Case, Cases) {
 // slope * (t - position) is one dimension more in the chain of a score: the last, where the key holds t - position.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_slope_is_one_dimension_more, Policy, Policies) {
   constexpr int length = 300, dim = 20;
-  auto p = with(Problem<float>(1, length, 2, 2, dim), 0, true);
+  auto p = with(AttentionProblem<float>(1, length, 2, 2, dim), 0, true);
   p.scale = 0.25f;
   const Matrix sloped = truth_of<Policy>(p);
   for (const int row : {0, 15, 64, 200, 299}) {
-    Problem<float> wider(1, length, 2, 2, dim + 1);
+    AttentionProblem<float> wider(1, length, 2, 2, dim + 1);
     wider.scale = p.scale;
     for (int r = 0; r < length; ++r) {
       for (int h = 0; h < 2; ++h) {

@@ -15,7 +15,7 @@ inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 // Sequences of one length; sequence s owns the rows s * length .. of q, keys and values, and slot sequences - 1 - s. Keys
 // and values are stored as E.
 template <class E>
-struct Problem {
+struct AttentionProblem {
   using Kv = TestKvOf<E>;
   int sequences, length, heads, kv_heads, head_dim;
   float scale;
@@ -24,7 +24,7 @@ struct Problem {
   std::vector<float> slopes = {};  // [heads], or none
   bool forgets = false;            // positions that no later row sees are gone when a step begins
 
-  Problem(int n, int positions, int query_heads, int key_heads, int dim, float q_scale = 4.0f)
+  AttentionProblem(int n, int positions, int query_heads, int key_heads, int dim, float q_scale = 4.0f)
       : sequences(n),
         length(positions),
         heads(query_heads),
@@ -64,7 +64,7 @@ inline void copy_row(const Matrix& from, int r, const Matrix& to, int i) {
 
 // One step of an engine: the pieces' keys and values into the cache, then op(attention args); into the rows of `out`.
 template <class E, class Op>
-void step(const Problem<E>& p, TestKvOf<E>& kv, const std::vector<Piece>& pieces, const Matrix& out, Op&& op) {
+void step(const AttentionProblem<E>& p, TestKvOf<E>& kv, const std::vector<Piece>& pieces, const Matrix& out, Op&& op) {
   Batch batch;
   for (const Piece& piece : pieces) append(batch, p.slot(piece.sequence), piece.start, piece.rows);
   kv.see(batch.view());
@@ -93,7 +93,7 @@ void step(const Problem<E>& p, TestKvOf<E>& kv, const std::vector<Piece>& pieces
 
 // Each row alone, as in decoding: nothing behind it in the cache, nobody beside it.
 template <class E, class Op>
-Matrix alone(const Problem<E>& p, Op&& op) {
+Matrix alone(const AttentionProblem<E>& p, Op&& op) {
   auto kv = p.cache();
   Matrix out = p.output();
   for (int s = 0; s < p.sequences; ++s) {
@@ -103,7 +103,7 @@ Matrix alone(const Problem<E>& p, Op&& op) {
 }
 
 template <class E, class Op>
-Matrix at_once(const Problem<E>& p, Op&& op) {
+Matrix at_once(const AttentionProblem<E>& p, Op&& op) {
   auto kv = p.cache();
   Matrix out = p.output();
   std::vector<Piece> pieces;
@@ -114,7 +114,7 @@ Matrix at_once(const Problem<E>& p, Op&& op) {
 
 // Every sequence at its own pace, in any order: pieces of 1..most rows.
 template <class E, class Op>
-Matrix in_chunks(const Problem<E>& p, int most, std::uint64_t seed, Op&& op) {
+Matrix in_chunks(const AttentionProblem<E>& p, int most, std::uint64_t seed, Op&& op) {
   auto kv = p.cache();
   Matrix out = p.output();
   Random random(seed);
@@ -141,7 +141,7 @@ auto op_on(Cpu& device) {
   return [&device](const auto& args) { attention(device, Policy{}, args); };
 }
 template <class Policy, class E>
-Matrix truth_of(const Problem<E>& p) {
+Matrix truth_of(const AttentionProblem<E>& p) {
   Cpu plain({.threads = 1, .isa = Isa::portable});
   return alone(p, op_on<Policy>(plain));
 }
@@ -159,8 +159,8 @@ inline double largest_difference(const Matrix& a, const Matrix& b) {
 
 // Head counts and widths that meet every tail in the kernels; grouped heads among them.
 template <class E>
-std::vector<Problem<E>> problems(int sequences, int length) {
-  std::vector<Problem<E>> all;
+std::vector<AttentionProblem<E>> problems(int sequences, int length) {
+  std::vector<AttentionProblem<E>> all;
   for (const auto& [heads, kv_heads, dim] : {std::array{2, 2, 4}, {4, 2, 16}, {3, 1, 20}, {2, 1, 64}, {2, 2, 80}, {1, 1, 128}}) {
     all.emplace_back(sequences, length, heads, kv_heads, dim);
   }

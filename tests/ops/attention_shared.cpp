@@ -15,8 +15,8 @@ using namespace tenon::test;
 namespace {
 
 template <class E>
-Problem<E> grouped(int length, int heads, int kv_heads, int dim, int window = 0, bool sloped = false) {
-  Problem<E> p(1, length, heads, kv_heads, dim);
+AttentionProblem<E> grouped(int length, int heads, int kv_heads, int dim, int window = 0, bool sloped = false) {
+  AttentionProblem<E> p(1, length, heads, kv_heads, dim);
   p.window = window;
   for (int h = 0; sloped && h < heads; ++h) p.slopes.push_back(1.0f / static_cast<float>(h + 2));
   return p;
@@ -24,8 +24,8 @@ Problem<E> grouped(int length, int heads, int kv_heads, int dim, int window = 0,
 
 // The same with keys and values of their own for each query head.
 template <class E>
-Problem<E> repeated(const Problem<E>& p) {
-  Problem<E> all(p.sequences, p.length, p.heads, p.heads, p.head_dim);
+AttentionProblem<E> repeated(const AttentionProblem<E>& p) {
+  AttentionProblem<E> all(p.sequences, p.length, p.heads, p.heads, p.head_dim);
   all.q = p.q;
   all.window = p.window;
   all.slopes = p.slopes;
@@ -42,8 +42,8 @@ Problem<E> repeated(const Problem<E>& p) {
 
 // Groups that fill a job, that do not, that leave single queries, and that are larger than a job.
 template <class E>
-std::vector<Problem<E>> groups() {
-  std::vector<Problem<E>> all;
+std::vector<AttentionProblem<E>> groups() {
+  std::vector<AttentionProblem<E>> all;
   for (const auto& [heads, kv_heads, dim] : {std::array{4, 2, 16}, {6, 2, 20}, {5, 1, 4}, {8, 1, 64}, {32, 2, 4}, {48, 1, 4}, {63, 1, 4}, {64, 1, 4}, {65, 1, 4}, {130, 2, 7}}) {
     all.push_back(grouped<E>(90, heads, kv_heads, dim));
     all.push_back(grouped<E>(90, heads, kv_heads, dim, 21, true));
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_may_part_a_group, Case, Cases) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_group_does_not_leak_into_another, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
-  Problem<E> p(2, 70, 6, 2, 20);
+  AttentionProblem<E> p(2, 70, 6, 2, 20);
   const Matrix truth = truth_of<Policy>(p);
   auto hostile = p;
   for (int r = 0; r < p.length; ++r) {  // of sequence 0, the first head of keys and values
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_group_does_not_leak_into_another, Case, Cases) {
 
 BOOST_AUTO_TEST_CASE(items_hold_every_row_and_head_once) {
   for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {12, 12}, {32, 8}, {48, 1}, {65, 1}}) {
-    const Problem<float> p(1, 100, heads, kv_heads, 4);
+    const AttentionProblem<float> p(1, 100, heads, kv_heads, 4);
     const auto kv = p.cache();
     const Matrix out = p.output();
     Batch batch;
