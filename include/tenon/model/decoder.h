@@ -140,15 +140,8 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     if constexpr (P::adds_at_runtime) state.updates.multiply(device, args, layer, site);
     else linear(device, args);
   };
-  KvSoon soon;
-  const auto expect_kv = [&]([[maybe_unused]] int layer) {
-    if constexpr (requires { D::asks_for_kv; }) {
-      soon = kv_soon(host_batch, kv, layer, c.kv_heads, c.head_dim, c.window);
-      return layer + 1 < c.layers || !fewer;  // of the last layer few sequences may be read
-    } else {
-      return false;
-    }
-  };
+  KvSoon soon;  // without a view on devices that ask for nothing
+  if constexpr (requires { D::asks_for_kv; }) soon = kv_soon(host_batch, kv, 0, c.kv_heads, c.head_dim, c.window);
   if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   BatchView rows = batch;
   MatrixView<float> x = act.x, normed = act.normed, attended = act.attended, up = act.inner;
@@ -167,7 +160,8 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
     norm(layer.attention_norm, x, normed);
-    const bool asks = expect_kv(l);
+    soon.layer = l;
+    const bool asks = soon.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
     multiply({.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .soon = asks ? &soon : nullptr}, l, Site::qkv);
     if constexpr (Model::positions == PositionKind::rotary) {
       rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
