@@ -167,6 +167,24 @@ BOOST_AUTO_TEST_CASE(several_updates_of_one_matrix) {
   }
 }
 
+// As compositions of adapters of different files have: in their order, wherever one type ends and another begins.
+BOOST_AUTO_TEST_CASE(several_updates_have_types_of_their_own) {
+  constexpr auto f32 = FactorType::float32, f16 = FactorType::float16, bf16 = FactorType::bfloat16;
+  const auto update = [](int first, int outputs, int rank, std::uint64_t seed, FactorType type) {
+    return random_update(33, first, outputs, rank, seed, type);
+  };
+  std::vector<TestAdapter> adapters;
+  adapters.emplace_back(33, std::vector{update(0, 200, 5, 1, f16), update(0, 200, 4, 2, f32), update(70, 60, 9, 3, f16)},
+                        std::vector{f16, f32, f16});
+  adapters.emplace_back(33, std::vector{update(64, 64, 16, 4, bf16), update(0, 64, 3, 5, f32)}, std::vector{bf16, f32});
+  adapters.emplace_back(33, std::vector{update(0, 200, 16, 6, f32)});
+  for (const int rows : {1, 3, 29}) {
+    Step s(33, 200, rows);
+    for (int r = 0; r < rows; ++r) s.sets[size(r)] = adapters[size(r % 3)].set.get();
+    check(s, adapters, "types of their own, " + std::to_string(rows) + " rows", 3);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_composition_equals_one_update_of_all_ranks) {
   for (const int out : {31, 64, 300}) {
     const auto first = random_update(77, 0, out, 5, 15), second = random_update(77, 0, out, 16, 16);

@@ -67,8 +67,11 @@ struct TestAdapter {
   int inputs;
 
   TestAdapter(int in, std::vector<Plain> all, FactorType type = FactorType::float32, Site site = Site::qkv)
+      : TestAdapter(in, all, std::vector(all.size(), type), site) {}
+  TestAdapter(int in, std::vector<Plain> all, const std::vector<FactorType>& types, Site site = Site::qkv)
       : plain(std::move(all)), begins(2 * kSites + 1, 0), inputs(in) {
     for (const Plain& p : plain) {
+      const FactorType type = types[updates.size()];
       std::vector<float> blocks;
       for (int block = 0; block < p.outputs; block += kFactorBlock) {
         for (int i = 0; i < p.rank; ++i) {

@@ -1,6 +1,7 @@
 // linear with the updates of its rows: the bits of low_rank and linear one after the other, whichever way they are made.
 #include <boost/test/unit_test.hpp>
 
+#include <numeric>
 #include <tuple>
 
 #include "linear_problem.h"
@@ -68,6 +69,8 @@ std::vector<TestAdapter> some_adapters(int in, int out) {
   all.emplace_back(in, std::vector{random_update(in, out - 1, 1, 5, 4, FactorType::float16)}, FactorType::float16);
   all.emplace_back(in, std::vector{random_update(in, 0, out, 8, 5, FactorType::bfloat16)}, FactorType::bfloat16);
   all.emplace_back(in, std::vector{random_update(in, 0, out, 4, 6)}, FactorType::float32, Site::mlp_up);  // of another matrix
+  all.emplace_back(in, std::vector{random_update(in, 0, out, 6, 7, FactorType::float16), random_update(in, 0, out, 2, 8)},
+                   std::vector{FactorType::float16, FactorType::float32});
   return all;
 }
 
@@ -139,9 +142,34 @@ BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
   const AdapterGroups groups = arranged(s, AnyLoRA::Kind::gathered);
   Deltas d(s);
   const cpu::LowRankJobs all(LowRankArgs{s.x.view(), &groups, 1, Site::qkv, d.memory.view(), d.rows.data()}, 2);
-  BOOST_TEST(all.updates.size() == 3u);  // one of the first adapter and two of the second
   BOOST_REQUIRE(all.jobs.size() == 12u);
-  for (std::size_t i = 0; i < 12; ++i) BOOST_TEST(all.jobs[i].updates.data() == all.updates.data() + i / 6);
+  BOOST_REQUIRE(all.terms.size() == 18u);  // one of the first adapter's rows each, and two of the second's
+  for (std::size_t i = 0; i < 18; ++i) BOOST_TEST(all.terms[i].again == (i != 0 && i != 6 && i != 7), "term " << i);
+}
+
+// Before the first block is made, and while each but the last is multiplied; few at once.
+BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
+  Cpu device({.threads = 1});
+  for (const int rank : {4, 64}) {
+    std::vector<TestAdapter> adapters;
+    for (int i = 0; i < 3; ++i) adapters.emplace_back(64, std::vector{random_update(64, 0, 320, rank, size(i))});
+    const Updated u(64, 320, 40, adapters);
+    const Packed<Float32> packed(u.problem.weight);
+    u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+      const std::size_t terms = cpu::LowRankJobs(updates, 1).terms.size();
+      cpu::PanelUpdates made(device, updates);
+      for (int output = 0; output < args.y.cols; output += 64) {
+        BOOST_TEST(made.asked(output, 0) == terms);
+        BOOST_TEST(made.asked(output + 64, 0) == 0u);
+        cpu::PanelJob job{};
+        made.make(output, output + 64, 0, job);
+        BOOST_TEST((job.beside != nullptr) == (rank == 64 && output + 64 < args.y.cols));
+        if (!job.beside) continue;
+        BOOST_TEST(made.asked(output + 64, 0) == 0u);
+        job.beside->ask_all();
+      }
+    });
+  }
 }
 
 // While one thread multiplies a block, it asks for its share of keys and values, and not for all of them.
@@ -173,6 +201,20 @@ BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_block_by_block) {
     }
     BOOST_TEST(sum == cpu::kMostKvLines);
   });
+}
+
+// A matrix that no row has updates for.
+BOOST_AUTO_TEST_CASE(no_updates_at_all) {
+  std::vector<TestAdapter> adapters;
+  adapters.emplace_back(64, std::vector{random_update(64, 0, 131, 4, 6)}, FactorType::float32, Site::mlp_up);
+  const Updated u(64, 131, 20, adapters);
+  const Packed<Float32> packed(u.problem.weight);
+  Cpu device({.threads = 2});
+  const Matrix plain = u.result(packed.view(), [&](const auto& args, const LowRankArgs&) { linear(device, args); });
+  const Matrix beside = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+    cpu::multiply_and_update(device, args, updates);
+  });
+  BOOST_TEST(same_bits(beside, plain));
 }
 
 // The twin: an update that is left out, or another, is seen.
@@ -250,6 +292,34 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
           compute(job, 0, 4, 0, 0);
         });
         BOOST_TEST(beside.lines() == 0u, in << " inputs, " << rows << " rows: of " << lines << " lines are left " << beside.lines());
+      }
+    }
+  }
+}
+
+// So is what the product with a passes.
+BOOST_AUTO_TEST_CASE(a_term_that_shrinks_asks_for_all_lines) {
+  for (const int in : {16, 33, 768}) {
+    for (const int rank : kRanks) {
+      const TestAdapter adapter(in, {random_update(in, 0, 64, rank, 1)});
+      for (const int rows : {1, 2, 3, 16}) {
+        const Step s(in, 64, rows);
+        std::vector<int> all(size(rows));
+        std::iota(all.begin(), all.end(), 0);
+        std::vector<float> u(size(rows * rank)), asking(u);
+        const cpu::LowRankTerm term{adapter.updates.front(), all.data(), 0, rows, true, false};
+        for (const Isa isa : isas()) {
+          cpu::shrink(isa, term, s.x.view(), u.data(), term.update.b);
+          for (const int lines : {1, 300, 5000}) {
+            const auto here = reinterpret_cast<std::uintptr_t>(u.data()) / 64 * 64;
+            const std::vector<cpu::AskBeside::Range> ranges(size(lines), {here, here + 64});
+            cpu::AskBeside beside;
+            beside.begin(ranges);
+            cpu::shrink(isa, term, s.x.view(), asking.data(), term.update.b, &beside);
+            BOOST_TEST(beside.lines() == 0u, in << " inputs, rank " << rank << ", " << rows << " rows: " << beside.lines() << " are left");
+            BOOST_TEST((asking == u));
+          }
+        }
       }
     }
   }

@@ -24,7 +24,11 @@ class UpdateTable {
   // by_place: [layers * kSites] of updates whose factors lie on the device.
   UpdateTable(D& device, const std::vector<std::vector<LowRank>>& by_place) {
     std::size_t count = 0;
-    for (const auto& place : by_place) count += place.size();
+    set_.sites = 0;
+    for (std::size_t i = 0; i < by_place.size(); ++i) {
+      count += by_place[i].size();
+      if (!by_place[i].empty()) set_.sites |= AdapterSet::bit(static_cast<Site>(i % kSites));
+    }
     const std::size_t updates = count * sizeof(LowRank), begins = (by_place.size() + 1) * sizeof(int);
     memory_ = device.allocate(updates + begins);
     device.fill({memory_.data(), updates + begins}, [&](std::span<std::byte> host) {
@@ -37,7 +41,8 @@ class UpdateTable {
       }
       put(begin, first);
     });
-    set_ = {reinterpret_cast<const LowRank*>(memory_.data()), reinterpret_cast<const int*>(memory_.data() + updates)};
+    set_.updates = reinterpret_cast<const LowRank*>(memory_.data());
+    set_.begins = reinterpret_cast<const int*>(memory_.data() + updates);
   }
 
   const AdapterSet& set() const { return set_; }

@@ -35,11 +35,13 @@ struct LowRank {
 struct AdapterSet {
   const LowRank* updates = nullptr;
   const int* begins = nullptr;        // [layers * kSites + 1] into updates
+  unsigned sites = ~0u;               // bit s: site s has updates in some layer, or may have
 
   TENON_HD std::span<const LowRank> at(int layer, Site site) const {
     const int* begin = begins + layer * kSites + static_cast<int>(site);
     return {updates + begin[0], static_cast<std::size_t>(begin[1] - begin[0])};
   }
+  static constexpr unsigned bit(Site site) { return 1u << static_cast<int>(site); }
 };
 
 // Rows of a step that run under the same set.

@@ -44,6 +44,7 @@ class LowRankUpdates {
   template <AdapterPolicy P>
   void arrange(D& device, const P& policy, const BatchView& batch) {
     groups_.clear();
+    sites_ = 0;
     const auto has_adapters = [](const SequenceRows& s) { return s.adapters != nullptr; };
     if (!std::any_of(batch.sequences, batch.sequences + batch.sequence_count, has_adapters)) return;
     of_row_.assign(static_cast<std::size_t>(batch.rows), nullptr);
@@ -52,13 +53,14 @@ class LowRankUpdates {
       std::fill_n(of_row_.begin() + rows.first_row, rows.rows, rows.adapters);
     }
     policy.arrange(of_row_, groups_);
+    for (const AdapterGroup& group : groups_.groups) sites_ |= group.adapters->sites;
     if constexpr (requires { D::rows_together; }) put_tiles(device, batch.rows, groups_);
   }
 
   // linear of args, and the updates of its rows for this matrix.
   template <class W>
   void multiply(D& device, const LinearArgs<W>& args, int layer, Site site) {
-    if (groups_.groups.empty() || args.x.rows == 0) return linear(device, args);
+    if ((sites_ & AdapterSet::bit(site)) == 0 || args.x.rows == 0) return linear(device, args);
     const auto rows = static_cast<std::size_t>(args.x.rows);
     const int outputs = args.y.cols;
     const std::size_t pointers = (rows * sizeof(float*) + 63) / 64 * 64;
@@ -74,6 +76,7 @@ class LowRankUpdates {
  private:
   std::vector<const AdapterSet*> of_row_;  // [rows]
   AdapterGroups groups_;
+  unsigned sites_ = 0;                     // of all groups, as AdapterSet::sites
   typename D::Memory memory_;  // pointers to rows, then the rows
 };
 

@@ -2,6 +2,7 @@
 // A table of function pointers is chosen by cpuid when a Cpu is made, so that a program built without -march is fast too.
 // The files in kernels/ see one 16-lane type, F32x16, from simd/; the same operations in the same order give the same bits.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -142,20 +143,42 @@ struct AttentionKernels {
   void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
 };
 
-// Rows of one adapter set that are computed together.
-struct LowRankJob {
-  const float* const* x;  // [tokens] of [inputs]
-  float* const* delta;    // [tokens] of the outputs of the matrix
-  int tokens, inputs;
-  float* u;               // [tokens, rank] of the update at hand
-  const void* next;       // what is read behind a
-  bool asks_ahead;        // a single row asks for the blocks of b that come next
+// One update of some rows of a step that have it in common: u = scale * A x of them, then delta += B u.
+struct LowRankTerm {
+  LowRank update;
+  const int* rows;   // [tokens], of the step
+  std::ptrdiff_t u;  // where its u, [tokens, rank], is among those of its job, or of all
+  int tokens;
+  bool fresh;        // no update of these rows before it has some of its outputs
+  bool again;        // the rows before have it, too
+};
+
+// Whether it has some of the outputs begin..end-1.
+inline bool meets(const LowRank& u, int begin, int end) { return u.first_output < end && u.first_output + u.outputs > begin; }
+
+// Lines of b that outputs first..last-1 of the matrix read; none: at == end.
+inline AskBeside::Range lines_of_b(const LowRank& u, int first, int last) {
+  if (!meets(u, first, last)) return {};
+  const int begin = std::max(first - u.first_output, 0) / kFactorBlock * kFactorBlock;
+  const int end = std::min((last - u.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, u.outputs);
+  const auto b = reinterpret_cast<std::uintptr_t>(u.b);
+  const std::uintptr_t bytes = static_cast<std::uintptr_t>(u.rank) * bytes_of(u.type);
+  return {(b + static_cast<std::uintptr_t>(begin) * bytes) / 64 * 64, (b + static_cast<std::uintptr_t>(end) * bytes + 63) / 64 * 64};
+}
+
+// Some outputs of a matrix that terms add to.
+struct LowRankOutputs {
+  MatrixView<float> delta;             // [rows of the step, last - first]
+  int first, last;
+  bool asks_behind = false;            // a single row asks for the blocks of b behind those that it reads
+  const LowRankTerm* asks = nullptr;   // of terms from this one on each asks for the b of the next, where it is another's; null: none
 };
 
 struct LowRankKernels {
-  void (*shrink)(const LowRank&, const LowRankJob&);
-  // Outputs first..last-1 of the matrix, as far as the update has them. fresh: begins at 0, not at what delta holds.
-  void (*expand)(const LowRank&, const LowRankJob&, int first, int last, bool fresh);
+  // x: of the step; u: of all terms; next: what is read behind a; beside: what else is asked for, or null
+  void (*shrink)(const LowRankTerm&, MatrixView<const float> x, float* u, const void* next, AskBeside* beside);
+  // first..last-1: terms of one type of factors
+  void (*expand)(const LowRankTerm* first, const LowRankTerm* last, const float* u, const LowRankOutputs&);
 };
 
 // What a function of kernels/*.inc begins with; CUDA's copy (ops/cuda/lanes.cuh) is compiled for the device.

@@ -34,7 +34,7 @@ bool asks_beside(const Cpu& device, const LinearArgs<W>& args) {
   return device.isa() == Isa::avx512 && rows >= kLeastAskingRows && rows <= kMostAskingRows && bytes_of_weight(args.weight) > 0;
 }
 
-// Blocks of a thread's own part, of which the first is not asked for.
+// Blocks of a thread's own part, of which the first is asked for while memory is busy (measured when nobody asked for it).
 inline constexpr int kLeastBlocks = 4;
 
 // Whether arithmetic takes longer than reading weights and factors does. GPT-2's c_attn under as many adapters of rank 16 as there
