@@ -14,6 +14,7 @@
 
 #include "../../examples/common/adapters.h"
 #include "../../examples/tenon/ceilings.h"
+#include "line_time.h"
 
 namespace {
 
@@ -66,6 +67,7 @@ class Peer {
 
   nlohmann::json answer(const nlohmann::json& ask) {
     const std::string kind = ask["case"];
+    if (kind == "line") return {{"line_ns", bench::line_ns()}};
     nlohmann::json row = ask;
     row.update({{"peer", "tenon"}, {"format", choice_.name}});
     row.update(kind.starts_with("slots:") ? slots(kind, ask["batch"], ask["tokens"]) : decode(kind, ask["batch"], ask["tokens"]));

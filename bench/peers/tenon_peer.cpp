@@ -13,6 +13,7 @@
 #include "../../examples/tenon/ceilings.h"
 #include "../formats.h"
 #include "engine_work.h"
+#include "line_time.h"
 
 namespace {
 
@@ -70,6 +71,7 @@ class Peer {
 
   nlohmann::json answer(const nlohmann::json& ask) {
     const std::string name = ask["case"];
+    if (name == "line") return {{"line_ns", bench::line_ns()}};
     program::Ceiling ceiling = ceilings_.measure();
     const bench::Result result = run(name, ask["batch"], ask["tokens"]);
     ceiling.add(ceilings_.measure());
