@@ -55,6 +55,34 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   }
 }
 
+// Blocks of every shape, which follows the numbers of rows and outputs. Rows of 300 columns lie so that sixteen bytes of them are
+// copied at once.
+BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  const int processors = cuda.processors();
+  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {processors - 2, 20}, {processors + 1, 70}, {processors + 1, 129}, {2 * processors + 1, 129}}) {
+    for (const int in : {77, 300}) {
+      const Problem p(in, 16 * panels - 11);
+      const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);
+      const Packed<P> packed(p.weight);
+      const DevicePacked<P> device_packed(cuda, packed);
+      const DeviceMatrix x(cuda, columns), bias(cuda, p.bias), residual(cuda, p.residual);
+      Matrix y = p.output(rows);
+      auto args = p.args(packed.view(), {true, false, Activation::none, Residual::other}, 0, rows, y);
+      args.x = columns.view(0, rows);
+      const DeviceMatrix device_y(cuda, y);
+      linear(cpu, args);
+      linear(cuda, LinearArgs<typename P::View>{.x = x.view(0, rows),
+                                                .weight = device_packed.view(),
+                                                .bias = bias.row(0),
+                                                .residual = residual.view(0, rows),
+                                                .y = device_y.view()});
+      BOOST_TEST_REQUIRE((device_y == y), in << " -> " << p.out << ", " << rows << " rows");
+    }
+  }
+}
+
 // Floats on tensor cores are in the hardware's order: a row has the same bits in any batch, and lies within what roundings of
 // its sums make of the products, which are exact. Where activations are not rounded it lies farther off.
 BOOST_AUTO_TEST_CASE(floats_on_tensor_cores) {

@@ -30,7 +30,7 @@ void check_rows(int rows, int width, int cols, Op&& op, const char* what) {
 
 BOOST_AUTO_TEST_CASE(norms) {
   Cuda cuda;
-  for (const int width : {1, 15, 16, 77, 768, 1600}) {
+  for (const int width : {1, 15, 16, 77, 768, 1600, 5000}) {
     const Matrix gain = random_matrix(1, width, 2), bias = random_matrix(1, width, 3);
     const DeviceMatrix device_gain(cuda, gain), device_bias(cuda, bias);
     for (const int rows : {1, 7, 8, 9, 64}) {

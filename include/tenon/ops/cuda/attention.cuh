@@ -1,6 +1,7 @@
 // Attention over any cache: sixteen threads walk the keys as the CPU's lanes do, for up to eight queries that share them.
 // Where there are fewer such jobs than the device could take, splits of a text go to threads of their own, and are combined
-// in the CPU's order: no bit depends on how many did.
+// in the CPU's order: no bit depends on how many did. Where queries are single rows, a stride of keys and values is brought into
+// shared memory at once before it is walked.
 #pragma once
 #include <cstddef>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "tenon/ops/cuda/flash_grid.cuh"
 #include "tenon/ops/cuda/lanes.cuh"
 #include "tenon/ops/cuda/sequences.cuh"
+#include "tenon/ops/cuda/staged.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -18,12 +20,45 @@ namespace cuda {
 // Of so many queries, a multiple of 16.
 inline int scratch_floats(int queries, int head_dim) { return (static_cast<int>(cpu::attention_scratch(queries, head_dim)) + 15) / 16 * 16; }
 
+// Bytes of a stride of keys and values, as staged() lays them out.
+template <class E>
+TENON_HD constexpr int stride_bytes(int head_dim, int value_stride) {
+  const int elements = kTilePositions * (head_dim + value_stride) * static_cast<int>(sizeof(E));
+  return lanes::kStrideTiles * (elements + (has_scales<E> ? 2 * kTilePositions * static_cast<int>(sizeof(float)) : 0));
+}
+
+// Copies `count` tiles of a stride to `memory`, by the threads of a half-warp, and returns where they are then.
+template <class V>
+__device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::Element>* tiles, int count, std::byte* memory,
+                       KvTile<const typename V::Element> (&to)[lanes::kStrideTiles]) {
+  using E = typename V::Element;
+  const auto copy = [&](const auto* from, int elements) {
+    const int bytes = elements * static_cast<int>(sizeof(*from));
+    for (int at = 16 * lanes::lane(); at < bytes; at += 16 * 16) copy_16_bytes(memory + at, reinterpret_cast<const std::byte*>(from) + at);
+    const auto* there = reinterpret_cast<decltype(from)>(memory);
+    memory += bytes;
+    return there;
+  };
+  lanes::fence();  // all have walked the stride before
+  for (int j = 0; j < count; ++j) {
+    to[j].keys = copy(tiles[j].keys, kTilePositions * job.head_dim);
+    to[j].values = copy(tiles[j].values, kTilePositions * job.value_stride);
+    if constexpr (has_scales<E>) {
+      to[j].key_scales = copy(tiles[j].key_scales, kTilePositions);
+      to[j].value_scales = copy(tiles[j].value_scales, kTilePositions);
+    }
+  }
+  end_copies();
+  wait_for_copies<0>();
+  lanes::fence();
+}
+
 // The split at position `split`, of which the job's queries see some: `largest` and `sums` of each, and part [count, width]. What
 // the loop of flash_rows does, a second time: as a function of both it made decoding on a CPU some 8 % slower, since GCC
-// inlined otherwise.
-template <class V>
+// inlined otherwise. stage: [stride_bytes] where Staged
+template <bool Staged, class V>
 __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split, const float* q, float* weights, lanes::Query* queries,
-                            float* part) {
+                            float* part, std::byte* stage) {
   constexpr int kTiles = lanes::kSplitPositions / kTilePositions;
   const int count = job.rows * job.heads, left = (seen.end - split + kTilePositions - 1) / kTilePositions;
   KvTile<const typename V::Element> tiles[kTiles];
@@ -35,15 +70,23 @@ __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split
   for (int d = 0; d < count * job.value_stride; d += 16) lanes::store(part + d, lanes::zero());
   const lanes::Range here = seen.in(split, lanes::kSplitPositions);
   for (int first = here.begin / lanes::kStride * lanes::kStride; first < here.end; first += lanes::kStride) {
-    lanes::flash_queries(job, tiles + first / kTilePositions, split + first, count, q, weights, queries, part);
+    const auto* of_stride = tiles + first / kTilePositions;
+    if constexpr (Staged) {
+      KvTile<const typename V::Element> near[lanes::kStrideTiles];
+      staged(job, of_stride, min((here.end - first + kTilePositions - 1) / kTilePositions, lanes::kStrideTiles), stage, near);
+      lanes::flash_queries(job, near, split + first, count, q, weights, queries, part);
+    } else {
+      lanes::flash_queries(job, of_stride, split + first, count, q, weights, queries, part);
+    }
   }
 }
 
 // The splits of a job by `parts` half-warps, of which this is number `part`; the first combines them. Every thread of a block
-// comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie `apart` floats apart.
-template <class V>
+// comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie `apart` floats apart, and each
+// part's stage `stage` floats behind its scratch memory.
+template <bool Staged, class V>
 __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool has_job, int part, float* scratch, int apart,
-                            SplitState* states) {
+                            int stage, SplitState* states) {
   const int count = has_job ? job.rows * job.heads : 0, width = job.value_stride;
   float* weights = scratch;                                 // [kQueries, kStride]
   float* q = weights + lanes::kQueries * lanes::kStride;    // [count, head_dim]
@@ -61,7 +104,7 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
   for (int round = 0; round < grid.rounds; ++round) {
     const int round_first = first + round * grid.parts * lanes::kSplitPositions, split = round_first + part * lanes::kSplitPositions;
     if (split < seen.end) {
-      flash_split(job, seen, split, q, weights, queries, own);
+      flash_split<Staged>(job, seen, split, q, weights, queries, own, reinterpret_cast<std::byte*>(scratch + stage));
       for (int i = 0; i < count; ++i) {
         const float sum = lanes::sum(queries[i].sums);
         if (lanes::lane() == 0) states[part * lanes::kAttentionQueries + i] = {queries[i].largest, sum};
@@ -84,19 +127,23 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
   }
 }
 
-template <CacheView V>
-__global__ void __launch_bounds__(lanes::kThreads) flash_kernel(AttentionArgs<V> args, FlashGrid grid, int apart) {
+// stage: floats of a half-warp's scratch memory before its stage; apart: with it
+template <bool Staged, CacheView V>
+__global__ void __launch_bounds__(lanes::kThreads) flash_kernel(AttentionArgs<V> args, FlashGrid grid, int stage, int apart) {
   wait_for_earlier();
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   __shared__ SplitState states[lanes::kRowsABlock * lanes::kAttentionQueries];
   const int half_warp = static_cast<int>(threadIdx.x) / 16, part = half_warp % grid.parts;
-  const int i = static_cast<int>(blockIdx.x) * (lanes::kRowsABlock / grid.parts) + half_warp / grid.parts;
+  const int i = static_cast<int>(blockIdx.x) * (grid.block_parts / grid.parts) + half_warp / grid.parts;
   float* scratch = shared + half_warp * apart;
   QueryJob<V> job = {};
   if (i < grid.jobs) job = grid.job(args, i);
   const bool has_job = job.rows > 0;  // a short tile has fewer parts
-  if (grid.parts > 1) flash_parts(grid, job, has_job, part, scratch, apart, states + (half_warp - part) * lanes::kAttentionQueries);
-  else if (has_job) lanes::flash_rows(job, scratch);
+  if (Staged || grid.parts > 1) {
+    flash_parts<Staged>(grid, job, has_job, part, scratch, apart, stage, states + (half_warp - part) * lanes::kAttentionQueries);
+  } else if (has_job) {
+    lanes::flash_rows(job, scratch);
+  }
 }
 
 // scores: [queries, positions]
@@ -116,16 +163,22 @@ __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores,
 template <cuda::ViewOnDevice V>
 void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
   cuda::check_batch(args);
-  const auto bytes = [&](int queries) {
-    return sizeof(float) * static_cast<std::size_t>(cuda::scratch_floats(queries, args.head_dim)) * cuda::lanes::kRowsABlock;
+  const auto launch = [&]<bool Staged>(std::bool_constant<Staged>, const cuda::FlashGrid& grid, int stage_bytes) {
+    const int stage = cuda::scratch_floats(grid.rows * grid.heads, args.head_dim), apart = stage + stage_bytes / static_cast<int>(sizeof(float));
+    device.launch_early("attention", cuda::flash_kernel<Staged, V>, grid.blocks(), 16 * grid.block_parts,
+                        sizeof(float) * static_cast<std::size_t>(apart * grid.block_parts), args, grid, stage, apart);
   };
+  const auto bytes = [&](int queries) { return static_cast<int>(sizeof(float)) * cuda::scratch_floats(queries, args.head_dim); };
   // What every device since sm_80 lets a block have that asks for it.
+  constexpr int kBlockBytes = 96 * 1024;
+  const int stride = cuda::stride_bytes<typename V::Element>(args.head_dim, (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions);
   int most = cuda::lanes::kAttentionQueries;
-  while (most > 1 && bytes(most) > 96 * 1024) most /= 2;
-  const cuda::FlashGrid grid(args, device.processors(), {.queries = most, .a_block = cuda::lanes::kRowsABlock, .threads = 16});
-  const int queries = grid.rows * grid.heads;
-  device.launch_early("attention", cuda::flash_kernel<V>, grid.blocks(), cuda::lanes::kThreads, bytes(queries), args, grid,
-                      cuda::scratch_floats(queries, args.head_dim));
+  for (int jobs = 4; jobs > 1 && args.batch.tile_count == args.batch.rows; jobs /= 2) {
+    if (jobs * (bytes(most) + stride) > kBlockBytes) continue;
+    return launch(std::true_type{}, cuda::FlashGrid(args, device.processors(), {.queries = most, .a_block = jobs, .threads = 16}), stride);
+  }
+  while (most > 1 && bytes(most) * cuda::lanes::kRowsABlock > kBlockBytes) most /= 2;
+  launch(std::false_type{}, cuda::FlashGrid(args, device.processors(), {.queries = most, .a_block = cuda::lanes::kRowsABlock, .threads = 16}), 0);
 }
 
 template <cuda::ViewOnDevice V>

@@ -1,6 +1,7 @@
-// How a matrix product reads weights of each layout: one value of one panel's lane at a time, in the arithmetic of the CPU's
-// kernels (docs/numerics.md).
+// How a matrix product reads weights of each layout: columns of a panel as their bytes lie in memory, copied whole, then one value
+// of one lane at a time, in the arithmetic of the CPU's kernels (docs/numerics.md).
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -10,11 +11,26 @@
 
 namespace tenon::cuda {
 
-// Columns in their order, each product rounded once with what it is added to.
+// What layouts of columns have in common: columns in their order, each product rounded once with what it is added to. A layout
+// that has groups says so, and has float16 scales of [panels, groups, 16].
 struct FusedChain {
-  static constexpr bool kPairs = false;
+  static constexpr bool kPairs = false;   // column k of a chain is k ^ 1, up to an even number of them
+  static constexpr bool kBytes = true;    // panels lie in memory as column_bytes() says
+  static constexpr int kLeastGroup = 0;   // columns that share a scale; 0: all of a row
   __device__ static float multiply_add(float w, float x, float sum) { return __fmaf_rn(w, x, sum); }
+  __device__ static float activation(float x, int) { return x; }
 };
+
+template <class Code>
+__device__ float to_float(Code code) {
+  return static_cast<float>(code);
+}
+// By the mantissa of 2^23 + 128 + code: a processor converts a quarter as many integers as it adds floats.
+template <>
+__device__ inline float to_float(std::int8_t code) {
+  const auto bits = static_cast<std::uint32_t>(static_cast<std::uint8_t>(code));
+  return __fsub_rn(__uint_as_float((bits ^ 0x80u) | 0x4b000000u), 8388736.0f);
+}
 
 // (code - zero_point) * scale, of its row: the chain is of codes, and what scales it comes behind.
 template <class Code>
@@ -23,13 +39,15 @@ struct CodeColumns : FusedChain {
   CodePanels<Code> weight;
 
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
+  __device__ bool needs_sums() const { return weight.zero_points != nullptr; }
   __device__ int group() const { return 0; }
-  __device__ float group_scale(int, int, int) const { return 1.0f; }
-  __device__ float value(int panel, int k, int lane) const {
-    const float code = static_cast<float>(weight.panel(panel)[k * kPanelRows + lane]);
+  static constexpr __host__ __device__ int column_bytes(int n) { return n * kPanelRows * static_cast<int>(sizeof(Code)); }
+  __device__ const void* columns(int panel, int k) const { return weight.panel(panel) + k * kPanelRows; }
+  // Column k + i, where columns begin at `bytes`; k is a multiple of 8, and i less.
+  __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
+    const float code = to_float(reinterpret_cast<const Code*>(bytes)[(k + i) * kPanelRows + lane]);
     return cpu::kCodeUnit<Code> == 1.0f ? code : __fmul_rn(code, 1.0f / cpu::kCodeUnit<Code>);
   }
-  __device__ float activation(float x, int) const { return x; }
   // minus_sum: of x
   __device__ float scaled(float value, int panel, int lane, float minus_sum) const {
     constexpr float kUnit = cpu::kCodeUnit<Code>;
@@ -43,42 +61,48 @@ struct CodeColumns : FusedChain {
 // Codes 0 .. 15 in groups, read 16^min(i, 6) times too large against x times kNibbleUnits.
 struct Int4Columns : FusedChain {
   static constexpr float kSums = -8.0f;
+  static constexpr int kLeastGroup = 32;
   Int4Panels weight;
 
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
+  __device__ bool needs_sums() const { return true; }
   __device__ int group() const { return weight.group; }
-  __device__ float group_scale(int panel, int group, int lane) const {
-    return static_cast<float>(weight.scales[(std::ptrdiff_t{panel} * weight.groups() + group) * kPanelRows + lane]);
+  // [16] of the group that begins at column k
+  __device__ const float16* group_scales(int panel, int k) const {
+    return weight.scales + (std::ptrdiff_t{panel} * weight.groups() + k / weight.group) * kPanelRows;
   }
-  __device__ float value(int panel, int k, int lane) const {
-    const std::uint32_t word = weight.codes[(std::ptrdiff_t{panel} * weight.words() + k / 8) * kPanelRows + lane];
-    const int i = k % 8, place = i < 7 ? i : 6;
-    return static_cast<float>((i < 7 ? word : word >> 4) & 15u << (4 * place));
+  static constexpr __host__ __device__ int column_bytes(int n) { return (n + 7) / 8 * kPanelRows * 4; }
+  __device__ const void* columns(int panel, int k) const { return weight.codes + (std::ptrdiff_t{panel} * weight.words() + k / 8) * kPanelRows; }
+  __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
+    const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(bytes)[k / 8 * kPanelRows + lane];
+    const float units = power_of_16(i < 7 ? i : 6);
+    return __fmaf_rn(__uint_as_float((word >> 4 * i & 15u) | 0x4b000000u), units, __fmul_rn(units, -8388608.0f));  // as to_float()
   }
-  // 16^-min(i, 6)
-  __device__ float activation(float x, int k) const {
-    const int i = k % 8, place = i < 7 ? i : 6;
-    return __fmul_rn(x, __uint_as_float(static_cast<std::uint32_t>(127 - 4 * place) << 23));
-  }
+  __device__ static float activation(float x, int i) { return __fmul_rn(x, power_of_16(i < 7 ? -i : -6)); }
   __device__ float scaled(float value, int, int, float) const { return value; }
+
+ private:
+  __device__ static float power_of_16(int i) { return __uint_as_float(static_cast<std::uint32_t>(127 + 4 * i) << 23); }
 };
 
 // Pairs of bfloat16, the second of a pair first, as PairDot of ops/cpu/simd/dot_portable.inc multiplies them: what is
 // subnormal is zero.
-struct PairColumns {
+struct PairColumns : FusedChain {
   static constexpr float kSums = 0.0f;
-  static constexpr bool kPairs = true;  // column k of a chain is k ^ 1, up to an even number of them
+  static constexpr bool kPairs = true;
   BFloat16Pairs weight;
 
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
+  __device__ bool needs_sums() const { return false; }
   __device__ int group() const { return 0; }
-  __device__ float group_scale(int, int, int) const { return 1.0f; }
-  __device__ float value(int panel, int k, int lane) const {
-    const std::ptrdiff_t pair = (std::ptrdiff_t{panel} * weight.pairs() + k / 2) * kPanelRows + lane;
-    return flushed(static_cast<float>(weight.codes[2 * pair + (k ^ 1) % 2]));
+  static constexpr __host__ __device__ int column_bytes(int n) { return (n + 1) / 2 * kPanelRows * 4; }
+  __device__ const void* columns(int panel, int k) const {
+    return weight.codes + (std::ptrdiff_t{panel} * weight.pairs() + k / 2) * kPanelRows * 2;
+  }
+  __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
+    return flushed(static_cast<float>(reinterpret_cast<const bfloat16*>(bytes)[2 * ((k + i) / 2 * kPanelRows + lane) + (i ^ 1) % 2]));
   }
   __device__ static float rounded(float x) { return static_cast<float>(bfloat16(flushed(x))); }
-  __device__ float activation(float x, int) const { return x; }
   // Rounded as if exponents had no end, then zero where that is subnormal: a double holds a sum so near to the border.
   __device__ static float multiply_add(float w, float x, float sum) {
     const float r = __fmaf_rn(w, x, sum);
@@ -95,21 +119,25 @@ struct PairColumns {
   }
 };
 
-// Any other format, weight by weight.
+// Any other format, weight by weight: of no bytes that could be copied, so that a block keeps floats.
 template <class W>
 struct WeightColumns : FusedChain {
   static constexpr float kSums = 0.0f;
+  static constexpr bool kBytes = false;
   W weight;
   int rows;
 
   __host__ __device__ int panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  __device__ bool needs_sums() const { return false; }
   __device__ int group() const { return 0; }
-  __device__ float group_scale(int, int, int) const { return 1.0f; }
-  __device__ float value(int panel, int k, int lane) const {
+  static constexpr __host__ __device__ int column_bytes(int n) { return n * kPanelRows * static_cast<int>(sizeof(float)); }
+  __device__ float weight_at(int panel, int k, int lane) const {
     const int row = panel * kPanelRows + lane;
     return row < rows ? weight.at(row, k) : 0.0f;
   }
-  __device__ float activation(float x, int) const { return x; }
+  __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
+    return reinterpret_cast<const float*>(bytes)[(k + i) * kPanelRows + lane];
+  }
   __device__ float scaled(float value, int, int, float) const { return value; }
 };
 
@@ -118,7 +146,7 @@ CodeColumns<Code> columns_of_layout(const CodePanels<Code>& weight, int) {
   return {{}, weight};
 }
 inline Int4Columns columns_of_layout(const Int4Panels& weight, int) { return {{}, weight}; }
-inline PairColumns columns_of_layout(const BFloat16Pairs& weight, int) { return {weight}; }
+inline PairColumns columns_of_layout(const BFloat16Pairs& weight, int) { return {{}, weight}; }
 
 template <class W>
 concept HasColumns = !HasPanels<W> || requires(const W w) { columns_of_layout(w.panels(), 0); };

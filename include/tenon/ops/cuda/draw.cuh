@@ -167,7 +167,7 @@ void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (most == 1) {
-    device.launch_early("head_pick", cuda::best_kernel<TokenId>, cuda::blocks(rows), 256, 0, logits, args.picks);
+    device.launch_early("head_pick", cuda::best_kernel<TokenId>, cuda::blocks(rows), cuda::kBestThreads, 0, logits, args.picks);
     return;
   }
   const PickRow* picked = device.put(args.rows);

@@ -5,17 +5,40 @@
 
 namespace tenon::cuda {
 
-// Bias, delta, activation and residual of one output; none behind the last. A call: a copy for every sum of a thread would be
-// most of a kernel, and of the time to compile it.
+// A call: a copy for every sum of a thread would be most of a kernel, and of the time to compile it.
 template <class = void>
-__device__ __noinline__ void finish(const cpu::PanelJob& job, int token, int output, float sum) {
+__device__ __noinline__ float activated(float x, Activation activation) {
+  return lanes::activate({x}, activation).v;
+}
+
+// Bias, delta, activation and residual of one output of tokens token, token + step, .. below end. What is read is asked for before
+// anything is written, which may lie where it is read.
+template <int Tokens>
+__device__ __forceinline__ void finish_outputs(const cpu::PanelJob& job, int token, int step, int end, int output, const float (&sums)[Tokens]) {
   if (output >= job.outputs) return;
-  float value = sum;
-  if (job.bias) value = __fadd_rn(value, job.bias[output]);
-  if (job.delta && job.delta[token]) value = __fadd_rn(value, job.delta[token][output]);
-  value = lanes::activate({value}, job.activation).v;
-  if (job.residual) value = __fadd_rn(value, job.residual[token * job.residual_stride + output]);
-  job.y[token * job.y_stride + output] = value;
+  const float bias = job.bias ? job.bias[output] : 0.0f;
+  const float* deltas[Tokens];
+  float residual[Tokens];
+#pragma unroll
+  for (int t = 0; t < Tokens; ++t) {
+    const bool is_token = token + t * step < end;
+    deltas[t] = job.delta && is_token ? job.delta[token + t * step] : nullptr;
+    residual[t] = job.residual && is_token ? job.residual[(token + t * step) * job.residual_stride + output] : 0.0f;
+  }
+#pragma unroll
+  for (int t = 0; t < Tokens; ++t) {
+    float value = sums[t];
+    if (job.bias) value = __fadd_rn(value, bias);
+    if (deltas[t]) value = __fadd_rn(value, deltas[t][output]);
+    if (job.activation != Activation::none) value = activated(value, job.activation);
+    if (job.residual) value = __fadd_rn(value, residual[t]);
+    if (token + t * step < end) job.y[(token + t * step) * job.y_stride + output] = value;
+  }
+}
+
+// The same of one token.
+__device__ __forceinline__ void finish(const cpu::PanelJob& job, int token, int output, float sum) {
+  finish_outputs(job, token, 1, token + 1, output, {sum});
 }
 
 }  // namespace tenon::cuda

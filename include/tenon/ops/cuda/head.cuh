@@ -36,22 +36,26 @@ __device__ inline unsigned long long rank_of(float logit, int id) {
 __device__ inline void put_best(TokenLogit& best, float logit, TokenId id) { best = {logit, id}; }
 __device__ inline void put_best(TokenId& best, float, TokenId id) { best = id; }
 
+inline constexpr int kBestThreads = 1024;
+
 // A block a row; the best of its logits (Best: it and its logit, or its id alone), or kNotFinite where one is not finite.
 template <class Best>
 __global__ void best_kernel(MatrixView<const float> logits, Best* best) {
   wait_for_earlier();
-  __shared__ unsigned long long of_threads[256];
+  __shared__ unsigned long long of_threads[kBestThreads];
   const float* row = logits.row(static_cast<int>(blockIdx.x));
   unsigned long long own = 0;
   bool finite = true;
-  for (int id = static_cast<int>(threadIdx.x); id < logits.cols; id += 256) {
-    const unsigned long long rank = rank_of(row[id], id);
+#pragma unroll 8
+  for (int id = static_cast<int>(threadIdx.x); id < logits.cols; id += kBestThreads) {
+    const float logit = row[id];
+    const unsigned long long rank = rank_of(logit, id);
     own = rank > own ? rank : own;
-    finite = finite && isfinite(row[id]);
+    finite = finite && isfinite(logit);
   }
   of_threads[threadIdx.x] = own;
   const bool all_finite = __syncthreads_and(finite) != 0;
-  for (unsigned width = 128; width > 0; width /= 2) {
+  for (unsigned width = kBestThreads / 2; width > 0; width /= 2) {
     if (threadIdx.x < width && of_threads[threadIdx.x + width] > of_threads[threadIdx.x]) {
       of_threads[threadIdx.x] = of_threads[threadIdx.x + width];
     }
@@ -156,7 +160,7 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (listed > 0) {
     if (most == 1) {
-      device.launch_early("head_best", cuda::best_kernel<TokenLogit>, cuda::blocks(rows), 256, 0, logits, found);
+      device.launch_early("head_best", cuda::best_kernel<TokenLogit>, cuda::blocks(rows), cuda::kBestThreads, 0, logits, found);
     } else {
       cuda::find_best<false>(device, "head_best", logits, of_tiles, most, found);
     }

@@ -11,21 +11,49 @@
 namespace tenon {
 namespace cuda {
 
+// Norms: a block brings its row, and what scales it, into shared memory at once, where sixteen threads go over it three times.
+// Weights do not wait for who made the row. Longer rows than kStagedColumns are read where they lie.
+inline constexpr int kStagedColumns = 4096;
+
+// Brings a vector into shared memory, past the first cache, which may still hold what was there before. from: [n], or null
+template <class = void>
+__device__ void stage(const float* from, int n, float* to) {
+  for (int i = static_cast<int>(threadIdx.x); from && i < n; i += static_cast<int>(blockDim.x)) to[i] = __ldcg(from + i);
+}
+
+// norm(x, gain, bias, y) of a block's row. staged: [3, n], or nothing of longer rows
+template <class Norm>
+__device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, MatrixView<float> y, Norm&& norm) {
+  extern __shared__ float vectors[];
+  const int r = static_cast<int>(blockIdx.x), n = x.cols;
+  if (n > kStagedColumns) {
+    wait_for_earlier();
+    if (threadIdx.x < 16) norm(x.row(r), gain, bias, y.row(r));
+    return;
+  }
+  stage(gain, n, vectors);
+  stage(bias, n, vectors + n);
+  wait_for_earlier();
+  stage(x.row(r), n, vectors + 2 * n);
+  __syncthreads();
+  if (threadIdx.x < 16) norm(vectors + 2 * n, vectors, vectors + n, y.row(r));
+}
+
 template <class = void>
 __global__ void layer_norm_kernel(LayerNormArgs args) {
-  wait_for_earlier();
-  const int r = lanes::job_of_thread();
-  if (r >= args.x.rows) return;
-  lanes::layer_norm_row(args.x.row(r), args.gain, args.bias, args.x.cols, args.epsilon, args.y.row(r));
+  norm_of_row(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y) {
+    lanes::layer_norm_row(x, gain, bias, args.x.cols, args.epsilon, y);
+  });
 }
 
 template <class = void>
 __global__ void rms_norm_kernel(RmsNormArgs args) {
-  wait_for_earlier();
-  const int r = lanes::job_of_thread();
-  if (r >= args.x.rows) return;
-  lanes::rms_norm_row(args.x.row(r), args.gain, args.x.cols, args.epsilon, args.y.row(r));
+  norm_of_row(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y) {
+    lanes::rms_norm_row(x, gain, args.x.cols, args.epsilon, y);
+  });
 }
+
+inline std::size_t norm_bytes(int columns) { return columns > kStagedColumns ? 0 : 3 * sizeof(float) * static_cast<std::size_t>(columns); }
 
 // A block a row: sixteen columns for sixteen threads.
 template <class = void>
@@ -104,12 +132,10 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
 }  // namespace cuda
 
 inline void layer_norm(Cuda& device, const LayerNormArgs& args) {
-  device.launch_early("layer_norm", cuda::layer_norm_kernel<>, cuda::lanes::blocks_for(static_cast<std::size_t>(args.x.rows)),
-                cuda::lanes::kThreads, 0, args);
+  device.launch_early("layer_norm", cuda::layer_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes(args.x.cols), args);
 }
 inline void rms_norm(Cuda& device, const RmsNormArgs& args) {
-  device.launch_early("rms_norm", cuda::rms_norm_kernel<>, cuda::lanes::blocks_for(static_cast<std::size_t>(args.x.rows)),
-                cuda::lanes::kThreads, 0, args);
+  device.launch_early("rms_norm", cuda::rms_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes(args.x.cols), args);
 }
 inline void gate(Cuda& device, const GateArgs& args) {
   device.launch_early("gate", cuda::gate_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);

@@ -9,24 +9,37 @@
 namespace tenon {
 namespace cuda {
 
-// A thread for the key, or the value, of a row and head: rounded as a whole, where its element has a scale.
+// How many of a key's or value's elements a thread stores: all where they share a scale.
+template <class E>
+inline constexpr bool kStoresRows = has_scales<E>;
+
+// Threads of a key or value, of so many elements with those that fill its last tile.
+template <class E>
+TENON_HD int store_threads(int width) {
+  return kStoresRows<E> ? 1 : width;
+}
+
 template <CacheView V>
 __global__ void store_kv_kernel(StoreKvArgs<V> args) {
+  using E = typename V::Element;
   wait_for_earlier();
-  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i >= args.batch.rows * args.kv_heads * 2) return;
-  const int which = i % 2, h = i / 2 % args.kv_heads, row = i / 2 / args.kv_heads;
+  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions, threads = store_threads<E>(width);
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), which = i / threads % 2, h = i / threads / 2 % args.kv_heads;
+  const int row = i / threads / 2 / args.kv_heads, first = kStoresRows<E> ? 0 : i % threads;
+  if (row >= args.batch.rows) return;
+  const int count = kStoresRows<E> ? args.head_dim : first < args.head_dim ? 1 : 0;
   const SequenceRows& s = sequence_of(args.batch, row);
   const int position = s.start + row - s.first_row, lane = position % kTilePositions;
   const auto tile = args.kv.tile(args.layer, s.slot, h, position / kTilePositions);
   if (which == 0) {
-    const float scale = store_row(args.keys.row(row) + h * args.head_dim, args.head_dim, tile.keys + lane, kTilePositions);
-    if constexpr (has_scales<typename V::Element>) tile.key_scales[lane] = scale;
+    const float* keys = args.keys.row(row) + h * args.head_dim + first;
+    const float scale = store_row(keys, count, tile.keys + first * kTilePositions + lane, kTilePositions);
+    if constexpr (has_scales<E>) tile.key_scales[lane] = scale;
   } else {
-    const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
-    const float scale = store_row(args.values.row(row) + h * args.head_dim, args.head_dim, tile.values + lane * width, 1);
-    for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = typename V::Element{};
-    if constexpr (has_scales<typename V::Element>) tile.value_scales[lane] = scale;
+    const float* values = args.values.row(row) + h * args.head_dim + first;
+    const float scale = store_row(values, count, tile.values + lane * width + first, 1);
+    for (int d = first + count; d < (kStoresRows<E> ? width : first + 1); ++d) tile.values[lane * width + d] = E{};
+    if constexpr (has_scales<E>) tile.value_scales[lane] = scale;
   }
 }
 
@@ -34,7 +47,9 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
 
 template <cuda::ViewOnDevice V>
 void store_kv(Cuda& device, const StoreKvArgs<V>& args) {
-  const std::size_t threads = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.kv_heads) * 2;
+  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
+  const std::size_t threads = static_cast<std::size_t>(args.batch.rows) * static_cast<std::size_t>(args.kv_heads) * 2 *
+                              static_cast<std::size_t>(cuda::store_threads<typename V::Element>(width));
   device.launch_early("store_kv", cuda::store_kv_kernel<V>, cuda::blocks(threads, 128), 128, 0, args);
 }
 
