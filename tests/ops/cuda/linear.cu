@@ -61,23 +61,32 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
   const int processors = cuda.processors();
+  int number = 0;
   for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {processors - 2, 20}, {processors + 1, 70}, {processors + 1, 129}, {2 * processors + 1, 129}}) {
     for (const int in : {77, 300}) {
       const Problem p(in, 16 * panels - 11);
       const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);
       const Packed<P> packed(p.weight);
       const DevicePacked<P> device_packed(cuda, packed);
-      const DeviceMatrix x(cuda, columns), bias(cuda, p.bias), residual(cuda, p.residual);
+      const DeviceMatrix x(cuda, columns), bias(cuda, p.bias), deltas(cuda, p.deltas), residual(cuda, p.residual);
+      std::vector<const float*> delta;
+      for (int r = 0; r < kMostRows; ++r) delta.push_back(p.delta[static_cast<std::size_t>(r)] ? deltas.row(r) : nullptr);
+      const OnDevice<const float*> device_delta(cuda, delta);
+      const Epilogue& e = kEpilogues[number++ % static_cast<int>(std::size(kEpilogues))];
       Matrix y = p.output(rows);
-      auto args = p.args(packed.view(), {true, false, Activation::none, Residual::other}, 0, rows, y);
+      auto args = p.args(packed.view(), e, 0, rows, y);
       args.x = columns.view(0, rows);
       const DeviceMatrix device_y(cuda, y);
+      LinearArgs<typename P::View> there{.x = x.view(0, rows),
+                                         .weight = device_packed.view(),
+                                         .bias = e.bias ? bias.row(0) : nullptr,
+                                         .delta = e.delta ? device_delta.data() : nullptr,
+                                         .activation = e.activation,
+                                         .y = device_y.view()};
+      if (e.residual == Residual::other) there.residual = residual.view(0, rows);
+      if (e.residual == Residual::in_place) there.residual = device_y.view();
       linear(cpu, args);
-      linear(cuda, LinearArgs<typename P::View>{.x = x.view(0, rows),
-                                                .weight = device_packed.view(),
-                                                .bias = bias.row(0),
-                                                .residual = residual.view(0, rows),
-                                                .y = device_y.view()});
+      linear(cuda, there);
       BOOST_TEST_REQUIRE((device_y == y), in << " -> " << p.out << ", " << rows << " rows");
     }
   }
@@ -141,6 +150,17 @@ BOOST_AUTO_TEST_CASE(a_format_with_at_alone) {
   linear(cpu, p.args(packed.view(), kEpilogues[0], 0, 20, y));
   linear(cuda, LinearArgs<Plain>{.x = x.view(0, 20), .weight = {device_packed.view()}, .y = device_y.view()});
   BOOST_TEST((device_y == y));
+}
+
+BOOST_AUTO_TEST_CASE(panels_that_cannot_be_copied_are_refused) {
+  Cuda cuda;
+  const DeviceMatrix x(cuda, Matrix(1, 8, 8)), y(cuda, Matrix(1, 16, 16));
+  const OnDevice<float> codes(cuda, std::vector<float>(8 * 16 + 1));
+  CodePanels<float> panels;
+  panels.codes = codes.data() + 1, panels.rows = 16, panels.cols = 8;
+  const cuda::CodeColumns<float> weight{{}, panels};
+  const cpu::PanelJob job{.tokens = 1, .inputs = 8, .outputs = 16, .x = x.row(0), .y = y.row(0), .y_stride = 16};
+  BOOST_CHECK_EXCEPTION(cuda::linear_columns(cuda, job, x.view(), weight), Error, [](const Error& e) { return e.where() == "weights"; });
 }
 
 // Sums of whole numbers begin anew after 65,536 columns, and go on over the chunks of a kernel before that.

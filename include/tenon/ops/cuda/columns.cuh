@@ -11,6 +11,8 @@
 
 namespace tenon::cuda {
 
+inline bool is_whole(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }  // copies are of sixteen bytes
+
 // What layouts of columns have in common: columns in their order, each product rounded once with what it is added to. A layout
 // that has groups says so, and has float16 scales of [panels, groups, 16].
 struct FusedChain {
@@ -19,6 +21,7 @@ struct FusedChain {
   static constexpr int kLeastGroup = 0;   // columns that share a scale; 0: all of a row
   __device__ static float multiply_add(float w, float x, float sum) { return __fmaf_rn(w, x, sum); }
   __device__ static float activation(float x, int) { return x; }
+  bool can_be_copied() const { return true; }
 };
 
 template <class Code>
@@ -38,6 +41,7 @@ struct CodeColumns : FusedChain {
   static constexpr float kSums = -1.0f;  // times the strip sum of x: what zero points need
   CodePanels<Code> weight;
 
+  bool can_be_copied() const { return is_whole(weight.codes); }
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
   __device__ bool needs_sums() const { return weight.zero_points != nullptr; }
   __device__ int group() const { return 0; }
@@ -64,6 +68,7 @@ struct Int4Columns : FusedChain {
   static constexpr int kLeastGroup = 32;
   Int4Panels weight;
 
+  bool can_be_copied() const { return is_whole(weight.codes) && is_whole(weight.scales); }
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
   __device__ bool needs_sums() const { return true; }
   __device__ int group() const { return weight.group; }
@@ -92,6 +97,7 @@ struct PairColumns : FusedChain {
   static constexpr bool kPairs = true;
   BFloat16Pairs weight;
 
+  bool can_be_copied() const { return is_whole(weight.codes); }
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
   __device__ bool needs_sums() const { return false; }
   __device__ int group() const { return 0; }

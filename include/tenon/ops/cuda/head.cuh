@@ -40,7 +40,7 @@ inline constexpr int kBestThreads = 1024;
 
 // A block a row; the best of its logits (Best: it and its logit, or its id alone), or kNotFinite where one is not finite.
 template <class Best>
-__global__ void best_kernel(MatrixView<const float> logits, Best* best) {
+__global__ void __launch_bounds__(kBestThreads) best_kernel(MatrixView<const float> logits, Best* best) {
   wait_for_earlier();
   __shared__ unsigned long long of_threads[kBestThreads];
   const float* row = logits.row(static_cast<int>(blockIdx.x));

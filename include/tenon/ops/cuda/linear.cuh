@@ -22,7 +22,8 @@ namespace cuda {
 template <int Panels, int Tokens, class Source>
 struct LinearTile {
   static constexpr int kTokens = Tokens * lanes::kRowsABlock;
-  // Whole groups of 128. A chain alone needs many bytes on their way; many chains hide what is.
+  // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor. A chain alone needs
+  // many bytes on their way.
   static constexpr int kColumns = Source::kLeastGroup > 0 || Tokens == 1 ? 128 : Tokens < 8 ? 64 : 32;
   static constexpr int kStages = Tokens == 1 ? 6 : Tokens * kColumns > 512 ? 2 : 3;
   static constexpr int kStride = kColumns + 4;
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob j
 template <int Panels, int Tokens, class Source>
 void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   const LinearTile<Panels, Tokens, Source> tile(x.rows);
-  const bool whole = reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && x.stride % 4 == 0 && x.cols % 4 == 0;
+  const bool whole = is_whole(x.data) && x.stride % 4 == 0 && x.cols % 4 == 0;
   const dim3 grid(static_cast<unsigned>((weight.panels() + Panels - 1) / Panels),
                   static_cast<unsigned>((x.rows + tile.kTokens - 1) / tile.kTokens));
   device.launch_early("linear", linear_kernel<Panels, Tokens, Source>, grid, lanes::kThreads, static_cast<std::size_t>(tile.bytes()), job, x,
@@ -279,6 +280,9 @@ int column_cycles(int panels, int rows, int processors) {
 // By blocks of the shape that is done first.
 template <class Source>
 void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
+  if (!weight.can_be_copied()) {
+    throw Error(Error::Kind::unsupported, "weights", "a GPU copies panels by sixteen bytes: their codes, and scales of groups, must begin at a multiple of sixteen");
+  }
   using Launch = void (*)(Cuda&, const cpu::PanelJob&, MatrixView<const float>, const Source&);
   Launch best = nullptr;
   int least = 0;
@@ -301,7 +305,7 @@ concept HasProduct = HasColumns<W> || HasTiles<W>;
 
 }  // namespace cuda
 
-// The shape of a block follows the number of rows; no bit does.
+// The shape of a block follows the numbers of rows, outputs and processors; no bit does.
 template <class W>
   requires cuda::HasProduct<W>
 void linear(Cuda& device, const LinearArgs<W>& args) {

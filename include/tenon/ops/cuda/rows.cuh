@@ -15,10 +15,10 @@ namespace cuda {
 // Weights do not wait for who made the row. Longer rows than kStagedColumns are read where they lie.
 inline constexpr int kStagedColumns = 4096;
 
-// Brings a vector into shared memory, past the first cache, which may still hold what was there before. from: [n], or null
+// Brings a vector into shared memory. from: [n], or null
 template <class = void>
 __device__ void stage(const float* from, int n, float* to) {
-  for (int i = static_cast<int>(threadIdx.x); from && i < n; i += static_cast<int>(blockDim.x)) to[i] = __ldcg(from + i);
+  for (int i = static_cast<int>(threadIdx.x); from && i < n; i += static_cast<int>(blockDim.x)) to[i] = from[i];
 }
 
 // norm(x, gain, bias, y) of a block's row. staged: [3, n], or nothing of longer rows

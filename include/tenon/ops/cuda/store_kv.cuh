@@ -9,14 +9,10 @@
 namespace tenon {
 namespace cuda {
 
-// How many of a key's or value's elements a thread stores: all where they share a scale.
-template <class E>
-inline constexpr bool kStoresRows = has_scales<E>;
-
-// Threads of a key or value, of so many elements with those that fill its last tile.
+// Threads of a key or value, of so many elements with those that fill its last tile: one where they share a scale.
 template <class E>
 TENON_HD int store_threads(int width) {
-  return kStoresRows<E> ? 1 : width;
+  return has_scales<E> ? 1 : width;
 }
 
 template <CacheView V>
@@ -25,9 +21,9 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
   wait_for_earlier();
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions, threads = store_threads<E>(width);
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), which = i / threads % 2, h = i / threads / 2 % args.kv_heads;
-  const int row = i / threads / 2 / args.kv_heads, first = kStoresRows<E> ? 0 : i % threads;
+  const int row = i / threads / 2 / args.kv_heads, first = has_scales<E> ? 0 : i % threads;
   if (row >= args.batch.rows) return;
-  const int count = kStoresRows<E> ? args.head_dim : first < args.head_dim ? 1 : 0;
+  const int count = has_scales<E> ? args.head_dim : first < args.head_dim ? 1 : 0;
   const SequenceRows& s = sequence_of(args.batch, row);
   const int position = s.start + row - s.first_row, lane = position % kTilePositions;
   const auto tile = args.kv.tile(args.layer, s.slot, h, position / kTilePositions);
@@ -38,7 +34,7 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
   } else {
     const float* values = args.values.row(row) + h * args.head_dim + first;
     const float scale = store_row(values, count, tile.values + lane * width + first, 1);
-    for (int d = first + count; d < (kStoresRows<E> ? width : first + 1); ++d) tile.values[lane * width + d] = E{};
+    for (int d = first + count; d < (has_scales<E> ? width : first + 1); ++d) tile.values[lane * width + d] = E{};
     if constexpr (has_scales<E>) tile.value_scales[lane] = scale;
   }
 }
