@@ -153,14 +153,14 @@ BOOST_AUTO_TEST_CASE(a_format_with_at_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(panels_that_cannot_be_copied_are_refused) {
-  Cuda cuda;
-  const DeviceMatrix x(cuda, Matrix(1, 8, 8)), y(cuda, Matrix(1, 16, 16));
-  const OnDevice<float> codes(cuda, std::vector<float>(8 * 16 + 1));
+  Cuda device;
+  const DeviceMatrix x(device, Matrix(1, 8, 8)), y(device, Matrix(1, 16, 16));
+  const OnDevice<float> codes(device, std::vector<float>(8 * 16 + 1));
   CodePanels<float> panels;
   panels.codes = codes.data() + 1, panels.rows = 16, panels.cols = 8;
-  const cuda::CodeColumns<float> weight{{}, panels};
+  const tenon::cuda::CodeColumns<float> weight{{}, panels};
   const cpu::PanelJob job{.tokens = 1, .inputs = 8, .outputs = 16, .x = x.row(0), .y = y.row(0), .y_stride = 16};
-  BOOST_CHECK_EXCEPTION(cuda::linear_columns(cuda, job, x.view(), weight), Error, [](const Error& e) { return e.where() == "weights"; });
+  BOOST_CHECK_EXCEPTION(tenon::cuda::linear_columns(device, job, x.view(), weight), Error, [](const Error& e) { return e.where() == "weights"; });
 }
 
 // Sums of whole numbers begin anew after 65,536 columns, and go on over the chunks of a kernel before that.
