@@ -21,6 +21,51 @@ using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2
 
 static_assert(!tenon::cuda::HasProduct<BFloat16Amx::View> && tenon::cuda::HasProduct<BFloat16Dot::View>, "a GPU has no tiles of AMX's order");
 
+// The operands of a product on either side.
+template <class P>
+class BothSides {
+ public:
+  // x: [kMostRows, p.in]
+  BothSides(Cpu& cpu, Cuda& cuda, const Problem& p, const Matrix& x)
+      : cpu_(cpu), cuda_(cuda), p_(p), host_x_(x), packed_(p.weight), there_(cuda, packed_), x_(cuda, x), bias_(cuda, p.bias),
+        deltas_(cuda, p.deltas), residual_(cuda, p.residual), delta_(cuda, rows_of(p, deltas_)) {}
+
+  // Of the first rows of x.
+  bool have_the_same_bits(const Epilogue& e, int rows) {
+    Matrix y = p_.output(rows);
+    auto args = p_.args(packed_.view(), e, 0, rows, y);
+    args.x = host_x_.view(0, rows);
+    const DeviceMatrix device_y(cuda_, y);
+    LinearArgs<typename P::View> there{.x = x_.view(0, rows),
+                                       .weight = there_.view(),
+                                       .bias = e.bias ? bias_.row(0) : nullptr,
+                                       .delta = e.delta ? delta_.data() : nullptr,
+                                       .activation = e.activation,
+                                       .y = device_y.view()};
+    if (e.residual == Residual::other) there.residual = residual_.view(0, rows);
+    if (e.residual == Residual::in_place) there.residual = device_y.view();
+    linear(cpu_, args);
+    linear(cuda_, there);
+    return device_y == y;
+  }
+
+ private:
+  static std::vector<const float*> rows_of(const Problem& p, const DeviceMatrix& deltas) {
+    std::vector<const float*> delta;
+    for (int r = 0; r < kMostRows; ++r) delta.push_back(p.delta[static_cast<std::size_t>(r)] ? deltas.row(r) : nullptr);
+    return delta;
+  }
+
+  Cpu& cpu_;
+  Cuda& cuda_;
+  const Problem& p_;
+  const Matrix& host_x_;
+  Packed<P> packed_;
+  DevicePacked<P> there_;
+  DeviceMatrix x_, bias_, deltas_, residual_;
+  OnDevice<const float*> delta_;
+};
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -28,28 +73,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   for (const int in : {1, 17, 77, 128, 129, 768}) {
     for (const int out : {1, 16, 48, 131}) {
       const Problem p(in, out);
-      const Packed<P> packed(p.weight);
-      const DevicePacked<P> device_packed(cuda, packed);
-      const DeviceMatrix x(cuda, p.x), bias(cuda, p.bias), deltas(cuda, p.deltas), residual(cuda, p.residual);
-      std::vector<const float*> delta;
-      for (int r = 0; r < kMostRows; ++r) delta.push_back(p.delta[static_cast<std::size_t>(r)] ? deltas.row(r) : nullptr);
-      const OnDevice<const float*> device_delta(cuda, delta);
+      BothSides<P> sides(cpu, cuda, p, p.x);
       const Epilogue& e = kEpilogues[number++ % static_cast<int>(std::size(kEpilogues))];
       for (const int rows : {1, 3, 8, 9, 32, 33, 65, 129}) {
-        Matrix y = p.output(rows);
-        const auto args = p.args(packed.view(), e, 0, rows, y);
-        const DeviceMatrix device_y(cuda, y);
-        LinearArgs<typename P::View> there{.x = x.view(0, rows),
-                                           .weight = device_packed.view(),
-                                           .bias = e.bias ? bias.row(0) : nullptr,
-                                           .delta = e.delta ? device_delta.data() : nullptr,
-                                           .activation = e.activation,
-                                           .y = device_y.view()};
-        if (e.residual == Residual::other) there.residual = residual.view(0, rows);
-        if (e.residual == Residual::in_place) there.residual = device_y.view();
-        linear(cpu, args);
-        linear(cuda, there);
-        BOOST_TEST_REQUIRE((device_y == y), in << " -> " << out << ", " << rows << " rows");
+        BOOST_TEST_REQUIRE(sides.have_the_same_bits(e, rows), in << " -> " << out << ", " << rows << " rows");
       }
     }
   }
@@ -66,28 +93,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
     for (const int in : {77, 300}) {
       const Problem p(in, 16 * panels - 11);
       const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);
-      const Packed<P> packed(p.weight);
-      const DevicePacked<P> device_packed(cuda, packed);
-      const DeviceMatrix x(cuda, columns), bias(cuda, p.bias), deltas(cuda, p.deltas), residual(cuda, p.residual);
-      std::vector<const float*> delta;
-      for (int r = 0; r < kMostRows; ++r) delta.push_back(p.delta[static_cast<std::size_t>(r)] ? deltas.row(r) : nullptr);
-      const OnDevice<const float*> device_delta(cuda, delta);
+      BothSides<P> sides(cpu, cuda, p, columns);
       const Epilogue& e = kEpilogues[number++ % static_cast<int>(std::size(kEpilogues))];
-      Matrix y = p.output(rows);
-      auto args = p.args(packed.view(), e, 0, rows, y);
-      args.x = columns.view(0, rows);
-      const DeviceMatrix device_y(cuda, y);
-      LinearArgs<typename P::View> there{.x = x.view(0, rows),
-                                         .weight = device_packed.view(),
-                                         .bias = e.bias ? bias.row(0) : nullptr,
-                                         .delta = e.delta ? device_delta.data() : nullptr,
-                                         .activation = e.activation,
-                                         .y = device_y.view()};
-      if (e.residual == Residual::other) there.residual = residual.view(0, rows);
-      if (e.residual == Residual::in_place) there.residual = device_y.view();
-      linear(cpu, args);
-      linear(cuda, there);
-      BOOST_TEST_REQUIRE((device_y == y), in << " -> " << p.out << ", " << rows << " rows");
+      BOOST_TEST_REQUIRE(sides.have_the_same_bits(e, rows), in << " -> " << p.out << ", " << rows << " rows");
     }
   }
 }
