@@ -522,7 +522,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
 }
 
 // Widened panels have a place where several tiles of tokens walk them, they are not float32 anyway, and it is no larger than
-// half a megabyte.
+// 576 KiB.
 BOOST_AUTO_TEST_CASE_TEMPLATE(panels_are_kept_widened_where_that_helps, P, Formats) {
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   for (const Isa isa : isas()) {
@@ -535,7 +535,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_are_kept_widened_where_that_helps, P, Forma
     for (const int rows : {1, 2, most - 1, most}) BOOST_TEST(kernels.widened_floats(rows, 768) == 0, rows);
     BOOST_TEST(kernels.widened_floats(most + 1, 768) == 768 * column);
     if (!kNarrow) continue;
-    const int fits = static_cast<int>((std::ptrdiff_t{512} << 10) / (4 * column));
+    const int fits = static_cast<int>((std::ptrdiff_t{576} << 10) / (4 * column));
     BOOST_TEST(kernels.widened_floats(most + 1, fits) == fits * column);
     BOOST_TEST(kernels.widened_floats(most + 1, fits + 1) == 0);
   }

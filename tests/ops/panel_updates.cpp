@@ -147,6 +147,13 @@ BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
   for (std::size_t i = 0; i < 18; ++i) BOOST_TEST(all.terms[i].again == (i != 0 && i != 6 && i != 7), "term " << i);
 }
 
+cpu::PanelJob job_of(const LowRankArgs& updates, int piece_panels) {
+  cpu::PanelJob job{};
+  job.tokens = updates.x.rows, job.inputs = updates.x.cols, job.outputs = updates.delta.cols;
+  job.piece_panels = piece_panels;
+  return job;
+}
+
 // Before the first block is made, and while each but the last is multiplied; few at once.
 BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
   Cpu device({.threads = 1});
@@ -157,7 +164,7 @@ BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
     const Packed<Float32> packed(u.problem.weight);
     u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
       const std::size_t terms = cpu::LowRankJobs(updates, 1).terms.size();
-      cpu::PanelUpdates made(device, updates);
+      cpu::PanelUpdates made(device, updates, job_of(updates, 4));
       for (int output = 0; output < args.y.cols; output += 64) {
         BOOST_TEST(made.asked(output, 0) == terms);
         BOOST_TEST(made.asked(output + 64, 0) == 0u);
@@ -172,7 +179,32 @@ BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
   }
 }
 
-// While one thread multiplies a block, it asks for its share of keys and values, and not for all of them.
+// Where pieces are 3 panels a block ends within one: each block is asked for once, with the piece that begins the block before.
+BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
+  Cpu device({.threads = 1});
+  std::vector<TestAdapter> adapters;
+  for (int i = 0; i < 3; ++i) adapters.emplace_back(64, std::vector{random_update(64, 0, 320, 64, size(i))});
+  const Updated u(64, 320, 40, adapters);
+  const Packed<Float32> packed(u.problem.weight);
+  u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+    cpu::PanelUpdates made(device, updates, job_of(updates, 3));
+    int begun = 0;  // blocks
+    for (int output = 0; output < args.y.cols; output += 48) {
+      cpu::PanelJob job{};
+      const int last = std::min(output + 48, args.y.cols);
+      BOOST_TEST(made.asked(begun * 64, 0) > 0u, "block " << begun);
+      made.make(output, last, 0, job);
+      const bool begins = begun * 64 < last;
+      if (begins) ++begun;
+      BOOST_TEST((job.beside != nullptr) == (begins && begun < 5), "output " << output);
+      if (job.beside) job.beside->ask_all();
+      if (begun == 5) break;
+    }
+    BOOST_TEST(begun == 5);
+  });
+}
+
+// While one thread multiplies a piece, it asks for its share of keys and values, and not for all of them.
 BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_block_by_block) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 640);
   Updated u(64, 640, 20, adapters);
@@ -185,21 +217,26 @@ BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_block_by_block) {
   const KvSoon soon = kv_soon(batch.view(), view, 0, 4, 64, 0);
   Cpu device({.threads = 1});
   u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
-    cpu::PanelUpdates with(device, updates, &soon), without(device, updates);
-    const auto lines = [](cpu::PanelUpdates& made, int output) {
-      cpu::PanelJob job{};
-      made.make(output, output + 64, 0, job);
-      const std::size_t asked = job.beside ? job.beside->lines() : 0;
-      if (job.beside) job.beside->ask_all();
-      return asked;
-    };
-    std::size_t sum = 0;
-    for (int output = 0; output < args.y.cols; output += 64) {
-      const std::size_t more = lines(with, output) - lines(without, output);
-      BOOST_TEST((more >= cpu::kMostKvLines / 10 && more <= cpu::kMostKvLines / 10 + 1), "output " << output << ": " << more);
-      sum += more;
+    for (const int panels : {3, 4}) {
+      const cpu::PanelJob all = job_of(updates, panels);
+      const int outputs = panels * kPanelRows;
+      const auto pieces = static_cast<std::size_t>(cpu::piece_count(all));
+      cpu::PanelUpdates with(device, updates, all, &soon), without(device, updates, all);
+      const auto lines = [&](cpu::PanelUpdates& made, int output) {
+        cpu::PanelJob job{};
+        made.make(output, std::min(output + outputs, args.y.cols), 0, job);
+        const std::size_t asked = job.beside ? job.beside->lines() : 0;
+        if (job.beside) job.beside->ask_all();
+        return asked;
+      };
+      std::size_t sum = 0;
+      for (int output = 0; output < args.y.cols; output += outputs) {
+        const std::size_t more = lines(with, output) - lines(without, output);
+        BOOST_TEST((more >= cpu::kMostKvLines / pieces && more <= cpu::kMostKvLines / pieces + 1), "output " << output << ": " << more);
+        sum += more;
+      }
+      BOOST_TEST(sum == cpu::kMostKvLines);
     }
-    BOOST_TEST(sum == cpu::kMostKvLines);
   });
 }
 

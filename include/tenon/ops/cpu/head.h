@@ -19,18 +19,18 @@ namespace cpu {
 // Calls see(thread, row, first_id, logits, n) for all logits of these rows, some at a time.
 template <class W, class See>
 void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, int vocab, See&& see) {
-  constexpr int kPanels = 4, kOutputs = kPanels * kPanelRows;  // of kBestRows rows: 32 KiB of logits a thread
+  constexpr int kOutputs = 4 * kPanelRows;  // of a piece, at most; of kBestRows rows: 32 KiB of logits a thread
   const LinearArgs<W> args{.x = hidden, .weight = weight, .y = {nullptr, hidden.rows, vocab, 0}};
   with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
-    share_panels(device.pool(), vocab, [&](int first, int last, int thread) {
+    share_panels(device.pool(), job, [&](int first, int last, int thread) {
       alignas(64) float logits[kBestRows * kOutputs];
       PanelJob part = job;
       part.y = logits;
       part.y_stride = kOutputs;
-      for (int p = first; p < last; p += kPanels) {
+      for (int p = first; p < last; p += job.piece_panels) {
         const int first_id = p * kPanelRows;
-        part.outputs = std::min(kOutputs, vocab - first_id);
-        compute(part, p, std::min(p + kPanels, last), 0, thread);
+        part.outputs = std::min(job.piece_panels * kPanelRows, vocab - first_id);
+        compute(part, p, std::min(p + job.piece_panels, last), 0, thread);
         for (int r = 0; r < hidden.rows; ++r) see(thread, r, first_id, logits + r * kOutputs, part.outputs);
       }
     });

@@ -74,6 +74,7 @@ struct PanelJob {
   float* y;                       // [tokens, y_stride]
   std::ptrdiff_t y_stride;
   int groups = 0;                 // of sums
+  int piece_panels = 4;           // that threads take at once: whole tiles
   float* widened = nullptr;       // [widened_floats], this thread's own
   int delta_begin = 0;            // an output
   AskBeside* beside = nullptr;    // this thread's own, or null
@@ -129,6 +130,7 @@ struct Kernels {
 template <class Layout>
 struct PanelKernels {
   int (*tile_tokens)(int tokens);
+  int (*piece_panels)(int tokens);
   // The columns of a tile's tokens side by side; for nibbles times kNibbleUnits. out: [inputs, tokens]
   void (*pack_columns)(MatrixView<const float> x, bool nibbles, float* out);
   // The weight's panels first..last-1, whose outputs begin at first_output.

@@ -81,7 +81,9 @@ void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, M
   const auto widened = static_cast<std::size_t>(kernels.widened_floats(args.x.rows, args.x.cols));  // of a thread
   if (floats > 0) packed = device.scratch(all + widened * static_cast<std::size_t>(device.threads()));
   Tiles prepared(device.pool(), tiles, pack);
-  run(panel_job(args), [&](PanelJob outputs, int first, int last, int first_output, int thread) {
+  PanelJob job = panel_job(args);
+  job.piece_panels = kernels.piece_panels(args.x.rows);
+  run(job, [&](PanelJob outputs, int first, int last, int first_output, int thread) {
     read_packed(outputs, wanted, packed + static_cast<std::size_t>(prepared.copy_of(thread)) * floats);
     if (widened > 0) outputs.widened = packed + all + static_cast<std::size_t>(thread) * widened;
     multiply(kernels, outputs, first, last, first_output);
@@ -111,19 +113,22 @@ void decode_panel(const W& weight, int panel, int rows, int cols, float* out) {
   }
 }
 
-// For formats of which kernels know nothing: decodes one panel at a time, then takes the same path.
+// For formats of which kernels know nothing: decodes the panels of a tile at a time, then takes the same path.
 template <class W, class Run>
 void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
   using Panel = CodePanels<float>;
   const auto multiply = [&](const auto& kernels, const PanelJob& outputs, int first, int last, int first_output) {
-    std::vector<float> codes(static_cast<std::size_t>(args.x.cols) * kPanelRows);
-    Panel panel;
-    panel.codes = codes.data();
-    panel.rows = kPanelRows;
-    panel.cols = args.x.cols;
-    for (int p = first; p < last; ++p) {
-      decode_panel(args.weight, p, args.y.cols, args.x.cols, codes.data());
-      kernels.multiply(outputs, panel, 0, 1, first_output + (p - first) * kPanelRows);
+    const int each = outputs.piece_panels;
+    const std::ptrdiff_t floats = std::ptrdiff_t{args.x.cols} * kPanelRows;
+    std::vector<float> codes(static_cast<std::size_t>(each * floats));
+    Panel panels;
+    panels.codes = codes.data();
+    panels.rows = each * kPanelRows;
+    panels.cols = args.x.cols;
+    for (int p = first; p < last; p += each) {
+      const int count = std::min(each, last - p);
+      for (int i = 0; i < count; ++i) decode_panel(args.weight, p + i, args.y.cols, args.x.cols, codes.data() + i * floats);
+      kernels.multiply(outputs, panels, 0, count, first_output + (p - first) * kPanelRows);
     }
   };
   with_packed<Panel>(device, args, {}, multiply, std::forward<Run>(run));
@@ -135,15 +140,15 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
   else with_decoded_panels(device, args, std::forward<Run>(run));
 }
 
-// The updates of some panels, then the panels.
+// The updates of a piece, then its panels.
 template <class W>
 void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
-  PanelUpdates made(device, updates, args.soon);
   with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
-    share_panels(device.pool(), job.outputs, [&](int first, int last, int thread) {
+    PanelUpdates made(device, updates, job, args.soon);
+    share_panels(device.pool(), job, [&](int first, int last, int thread) {
       PanelJob own = job;
-      for (int begin = first; begin < last; begin += PanelUpdates::kPanels) {
-        const int end = std::min(begin + PanelUpdates::kPanels, last), output = begin * kPanelRows;
+      for (int begin = first; begin < last; begin += job.piece_panels) {
+        const int end = std::min(begin + job.piece_panels, last), output = begin * kPanelRows;
         made.make(output, std::min(end * kPanelRows, job.outputs), thread, own);
         compute(own, begin, end, output, thread);
       }
@@ -160,9 +165,9 @@ void linear(Cpu& device, const LinearArgs<W>& args) {
   std::optional<cpu::AskKv> asks;
   if (HasPanels<W> && args.soon && cpu::asks_beside(device, args)) asks.emplace(device, *args.soon);
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {
-    cpu::share_panels(device.pool(), job.outputs, [&](int first, int last, int thread) {
+    cpu::share_panels(device.pool(), job, [&](int first, int last, int thread) {
       cpu::PanelJob own = job;
-      const int pieces = device.threads() == 1 ? 1 : cpu::panel_groups(device.pool(), job.outputs, thread);
+      const int pieces = device.threads() == 1 ? 1 : cpu::own_pieces(device.pool(), job, thread);
       if (asks) own.beside = asks->next(thread, pieces);
       compute(own, first, last, first * kPanelRows, thread);
     });

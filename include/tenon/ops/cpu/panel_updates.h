@@ -1,5 +1,5 @@
-// Low-rank updates beside the product of their matrix: those of a panel's outputs are made just before it is multiplied, by
-// the same thread, and while it is multiplied memory is asked for the factors of the next, and for keys and values that are read
+// Low-rank updates beside the product of their matrix: those of a block of outputs are made just before its first panel is multiplied,
+// by the same thread, and while that is multiplied memory is asked for the factors of the next, and for keys and values that are read
 // behind the product. With many rows arithmetic is what counts, so that all of these come in time that memory would idle
 // (docs/decisions/0017 and 0018).
 #pragma once
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/low_rank.h"
@@ -22,32 +23,32 @@ namespace tenon::cpu {
 
 class PanelUpdates {
  public:
-  // Panels whose updates are made together: a block of their factors.
-  static constexpr int kPanels = kFactorBlock / kPanelRows;
-
-  // Computes what all panels want: u of every row. soon: what else is asked for, or null
-  PanelUpdates(Cpu& device, const LowRankArgs& args, const KvSoon* soon = nullptr)
-      : device_(device), args_(args), soon_(soon), all_(args, device.threads()) {
+  // Computes what all panels want: u of every row. job: of all outputs; soon: what else is asked for, or null
+  PanelUpdates(Cpu& device, const LowRankArgs& args, const PanelJob& job, const KvSoon* soon = nullptr)
+      : device_(device), args_(args), job_(job), soon_(soon), all_(args, device.threads()) {
     const auto rows = static_cast<std::size_t>(args.x.rows), threads = static_cast<std::size_t>(device.threads());
     const std::size_t u_floats = (static_cast<std::size_t>(all_.part_all()) + 15) / 16 * 16;
-    u_ = device.scratch(u_floats + threads * rows * kFactorBlock, Cpu::Scratch::updates);
+    u_ = device.scratch(u_floats + threads * rows * kOutputs, Cpu::Scratch::updates);
     threads_.resize(threads);
-    for (std::size_t t = 0; t < threads; ++t) {
-      threads_[t].delta = {u_ + u_floats + t * rows * kFactorBlock, args.x.rows, kFactorBlock, kFactorBlock};
-    }
+    for (std::size_t t = 0; t < threads; ++t) threads_[t].delta = {u_ + u_floats + t * rows * kOutputs, args.x.rows, kOutputs, kOutputs};
     shrink_all();
   }
 
-  // Outputs first..last-1, kFactorBlock at most, of all rows that have updates, where `job` of these outputs finds them.
+  // Outputs first..last-1, a piece of the job, of all rows that have updates, where `job` of these outputs finds them.
   void make(int first, int last, int thread, PanelJob& job) {
     Thread& own = threads_[static_cast<std::size_t>(thread)];
     if (own.deltas.empty()) point_to_rows(own);
-    const MatrixView<float> delta{own.delta.data, args_.x.rows, last - first, kFactorBlock};
-    expand(device_.isa(), all_, all_.jobs, u_,
-           {.delta = delta, .first = first, .last = last, .asks = all_.terms.data() + std::max<std::size_t>(asked(first, thread), 1) - 1});
+    int behind = -1;  // what has been made now
+    for (int block = first / kFactorBlock; block * kFactorBlock < last; ++block) {
+      if (std::exchange(own.made[block % kBlocks], block) == block) continue;
+      make_block(block * kFactorBlock, thread, own);
+      behind = (block + 1) * kFactorBlock;
+    }
+    own.ranges.clear();
+    if (behind >= 0) list_block(behind, thread, own);
     job.delta = own.deltas.data();
-    job.delta_begin = first;
-    job.beside = ask_behind(last, thread, own);
+    job.delta_begin = first / kOutputs * kOutputs;
+    job.beside = ask_beside(thread, own);
   }
 
   // Terms, the first ones, whose factors of the outputs from `first` on this thread has asked for.
@@ -57,8 +58,13 @@ class PanelUpdates {
   }
 
  private:
+  // Blocks that a thread keeps, each at its own place: so many that pieces of 3 panels and of 4 lie within them.
+  static constexpr int kBlocks = 3, kOutputs = kBlocks * kFactorBlock;
+  static_assert(kOutputs % (3 * kPanelRows) == 0 && kOutputs % (4 * kPanelRows) == 0);
+
   struct alignas(64) Thread {
-    MatrixView<float> delta;           // [rows, kFactorBlock]
+    MatrixView<float> delta;           // [rows, kOutputs]
+    int made[kBlocks] = {-1, -1, -1};  // the block at each place
     std::vector<const float*> deltas;  // [rows] of it, null where a row has no update
     std::optional<KvLines> kv;         // once they are listed
     std::vector<AskBeside::Range> ranges;
@@ -86,7 +92,7 @@ class PanelUpdates {
     const auto count = static_cast<int>(all_.terms.size());
     const int begin = device_.pool().part_begin(count, thread), end = device_.pool().part_begin(count, thread + 1);
     if (i < begin || i >= end) return nullptr;
-    const int first = device_.pool().part_begin(blocks(), thread) * kFactorBlock;
+    const int first = own_begin(device_.pool(), job_, thread) * kPanelRows / kFactorBlock * kFactorBlock;
     if (i == begin) list_block(first, thread, own);
     own.next = i + 1 == end ? first : -1;  // others may take terms from the end
     const auto* const ranges = own.ranges.data();
@@ -102,16 +108,23 @@ class PanelUpdates {
     }
   }
 
-  // What to ask for while the panels before output `first` are multiplied.
-  AskBeside* ask_behind(int first, int thread, Thread& own) const {
-    list_block(first, thread, own);
+  // The block from output `first` on.
+  void make_block(int first, int thread, const Thread& own) {
+    const int last = std::min(first + kFactorBlock, args_.delta.cols);
+    const MatrixView<float> delta{own.delta.data + first % kOutputs, args_.x.rows, last - first, kOutputs};
+    expand(device_.isa(), all_, all_.jobs, u_,
+           {.delta = delta, .first = first, .last = last, .asks = all_.terms.data() + std::max<std::size_t>(asked(first, thread), 1) - 1});
+  }
+
+  // What to ask for while a piece is multiplied: the block that has been listed, where one has, and keys and values.
+  AskBeside* ask_beside(int thread, Thread& own) const {
     own.beside.begin(own.ranges);
     if (own.beside.lines() <= kFewLines) {
       own.beside.ask_all();
       own.ranges.clear();
     }
     if (soon_) {
-      if (!own.kv) own.kv.emplace(device_.pool(), *soon_, thread, panel_groups(device_.pool(), args_.delta.cols, thread));
+      if (!own.kv) own.kv.emplace(device_.pool(), *soon_, thread, own_pieces(device_.pool(), job_, thread));
       own.kv->share(own.ranges);
       own.beside.begin(own.ranges);
     }
@@ -123,7 +136,8 @@ class PanelUpdates {
     own.ranges.clear();
     own.next = -1;
     const int last = std::min(first + kFactorBlock, args_.delta.cols);
-    if (first >= last || first / kFactorBlock == device_.pool().part_begin(blocks(), thread + 1)) return;
+    const int behind = own_begin(device_.pool(), job_, thread + 1) * kPanelRows;  // the thread's part
+    if (first >= last || (first >= behind && first < behind + kFactorBlock)) return;
     own.next = first;
     std::uintptr_t left = kMostAsked;
     for (own.listed = 0; own.listed < all_.terms.size() && left > 0; ++own.listed) {
@@ -136,8 +150,6 @@ class PanelUpdates {
     }
   }
 
-  int blocks() const { return (args_.delta.cols - 1) / kFactorBlock + 1; }
-
   // Of one adapter, say: they come while the first tiles are multiplied.
   static constexpr std::size_t kFewLines = 256;
   // Bytes that wait in a core's second cache, beside panels and activations, of a megabyte that some have.
@@ -145,6 +157,7 @@ class PanelUpdates {
 
   Cpu& device_;
   const LowRankArgs& args_;
+  const PanelJob job_;
   const KvSoon* const soon_;
   LowRankJobs all_;
   float* u_;  // of all terms

@@ -41,20 +41,23 @@ class PreparedTiles {
   std::vector<char> done_;  // [threads]; empty where there is one copy for all
 };
 
-// Groups of 4 panels, what one pass of the narrowest tile takes.
-inline int panel_groups(int outputs) { return (static_cast<int>(panel_count(outputs)) + 3) / 4; }
-
-// body(begin, end, thread) of some panels: one group, or where there is one thread all.
-template <class Body>
-void share_panels(ThreadPool& pool, int outputs, Body&& body) {
-  const int panels = static_cast<int>(panel_count(outputs));
-  pool.share(panel_groups(outputs), 1, [&](int begin, int end, int thread) { body(begin * 4, std::min(end * 4, panels), thread); });
+inline int piece_count(const PanelJob& job) {
+  return (static_cast<int>(panel_count(job.outputs)) + job.piece_panels - 1) / job.piece_panels;
 }
 
-// Groups of a thread's own part.
-inline int panel_groups(const ThreadPool& pool, int outputs, int thread) {
-  const int all = panel_groups(outputs);
-  return pool.part_begin(all, thread + 1) - pool.part_begin(all, thread);
+// body(begin, end, thread) of some panels: one piece, or where there is one thread all.
+template <class Body>
+void share_panels(ThreadPool& pool, const PanelJob& job, Body&& body) {
+  const int panels = static_cast<int>(panel_count(job.outputs)), each = job.piece_panels;
+  pool.share(piece_count(job), 1, [&](int begin, int end, int thread) { body(begin * each, std::min(end * each, panels), thread); });
+}
+
+// Panels at which a thread's own part begins, and how many pieces it has.
+inline int own_begin(const ThreadPool& pool, const PanelJob& job, int thread) {
+  return std::min(pool.part_begin(piece_count(job), thread) * job.piece_panels, static_cast<int>(panel_count(job.outputs)));
+}
+inline int own_pieces(const ThreadPool& pool, const PanelJob& job, int thread) {
+  return pool.part_begin(piece_count(job), thread + 1) - pool.part_begin(piece_count(job), thread);
 }
 
 }  // namespace tenon::cpu
