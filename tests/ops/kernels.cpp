@@ -261,7 +261,8 @@ BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
   for (const auto& [wide, most] : {std::array{cpu::portable::kWideTokens, cpu::portable::kTokens},
 #if defined(__x86_64__)
                                    std::array{cpu::avx2::kWideTokens, cpu::avx2::kTokens},
-                                   std::array{cpu::avx512::kWideTokens, cpu::avx512::kTokens}
+                                   std::array{cpu::avx512::kWideTokens, cpu::avx512::kTokens},
+                                   std::array{cpu::avx512::kTokens, cpu::avx512::kLoneTokens}
 #endif
        }) {
     for (const int path : {1, wide, most, 2 * most}) thresholds.push_back(path);
@@ -333,7 +334,7 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   const Packed<Float32> packed(w);
   for (const Isa isa : isas()) {
     const auto& kernels = cpu::panel_kernels_for<CodePanels<float>>(isa);
-    for (const int rows : {1, 2, 6, 7, 12, 13}) {
+    for (const int rows : {1, 2, 6, 7, 8, 9, 12, 13}) {
       // Tiles of [in, tokens], as pack_tiles lays them out.
       GuardedFloats tiles(static_cast<std::size_t>(rows * in));
       const cpu::TokenTiles of{rows, kernels.tile_tokens(rows)};

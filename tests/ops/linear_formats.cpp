@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
   for (const Isa isa : isas()) {
     Cpu device({.threads = 1, .isa = isa});
     const auto& kernels = cpu::panel_kernels_for<Layout>(isa);
-    for (const int rows : {1, 2, 6, 7, 13}) {
+    for (const int rows : {1, 2, 6, 7, 9, 13, 16}) {
       const cpu::Wanted wanted = cpu::wanted(layout);
       GuardedFloats packed(wanted.floats(rows, in), kNaN);
       cpu::PanelJob job{rows,    in, out,     p.x.row(0), nullptr, p.bias.row(0), nullptr, Activation::none,
@@ -529,15 +529,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_are_kept_widened_where_that_helps, P, Forma
     const auto& kernels = cpu::panel_kernels_for<Layout>(isa);
     const int most = kernels.tile_tokens(kMostRows);
     constexpr bool kNarrow = !std::is_same_v<Layout, CodePanels<float>>;
-    const std::ptrdiff_t column = kernels.widened_floats(most + 1, 1);
+    int several = most + 1;  // rows that no single tile takes
+    while (kernels.tile_tokens(several) >= several) ++several;
+    const std::ptrdiff_t column = kernels.widened_floats(several, 1);
     BOOST_TEST(column % 16 == 0);
     BOOST_TEST((column > 0) == kNarrow);
-    for (const int rows : {1, 2, most - 1, most}) BOOST_TEST(kernels.widened_floats(rows, 768) == 0, rows);
-    BOOST_TEST(kernels.widened_floats(most + 1, 768) == 768 * column);
+    for (const int rows : {1, 2, most - 1, most, several - 1}) BOOST_TEST(kernels.widened_floats(rows, 768) == 0, rows);
+    BOOST_TEST(kernels.widened_floats(several, 768) == 768 * column);
     if (!kNarrow) continue;
     const int fits = static_cast<int>((std::ptrdiff_t{576} << 10) / (4 * column));
-    BOOST_TEST(kernels.widened_floats(most + 1, fits) == fits * column);
-    BOOST_TEST(kernels.widened_floats(most + 1, fits + 1) == 0);
+    BOOST_TEST(kernels.widened_floats(several, fits) == fits * column);
+    BOOST_TEST(kernels.widened_floats(several, fits + 1) == 0);
   }
 }
 
@@ -577,7 +579,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead)
     const Layout layout = guarded(p.packed.view().panels(), keep);
     for (const cpu::Widening how : kWidenings) {
       const auto& kernels = cpu::avx512::panel_table<Layout>(how);
-      for (const int rows : {6, 7, 8, 11, 12, 13, 25}) {
+      for (const int rows : {6, 7, 8, 9, 12, 13, 15, 16, 17, 24, 25}) {
         const cpu::Wanted wanted = cpu::wanted(layout);
         GuardedFloats packed(wanted.floats(rows, inputs));
         Matrix y(rows, 37, 37);
@@ -604,15 +606,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_widened_ahead_is_the_same, Code, CodesW
   panels.codes = codes.data();
   panels.rows = 256;
   panels.cols = 4;
-  const Matrix x(4, 12, 12, 1.0f);  // [inputs, tokens]
-  std::vector<Matrix> y(3, Matrix(12, 256, 256));
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    const cpu::PanelJob job{12, 4, 256, x.row(0), nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y[i].row(0), 256};
-    cpu::avx512::panel_table<CodePanels<Code>>(kWidenings[i]).multiply(job, panels, 0, 16, 0);
+  for (const int tokens : {8, 12}) {
+    const Matrix x(4, tokens, tokens, 1.0f);  // [inputs, tokens]
+    std::vector<Matrix> y(3, Matrix(tokens, 256, 256));
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const cpu::PanelJob job{tokens, 4, 256, x.row(0), nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y[i].row(0), 256};
+      cpu::avx512::panel_table<CodePanels<Code>>(kWidenings[i]).multiply(job, panels, 0, 16, 0);
+    }
+    BOOST_TEST(same_bits(y[0], y[1]));
+    BOOST_TEST(same_bits(y[0], y[2]));
+    BOOST_TEST(y[2].row(tokens - 1)[0x38] == 4 * static_cast<float>(std::bit_cast<Code>(std::uint8_t{0x38})));
   }
-  BOOST_TEST(same_bits(y[0], y[1]));
-  BOOST_TEST(same_bits(y[0], y[2]));
-  BOOST_TEST(y[2].row(11)[0x38] == 4 * static_cast<float>(std::bit_cast<Code>(std::uint8_t{0x38})));
 }
 #endif
 

@@ -204,8 +204,34 @@ BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
   });
 }
 
+// As a thread makes them that takes the pieces of others: a block that it has made and lost since is made again.
+BOOST_AUTO_TEST_CASE(pieces_in_any_order_find_their_updates) {
+  const std::vector<TestAdapter> adapters = some_adapters(64, 700);
+  const Updated u(64, 700, 20, adapters);
+  const Packed<Float32> packed(u.problem.weight);
+  Cpu device({.threads = 1});
+  u.result(packed.view(), [&](const auto&, const LowRankArgs& updates) {
+    low_rank(device, updates);
+    for (const int panels : {3, 4}) {
+      const cpu::PanelJob all = job_of(updates, panels);
+      cpu::PanelUpdates made(device, updates, all);
+      for (const int piece : {5, 0, 3, 4, 10, 9, 1, 2, 1, cpu::piece_count(all) - 1, 0}) {
+        const int output = piece * panels * kPanelRows, last = std::min(output + panels * kPanelRows, all.outputs);
+        cpu::PanelJob job{};
+        made.make(output, last, 0, job);
+        for (int r = 0; r < all.tokens; ++r) {
+          BOOST_REQUIRE((job.delta[r] == nullptr) == (updates.deltas[r] == nullptr));
+          if (!job.delta[r]) continue;
+          BOOST_TEST(same_bits(job.delta[r] + (output - job.delta_begin), updates.deltas[r] + output, last - output),
+                     "pieces of " << panels << " panels: " << piece << ", row " << r);
+        }
+      }
+    }
+  });
+}
+
 // While one thread multiplies a piece, it asks for its share of keys and values, and not for all of them.
-BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_block_by_block) {
+BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_piece_by_piece) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 640);
   Updated u(64, 640, 20, adapters);
   const Packed<Float32> packed(u.problem.weight);

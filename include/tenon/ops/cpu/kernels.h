@@ -43,9 +43,13 @@ inline constexpr float kCodeUnit = 1.0f;
 template <>
 inline constexpr float kCodeUnit<float8<E4M3>> = 256.0f;
 
-// The fewest tokens of a tile that takes up to `most`, where those that take up to `wide` have the others: more tokens than one
-// tile takes are shared evenly by at least two, so that none has fewer than half the most.
-constexpr int least_tokens(int wide, int most) { return wide < most / 2 ? wide + 1 : most / 2; }
+// The fewest tokens of a tile that takes up to `most`, of steps of more than `others` tokens, which are shared evenly: the first such
+// step has n tiles, the first of n + 1 tiles has one token more than n of them take, and with more tiles none has fewer.
+constexpr int least_tokens(int others, int most) {
+  const int n = others / most + 1, fewest = (others + 1) / n, fewest_of_next = (most * n + 1) / (n + 1);
+  return fewest < fewest_of_next ? fewest : fewest_of_next;
+}
+static_assert(least_tokens(4, 4) == 2 && least_tokens(6, 8) == 4 && least_tokens(6, 12) == 6 && least_tokens(12, 8) == 5);
 
 // Splits the rows of a step into tiles of nearly equal size, at most `most` each.
 struct TokenTiles {

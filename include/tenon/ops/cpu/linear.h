@@ -113,7 +113,7 @@ void decode_panel(const W& weight, int panel, int rows, int cols, float* out) {
   }
 }
 
-// For formats of which kernels know nothing: decodes the panels of a tile at a time, then takes the same path.
+// For formats of which kernels know nothing: decodes a piece's panels, then takes the same path.
 template <class W, class Run>
 void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
   using Panel = CodePanels<float>;

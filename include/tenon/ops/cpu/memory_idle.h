@@ -26,7 +26,8 @@ double bytes_of_weight(const W& weight) {
 // Multiply-adds of float32 that a thread does while it reads a byte: two of a Xeon of the fifth generation do 160 GFLOP/s each, and
 // read 16 GB/s.
 inline constexpr double kAddsPerByte = 5;
-// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do; and the most that were measured, of updates.
+// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do in every format; and the most that were measured,
+// of updates.
 inline constexpr int kLeastAskingRows = 7, kMostAskingRows = 256;
 template <class W>
 bool asks_beside(const Cpu& device, const LinearArgs<W>& args) {
