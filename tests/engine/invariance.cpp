@@ -539,7 +539,7 @@ BOOST_AUTO_TEST_CASE(the_sizes_hold_both_sides_of_every_threshold) {
   for (const Threshold& t : thresholds) names.insert(t.where);
   for (const char* name : {"concepts.h: kTilePositions", "kernels.h: kSplitPositions", "attention.inc: kStride",
                            "attention.h: kAttentionRows", "picker.h: kRows", "avx512.inc: kTokens",
-                           "avx512.inc: kWideTokens", "avx512.inc: kQueries", "avx2.inc: kTokens",
+                           "avx512.inc: kWideTokens", "avx512.inc: kLoneTokens", "avx512.inc: kQueries", "avx2.inc: kTokens",
                            "portable.inc: kTokens", "rows.h: rows", "linear.h: tokens",
                            "dot_zmm.inc: kDotTokens", "dot_zmm.inc: kDotWideTokens", "dot_avx2.inc: kDotTokens",
                            "dot_zmm.inc: kGroupTokens", "dot_zmm.inc: kGroupWideTokens", "dot_amx.inc: kTileTokens",

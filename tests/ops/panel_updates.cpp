@@ -74,6 +74,13 @@ std::vector<TestAdapter> some_adapters(int in, int out) {
   return all;
 }
 
+cpu::PanelJob job_of(const LowRankArgs& updates, int piece_panels) {
+  cpu::PanelJob job{};
+  job.tokens = updates.x.rows, job.inputs = updates.x.cols, job.outputs = updates.delta.cols;
+  job.piece_panels = piece_panels;
+  return job;
+}
+
 template <class P>
 void check(int in, int out, int rows, int most_threads) {
   const std::vector<TestAdapter> adapters = some_adapters(in, out);
@@ -147,13 +154,6 @@ BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
   for (std::size_t i = 0; i < 18; ++i) BOOST_TEST(all.terms[i].again == (i != 0 && i != 6 && i != 7), "term " << i);
 }
 
-cpu::PanelJob job_of(const LowRankArgs& updates, int piece_panels) {
-  cpu::PanelJob job{};
-  job.tokens = updates.x.rows, job.inputs = updates.x.cols, job.outputs = updates.delta.cols;
-  job.piece_panels = piece_panels;
-  return job;
-}
-
 // Before the first block is made, and while each but the last is multiplied; few at once.
 BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
   Cpu device({.threads = 1});
@@ -192,13 +192,12 @@ BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
     for (int output = 0; output < args.y.cols; output += 48) {
       cpu::PanelJob job{};
       const int last = std::min(output + 48, args.y.cols);
-      BOOST_TEST(made.asked(begun * 64, 0) > 0u, "block " << begun);
+      if (begun < 5) BOOST_TEST(made.asked(begun * 64, 0) > 0u, "block " << begun);
       made.make(output, last, 0, job);
       const bool begins = begun * 64 < last;
       if (begins) ++begun;
       BOOST_TEST((job.beside != nullptr) == (begins && begun < 5), "output " << output);
       if (job.beside) job.beside->ask_all();
-      if (begun == 5) break;
     }
     BOOST_TEST(begun == 5);
   });

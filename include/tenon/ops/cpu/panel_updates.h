@@ -131,13 +131,12 @@ class PanelUpdates {
     return own.beside.lines() > 0 ? &own.beside : nullptr;
   }
 
-  // Factors of the block from output `first` on, where it is of the thread's part.
+  // Appends the factors of the block from output `first` on, where it is of the thread's part.
   void list_block(int first, int thread, Thread& own) const {
-    own.ranges.clear();
     own.next = -1;
     const int last = std::min(first + kFactorBlock, args_.delta.cols);
-    const int behind = own_begin(device_.pool(), job_, thread + 1) * kPanelRows;  // the thread's part
-    if (first >= last || (first >= behind && first < behind + kFactorBlock)) return;
+    const int part_end = own_begin(device_.pool(), job_, thread + 1) * kPanelRows;
+    if (first >= last || (first >= part_end && first < part_end + kFactorBlock)) return;
     own.next = first;
     std::uintptr_t left = kMostAsked;
     for (own.listed = 0; own.listed < all_.terms.size() && left > 0; ++own.listed) {
