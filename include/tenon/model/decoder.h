@@ -70,6 +70,7 @@ struct LastRows {
 template <DevicePolicy D, class Attend>
 int tile_rows(int heads_together) {
   if constexpr (requires { Attend::queries_together; }) return std::max(1, Attend::queries_together / heads_together);
+  else if constexpr (requires { D::queries_together; }) return std::max(1, D::queries_together / heads_together);
   else if constexpr (requires { D::rows_together; }) return std::max(1, D::rows_together / heads_together);
   else return 0;
 }

@@ -58,4 +58,7 @@ BOOST_AUTO_TEST_CASE(long_texts) {
   const std::vector<std::vector<int>> steps = {{2'400, 5, 3}, {1, 1, 1}, {160, 1, 1}, {1, 1, 1}};
   check<PagedKV, FlashAttention>({2, 1, 16, 0, false}, steps, 2'600);
   check<PagedKV, FlashAttention>({2, 1, 16, 2'100, true}, steps, 2'600);
+  check<PagedKV, FlashAttention>({2, 1, 72, 0, false}, steps, 2'600);
+  check<PagedKV, FlashAttention>({2, 1, 72, 2'100, true}, steps, 2'600);
+  check<PagedKV, FlashAttention>({40, 1, 16, 0, false}, steps, 2'600);
 }

@@ -9,6 +9,7 @@
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/attention.h"
+#include "tenon/ops/cuda/attention_block.cuh"
 #include "tenon/ops/cuda/flash_grid.cuh"
 #include "tenon/ops/cuda/lanes.cuh"
 #include "tenon/ops/cuda/sequences.cuh"
@@ -163,6 +164,10 @@ __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores,
 template <cuda::ViewOnDevice V>
 void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
   cuda::check_batch(args);
+  if (args.head_dim <= cuda::kBlockDims) {
+    const bool few = args.batch.tile_count == args.batch.rows && args.heads / args.kv_heads <= cuda::kQueryTiles;
+    return few ? cuda::launch_flash_block<1>(device, args) : cuda::launch_flash_block<4>(device, args);
+  }
   const auto launch = [&]<bool Staged>(std::bool_constant<Staged>, const cuda::FlashGrid& grid, int stage_bytes) {
     const int stage = cuda::scratch_floats(grid.rows * grid.heads, args.head_dim), apart = stage + stage_bytes / static_cast<int>(sizeof(float));
     device.launch_early("attention", cuda::flash_kernel<Staged, V>, grid.blocks(), 16 * grid.block_parts,
