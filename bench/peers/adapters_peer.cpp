@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "../../examples/common/adapters.h"
 #include "../../examples/tenon/ceilings.h"
+#include "adapter_batches.h"
 #include "line_time.h"
 
 namespace {
@@ -21,8 +21,7 @@ namespace {
 using namespace tenon;
 using Made = std::unique_ptr<AnyEngine>;
 
-constexpr int kThreads = 2, kRank = 16;
-const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625, 262};
+constexpr int kThreads = 2;
 
 struct Choice {
   const char* name;
@@ -35,34 +34,13 @@ Made made(const ModelFiles& files, const ContinuousPolicy& scheduler, const Engi
 }
 constexpr Choice kChoices[] = {{"float32", made<Float32>}, {"int8", made<ZeroPointInt8>}, {"int8_act8", made<ZeroPointInt8Act8>}};
 
-// Which adapter row i of a batch has: none where the rank is 0.
-struct RowAdapter {
-  int which = 0, rank = 0;
-};
-// Of 32 rows 2 have rank 4, 21 have 8, 5 have 16 and 4 have 64: together as many ranks as 32 of 16.
-int mixed_rank(int row) { return row % 32 < 2 ? 4 : row % 32 < 23 ? 8 : row % 32 < 28 ? 16 : 64; }
-
-RowAdapter adapter_of(const std::string& kind, int row) {
-  if (kind == "shared") return {0, kRank};
-  if (kind == "distinct") return {row, kRank};
-  if (kind == "mixed") return {row, mixed_rank(row)};
-  if (kind == "one") return {0, row == 0 ? kRank : 0};
-  return {};
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 class Peer {
  public:
   Peer(const ModelFiles& files, const Choice& choice)
       : files_(files),
         choice_(choice),
         engine_(choice.make(files, {.max_batch = 64}, {.batch = 64, .cache_tokens = 64 * 64, .threads = kThreads, .prefix_reuse = false})),
-        adapters_(engine_->config()),
+        batches_(*engine_),
         ceilings_(kThreads) {}
 
   nlohmann::json answer(const nlohmann::json& ask) {
@@ -75,39 +53,12 @@ class Peer {
   }
 
  private:
-  // Beside a batch without adapters of the same seconds, what one with them does.
   nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
     program::Ceiling ceiling = ceilings_.measure();
-    std::vector<double> plain, adapted;
-    for (int turn = 0; turn < 4; ++turn) {  // each is first as often as the other
-      if (turn % 2 == 0) steps("none", batch, new_tokens, plain);
-      steps(kind, batch, new_tokens, adapted);
-      if (turn % 2 == 1) steps("none", batch, new_tokens, plain);
-    }
+    nlohmann::json row = batches_.decode(kind, batch, new_tokens);
     ceiling.add(ceilings_.measure());
-    double factor_bytes = 0;
-    for (int i = 0, last = -1; i < batch; ++i) {
-      const RowAdapter adapter = adapter_of(kind, i);
-      if (adapter.rank > 0 && std::exchange(last, adapter.which) != adapter.which) factor_bytes += adapters_.bytes(adapter.rank);
-    }
-    return {{"tok_s", batch / median(adapted)}, {"plain_tok_s", batch / median(plain)}, {"factor_bytes", factor_bytes},
-            {"ceiling_gb_s", ceiling.read_gb_s}};
-  }
-
-  // Adds the seconds of steps once all prompts are read, picking included.
-  void steps(const std::string& kind, int batch, int new_tokens, std::vector<double>& seconds) {
-    for (int i = 0; i < batch; ++i) {
-      const RowAdapter adapter = adapter_of(kind, i);
-      Request request{.input_ids = kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
-      if (adapter.rank > 0) request.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
-      engine_->submit(std::move(request));
-    }
-    while (!engine_->idle()) {
-      const bool all_read = engine_->stats().running == batch;
-      const auto begin = Clock::now();
-      engine_->step();
-      if (all_read) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    }
+    row["ceiling_gb_s"] = ceiling.read_gb_s;
+    return row;
   }
 
   // "slots:S:C": C clients, each asking for one of 16 adapters after another, in an engine of batch 8 with S slots.
@@ -118,7 +69,7 @@ class Peer {
                               {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false});
     AnyEngine& engine = *owned;
     Service<AnyEngine> service(std::move(owned));
-    const auto name = [&](std::uint64_t draw) { return adapters_.folder(static_cast<int>(draw % kAdapters), kRank); };
+    const auto name = [&](std::uint64_t draw) { return batches_.adapters().folder(static_cast<int>(draw % kAdapters), bench::kRank); };
     for (int i = 0; i < kAdapters; ++i) {
       const AdapterUse use{name(static_cast<std::uint64_t>(i))};
       engine.lease({&use, 1});
@@ -151,7 +102,7 @@ class Peer {
   const ModelFiles& files_;
   const Choice& choice_;
   Made engine_;
-  example::RandomAdapters adapters_;
+  bench::AdapterBatches batches_;
   program::Ceilings ceilings_;
 };
 

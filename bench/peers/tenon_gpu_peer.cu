@@ -12,6 +12,7 @@
 #include <string>
 
 #include "engine_work.h"
+#include "gpu_work.cuh"
 
 namespace {
 
@@ -48,44 +49,6 @@ const std::array kChoices = {choice<Float32>("float32"), choice<BFloat16>("bfloa
                              choice<FastMathBFloat16, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>("bfloat16_fast_math"),
                              choice<ZeroPointInt8Act8>("int8_act8"), choice<GroupInt4>("int4"), choice<GroupInt4Act8>("int4_act8")};
 
-ModelConfig gpt2_small() {
-  ModelConfig c;
-  c.model_type = "gpt2";
-  c.vocab = 50257;
-  c.positions = 1024;
-  c.hidden = 768;
-  c.layers = 12;
-  c.heads = c.kv_heads = 12;
-  c.head_dim = 64;
-  c.inner = 3072;
-  c.activation = Activation::gelu_new;
-  c.tied_head = true;
-  return c;
-}
-
-// Bytes a second that the device copies, read and written, of memory that no cache holds.
-class CopyRate {
- public:
-  CopyRate() : from_(device_.allocate(kBytes)), to_(device_.allocate(kBytes)) {}
-  double measure() {
-    double best = 0;
-    for (int i = 0; i < 5; ++i) {
-      device_.synchronize();
-      const double seconds = bench::seconds_of([&] {
-        tenon::cuda::check(cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice, device_.stream()), "copy");
-        device_.synchronize();
-      });
-      best = std::max(best, 2e-9 * kBytes / seconds);
-    }
-    return best;
-  }
-
- private:
-  static constexpr std::size_t kBytes = std::size_t{1} << 30;
-  Cuda device_;
-  Cuda::Memory from_, to_;
-};
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -97,9 +60,9 @@ int main(int argc, char** argv) {
   }
   if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const std::string where = argv[1];
-  const Made engine = found->make(where == "random" ? random_checkpoint(gpt2_small(), 1234) : load_checkpoint(where));
+  const Made engine = found->make(bench::checkpoint(where));
   const program::Traffic traffic(engine->config(), found->weights, found->kv);
-  CopyRate copies;
+  bench::CopyRate copies;
   std::cout << R"({"ready": true})" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     nlohmann::json row = nlohmann::json::parse(line);

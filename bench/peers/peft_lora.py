@@ -1,13 +1,15 @@
-"""PEFT: peft_cpu.py DIR float32. Decode with adapters on c_attn mixed in a batch (adapter_names), medians of whole steps."""
+"""PEFT: peft_lora.py DIR|random DTYPE[-cuda]. Decode with adapters on c_attn mixed in a batch (adapter_names), medians of whole steps."""
 import sys
 import time
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel
 from work import PROMPT, THREADS, median, serve
 
 torch.set_num_threads(THREADS)
+dtype, _, device = sys.argv[2].partition("-")
+device = device or "cpu"
 MIXED = [4] * 2 + [8] * 21 + [16] * 5 + [64] * 4  # together as many ranks as 32 of 16
 
 
@@ -16,7 +18,13 @@ def config(rank):
                       task_type="CAUSAL_LM")
 
 
-model = get_peft_model(GPT2LMHeadModel.from_pretrained(sys.argv[1], dtype=getattr(torch, sys.argv[2])), config(16), adapter_name="0-16")
+def base_model():
+    if sys.argv[1] == "random":
+        return GPT2LMHeadModel._from_config(GPT2Config(n_ctx=1024), dtype=getattr(torch, dtype))
+    return GPT2LMHeadModel.from_pretrained(sys.argv[1], dtype=getattr(torch, dtype))
+
+
+model = get_peft_model(base_model().to(device), config(16), adapter_name="0-16")
 known = {"0-16"}
 
 
@@ -41,12 +49,16 @@ def names_of(kind, batch):
 def run(case, batch, tokens):
     names = names_of(case, batch)
     model.eval()
-    out = model(torch.tensor([PROMPT] * batch), adapter_names=names, use_cache=True)
+    out = model(torch.tensor([PROMPT] * batch, device=device), adapter_names=names, use_cache=True)
     seconds = []
     for _ in range(tokens - 1):
         token = out.logits[:, -1].argmax(-1)
+        if device == "cuda":
+            torch.cuda.synchronize()
         begin = time.perf_counter()
         out = model(token[:, None], past_key_values=out.past_key_values, adapter_names=names, use_cache=True)
+        if device == "cuda":
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
     return batch / median(seconds)
 

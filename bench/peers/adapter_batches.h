@@ -1,0 +1,81 @@
+// Batches whose requests have adapters on c_attn, beside the same batches without: what adapters_peer and adapters_gpu_peer measure.
+#pragma once
+#include <tenon/tenon.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../examples/common/adapters.h"
+#include "engine_work.h"
+
+namespace bench {
+
+constexpr int kRank = 16;
+
+// Which adapter row i of a batch has: none where the rank is 0.
+struct RowAdapter {
+  int which = 0, rank = 0;
+};
+// Of 32 rows 2 have rank 4, 21 have 8, 5 have 16 and 4 have 64: together as many ranks as 32 of 16.
+inline int mixed_rank(int row) { return row % 32 < 2 ? 4 : row % 32 < 23 ? 8 : row % 32 < 28 ? 16 : 64; }
+
+inline RowAdapter adapter_of(const std::string& kind, int row) {
+  if (kind == "shared") return {0, kRank};
+  if (kind == "distinct") return {row, kRank};
+  if (kind == "mixed") return {row, mixed_rank(row)};
+  if (kind == "one") return {0, row == 0 ? kRank : 0};
+  return {};
+}
+
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class AdapterBatches {
+ public:
+  explicit AdapterBatches(AnyEngine& engine) : engine_(engine), adapters_(engine.config()) {}
+
+  const example::RandomAdapters& adapters() const { return adapters_; }
+
+  // Beside a batch without adapters of the same seconds, what one with them does.
+  nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
+    std::vector<double> plain, adapted;
+    for (int turn = 0; turn < 4; ++turn) {  // each is first as often as the other
+      if (turn % 2 == 0) steps("none", batch, new_tokens, plain);
+      steps(kind, batch, new_tokens, adapted);
+      if (turn % 2 == 1) steps("none", batch, new_tokens, plain);
+    }
+    double factor_bytes = 0;
+    for (int i = 0, last = -1; i < batch; ++i) {
+      const RowAdapter adapter = adapter_of(kind, i);
+      if (adapter.rank > 0 && std::exchange(last, adapter.which) != adapter.which) factor_bytes += adapters_.bytes(adapter.rank);
+    }
+    return {{"tok_s", batch / median(adapted)}, {"plain_tok_s", batch / median(plain)}, {"factor_bytes", factor_bytes}};
+  }
+
+ private:
+  // Adds the seconds of steps once all prompts are read, picking included.
+  void steps(const std::string& kind, int batch, int new_tokens, std::vector<double>& seconds) {
+    for (int i = 0; i < batch; ++i) {
+      const RowAdapter adapter = adapter_of(kind, i);
+      Request asked = request(kPrompt, new_tokens);
+      if (adapter.rank > 0) asked.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
+      engine_.submit(std::move(asked));
+    }
+    while (!engine_.idle()) {
+      const bool all_read = engine_.stats().running == batch;
+      const double step = seconds_of([&] { engine_.step(); });
+      if (all_read) seconds.push_back(step);
+    }
+  }
+
+  AnyEngine& engine_;
+  example::RandomAdapters adapters_;
+};
+
+}  // namespace bench

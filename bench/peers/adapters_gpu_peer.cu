@@ -1,0 +1,58 @@
+// tenon on a GPU as the peer of bench/compare --gpu --adapters: a batch whose requests have adapters on c_attn.
+//   adapters_gpu_peer DIR|random FORMAT
+#include <tenon/tenon.cuh>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "adapter_batches.h"
+#include "gpu_work.cuh"
+
+namespace {
+
+using namespace tenon;
+using Made = std::unique_ptr<AnyEngine>;
+
+template <class P, class A>
+Made made(const ModelFiles& files) {
+  using Served = Engine<Gpt2, Device<Cuda>, Weights<P>, Adapter<A>, Scheduler<ContinuousPolicy>>;
+  return std::make_unique<EngineBox<Served>>(files, ContinuousPolicy{.max_batch = 64},
+                                             EngineOptions{.batch = 64, .cache_tokens = 64 * 128, .prefix_reuse = false});
+}
+
+struct Choice {
+  const char* name;
+  Made (*make)(const ModelFiles&);
+};
+constexpr Choice kChoices[] = {{"float32", made<Float32, SegmentedLoRA>},         {"float32-gathered", made<Float32, GatheredLoRA>},
+                               {"float32-looped", made<Float32, LoopedLoRA>},     {"int8", made<ZeroPointInt8, SegmentedLoRA>},
+                               {"int8_act8", made<ZeroPointInt8Act8, SegmentedLoRA>}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto choice = std::find_if(std::begin(kChoices), std::end(kChoices), [&](auto& c) { return argc == 3 && c.name == std::string(argv[2]); });
+  if (choice == std::end(kChoices)) {
+    std::cerr << "usage: adapters_gpu_peer DIR|random FORMAT; formats:";
+    for (const Choice& each : kChoices) std::cerr << ' ' << each.name;
+    return std::cerr << '\n', 2;
+  }
+  if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
+  const Made engine = choice->make(bench::checkpoint(argv[1]));
+  bench::AdapterBatches batches(*engine);
+  bench::CopyRate copies;
+  std::cout << R"({"ready": true})" << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    nlohmann::json row = nlohmann::json::parse(line);
+    const std::string kind = row["case"];
+    const int batch = row["batch"], tokens = row["tokens"];
+    const double before = copies.measure();
+    batches.decode(kind, batch, tokens);  // adapters are loaded, and graphs made
+    row.update(batches.decode(kind, batch, tokens));
+    row.update({{"peer", "tenon"}, {"format", choice->name}, {"copy_gb_s", std::max(before, copies.measure())}});
+    std::cout << row.dump() << std::endl;
+  }
+}
