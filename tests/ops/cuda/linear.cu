@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   Cuda cuda;
   const int processors = cuda.processors();
   int number = 0;
-  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {processors - 2, 20}, {processors + 1, 70}, {processors + 1, 129}, {2 * processors + 1, 129}}) {
+  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {3 * processors / 4, 64}, {processors + 1, 70}, {processors + 1, 129}, {8 * processors, 129}}) {
     for (const int in : {77, 300}) {
       const Problem p(in, 16 * panels - 11);
       const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);

@@ -187,8 +187,10 @@ struct LowRankKernels {
   void (*expand)(const LowRankTerm* first, const LowRankTerm* last, const float* u, const LowRankOutputs&);
 };
 
-// What a function of kernels/*.inc begins with; CUDA's copy (ops/cuda/lanes.cuh) is compiled for the device.
+// What a function of kernels/*.inc begins with, and a loop whose iterations wait for one another; CUDA's copy (ops/cuda/lanes.cuh) is
+// compiled for the device.
 #define TENON_KERNEL inline
+#define TENON_UNROLL
 
 namespace portable {
 #include "tenon/ops/cpu/simd/portable.inc"
@@ -254,6 +256,7 @@ namespace avx512 {
 #endif
 
 #undef TENON_KERNEL
+#undef TENON_UNROLL
 
 // Templates also so that `extern template` can keep the three sets of kernels in one translation unit of a program.
 template <class = void>

@@ -18,6 +18,10 @@ inline constexpr int kRanksAtOnce = 64;
 // Outputs that a block does at least, or all; it does the products with a for them, too.
 inline constexpr int kLowRankOutputs = 256;
 
+// Strips of a factor that a thread has on their way at once.
+template <int Rows>
+inline constexpr int kStripsAhead = Rows == 1 ? 16 : 4;
+
 // What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one once more.
 template <int Rows>
 struct LowRankBlock {
@@ -36,6 +40,7 @@ __device__ void shrink(const LowRankBlock<Rows>& block, const LowRank& update, i
     lanes::F32x16 strips[Rows];
 #pragma unroll
     for (int r = 0; r < Rows; ++r) strips[r] = lanes::zero();
+#pragma unroll kStripsAhead<Rows>
     for (int begin = 0; begin < block.inputs; begin += 16) {
       const int k = begin + lanes::lane();
       const bool is_column = k < block.inputs;  // others count as the CPU's zeros, which make +0 of a sum that is -0
@@ -62,6 +67,7 @@ __device__ void expand(const LowRankBlock<Rows>& block, const LowRank& update, i
     float sums[Rows];
 #pragma unroll
     for (int r = 0; r < Rows; ++r) sums[r] = block.delta[r][update.first_output + o];
+#pragma unroll 16
     for (int i = 0; i < count; ++i) {
       const float factor = static_cast<float>(b[static_cast<std::ptrdiff_t>(first + i) * width]);
 #pragma unroll
@@ -85,24 +91,44 @@ __device__ void add_update(const LowRankBlock<Rows>& block, const LowRank& updat
   }
 }
 
-// A column of blocks for each tile, whose outputs they share. rows: of all tiles
+// Bytes on their way into the second cache.
+template <class = void>
+__device__ void ask(const void* begin, std::ptrdiff_t bytes) {
+  constexpr int kLine = 128;
+  for (std::ptrdiff_t at = kLine * threadIdx.x; at < bytes; at += kLine * blockDim.x) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const std::byte*>(begin) + at));
+  }
+}
+
+// The factors of outputs first .. last - 1, and one of `parts` parts of those a.
+template <class = void>
+__device__ void ask_factors(const LowRank& update, int inputs, int first, int last, int part, int parts) {
+  const auto size = static_cast<std::ptrdiff_t>(bytes_of(update.type));
+  const std::ptrdiff_t a_part = (update.rank * size * inputs + parts - 1) / parts;
+  ask(static_cast<const std::byte*>(update.a) + part * a_part, min(a_part, update.rank * size * inputs - part * a_part));
+  const int begin = max(first - update.first_output, 0) / kFactorBlock * kFactorBlock;
+  const int end = min((last - update.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, update.outputs);
+  ask(static_cast<const std::byte*>(update.b) + size * begin * update.rank, size * (end - begin) * update.rank);
+}
+
+// A column of blocks for each tile, whose outputs they share. Tables and factors are older than the kernel before. rows: of all tiles
 template <int Rows>
 __global__ void low_rank_kernel(MatrixView<const float> x, const AdapterTile* tiles, const int* rows, int layer, Site site,
                                 MatrixView<float> delta, const float** deltas) {
-  wait_for_earlier();
   __shared__ float products[kRanksAtOnce * Rows];
   const AdapterTile tile = tiles[blockIdx.x];
   const std::span<const LowRank> updates = tile.adapters.updates ? tile.adapters.at(layer, site) : std::span<const LowRank>{};
   rows += tile.first;
-  for (int r = static_cast<int>(threadIdx.x); blockIdx.y == 0 && r < tile.count; r += static_cast<int>(blockDim.x)) {
-    deltas[rows[r]] = updates.empty() ? nullptr : delta.row(rows[r]);
-  }
-  if (updates.empty()) return;
-
   const int parts = static_cast<int>(gridDim.y), part = static_cast<int>(blockIdx.y);
   LowRankBlock<Rows> block{.count = tile.count, .inputs = x.cols};
   block.first = delta.cols / parts * part + min(delta.cols % parts, part);
   block.last = block.first + delta.cols / parts + (part < delta.cols % parts ? 1 : 0);
+  for (const LowRank& update : updates) ask_factors(update, block.inputs, block.first, block.last, part, parts);
+  wait_for_earlier();
+  for (int r = static_cast<int>(threadIdx.x); part == 0 && r < tile.count; r += static_cast<int>(blockDim.x)) {
+    deltas[rows[r]] = updates.empty() ? nullptr : delta.row(rows[r]);
+  }
+  if (updates.empty()) return;
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
     const int row = rows[min(r, tile.count - 1)];

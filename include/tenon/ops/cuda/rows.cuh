@@ -6,54 +6,59 @@
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cuda/lanes.cuh"
+#include "tenon/ops/cuda/staged.cuh"
 #include "tenon/ops/sincos.h"
 
 namespace tenon {
 namespace cuda {
 
-// Norms: a block brings its row, and what scales it, into shared memory at once, where sixteen threads go over it three times.
-// Weights do not wait for who made the row. Longer rows than kStagedColumns are read where they lie.
+// Norms: a block brings its row, and what scales it, into shared memory at once. Each half-warp sums all of the row for itself, and
+// writes its part. Weights do not wait for who made the row. Longer rows than kStagedColumns are read where they lie.
 inline constexpr int kStagedColumns = 4096;
 
-// Brings a vector into shared memory. from: [n], or null
-template <class = void>
-__device__ void stage(const float* from, int n, float* to) {
-  for (int i = static_cast<int>(threadIdx.x); from && i < n; i += static_cast<int>(blockDim.x)) to[i] = from[i];
-}
-
-// norm(x, gain, bias, y) of a block's row. staged: [3, n], or nothing of longer rows
-template <class Norm>
+// norm(x, gain, bias, y) of a block's row; y: strips of the half-warp. staged: [Vectors, n], or nothing of longer rows
+template <int Vectors, class Norm>
 __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, MatrixView<float> y, Norm&& norm) {
-  extern __shared__ float vectors[];
+  extern __shared__ float staged[];
   const int r = static_cast<int>(blockIdx.x), n = x.cols;
   if (n > kStagedColumns) {
     wait_for_earlier();
-    if (threadIdx.x < 16) norm(x.row(r), gain, bias, y.row(r));
+    norm(x.row(r), gain, bias, y.row(r));
     return;
   }
-  stage(gain, n, vectors);
-  stage(bias, n, vectors + n);
+  const auto stage = [&](const float* from, float* to) {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) copy_float(to + i, from + i);
+  };
+  stage(gain, staged + n);
+  if constexpr (Vectors == 3) stage(bias, staged + 2 * n);
   wait_for_earlier();
-  stage(x.row(r), n, vectors + 2 * n);
+  stage(x.row(r), staged);
+  end_copies();
+  wait_for_copies<0>();
   __syncthreads();
-  if (threadIdx.x < 16) norm(vectors + 2 * n, vectors, vectors + n, y.row(r));
+  norm(staged, staged + n, staged + 2 * n, y.row(r));
 }
 
 template <class = void>
 __global__ void layer_norm_kernel(LayerNormArgs args) {
-  norm_of_row(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y) {
-    lanes::layer_norm_row(x, gain, bias, args.x.cols, args.epsilon, y);
+  norm_of_row<3>(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y) {
+    const lanes::Normal normal = lanes::layer_normal(x, args.x.cols, args.epsilon);
+    lanes::layer_norm_strips(x, gain, bias, args.x.cols, normal, lanes::own_strip(), lanes::all_strips(), y);
   });
 }
 
 template <class = void>
 __global__ void rms_norm_kernel(RmsNormArgs args) {
-  norm_of_row(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y) {
-    lanes::rms_norm_row(x, gain, args.x.cols, args.epsilon, y);
+  norm_of_row<2>(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y) {
+    const lanes::F32x16 inverse = lanes::rms_inverse(x, args.x.cols, args.epsilon);
+    lanes::rms_norm_strips(x, gain, args.x.cols, inverse, lanes::own_strip(), lanes::all_strips(), y);
   });
 }
 
-inline std::size_t norm_bytes(int columns) { return columns > kStagedColumns ? 0 : 3 * sizeof(float) * static_cast<std::size_t>(columns); }
+template <int Vectors>
+std::size_t norm_bytes(int columns) {
+  return columns > kStagedColumns ? 0 : Vectors * sizeof(float) * static_cast<std::size_t>(columns);
+}
 
 // A block a row: sixteen columns for sixteen threads.
 template <class = void>
@@ -132,10 +137,10 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
 }  // namespace cuda
 
 inline void layer_norm(Cuda& device, const LayerNormArgs& args) {
-  device.launch_early("layer_norm", cuda::layer_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes(args.x.cols), args);
+  device.launch_early("layer_norm", cuda::layer_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes<3>(args.x.cols), args);
 }
 inline void rms_norm(Cuda& device, const RmsNormArgs& args) {
-  device.launch_early("rms_norm", cuda::rms_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes(args.x.cols), args);
+  device.launch_early("rms_norm", cuda::rms_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes<2>(args.x.cols), args);
 }
 inline void gate(Cuda& device, const GateArgs& args) {
   device.launch_early("gate", cuda::gate_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);

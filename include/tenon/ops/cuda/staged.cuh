@@ -1,5 +1,6 @@
-// Copies from global into shared memory that nobody waits for until they are needed (cp.async; PTX ISA). Each thread waits for
-// its own; a barrier behind that makes them everybody's.
+// Copies from global into shared memory that nobody waits for until they are needed (PTX ISA). Each thread waits for its own of a few
+// bytes (cp.async); a barrier behind that makes them everybody's. Copies of many bytes (cp.async.bulk, sm_90) are one thread's to ask for,
+// and all wait for an Arrival of these.
 #pragma once
 #include <cstdint>
 
@@ -23,5 +24,43 @@ template <int N>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
+
+#if __CUDA_ARCH__ >= 900
+// Opens again and again, each time when the bytes have come that its turn expects. In shared memory.
+class Arrival {
+ public:
+  // By one thread, before a barrier of the block.
+  __device__ void begin() {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address()) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  // By one thread, once a turn.
+  __device__ void expect(int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes) : "memory");
+  }
+  // A multiple of sixteen bytes, at one on both sides.
+  __device__ void copy(void* to, const void* from, int bytes) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(bytes), "r"(address())
+                 : "memory");
+  }
+  // turn: 0, 1, ..
+  __device__ void wait(int turn) {
+    std::uint32_t open = 0;
+    while (!open) {
+      asm volatile(
+          "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+          : "=r"(open)
+          : "r"(address()), "r"(turn & 1)
+          : "memory");
+    }
+  }
+
+ private:
+  __device__ std::uint32_t address() { return static_cast<std::uint32_t>(__cvta_generic_to_shared(&barrier_)); }
+  std::uint64_t barrier_;
+};
+#endif
 
 }  // namespace tenon::cuda

@@ -1,0 +1,202 @@
+// How a matrix product's weights and tokens come into shared memory: a ring of stages, in each some columns of a block's panels and of its
+// rows of x.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/device/cuda.cuh"
+#include "tenon/ops/cuda/columns.cuh"
+#include "tenon/ops/cuda/lanes.cuh"
+#include "tenon/ops/cuda/staged.cuh"
+
+namespace tenon::cuda {
+
+// What a block of 128 threads has in shared memory: a ring of stages, each some columns of its panels, as they lie in memory, and
+// of its tokens. Rows of x have a stride of an odd number of sixteen bytes, so that two half-warps read different banks.
+template <int Panels, int Tokens, class Source>
+struct LinearTile {
+  static constexpr int kTokens = Tokens * lanes::kRowsABlock;
+  // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor. A chain alone needs
+  // many bytes on their way.
+  static constexpr int kColumns = Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32;
+  static constexpr int kStages = Tokens == 1 ? (Source::column_bytes(kColumns) > 8192 ? 3 : 6) : Tokens * kColumns > 512 ? 2 : 3;
+  static constexpr int kStride = kColumns + 4;
+  static constexpr int kPanelBytes = Source::column_bytes(kColumns);
+  static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup * kPanelRows * 2 : 0;
+
+  int rows;  // of x, that a block has at most
+
+  __host__ __device__ explicit LinearTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
+  __host__ __device__ int stage_bytes() const { return Panels * (kPanelBytes + kScaleBytes) + rows * kStride * 4; }
+  __host__ __device__ int bytes() const { return kStages * stage_bytes(); }
+  __device__ std::byte* codes(std::byte* stage, int panel) const { return stage + panel * kPanelBytes; }
+  __device__ float16* scales(std::byte* stage, int panel) const {
+    return reinterpret_cast<float16*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
+  }
+  __device__ float* x(std::byte* stage, int row) const {
+    return reinterpret_cast<float*>(stage + Panels * (kPanelBytes + kScaleBytes)) + row * kStride;
+  }
+};
+
+// Columns begin .. begin + n - 1 of a block's panels on their way into a stage.
+template <class Tile, int Panels, class Source>
+__device__ void stage_weights(const Tile& tile, const Source& weight, int first_panel, int begin, int n, std::byte* stage) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if constexpr (Source::kBytes) {
+    constexpr int kUnits = Tile::kPanelBytes / 16;
+    const int bytes = Source::column_bytes(n);
+    for (int i = thread; i < Panels * kUnits; i += lanes::kThreads) {
+      const int p = i / kUnits, at = i % kUnits * 16, panel = min(first_panel + p, weight.panels() - 1);
+      if (at < bytes) copy_16_bytes(tile.codes(stage, p) + at, static_cast<const std::byte*>(weight.columns(panel, begin)) + at);
+    }
+  } else {
+    for (int i = thread; i < Panels * n * kPanelRows; i += lanes::kThreads) {
+      const int p = i / (n * kPanelRows), at = i % (n * kPanelRows), panel = min(first_panel + p, weight.panels() - 1);
+      reinterpret_cast<float*>(tile.codes(stage, p))[at] = weight.weight_at(panel, begin + at / kPanelRows, at % kPanelRows);
+    }
+  }
+  if constexpr (Source::kLeastGroup > 0) {
+    const int units = (n + weight.group() - 1) / weight.group() * 2;  // sixteen bytes are half of a group's
+    for (int i = thread; i < Panels * units; i += lanes::kThreads) {
+      const int p = i / units, at = i % units * 8, panel = min(first_panel + p, weight.panels() - 1);
+      copy_16_bytes(tile.scales(stage, p) + at, weight.group_scales(panel, begin) + at);
+    }
+  }
+}
+
+// The same of rows first .. first + rows - 1 of x. whole: sixteen bytes of x lie as copies need them.
+template <class Tile, class Source>
+__device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int first, int rows, int begin, int n, bool whole, std::byte* stage) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (Source::kPairs || !whole) {
+    for (int i = thread; i < rows * Tile::kColumns; i += lanes::kThreads) {
+      const int row = i / Tile::kColumns, k = i % Tile::kColumns;
+      if (k >= n) continue;
+      const float* from = x.row(first + row) + begin;
+      if constexpr (Source::kPairs) tile.x(stage, row)[k] = (k ^ 1) < x.cols - begin ? Source::rounded(from[k ^ 1]) : 0.0f;
+      else copy_float(tile.x(stage, row) + k, from + k);
+    }
+  } else {
+    for (int i = thread; i < rows * (Tile::kColumns / 4); i += lanes::kThreads) {
+      const int row = i / (Tile::kColumns / 4), k = i % (Tile::kColumns / 4) * 4;
+      if (k < n) copy_16_bytes(tile.x(stage, row) + k, x.row(first + row) + begin + k);
+    }
+  }
+}
+
+// The ring of a block. Since sm_90 a panel's columns are one instruction of the last warp, and so is a row's part where rows are few; what
+// does not lie as that needs it, and all before, comes by a few bytes from every thread.
+template <int Panels, int Tokens, class Source>
+class LinearStages {
+ public:
+  using Tile = LinearTile<Panels, Tokens, Source>;
+
+  // Asks for the first stages. x: rows first_row .. first_row + rows - 1 are the block's; its weights do not wait for who makes it.
+  __device__ LinearStages(const Tile& tile, const Source& weight, MatrixView<const float> x, int first_panel, int first_row, int rows, bool whole)
+      : tile_(tile), weight_(weight), x_(x), first_panel_(first_panel), first_row_(first_row), rows_(rows), whole_(whole),
+        columns_(Source::kPairs ? (x.cols + 1) / 2 * 2 : x.cols) {
+#if __CUDA_ARCH__ >= 900
+    for (int s = 0; threadIdx.x == kFiller && s < Tile::kStages; ++s) arrivals()[s].begin();
+    __syncthreads();
+#endif
+    for (int chunk = 0; chunk < Tile::kStages - 1; ++chunk) fetch_weights(chunk);
+    wait_for_earlier();
+    for (int chunk = 0; chunk < Tile::kStages - 1; ++chunk) fetch_tokens(chunk);
+  }
+
+  __device__ int chunks() const { return (columns_ + Tile::kColumns - 1) / Tile::kColumns; }
+  __device__ int columns_of(int chunk) const { return min(Tile::kColumns, columns_ - chunk * Tile::kColumns); }
+
+  // Chunk 0, 1, .. when it is there; that before is given up, and filled again.
+  __device__ std::byte* next(int chunk) {
+    if (!copies_rows()) wait_for_copies<Tile::kStages - 2>();
+#if __CUDA_ARCH__ >= 900
+    arrivals()[stage_].wait(turn_);
+#endif
+    __syncthreads();
+    fetch_weights(chunk + Tile::kStages - 1);
+    fetch_tokens(chunk + Tile::kStages - 1);
+    std::byte* stage = memory() + stage_ * tile_.stage_bytes();
+    if (++stage_ == Tile::kStages) stage_ = 0, ++turn_;
+    return stage;
+  }
+
+ private:
+  static constexpr unsigned kFiller = lanes::kThreads - 32;  // and its warp: where rows are few it does nothing else
+
+  __device__ static std::byte* memory() {
+    extern __shared__ __align__(16) std::byte stages[];
+    return stages;
+  }
+  __device__ std::byte* stage_of(int chunk) const { return memory() + chunk % Tile::kStages * tile_.stage_bytes(); }
+  // A row's part by an instruction: of many rows, threads that copy some bytes each are done sooner.
+  __device__ bool copies_rows() const {
+#if __CUDA_ARCH__ >= 900
+    return Tokens == 1 && !Source::kPairs && whole_;
+#else
+    return false;
+#endif
+  }
+
+  __device__ void fetch_weights(int chunk) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == kFiller && chunk < chunks()) copy_weights(chunk);
+    if constexpr (Source::kBytes) return;
+#endif
+    if (chunk >= chunks()) return;
+    stage_weights<Tile, Panels>(tile_, weight_, first_panel_, chunk * Tile::kColumns, columns_of(chunk), stage_of(chunk));
+  }
+
+  __device__ void fetch_tokens(int chunk) {
+#if __CUDA_ARCH__ >= 900
+    if (copies_rows()) {
+      if (threadIdx.x >= kFiller && chunk < chunks()) copy_rows(chunk);
+      return;
+    }
+#endif
+    if (chunk < chunks()) {
+      stage_tokens<Tile, Source>(tile_, x_, first_row_, rows_, chunk * Tile::kColumns, columns_of(chunk), whole_, stage_of(chunk));
+    }
+    end_copies();  // where there is none, too: they are counted
+  }
+
+#if __CUDA_ARCH__ >= 900
+  __device__ static Arrival* arrivals() {
+    __shared__ Arrival arrivals[Tile::kStages];
+    return arrivals;
+  }
+
+  // By one thread, which expects all that is copied of the chunk.
+  __device__ void copy_weights(int chunk) {
+    Arrival& arrival = arrivals()[chunk % Tile::kStages];
+    std::byte* stage = stage_of(chunk);
+    const int begin = chunk * Tile::kColumns, n = columns_of(chunk), rows = copies_rows() ? rows_ * n * 4 : 0;
+    if constexpr (Source::kBytes) {
+      const int codes = Source::column_bytes(n), scales = weight_.group() > 0 ? (n + weight_.group() - 1) / weight_.group() * kPanelRows * 2 : 0;
+      arrival.expect(Panels * (codes + scales) + rows);
+      for (int p = 0; p < Panels; ++p) {
+        const int panel = min(first_panel_ + p, weight_.panels() - 1);
+        arrival.copy(tile_.codes(stage, p), weight_.columns(panel, begin), codes);
+        if constexpr (Source::kLeastGroup > 0) arrival.copy(tile_.scales(stage, p), weight_.group_scales(panel, begin), scales);
+      }
+    } else {
+      arrival.expect(rows);
+    }
+  }
+  __device__ void copy_rows(int chunk) {
+    const int row = static_cast<int>(threadIdx.x - kFiller);
+    if (row >= rows_) return;
+    arrivals()[chunk % Tile::kStages].copy(tile_.x(stage_of(chunk), row), x_.row(first_row_ + row) + chunk * Tile::kColumns, columns_of(chunk) * 4);
+  }
+#endif
+
+  const Tile& tile_;
+  const Source& weight_;
+  const MatrixView<const float> x_;
+  const int first_panel_, first_row_, rows_;
+  const bool whole_;
+  const int columns_;
+  int stage_ = 0, turn_ = 0;
+};
+
+}  // namespace tenon::cuda
