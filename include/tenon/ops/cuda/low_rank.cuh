@@ -20,7 +20,7 @@ inline constexpr int kLowRankOutputs = 256;
 
 // Strips of a factor that a thread has on their way at once.
 template <int Rows>
-inline constexpr int kStripsAhead = Rows == 1 ? 16 : 4;
+inline constexpr int kStripsAhead = Rows == 1 ? 16 : 8;
 
 // What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one once more.
 template <int Rows>
