@@ -2,7 +2,6 @@
 #pragma once
 #include <tenon/tenon.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -30,12 +29,6 @@ inline RowAdapter adapter_of(const std::string& kind, int row) {
   return {};
 }
 
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 class AdapterBatches {
  public:
   explicit AdapterBatches(AnyEngine& engine) : engine_(engine), adapters_(engine.config()) {}
@@ -59,7 +52,6 @@ class AdapterBatches {
   }
 
  private:
-  // Adds the seconds of steps once all prompts are read, picking included.
   void steps(const std::string& kind, int batch, int new_tokens, std::vector<double>& seconds) {
     for (int i = 0; i < batch; ++i) {
       const RowAdapter adapter = adapter_of(kind, i);
@@ -67,11 +59,7 @@ class AdapterBatches {
       if (adapter.rank > 0) asked.adapters = {{adapters_.folder(adapter.which, adapter.rank)}};
       engine_.submit(std::move(asked));
     }
-    while (!engine_.idle()) {
-      const bool all_read = engine_.stats().running == batch;
-      const double step = seconds_of([&] { engine_.step(); });
-      if (all_read) seconds.push_back(step);
-    }
+    run_steps(engine_, batch, seconds);
   }
 
   AnyEngine& engine_;

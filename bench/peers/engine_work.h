@@ -43,20 +43,29 @@ struct Result {
   program::StepSize step = {};
 };
 
-// The median of whole steps once all prompts are read, picking included.
-inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::vector<TokenId>& prompt = kPrompt) {
-  for (int i = 0; i < batch; ++i) engine.submit(request(prompt, new_tokens));
-  std::vector<double> steps;
+inline double median(std::vector<double> values) {
+  if (values.empty()) throw std::runtime_error("nothing was measured: the engine never ran the whole batch at once");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Runs what was submitted, and adds the seconds of whole steps, picking included, once all `batch` prompts are read.
+inline void run_steps(AnyEngine& engine, int batch, std::vector<double>& seconds) {
   while (!engine.idle()) {
     const bool all_read = engine.stats().running == batch;
-    const double seconds = seconds_of([&] { engine.step(); });
-    if (all_read) steps.push_back(seconds);
+    const double step = seconds_of([&] { engine.step(); });
+    if (all_read) seconds.push_back(step);
   }
-  if (steps.empty()) throw std::runtime_error("the engine never ran " + std::to_string(batch) + " requests at once");
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  const double rows = batch, context = static_cast<double>(prompt.size()) + new_tokens / 2.0;
-  return {rows / *middle, 1 / *middle, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
+}
+
+// The median of them.
+inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::vector<TokenId>& prompt = kPrompt) {
+  for (int i = 0; i < batch; ++i) engine.submit(request(prompt, new_tokens));
+  std::vector<double> seconds;
+  run_steps(engine, batch, seconds);
+  const double step = median(std::move(seconds)), rows = batch, context = static_cast<double>(prompt.size()) + new_tokens / 2.0;
+  return {rows / step, 1 / step, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
 }
 
 // A prompt and its first token, in one step.

@@ -196,8 +196,9 @@ concept AttentionPolicy = std::is_empty_v<P> && requires {
   { P::materialises_scores } -> std::convertible_to<bool>;  // memory quadratic in the length, or linear
 };
 
-// ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds BatchView::tiles and AdapterGroups::tiles
-// of so many or fewer in its ops' arguments, and BatchView::longest as a multiple of its length_step.
+// ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds AdapterGroups::tiles of so many or fewer in its ops'
+// arguments, BatchView::tiles of as many queries (rows times the heads that share their keys), or of queries_together, and
+// BatchView::longest as a multiple of its length_step.
 template <class D>
 concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
                                 const int* values, void (*write)(std::span<std::byte>)) {

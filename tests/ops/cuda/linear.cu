@@ -82,6 +82,20 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   }
 }
 
+// A stage is filled again and again: rows of 3,200 columns by copies of many bytes, where a block has eight or fewer, others by all threads.
+BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  for (const int in : {3200, 3201}) {
+    const Problem p(in, 131);
+    const Matrix columns = random_matrix(kMostRows, in, 9, 3204, 4.0f);
+    BothSides<P> sides(cpu, cuda, p, columns);
+    for (const int rows : {1, 7, 8, 20, 129}) {
+      BOOST_TEST_REQUIRE(sides.have_the_same_bits(kEpilogues[0], rows), in << " -> 131, " << rows << " rows");
+    }
+  }
+}
+
 // Blocks of every shape, which follows the numbers of rows and outputs. Rows of 300 columns lie so that sixteen bytes of them are
 // copied at once.
 BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
@@ -150,14 +164,19 @@ struct Plain {  // has no panels(); types that kernels are made for may not be l
 BOOST_AUTO_TEST_CASE(a_format_with_at_alone) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
-  const Problem p(77, 48);
-  const Packed<Float32> packed(p.weight);
-  const DevicePacked<Float32> device_packed(cuda, packed);
-  Matrix y = p.output(20);
-  const DeviceMatrix x(cuda, p.x), device_y(cuda, y);
-  linear(cpu, p.args(packed.view(), kEpilogues[0], 0, 20, y));
-  linear(cuda, LinearArgs<Plain>{.x = x.view(0, 20), .weight = {device_packed.view()}, .y = device_y.view()});
-  BOOST_TEST((device_y == y));
+  for (const auto& [in, rows] : {std::pair{77, 20}, {1600, 1}, {1600, 20}}) {
+    const Problem p(in, 48);
+    const Packed<Float32> packed(p.weight);
+    const DevicePacked<Float32> device_packed(cuda, packed);
+    const Matrix columns = random_matrix(kMostRows, in, 9, 1604, 4.0f);
+    Matrix y = p.output(rows);
+    const DeviceMatrix x(cuda, columns), device_y(cuda, y);
+    auto args = p.args(packed.view(), kEpilogues[0], 0, rows, y);
+    args.x = columns.view(0, rows);
+    linear(cpu, args);
+    linear(cuda, LinearArgs<Plain>{.x = x.view(0, rows), .weight = {device_packed.view()}, .y = device_y.view()});
+    BOOST_TEST((device_y == y), in << " columns, " << rows << " rows");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(panels_that_cannot_be_copied_are_refused) {

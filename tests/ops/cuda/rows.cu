@@ -47,6 +47,24 @@ BOOST_AUTO_TEST_CASE(norms) {
   }
 }
 
+// As an embedding's norm is. Rows of 5,000 are read where they are written.
+BOOST_AUTO_TEST_CASE(norms_in_place) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  for (const int width : {768, 5000}) {
+    const Matrix gain = random_matrix(1, width, 2), bias = random_matrix(1, width, 3);
+    const DeviceMatrix device_gain(cuda, gain), device_bias(cuda, bias);
+    Matrix x = random_matrix(9, width, 1);
+    const DeviceMatrix there(cuda, x);
+    layer_norm(cpu, LayerNormArgs{x.view(), gain.row(0), bias.row(0), 1e-5f, x.view()});
+    layer_norm(cuda, LayerNormArgs{there.view(), device_gain.row(0), device_bias.row(0), 1e-5f, there.view()});
+    BOOST_TEST((there == x), "layer_norm, " << width);
+    rms_norm(cpu, RmsNormArgs{x.view(), gain.row(0), 1e-5f, x.view()});
+    rms_norm(cuda, RmsNormArgs{there.view(), device_gain.row(0), 1e-5f, there.view()});
+    BOOST_TEST((there == x), "rms_norm, " << width);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(gates) {
   for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_new, Activation::relu}) {
     for (const int n : {1, 16, 33, 500}) {

@@ -87,10 +87,6 @@ __device__ inline float largest(F32x16 a) {
 // Blocks of so many threads do kRowsABlock rows, or jobs, at once: sixteen threads each.
 inline constexpr int kThreads = 128, kRowsABlock = kThreads / 16;
 
-// Strips of sixteen columns, when the half-warps of a block share a row: where the first of a half-warp begins, and how far its next is.
-__device__ inline int own_strip() { return static_cast<int>(threadIdx.x) / 16 * 16; }
-__device__ inline int all_strips() { return static_cast<int>(blockDim.x); }
-
 __device__ inline int job_of_thread() { return static_cast<int>(blockIdx.x) * kRowsABlock + static_cast<int>(threadIdx.x) / 16; }
 inline dim3 blocks_for(std::size_t jobs) { return blocks(jobs, kRowsABlock); }
 

@@ -20,7 +20,6 @@ namespace cuda {
 // Some columns of a stage in a thread's registers: k + First .. k + First + Count - 1, k a multiple of 8; First: 0, or of 4 columns 4.
 template <int Panels, int Tokens, int First, int Count>
 struct Columns {
-  static constexpr int kCount = Count;
   float4 x[Count / 4][Tokens];
   float w[Count][Panels];
 
@@ -56,23 +55,21 @@ struct Columns {
   }
 };
 
-// Adds columns k .. to the chains while `last` leaves A and B, the first at column k and the second kSecond behind, and returns the first
-// that is left. One is read while the other is added: the barrier of the warp keeps the assembler from reading just before it adds.
-template <class Source, class A, class B, int kSecond, int Panels, int Tokens>
+// Adds columns k .. to the chains while `last` leaves two times Count, a multiple of 8, and returns the first that is left. Some are read while
+// others are added: the barrier of the warp keeps the assembler from reading just before it adds.
+template <class Source, int Count, int Panels, int Tokens>
 __device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels], int k, int last,
                                             float (&acc)[Panels][Tokens]) {
-  constexpr int kBoth = A::kCount + B::kCount;
-  const int end = k + (last - k) / kBoth * kBoth;
+  const int end = k + (last - k) / (2 * Count) * (2 * Count);
   if (k == end) return k;
-  A a;
-  B b;
+  Columns<Panels, Tokens, 0, Count> a, b;
   a.template load<Source>(rows, codes, k);
 #pragma unroll 1
-  for (; k < end; k += kBoth) {
-    b.template load<Source>(rows, codes, k + kSecond);
+  for (; k < end; k += 2 * Count) {
+    b.template load<Source>(rows, codes, k + Count);
     __syncwarp();
     a.template add<Source>(acc);
-    a.template load<Source>(rows, codes, min(k + kBoth, end - kBoth));  // or these again, which nobody adds
+    a.template load<Source>(rows, codes, min(k + 2 * Count, end - 2 * Count));  // the last time these again, which nobody adds
     __syncwarp();
     b.template add<Source>(acc);
   }
@@ -84,13 +81,7 @@ template <class Source, int Panels, int Tokens>
 __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels], int first, int last,
                                             float (&acc)[Panels][Tokens]) {
   int k = first;
-  if constexpr (Tokens <= 4) {
-    constexpr int kCount = Tokens == 1 ? 16 : 8;
-    using Some = Columns<Panels, Tokens, 0, kCount>;
-    k = add_in_turns<Source, Some, Some, kCount>(rows, codes, k, last, acc);
-  } else if constexpr (Panels * Tokens <= 32) {
-    k = add_in_turns<Source, Columns<Panels, Tokens, 0, 4>, Columns<Panels, Tokens, 4, 4>, 0>(rows, codes, k, last, acc);
-  }
+  if constexpr (Tokens <= 4) k = add_in_turns<Source, Tokens == 1 ? 16 : 8>(rows, codes, k, last, acc);
 #pragma unroll 1
   for (; k + 8 <= last; k += 8) {
     Columns<Panels, Tokens, 0, 4> low;
@@ -108,6 +99,44 @@ __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], 
   if (last - k <= 4) return;
   high.template load<Source>(rows, codes, k);
   high.template add<Source, false>(acc, last - k - 4);
+}
+
+// Adds a stage of n columns. A group is a chain of its own: that of a row, or of its columns, whose sum goes to `total`. rows: of x, in the
+// stage; strips: sums of x, sixteen a half-warp
+template <class Tile, class Source, int Panels, int Tokens>
+__device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile, const std::byte* stage, const float* const (&rows)[Tokens], int n,
+                                          float (&acc)[Panels][Tokens], float (&total)[Panels][Tokens], float (&strips)[Tokens]) {
+  const int lane = lanes::lane(), group = weight.group() > 0 ? weight.group() : Tile::kColumns;
+  const std::byte* codes[Panels];
+#pragma unroll
+  for (int p = 0; p < Panels; ++p) codes[p] = tile.codes(stage, p);
+  for (int first = 0; first < n; first += group) {
+    const int last = min(first + group, n);
+    if (Source::kSums != 0 && weight.needs_sums()) {
+#pragma unroll
+      for (int t = 0; t < Tokens; ++t) {
+        if (weight.group() > 0) strips[t] = 0.0f;
+        for (int k = first; k < last; k += 16) strips[t] = __fadd_rn(strips[t], k + lane < last ? rows[t][k + lane] : 0.0f);
+      }
+    }
+    if (weight.group() > 0) {
+#pragma unroll
+      for (int t = 0; t < Tokens; ++t) {
+        const float sum = __fmul_rn(Source::kSums, lanes::sum({strips[t]}));
+#pragma unroll
+        for (int p = 0; p < Panels; ++p) acc[p][t] = sum;
+      }
+    }
+    add_columns<Source>(rows, codes, first, last, acc);
+    if (weight.group() > 0) {
+#pragma unroll
+      for (int p = 0; p < Panels; ++p) {
+        const float scale = static_cast<float>(tile.scales(stage, p)[first / group * kPanelRows + lane]);
+#pragma unroll
+        for (int t = 0; t < Tokens; ++t) total[p][t] = __fmaf_rn(acc[p][t], scale, total[p][t]);
+      }
+    }
+  }
 }
 
 // Half-warp g has Tokens tokens g, g + 8, .. and Panels panels of sixteen outputs, a thread one output of each.
@@ -128,43 +157,12 @@ __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob j
     for (int p = 0; p < Panels; ++p) acc[p][t] = total[p][t] = 0.0f;
   }
   for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
-    std::byte* stage = stages.next(chunk);
+    const std::byte* stage = stages.next();
     if (own / 2 * 2 >= block_tokens) continue;  // of a warp, neither half
     const float* rows[Tokens];
 #pragma unroll
     for (int t = 0; t < Tokens; ++t) rows[t] = tile.x(stage, min(own + t * lanes::kRowsABlock, block_tokens - 1));
-    const std::byte* codes[Panels];
-#pragma unroll
-    for (int p = 0; p < Panels; ++p) codes[p] = tile.codes(stage, p);
-    const int n = stages.columns_of(chunk), group = weight.group() > 0 ? weight.group() : Tile::kColumns;
-    // A group is a chain of its own: that of a row, or of `group` columns.
-    for (int first = 0; first < n; first += group) {
-      const int last = min(first + group, n);
-      if (Source::kSums != 0 && weight.needs_sums()) {
-#pragma unroll
-        for (int t = 0; t < Tokens; ++t) {
-          if (weight.group() > 0) strips[t] = 0.0f;
-          for (int k = first; k < last; k += 16) strips[t] = __fadd_rn(strips[t], k + lane < last ? rows[t][k + lane] : 0.0f);
-        }
-      }
-      if (weight.group() > 0) {
-#pragma unroll
-        for (int t = 0; t < Tokens; ++t) {
-          const float sum = __fmul_rn(Source::kSums, lanes::sum({strips[t]}));
-#pragma unroll
-          for (int p = 0; p < Panels; ++p) acc[p][t] = sum;
-        }
-      }
-      add_columns<Source>(rows, codes, first, last, acc);
-      if (weight.group() > 0) {
-#pragma unroll
-        for (int p = 0; p < Panels; ++p) {
-          const float scale = static_cast<float>(tile.scales(stage, p)[first / group * kPanelRows + lane]);
-#pragma unroll
-          for (int t = 0; t < Tokens; ++t) total[p][t] = __fmaf_rn(acc[p][t], scale, total[p][t]);
-        }
-      }
-    }
+    add_stage(weight, tile, stage, rows, stages.columns_of(chunk), acc, total, strips);
   }
   if (own >= block_tokens) return;
   float sums[Tokens];  // of x, for the zero points of a row
@@ -195,7 +193,7 @@ void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
 }
 
 // Cycles for a column on the processor with the most blocks: `alone` where it has one, which waits for its own chains and copies, and
-// `each` of several. Measured on an H200 in float32 (docs/decisions/0010).
+// `each` of several. Measured on an H200 in float32, and nearly so in int8; int4 was not (docs/decisions/0010).
 inline int column_cycles(int blocks, int processors, int alone, int each) {
   return std::max(alone, (blocks + processors - 1) / processors * each);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/cuda/columns.cuh"
@@ -19,7 +20,7 @@ struct LinearTile {
   // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor. A chain alone needs many
   // bytes on their way, and few stages: with 128 columns and 4 stages one row took 1.13 times as long (H200, GPT-2 124M in float32).
   static constexpr int kColumns = Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32;
-  static constexpr int kStages = Tokens == 1 ? (Source::column_bytes(kColumns) > 8192 ? 3 : 6) : Tokens * kColumns > 512 ? 2 : 3;
+  static constexpr int kStages = Tokens == 1 ? (Source::column_bytes(kColumns) > 8192 ? 3 : 6) : 3;
   static constexpr int kStride = kColumns + 4;
   static constexpr int kPanelBytes = Source::column_bytes(kColumns);
   static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup * kPanelRows * 2 : 0;
@@ -29,12 +30,18 @@ struct LinearTile {
   __host__ __device__ explicit LinearTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
   __host__ __device__ int stage_bytes() const { return Panels * (kPanelBytes + kScaleBytes) + rows * kStride * 4; }
   __host__ __device__ int bytes() const { return kStages * stage_bytes(); }
-  __device__ std::byte* codes(std::byte* stage, int panel) const { return stage + panel * kPanelBytes; }
-  __device__ float16* scales(std::byte* stage, int panel) const {
-    return reinterpret_cast<float16*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
+  // Of a stage, to be filled or read: B is std::byte, const or not.
+  template <class B>
+  __device__ B* codes(B* stage, int panel) const {
+    return stage + panel * kPanelBytes;
   }
-  __device__ float* x(std::byte* stage, int row) const {
-    return reinterpret_cast<float*>(stage + Panels * (kPanelBytes + kScaleBytes)) + row * kStride;
+  template <class B>
+  __device__ auto scales(B* stage, int panel) const {
+    return reinterpret_cast<std::conditional_t<std::is_const_v<B>, const float16, float16>*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
+  }
+  template <class B>
+  __device__ auto x(B* stage, int row) const {
+    return reinterpret_cast<std::conditional_t<std::is_const_v<B>, const float, float>*>(stage + Panels * (kPanelBytes + kScaleBytes)) + row * kStride;
   }
 };
 
@@ -107,15 +114,16 @@ class LinearStages {
   __device__ int chunks() const { return (columns_ + Tile::kColumns - 1) / Tile::kColumns; }
   __device__ int columns_of(int chunk) const { return min(Tile::kColumns, columns_ - chunk * Tile::kColumns); }
 
-  // Chunk 0, 1, .. when it is there; that before is given up, and filled again.
-  __device__ std::byte* next(int chunk) {
+  // The next chunk, when it is there. All threads have read the one before, as they come here: its stage is filled again.
+  __device__ std::byte* next() {
     if (!copies_rows()) wait_for_copies<Tile::kStages - 2>();
 #if __CUDA_ARCH__ >= 900
     arrivals()[stage_].wait(turn_);
 #endif
     __syncthreads();
-    fetch_weights(chunk + Tile::kStages - 1);
-    fetch_tokens(chunk + Tile::kStages - 1);
+    fetch_weights(chunk_ + Tile::kStages - 1);
+    fetch_tokens(chunk_ + Tile::kStages - 1);
+    ++chunk_;
     std::byte* stage = memory() + stage_ * tile_.stage_bytes();
     if (++stage_ == Tile::kStages) stage_ = 0, ++turn_;
     return stage;
@@ -196,7 +204,7 @@ class LinearStages {
   const int first_panel_, first_row_, rows_;
   const bool whole_;
   const int columns_;
-  int stage_ = 0, turn_ = 0;
+  int chunk_ = 0, stage_ = 0, turn_ = 0;  // of the next: chunk = turn * stages + stage
 };
 
 }  // namespace tenon::cuda

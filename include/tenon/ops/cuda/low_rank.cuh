@@ -18,7 +18,7 @@ inline constexpr int kRanksAtOnce = 64;
 // Outputs that a block does at least, or all; it does the products with a for them, too.
 inline constexpr int kLowRankOutputs = 256;
 
-// Strips of a factor that a thread has on their way at once.
+// Strips of a factor that a thread has on their way at once (not measured apart).
 template <int Rows>
 inline constexpr int kStripsAhead = Rows == 1 ? 16 : 8;
 

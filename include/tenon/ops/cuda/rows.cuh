@@ -13,17 +13,19 @@ namespace tenon {
 namespace cuda {
 
 // Norms: a block brings its row, and what scales it, into shared memory at once. Each half-warp sums all of the row for itself, and
-// writes its part. Weights do not wait for who made the row. Longer rows than kStagedColumns are read where they lie.
+// writes its part. Weights do not wait for who made the row. Longer rows than kStagedColumns are one half-warp's, and read where they lie:
+// y may be x, of which another would still be reading.
 inline constexpr int kStagedColumns = 4096;
 
-// norm(x, gain, bias, y) of a block's row; y: strips of the half-warp. staged: [Vectors, n], or nothing of longer rows
+// norm(x, gain, bias, y, first, step) of a block's row: writes strips of sixteen columns from `first` on. staged: [Vectors, n], or nothing of
+// longer rows
 template <int Vectors, class Norm>
 __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, MatrixView<float> y, Norm&& norm) {
   extern __shared__ float staged[];
   const int r = static_cast<int>(blockIdx.x), n = x.cols;
   if (n > kStagedColumns) {
     wait_for_earlier();
-    norm(x.row(r), gain, bias, y.row(r));
+    if (threadIdx.x < 16) norm(x.row(r), gain, bias, y.row(r), 0, 16);
     return;
   }
   const auto stage = [&](const float* from, float* to) {
@@ -36,22 +38,20 @@ __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const 
   end_copies();
   wait_for_copies<0>();
   __syncthreads();
-  norm(staged, staged + n, staged + 2 * n, y.row(r));
+  norm(staged, staged + n, staged + 2 * n, y.row(r), static_cast<int>(threadIdx.x) / 16 * 16, static_cast<int>(blockDim.x));
 }
 
 template <class = void>
 __global__ void layer_norm_kernel(LayerNormArgs args) {
-  norm_of_row<3>(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y) {
-    const lanes::Normal normal = lanes::layer_normal(x, args.x.cols, args.epsilon);
-    lanes::layer_norm_strips(x, gain, bias, args.x.cols, normal, lanes::own_strip(), lanes::all_strips(), y);
+  norm_of_row<3>(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y, int first, int step) {
+    lanes::layer_norm_strips(x, gain, bias, args.x.cols, lanes::layer_normal(x, args.x.cols, args.epsilon), first, step, y);
   });
 }
 
 template <class = void>
 __global__ void rms_norm_kernel(RmsNormArgs args) {
-  norm_of_row<2>(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y) {
-    const lanes::F32x16 inverse = lanes::rms_inverse(x, args.x.cols, args.epsilon);
-    lanes::rms_norm_strips(x, gain, args.x.cols, inverse, lanes::own_strip(), lanes::all_strips(), y);
+  norm_of_row<2>(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y, int first, int step) {
+    lanes::rms_norm_strips(x, gain, args.x.cols, lanes::rms_inverse(x, args.x.cols, args.epsilon), first, step, y);
   });
 }
 
