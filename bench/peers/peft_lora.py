@@ -4,12 +4,12 @@ import time
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import GPT2Config, GPT2LMHeadModel
-from work import PROMPT, THREADS, median, serve
+from work import PROMPT, THREADS, gpt2, median, serve
 
 torch.set_num_threads(THREADS)
 dtype, _, device = sys.argv[2].partition("-")
 device = device or "cpu"
+wait = torch.cuda.synchronize if device == "cuda" else lambda: None
 MIXED = [4] * 2 + [8] * 21 + [16] * 5 + [64] * 4  # together as many ranks as 32 of 16
 
 
@@ -18,13 +18,7 @@ def config(rank):
                       task_type="CAUSAL_LM")
 
 
-def base_model():
-    if sys.argv[1] == "random":
-        return GPT2LMHeadModel._from_config(GPT2Config(n_ctx=1024), dtype=getattr(torch, dtype))
-    return GPT2LMHeadModel.from_pretrained(sys.argv[1], dtype=getattr(torch, dtype))
-
-
-model = get_peft_model(base_model().to(device), config(16), adapter_name="0-16")
+model = get_peft_model(gpt2(sys.argv[1], dtype=getattr(torch, dtype)).to(device), config(16), adapter_name="0-16")
 known = {"0-16"}
 
 
@@ -53,12 +47,10 @@ def run(case, batch, tokens):
     seconds = []
     for _ in range(tokens - 1):
         token = out.logits[:, -1].argmax(-1)
-        if device == "cuda":
-            torch.cuda.synchronize()
+        wait()
         begin = time.perf_counter()
         out = model(token[:, None], past_key_values=out.past_key_values, adapter_names=names, use_cache=True)
-        if device == "cuda":
-            torch.cuda.synchronize()
+        wait()
         seconds.append(time.perf_counter() - begin)
     return batch / median(seconds)
 

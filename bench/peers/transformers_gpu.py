@@ -4,19 +4,15 @@ import sys
 import time
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, StaticCache
-from work import PROMPT, long_prompt, median, serve
+from transformers import StaticCache
+from work import PROMPT, gpt2, long_prompt, median, serve
 
 if not torch.cuda.is_available():
     sys.exit("torch sees no CUDA device")
 dtype, kind = sys.argv[2].split("-")
 attention = "eager" if kind == "eager" else "sdpa"
-if sys.argv[1] == "random":
-    torch.manual_seed(1234)
-    model = GPT2LMHeadModel._from_config(GPT2Config(n_ctx=1024), attn_implementation=attention, dtype=getattr(torch, dtype))
-else:
-    model = GPT2LMHeadModel.from_pretrained(sys.argv[1], attn_implementation=attention, dtype=getattr(torch, dtype))
-model = model.eval().to("cuda")
+torch.manual_seed(1234)
+model = gpt2(sys.argv[1], attn_implementation=attention, dtype=getattr(torch, dtype)).eval().to("cuda")
 torch._dynamo.config.recompile_limit = 64  # a graph for each batch and length
 step = torch.compile(model.forward, mode="reduce-overhead", dynamic=False) if kind == "compile" else model.forward
 caches = {}  # by batch and length: a graph reads the one that it was made with

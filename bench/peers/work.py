@@ -20,6 +20,14 @@ def long_prompt(tokens):
     return [(i * 7919) % 50000 for i in range(tokens)]
 
 
+def gpt2(where, **options):
+    """transformers' GPT-2 of a folder, or with random weights: of 124M where that is "random"."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+    if where == "random":
+        return GPT2LMHeadModel._from_config(GPT2Config(n_ctx=1024), **options)
+    return GPT2LMHeadModel.from_pretrained(where, **options)
+
+
 def serve(peer, form, run):
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
