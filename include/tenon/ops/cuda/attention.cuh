@@ -35,7 +35,7 @@ __device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::El
   using E = typename V::Element;
   const auto copy = [&](const auto* from, int elements) {
     const int bytes = elements * static_cast<int>(sizeof(*from));
-    for (int at = 16 * lanes::lane(); at < bytes; at += 16 * 16) copy_16_bytes(memory + at, reinterpret_cast<const std::byte*>(from) + at);
+    copy_by(memory, from, bytes, lanes::lane(), 16);
     const auto* there = reinterpret_cast<decltype(from)>(memory);
     memory += bytes;
     return there;

@@ -100,9 +100,7 @@ struct BlockWalk {
       KvTile<const E> tile;
       QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head, max(first / kTilePositions + j, seen.begin / kTilePositions), 1, &tile);
       const auto copy = [&](void* to, const void* from, std::size_t bytes) {
-        for (int at = 16 * thread; at < static_cast<int>(bytes); at += 16 * lanes::kThreads) {
-          copy_16_bytes(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at);
-        }
+        copy_by(to, from, static_cast<int>(bytes), thread, lanes::kThreads);
       };
       if constexpr (Keys) copy(shared.keys[j], tile.keys, sizeof(E) * kTilePositions * job.head_dim);
       else copy(shared.values[j], tile.values, sizeof(E) * kTilePositions * job.value_stride);

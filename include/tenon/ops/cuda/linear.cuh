@@ -104,7 +104,7 @@ __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], 
 // Adds a stage of n columns. A group is a chain of its own: that of a row, or of its columns, whose sum goes to `total`. rows: of x, in the
 // stage; strips: sums of x, sixteen a half-warp
 template <class Tile, class Source, int Panels, int Tokens>
-__device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile, const std::byte* stage, const float* const (&rows)[Tokens], int n,
+__device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile, std::byte* stage, const float* const (&rows)[Tokens], int n,
                                           float (&acc)[Panels][Tokens], float (&total)[Panels][Tokens], float (&strips)[Tokens]) {
   const int lane = lanes::lane(), group = weight.group() > 0 ? weight.group() : Tile::kColumns;
   const std::byte* codes[Panels];
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob j
     for (int p = 0; p < Panels; ++p) acc[p][t] = total[p][t] = 0.0f;
   }
   for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
-    const std::byte* stage = stages.next();
+    std::byte* stage = stages.next();
     if (own / 2 * 2 >= block_tokens) continue;  // of a warp, neither half
     const float* rows[Tokens];
 #pragma unroll

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/cuda/columns.cuh"
@@ -30,18 +29,12 @@ struct LinearTile {
   __host__ __device__ explicit LinearTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
   __host__ __device__ int stage_bytes() const { return Panels * (kPanelBytes + kScaleBytes) + rows * kStride * 4; }
   __host__ __device__ int bytes() const { return kStages * stage_bytes(); }
-  // Of a stage, to be filled or read: B is std::byte, const or not.
-  template <class B>
-  __device__ B* codes(B* stage, int panel) const {
-    return stage + panel * kPanelBytes;
+  __device__ std::byte* codes(std::byte* stage, int panel) const { return stage + panel * kPanelBytes; }
+  __device__ float16* scales(std::byte* stage, int panel) const {
+    return reinterpret_cast<float16*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
   }
-  template <class B>
-  __device__ auto scales(B* stage, int panel) const {
-    return reinterpret_cast<std::conditional_t<std::is_const_v<B>, const float16, float16>*>(stage + Panels * kPanelBytes + panel * kScaleBytes);
-  }
-  template <class B>
-  __device__ auto x(B* stage, int row) const {
-    return reinterpret_cast<std::conditional_t<std::is_const_v<B>, const float, float>*>(stage + Panels * (kPanelBytes + kScaleBytes)) + row * kStride;
+  __device__ float* x(std::byte* stage, int row) const {
+    return reinterpret_cast<float*>(stage + Panels * (kPanelBytes + kScaleBytes)) + row * kStride;
   }
 };
 
@@ -103,7 +96,7 @@ class LinearStages {
       : tile_(tile), weight_(weight), x_(x), first_panel_(first_panel), first_row_(first_row), rows_(rows), whole_(whole),
         columns_(Source::kPairs ? (x.cols + 1) / 2 * 2 : x.cols) {
 #if __CUDA_ARCH__ >= 900
-    for (int s = 0; threadIdx.x == kFiller && s < Tile::kStages; ++s) arrivals()[s].begin();
+    for (int s = 0; threadIdx.x == kFiller && s < Tile::kStages; ++s) arrival_of(s).begin();
     __syncthreads();
 #endif
     for (int chunk = 0; chunk < Tile::kStages - 1; ++chunk) fetch_weights(chunk);
@@ -118,25 +111,21 @@ class LinearStages {
   __device__ std::byte* next() {
     if (!copies_rows()) wait_for_copies<Tile::kStages - 2>();
 #if __CUDA_ARCH__ >= 900
-    arrivals()[stage_].wait(turn_);
+    arrival_of(chunk_).wait(chunk_ / Tile::kStages);
 #endif
     __syncthreads();
     fetch_weights(chunk_ + Tile::kStages - 1);
     fetch_tokens(chunk_ + Tile::kStages - 1);
-    ++chunk_;
-    std::byte* stage = memory() + stage_ * tile_.stage_bytes();
-    if (++stage_ == Tile::kStages) stage_ = 0, ++turn_;
-    return stage;
+    return stage_of(chunk_++);
   }
 
  private:
   static constexpr unsigned kFiller = lanes::kThreads - 32;  // and its warp: where rows are few it does nothing else
 
-  __device__ static std::byte* memory() {
+  __device__ std::byte* stage_of(int chunk) const {
     extern __shared__ __align__(16) std::byte stages[];
-    return stages;
+    return stages + chunk % Tile::kStages * tile_.stage_bytes();
   }
-  __device__ std::byte* stage_of(int chunk) const { return memory() + chunk % Tile::kStages * tile_.stage_bytes(); }
   // A row's part by an instruction: of many rows, threads that copy some bytes each are done sooner.
   __device__ bool copies_rows() const {
 #if __CUDA_ARCH__ >= 900
@@ -169,14 +158,15 @@ class LinearStages {
   }
 
 #if __CUDA_ARCH__ >= 900
-  __device__ static Arrival* arrivals() {
+  // Of the chunk's stage, for its turn chunk / kStages.
+  __device__ static Arrival& arrival_of(int chunk) {
     __shared__ Arrival arrivals[Tile::kStages];
-    return arrivals;
+    return arrivals[chunk % Tile::kStages];
   }
 
   // By one thread, which expects all that is copied of the chunk.
   __device__ void copy_weights(int chunk) {
-    Arrival& arrival = arrivals()[chunk % Tile::kStages];
+    Arrival& arrival = arrival_of(chunk);
     std::byte* stage = stage_of(chunk);
     const int begin = chunk * Tile::kColumns, n = columns_of(chunk), rows = copies_rows() ? rows_ * n * 4 : 0;
     if constexpr (Source::kBytes) {
@@ -194,7 +184,7 @@ class LinearStages {
   __device__ void copy_rows(int chunk) {
     const int row = static_cast<int>(threadIdx.x - kFiller);
     if (row >= rows_) return;
-    arrivals()[chunk % Tile::kStages].copy(tile_.x(stage_of(chunk), row), x_.row(first_row_ + row) + chunk * Tile::kColumns, columns_of(chunk) * 4);
+    arrival_of(chunk).copy(tile_.x(stage_of(chunk), row), x_.row(first_row_ + row) + chunk * Tile::kColumns, columns_of(chunk) * 4);
   }
 #endif
 
@@ -204,7 +194,7 @@ class LinearStages {
   const int first_panel_, first_row_, rows_;
   const bool whole_;
   const int columns_;
-  int chunk_ = 0, stage_ = 0, turn_ = 0;  // of the next: chunk = turn * stages + stage
+  int chunk_ = 0;  // the next
 };
 
 }  // namespace tenon::cuda

@@ -2,6 +2,7 @@
 // bytes (cp.async); a barrier behind that makes them everybody's. Copies of many bytes (cp.async.bulk, sm_90) are one thread's to ask for,
 // and all wait for an Arrival of these.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "tenon/device/cuda.cuh"
@@ -16,6 +17,13 @@ __device__ inline void copy_16_bytes(void* to, const void* from) {
 __device__ inline void copy_float(float* to, const float* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))), "l"(from)
                : "memory");
+}
+
+// A multiple of sixteen bytes, of which `thread` of `threads` copies every so many.
+__device__ inline void copy_by(void* to, const void* from, int bytes, int thread, int threads) {
+  for (int at = 16 * thread; at < bytes; at += 16 * threads) {
+    copy_16_bytes(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at);
+  }
 }
 
 // Ends a group of copies of this thread's; wait_for_copies<N>() waits for all groups but the last N.
