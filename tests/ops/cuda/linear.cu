@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
   int number = 0;
-  for (const int in : {1, 17, 77, 128, 129, 768}) {
+  for (const int in : {1, 17, 64, 77, 128, 129, 192, 768}) {
     for (const int out : {1, 16, 48, 131}) {
       const Problem p(in, out);
       BothSides<P> sides(cpu, cuda, p, p.x);
@@ -82,7 +82,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   }
 }
 
-// A stage is filled again and again: rows of 3,200 columns by copies of many bytes, where a block has eight or fewer, others by all threads.
+// A stage is filled again and again: rows of 3,200 columns by copies of many bytes, where a block has eight or fewer, others by all threads;
+// and so are the weights that few rows are multiplied with.
 BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
     const Problem p(in, 131);
     const Matrix columns = random_matrix(kMostRows, in, 9, 3204, 4.0f);
     BothSides<P> sides(cpu, cuda, p, columns);
-    for (const int rows : {1, 7, 8, 20, 129}) {
+    for (const int rows : {1, 2, 7, 8, 20, 129}) {
       BOOST_TEST_REQUIRE(sides.have_the_same_bits(kEpilogues[0], rows), in << " -> 131, " << rows << " rows");
     }
   }
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   Cuda cuda;
   const int processors = cuda.processors();
   int number = 0;
-  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {3 * processors / 4, 64}, {processors + 1, 70}, {processors + 1, 129}, {8 * processors, 129}}) {
+  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {2 * processors + 1, 2}, {processors - 2, 8}, {3 * processors / 4, 64}, {processors + 1, 70}, {processors + 1, 129}, {8 * processors, 129}}) {
     for (const int in : {77, 300}) {
       const Problem p(in, 16 * panels - 11);
       const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);

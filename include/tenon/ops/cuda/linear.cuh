@@ -11,6 +11,7 @@
 #include "tenon/ops/cuda/columns.cuh"
 #include "tenon/ops/cuda/finish.cuh"
 #include "tenon/ops/cuda/lanes.cuh"
+#include "tenon/ops/cuda/linear_few.cuh"
 #include "tenon/ops/cuda/linear_stages.cuh"
 #include "tenon/ops/cuda/linear_tensor.cuh"
 
@@ -142,8 +143,8 @@ __device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile
 // Half-warp g has Tokens tokens g, g + 8, .. and Panels panels of sixteen outputs, a thread one output of each.
 template <int Panels, int Tokens, class Source>
 __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
-  using Stages = LinearStages<Panels, Tokens, Source>;
-  using Tile = typename Stages::Tile;
+  using Tile = LinearTile<Panels, Tokens, Source>;
+  using Stages = LinearStages<Tile, Source>;
   const Tile tile(x.rows);
   const int lane = lanes::lane(), first_panel = static_cast<int>(blockIdx.x) * Panels, own = static_cast<int>(threadIdx.x) / 16;
   const int block_token = static_cast<int>(blockIdx.y) * Tile::kTokens, block_tokens = min(Tile::kTokens, x.rows - block_token);
@@ -185,20 +186,14 @@ __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob j
 template <int Panels, int Tokens, class Source>
 void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   const LinearTile<Panels, Tokens, Source> tile(x.rows);
-  const bool whole = is_whole(x.data) && x.stride % 4 == 0 && x.cols % 4 == 0;
   const dim3 grid(static_cast<unsigned>((weight.panels() + Panels - 1) / Panels),
                   static_cast<unsigned>((x.rows + tile.kTokens - 1) / tile.kTokens));
   device.launch_early("linear", linear_kernel<Panels, Tokens, Source>, grid, lanes::kThreads, static_cast<std::size_t>(tile.bytes()), job, x,
-                      weight, whole);
+                      weight, copies_whole(x));
 }
 
-// Cycles for a column on the processor with the most blocks: `alone` where it has one, which waits for its own chains and copies, and
-// `each` of several. Measured on an H200 in float32, and nearly so in int8; int4 was not (docs/decisions/0010).
-inline int column_cycles(int blocks, int processors, int alone, int each) {
-  return std::max(alone, (blocks + processors - 1) / processors * each);
-}
-
-// By blocks of the shape that is done first.
+// By blocks of the shape that is done first. A column takes `alone` cycles on a processor that has one block, which waits for its own chains
+// and copies, and `each` for each of several. Measured on an H200 in float32, where other formats were looked at (docs/decisions/0010).
 template <class Source>
 void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   if (!weight.can_be_copied()) {
@@ -206,18 +201,28 @@ void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const flo
   }
   using Launch = void (*)(Cuda&, const cpu::PanelJob&, MatrixView<const float>, const Source&);
   Launch best = nullptr;
-  int least = 0;
-  const auto offer = [&]<int Panels, int Tokens>(int alone, int each) {
-    const int blocks = (weight.panels() + Panels - 1) / Panels * ((x.rows + Tokens * lanes::kRowsABlock - 1) / (Tokens * lanes::kRowsABlock));
-    const int cycles = column_cycles(blocks, device.processors(), alone, each);
-    if (!best || cycles < least) best = launch_linear<Panels, Tokens, Source>, least = cycles;
+  float least = 0;
+  const auto blocks_of = [&](int panels, int rows) { return (weight.panels() + panels - 1) / panels * ((x.rows + rows - 1) / rows); };
+  const auto offer = [&](Launch launch, int blocks, float alone, float each) {
+    const float cycles = std::max(alone, static_cast<float>((blocks + device.processors() - 1) / device.processors()) * each);
+    if (!best || cycles < least) best = launch, least = cycles;
   };
-  offer.template operator()<1, 1>(14, 8);
-  offer.template operator()<1, 2>(27, 13);
-  offer.template operator()<2, 2>(35, 22);
-  offer.template operator()<4, 4>(73, 47);
+  const auto offer_shape = [&]<int Panels, int Tokens>(float alone, float each) {
+    offer(launch_linear<Panels, Tokens, Source>, blocks_of(Panels, Tokens * lanes::kRowsABlock), alone * Source::kDecoding, each * Source::kDecoding);
+  };
+  if constexpr (Source::kLeastGroup == 0) {
+    const int blocks = blocks_of(1, lanes::kRowsABlock);
+    const auto rows = static_cast<float>(std::min(x.rows, lanes::kRowsABlock));
+    // Two blocks fit a processor with chunks of 256 columns if they have two rows.
+    if (x.rows <= 2 && blocks <= 2 * device.processors()) offer(launch_few<Source, 256>, blocks, 7, 5.5f);
+    if (x.rows <= 2 * lanes::kRowsABlock) offer(launch_few<Source, 128>, blocks, 7.2f + 0.45f * rows, 5 + 0.5f * rows);
+  }
+  offer_shape.template operator()<1, 1>(14, 8);
+  offer_shape.template operator()<1, 2>(27, 13);
+  offer_shape.template operator()<2, 2>(35, 22);
+  offer_shape.template operator()<4, 4>(73, 47);
   // Chains of groups are two sums an output, for which a thread has no room.
-  if constexpr (Source::kLeastGroup == 0) offer.template operator()<8, 8>(156, 127);
+  if constexpr (Source::kLeastGroup == 0) offer_shape.template operator()<8, 8>(156, 127);
   best(device, job, x, weight);
 }
 

@@ -15,7 +15,9 @@ namespace tenon::cuda {
 // of its tokens. Rows of x have a stride of an odd number of sixteen bytes, so that two half-warps read different banks.
 template <int Panels, int Tokens, class Source>
 struct LinearTile {
-  static constexpr int kTokens = Tokens * lanes::kRowsABlock;
+  static constexpr int kPanels = Panels, kTokens = Tokens * lanes::kRowsABlock;
+  static constexpr bool kFewRows = Tokens == 1;
+  static constexpr int kKept = 0;  // chunks that are read still, behind the one that is next
   // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor. A chain alone needs many
   // bytes on their way, and few stages: with 128 columns and 4 stages one row took 1.13 times as long (H200, GPT-2 124M in float32).
   static constexpr int kColumns = Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32;
@@ -39,8 +41,9 @@ struct LinearTile {
 };
 
 // Columns begin .. begin + n - 1 of a block's panels on their way into a stage.
-template <class Tile, int Panels, class Source>
+template <class Tile, class Source>
 __device__ void stage_weights(const Tile& tile, const Source& weight, int first_panel, int begin, int n, std::byte* stage) {
+  constexpr int Panels = Tile::kPanels;
   const int thread = static_cast<int>(threadIdx.x);
   if constexpr (Source::kBytes) {
     constexpr int kUnits = Tile::kPanelBytes / 16;
@@ -64,7 +67,10 @@ __device__ void stage_weights(const Tile& tile, const Source& weight, int first_
   }
 }
 
-// The same of rows first .. first + rows - 1 of x. whole: sixteen bytes of x lie as copies need them.
+// Whether sixteen bytes of x lie as copies need them.
+inline bool copies_whole(MatrixView<const float> x) { return is_whole(x.data) && x.stride % 4 == 0 && x.cols % 4 == 0; }
+
+// The same of rows first .. first + rows - 1 of x. whole: copies_whole(x)
 template <class Tile, class Source>
 __device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int first, int rows, int begin, int n, bool whole, std::byte* stage) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -86,50 +92,55 @@ __device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int fi
 
 // The ring of a block. Since sm_90 a panel's columns are one instruction of the last warp, and so is a row's part where rows are few; what
 // does not lie as that needs it, and all before, comes by a few bytes from every thread.
-template <int Panels, int Tokens, class Source>
+template <class Tile, class Source>
 class LinearStages {
  public:
-  using Tile = LinearTile<Panels, Tokens, Source>;
-
   // Asks for the first stages. x: rows first_row .. first_row + rows - 1 are the block's; its weights do not wait for who makes it.
   __device__ LinearStages(const Tile& tile, const Source& weight, MatrixView<const float> x, int first_panel, int first_row, int rows, bool whole)
       : tile_(tile), weight_(weight), x_(x), first_panel_(first_panel), first_row_(first_row), rows_(rows), whole_(whole),
-        columns_(Source::kPairs ? (x.cols + 1) / 2 * 2 : x.cols) {
+        columns_(columns_of_row(x.cols)) {
 #if __CUDA_ARCH__ >= 900
     for (int s = 0; threadIdx.x == kFiller && s < Tile::kStages; ++s) arrival_of(s).begin();
-    __syncthreads();
+    sync();
 #endif
-    for (int chunk = 0; chunk < Tile::kStages - 1; ++chunk) fetch_weights(chunk);
+    for (int chunk = 0; chunk < kAhead; ++chunk) fetch_weights(chunk);
     wait_for_earlier();
-    for (int chunk = 0; chunk < Tile::kStages - 1; ++chunk) fetch_tokens(chunk);
+    for (int chunk = 0; chunk < kAhead; ++chunk) fetch_tokens(chunk);
   }
+
+  __device__ static int columns_of_row(int cols) { return Source::kPairs ? (cols + 1) / 2 * 2 : cols; }
+  // The ring; what a block has behind it is its own.
+  __device__ static std::byte* shared() {
+    extern __shared__ __align__(16) std::byte stages[];
+    return stages;
+  }
+  __device__ static std::byte* stage_of(const Tile& tile, int chunk) { return shared() + chunk % Tile::kStages * tile.stage_bytes(); }
 
   __device__ int chunks() const { return (columns_ + Tile::kColumns - 1) / Tile::kColumns; }
   __device__ int columns_of(int chunk) const { return min(Tile::kColumns, columns_ - chunk * Tile::kColumns); }
 
-  // The next chunk, when it is there. All threads have read the one before, as they come here: its stage is filled again.
+  // The next chunk, when it is there. All threads have read what is not kept, as they come here: its stage is filled again.
   __device__ std::byte* next() {
-    if (!copies_rows()) wait_for_copies<Tile::kStages - 2>();
+    if (!copies_rows()) wait_for_copies<kAhead - 1>();
 #if __CUDA_ARCH__ >= 900
     arrival_of(chunk_).wait(chunk_ / Tile::kStages);
 #endif
-    __syncthreads();
-    fetch_weights(chunk_ + Tile::kStages - 1);
-    fetch_tokens(chunk_ + Tile::kStages - 1);
+    sync();
+    fetch_weights(chunk_ + kAhead);
+    fetch_tokens(chunk_ + kAhead);
     return stage_of(chunk_++);
   }
 
  private:
+  static constexpr int kAhead = Tile::kStages - 1 - Tile::kKept;     // chunks on their way
   static constexpr unsigned kFiller = lanes::kThreads - 32;  // and its warp: where rows are few it does nothing else
 
-  __device__ std::byte* stage_of(int chunk) const {
-    extern __shared__ __align__(16) std::byte stages[];
-    return stages + chunk % Tile::kStages * tile_.stage_bytes();
-  }
+  __device__ static void sync() { sync_threads(1, lanes::kThreads); }  // of those that stage
+  __device__ std::byte* stage_of(int chunk) const { return stage_of(tile_, chunk); }
   // A row's part by an instruction: of many rows, threads that copy some bytes each are done sooner.
   __device__ bool copies_rows() const {
 #if __CUDA_ARCH__ >= 900
-    return Tokens == 1 && !Source::kPairs && whole_;
+    return Tile::kFewRows && !Source::kPairs && whole_;
 #else
     return false;
 #endif
@@ -141,7 +152,7 @@ class LinearStages {
     if constexpr (Source::kBytes) return;
 #endif
     if (chunk >= chunks()) return;
-    stage_weights<Tile, Panels>(tile_, weight_, first_panel_, chunk * Tile::kColumns, columns_of(chunk), stage_of(chunk));
+    stage_weights(tile_, weight_, first_panel_, chunk * Tile::kColumns, columns_of(chunk), stage_of(chunk));
   }
 
   __device__ void fetch_tokens(int chunk) {
@@ -166,6 +177,7 @@ class LinearStages {
 
   // By one thread, which expects all that is copied of the chunk.
   __device__ void copy_weights(int chunk) {
+    constexpr int Panels = Tile::kPanels;
     Arrival& arrival = arrival_of(chunk);
     std::byte* stage = stage_of(chunk);
     const int begin = chunk * Tile::kColumns, n = columns_of(chunk), rows = copies_rows() ? rows_ * n * 4 : 0;

@@ -33,6 +33,10 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+// A block's barriers 1 .. 15, each of so many of its threads, a multiple of 32: of whom some may only say that they have come.
+__device__ inline void sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+__device__ inline void arrive_threads(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+
 #if __CUDA_ARCH__ >= 900
 // Opens again and again, each time when the bytes have come that its turn expects. In shared memory.
 class Arrival {

@@ -1,0 +1,175 @@
+// Matrix products of few rows. A chain of additions takes four cycles a column, if nothing else keeps its warp: so half of a block brings
+// weights, decodes them and lays each output's columns side by side, and the other half, a warp for two rows, only adds. Not of weights
+// in groups.
+#pragma once
+#include <cstddef>
+
+#include "tenon/device/cuda.cuh"
+#include "tenon/ops/cpu/panel_work.h"
+#include "tenon/ops/cuda/columns.cuh"
+#include "tenon/ops/cuda/finish.cuh"
+#include "tenon/ops/cuda/lanes.cuh"
+#include "tenon/ops/cuda/linear_stages.cuh"
+#include "tenon/ops/cuda/staged.cuh"
+
+namespace tenon::cuda {
+
+// What a block has in shared memory, as LinearTile: one panel, and up to eight rows. Columns: of a chunk, a multiple of 128
+template <class Source, int Columns>
+struct FewTile {
+  static constexpr int kPanels = 1, kTokens = lanes::kRowsABlock, kColumns = Columns, kStages = 4;
+  static constexpr bool kFewRows = true;
+  static constexpr int kKept = 1;  // what is added may lie a chunk behind what is turned over
+  static constexpr int kStride = kColumns + 4;  // sixteen bytes more: eight threads read different banks
+  static constexpr int kPanelBytes = Source::column_bytes(kColumns);
+
+  // A chunk of weights turned over: decoded, and each output's side by side.
+  struct Turned {
+    alignas(16) float weights[kPanelRows][kStride];
+    float sums[kTokens];  // of x, behind the last chunk
+  };
+
+  int rows;  // of x, that a block has at most
+
+  __host__ __device__ explicit FewTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
+  __host__ __device__ int stage_bytes() const { return kPanelBytes + rows * kStride * 4; }
+  __host__ __device__ int bytes() const { return kStages * stage_bytes() + 2 * static_cast<int>(sizeof(Turned)); }
+  __device__ std::byte* codes(std::byte* stage, int) const { return stage; }
+  __device__ float* x(std::byte* stage, int row) const { return reinterpret_cast<float*>(stage + kPanelBytes) + row * kStride; }
+  __device__ Turned& turned(std::byte* shared, int chunk) const {
+    return reinterpret_cast<Turned*>(shared + kStages * stage_bytes())[chunk % 2];
+  }
+};
+
+// Columns 0 .. n - 1 of a stage, eight of an output at a time, by the threads that stage. What lies behind them is turned over, too.
+template <class Source, class Tile>
+__device__ __forceinline__ void turn_over(const std::byte* codes, int n, typename Tile::Turned& turned) {
+  constexpr int kUnits = Tile::kColumns / 8 * kPanelRows / lanes::kThreads;
+  const int lane = lanes::lane(), first = static_cast<int>(threadIdx.x) / 16 * 8;
+  float4 low[kUnits], high[kUnits];
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const int k = first + u * 8 * lanes::kRowsABlock;
+    if (k >= n) break;
+    const auto value = [&](int i) { return Source::value(codes, k, i, lane); };
+    low[u] = {value(0), value(1), value(2), value(3)};
+    high[u] = {value(4), value(5), value(6), value(7)};
+  }
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const int k = first + u * 8 * lanes::kRowsABlock;
+    if (k >= n) break;
+    *reinterpret_cast<float4*>(turned.weights[lane] + k) = low[u];
+    *reinterpret_cast<float4*>(turned.weights[lane] + k + 4) = high[u];
+  }
+}
+
+// Sixteen columns in a thread's registers.
+template <class Source>
+struct ChainColumns {
+  static constexpr int kCount = 16;
+  float4 x[kCount / 4], w[kCount / 4];
+
+  __device__ __forceinline__ void load(const float* row, const float* weights) {
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+      x[i] = *reinterpret_cast<const float4*>(row + 4 * i);
+      w[i] = *reinterpret_cast<const float4*>(weights + 4 * i);
+    }
+  }
+  __device__ __forceinline__ float add(float sum) const {
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+      sum = Source::multiply_add(w[i].x, Source::activation(x[i].x, i % 2 * 4), sum);
+      sum = Source::multiply_add(w[i].y, Source::activation(x[i].y, i % 2 * 4 + 1), sum);
+      sum = Source::multiply_add(w[i].z, Source::activation(x[i].z, i % 2 * 4 + 2), sum);
+      sum = Source::multiply_add(w[i].w, Source::activation(x[i].w, i % 2 * 4 + 3), sum);
+    }
+    return sum;
+  }
+};
+
+// Adds a chunk of n columns to the chain of one output of one row.
+template <class Source>
+__device__ __forceinline__ float add_chunk(const float* x, const float* weights, int n, float sum) {
+  constexpr int kSet = ChainColumns<Source>::kCount, kSets = 4, kBlock = kSet * kSets;
+  // Sets are read while others are added: the barrier of the warp keeps the assembler from reading just before it adds.
+  ChainColumns<Source> set[kSets];
+  int k = 0;
+  const auto add_block = [&]<bool Last>() {
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+      __syncwarp();
+      if (!Last || s + 1 < kSets) set[(s + 1) % kSets].load(x + k + (s + 1) * kSet, weights + k + (s + 1) * kSet);
+      sum = set[s].add(sum);
+    }
+    k += kBlock;
+  };
+  if (n >= kBlock) {
+    set[0].load(x, weights);
+#pragma unroll 1
+    while (k + 2 * kBlock <= n) add_block.template operator()<false>();
+    add_block.template operator()<true>();
+  }
+#pragma unroll 1
+  for (; k < n; ++k) sum = Source::multiply_add(weights[k], Source::activation(x[k], k % 8), sum);
+  return sum;
+}
+
+// A block has a panel of sixteen outputs and up to eight rows; the first half of its threads stages.
+template <class Source, int Columns>
+__global__ void __launch_bounds__(2 * lanes::kThreads) linear_few_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
+  using Tile = FewTile<Source, Columns>;
+  using Stages = LinearStages<Tile, Source>;
+  enum Barrier { turned = 2, added = 4 };  // and one more each: of odd chunks
+  const Tile tile(x.rows);
+  const int panel = static_cast<int>(blockIdx.x), first_row = static_cast<int>(blockIdx.y) * Tile::kTokens, rows = min(Tile::kTokens, x.rows - first_row);
+  const int lane = lanes::lane(), all = lanes::kThreads + (rows + 1) / 2 * 32;
+  const int columns = Stages::columns_of_row(x.cols), chunks = (columns + Tile::kColumns - 1) / Tile::kColumns;
+  const bool sums = Source::kSums != 0 && weight.needs_sums();
+
+  if (threadIdx.x < lanes::kThreads) {
+    Stages stages(tile, weight, x, panel, first_row, rows, whole);
+    const int row = static_cast<int>(threadIdx.x) / 16;
+    float strip = 0.0f;
+    for (int c = 0; c < chunks; ++c) {
+      if (c >= 2) sync_threads(added + c % 2, all);
+      std::byte* const stage = stages.next();
+      const int n = stages.columns_of(c);
+      typename Tile::Turned& chunk = tile.turned(Stages::shared(), c);
+      turn_over<Source, Tile>(tile.codes(stage, 0), n, chunk);
+      if (sums && row < rows) {
+        const float* values = tile.x(stage, row);
+        for (int k = 0; k < n; k += 16) strip = __fadd_rn(strip, k + lane < n ? values[k + lane] : 0.0f);
+        const float sum = c + 1 == chunks ? lanes::sum({strip}) : 0.0f;
+        if (c + 1 == chunks && lane == 0) chunk.sums[row] = sum;
+      }
+      arrive_threads(turned + c % 2, all);
+    }
+    return;
+  }
+
+  const int row = static_cast<int>(threadIdx.x - lanes::kThreads) / 16, own = min(row, rows - 1);
+  if (row / 2 * 2 >= rows) return;
+  float sum = 0.0f;
+  for (int c = 0; c < chunks; ++c) {
+    sync_threads(turned + c % 2, all);
+    sum = add_chunk<Source>(tile.x(Stages::stage_of(tile, c), own), tile.turned(Stages::shared(), c).weights[lane],
+                            min(Tile::kColumns, columns - c * Tile::kColumns), sum);
+    if (c + 2 < chunks) arrive_threads(added + c % 2, all);
+  }
+  if (row >= rows) return;
+  wait_for_earlier();  // which may read what is written here
+  const float minus_sum = sums ? __fmul_rn(Source::kSums, tile.turned(Stages::shared(), chunks - 1).sums[row]) : 0.0f;
+  finish(job, first_row + row, panel * 16 + lane, weight.scaled(sum, panel, lane, minus_sum));
+}
+
+template <class Source, int Columns>
+void launch_few(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
+  const FewTile<Source, Columns> tile(x.rows);
+  const dim3 grid(static_cast<unsigned>(weight.panels()), static_cast<unsigned>((x.rows + tile.kTokens - 1) / tile.kTokens));
+  device.launch_early("linear", linear_few_kernel<Source, Columns>, grid, 2 * lanes::kThreads, static_cast<std::size_t>(tile.bytes()), job, x, weight,
+                      copies_whole(x));
+}
+
+}  // namespace tenon::cuda
