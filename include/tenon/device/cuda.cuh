@@ -130,6 +130,8 @@ class Cuda {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     pool_ = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : std::max(1, cores));
     processors_ = cuda::attribute(cudaDevAttrMultiProcessorCount, index_);
+    block_bytes_ = cuda::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, index_);
+    processor_bytes_ = cuda::attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, index_);
     // Memory that is freed stays with the process, or every step that grows would ask the system again.
     cudaMemPool_t memory_pool = nullptr;
     cuda::check(cudaDeviceGetDefaultMemPool(&memory_pool, index_), "memory pool");
@@ -143,6 +145,8 @@ class Cuda {
 
   int index() const { return index_; }
   int processors() const { return processors_; }
+  // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at most.
+  int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
   std::uint64_t graph_launches() const { return stream_->graph_launches(); }
   // For work of your own, behind all that was launched.
@@ -247,6 +251,7 @@ class Cuda {
 
   int index_;
   int processors_ = 0;
+  int block_bytes_ = 0, processor_bytes_ = 0;  // of shared memory, at most
   std::shared_ptr<cuda::Stream> stream_;  // memory that outlives this device's ops is freed on it
   std::unique_ptr<ThreadPool> pool_;
   cuda::Pinned fetched_;

@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   Cuda cuda;
   const int processors = cuda.processors();
   int number = 0;
-  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {2 * processors + 1, 2}, {processors - 2, 8}, {3 * processors / 4, 64}, {processors + 1, 70}, {processors + 1, 129}, {8 * processors, 129}}) {
+  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {2 * processors + 1, 2}, {processors - 2, 8}, {processors + 1, 8},
+                                     {3 * processors / 4, 64}, {processors + 1, 70}, {processors + 1, 129}, {8 * processors, 129}}) {
     for (const int in : {77, 300}) {
       const Problem p(in, 16 * panels - 11);
       const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);
@@ -165,7 +166,7 @@ struct Plain {  // has no panels(); types that kernels are made for may not be l
 BOOST_AUTO_TEST_CASE(a_format_with_at_alone) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
-  for (const auto& [in, rows] : {std::pair{77, 20}, {1600, 1}, {1600, 20}}) {
+  for (const auto& [in, rows] : {std::pair{77, 20}, {1600, 1}, {1601, 1}, {1600, 8}, {1600, 20}}) {
     const Problem p(in, 48);
     const Packed<Float32> packed(p.weight);
     const DevicePacked<Float32> device_packed(cuda, packed);

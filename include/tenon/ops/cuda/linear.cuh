@@ -193,7 +193,7 @@ void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
 }
 
 // By blocks of the shape that is done first. A column takes `alone` cycles on a processor that has one block, which waits for its own chains
-// and copies, and `each` for each of several. Measured on an H200 in float32, where other formats were looked at (docs/decisions/0010).
+// and copies, and `each` for each of several. Measured on an H200 in float32 and int8 (docs/decisions/0010).
 template <class Source>
 void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   if (!weight.can_be_copied()) {
@@ -213,8 +213,9 @@ void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const flo
   if constexpr (Source::kLeastGroup == 0) {
     const int blocks = blocks_of(1, lanes::kRowsABlock);
     const auto rows = static_cast<float>(std::min(x.rows, lanes::kRowsABlock));
-    // Two blocks fit a processor with chunks of 256 columns if they have two rows.
-    if (x.rows <= 2 && blocks <= 2 * device.processors()) offer(launch_few<Source, 256>, blocks, 7, 5.5f);
+    constexpr int kBesides = 1024;  // bytes of a block: its barriers, and what CUDA keeps
+    const int fit = device.blocks_that_fit(FewTile<Source, 256>(x.rows).bytes() + kBesides);
+    if (x.rows <= 2 && blocks <= fit * device.processors()) offer(launch_few<Source, 256>, blocks, 7, 5.5f);
     if (x.rows <= 2 * lanes::kRowsABlock) offer(launch_few<Source, 128>, blocks, 7.2f + 0.45f * rows, 5 + 0.5f * rows);
   }
   offer_shape.template operator()<1, 1>(14, 8);

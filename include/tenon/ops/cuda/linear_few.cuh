@@ -14,9 +14,10 @@
 
 namespace tenon::cuda {
 
-// What a block has in shared memory, as LinearTile: one panel, and up to eight rows. Columns: of a chunk, a multiple of 128
+// What a block has in shared memory, as LinearTile: one panel, and up to eight rows. Columns: of a chunk
 template <class Source, int Columns>
 struct FewTile {
+  static_assert(Source::kLeastGroup == 0 && Columns % (8 * lanes::kRowsABlock) == 0);
   static constexpr int kPanels = 1, kTokens = lanes::kRowsABlock, kColumns = Columns, kStages = 4;
   static constexpr bool kFewRows = true;
   static constexpr int kKept = 1;  // what is added may lie a chunk behind what is turned over
@@ -24,7 +25,7 @@ struct FewTile {
   static constexpr int kPanelBytes = Source::column_bytes(kColumns);
 
   // A chunk of weights turned over: decoded, and each output's side by side.
-  struct Turned {
+  struct Chunk {
     alignas(16) float weights[kPanelRows][kStride];
     float sums[kTokens];  // of x, behind the last chunk
   };
@@ -33,17 +34,15 @@ struct FewTile {
 
   __host__ __device__ explicit FewTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
   __host__ __device__ int stage_bytes() const { return kPanelBytes + rows * kStride * 4; }
-  __host__ __device__ int bytes() const { return kStages * stage_bytes() + 2 * static_cast<int>(sizeof(Turned)); }
+  __host__ __device__ int bytes() const { return kStages * stage_bytes() + 2 * static_cast<int>(sizeof(Chunk)); }
   __device__ std::byte* codes(std::byte* stage, int) const { return stage; }
   __device__ float* x(std::byte* stage, int row) const { return reinterpret_cast<float*>(stage + kPanelBytes) + row * kStride; }
-  __device__ Turned& turned(std::byte* shared, int chunk) const {
-    return reinterpret_cast<Turned*>(shared + kStages * stage_bytes())[chunk % 2];
-  }
+  __device__ Chunk& chunk(std::byte* shared, int c) const { return reinterpret_cast<Chunk*>(shared + kStages * stage_bytes())[c % 2]; }
 };
 
 // Columns 0 .. n - 1 of a stage, eight of an output at a time, by the threads that stage. What lies behind them is turned over, too.
 template <class Source, class Tile>
-__device__ __forceinline__ void turn_over(const std::byte* codes, int n, typename Tile::Turned& turned) {
+__device__ __forceinline__ void turn_over(const std::byte* codes, int n, typename Tile::Chunk& chunk) {
   constexpr int kUnits = Tile::kColumns / 8 * kPanelRows / lanes::kThreads;
   const int lane = lanes::lane(), first = static_cast<int>(threadIdx.x) / 16 * 8;
   float4 low[kUnits], high[kUnits];
@@ -59,8 +58,8 @@ __device__ __forceinline__ void turn_over(const std::byte* codes, int n, typenam
   for (int u = 0; u < kUnits; ++u) {
     const int k = first + u * 8 * lanes::kRowsABlock;
     if (k >= n) break;
-    *reinterpret_cast<float4*>(turned.weights[lane] + k) = low[u];
-    *reinterpret_cast<float4*>(turned.weights[lane] + k + 4) = high[u];
+    *reinterpret_cast<float4*>(chunk.weights[lane] + k) = low[u];
+    *reinterpret_cast<float4*>(chunk.weights[lane] + k + 4) = high[u];
   }
 }
 
@@ -80,16 +79,16 @@ struct ChainColumns {
   __device__ __forceinline__ float add(float sum) const {
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
-      sum = Source::multiply_add(w[i].x, Source::activation(x[i].x, i % 2 * 4), sum);
-      sum = Source::multiply_add(w[i].y, Source::activation(x[i].y, i % 2 * 4 + 1), sum);
-      sum = Source::multiply_add(w[i].z, Source::activation(x[i].z, i % 2 * 4 + 2), sum);
-      sum = Source::multiply_add(w[i].w, Source::activation(x[i].w, i % 2 * 4 + 3), sum);
+      sum = Source::multiply_add(w[i].x, x[i].x, sum);
+      sum = Source::multiply_add(w[i].y, x[i].y, sum);
+      sum = Source::multiply_add(w[i].z, x[i].z, sum);
+      sum = Source::multiply_add(w[i].w, x[i].w, sum);
     }
     return sum;
   }
 };
 
-// Adds a chunk of n columns to the chain of one output of one row.
+// Adds a chunk of n columns to the chain of one output of one row; what is left of 64 one by one, for which each waits.
 template <class Source>
 __device__ __forceinline__ float add_chunk(const float* x, const float* weights, int n, float sum) {
   constexpr int kSet = ChainColumns<Source>::kCount, kSets = 4, kBlock = kSet * kSets;
@@ -112,7 +111,7 @@ __device__ __forceinline__ float add_chunk(const float* x, const float* weights,
     add_block.template operator()<true>();
   }
 #pragma unroll 1
-  for (; k < n; ++k) sum = Source::multiply_add(weights[k], Source::activation(x[k], k % 8), sum);
+  for (; k < n; ++k) sum = Source::multiply_add(weights[k], x[k], sum);
   return sum;
 }
 
@@ -121,11 +120,11 @@ template <class Source, int Columns>
 __global__ void __launch_bounds__(2 * lanes::kThreads) linear_few_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
   using Tile = FewTile<Source, Columns>;
   using Stages = LinearStages<Tile, Source>;
-  enum Barrier { turned = 2, added = 4 };  // and one more each: of odd chunks
+  enum Barrier { turned = kStagesBarrier + 1, added = turned + 2 };  // of even chunks; and one more each, of odd ones
   const Tile tile(x.rows);
   const int panel = static_cast<int>(blockIdx.x), first_row = static_cast<int>(blockIdx.y) * Tile::kTokens, rows = min(Tile::kTokens, x.rows - first_row);
   const int lane = lanes::lane(), all = lanes::kThreads + (rows + 1) / 2 * 32;
-  const int columns = Stages::columns_of_row(x.cols), chunks = (columns + Tile::kColumns - 1) / Tile::kColumns;
+  const int columns = Stages::columns_of_row(x.cols), chunks = Stages::chunks_of(columns);
   const bool sums = Source::kSums != 0 && weight.needs_sums();
 
   if (threadIdx.x < lanes::kThreads) {
@@ -136,7 +135,7 @@ __global__ void __launch_bounds__(2 * lanes::kThreads) linear_few_kernel(cpu::Pa
       if (c >= 2) sync_threads(added + c % 2, all);
       std::byte* const stage = stages.next();
       const int n = stages.columns_of(c);
-      typename Tile::Turned& chunk = tile.turned(Stages::shared(), c);
+      typename Tile::Chunk& chunk = tile.chunk(Stages::shared(), c);
       turn_over<Source, Tile>(tile.codes(stage, 0), n, chunk);
       if (sums && row < rows) {
         const float* values = tile.x(stage, row);
@@ -154,13 +153,13 @@ __global__ void __launch_bounds__(2 * lanes::kThreads) linear_few_kernel(cpu::Pa
   float sum = 0.0f;
   for (int c = 0; c < chunks; ++c) {
     sync_threads(turned + c % 2, all);
-    sum = add_chunk<Source>(tile.x(Stages::stage_of(tile, c), own), tile.turned(Stages::shared(), c).weights[lane],
-                            min(Tile::kColumns, columns - c * Tile::kColumns), sum);
+    sum = add_chunk<Source>(tile.x(Stages::stage_of(tile, c), own), tile.chunk(Stages::shared(), c).weights[lane],
+                            Stages::columns_of(columns, c), sum);
     if (c + 2 < chunks) arrive_threads(added + c % 2, all);
   }
   if (row >= rows) return;
   wait_for_earlier();  // which may read what is written here
-  const float minus_sum = sums ? __fmul_rn(Source::kSums, tile.turned(Stages::shared(), chunks - 1).sums[row]) : 0.0f;
+  const float minus_sum = sums ? __fmul_rn(Source::kSums, tile.chunk(Stages::shared(), chunks - 1).sums[row]) : 0.0f;
   finish(job, first_row + row, panel * 16 + lane, weight.scaled(sum, panel, lane, minus_sum));
 }
 

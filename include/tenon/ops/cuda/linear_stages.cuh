@@ -18,8 +18,7 @@ struct LinearTile {
   static constexpr int kPanels = Panels, kTokens = Tokens * lanes::kRowsABlock;
   static constexpr bool kFewRows = Tokens == 1;
   static constexpr int kKept = 0;  // chunks that are read still, behind the one that is next
-  // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor. A chain alone needs many
-  // bytes on their way, and few stages: with 128 columns and 4 stages one row took 1.13 times as long (H200, GPT-2 124M in float32).
+  // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor.
   static constexpr int kColumns = Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32;
   static constexpr int kStages = Tokens == 1 ? (Source::column_bytes(kColumns) > 8192 ? 3 : 6) : 3;
   static constexpr int kStride = kColumns + 4;
@@ -90,6 +89,8 @@ __device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int fi
   }
 }
 
+inline constexpr int kStagesBarrier = 1;  // of the threads that stage; others begin behind it
+
 // The ring of a block. Since sm_90 a panel's columns are one instruction of the last warp, and so is a row's part where rows are few; what
 // does not lie as that needs it, and all before, comes by a few bytes from every thread.
 template <class Tile, class Source>
@@ -116,8 +117,10 @@ class LinearStages {
   }
   __device__ static std::byte* stage_of(const Tile& tile, int chunk) { return shared() + chunk % Tile::kStages * tile.stage_bytes(); }
 
-  __device__ int chunks() const { return (columns_ + Tile::kColumns - 1) / Tile::kColumns; }
-  __device__ int columns_of(int chunk) const { return min(Tile::kColumns, columns_ - chunk * Tile::kColumns); }
+  __device__ static int chunks_of(int columns) { return (columns + Tile::kColumns - 1) / Tile::kColumns; }
+  __device__ static int columns_of(int columns, int chunk) { return min(Tile::kColumns, columns - chunk * Tile::kColumns); }
+  __device__ int chunks() const { return chunks_of(columns_); }
+  __device__ int columns_of(int chunk) const { return columns_of(columns_, chunk); }
 
   // The next chunk, when it is there. All threads have read what is not kept, as they come here: its stage is filled again.
   __device__ std::byte* next() {
@@ -132,10 +135,10 @@ class LinearStages {
   }
 
  private:
-  static constexpr int kAhead = Tile::kStages - 1 - Tile::kKept;     // chunks on their way
-  static constexpr unsigned kFiller = lanes::kThreads - 32;  // and its warp: where rows are few it does nothing else
+  static constexpr int kAhead = Tile::kStages - 1 - Tile::kKept;  // chunks on their way
+  static constexpr unsigned kFiller = lanes::kThreads - 32;         // and its warp, which is the last to have rows
 
-  __device__ static void sync() { sync_threads(1, lanes::kThreads); }  // of those that stage
+  __device__ static void sync() { sync_threads(kStagesBarrier, lanes::kThreads); }
   __device__ std::byte* stage_of(int chunk) const { return stage_of(tile_, chunk); }
   // A row's part by an instruction: of many rows, threads that copy some bytes each are done sooner.
   __device__ bool copies_rows() const {
