@@ -10,6 +10,7 @@
 
 #include "adapter_batches.h"
 #include "gpu_work.cuh"
+#include "peer.h"
 
 namespace {
 
@@ -34,25 +35,19 @@ constexpr Choice kChoices[] = {{"float32", made<Float32, SegmentedLoRA>},       
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto choice = std::find_if(std::begin(kChoices), std::end(kChoices), [&](auto& c) { return argc == 3 && c.name == std::string(argv[2]); });
-  if (choice == std::end(kChoices)) {
-    std::cerr << "usage: adapters_gpu_peer DIR|random FORMAT; formats:";
-    for (const Choice& each : kChoices) std::cerr << ' ' << each.name;
-    return std::cerr << '\n', 2;
-  }
+  const Choice* choice = bench::chosen(argc, argv, "adapters_gpu_peer DIR|random FORMAT", kChoices, [](const Choice& c) { return c.name; });
+  if (!choice) return 2;
   if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const Made engine = choice->make(bench::checkpoint(argv[1]));
   bench::AdapterBatches batches(*engine);
   bench::CopyRate copies;
-  std::cout << R"({"ready": true})" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) {
-    nlohmann::json row = nlohmann::json::parse(line);
+  bench::answer_all([&](nlohmann::json row) {
     const std::string kind = row["case"];
     const int batch = row["batch"], tokens = row["tokens"];
     const double before = copies.measure();
     batches.decode(kind, batch, tokens);  // adapters are loaded, and graphs made
     row.update(batches.decode(kind, batch, tokens));
     row.update({{"peer", "tenon"}, {"format", choice->name}, {"copy_gb_s", std::max(before, copies.measure())}});
-    std::cout << row.dump() << std::endl;
-  }
+    return row;
+  });
 }

@@ -4,7 +4,6 @@
 #include <tenon/tenon.h>
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -15,6 +14,7 @@
 #include "../../examples/tenon/ceilings.h"
 #include "adapter_batches.h"
 #include "line_time.h"
+#include "peer.h"
 
 namespace {
 
@@ -109,15 +109,9 @@ class Peer {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto choice = std::find_if(std::begin(kChoices), std::end(kChoices), [&](auto& c) { return argc == 3 && c.name == std::string(argv[2]); });
-  if (choice == std::end(kChoices)) {
-    std::cerr << "usage: adapters_peer DIR float32|int8|int8_act8\n";
-    return 2;
-  }
+  const Choice* choice = bench::chosen(argc, argv, "adapters_peer DIR FORMAT", kChoices, [](const Choice& c) { return c.name; });
+  if (!choice) return 2;
   const auto files = load_checkpoint(argv[1]);
   Peer peer(files, *choice);
-  std::cout << R"({"ready": true})" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::cout << peer.answer(nlohmann::json::parse(line)).dump() << std::endl;
-  }
+  bench::answer_all([&](const nlohmann::json& ask) { return peer.answer(ask); });
 }

@@ -9,10 +9,10 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "engine_work.h"
 #include "gpu_work.cuh"
+#include "peer.h"
 
 namespace {
 
@@ -52,20 +52,13 @@ const std::array kChoices = {choice<Float32>("float32"), choice<BFloat16>("bfloa
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto found = std::find_if(kChoices.begin(), kChoices.end(), [&](auto& c) { return argc == 3 && c.weights.name == argv[2]; });
-  if (found == kChoices.end()) {
-    std::cerr << "usage: tenon_gpu_peer DIR|random FORMAT; formats:";
-    for (const Choice& each : kChoices) std::cerr << ' ' << each.weights.name;
-    return std::cerr << '\n', 2;
-  }
+  const Choice* choice = bench::chosen(argc, argv, "tenon_gpu_peer DIR|random FORMAT", kChoices, [](const Choice& c) { return c.weights.name; });
+  if (!choice) return 2;
   if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
-  const std::string where = argv[1];
-  const Made engine = found->make(bench::checkpoint(where));
-  const program::Traffic traffic(engine->config(), found->weights, found->kv);
+  const Made engine = choice->make(bench::checkpoint(argv[1]));
+  const program::Traffic traffic(engine->config(), choice->weights, choice->kv);
   bench::CopyRate copies;
-  std::cout << R"({"ready": true})" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) {
-    nlohmann::json row = nlohmann::json::parse(line);
+  bench::answer_all([&](nlohmann::json row) {
     const int batch = row["batch"], tokens = row["tokens"], context = row.value("context", 0);
     const double before = copies.measure();
     const auto run = [&] {
@@ -75,11 +68,11 @@ int main(int argc, char** argv) {
     run();  // graphs are made, and memory grows
     const bench::Result result = run();
     row.update({{"peer", "tenon"},
-                {"format", found->weights.name},
+                {"format", choice->weights.name},
                 {"tok_s", result.tok_s},
                 {"gb_s", traffic.bytes(result.step) * result.steps_s * 1e-9},
                 {"gops", traffic.operations(result.step) * result.steps_s * 1e-9},
                 {"copy_gb_s", std::max(before, copies.measure())}});
-    std::cout << row.dump() << std::endl;
-  }
+    return row;
+  });
 }

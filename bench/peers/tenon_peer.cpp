@@ -3,8 +3,6 @@
 //   tenon_peer DIR FORMAT
 #include <tenon/tenon.h>
 
-#include <algorithm>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +12,7 @@
 #include "../formats.h"
 #include "engine_work.h"
 #include "line_time.h"
+#include "peer.h"
 
 namespace {
 
@@ -113,17 +112,9 @@ class Peer {
 
 int main(int argc, char** argv) {
   const auto all = choices();
-  const auto choice =
-      std::find_if(all.begin(), all.end(), [&](auto& c) { return argc == 3 && c.weights.name == argv[2]; });
-  if (choice == all.end()) {
-    std::cerr << "usage: tenon_peer DIR FORMAT; formats:";
-    for (const Choice& c : all) std::cerr << ' ' << c.weights.name;
-    return std::cerr << '\n', 2;
-  }
+  const Choice* choice = bench::chosen(argc, argv, "tenon_peer DIR FORMAT", all, [](const Choice& c) { return c.weights.name; });
+  if (!choice) return 2;
   const auto files = load_checkpoint(argv[1]);
   Peer peer(files, *choice);
-  std::cout << R"({"ready": true})" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::cout << peer.answer(nlohmann::json::parse(line)).dump() << std::endl;
-  }
+  bench::answer_all([&](const nlohmann::json& ask) { return peer.answer(ask); });
 }
