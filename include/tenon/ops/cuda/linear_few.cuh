@@ -14,30 +14,22 @@
 
 namespace tenon::cuda {
 
-// What a block has in shared memory, as LinearTile: one panel, and up to eight rows. Columns: of a chunk
+// What a block has in shared memory: the ring of one panel and up to eight rows, and behind it two chunks of weights turned over.
 template <class Source, int Columns>
-struct FewTile {
+struct FewTile : LinearTile<1, 1, Source, Columns, 4> {
+  using Ring = LinearTile<1, 1, Source, Columns, 4>;
   static_assert(Source::kLeastGroup == 0 && Columns % (8 * lanes::kRowsABlock) == 0);
-  static constexpr int kPanels = 1, kTokens = lanes::kRowsABlock, kColumns = Columns, kStages = 4;
-  static constexpr bool kFewRows = true;
   static constexpr int kKept = 1;  // what is added may lie a chunk behind what is turned over
-  static constexpr int kStride = kColumns + 4;  // sixteen bytes more: eight threads read different banks
-  static constexpr int kPanelBytes = Source::column_bytes(kColumns);
 
-  // A chunk of weights turned over: decoded, and each output's side by side.
+  // Decoded, and each output's side by side, with sixteen bytes more: eight threads read different banks.
   struct Chunk {
-    alignas(16) float weights[kPanelRows][kStride];
-    float sums[kTokens];  // of x, behind the last chunk
+    alignas(16) float weights[kPanelRows][Ring::kStride];
+    float sums[Ring::kTokens];  // of x, behind the last chunk
   };
 
-  int rows;  // of x, that a block has at most
-
-  __host__ __device__ explicit FewTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
-  __host__ __device__ int stage_bytes() const { return kPanelBytes + rows * kStride * 4; }
-  __host__ __device__ int bytes() const { return kStages * stage_bytes() + 2 * static_cast<int>(sizeof(Chunk)); }
-  __device__ std::byte* codes(std::byte* stage, int) const { return stage; }
-  __device__ float* x(std::byte* stage, int row) const { return reinterpret_cast<float*>(stage + kPanelBytes) + row * kStride; }
-  __device__ Chunk& chunk(std::byte* shared, int c) const { return reinterpret_cast<Chunk*>(shared + kStages * stage_bytes())[c % 2]; }
+  using Ring::Ring;
+  __host__ __device__ int bytes() const { return Ring::bytes() + 2 * static_cast<int>(sizeof(Chunk)); }
+  __device__ Chunk& chunk(std::byte* shared, int c) const { return reinterpret_cast<Chunk*>(shared + Ring::bytes())[c % 2]; }
 };
 
 // Columns 0 .. n - 1 of a stage, eight of an output at a time, by the threads that stage. What lies behind them is turned over, too.

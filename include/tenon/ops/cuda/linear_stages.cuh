@@ -13,14 +13,14 @@ namespace tenon::cuda {
 
 // What a block of 128 threads has in shared memory: a ring of stages, each some columns of its panels, as they lie in memory, and
 // of its tokens. Rows of x have a stride of an odd number of sixteen bytes, so that two half-warps read different banks.
-template <int Panels, int Tokens, class Source>
+// Columns: whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor.
+template <int Panels, int Tokens, class Source, int Columns = (Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32),
+          int Stages = (Tokens == 1 && Source::column_bytes(Columns) <= 8192 ? 6 : 3)>
 struct LinearTile {
   static constexpr int kPanels = Panels, kTokens = Tokens * lanes::kRowsABlock;
   static constexpr bool kFewRows = Tokens == 1;
   static constexpr int kKept = 0;  // chunks that are read still, behind the one that is next
-  // Whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor.
-  static constexpr int kColumns = Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32;
-  static constexpr int kStages = Tokens == 1 ? (Source::column_bytes(kColumns) > 8192 ? 3 : 6) : 3;
+  static constexpr int kColumns = Columns, kStages = Stages;
   static constexpr int kStride = kColumns + 4;
   static constexpr int kPanelBytes = Source::column_bytes(kColumns);
   static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup * kPanelRows * 2 : 0;
@@ -136,7 +136,7 @@ class LinearStages {
 
  private:
   static constexpr int kAhead = Tile::kStages - 1 - Tile::kKept;  // chunks on their way
-  static constexpr unsigned kFiller = lanes::kThreads - 32;         // and its warp, which is the last to have rows
+  static constexpr unsigned kFiller = lanes::kThreads - 32;       // and its warp, which is the last to have rows
 
   __device__ static void sync() { sync_threads(kStagesBarrier, lanes::kThreads); }
   __device__ std::byte* stage_of(int chunk) const { return stage_of(tile_, chunk); }
