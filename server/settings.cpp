@@ -63,7 +63,7 @@ void add_model_flags(CLI::App& app, ModelOptions& o) {
               "how weights are stored; of a quantised folder by default its own")
       ->each([&o](const std::string&) { o.weights_given = true; });
   flags.choice("--head", o.head, program::words::head,
-               "how the head is stored: as the weights, or float32 behind an int8 pass");
+               "how the head is stored: as the weights, or with an int8 copy that is read first");
   flags.choice("--cache", o.cache, program::words::cache, "where keys and values live");
   flags.integer("--block", o.block, 16, 64, "tokens a block of the paged cache: 16, 32, 64");
   flags.choice("--kv", o.kv, program::words::kv, "element of keys and values");

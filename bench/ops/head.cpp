@@ -3,6 +3,7 @@
 // linear.cpp.
 //   bench_ops_head --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include "matrices.h"
+#include "tenon/weights/int8_exact.h"
 
 namespace {
 
@@ -45,7 +46,7 @@ void add(const std::string& name, std::string_view format, void (*run)(benchmark
   auto* each = benchmark::RegisterBenchmark((name + "/" + std::string(format)).c_str(),
                                             [=](benchmark::State& state) { run(state, format); });
   each->ArgNames({"M", "N", "K", "thr"})->UseRealTime()->Unit(benchmark::kMicrosecond);
-  for (const int rows : {1, 2, 4, 8, 16, 32, 128}) each->Args({rows, kVocab, kHidden, bench::threads()});
+  for (const int rows : {1, 2, 4, 8, 16, 32, 64, 128}) each->Args({rows, kVocab, kHidden, bench::threads()});
 }
 
 const bool added = [] {
@@ -53,6 +54,9 @@ const bool added = [] {
     add("BM_head", format.name, all<P>);
     add("BM_head_best", format.name, best<P>);
   });
+  add("BM_head_best", "float32_int8_exact", best<Int8Exact>);
+  add("BM_head_best", "bfloat16_int8_exact", best<Int8ExactOf<BFloat16>>);
+  add("BM_head_best", "int8_int8_exact", best<Int8ExactOf<ZeroPointInt8>>);
   return true;
 }();
 

@@ -28,11 +28,15 @@ struct Choice {
   Made (*make)(const ModelFiles&, const ContinuousPolicy&, const EngineOptions&);
 };
 
-template <class P>
+template <class P, class H = P>
 Made made(const ModelFiles& files, const ContinuousPolicy& scheduler, const EngineOptions& options) {
-  return std::make_unique<EngineBox<Engine<Gpt2, Weights<P>, Scheduler<ContinuousPolicy>>>>(files, scheduler, options);
+  return std::make_unique<EngineBox<Engine<Gpt2, Weights<P>, Head<H>, Scheduler<ContinuousPolicy>>>>(files, scheduler, options);
 }
-constexpr Choice kChoices[] = {{"float32", made<Float32>}, {"int8", made<ZeroPointInt8>}, {"int8_act8", made<ZeroPointInt8Act8>}};
+constexpr Choice kChoices[] = {{"float32", made<Float32>},
+                               {"float32_int8_exact", made<Float32, Int8Exact>},
+                               {"int8", made<ZeroPointInt8>},
+                               {"int8_int8_exact", made<ZeroPointInt8, Int8ExactOf<ZeroPointInt8>>},
+                               {"int8_act8", made<ZeroPointInt8Act8>}};
 
 class Peer {
  public:

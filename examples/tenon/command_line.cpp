@@ -64,7 +64,7 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
   add_model(app, o.model);
   add_choice(app, "--weights", o.weights, words::weights, "how weights are stored; of a quantised folder by default its own")
       ->each([&o](const std::string&) { o.weights_given = true; });
-  add_choice(app, "--head", o.head, words::head, "how the head is stored: as the weights, or float32 behind an int8 pass");
+  add_choice(app, "--head", o.head, words::head, "how the head is stored: as the weights, or with an int8 copy that is read first");
   add_choice(app, "--cache", o.cache, words::cache, "where keys and values live");
   app.add_option("--block", o.block, "tokens a block of the paged cache: 16, 32, 64")
       ->check(CLI::IsMember({16, 32, 64}))

@@ -55,8 +55,8 @@ template <>
 inline constexpr std::string_view word<tenon::ZeroPointInt8Of<tenon::PerTensor>> = "int8_tensor";
 template <>
 inline constexpr std::string_view word<tenon::ZeroPointInt8Act8> = "int8_act8";
-template <>
-inline constexpr std::string_view word<tenon::Int8Exact> = "int8_exact";
+template <class Base>
+inline constexpr std::string_view word<tenon::Int8ExactOf<Base>> = "int8_exact";
 template <>
 inline constexpr std::string_view word<tenon::GroupInt4> = "int4";
 template <>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "families.h"
-#include "tenon/ops/cpu/best_logits.h"
 
 namespace program {
 
@@ -15,7 +14,7 @@ struct StepSize {
 
 class Traffic {
  public:
-  // rough_head: the bytes of the copy of the head that steps of few rows read in its place; null where there is none.
+  // rough_head: the bytes of the copy of the head that steps read in its place; null where there is none.
   Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv,
           std::size_t (*rough_head)(tenon::Shape) = nullptr)
       : config_(config),
@@ -30,9 +29,8 @@ class Traffic {
   double bytes(const StepSize& step) const {
     const double row = static_cast<double>(config_.hidden) * sizeof(float);
     const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
-    const bool rough = rough_head_bytes_ > 0 && step.logit_rows <= tenon::cpu::kRoughRows;
     return static_cast<double>(count_.matrix_bytes + count_.vector_bytes +
-                               (rough ? rough_head_bytes_ : count_.head_bytes)) +
+                               (rough_head_bytes_ > 0 ? rough_head_bytes_ : count_.head_bytes)) +
            step.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) +
            step.sequences * seen(step.context) * kv_bytes_;
   }

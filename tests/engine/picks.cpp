@@ -15,7 +15,8 @@ using namespace tenon;
 
 namespace {
 
-std::vector<Request> requests(bool hashed) {
+// few: of each row the best three tokens at most.
+std::vector<Request> requests(bool hashed, bool few) {
   test::Random random(3);
   std::vector<Request> all;
   for (int i = 0; i < 24; ++i) {
@@ -23,7 +24,8 @@ std::vector<Request> requests(bool hashed) {
     for (int t = 0; t < 3 + i; ++t) request.input_ids.push_back(random.below(300));
     request.options = {.max_new_tokens = 12,
                        .temperature = i % 3 == 0 ? 0.0f : 0.7f + 0.1f * static_cast<float>(i),
-                       .top_k = i % 3 == 1   ? 1 + 11 * i % 40
+                       .top_k = few          ? 1 + i % 3
+                                : i % 3 == 1 ? 1 + 11 * i % 40
                                 : i % 3 == 2 ? 20
                                              : 0,
                        .top_p = i % 4 == 1 ? 0.8f : 1.0f,
@@ -38,11 +40,11 @@ std::vector<Request> requests(bool hashed) {
 }
 
 template <class... Choices>
-std::vector<std::vector<TokenId>> run(bool hashed, int threads, int batch) {
+std::vector<std::vector<TokenId>> run(bool hashed, int threads, int batch, bool few = false) {
   Engine<Gpt2, Choices...> engine{
       random_checkpoint(tiny_gpt2(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = threads}};
   std::vector<std::vector<TokenId>> ids;
-  for (auto& answer : engine.complete(requests(hashed))) {
+  for (auto& answer : engine.complete(requests(hashed, few))) {
     BOOST_TEST(answer.error == "");
     ids.push_back(std::move(answer.ids));
   }
@@ -64,8 +66,13 @@ BOOST_AUTO_TEST_CASE(with_logits_or_without_tokens_are_the_same) {
 
 BOOST_AUTO_TEST_CASE(an_exact_head_changes_nothing) {
   const auto plain = run<>(false, 1, 24);
-  for (const int batch : {1, 6, 24}) BOOST_TEST((run<Head<Int8Exact>>(false, 2, batch) == plain));
   BOOST_TEST((run<Head<Int8Exact>>(true, 2, 24) == plain));
+  const auto plain_few = run<>(false, 1, 24, true), int8_few = run<Weights<ZeroPointInt8>>(false, 1, 24, true);
+  for (const int batch : {1, 6, 24}) {
+    BOOST_TEST((run<Head<Int8Exact>>(false, 2, batch) == plain));
+    BOOST_TEST((run<Head<Int8Exact>>(false, 2, batch, true) == plain_few));
+    BOOST_TEST((run<Weights<ZeroPointInt8>, Head<Int8ExactOf<ZeroPointInt8>>>(false, 2, batch, true) == int8_few));
+  }
   // A head in int8 alone does: the comparison can fail.
   BOOST_TEST((run<Head<ZeroPointInt8>>(false, 1, 24) != plain));
 }

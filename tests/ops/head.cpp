@@ -33,8 +33,13 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct Problem {
   int vocab, width, rows;
-  float size = 1;     // of weights and hidden states
-  bool ties = false;  // rows of the matrix that are equal to others
+  float size = 1;       // of weights and hidden states
+  bool ties = false;    // rows of the matrix that are equal to others
+  int most_wanted = 0;  // of a row; 0: from 1 up to all
+  float outlier = 0;    // what the first hidden state of every `each`th row is, beside others of -1 .. 1
+  int each = 2;
+
+  bool has_outlier(int row) const { return outlier != 0 && row % each == 0; }
 };
 
 Matrix weights_of(const Problem& p) {
@@ -71,12 +76,17 @@ void check(Cpu& device, const Problem& p, bool spoil = false) {
   const Packed<Q> plain(w);
   Matrix hidden = random_matrix(p.rows, p.width, 77);
   for (std::size_t i = 0; i < hidden.values.size(); ++i) hidden.values.data()[i] *= p.size;
+  for (int r = 0; r < p.rows; ++r) {
+    if (p.has_outlier(r)) hidden.view().row(r)[0] = p.outlier;
+  }
   if (spoil) hidden.view().row(p.rows / 2)[p.width / 2] = kNan;
   if (spoil && p.rows > 3) hidden.view().row(1)[0] = 3e38f;
   Matrix logits(p.rows, p.vocab, p.vocab);
   head(device, HeadArgs<typename Q::View>{hidden.view(), plain.view(), logits.view()});
   std::vector<int> counts;
-  for (int r = 0; r < p.rows; ++r) counts.push_back(r % 5 == 0 ? 1 : r % 5 == 1 ? p.vocab + 3 : 1 + r * 7 % 40);
+  for (int r = 0; r < p.rows; ++r) {
+    counts.push_back(p.most_wanted > 0 ? 1 + r % p.most_wanted : r % 5 == 0 ? 1 : r % 5 == 1 ? p.vocab + 3 : 1 + r * 7 % 40);
+  }
   std::vector<std::vector<TokenLogit>> best(static_cast<std::size_t>(p.rows));
   head_best(device, HeadBestArgs<typename P::View>{hidden.view(), packed.view(), p.vocab, counts.data(), best.data()});
   for (int r = 0; r < p.rows; ++r) {
@@ -96,6 +106,22 @@ void check_all() {
     }
     check<P, Q>(device, {300, 33, 5, 1, true}, true);
     check<P, Q>(device, {300, 33, 20, 1, true}, true);
+  }
+}
+
+// Where so few are wanted that a rough copy pays.
+template <class P, class Q>
+void check_few() {
+  for (const int threads : {1, 3}) {
+    Cpu device({.threads = threads});
+    for (const int rows : {1, 2, 7, 64, 130}) {
+      for (const float outlier : {0.0f, 30.0f, 1e6f}) {
+        check<P, Q>(device, {1000, 33, rows, 1, rows == 2, 8, outlier});
+        check<P, Q>(device, {3000, 200, rows, 1, false, 3, outlier});
+      }
+    }
+    check<P, Q>(device, {300, 33, 20, 1, true, 4}, true);
+    check<P, Q>(device, {500, 768, 128, 1, false, 3, 1e4f, 1});  // 256 rows are walked
   }
 }
 
@@ -120,19 +146,76 @@ BOOST_AUTO_TEST_CASE(every_instruction_set_names_the_same) {
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (isa > best_isa()) continue;
     Cpu device({.threads = 2, .isa = isa});
-    check<Int8Exact, Float32>(device, {500, 40, 7, 1, true});
+    for (const float outlier : {0.0f, 1000.0f}) {
+      check<Int8Exact, Float32>(device, {500, 40, 70, 1, true, 3, outlier});
+      check<Int8ExactOf<ZeroPointInt8>, ZeroPointInt8>(device, {500, 40, 70, 1, true, 3, outlier});
+    }
     check<Float32>(device, {500, 40, 20, 1, true});
   }
 }
 
 BOOST_AUTO_TEST_CASE(an_exact_head_behind_int8_gives_the_bits_of_float32) {
   check_all<Int8Exact, Float32>();
+  check_few<Int8Exact, Float32>();
+  check_few<Int8ExactOf<BFloat16>, BFloat16>();
+  check_few<Int8ExactOf<Float16>, Float16>();
+  check_few<Int8ExactOf<Float8<E4M3>>, Float8<E4M3>>();
+  check_few<Int8ExactOf<Float8<E5M2>>, Float8<E5M2>>();
+  check_few<Int8ExactOf<ZeroPointInt8>, ZeroPointInt8>();
   Cpu device({.threads = 2});
   // Where scales are subnormal, products too, where sums overflow, and where all logits are the same.
   for (const float size : {1e-25f, 1e-22f, 1e-18f, 1e10f, 3e17f, 8e18f, 2e19f, 0.0f}) {
-    for (const int rows : {1, 4}) check<Int8Exact, Float32>(device, {200, 50, rows, size, true});
+    for (const int rows : {1, 4, 20}) check<Int8Exact, Float32>(device, {200, 50, rows, size, true, 8});
   }
-  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f});  // more contenders than it keeps
+  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f, false, 2});  // more contenders than it keeps
+  check<Int8Exact, Float32>(device, {40, 65600, 3, 1, true, 2});     // sums of integers in two blocks
+}
+
+// One row of many wants more than are read for it, the others one.
+BOOST_AUTO_TEST_CASE(a_row_that_wants_many_goes_back_to_the_exact_pass) {
+  const Problem p{1000, 33, 64};
+  const Packed<Int8Exact> packed(weights_of(p));
+  const Matrix hidden = random_matrix(p.rows, p.width, 77);
+  Cpu device({.threads = 2});
+  Matrix logits(p.rows, p.vocab, p.vocab);
+  head(device, HeadArgs<Int8Exact::View>{hidden.view(), packed.view(), logits.view()});
+  std::vector<int> counts(64, 1);
+  counts[5] = 256;
+  BOOST_TEST(cpu::wants_few(counts.data(), 64, p.vocab));
+  std::vector<std::vector<TokenLogit>> best(64);
+  head_best(device, HeadBestArgs<Int8Exact::View>{hidden.view(), packed.view(), p.vocab, counts.data(), best.data()});
+  for (int r = 0; r < p.rows; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    BOOST_TEST(same(best[i], search(logits.view().row(r), p.vocab, counts[i])));
+  }
+}
+
+// Codes near their zero points and both far from 128: sums of codes are large, and what is left of them is small, or nothing.
+BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_bound) {
+  using Exact = Int8ExactOf<ZeroPointInt8>;
+  constexpr Shape kShape{64, 700};
+  CodeBlock block{.rows = 64, .cols = 700, .codes = {}, .scales = std::vector<float>(64, 0.01f), .zero_points = std::vector<float>(64, 250.0f)};
+  for (int i = 0; i < 64 * 700; ++i) block.codes.push_back(static_cast<std::byte>(250 - i / 700 * i % 7 / 6));
+  GuardedFloats stored(Exact::bytes(kShape) / sizeof(float)), plain(ZeroPointInt8::bytes(kShape) / sizeof(float));
+  const auto bytes = [](const GuardedFloats& all) { return std::as_writable_bytes(std::span(all.data(), all.size())); };
+  Exact::pack(kShape, 0, block, bytes(stored));
+  ZeroPointInt8::pack(kShape, 0, block, bytes(plain));
+  const auto view = Exact::view(kShape, bytes(stored));
+  Cpu device({.threads = 1});
+  const Matrix hidden(1, 700, 700, 0.1f);  // int8 has it as it is
+  const cpu::RoughRows rough(device, hidden.view());
+  Matrix exact(1, 64, 64), same_codes(1, 64, 64), off(1, 64, 64);
+  head(device, HeadArgs<ZeroPointInt8::View>{hidden.view(), ZeroPointInt8::view(kShape, bytes(plain)), exact.view()});
+  head(device, HeadArgs<Exact::View>{hidden.view(), view, same_codes.view()});
+  head(device, HeadArgs<cpu::RoughView>{rough.all(), {view.rough().panels}, off.view()});
+  BOOST_TEST(std::equal(exact.values.data(), exact.values.data() + exact.values.size(), same_codes.values.data()));
+  float most = 0;  // in times of what the weights alone may lose
+  for (int i = 0; i < 64; ++i) {
+    const float error = std::fabs(exact.view().row(0)[i] - off.view().row(0)[i]);
+    BOOST_TEST(error <= rough.bounds(0).error(view.rough().errors[i], view.rough().lengths[i]));
+    most = std::max(most, error / (1464 * 0x1p-24f * 0.01f * 70));
+  }
+  BOOST_TEST(most > 1);
 }
 
 // One row of x, and a matrix: the exact head must name what float32 names.
@@ -155,31 +238,118 @@ BOOST_AUTO_TEST_CASE(a_row_that_overflows_only_exactly_is_not_passed_over) {
   check_by_hand(w, x);
 }
 
+// Codes are summed before they are scaled: their sums overflow where those of weights are far from it.
+template <class P, class Q>
+void check_overflow_of_codes(std::vector<float> first, std::vector<float> second, float x0) {
+  Matrix w(2, 4, 4, 0.0f), x(1, 4, 4, 0.0f);
+  std::copy(first.begin(), first.end(), w.view().row(0));
+  std::copy(second.begin(), second.end(), w.view().row(1));
+  x.view().row(0)[0] = x0;
+  Cpu device({.threads = 1});
+  const Packed<P> packed(w);
+  const Packed<Q> plain(w);
+  const int count = 1;
+  std::vector<TokenLogit> best, want;
+  head_best(device, HeadBestArgs<typename P::View>{x.view(), packed.view(), w.rows, &count, &best});
+  head_best(device, HeadBestArgs<typename Q::View>{x.view(), plain.view(), w.rows, &count, &want});
+  BOOST_TEST(want.empty());
+  BOOST_TEST(same(best, want));
+}
+
+BOOST_AUTO_TEST_CASE(a_row_whose_codes_alone_overflow_is_not_passed_over) {
+  constexpr float s = 0x1p-10f;
+  check_overflow_of_codes<Int8ExactOf<Float8<E5M2>>, Float8<E5M2>>({-0.1f, 0, 0, 0}, {0.01f, 1, 0, 0}, 7e33f);
+  check_overflow_of_codes<Int8ExactOf<ZeroPointInt8>, ZeroPointInt8>({-128 * s, 127 * s, 0, 0}, {10 * s, -128 * s, 127 * s, 0}, 3e36f);
+}
+
 BOOST_AUTO_TEST_CASE(products_below_the_smallest_number_are_within_the_bound) {
   Matrix w(2, 64, 64, 0.51f), x(1, 64, 64, 0x1p-149f);
   for (int c = 0; c < 64; ++c) w.view().row(1)[c] = c % 2 ? 1.3f : 0.0f;
   check_by_hand(w, x);
 }
 
-// If the bound were smaller, rows that win would be passed over: the test above could fail.
-BOOST_AUTO_TEST_CASE(without_its_bound_the_int8_pass_names_others) {
-  const Problem p{2000, 64, 8};
-  const Matrix w = weights_of(p);
-  Packed<Int8Exact> packed(w);
-  auto view = packed.view();
-  const std::vector<float> nothing(2000 + kPanelRows, 0.0f);
-  view.packed.errors = nothing.data();
-  const Matrix hidden = random_matrix(p.rows, p.width, 5);
+// Whether head_best of this matrix names for all rows what a search through its logits names.
+template <class View>
+bool names_the_best(const View& view, int vocab, const Matrix& hidden) {
   Cpu device({.threads = 1});
-  Matrix logits(p.rows, p.vocab, p.vocab);
-  head(device, HeadArgs<Int8Exact::View>{hidden.view(), view, logits.view()});
-  const std::vector<int> counts(8, 20);
-  std::vector<std::vector<TokenLogit>> best(8);
-  head_best(device, HeadBestArgs<Int8Exact::View>{hidden.view(), view, p.vocab, counts.data(), best.data()});
-  int others = 0;
-  for (int r = 0; r < p.rows; ++r)
-    others += !same(best[static_cast<std::size_t>(r)], search(logits.view().row(r), p.vocab, 20));
-  BOOST_TEST(others > 0);
+  Matrix logits(hidden.rows, vocab, vocab);
+  head(device, HeadArgs<View>{hidden.view(), view, logits.view()});
+  const std::vector<int> counts(static_cast<std::size_t>(hidden.rows), 4);
+  std::vector<std::vector<TokenLogit>> best(counts.size());
+  head_best(device, HeadBestArgs<View>{hidden.view(), view, vocab, counts.data(), best.data()});
+  for (int r = 0; r < hidden.rows; ++r) {
+    if (!same(best[static_cast<std::size_t>(r)], search(logits.view().row(r), vocab, 4))) return false;
+  }
+  return true;
+}
+
+// If bounds were smaller, rows that win would be passed over: the tests above could fail. What rounding weights costs, where int8 has
+// the hidden states as they are; and what rounding those costs, where it has the weights as they are.
+BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
+  const Problem p{5000, 64, 128};
+  const std::vector<float> nothing(5000 + kPanelRows, 0.0f);
+  Matrix hidden = random_matrix(p.rows, p.width, 5);
+  const Packed<Int8ExactOf<ZeroPointInt8>> rounded(weights_of(p));
+  auto of_rows = rounded.view();
+  BOOST_TEST(names_the_best(of_rows, p.vocab, hidden));
+  of_rows.copy.lengths = nothing.data();
+  BOOST_TEST(!names_the_best(of_rows, p.vocab, hidden));
+  for (std::size_t i = 0; i < hidden.values.size(); ++i) hidden.values.data()[i] = std::nearbyint(127 * hidden.values.data()[i]);
+  for (int r = 0; r < p.rows; ++r) hidden.view().row(r)[0] = 127;
+  const Packed<Int8Exact> packed(weights_of(p));
+  auto of_weights = packed.view();
+  BOOST_TEST(names_the_best(of_weights, p.vocab, hidden));
+  of_weights.copy.errors = nothing.data();
+  BOOST_TEST(!names_the_best(of_weights, p.vocab, hidden));
+}
+
+namespace {
+
+// The largest share of its bound that a rough logit is off by, of all rows and logits. Rows with an outlier have rests, the others none.
+template <class P>
+double share_of_bound(Cpu& device, const Problem& p) {
+  const Matrix w = weights_of(p);
+  const Packed<P> packed(w);
+  Matrix hidden = random_matrix(p.rows, p.width, 77);
+  for (int r = 0; r < p.rows; ++r) {
+    if (p.has_outlier(r)) hidden.view().row(r)[0] = p.outlier;
+  }
+  const RoughPanels weight = packed.view().rough();
+  const cpu::RoughRows rough(device, hidden.view());
+  Matrix exact(p.rows, p.vocab, p.vocab), off(rough.all().rows, p.vocab, p.vocab);
+  head(device, HeadArgs<typename P::View>{hidden.view(), packed.view(), exact.view()});
+  head(device, HeadArgs<cpu::RoughView>{rough.all(), {weight.panels}, off.view()});
+  double share = 0;
+  for (int r = 0; r < p.rows; ++r) {
+    BOOST_TEST((rough.rest(r) >= 0) == p.has_outlier(r));
+    for (int i = 0; i < p.vocab; ++i) {
+      float logit = off.view().row(r)[i];
+      if (rough.rest(r) >= 0) logit += off.view().row(rough.rest(r))[i];
+      const float bound = rough.bounds(r).error(weight.errors[i], weight.lengths[i]);
+      share = std::max(share, std::fabs(static_cast<double>(exact.view().row(r)[i]) - static_cast<double>(logit)) / static_cast<double>(bound));
+    }
+  }
+  return share;
+}
+
+}  // namespace
+
+// A bound that is not reached at all would say little; where rows have two columns, errors meet in some.
+BOOST_AUTO_TEST_CASE(rough_logits_are_within_their_bounds) {
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa > best_isa()) continue;
+    Cpu device({.threads = 2, .isa = isa});
+    for (const float outlier : {0.0f, 100.0f, 1e4f}) BOOST_TEST(share_of_bound<Int8Exact>(device, {500, 768, 20, 1, false, 0, outlier}) < 1);
+    for (const Problem& narrow : {Problem{500, 2, 200}, Problem{500, 12, 200, 1, false, 0, 1e4f, 1}}) {
+      const double share = share_of_bound<Int8Exact>(device, narrow);
+      BOOST_TEST(share < 1);
+      BOOST_TEST(share > 0.25, share << " of the bound");
+    }
+    BOOST_TEST(share_of_bound<Int8ExactOf<BFloat16>>(device, {500, 33, 50}) < 1);
+    BOOST_TEST(share_of_bound<Int8ExactOf<Float16>>(device, {500, 33, 50}) < 1);
+    BOOST_TEST(share_of_bound<Int8ExactOf<Float8<E5M2>>>(device, {500, 33, 50}) < 1);
+    BOOST_TEST(share_of_bound<Int8ExactOf<ZeroPointInt8>>(device, {500, 33, 50}) < 1);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

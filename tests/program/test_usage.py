@@ -75,10 +75,12 @@ class Usage(ProgramTest):
         done = tenon("run", "--model", TALES, "--head", "int8_exact", stdin="")
         if done.returncode != 0:
             self.skipTest("no engine for --head int8_exact was compiled in")
-        self.assertEqual(self.answers(requests, "--head", "int8_exact")[0], self.answers(requests)[0])
+        for weights in ["float32", "bfloat16", "int8"]:
+            behind = ["--weights", weights, "--head", "int8_exact"]
+            self.assertEqual(self.answers(requests, *behind)[0], self.answers(requests, "--weights", weights)[0])
 
-    def test_that_head_is_of_float32_alone(self):
-        for weights in ["bfloat16", "int8", "int4"]:
+    def test_that_head_is_not_of_formats_that_round_activations_or_have_groups(self):
+        for weights in ["int8_act8", "bfloat16_dot", "int4"]:
             done = tenon("run", "--model", TALES, "--weights", weights, "--head", "int8_exact")
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn("not compiled in: ", done.stderr)

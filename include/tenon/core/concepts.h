@@ -166,6 +166,19 @@ concept WeightPolicy = StoresMatrix<P> && (EncodesBlocks<P> || EncodesWithRange<
 template <class V>
 concept HasPanels = requires(const V v) { v.panels(); };
 
+namespace detail {
+
+template <class Panels>
+inline constexpr bool is_code_panels = false;
+template <class Code>
+inline constexpr bool is_code_panels<CodePanels<Code>> = true;
+
+}  // namespace detail
+
+// Of those, one code a weight.
+template <class V>
+concept HasCodePanels = HasPanels<V> && requires(const V v) { requires detail::is_code_panels<std::remove_cvref_t<decltype(v.panels())>>; };
+
 // Matrices and attention for tensor cores alone, in an order of sums that nobody else has: a CPU refuses them.
 template <class V>
 concept OnTensorCores = requires { requires V::on_tensor_cores; };
@@ -173,7 +186,7 @@ concept OnTensorCores = requires { requires V::on_tensor_cores; };
 // Refinement for Head<P>: a rough copy by which most rows can be told not to be among the best.
 template <class V>
 concept HasRoughPanels = HasPanels<V> && requires(const V v) {
-  { v.exact_and_rough() } -> std::convertible_to<const ExactAndRough&>;
+  { v.rough() } -> std::convertible_to<const RoughPanels&>;
 };
 
 // Refinement for speed on the CPU, of a layout of one's own: sixteen rows decoded at once, out: [cols, 16].

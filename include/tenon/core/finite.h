@@ -1,8 +1,9 @@
-// NaN and infinity, found by bit pattern.
+// NaN and infinity, found by bit pattern, and bounds that round towards infinity.
 #pragma once
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace tenon {
@@ -20,6 +21,13 @@ inline bool all_finite(std::span<const float> values) {
   for (std::size_t i = whole; i < values.size(); ++i)
     if (odd(values[i])) return false;
   return true;
+}
+
+// A float above a bound that is no less than 0: infinity beyond all others, and for NaN.
+inline float float_above(double bound) {
+  using Float = std::numeric_limits<float>;
+  bound = bound * (1.0 + 0x1p-20) + static_cast<double>(Float::min());
+  return bound < static_cast<double>(Float::max()) ? static_cast<float>(bound) : Float::infinity();
 }
 
 }  // namespace tenon

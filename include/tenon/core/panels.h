@@ -43,14 +43,6 @@ struct Int4Panels {
   TENON_HD int groups() const { return (cols + group - 1) / group; }
 };
 
-// A matrix twice: as it is, and roughly. The sum of w x, however its terms are ordered, lies within errors[row] times
-// the sum of |x| of what kernels make of the rough one, their rounding included.
-struct ExactAndRough {
-  CodePanels<float> exact;
-  CodePanels<std::int8_t> rough;
-  const float* errors = nullptr;  // [panels, 16]
-};
-
 // For kernels that multiply integers: four columns of a row side by side, unsigned, so that an instruction takes them
 // as they are. A weight is (code - zero_point) * scale, of its row.
 struct Int8Quads {
@@ -60,6 +52,14 @@ struct Int8Quads {
   int rows = 0, cols = 0;
 
   TENON_HD int quads() const { return (cols + 3) / 4; }
+};
+
+// A rough copy of a matrix, for kernels that round activations, too. Where they make y of x, the sum of w x of the matrix itself,
+// however its kernels order and round it, lies within errors[row] * |x|_1 + lengths[row] * |x - y|_2 of what they make of the copy.
+struct RoughPanels {
+  Int8Quads panels;
+  const float* errors = nullptr;   // [panels, 16]
+  const float* lengths = nullptr;  // [panels, 16], of the copy's rows: sqrt(sum of squares)
 };
 
 // The same of four-bit codes, two quads in the low and high halves of the same bytes: a weight is (code - 8) * scale,

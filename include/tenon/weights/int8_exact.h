@@ -1,75 +1,148 @@
-// A head in float32 with an int8 copy: where only the best logits are asked for, the copy says which rows they can be
-// among, and only those are read in float32. The same bits as Head<Float32>; a quarter of the bytes a step, five
-// quarters in memory.
+// A head in any format behind an int8 copy: where only the best logits are asked for, the copy says which rows they can be among,
+// and only those are read as the format has them. The same bits as Head<Base>, from a quarter of float32's bytes and, of many rows, in
+// a third of the time; in memory, a byte more a weight.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <vector>
 
+#include "tenon/core/concepts.h"
+#include "tenon/core/finite.h"
 #include "tenon/weights/float32.h"
-#include "tenon/weights/int8.h"
+#include "tenon/weights/int8_act8.h"
 
 namespace tenon {
 
-struct Int8Exact {
-  using Rough = ZeroPointInt8;
+namespace detail {
 
-  struct View {
-    ExactAndRough packed;
+// Codes that a checkpoint holds in Base's format stay as they are.
+template <class Base>
+struct CodeOf {};
+template <class Base>
+  requires requires { typename Base::Code; }
+struct CodeOf<Base> {
+  using Code = typename Base::Code;
+};
 
-    const CodePanels<float>& panels() const { return packed.exact; }
-    const ExactAndRough& exact_and_rough() const { return packed; }
-    TENON_HD float at(int row, int col) const { return Float32::View{packed.exact}.at(row, col); }
+}  // namespace detail
+
+// Base: a format of one code a weight, in panels, with scales of rows if any. What int8 cannot hold is refused: a row whose values are
+// farther apart than 3.4e38.
+template <class Base>
+struct Int8ExactOf : detail::CodeOf<Base> {
+  using Rough = ZeroPointInt8Act8;
+
+  struct View : Base::View {
+    RoughPanels copy;
+    const RoughPanels& rough() const { return copy; }
   };
 
- private:
-  // Sections: float32, int8, errors.
-  static std::size_t rough_begin(Shape shape) { return whole_lines(Float32::bytes(shape)); }
-  static std::size_t errors_begin(Shape shape) { return rough_begin(shape) + whole_lines(Rough::bytes(shape)); }
-  template <class Byte>
-  static std::span<Byte> rough_of(Shape shape, std::span<Byte> packed) {
-    return packed.subspan(rough_begin(shape), Rough::bytes(shape));
-  }
-
- public:
   static std::size_t bytes(Shape shape) {
-    return errors_begin(shape) + panel_count(shape.rows) * kPanelRows * sizeof(float);
+    static_assert(EncodesBlocks<Base> && HasCodePanels<typename Base::View>,
+                  "tenon: Int8ExactOf<P> wants a format of one code a weight with scales of rows, if any: Float32, BFloat16, Float16, "
+                  "Float8 or ZeroPointInt8; see docs/weights.md");
+    return Sizes(shape).lengths_end;
   }
 
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
-    CodeBlock block;
-    Rough::Code::encode(shape.cols, rows, {}, block);
-    Float32::encode(shape, first_row, rows, packed.first(Float32::bytes(shape)));
-    Rough::pack(shape, first_row, block, rough_of(shape, packed));
-    auto* errors = reinterpret_cast<float*>(packed.data() + errors_begin(shape));
-    for (int r = 0; r < block.rows; ++r) {
-      float furthest = 0;
-      for (int k = 0; k < shape.cols; ++k) {
-        const float w =
-            rows[static_cast<std::size_t>(r) * static_cast<std::size_t>(shape.cols) + static_cast<std::size_t>(k)];
-        furthest = std::max(furthest, std::fabs(w - Rough::Code::value(block, r, k)));
-      }
-      errors[first_row + r] = bound(furthest, block.scales[static_cast<std::size_t>(r)], shape.cols);
-    }
+    Base::encode(shape, first_row, rows, packed.first(Base::bytes(shape)));
+    add_copy(shape, first_row, static_cast<int>(rows.size() / static_cast<std::size_t>(shape.cols)), packed);
+  }
+
+  static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed)
+    requires requires { Base::pack(shape, first_row, block, packed); }
+  {
+    Base::pack(shape, first_row, block, packed.first(Base::bytes(shape)));
+    add_copy(shape, first_row, block.rows, packed);
   }
 
   static View view(Shape shape, std::span<const std::byte> stored) {
-    return {{Float32::view(shape, stored).packed, Rough::view(shape, rough_of(shape, stored)).packed,
-             reinterpret_cast<const float*>(stored.data() + errors_begin(shape))}};
+    const Sizes ends(shape);
+    return {{Base::view(shape, stored.first(Base::bytes(shape)))},
+            {Rough::view(shape, stored.subspan(ends.base_end, Rough::bytes(shape))).packed,
+             reinterpret_cast<const float*>(stored.data() + ends.rough_end),
+             reinterpret_cast<const float*>(stored.data() + ends.errors_end)}};
   }
 
  private:
-  // What a rough weight is off by, and the roundings of both sums: of two chains of `cols` fused multiply-adds and a
-  // few operations more, each off by 2^-24 of a sum that no order makes larger than the largest weight, at most 256
-  // scale + furthest, times the sum of |x|.
-  static float bound(float furthest, float scale, int cols) {
-    const double weight = 256.0 * static_cast<double>(scale) + static_cast<double>(furthest);
-    const double roundings = (2.0 * cols + 64.0) * 0x1p-24 * weight;
-    return static_cast<float>((static_cast<double>(furthest) + roundings) * (1.0 + 0x1p-16));
+  // Of `count` rows of Base that are packed already.
+  static void add_copy(Shape shape, int first_row, int count, std::span<std::byte> packed) {
+    const Sizes ends(shape);
+    const auto base = Base::view(shape, packed.first(Base::bytes(shape)));
+    std::vector<float> values;  // [count, cols]
+    values.reserve(static_cast<std::size_t>(count) * static_cast<std::size_t>(shape.cols));
+    for (int r = 0; r < count; ++r) {
+      for (int k = 0; k < shape.cols; ++k) values.push_back(base.at(first_row + r, k));
+    }
+    CodeBlock block;
+    Rough::Code::encode(shape.cols, values, {}, block);
+    Rough::pack(shape, first_row, block, packed.subspan(ends.base_end, Rough::bytes(shape)));
+    auto* errors = reinterpret_cast<float*>(packed.data() + ends.rough_end);
+    auto* lengths = reinterpret_cast<float*>(packed.data() + ends.errors_end);
+    for (int r = 0; r < count; ++r) {
+      const float* row = values.data() + static_cast<std::ptrdiff_t>(r) * shape.cols;
+      errors[first_row + r] = error_of(row, block, r, largest_term(base.panels(), first_row + r));
+      lengths[first_row + r] = length_of(block, r);
+    }
+  }
+
+  // Sections: Base, int8, errors, lengths.
+  struct Sizes {
+    std::size_t base_end, rough_end, errors_end, lengths_end;
+    explicit Sizes(Shape s) {
+      const std::size_t floats = whole_lines(panel_count(s.rows) * kPanelRows * sizeof(float));
+      base_end = whole_lines(Base::bytes(s));
+      rough_end = base_end + whole_lines(Rough::bytes(s));
+      errors_end = rough_end + floats;
+      lengths_end = errors_end + floats;
+    }
+  };
+
+  // What Base's sum of a row has in magnitude for each |x|, beside weights: where codes are summed and zero points taken off behind,
+  // both may be larger than what is left.
+  template <class Panels>
+  static double largest_term(const Panels& panels, int row) {
+    if constexpr (requires { panels.zero_points; }) {
+      if (panels.zero_points) {
+        const std::ptrdiff_t i = panels.scale_at(row);
+        return (128.0 + std::fabs(static_cast<double>(panels.zero_points[i]))) * static_cast<double>(panels.scales[i]);
+      }
+    }
+    return 0;
+  }
+
+  // The largest difference of a weight from its rough code's value, and the roundings of both sums, each off by 2^-24 of a sum that
+  // no order makes larger than the largest weight, at most 256 scale + that difference, or term, times the sum of |x|: of two chains
+  // of `cols` fused multiply-adds, a row of weights or of codes and their zero points; and of sums of integers, which are exact, a few
+  // operations for each block of columns and each of at most two roundings of x, neither of which is more than twice as large as x
+  // anywhere. Infinity where a weight is NaN.
+  static float error_of(const float* row /* [cols] */, const CodeBlock& block, int r, double term) {
+    float furthest = 0;
+    for (int k = 0; k < block.cols; ++k) {
+      const float off = std::fabs(row[k] - Rough::Code::value(block, r, k));
+      if (!(off <= std::numeric_limits<float>::max())) return std::numeric_limits<float>::infinity();
+      furthest = std::max(furthest, off);
+    }
+    const double weight = 256.0 * static_cast<double>(block.scales[static_cast<std::size_t>(r)]) + static_cast<double>(furthest) + term;
+    const double roundings = (2.0 * block.cols + 64.0) * 0x1p-24 * weight;
+    return float_above(static_cast<double>(furthest) + roundings);
+  }
+
+  static float length_of(const CodeBlock& block, int r) {
+    double squares = 0;
+    for (int k = 0; k < block.cols; ++k) {
+      const auto value = static_cast<double>(Rough::Code::value(block, r, k));
+      squares += value * value;
+    }
+    return float_above(std::sqrt(squares) * (1.0 + 0x1p-16));
   }
 };
+
+using Int8Exact = Int8ExactOf<Float32>;
 static_assert(WeightPolicy<Int8Exact> && HasRoughPanels<Int8Exact::View>);
 
 }  // namespace tenon

@@ -1,0 +1,100 @@
+// Rows of hidden states as a rough pass over a head takes them, and how far its logits may be from exact ones.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "tenon/core/elements.h"
+#include "tenon/core/finite.h"
+#include "tenon/ops/cpu/rows.h"
+
+namespace tenon::cpu {
+
+// Of a row x of which kernels make y: upper bounds of |x|_1 and of |x - y|_2. NaN or infinite where x is not finite.
+struct RowBounds {
+  float sum = 0, missed = 0;
+
+  // How far a rough logit may be off, for one of RoughPanels's errors and lengths. Rounded outwards, with room for what each step
+  // loses below the smallest normal number.
+  float error(float error, float length) const { return (error * sum + length * missed) * 1.0001f + 0x1p-110f; }
+};
+
+// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns an upper bound of rest's length, of which
+// the rounding of what is written, at most 2^-24 of it, is a part.
+inline double round_off(const float* x /* [n] */, int n, float* rest) {
+  const float scale = int8_scale(x, n), inverse = scale > 0 ? 1.0f / scale : 0.0f;
+  double squares = 0;
+  for (int k = 0; k < n; ++k) {
+    // No addition that a compiler might fuse with the product.
+    const auto code = inverse > 0 ? static_cast<double>(std::lrint(x[k] * inverse)) : 0.0;
+    const double off = static_cast<double>(x[k]) - code * static_cast<double>(scale);
+    rest[k] = static_cast<float>(off);
+    squares += off * off;
+  }
+  return std::sqrt(squares) * (1.0 + 0x1p-20) + static_cast<double>(std::numeric_limits<float>::min());
+}
+
+// Where rounding a row moves logits far, what it leaves is a row of its own, behind all others: the logits of both together are
+// those of a row with 16 bits.
+class RoughRows {
+ public:
+  RoughRows(Cpu& device, MatrixView<const float> hidden)
+      : rows_(hidden.rows), cols_(hidden.cols), values_(static_cast<std::size_t>(2 * rows_) * static_cast<std::size_t>(cols_)),
+        bounds_(static_cast<std::size_t>(rows_)), rests_(static_cast<std::size_t>(rows_), -1) {
+    split_rows(device, rows_, [&](int begin, int end) {
+      std::vector<float> lost(static_cast<std::size_t>(cols_));
+      for (int r = begin; r < end; ++r) round(hidden.row(r), r, lost.data());
+    });
+    for (int& rest : rests_) {
+      if (rest < 0) continue;
+      if (rest != rows_ + rest_count_) std::copy_n(row(rest), cols_, row(rows_ + rest_count_));
+      rest = rows_ + rest_count_++;
+    }
+  }
+
+  // [rows + those of rests, cols]
+  MatrixView<const float> all() const { return {values_.data(), rows_ + rest_count_, cols_, cols_}; }
+  // The row behind all that is row r's rest; -1: there is none.
+  int rest(int r) const { return rests_[static_cast<std::size_t>(r)]; }
+  const RowBounds& bounds(int r) const { return bounds_[static_cast<std::size_t>(r)]; }
+
+ private:
+  float* row(int r) { return values_.data() + static_cast<std::ptrdiff_t>(r) * cols_; }
+
+  // Rounding moves a logit by up to |w|_2 missed, and logits of random rows of a matrix are spread by |w|_2 times the size of x's
+  // ordinary columns: outliers, of which the others are rounded away, are often columns where rows differ little. Where the first is
+  // larger, a pass over the matrix for a rest, as long as 50 panels of 50,257 x 768 take, costs less than those that are read without.
+  static bool wants_rest(const float* x /* [n] */, int n, double missed, double sum) {
+    double ordinary = 0;
+    int count = 0;
+    for (int k = 0; k < n; ++k) {
+      const double magnitude = std::fabs(static_cast<double>(x[k]));
+      if (magnitude > 4 * sum / n) continue;
+      ordinary += magnitude;
+      ++count;
+    }
+    return ordinary > 0 && missed * count > ordinary;
+  }
+
+  void round(const float* x /* [cols] */, int r, float* lost /* [cols] */) {
+    double sum = 0;
+    for (int k = 0; k < cols_; ++k) sum += std::fabs(static_cast<double>(x[k]));
+    std::copy_n(x, cols_, row(r));
+    float* const rest = row(rows_ + r);
+    double missed = round_off(x, cols_, rest);
+    if (wants_rest(x, cols_, missed, sum)) {
+      missed = round_off(rest, cols_, lost) + 0x1p-23 * missed;
+      rests_[static_cast<std::size_t>(r)] = rows_ + r;
+    }
+    bounds_[static_cast<std::size_t>(r)] = {float_above(sum), float_above(missed)};
+  }
+
+  int rows_, cols_, rest_count_ = 0;
+  std::vector<float> values_;      // [2 * rows, cols]
+  std::vector<RowBounds> bounds_;  // [rows]
+  std::vector<int> rests_;         // [rows]
+};
+
+}  // namespace tenon::cpu

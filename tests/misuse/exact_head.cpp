@@ -1,0 +1,10 @@
+// expect: tenon: Int8ExactOf<P> wants a format of one code a weight
+#include <tenon/tenon.h>
+
+#ifdef TENON_MISUSE
+using Mine = tenon::Int8ExactOf<tenon::GroupInt4>;
+#else
+using Mine = tenon::Int8ExactOf<tenon::ZeroPointInt8>;
+#endif
+
+int use(const tenon::ModelFiles& files) { return tenon::Engine<tenon::Gpt2, tenon::Head<Mine>>(files).pending(); }
