@@ -3,6 +3,7 @@
 #include <tenon/tenon.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "common/example.h"
@@ -37,8 +38,15 @@ void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight, 
 }
 // [/layer]
 
+// Of row r: one of its own, one that it draws, or the one that all have.
+int adapter_of(const std::string& rows, int r, int count) {
+  if (rows == "shared") return 0;
+  if (rows == "random") return static_cast<int>(mix64(static_cast<std::uint64_t>(r)) % static_cast<std::uint64_t>(count));
+  return r % count;
+}
+
 int main(int argc, char** argv) try {
-  const example::Arguments arguments(argc, argv, {{"--samples", "500"}, {"--adapters", "64"}, {"--threads", "0"}});
+  const example::Arguments arguments(argc, argv, {{"--samples", "500"}, {"--adapters", "64"}, {"--rows", "distinct"}, {"--threads", "0"}});
   const int samples = arguments.number("--samples"), count = arguments.number("--adapters");
   example::Csv csv(arguments.text("--csv"), "hidden,rank,batch,base_us,looped_us,gathered_us,segmented_us");
   Cpu device({.threads = arguments.number("--threads")});
@@ -54,7 +62,9 @@ int main(int argc, char** argv) try {
       const auto floats = static_cast<std::size_t>(batch * hidden);
       const std::vector<float> x(floats, 0.5f);
       std::vector<const AdapterSet*> of_row, none(static_cast<std::size_t>(batch));
-      for (int r = 0; r < batch; ++r) of_row.push_back(&adapters.sets[static_cast<std::size_t>(r % count)]);
+      for (int r = 0; r < batch; ++r) {
+        of_row.push_back(&adapters.sets[static_cast<std::size_t>(adapter_of(arguments.text("--rows"), r, count))]);
+      }
       std::vector<std::vector<float>> y(4, std::vector<float>(floats));
       std::vector<double> microseconds[4];
       LowRankUpdates<Cpu> updates;

@@ -6,6 +6,7 @@ namespace program {
 std::vector<MenuEntry> small_float_engines() {
   std::vector<MenuEntry> entries;
   add_weight_entries<tenon::BFloat16>(entries);
+  add_exact_head_entry<tenon::BFloat16>(entries);
   add_weight_entries<tenon::BFloat16Dot>(entries);
   add_weight_entries<tenon::BFloat16Amx>(entries);
   add_weight_entries<tenon::Float16>(entries);

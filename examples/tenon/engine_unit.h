@@ -116,6 +116,12 @@ void add_weight_entries(std::vector<MenuEntry>& entries) {
   entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::ContiguousKV, tenon::FlashAttention>());
 }
 
+// With a head that looks at 8 bits first.
+template <class WeightP>
+void add_exact_head_entry(std::vector<MenuEntry>& entries) {
+  entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
+}
+
 // Every family beside GPT-2: float32 in each cache that keeps tokens, with both attentions; int8 in the paged one, and there float32
 // with a head that looks at 8 bits first.
 template <class Model>

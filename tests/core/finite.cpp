@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -25,6 +26,17 @@ BOOST_AUTO_TEST_CASE(one_odd_element_anywhere_is_found) {
         values[i] = kept;
       }
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_bound_is_never_below_what_it_bounds) {
+  using limits = std::numeric_limits<float>;
+  for (const double bound : {0.0, 0x1p-160, 0.4 * 0x1p-149, 0x1p-126, 1.0, 1.0 + 0x1p-30, 3e38}) {
+    BOOST_TEST(static_cast<double>(float_above(bound)) >= bound);
+    BOOST_TEST(static_cast<double>(float_above(bound)) <= bound * 1.0001 + 0x1p-125);
+  }
+  for (const double bound : {static_cast<double>(limits::max()) * (1 + 0x1p-30), 1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    BOOST_TEST(float_above(bound) == limits::infinity());
   }
 }
 

@@ -1,5 +1,5 @@
-// A step that needs only the best logits names the same tokens as one that writes all of them; and a head that looks at
-// int8 first, the same as float32.
+// A step that needs only the best logits names the same tokens as one that writes all of them; and a head behind an
+// int8 copy, the same as its format.
 #include <boost/test/unit_test.hpp>
 
 #include <limits>

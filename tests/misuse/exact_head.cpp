@@ -1,4 +1,4 @@
-// expect: tenon: Int8ExactOf<P> wants a format of one code a weight
+// expect: tenon: Int8ExactOf<P> wants a format with scales of rows, or none
 #include <tenon/tenon.h>
 
 #ifdef TENON_MISUSE

@@ -1,5 +1,5 @@
-// head_best names what a search through head's logits would name, for every format, count of rows and threads; the
-// exact head behind an int8 pass gives the same bits as float32.
+// head_best names what a search through head's logits would name, for every format, count of rows and threads; a head behind an int8
+// copy gives the same bits as its format.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(every_instruction_set_names_the_same) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_exact_head_behind_int8_gives_the_bits_of_float32) {
+BOOST_AUTO_TEST_CASE(a_head_behind_int8_gives_the_bits_of_its_format) {
   check_all<Int8Exact, Float32>();
   check_few<Int8Exact, Float32>();
   check_few<Int8ExactOf<BFloat16>, BFloat16>();
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(an_exact_head_behind_int8_gives_the_bits_of_float32) {
 }
 
 // One row of many wants more than are read for it, the others one.
-BOOST_AUTO_TEST_CASE(a_row_that_wants_many_goes_back_to_the_exact_pass) {
+BOOST_AUTO_TEST_CASE(a_row_that_wants_many_has_them_among_others_that_want_one) {
   const Problem p{1000, 33, 64};
   const Packed<Int8Exact> packed(weights_of(p));
   const Matrix hidden = random_matrix(p.rows, p.width, 77);
@@ -194,7 +194,9 @@ BOOST_AUTO_TEST_CASE(a_row_that_wants_many_goes_back_to_the_exact_pass) {
 BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_bound) {
   using Exact = Int8ExactOf<ZeroPointInt8>;
   constexpr Shape kShape{64, 700};
-  CodeBlock block{.rows = 64, .cols = 700, .codes = {}, .scales = std::vector<float>(64, 0.01f), .zero_points = std::vector<float>(64, 250.0f)};
+  CodeBlock block{.rows = 64, .cols = 700, .codes = {}, .scales = {}, .zero_points = {}};
+  block.scales.assign(64, 0.01f);
+  block.zero_points.assign(64, 250.0f);
   for (int i = 0; i < 64 * 700; ++i) block.codes.push_back(static_cast<std::byte>(250 - i / 700 * i % 7 / 6));
   GuardedFloats stored(Exact::bytes(kShape) / sizeof(float)), plain(ZeroPointInt8::bytes(kShape) / sizeof(float));
   const auto bytes = [](const GuardedFloats& all) { return std::as_writable_bytes(std::span(all.data(), all.size())); };
@@ -326,7 +328,8 @@ double share_of_bound(Cpu& device, const Problem& p) {
       float logit = off.view().row(r)[i];
       if (rough.rest(r) >= 0) logit += off.view().row(rough.rest(r))[i];
       const float bound = rough.bounds(r).error(weight.errors[i], weight.lengths[i]);
-      share = std::max(share, std::fabs(static_cast<double>(exact.view().row(r)[i]) - static_cast<double>(logit)) / static_cast<double>(bound));
+      const double error = std::fabs(static_cast<double>(exact.view().row(r)[i]) - static_cast<double>(logit));
+      share = std::max(share, error / static_cast<double>(bound));
     }
   }
   return share;
@@ -339,7 +342,9 @@ BOOST_AUTO_TEST_CASE(rough_logits_are_within_their_bounds) {
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (isa > best_isa()) continue;
     Cpu device({.threads = 2, .isa = isa});
-    for (const float outlier : {0.0f, 100.0f, 1e4f}) BOOST_TEST(share_of_bound<Int8Exact>(device, {500, 768, 20, 1, false, 0, outlier}) < 1);
+    for (const float outlier : {0.0f, 100.0f, 1e4f}) {
+      BOOST_TEST(share_of_bound<Int8Exact>(device, {500, 768, 20, 1, false, 0, outlier}) < 1);
+    }
     for (const Problem& narrow : {Problem{500, 2, 200}, Problem{500, 12, 200, 1, false, 0, 1e4f, 1}}) {
       const double share = share_of_bound<Int8Exact>(device, narrow);
       BOOST_TEST(share < 1);

@@ -56,6 +56,18 @@ case $check in
       "--batch 64 --token-budget 16" "--batch 16 --cache-tokens {cache}" "--batch 16 --scheduler static" \
       "--batch 7 --threads 1" "--batch 13 --scheduler fair --token-budget 5"
     ;;
+  head)  # of the case behind the options: an int8 copy of the head changes no answer of greedy requests
+    requests=$(for i in {0..19}; do
+      printf '{"id": %d, "input_ids": [%d, %d, %d], "max_new_tokens": 16}\n' "$i" $((i + 1)) $((7 * i % 90)) $((3 * i % 50))
+    done)
+    # shellcheck disable=SC2086  # options are words
+    answers() { "$program" run --model "$reference/golden/$more" $options "$@" <<<"$requests" 2>/dev/null; }
+    plain=$(answers --batch 16)
+    [[ $(wc -l <<<"$plain") == 20 && $plain != *error* ]] || { echo "$plain"; exit 1; }
+    for batch in 1 3 16; do
+      diff <(answers --batch "$batch" --head int8_exact) <(echo "$plain") || exit 1
+    done
+    ;;
   promise)  # of the case that stands where options do
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options"
     ;;

@@ -54,14 +54,6 @@ struct Int8Quads {
   TENON_HD int quads() const { return (cols + 3) / 4; }
 };
 
-// A rough copy of a matrix, for kernels that round activations, too. Where they make y of x, the sum of w x of the matrix itself,
-// however its kernels order and round it, lies within errors[row] * |x|_1 + lengths[row] * |x - y|_2 of what they make of the copy.
-struct RoughPanels {
-  Int8Quads panels;
-  const float* errors = nullptr;   // [panels, 16]
-  const float* lengths = nullptr;  // [panels, 16], of the copy's rows: sqrt(sum of squares)
-};
-
 // The same of four-bit codes, two quads in the low and high halves of the same bytes: a weight is (code - 8) * scale,
 // of its row's group of `group` columns (32, 64 or 128; the last may be short). Kernels take any multiple of 8, those
 // of AMX's tiles these three.
@@ -73,6 +65,14 @@ struct Int4Quads {
 
   TENON_HD int words() const { return (cols + 7) / 8; }
   TENON_HD int groups() const { return (cols + group - 1) / group; }
+};
+
+// A rough copy of a matrix, for kernels that round activations, too. Where they make y of x, the sum of w x of the matrix itself,
+// however its kernels order and round it, lies within errors[row] * |x|_1 + lengths[row] * |x - y|_2 of what they make of the copy.
+struct RoughPanels {
+  Int8Quads panels;
+  const float* errors = nullptr;   // [panels, 16]
+  const float* lengths = nullptr;  // [panels, 16], of the copy's rows: sqrt(sum of squares)
 };
 
 // For kernels that multiply pairs of bfloat16: two columns of a row side by side.

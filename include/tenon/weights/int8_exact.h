@@ -30,7 +30,7 @@ struct CodeOf<Base> {
 
 }  // namespace detail
 
-// Base: a format of one code a weight, in panels, with scales of rows if any. What int8 cannot hold is refused: a row whose values are
+// Base: a format with scales of rows, or none, and one code a weight, in panels. What int8 cannot hold is refused: a row whose values are
 // farther apart than 3.4e38.
 template <class Base>
 struct Int8ExactOf : detail::CodeOf<Base> {
@@ -43,7 +43,7 @@ struct Int8ExactOf : detail::CodeOf<Base> {
 
   static std::size_t bytes(Shape shape) {
     static_assert(EncodesBlocks<Base> && HasCodePanels<typename Base::View>,
-                  "tenon: Int8ExactOf<P> wants a format of one code a weight with scales of rows, if any: Float32, BFloat16, Float16, "
+                  "tenon: Int8ExactOf<P> wants a format with scales of rows, or none, and one code a weight: Float32, BFloat16, Float16, "
                   "Float8 or ZeroPointInt8; see docs/weights.md");
     return Sizes(shape).lengths_end;
   }

@@ -68,7 +68,7 @@ class Contenders {
   }
 
  private:
-  // Of one row, before those are dropped that have become none; as dear as the exact pass, were they read.
+  // Of one row: bounds memory, far above what may be read exactly.
   static constexpr std::size_t kMostContenders = 4096;
   // Of |x|: codes, at most 2^16, and zero points are summed before they are scaled, and 2^17 times this is far from overflow.
   static constexpr float kMostSum = 0x1p100f;

@@ -110,7 +110,8 @@ void find_contenders(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<Contend
 }
 
 // Panels that are read for a row, at most, before its part of an exact pass is cheaper. 50,257 x 768 of float32, two cores of an EPYC
-// 9004: a panel takes 1.6 to 1.9 us of many rows and 3 to 6 of one, the pass 0.35 ms a row of many and 3.2 ms of one.
+// 9004: a panel takes 1.6 to 1.9 us of many rows and 3 to 6 of one, the pass 0.35 ms a row of many and 3.2 ms of one. A vocabulary that
+// has so few is read whole in no time.
 inline int most_panels_read(int vocab) { return std::max(32, static_cast<int>(panel_count(vocab)) / 16); }
 
 // The products of one row with panels, one at a time: those that linear gives.
@@ -158,7 +159,7 @@ bool best_of_contenders(Cpu& device, const HeadBestArgs<W>& args, int r, const s
   const auto& kernels = kernels_for(device.isa());
   RowProduct<W> product(device.isa(), args.hidden.rows_from(r, 1), args.weight);
   const int count = args.counts[r], most = most_panels_read(args.vocab);
-  if (count > most && contenders.size() > static_cast<std::size_t>(most)) return false;
+  if (4 * std::int64_t{count} > 3 * most && contenders.size() > static_cast<std::size_t>(most)) return false;  // 1.4 for each, at least
   BestLogits best;
   best.reset(count);
   int read = 0;
@@ -167,7 +168,7 @@ bool best_of_contenders(Cpu& device, const HeadBestArgs<W>& args, int r, const s
     if (read++ == most || (read == count + kReadsToKnow && would_read(contenders, best.floor(), most))) return false;
     const float* logit = product.with(each.id / kPanelRows) + each.id % kPanelRows;
     best.offer(logit, 1, each.id, kernels.finite_max(logit, 1));
-    if (read % (1 + count / 8) == 0) best.drop();
+    if (read % (1 + count / 8) == 0) best.drop();  // each time costs as much as `count` is
   }
   args.best[r] = best.take();
   return true;

@@ -21,8 +21,8 @@ struct RowBounds {
   float error(float error, float length) const { return (error * sum + length * missed) * 1.0001f + 0x1p-110f; }
 };
 
-// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns an upper bound of rest's length, of which
-// the rounding of what is written, at most 2^-24 of it, is a part.
+// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to, as floats. Returns an upper bound of what is lost,
+// |x - y|_2, before `rest` is rounded to floats, which may be 2^-24 of it.
 inline double round_off(const float* x /* [n] */, int n, float* rest) {
   const float scale = int8_scale(x, n), inverse = scale > 0 ? 1.0f / scale : 0.0f;
   double squares = 0;
@@ -64,8 +64,9 @@ class RoughRows {
   float* row(int r) { return values_.data() + static_cast<std::ptrdiff_t>(r) * cols_; }
 
   // Rounding moves a logit by up to |w|_2 missed, and logits of random rows of a matrix are spread by |w|_2 times the size of x's
-  // ordinary columns: outliers, of which the others are rounded away, are often columns where rows differ little. Where the first is
-  // larger, a pass over the matrix for a rest, as long as 50 panels of 50,257 x 768 take, costs less than those that are read without.
+  // ordinary columns. Outliers do not count: beside them the others are rounded away, and they are often columns where rows differ
+  // little. Where the first is larger, a pass over the matrix for a rest, as long as 50 panels of 50,257 x 768 take, costs less than
+  // those that are read without.
   static bool wants_rest(const float* x /* [n] */, int n, double missed, double sum) {
     double ordinary = 0;
     int count = 0;
