@@ -3,6 +3,7 @@
 #include <tenon/tenon.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight, 
 int adapter_of(const std::string& rows, int r, int count) {
   if (rows == "shared") return 0;
   if (rows == "random") return static_cast<int>(mix64(static_cast<std::uint64_t>(r)) % static_cast<std::uint64_t>(count));
+  if (rows != "distinct") throw std::runtime_error("--rows: distinct, random or shared");
   return r % count;
 }
 

@@ -49,6 +49,15 @@ Matrix weights_of(const Problem& p) {
   return w;
 }
 
+Matrix hidden_of(const Problem& p) {
+  Matrix x = random_matrix(p.rows, p.width, 77);
+  for (std::size_t i = 0; i < x.values.size(); ++i) x.values.data()[i] *= p.size;
+  for (int r = 0; r < p.rows; ++r) {
+    if (p.has_outlier(r)) x.view().row(r)[0] = p.outlier;
+  }
+  return x;
+}
+
 // Largest first, of equal ones the lower id; then in order of ids.
 std::vector<TokenLogit> search(const float* logits, int vocab, int count) {
   std::vector<TokenLogit> all;
@@ -74,11 +83,7 @@ void check(Cpu& device, const Problem& p, bool spoil = false) {
   const Matrix w = weights_of(p);
   const Packed<P> packed(w);
   const Packed<Q> plain(w);
-  Matrix hidden = random_matrix(p.rows, p.width, 77);
-  for (std::size_t i = 0; i < hidden.values.size(); ++i) hidden.values.data()[i] *= p.size;
-  for (int r = 0; r < p.rows; ++r) {
-    if (p.has_outlier(r)) hidden.view().row(r)[0] = p.outlier;
-  }
+  Matrix hidden = hidden_of(p);
   if (spoil) hidden.view().row(p.rows / 2)[p.width / 2] = kNan;
   if (spoil && p.rows > 3) hidden.view().row(1)[0] = 3e38f;
   Matrix logits(p.rows, p.vocab, p.vocab);
@@ -123,6 +128,20 @@ void check_few() {
     check<P, Q>(device, {300, 33, 20, 1, true, 4}, true);
     check<P, Q>(device, {500, 768, 128, 1, false, 3, 1e4f, 1});  // 256 rows are walked
   }
+}
+
+// Whether head_best of this matrix names for all rows what a search through its logits names.
+template <class View>
+bool names_the_best(const View& view, int vocab, const Matrix& hidden, const std::vector<int>& counts) {
+  Cpu device({.threads = 2});
+  Matrix logits(hidden.rows, vocab, vocab);
+  head(device, HeadArgs<View>{hidden.view(), view, logits.view()});
+  std::vector<std::vector<TokenLogit>> best(counts.size());
+  head_best(device, HeadBestArgs<View>{hidden.view(), view, vocab, counts.data(), best.data()});
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (!same(best[i], search(logits.view().row(static_cast<int>(i)), vocab, counts[i]))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -175,19 +194,10 @@ BOOST_AUTO_TEST_CASE(a_head_behind_int8_gives_the_bits_of_its_format) {
 BOOST_AUTO_TEST_CASE(a_row_that_wants_many_has_them_among_others_that_want_one) {
   const Problem p{1000, 33, 64};
   const Packed<Int8Exact> packed(weights_of(p));
-  const Matrix hidden = random_matrix(p.rows, p.width, 77);
-  Cpu device({.threads = 2});
-  Matrix logits(p.rows, p.vocab, p.vocab);
-  head(device, HeadArgs<Int8Exact::View>{hidden.view(), packed.view(), logits.view()});
   std::vector<int> counts(64, 1);
   counts[5] = 256;
   BOOST_TEST(cpu::wants_few(counts.data(), 64, p.vocab));
-  std::vector<std::vector<TokenLogit>> best(64);
-  head_best(device, HeadBestArgs<Int8Exact::View>{hidden.view(), packed.view(), p.vocab, counts.data(), best.data()});
-  for (int r = 0; r < p.rows; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    BOOST_TEST(same(best[i], search(logits.view().row(r), p.vocab, counts[i])));
-  }
+  BOOST_TEST(names_the_best(packed.view(), p.vocab, hidden_of(p), counts));
 }
 
 // Codes near their zero points and both far from 128: sums of codes are large, and what is left of them is small, or nothing.
@@ -220,16 +230,18 @@ BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_
   BOOST_TEST(most > 1);
 }
 
-// One row of x, and a matrix: the exact head must name what float32 names.
-void check_by_hand(const Matrix& w, const Matrix& x) {
+// One row of x, and a matrix: the head behind a copy must name what Q names, which is returned.
+template <class Q>
+std::vector<TokenLogit> check_by_hand(const Matrix& w, const Matrix& x) {
   Cpu device({.threads = 1});
-  const Packed<Int8Exact> packed(w);
-  const Packed<Float32> plain(w);
+  const Packed<Int8ExactOf<Q>> packed(w);
+  const Packed<Q> plain(w);
   const int count = 1;
   std::vector<TokenLogit> best, want;
-  head_best(device, HeadBestArgs<Int8Exact::View>{x.view(), packed.view(), w.rows, &count, &best});
-  head_best(device, HeadBestArgs<Float32::View>{x.view(), plain.view(), w.rows, &count, &want});
+  head_best(device, HeadBestArgs<typename Int8ExactOf<Q>::View>{x.view(), packed.view(), w.rows, &count, &best});
+  head_best(device, HeadBestArgs<typename Q::View>{x.view(), plain.view(), w.rows, &count, &want});
   BOOST_TEST(same(best, want));
+  return want;
 }
 
 BOOST_AUTO_TEST_CASE(a_row_that_overflows_only_exactly_is_not_passed_over) {
@@ -237,52 +249,26 @@ BOOST_AUTO_TEST_CASE(a_row_that_overflows_only_exactly_is_not_passed_over) {
   const float first[] = {1000, 1000, -1000, -1000};
   std::copy_n(first, 4, w.view().row(0));
   w.view().row(1)[0] = 1000;
-  check_by_hand(w, x);
+  check_by_hand<Float32>(w, x);
 }
 
 // Codes are summed before they are scaled: their sums overflow where those of weights are far from it.
-template <class P, class Q>
-void check_overflow_of_codes(std::vector<float> first, std::vector<float> second, float x0) {
-  Matrix w(2, 4, 4, 0.0f), x(1, 4, 4, 0.0f);
-  std::copy(first.begin(), first.end(), w.view().row(0));
-  std::copy(second.begin(), second.end(), w.view().row(1));
-  x.view().row(0)[0] = x0;
-  Cpu device({.threads = 1});
-  const Packed<P> packed(w);
-  const Packed<Q> plain(w);
-  const int count = 1;
-  std::vector<TokenLogit> best, want;
-  head_best(device, HeadBestArgs<typename P::View>{x.view(), packed.view(), w.rows, &count, &best});
-  head_best(device, HeadBestArgs<typename Q::View>{x.view(), plain.view(), w.rows, &count, &want});
-  BOOST_TEST(want.empty());
-  BOOST_TEST(same(best, want));
-}
-
 BOOST_AUTO_TEST_CASE(a_row_whose_codes_alone_overflow_is_not_passed_over) {
+  const auto matrix = [](int rows, const std::vector<float>& values) {
+    Matrix m(rows, 4, 4, 0.0f);
+    std::copy(values.begin(), values.end(), m.values.data());
+    return m;
+  };
   constexpr float s = 0x1p-10f;
-  check_overflow_of_codes<Int8ExactOf<Float8<E5M2>>, Float8<E5M2>>({-0.1f, 0, 0, 0}, {0.01f, 1, 0, 0}, 7e33f);
-  check_overflow_of_codes<Int8ExactOf<ZeroPointInt8>, ZeroPointInt8>({-128 * s, 127 * s, 0, 0}, {10 * s, -128 * s, 127 * s, 0}, 3e36f);
+  BOOST_TEST(check_by_hand<Float8<E5M2>>(matrix(2, {-0.1f, 0, 0, 0, 0.01f, 1, 0, 0}), matrix(1, {7e33f})).empty());
+  const Matrix w = matrix(2, {-128 * s, 127 * s, 0, 0, 10 * s, -128 * s, 127 * s, 0});
+  BOOST_TEST(check_by_hand<ZeroPointInt8>(w, matrix(1, {3e36f})).empty());
 }
 
 BOOST_AUTO_TEST_CASE(products_below_the_smallest_number_are_within_the_bound) {
   Matrix w(2, 64, 64, 0.51f), x(1, 64, 64, 0x1p-149f);
   for (int c = 0; c < 64; ++c) w.view().row(1)[c] = c % 2 ? 1.3f : 0.0f;
-  check_by_hand(w, x);
-}
-
-// Whether head_best of this matrix names for all rows what a search through its logits names.
-template <class View>
-bool names_the_best(const View& view, int vocab, const Matrix& hidden) {
-  Cpu device({.threads = 1});
-  Matrix logits(hidden.rows, vocab, vocab);
-  head(device, HeadArgs<View>{hidden.view(), view, logits.view()});
-  const std::vector<int> counts(static_cast<std::size_t>(hidden.rows), 4);
-  std::vector<std::vector<TokenLogit>> best(counts.size());
-  head_best(device, HeadBestArgs<View>{hidden.view(), view, vocab, counts.data(), best.data()});
-  for (int r = 0; r < hidden.rows; ++r) {
-    if (!same(best[static_cast<std::size_t>(r)], search(logits.view().row(r), vocab, 4))) return false;
-  }
-  return true;
+  check_by_hand<Float32>(w, x);
 }
 
 // If bounds were smaller, rows that win would be passed over: the tests above could fail. What rounding weights costs, where int8 has
@@ -290,19 +276,20 @@ bool names_the_best(const View& view, int vocab, const Matrix& hidden) {
 BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
   const Problem p{5000, 64, 128};
   const std::vector<float> nothing(5000 + kPanelRows, 0.0f);
+  const std::vector<int> counts(128, 4);
   Matrix hidden = random_matrix(p.rows, p.width, 5);
   const Packed<Int8ExactOf<ZeroPointInt8>> rounded(weights_of(p));
   auto of_rows = rounded.view();
-  BOOST_TEST(names_the_best(of_rows, p.vocab, hidden));
+  BOOST_TEST(names_the_best(of_rows, p.vocab, hidden, counts));
   of_rows.copy.lengths = nothing.data();
-  BOOST_TEST(!names_the_best(of_rows, p.vocab, hidden));
+  BOOST_TEST(!names_the_best(of_rows, p.vocab, hidden, counts));
   for (std::size_t i = 0; i < hidden.values.size(); ++i) hidden.values.data()[i] = std::nearbyint(127 * hidden.values.data()[i]);
   for (int r = 0; r < p.rows; ++r) hidden.view().row(r)[0] = 127;
   const Packed<Int8Exact> packed(weights_of(p));
   auto of_weights = packed.view();
-  BOOST_TEST(names_the_best(of_weights, p.vocab, hidden));
+  BOOST_TEST(names_the_best(of_weights, p.vocab, hidden, counts));
   of_weights.copy.errors = nothing.data();
-  BOOST_TEST(!names_the_best(of_weights, p.vocab, hidden));
+  BOOST_TEST(!names_the_best(of_weights, p.vocab, hidden, counts));
 }
 
 namespace {
@@ -312,10 +299,7 @@ template <class P>
 double share_of_bound(Cpu& device, const Problem& p) {
   const Matrix w = weights_of(p);
   const Packed<P> packed(w);
-  Matrix hidden = random_matrix(p.rows, p.width, 77);
-  for (int r = 0; r < p.rows; ++r) {
-    if (p.has_outlier(r)) hidden.view().row(r)[0] = p.outlier;
-  }
+  const Matrix hidden = hidden_of(p);
   const RoughPanels weight = packed.view().rough();
   const cpu::RoughRows rough(device, hidden.view());
   Matrix exact(p.rows, p.vocab, p.vocab), off(rough.all().rows, p.vocab, p.vocab);

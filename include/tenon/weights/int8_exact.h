@@ -138,7 +138,7 @@ struct Int8ExactOf : detail::CodeOf<Base> {
       const auto value = static_cast<double>(Rough::Code::value(block, r, k));
       squares += value * value;
     }
-    return float_above(std::sqrt(squares) * (1.0 + 0x1p-16));
+    return float_above(std::sqrt(squares));
   }
 };
 

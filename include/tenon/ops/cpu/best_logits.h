@@ -10,8 +10,6 @@
 
 namespace tenon::cpu {
 
-inline constexpr int kBestRows = 128;  // rows of hidden states that are walked together
-
 // The best of the values that were offered, in whatever order, by (value descending, id ascending).
 class BestLogits {
  public:

@@ -22,9 +22,9 @@ void head(Cpu& device, const HeadArgs<W>& args) {
 
 namespace cpu {
 
-// Outputs of a piece, at most: 64 KiB of logits a thread.
-inline constexpr int kWalkOutputs = 4 * kPanelRows;
-inline constexpr int kWalkRows = 2 * kBestRows;
+inline constexpr int kBestRows = 128;  // rows of hidden states whose best are found together
+// Of them and their rests, and of the outputs of a piece, at most: 64 KiB of logits a thread.
+inline constexpr int kWalkRows = 2 * kBestRows, kWalkOutputs = 4 * kPanelRows;
 
 // Calls see(thread, first_id, logits, n) for all logits of at most kWalkRows rows, some at a time: [rows, kWalkOutputs], of which n
 // are meant.

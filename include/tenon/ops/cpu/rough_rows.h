@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 #include "tenon/core/elements.h"
@@ -21,8 +20,8 @@ struct RowBounds {
   float error(float error, float length) const { return (error * sum + length * missed) * 1.0001f + 0x1p-110f; }
 };
 
-// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to, as floats. Returns an upper bound of what is lost,
-// |x - y|_2, before `rest` is rounded to floats, which may be 2^-24 of it.
+// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns |x - y|_2, of which rounding `rest` to floats
+// may take 2^-24, or where they are subnormal less than float_above adds.
 inline double round_off(const float* x /* [n] */, int n, float* rest) {
   const float scale = int8_scale(x, n), inverse = scale > 0 ? 1.0f / scale : 0.0f;
   double squares = 0;
@@ -33,7 +32,7 @@ inline double round_off(const float* x /* [n] */, int n, float* rest) {
     rest[k] = static_cast<float>(off);
     squares += off * off;
   }
-  return std::sqrt(squares) * (1.0 + 0x1p-20) + static_cast<double>(std::numeric_limits<float>::min());
+  return std::sqrt(squares);
 }
 
 // Where rounding a row moves logits far, what it leaves is a row of its own, behind all others: the logits of both together are
