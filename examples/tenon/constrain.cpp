@@ -230,13 +230,21 @@ class Session {
     return ask.at(name);
   }
 
+  static std::vector<std::string> texts_of(const OrderedJson& list) {
+    if (!list.is_array()) throw Error(Error::Kind::invalid_request, "constraint", "must be a list of strings");
+    std::vector<std::string> texts;
+    for (const OrderedJson& each : list) texts.push_back(text_of(each, "constraint"));
+    return texts;
+  }
+
   std::unique_ptr<Automaton> compiled(const OrderedJson& ask) const {
     const std::string& kind = text_of(member(ask, "kind"), "kind");
     const OrderedJson& constraint = member(ask, "constraint");
     if (kind == "schema") return json_schema(constraint, options_);
     if (kind == "regex") return regex(text_of(constraint, "constraint"));
     if (kind == "grammar") return grammar(text_of(constraint, "constraint"));
-    throw Error(Error::Kind::invalid_request, "kind", "must be schema, regex or grammar");
+    if (kind == "choice") return choice(texts_of(constraint));
+    throw Error(Error::Kind::invalid_request, "kind", "must be schema, regex, choice or grammar");
   }
 
   void try_all(const OrderedJson& ask, OrderedJson& out) const {

@@ -94,6 +94,34 @@ BOOST_AUTO_TEST_CASE(the_same_text_of_another_kind_is_another_constraint) {
   BOOST_TEST(text_of(allowed(*same->start())) == "r");
 }
 
+BOOST_AUTO_TEST_CASE(a_choice_is_exactly_one_of_its_texts) {
+  Constraints constraints(Vocabulary::bytes());
+  const std::vector<std::string> texts = {"yes", "no", "nothing", "", "\"q\""};
+  const auto choice = constraints.choice(texts);
+  const auto next = [&](const std::string& text) {
+    const auto state = choice->start();
+    write(*state, text);
+    return text_of(allowed(*state));
+  };
+  BOOST_TEST(next("") == "\"ny$");
+  BOOST_TEST(next("no") == "t$");
+  BOOST_TEST(next("not") == "h");
+  BOOST_TEST(next("yes") == "$");
+  BOOST_TEST(next("\"q") == "\"");
+  // Order and repetition do not matter; how the texts are cut does.
+  BOOST_TEST(constraints.choice(std::vector<std::string>{"no", "nothing", "yes", "", "\"q\""}) == choice);
+  const std::vector<std::string> one = {"a 1 b"}, two = {"a", "b"};
+  BOOST_TEST(constraints.choice(one) != constraints.choice(two));
+  BOOST_TEST((error_of([&] { constraints.choice(std::vector<std::string>{}); }) == Error::Kind::invalid_request));
+  // A list of thousands; one text within another a thousand deep and more is refused, and overflows no stack.
+  std::vector<std::string> many;
+  for (int i = 0; i < 20'000; ++i) many.push_back("item " + std::to_string(i));
+  BOOST_TEST(text_of(allowed(*constraints.choice(many)->start())) == "i");
+  std::vector<std::string> nested;
+  for (std::size_t i = 1; i <= 3000; ++i) nested.emplace_back(i, 'a');
+  BOOST_TEST((error_of([&] { constraints.choice(nested); }) == Error::Kind::unsupported));
+}
+
 BOOST_AUTO_TEST_CASE(those_not_asked_for_are_forgotten_and_live_on_where_they_are_used) {
   Constraints constraints(Vocabulary::bytes());
   const auto kept = constraints.regex("kept"), left = constraints.regex("left");

@@ -93,6 +93,15 @@ class Constrain(ProgramTest):
                         ["--tokenizer", TALES, "--walk", "random:5"]]:
             self.assertEqual(self.verdicts(ask("schema", {"type": "string"}, *texts), *options), expected, options)
 
+    def test_a_choice_is_one_of_its_texts(self):
+        for options in [[], ["--tokenizer", TALES]]:
+            self.assertEqual(self.verdicts(ask("choice", ["yes", "no", "nothing"], "yes", "no", "nothing", "not", "", "yesno"), *options),
+                             [True, True, True, False, False, False])
+        answer, = self.answers([ask("choice", [])])
+        self.assertEqual((answer["status"], answer["at"]), ("invalid", "choice"))
+        answer, = self.answers([ask("choice", "yes")])
+        self.assertEqual((answer["status"], answer["reason"]), ("error", "constraint: must be a list of strings"))
+
     def test_an_end_of_text_that_is_written_is_text(self):
         self.assertEqual(self.verdicts(ask("regex", "a<\\|endoftext\\|>", "a<|endoftext|>", "a"), "--tokenizer", TALES),
                          [True, False])

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "tenon/constrain/grammar.h"
 #include "tenon/constrain/regex.h"
 #include "tenon/constrain/schema.h"
+#include "tenon/constrain/text_set.h"
 #include "tenon/core/json.h"
 
 namespace tenon::constrain {
@@ -57,6 +59,14 @@ inline std::unique_ptr<Automaton> regex(std::string_view pattern, Limits limits 
   auto grammar = std::make_unique<Grammar>(limits);
   grammar->start = regex(grammar->expressions, pattern, Spelling::utf8, Match::whole, "");
   return std::make_unique<Automaton>(std::move(grammar));
+}
+
+// Exactly one of the listed texts, an empty one too. Errors: invalid_request where the list is empty.
+inline std::unique_ptr<Automaton> choice(std::span<const std::string> texts, Limits limits = {}) {
+  if (texts.empty()) refuse_invalid("choice", "must list at least one text");
+  auto made = std::make_unique<Grammar>(limits);
+  made->start = one_of_texts(made->expressions, {texts.begin(), texts.end()});
+  return std::make_unique<Automaton>(std::move(made));
 }
 
 // Texts of a grammar as llama.cpp writes them (GBNF); its rule `root` is the start.

@@ -237,6 +237,14 @@ class Constraints {
       return constrain::regex(pattern, limits);
     });
   }
+  // Exactly one of the texts, whose order does not matter. Errors: invalid_request where the list is empty.
+  Pointer choice(std::span<const std::string> texts) {
+    std::vector<std::string> sorted(texts.begin(), texts.end());
+    std::sort(sorted.begin(), sorted.end());
+    std::string name = "choice";
+    for (const std::string& text : sorted) name += ' ' + std::to_string(text.size()) + ' ' + text;
+    return known_or(name, [sorted = std::move(sorted), limits = limits_] { return constrain::choice(sorted, limits); });
+  }
   Pointer grammar(std::string_view text) {
     return known_or("grammar " + std::string(text), [text = std::string(text), limits = limits_] {
       return constrain::grammar(text, limits);

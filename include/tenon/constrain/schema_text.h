@@ -14,6 +14,7 @@
 #include "tenon/constrain/expression.h"
 #include "tenon/constrain/schema_decimal.h"
 #include "tenon/constrain/schema_options.h"
+#include "tenon/constrain/text_set.h"
 
 namespace tenon::constrain::schema {
 
@@ -66,31 +67,6 @@ inline std::unordered_set<std::string> equal_texts(Budget& budget, const std::ve
   std::unordered_set<std::string> texts;
   for (const Json& value : values) budget.check(), texts.insert(equal_text(value));
   return texts;
-}
-
-// One of these texts: a tree of their bytes, so that a list of thousands is as fast as one. Sorts them.
-inline Expr one_of_texts(Expressions& expressions, std::vector<std::string> texts) {
-  std::sort(texts.begin(), texts.end());
-  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-  const auto tree = [&](const auto& self, std::size_t first, std::size_t last, std::size_t depth) -> Expr {
-    if (last - first == 1) return expressions.literal(std::string_view(texts[first]).substr(depth));
-    std::size_t shared = depth;  // the first and the last in order share the least
-    const std::string &low = texts[first], &high = texts[last - 1];
-    while (shared < low.size() && shared < high.size() && low[shared] == high[shared]) ++shared;
-    std::vector<Expr> ways;
-    std::size_t i = first;
-    if (low.size() == shared) ways.push_back(Expressions::kEmpty), ++i;
-    while (i < last) {
-      std::size_t end = i + 1;
-      while (end < last && texts[end][shared] == texts[i][shared]) ++end;
-      const Expr byte = expressions.bytes(ByteSet::of(static_cast<unsigned char>(texts[i][shared])));
-      ways.push_back(expressions.concat(byte, self(self, i, end, shared + 1)));
-      i = end;
-    }
-    return expressions.concat(expressions.literal(std::string_view(low).substr(depth, shared - depth)),
-                              expressions.either(std::move(ways)));
-  };
-  return texts.empty() ? Expressions::kNever : tree(tree, 0, texts.size(), 0);
 }
 
 // Brackets, commas and colons with the white space that may stand around them.
