@@ -97,7 +97,7 @@ struct OpenAiAsked {
 Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool as_list) {
   GenerateRequest request = parse_generate(body, model.limits(), model.name(), streaming);
   need_adapters(model, request.adapters, "adapter_id");
-  tenon::Request one{.input_ids = model.tokens(request.inputs, request.truncate.value_or(0)), .adapters = request.adapters};
+  tenon::Request one{.input_ids = model.tokens(request.inputs, {.truncate = request.truncate.value_or(0)}), .adapters = request.adapters};
   tenon::Options& options = request.options;
   options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), model.limits());
   options.n = request.best_of;

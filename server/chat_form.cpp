@@ -13,7 +13,6 @@ constexpr ChatForm chatml(std::string_view default_system) {
           .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"},
           .generation = "<|im_start|>assistant\n",
           .default_system = default_system,
-          .reserved = {"<|im_start|>", "<|im_end|>", "<|endoftext|>"},
           .stops = {"<|im_end|>"}};
 }
 
@@ -25,8 +24,7 @@ constexpr ChatForm mistral(ChatForm::System system_is, ChatTurn user, ChatTurn a
           .user = user,
           .assistant = assistant,
           .generation = "",
-          .alternates = true,
-          .reserved = {"[INST]", "[/INST]"}};
+          .alternates = true};
 }
 
 constexpr ChatForm kLlama2 = {.name = "llama2",
@@ -37,8 +35,7 @@ constexpr ChatForm kLlama2 = {.name = "llama2",
                               .assistant = {" ", " {eos}"},
                               .generation = "",
                               .alternates = true,
-                              .trims = true,
-                              .reserved = {"[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"}};
+                              .trims = true};
 
 constexpr ChatForm kLlama3 = {
     .name = "llama3",
@@ -48,7 +45,6 @@ constexpr ChatForm kLlama3 = {
     .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
     .generation = "<|start_header_id|>assistant<|end_header_id|>\n\n",
     .trims = true,
-    .reserved = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|begin_of_text|>", "<|end_of_text|>"},
     .stops = {"<|eot_id|>"}};
 
 constexpr ChatForm kZephyr = {.name = "zephyr",
@@ -56,8 +52,7 @@ constexpr ChatForm kZephyr = {.name = "zephyr",
                               .system = {"<|system|>\n", "{eos}\n"},
                               .user = {"<|user|>\n", "{eos}\n"},
                               .assistant = {"<|assistant|>\n", "{eos}\n"},
-                              .generation = "<|assistant|>\n",
-                              .reserved = {"<|system|>", "<|user|>", "<|assistant|>"}};
+                              .generation = "<|assistant|>\n"};
 
 // The last colon has no space behind it: a byte-level vocabulary has it in front of the answer's first word.
 constexpr ChatForm kPlain = {.name = "plain",
@@ -67,7 +62,6 @@ constexpr ChatForm kPlain = {.name = "plain",
                              .assistant = {"Assistant: ", "\n"},
                              .generation = "Assistant:",
                              .trims = true,
-                             .reserved = {"\nSystem:", "\nUser:", "\nAssistant:"},
                              .stops = {"\nUser:", "\nAssistant:", "\nSystem:"}};
 
 using enum ChatForm::System;

@@ -23,7 +23,6 @@ struct ChatForm {
   bool alternates = false;      // user, assistant, user, ..., and the last is a user's
   bool trims = false;           // white space around each text
   std::string_view default_system = {};
-  std::array<std::string_view, 5> reserved = {};  // begin or end turns: no text may hold them
   std::array<std::string_view, 3> stops = {};
 };
 

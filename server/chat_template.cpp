@@ -35,22 +35,28 @@ std::size_t space_at_back(std::string_view text) {
     if (space_at_front(text.substr(text.size() - n)) == n) return n;
   return 0;
 }
-std::string_view stripped(std::string_view text) {
-  while (const std::size_t n = space_at_front(text)) text.remove_prefix(n);
+std::string_view back_stripped(std::string_view text) {
   while (const std::size_t n = space_at_back(text)) text.remove_suffix(n);
   return text;
+}
+std::string_view stripped(std::string_view text) {
+  while (const std::size_t n = space_at_front(text)) text.remove_prefix(n);
+  return back_stripped(text);
 }
 
 // Puts a conversation together in a form, refusing what the form does not take.
 class PromptWriter {
  public:
-  PromptWriter(const ChatForm& form, std::string_view bos, std::string_view eos, std::span<const std::string> special)
-      : form_(form), bos_(bos), eos_(eos), special_(special) {}
+  PromptWriter(const ChatForm& form, std::string_view bos, std::string_view eos) : form_(form), bos_(bos), eos_(eos) {}
 
-  std::string write(std::span<const ChatMessage> messages) {
+  RenderedChat write(std::span<const ChatMessage> messages) {
     if (messages.empty()) refuse("must not be empty");
     add(form_.opening);
-    if (!form_.default_system.empty() && !is_system(messages[0])) add_turn(form_.system, form_.default_system);
+    if (!form_.default_system.empty() && !is_system(messages[0])) {
+      add(form_.system.before);
+      add(form_.default_system);
+      add(form_.system.after);
+    }
     const bool folds = form_.system_is == ChatForm::System::folded && is_system(messages[0]);
     if (folds) check(messages[0], 0);
     for (std::size_t i = folds ? 1 : 0; i < messages.size(); ++i) {
@@ -64,7 +70,7 @@ class PromptWriter {
     if (form_.alternates && messages.back().role != "user")
       refuse("the last one must be of role user: " + chat_template() + " has nothing else to answer");
     add(form_.generation);
-    return std::move(text_);
+    return std::move(chat_);
   }
 
  private:
@@ -72,29 +78,37 @@ class PromptWriter {
 
   std::string chat_template() const { return "the chat template " + std::string(form_.name); }
 
-  // {bos} and {eos} as the tokenizer's.
+  // Text of the template, {bos} and {eos} as the tokenizer's.
   void add(std::string_view text) {
+    std::string& out = chat_.text;
+    const std::size_t begin = out.size();
     for (std::size_t i = 0; i < text.size();) {
       const std::string_view rest = text.substr(i);
       const bool bos = rest.starts_with("{bos}"), eos = rest.starts_with("{eos}");
       if (bos || eos)
-        text_ += bos ? bos_ : eos_;
+        out += bos ? bos_ : eos_;
       else
-        text_ += text[i];
+        out += text[i];
       i += bos || eos ? 5 : 1;
     }
+    if (begin < out.size()) chat_.template_spans.push_back({begin, out.size()});
   }
 
   void add_turn(const ChatTurn& turn, std::string_view content) {
     add(turn.before);
-    text_ += form_.trims ? stripped(content) : content;
+    chat_.text += form_.trims ? stripped(content) : content;
     add(turn.after);
   }
 
+  // White space is trimmed at the end of both texts together; at the front stands what the form puts before the system's.
   void add_folded(std::string_view system, std::string_view user) {
-    std::string both;
-    ((both += form_.system.before).append(system) += form_.system.after).append(user);
-    add_turn(form_.user, both);
+    const std::string_view rest = form_.trims ? back_stripped(user) : user;
+    add(form_.user.before);
+    add(form_.system.before);
+    chat_.text += system;
+    add(form_.trims && rest.empty() ? back_stripped(form_.system.after) : form_.system.after);
+    chat_.text += rest;
+    add(form_.user.after);
   }
 
   const ChatTurn& turn_of(const ChatMessage& message) const {
@@ -109,16 +123,6 @@ class PromptWriter {
     if (is_system(message) && form_.system_is == ChatForm::System::none)
       refuse(at(index) + "is of role " + message.role + ", which " + chat_template() +
              " has no turn for: put its text into the first message of role user");
-    const std::string_view content = form_.trims ? stripped(message.content) : std::string_view(message.content);
-    const auto refuse_if_in = [&](std::string_view text) {
-      if (!text.empty() && content.find(text) != content.npos)
-        refuse(at(index) + "holds \"" + tenon::printable(text, 60) + "\", which " + chat_template() +
-               " has a meaning for: a text may not begin or end a turn");
-    };
-    for (const std::string_view each : form_.reserved) refuse_if_in(each);
-    for (const std::string& each : special_) refuse_if_in(each);
-    refuse_if_in(bos_);
-    refuse_if_in(eos_);
   }
 
   // `turn`: the message's place without a folded one.
@@ -131,8 +135,7 @@ class PromptWriter {
 
   const ChatForm& form_;
   std::string_view bos_, eos_;
-  std::span<const std::string> special_;
-  std::string text_;
+  RenderedChat chat_;
 };
 
 }  // namespace
@@ -154,9 +157,9 @@ std::optional<ChatTemplate> ChatTemplate::chosen(std::string_view word, const st
   return word == "auto" ? recognise(jinja) : named(word);
 }
 
-std::string ChatTemplate::render(std::span<const ChatMessage> messages, std::string_view bos_text,
-                                 std::string_view eos_text, std::span<const std::string> special) const {
-  return PromptWriter(*form_, bos_text, eos_text, special).write(messages);
+RenderedChat ChatTemplate::render(std::span<const ChatMessage> messages, std::string_view bos_text,
+                                  std::string_view eos_text) const {
+  return PromptWriter(*form_, bos_text, eos_text).write(messages);
 }
 
 std::vector<std::string> ChatTemplate::stops() const {

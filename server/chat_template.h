@@ -8,10 +8,17 @@
 #include <vector>
 
 #include "server/chat_message.h"
+#include "tenon/tokenizer/bpe.h"
 
 namespace serve {
 
 struct ChatForm;
+
+// A chat prompt, for Tokenizer::encode_rendered.
+struct RenderedChat {
+  std::string text;
+  std::vector<tenon::TextSpan> template_spans;  // what the template wrote, in order; the rest is the messages'
+};
 
 //   chatml   <|im_start|>user\n...<|im_end|>\n        any order of system, user and assistant
 //   llama2   <s>[INST] <<SYS>>\n...\n<</SYS>>\n\n... [/INST] ... </s>     one system message first, then alternating
@@ -32,11 +39,9 @@ class ChatTemplate {
   static std::optional<ChatTemplate> chosen(std::string_view word, const std::string& jinja);
 
   // The prompt, up to where the assistant's answer begins. bos_text and eos_text are those of the tokenizer, empty
-  // where it has none; the prompt has its own begin of text, so the tokenizer must add none. Error, invalid_request,
-  // field messages, where the form takes no such order or role, or where content holds a text that begins or ends a
-  // turn, or one of `special`: the tokenizer would take it for one.
-  std::string render(std::span<const ChatMessage> messages, std::string_view bos_text, std::string_view eos_text,
-                     std::span<const std::string> special = {}) const;
+  // where it has none; the prompt has its own begin of text, so the tokenizer must add none. Contents may spell
+  // anything. Error, invalid_request, field messages, where the form takes no such order or role.
+  RenderedChat render(std::span<const ChatMessage> messages, std::string_view bos_text, std::string_view eos_text) const;
 
   // Texts that end an answer besides the tokenizer's end of text. Most are one special token of the tokenizer.
   std::vector<std::string> stops() const;

@@ -92,34 +92,12 @@ std::shared_ptr<const tenon::Constraint> Model::constraint(const tenon::OrderedJ
   }
 }
 
-// The template's special tokens are tokens, and what stands between them is ordinary text; render() has refused messages that
-// hold one.
 std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& messages) const {
   if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
   const auto text_or_none = [&](std::optional<tenon::TokenId> id) { return id ? std::string(tokenizer().bytes(*id)) : std::string(); };
-  std::vector<std::string> special;
-  for (const tenon::SpecialToken& token : tokenizer().special_tokens()) special.push_back(token.text);
-  const std::string text = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()), special);
-  tenon::check_length_of_text(text, tokenizer(), limits_.max_input_tokens, "messages");
-  std::vector<tenon::TokenId> ids;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::string_view rest = std::string_view(text).substr(at);
-    const std::string* found = nullptr;
-    for (const std::string& each : special) {
-      if (rest.starts_with(each) && (!found || each.size() > found->size())) found = &each;
-    }
-    if (!found && at < text.size()) {
-      ++at;
-      continue;
-    }
-    const auto between = tokenizer().encode(std::string_view(text).substr(begin, at - begin));
-    ids.insert(ids.end(), between.begin(), between.end());
-    if (!found) break;
-    ids.push_back(*tokenizer().special(*found));
-    begin = at += found->size();
-  }
-  return ids;
+  const RenderedChat chat = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
+  tenon::check_length_of_text(chat.text, tokenizer(), limits_.max_input_tokens, "messages");
+  return tokenizer().encode_rendered(chat.text, chat.template_spans);
 }
 
 void Model::add_chat_stops(tenon::Options& options) const {
@@ -130,13 +108,20 @@ void Model::add_chat_stops(tenon::Options& options) const {
   }
 }
 
-std::vector<tenon::TokenId> Model::tokens(const std::string& text, int truncate) const {
-  if (truncate == 0) return tenon::prompt_tokens({.prompt = text}, &tokenizer(), config().positions);
+std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptText& how) const {
+  const tenon::Request request{.prompt = text, .parse_special = how.parse_special};
+  const bool whole = how.add_special_tokens && how.truncate == 0;
+  if (whole || text.empty()) return tenon::prompt_tokens(request, &tokenizer(), config().positions);
+  if (how.truncate == 0) tenon::check_length_of_text(text, tokenizer(), config().positions);
+  std::vector<tenon::TokenId> ids = tokenizer().encode(text, how.parse_special);
+  if (!how.add_special_tokens) {
+    if (how.truncate > 0 && ids.size() > static_cast<std::size_t>(how.truncate)) ids.erase(ids.begin(), ids.end() - how.truncate);
+    return ids;
+  }
   const auto before = tokenizer().before_prompt(), after = tokenizer().after_prompt();
-  std::vector<tenon::TokenId> all(before.begin(), before.end());
-  const std::vector<tenon::TokenId> ids = tokenizer().encode(text);
-  const std::size_t around = before.size() + after.size(), most = static_cast<std::size_t>(truncate);
+  const std::size_t around = before.size() + after.size(), most = static_cast<std::size_t>(how.truncate);
   const std::size_t kept = std::min(ids.size(), most > around ? most - around : 1);
+  std::vector<tenon::TokenId> all(before.begin(), before.end());
   all.insert(all.end(), ids.end() - static_cast<std::ptrdiff_t>(kept), ids.end());
   all.insert(all.end(), after.begin(), after.end());
   return all;

@@ -19,6 +19,13 @@
 
 namespace serve {
 
+// How a raw prompt becomes tokens.
+struct PromptText {
+  bool parse_special = true;       // spellings of special tokens become their ids
+  bool add_special_tokens = true;  // with what the model expects around a prompt, such as a begin of text
+  int truncate = 0;                // keep the last so many tokens, those around the prompt included; 0: all
+};
+
 class Model {
  public:
   // Reads the model and the adapters that are to be loaded at once. Settings are resolved here.
@@ -50,8 +57,8 @@ class Model {
   // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no template.
   std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
   void add_chat_stops(tenon::Options& options) const;  // what ends the assistant's turn
-  // The last `truncate` of a text's tokens, what the model expects around a prompt included; 0: all.
-  std::vector<tenon::TokenId> tokens(const std::string& text, int truncate = 0) const;
+  // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
+  std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
 
  private:
   explicit Model(Settings settings, const tenon::ModelFiles& files);

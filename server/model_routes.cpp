@@ -79,16 +79,19 @@ void tokenize(Serving& serving, const std::string& body, httplib::Response& resp
   const TokenizeRequest request = parse_tokenize(body);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
   tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
-  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs) : tokenizer.encode(request.inputs);
+  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, true) : tokenizer.encode(request.inputs, true);
   lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
   tenon::StreamDecoder decoder(tokenizer);
   OrderedJson all = OrderedJson::array();
   std::size_t at = 0;
-  for (const tenon::TokenId id : ids) {
-    const bool special = tokenizer.is_special(id);
+  const std::size_t before = request.add_special_tokens ? tokenizer.before_prompt().size() : 0;
+  const std::size_t after = request.add_special_tokens ? tokenizer.after_prompt().size() : 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const tenon::TokenId id = ids[i];
+    const bool special = tokenizer.is_special(id), around = i < before || i + after >= ids.size();
     std::string text = special ? text_of(tokenizer, id) : decoder.push(id);
     if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' ')) text.erase(0, 1);  // SentencePiece's
-    const std::size_t length = special ? 0 : characters(text);
+    const std::size_t length = around ? 0 : characters(text);
     all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + length}});
     at += length;
   }

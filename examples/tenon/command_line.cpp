@@ -172,6 +172,7 @@ constexpr const char* kRunHelp =
     "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
     "\"top_logprobs\": 5,\n"
     "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, \"finish_within_budget\": false,\n"
+    "   \"parse_special\": false,\n"
     "   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
     "  {\"id\": \"a\", \"output_ids\": [3, 4], \"text\": \"...\", \"finish_reason\": \"length\", \"logits\": {\"0\": "
@@ -182,6 +183,10 @@ constexpr const char* kRunHelp =
     "tokens, seconds.";
 
 using Action = std::function<int()>;
+
+CLI::Option* add_parse_special(CLI::App& app, bool& parse_special) {
+  return app.add_flag("--parse-special", parse_special, "special tokens that a text spells become their ids; without it, they are text");
+}
 
 Action add_generate(CLI::App& app, GenerateCommand& c) {
   app.add_option("PROMPT", c.prompt, "the text to go on from; without it, standard input");
@@ -194,6 +199,7 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   regex->excludes(schema);
   app.add_flag("--finish", c.options.finish_within_budget, "bring a text under one of these to its end within --max-new-tokens");
   add_sampling_options(app, c.options);
+  add_parse_special(app, c.parse_special);
   app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N");
@@ -207,6 +213,7 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
 
 Action add_run(CLI::App& app, RunCommand& c) {
   add_engine_options(app, c.model);
+  add_parse_special(app, c.parse_special);
   app.footer(kRunHelp);
   return [&c] { return run(c); };
 }
@@ -216,6 +223,7 @@ Action add_tokens(CLI::App& app, TokensCommand& c) {
   auto* const decode = app.add_flag("--decode", c.decode, "{\"ids\": [...]} to {\"text\": ...}");
   app.add_flag("--special", c.special, "with the special tokens that a prompt gets, such as Llama's begin of text")
       ->excludes(decode);
+  add_parse_special(app, c.parse_special)->excludes(decode);
   return [&c] { return tokens(c); };
 }
 

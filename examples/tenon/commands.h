@@ -17,6 +17,7 @@ struct GenerateCommand {
   std::optional<std::string> adapter;  // a folder; absent: the plain model
   std::optional<std::string> schema, regex, grammar;  // a file, a pattern, a file; one at most
   tenon::Options options = {.max_new_tokens = 64};
+  bool parse_special = false;  // likewise of `prompt`
   int top = 0;  // candidates to show for each token; 0: none
   bool timing = false;
 };
@@ -31,6 +32,7 @@ int chat_batch(const ChatBatchCommand& command);
 
 struct RunCommand {
   ModelOptions model;
+  bool parse_special = false;  // of requests that do not say
 };
 int run(const RunCommand& command);
 
@@ -38,6 +40,7 @@ struct TokensCommand {
   std::string model;  // empty: the default model
   bool decode = false;
   bool special = false;  // with the special tokens that a prompt gets
+  bool parse_special = false;  // spellings of special tokens become their ids
 };
 int tokens(const TokensCommand& command);
 

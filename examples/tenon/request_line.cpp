@@ -29,7 +29,8 @@ void refuse_unknown(const Fields& fields) {
     std::set<std::string_view> names{"id",       "prompt",     "input_ids",  "adapter",    "logit_bias",
                                      "seed",     "n",          "best_of",    "priority",   "ignore_eos",
                                      "stop",     "stop_ids",   "logits_at",  "nll",        "logits_hash",
-                                     "schema",   "delay_ms",   "cache_salt", "top_logprobs", "finish_within_budget"};
+                                     "schema",   "delay_ms",   "cache_salt", "top_logprobs", "finish_within_budget",
+                                     "parse_special"};
     for (const auto& each : kFloatParameters) names.insert(each.name);
     for (const auto& each : kIntParameters) names.insert(each.name);
     return names;
@@ -127,7 +128,7 @@ std::vector<tenon::AdapterUse> adapters_of(const Fields& fields) {
   return uses;
 }
 
-tenon::Request request_of(const Fields& fields, std::uint64_t seed) {
+tenon::Request request_of(const Fields& fields, const RequestDefaults& defaults) {
   tenon::Request request;
   request.prompt = fields.string("prompt", "");
   request.input_ids = integers(fields, "input_ids", 0);
@@ -137,13 +138,14 @@ tenon::Request request_of(const Fields& fields, std::uint64_t seed) {
   }
   if (fields.has("input_ids") && request.input_ids.empty()) fields.refuse("input_ids", "must hold at least one token");
   request.adapters = adapters_of(fields);
-  request.options = options_of(fields, seed);
+  request.options = options_of(fields, defaults.seed);
+  request.parse_special = fields.boolean("parse_special", defaults.parse_special);
   return request;
 }
 
 }  // namespace
 
-RequestLine parse_request(std::string_view line, int number, std::uint64_t seed) {
+RequestLine parse_request(std::string_view line, int number, const RequestDefaults& defaults) {
   RequestLine out;
   try {
     const Json json = parse_json_line(line, number);
@@ -151,7 +153,7 @@ RequestLine parse_request(std::string_view line, int number, std::uint64_t seed)
     out.id = id_of(fields);
     refuse_unknown(fields);
     out.delay_ms = fields.number("delay_ms", 0, 1e9, 0);
-    out.request = request_of(fields, seed);
+    out.request = request_of(fields, defaults);
     if (fields.has("schema")) out.schema = tenon::parse_json<tenon::OrderedJson>(line, line_name(number)).at("schema");
   } catch (const Error& error) {
     out.error = error.what();

@@ -19,8 +19,14 @@ struct RequestLine {
   std::optional<tenon::OrderedJson> schema = {};  // with its keys in order, to be compiled for request.constraint
 };
 
-// number: of the line in the input, from 1. seed: for requests that name none.
-RequestLine parse_request(std::string_view line, int number, std::uint64_t seed);
+// For requests that do not say.
+struct RequestDefaults {
+  std::uint64_t seed = 0;
+  bool parse_special = false;
+};
+
+// number: of the line in the input, from 1.
+RequestLine parse_request(std::string_view line, int number, const RequestDefaults& defaults);
 
 // What the answer shows beside the tokens.
 struct AnswerParts {

@@ -26,10 +26,10 @@ struct Job {
   std::string answer;  // empty: not there yet
 };
 
-std::vector<Job> read_jobs(std::istream& in, std::uint64_t seed) {
+std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
   std::vector<Job> jobs;
   std::string line;
-  for (int number = 0; next_line(in, line, number);) jobs.emplace_back().line = parse_request(line, number, seed);
+  for (int number = 0; next_line(in, line, number);) jobs.emplace_back().line = parse_request(line, number, defaults);
   return jobs;
 }
 
@@ -180,13 +180,14 @@ void print_stats(const tenon::EngineStats& stats) {
 int run(const RunCommand& command) {
   const auto files = open_model(command.model);
   ModelOptions options = with_stored_weights(command.model, files);
+  const RequestDefaults defaults{.seed = options.seed, .parse_special = command.parse_special};
   std::vector<Job> jobs;
   if (options.lora == "merged") {
-    jobs = read_jobs(std::cin, options.seed);
+    jobs = read_jobs(std::cin, defaults);
     options.merged = merge_first(jobs);
   }
   const auto engine = make_engine(options, files);
-  if (options.merged.empty()) jobs = read_jobs(std::cin, options.seed);
+  if (options.merged.empty()) jobs = read_jobs(std::cin, defaults);
   RequestConstraints constraints(engine->tokenizer(), engine->config());
   compile_schemas(jobs, constraints);
   const int failed = BatchRun(*engine, std::move(jobs)).work();

@@ -21,11 +21,12 @@ void refuse_unknown(const Fields& fields, const std::string& known) {
   }
 }
 
-std::string encode_line(const tenon::Tokenizer& tokenizer, const Fields& fields, bool special) {
+std::string encode_line(const tenon::Tokenizer& tokenizer, const Fields& fields, const TokensCommand& command) {
   refuse_unknown(fields, "text");
   const std::string text = fields.string("text");
   std::string out = "{\"ids\": ";
-  append_json_list(out, special ? tokenizer.encode_prompt(text) : tokenizer.encode(text),
+  const bool parse = command.parse_special;
+  append_json_list(out, command.special ? tokenizer.encode_prompt(text, parse) : tokenizer.encode(text, parse),
                    [](std::string& to, tenon::TokenId id) { append_json_number(to, id); });
   return out + "}\n";
 }
@@ -53,7 +54,7 @@ int tokens(const TokensCommand& command) {
       const auto json = parse_json_line(line, number);
       const Fields fields(json, line_name(number), {}, tenon::Error::Kind::invalid_request);
       output.write(command.decode ? decode_line(tokenizer, fields)
-                                  : encode_line(tokenizer, fields, command.special));
+                                  : encode_line(tokenizer, fields, command));
     } catch (const tenon::Error& error) {
       std::string out = "{\"error\": ";
       append_json_string(out, error.what());

@@ -592,17 +592,18 @@ class Adapters(ServerTest):
 
 class Facts(ServerTest):
     def test_tokenize(self):
-        for text in [KING, "H\u00e9llo  you \U0001f600!", " x\n\ny", "<|endoftext|>"]:
+        for text in [KING, "H\u00e9llo  you \U0001f600!", " x\n\ny", "<|endoftext|>", "a <|endoftext|>b"]:
             tokens = self.server.post("/tokenize", {"inputs": text}).json()
             self.assertTrue(all(set(t) == {"id", "text", "start", "stop"} for t in tokens))
             self.assertEqual(tokens[0]["start"], 0)
             for one, next_one in zip(tokens, tokens[1:]):
                 self.assertEqual(one["stop"], next_one["start"])
-            if "<" not in text:
-                self.assertEqual("".join(texts(tokens)), text)
-                self.assertEqual(tokens[-1]["stop"], len(text))
-                for t in tokens:
-                    self.assertEqual(text[t["start"]:t["stop"]], t["text"])
+            self.assertEqual("".join(texts(tokens)), text)
+            self.assertEqual(tokens[-1]["stop"], len(text))
+            for t in tokens:
+                self.assertEqual(text[t["start"]:t["stop"]], t["text"])
+        # report: prompt_special_tokens_are_text
+        self.assertEqual([t["id"] for t in self.server.post("/tokenize", {"inputs": "<|endoftext|>"}).json()], [4095])
         self.assertEqual(self.server.post("/tokenize", {"inputs": KING, "add_special_tokens": False}).json(),
                          self.server.post("/tokenize", {"inputs": KING}).json())  # this model adds none
         for body in [{}, {"inputs": ""}, {"inputs": 3}]:

@@ -15,13 +15,16 @@ BOOST_AUTO_TEST_SUITE(tokenizer_added_tokens)
 namespace {
 
 using tenon::detail::AddedTokens;
+using tenon::detail::SpecialSpellings;
 using Tokens = std::vector<AddedTokens::Token>;
 
 // "text" for a part, "#id" for a token.
-std::vector<std::string> parts(const AddedTokens& tokens, std::string_view text) {
+std::vector<std::string> parts(const AddedTokens& tokens, std::string_view text,
+                               const SpecialSpellings& special = SpecialSpellings::nowhere()) {
   std::vector<std::string> out;
   std::string joined;
-  tokens.for_each_part(text, [&](std::string_view part, std::optional<tenon::TokenId> id) {
+  tokens.for_each_part(text, special, [&](std::size_t begin, std::size_t size, std::optional<tenon::TokenId> id) {
+    const std::string_view part = text.substr(begin, size);
     BOOST_REQUIRE(!part.empty());
     out.push_back(id ? "#" + std::to_string(*id) : std::string(part));
     joined += part;
@@ -70,6 +73,35 @@ BOOST_AUTO_TEST_CASE(a_special_one_is_text_and_hides_what_is_in_it) {
   BOOST_TEST(parts(tokens, "<|x<t>|") == Parts({"<|x", "#2", "|"}));
   BOOST_TEST(parts(AddedTokens(Tokens{{"<s>", 1, true}}), "a<s>b") == Parts({"a<s>b"}));
   BOOST_TEST(parts(AddedTokens(), "a<s>b") == Parts({"a<s>b"}));
+}
+
+BOOST_AUTO_TEST_CASE(special_ones_are_cut_where_they_are_asked_for) {
+  const AddedTokens tokens(Tokens{{"<s>", 1, true}, {"<s", 2, false}, {"b<", 3, false}});
+  const auto everywhere = SpecialSpellings::everywhere();
+  BOOST_TEST(parts(tokens, "a<s>c", everywhere) == Parts({"a", "#1", "c"}));
+  BOOST_TEST(parts(tokens, "b<s>c", everywhere) == Parts({"#3", "s>c"}));
+  const auto with = [&](std::string_view text, std::string mask) {
+    for (char& c : mask) c = c == '#' ? '\1' : '\0';
+    return parts(tokens, text, SpecialSpellings::where(mask));
+  };
+  BOOST_TEST(with("<s><s><s>", "###...###") == Parts({"#1", "<s>", "#1"}));
+  BOOST_TEST(with("<s>", "##.") == Parts({"#2", ">"}));  // written by two: no token, and it hides none
+  BOOST_TEST(with("<s>", ".##") == Parts({"#2", ">"}));
+  BOOST_TEST(parts(AddedTokens(Tokens{{"<s>", -1, true}}), "a<s>", everywhere) == Parts({"a<s>"}));
+}
+
+BOOST_AUTO_TEST_CASE(tokens_that_take_white_space_or_stand_alone) {
+  const auto with = [](AddedTokens::Token token, std::string_view text) { return parts(AddedTokens({token}), text); };
+  const AddedTokens::Token left{.text = "<m>", .id = 1, .lstrip = true}, right{.text = "<m>", .id = 1, .rstrip = true};
+  BOOST_TEST(with(left, "a \n<m> b") == Parts({"a", "#1", " b"}));
+  BOOST_TEST(with(left, "\u3000<m> <m>") == Parts({"#1", "#1"}));
+  BOOST_TEST(with(right, "a <m> \u2003\nb") == Parts({"a ", "#1", "b"}));
+  BOOST_TEST(with(right, "<m> <m>  ") == Parts({"#1", "#1"}));
+  BOOST_TEST(AddedTokens({left}).strips());
+  const AddedTokens::Token alone{.text = "ab", .id = 1, .single_word = true};
+  BOOST_TEST(with(alone, "ab") == Parts({"#1"}));
+  BOOST_TEST(with(alone, "(ab) ab-\u00e9ab ab\u0301 ab_ 1ab ab\u200d \u24d0ab \u00bdab") ==
+             Parts({"(", "#1", ") ", "#1", "-\u00e9ab ab\u0301 ab_ 1ab ab\u200d \u24d0ab \u00bd", "#1"}));
 }
 
 BOOST_AUTO_TEST_CASE(equals_the_definition_on_random_tokens) {

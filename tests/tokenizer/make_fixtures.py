@@ -9,9 +9,10 @@ r"""Small tokenizers of every family that tenon reads, what Hugging Face's libra
 Needs tokenizers 0.22.2 and transformers 4.57.6 (others may train other vocabularies), and a C++ compiler for --fuzz and
 --classes: CXX, default g++; CXXFLAGS is added. The tokenizers are trained on the sentences below, written for this.
 
-A case is {"text", "ids" (no special tokens added), "prompt_ids" (those that the template adds), "decoded" (of "ids")}.
-The ids are those of transformers' AutoTokenizer with split_special_tokens=True: what a special token is written like is
-text, as in tenon.
+A case is {"text", "ids" (no special tokens added), "prompt_ids" (those that the template adds), "decoded" (of "ids"),
+"parsed_ids" and "parsed_prompt_ids" (spellings of special tokens become their ids)}; what is absent equals "ids", or for
+the last "prompt_ids". The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps
+special tokens text, and, for the parsed ones, as it is.
 """
 import argparse
 import collections
@@ -272,11 +273,11 @@ def tokenizer_json(name, tokenizer):
     return out
 
 
-def reference(folder):
+def reference(folder, text_is_text=True):
     from transformers import AutoTokenizer
     from transformers.utils import logging
     logging.set_verbosity_error()
-    return AutoTokenizer.from_pretrained(folder, split_special_tokens=True)
+    return AutoTokenizer.from_pretrained(folder, split_special_tokens=text_is_text)
 
 
 def texts_of(name):
@@ -293,7 +294,7 @@ def build(name, folder):
     write = lambda file, value: (folder / file).write_text(json.dumps(value, separators=(",", ":")) + "\n")
     write("tokenizer.json", tokenizer_json(name, tokenizer))
     write("tokenizer_config.json", config)
-    peer = reference(folder)
+    peer, parsing = reference(folder), reference(folder, text_is_text=False)
     lines = []
     for text in texts_of(name):
         ids = peer(text, add_special_tokens=False)["input_ids"]
@@ -304,6 +305,9 @@ def build(name, folder):
             case["prompt_ids"] = prompt
         if decoded != text:
             case["decoded"] = decoded
+        parsed, parsed_prompt = parsing(text, add_special_tokens=False)["input_ids"], parsing(text)["input_ids"]
+        if parsed != ids:
+            case["parsed_ids"], case["parsed_prompt_ids"] = parsed, parsed_prompt
         lines.append(json.dumps(case, separators=(",", ":")) + "\n")
     (folder / "cases.jsonl").write_text("".join(lines))
 

@@ -30,14 +30,12 @@ BOOST_AUTO_TEST_CASE(what_stands_in_front) {
   BOOST_TEST(spelled("a b", Prepend::never) == "a_b");
   BOOST_TEST(spelled("a b", Prepend::always) == "_a_b");
   BOOST_TEST(spelled("a b", Prepend::first) == "_a_b");
-  BOOST_TEST(spelled("a b", Prepend::blindly) == "_a_b");
   BOOST_TEST(spelled("a", Prepend::first, false) == "a");
   BOOST_TEST(spelled("a", Prepend::always, false) == "_a");
   for (const std::string text : {" a", "_a"}) {
     BOOST_TEST(spelled(text, Prepend::never) == "_a");
     BOOST_TEST(spelled(text, Prepend::always) == "_a");
     BOOST_TEST(spelled(text, Prepend::first) == "_a");
-    BOOST_TEST(spelled(text, Prepend::blindly) == "__a");
   }
   BOOST_TEST(spelled("  ", Prepend::always) == "__");
   BOOST_TEST(spelled("\ta\n", Prepend::always) == "_\ta\n");  // no other space is spelled

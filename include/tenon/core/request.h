@@ -82,6 +82,7 @@ struct Request {
   AdapterLease lease = {};              // of `adapters`, where somebody has taken it already: Engine::lease
   std::shared_ptr<const Constraint> constraint = {};  // null: any tokens
   Options options = {};
+  bool parse_special = false;        // spellings of special tokens in `prompt` become their ids; false: text is text
 };
 
 struct TokenLogprob {

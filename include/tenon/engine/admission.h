@@ -31,7 +31,8 @@ inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenize
   if (!tokenizer) refuse("prompt", "this model has no tokenizer; send input_ids");
   if (request.prompt.empty()) refuse("prompt", "must hold at least one token");  // a begin of text alone says nothing
   check_length_of_text(request.prompt, *tokenizer, positions);
-  return tokenizer->encode_prompt(request.prompt);  // with the begin of text that the model expects
+  // With the begin of text that the model expects.
+  return tokenizer->encode_prompt(request.prompt, request.parse_special);
 }
 
 // What a request's keys and values depend on beside its tokens: the user's salt, of which equal ones share prefixes, and the

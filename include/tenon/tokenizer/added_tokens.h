@@ -1,20 +1,81 @@
 // Tokens that are cut out of a text before its pieces are merged.
 #pragma once
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "tenon/core/views.h"
+#include "tenon/tokenizer/unicode.h"
 
 namespace tenon::detail {
 
-// The longest of them that begins at the leftmost place is cut, and so on behind it (tokenizers, added_vocabulary.rs).
-// Special ones are ordinary text; they take part because a token inside the text of one is not cut either.
+// Says where the spelling of a special token becomes its id. The other added tokens are found everywhere.
+class SpecialSpellings {
+ public:
+  enum class Found : std::uint8_t {
+    token,    // it is cut out
+    text,     // it is ordinary characters, and no other token is looked for inside them
+    nothing,  // it is not there at all: a shorter token may begin at its first byte
+  };
+
+  static SpecialSpellings nowhere() { return SpecialSpellings(Found::text, {}); }
+  static SpecialSpellings everywhere() { return SpecialSpellings(Found::token, {}); }
+  // `mask` has a byte for each byte of the text; a spelling is a token where all its bytes are nonzero.
+  static SpecialSpellings where(std::string_view mask) { return SpecialSpellings(Found::nothing, mask); }
+
+  bool never() const noexcept { return whole_ == Found::text; }
+  bool by_mask() const noexcept { return whole_ == Found::nothing; }
+  std::string_view mask() const noexcept { return mask_; }
+  // The same rule for a part of the text.
+  SpecialSpellings of_part(std::size_t begin, std::size_t size) const {
+    return SpecialSpellings(whole_, by_mask() ? mask_.substr(begin, size) : mask_);
+  }
+
+  Found at(std::size_t begin, std::size_t size) const {
+    if (!by_mask()) return whole_;
+    const std::string_view mask = mask_.substr(begin, size);
+    const bool any = mask.find_first_not_of('\0') != mask.npos, all = mask.find('\0') == mask.npos;
+    return all ? Found::token : any ? Found::nothing : Found::text;
+  }
+
+ private:
+  SpecialSpellings(Found whole, std::string_view mask) : whole_(whole), mask_(mask) {}
+
+  Found whole_;
+  std::string_view mask_;
+};
+
+// \w of Rust's regular expressions: Alphabetic, marks, decimal digits, connectors, and the two joiners (UTS #18).
+// Alphabetic, beyond letters, letter numbers and marks, is the circled and squared Latin letters (PropList.txt).
+inline bool is_word_character(char32_t c) noexcept {
+  if (c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+      (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189))
+    return true;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    case UTF8PROC_CATEGORY_NO:
+      return false;
+    default:
+      return char_class(c) == CharClass::letter || char_class(c) == CharClass::number;
+  }
+}
+
+// The longest token that begins at the leftmost place is cut, and so on after it (tokenizers 0.22, added_vocabulary.rs).
 class AddedTokens {
  public:
   // Looking for a token costs its length at each place of a text; the longest that is known has 31 bytes.
@@ -22,47 +83,67 @@ class AddedTokens {
 
   struct Token {
     std::string text;  // not empty, at most kMaxBytes
-    TokenId id;
-    bool special;
+    TokenId id = 0;                        // -1: of a special token without a row in the model; it stays text
+    bool special = false;
+    bool single_word = false;              // found only between characters that are no part of a word
+    bool lstrip = false, rstrip = false;  // takes the white space before it, after it
   };
 
   AddedTokens() = default;
-  // No two of the same text.
-  explicit AddedTokens(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
+  // Of several tokens with one text, the first counts.
+  explicit AddedTokens(std::vector<Token> tokens) {
+    std::unordered_set<std::string> seen;
+    for (Token& token : tokens)
+      if (seen.insert(token.text).second) tokens_.push_back(std::move(token));
     std::sort(tokens_.begin(), tokens_.end(), [](const Token& a, const Token& b) { return a.text < b.text; });
     for (const Token& token : tokens_) {
-      cuts_ = cuts_ || !token.special;
+      has_plain_ = has_plain_ || !token.special;
+      strips_ = strips_ || token.lstrip || token.rstrip;
       begins_[static_cast<unsigned char>(token.text.front())] = true;
     }
   }
 
-  // part(std::string_view, std::optional<TokenId>) for each token that is cut out, with its id, and for what stands
-  // between them; never for an empty text.
+  // Whether a token may stand for any amount of white space.
+  bool strips() const noexcept { return strips_; }
+  const std::vector<Token>& tokens() const noexcept { return tokens_; }
+
+  // Calls part(begin, size, std::optional<TokenId>) for each token that is cut out, with its id, and for each stretch
+  // of text between them, which is never empty. Offsets are bytes of `text`.
   template <class Part>
-  void for_each_part(std::string_view text, Part&& part) const {
-    std::size_t begin = 0, at = 0;
-    while (cuts_ && at < text.size()) {
-      const Token* const found = begins_[static_cast<unsigned char>(text[at])] ? longest_at(text.substr(at)) : nullptr;
-      const std::size_t length = found ? found->text.size() : 1;
-      if (found && !found->special) {
-        if (begin < at) part(text.substr(begin, at - begin), std::optional<TokenId>{});
-        part(text.substr(at, length), std::optional<TokenId>{found->id});
-        begin = at + length;
-      }
-      at += length;
+  void for_each_part(std::string_view text, const SpecialSpellings& special, Part&& part) const {
+    std::size_t done = 0;
+    const bool looks = has_plain_ || (!special.never() && !tokens_.empty());
+    for (std::size_t at = 0; looks && at < text.size();) {
+      const Token* const found = begins_[static_cast<unsigned char>(text[at])] ? longest_at(text, at, special) : nullptr;
+      std::size_t begin = at, end = at + (found ? found->text.size() : 1);
+      at = end;
+      if (!found || (found->special && !is_token(*found, special.at(begin, end - begin)))) continue;
+      if (found->single_word && !stands_alone(text, begin, end)) continue;
+      if (found->lstrip) begin = std::max(space_begin(text, begin), done);
+      if (found->rstrip) end = space_end(text, end);
+      if (done < begin) part(done, begin - done, std::optional<TokenId>{});
+      part(begin, end - std::min(begin, end), std::optional<TokenId>{found->id});
+      done = end;
     }
-    if (begin < text.size()) part(text.substr(begin), std::optional<TokenId>{});
+    if (done < text.size()) part(done, text.size() - done, std::optional<TokenId>{});
   }
 
  private:
+  static bool is_token(const Token& token, SpecialSpellings::Found found) noexcept {
+    return token.id >= 0 && found == SpecialSpellings::Found::token;
+  }
+
   // Narrows the tokens to those that begin as the text does, a byte at a time.
-  const Token* longest_at(std::string_view text) const {
+  const Token* longest_at(std::string_view text, std::size_t at, const SpecialSpellings& special) const {
     const Token* found = nullptr;
     auto low = tokens_.begin(), high = tokens_.end();
     for (std::size_t depth = 0; low != high; ++depth) {
-      if (low->text.size() == depth) found = &*low++;  // it is a prefix of the others
-      if (depth == text.size()) break;
-      const auto c = static_cast<unsigned char>(text[depth]);
+      if (low->text.size() == depth) {  // it is a prefix of the others
+        const Token& token = *low++;
+        if (!token.special || special.at(at, depth) != SpecialSpellings::Found::nothing) found = &token;
+      }
+      if (at + depth == text.size()) break;
+      const auto c = static_cast<unsigned char>(text[at + depth]);
       const auto byte = [depth](const Token& token) { return static_cast<unsigned char>(token.text[depth]); };
       low = std::partition_point(low, high, [&](const Token& token) { return byte(token) < c; });
       high = std::partition_point(low, high, [&](const Token& token) { return byte(token) == c; });
@@ -70,9 +151,33 @@ class AddedTokens {
     return found;
   }
 
+  static std::size_t character_before(std::string_view text, std::size_t at) noexcept {
+    do --at;
+    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+    return at;
+  }
+
+  static bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) noexcept {
+    const auto word_at = [&](std::size_t at) { return is_word_character(decode_utf8(text, at).value); };
+    return (begin == 0 || !word_at(character_before(text, begin))) && (end == text.size() || !word_at(end));
+  }
+
+  static bool space_at(std::string_view text, std::size_t at) noexcept {
+    return char_class(decode_utf8(text, at).value) == CharClass::space;
+  }
+  static std::size_t space_begin(std::string_view text, std::size_t at) noexcept {
+    while (at > 0 && space_at(text, character_before(text, at))) at = character_before(text, at);
+    return at;
+  }
+  static std::size_t space_end(std::string_view text, std::size_t at) noexcept {
+    while (at < text.size() && space_at(text, at)) at += static_cast<std::size_t>(decode_utf8(text, at).length);
+    return at;
+  }
+
   std::vector<Token> tokens_;       // by text
   std::array<bool, 256> begins_{};  // whether a token begins with the byte
-  bool cuts_ = false;               // whether one of them is not special
+  bool has_plain_ = false;          // whether one of them is not special
+  bool strips_ = false;
 };
 
 }  // namespace tenon::detail

@@ -21,6 +21,13 @@
 
 namespace tenon {
 
+// Bytes [begin, end) of a text.
+struct TextSpan {
+  std::size_t begin = 0, end = 0;
+
+  friend bool operator==(const TextSpan&, const TextSpan&) = default;
+};
+
 // Movable; const use is safe from many threads. What it returns views of lives as long as it does.
 class Tokenizer {
  public:
@@ -34,23 +41,46 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept = default;
   Tokenizer& operator=(Tokenizer&&) noexcept = default;
 
-  // Special tokens written in the text are ordinary characters; the other added tokens are found. Nothing is put around
-  // the text. decode(encode(text)) == text for a byte-level tokenizer that does not normalize; SentencePiece's may
+  // The ids of a text, with nothing put around it. Added tokens that are not special are found in the text. Spellings
+  // of special tokens are ordinary characters, or, with parse_special, become their ids as in Hugging Face's
+  // tokenizers. decode(encode(text)) == text for a byte-level tokenizer that does not normalize; SentencePiece's may
   // lose a space at the start, U+2581 and characters that it does not know (docs/tokenizers.md).
   // Errors: invalid_request where text is not UTF-8, capacity from 2^31 bytes on (for Llama 2's, spaces count 3).
-  std::vector<TokenId> encode(std::string_view text) const {
+  std::vector<TokenId> encode(std::string_view text, bool parse_special = false) const {
     std::vector<TokenId> ids;
-    append(text, ids);
+    append(text, parse_special, ids);
     return ids;
   }
 
   // As a model expects a prompt: with what the template of tokenizer.json puts before and after a text, such as the
-  // begin of text of Llama. Errors as encode().
-  std::vector<TokenId> encode_prompt(std::string_view text) const {
+  // begin of text of Llama. With parse_special, tokenizer(text) of transformers. Errors as encode().
+  std::vector<TokenId> encode_prompt(std::string_view text, bool parse_special = false) const {
     const detail::Pipeline& pipeline = vocabulary_.pipeline;
     std::vector<TokenId> ids = pipeline.before;
-    append(text, ids);
+    append(text, parse_special, ids);
     ids.insert(ids.end(), pipeline.after.begin(), pipeline.after.end());
+    return ids;
+  }
+
+  // The ids of a chat prompt, with nothing put around it. The template wrote the bytes in `template_spans`, the
+  // messages the rest. The spelling of a special token becomes its id where the template wrote all of it; elsewhere it
+  // is ordinary characters. Text between two of those tokens is encoded as one text, whoever wrote it. Where messages
+  // spell no special token, the result is encode(text, true). Spans are in order and may touch.
+  // Errors as encode(); invalid_request where a span is out of order or outside the text.
+  std::vector<TokenId> encode_rendered(std::string_view text, std::span<const TextSpan> template_spans) const {
+    check_text(text);
+    std::string mask(text.size(), '\0');
+    std::size_t done = 0;
+    for (const TextSpan& span : template_spans) {
+      if (span.begin < done || span.end < span.begin || span.end > text.size())
+        throw Error(Error::Kind::invalid_request, "template_spans",
+                    "must be in order and inside the text of " + std::to_string(text.size()) + " bytes");
+      std::fill(mask.begin() + static_cast<std::ptrdiff_t>(span.begin),
+                mask.begin() + static_cast<std::ptrdiff_t>(span.end), '\1');
+      done = span.end;
+    }
+    std::vector<TokenId> ids;
+    detail::Encoder(vocabulary_, ids).encode(text, detail::SpecialSpellings::where(mask));
     return ids;
   }
 
@@ -82,10 +112,12 @@ class Tokenizer {
   }
 
   int vocab_size() const noexcept { return vocabulary_.size; }
-  // The most bytes of a text that one token stands for, so that a long text can be refused before it is encoded; none
-  // where there is no such bound (text that is normalized, characters that are not known).
+  // The most bytes of a text that one token stands for, so that a long text can be refused before it is encoded. None
+  // where there is no such bound: text that is normalized, characters that are not known, tokens that take white space.
   std::optional<std::size_t> most_bytes_a_token() const noexcept {
-    if (family() != TokenizerFamily::byte_level || vocabulary_.pipeline.nfc) return std::nullopt;
+    const detail::Pipeline& pipeline = vocabulary_.pipeline;
+    if (family() != TokenizerFamily::byte_level || !pipeline.normalizer.empty() || pipeline.added.strips())
+      return std::nullopt;
     return vocabulary_.longest_token;
   }
   TokenizerFamily family() const noexcept { return vocabulary_.pipeline.family; }
@@ -128,9 +160,11 @@ class Tokenizer {
  private:
   explicit Tokenizer(detail::Vocabulary&& vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-  void append(std::string_view text, std::vector<TokenId>& ids) const {
+  void append(std::string_view text, bool parse_special, std::vector<TokenId>& ids) const {
+    using detail::SpecialSpellings;
     check_text(text);
-    detail::Encoder(vocabulary_, ids).encode(text);
+    detail::Encoder(vocabulary_, ids)
+        .encode(text, parse_special ? SpecialSpellings::everywhere() : SpecialSpellings::nowhere());
   }
 
   static void check_text(std::string_view text) {

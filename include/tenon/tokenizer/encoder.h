@@ -12,7 +12,6 @@
 #include "tenon/core/views.h"
 #include "tenon/tokenizer/merges.h"
 #include "tenon/tokenizer/metaspace.h"
-#include "tenon/tokenizer/nfc.h"
 #include "tenon/tokenizer/pretokenize.h"
 #include "tenon/tokenizer/vocabulary.h"
 
@@ -26,13 +25,14 @@ class Encoder {
       : vocabulary_(vocabulary), pipeline_(vocabulary.pipeline), merger_(vocabulary.merges), out_(out) {}
 
   // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes.
-  void encode(std::string_view text) {
-    pipeline_.added.for_each_part(text, [&](std::string_view part, std::optional<TokenId> token) {
-      if (token)
-        out_.push_back(*token);
-      else
-        normalize(part, part.data() == text.data());
-    });
+  void encode(std::string_view text, const SpecialSpellings& special) {
+    pipeline_.added.for_each_part(
+        text, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
+          if (token)
+            out_.push_back(*token);
+          else
+            normalize(text.substr(begin, size), special.of_part(begin, size), begin == 0);
+        });
   }
 
  private:
@@ -48,17 +48,24 @@ class Encoder {
   static Words words_for(std::string_view text) { return Words(std::bit_ceil(std::min(text.size(), kMaxSeen))); }
 
   // `first`: the part begins where the text does.
-  void normalize(std::string_view part, bool first) {
-    const std::string normal = pipeline_.nfc ? to_nfc(part) : std::string();
-    if (pipeline_.nfc) part = normal;
-    pipeline_.added_normalized.for_each_part(part, [&](std::string_view rest, std::optional<TokenId> token) {
-      if (token)
-        out_.push_back(*token);
-      else if (pipeline_.family == TokenizerFamily::byte_level)
-        byte_level(rest);
-      else
-        sentencepiece(rest, first && rest.data() == part.data());
-    });
+  void normalize(std::string_view part, const SpecialSpellings& special, bool first) {
+    if (pipeline_.normalizer.empty()) return cut(part, special, first);
+    std::string normal(part), mask(special.mask());
+    pipeline_.normalizer.apply(normal, special.by_mask() ? &mask : nullptr);
+    cut(normal, special.by_mask() ? SpecialSpellings::where(mask) : special, first);
+  }
+
+  // Of a normalized part.
+  void cut(std::string_view part, const SpecialSpellings& special, bool first) {
+    pipeline_.added_normalized.for_each_part(
+        part, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
+          if (token)
+            out_.push_back(*token);
+          else if (pipeline_.family == TokenizerFamily::byte_level)
+            byte_level(part.substr(begin, size));
+          else
+            sentencepiece(part.substr(begin, size), first && begin == 0);
+        });
   }
 
   void byte_level(std::string_view text) {
@@ -80,13 +87,14 @@ class Encoder {
   }
 
   void sentencepiece(std::string_view part, bool first) {
-    const std::string spelled = spell_spaces(part, pipeline_.metaspace, first);
-    const std::string_view text = spelled;
+    const std::string spelled = pipeline_.metaspace ? spell_spaces(part, *pipeline_.metaspace, first) : std::string();
+    const std::string_view text = pipeline_.metaspace ? std::string_view(spelled) : part;
+    const bool splits = pipeline_.metaspace && pipeline_.metaspace->split;
     const Characters& characters = vocabulary_.characters;
     Words words = words_for(text);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end =
-          pipeline_.metaspace.split ? std::min(text.find(kMetaspace, at + 1), text.size()) : text.size();
+          splits ? std::min(text.find(kMetaspace, at + 1), text.size()) : text.size();
       const auto token = whole(text.substr(at, end - at));
       if (token) out_.push_back(*token);
       const std::string_view piece = text.substr(0, end);

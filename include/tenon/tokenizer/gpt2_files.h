@@ -9,6 +9,7 @@
 #include "tenon/core/fields.h"
 #include "tenon/core/file.h"
 #include "tenon/core/json.h"
+#include "tenon/tokenizer/added_token_list.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/tokenizer_config.h"
 #include "tenon/tokenizer/vocabulary.h"
@@ -40,11 +41,13 @@ inline Vocabulary read_gpt2_files(const std::filesystem::path& folder, std::opti
   find_byte_tokens(spellings, "vocab.json", out);
   read_merges(folder / "merges.txt", spellings, out.merges);
   const Json config = read_json_if_there(folder / kTokenizerConfig);
-  read_config_beside_vocab(Fields(config, kTokenizerConfig), spellings, out);
+  AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
+  read_config_beside_vocab(Fields(config, kTokenizerConfig), spellings, added, out);
   const auto bytes = [&](TokenId id, const std::string& spelling) {
     return is_special(out.special, id) ? spelling : unspell(spelling);
   };
   finish_vocabulary(spellings, vocab_size, bytes, out);
+  added.finish(out);
   return out;
 }
 

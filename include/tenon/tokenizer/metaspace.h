@@ -12,12 +12,12 @@ namespace tenon::detail {
 
 inline constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
+// The pre-tokenizer of this name.
 struct Metaspace {
   enum class Prepend : std::uint8_t {
     never,
-    first,    // before the text, unless it begins with one
-    always,   // before each part between added tokens, unless it begins with one
-    blindly,  // before each part: the normalizer Prepend
+    first,   // before the text, unless it begins with one
+    always,  // before each part between added tokens, unless it begins with one
   };
   Prepend prepend = Prepend::never;
   bool split = false;  // a piece begins at each U+2581; else a part is one piece
@@ -27,8 +27,8 @@ struct Metaspace {
 inline std::string spell_spaces(std::string_view part, const Metaspace& metaspace, bool first) {
   using Prepend = Metaspace::Prepend;
   const bool begins = part.starts_with(' ') || part.starts_with(kMetaspace);
-  const bool prepend = metaspace.prepend == Prepend::blindly || (metaspace.prepend == Prepend::always && !begins) ||
-                       (metaspace.prepend == Prepend::first && first && !begins);
+  const bool prepend =
+      !begins && (metaspace.prepend == Prepend::always || (metaspace.prepend == Prepend::first && first));
   std::string out(prepend ? kMetaspace : "");
   for (const char c : part) {
     if (c == ' ')

@@ -7,10 +7,12 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tenon/tokenizer/json_node.h"
 #include "tenon/tokenizer/metaspace.h"
+#include "tenon/tokenizer/normalizer.h"
 #include "tenon/tokenizer/pretokenize.h"
 #include "tenon/tokenizer/vocabulary.h"
 
@@ -23,41 +25,36 @@ enum class TokenDecoder : std::uint8_t {
   metaspace,      // U+2581 is a space
 };
 
-// What a file says of spaces, in its normalizer.
-struct Normalizers {
-  bool nfc = false, prepend = false, replace = false;  // U+2581 in front, U+2581 for spaces
-};
-
-inline Normalizers read_normalizers(const JsonNode& top) {
-  Normalizers found;
-  const auto once = [](const JsonNode& step, bool& seen) {
-    if (seen) step.unsupported("type", "stands there twice");
-    seen = true;
-  };
+inline Normalizer read_normalizer(const JsonNode& top) {
+  using Kind = NormalizerStep::Kind;
+  std::vector<NormalizerStep> steps;
   for (const JsonNode& step : top.steps("normalizer", "normalizers")) {
     const std::string type = step.type();
     if (type == "NFC") {
       step.only({"type"});
-      once(step, found.nfc);
+      steps.push_back({Kind::nfc, {}, {}});
     } else if (type == "Prepend") {
       step.only({"type", "prepend"});
-      if (step->string("prepend") != kMetaspace) step.unsupported("prepend", "only U+2581 is supported");
-      once(step, found.prepend);
+      steps.push_back({Kind::prepend, {}, step->string("prepend")});
     } else if (type == "Replace") {
       step.only({"type", "pattern", "content"});
       const JsonNode pattern = step.object("pattern");
       pattern.only({"String"});
-      if (pattern->string("String") != " ") pattern.unsupported("String", "only a space is supported");
-      if (step->string("content") != kMetaspace) step.unsupported("content", "only U+2581 is supported");
-      once(step, found.replace);
+      const std::string from = pattern->string("String");
+      if (from.empty()) pattern->refuse("String", "is empty");
+      steps.push_back({Kind::replace, from, step->string("content")});
     } else {
-      step.unsupported_type("NFC, and Prepend with Replace");
+      step.unsupported_type("NFC, Prepend, Replace");
     }
   }
-  if (found.prepend && !found.replace)
-    top.unsupported("normalizer", "Prepend is supported with Replace of the space by U+2581 only");
-  if (found.nfc && found.replace) top.unsupported("normalizer", "NFC with Replace is not supported");
-  return found;
+  return Normalizer(std::move(steps));
+}
+
+// Whether spaces are U+2581 after it, as SentencePiece has them.
+inline bool spells_spaces(const Normalizer& normalizer) {
+  for (const NormalizerStep& step : normalizer.steps())
+    if (step.kind == NormalizerStep::Kind::replace && step.from == " " && step.to == kMetaspace) return true;
+  return false;
 }
 
 // The patterns, as tokenizer.json writes them; U+2026 U+3002 U+FF0C U+3001 U+0964 U+06D4 U+060C stand in Bloom's.
@@ -126,22 +123,17 @@ inline Pattern read_byte_level_steps(const std::vector<JsonNode>& steps) {
   return Pattern::starcoder;
 }
 
-inline void read_pre_tokenizer(const JsonNode& top, const Normalizers& normalizers, Pipeline& out) {
+inline void read_pre_tokenizer(const JsonNode& top, Pipeline& out) {
   const auto steps = top.steps("pre_tokenizer", "pretokenizers");
-  if (steps.empty() && !normalizers.replace)
-    top.unsupported("pre_tokenizer",
-                    "none is supported only where the normalizer replaces spaces by U+2581 (as Llama 2's does)");
-  out.nfc = normalizers.nfc;
   if (!steps.empty() && steps.front().type() != "Metaspace") {
     out.pattern = read_byte_level_steps(steps);
-    if (normalizers.replace) top.unsupported("normalizer", "Replace is not supported before ByteLevel");
     return;
   }
   out.family = TokenizerFamily::sentencepiece;
-  if (normalizers.nfc) top.unsupported("normalizer", "NFC is supported before ByteLevel only");
-  if (normalizers.replace) {
-    if (!steps.empty()) top.unsupported("pre_tokenizer", "must be null where the normalizer replaces spaces");
-    out.metaspace = {normalizers.prepend ? Metaspace::Prepend::blindly : Metaspace::Prepend::never, false};
+  if (steps.empty()) {
+    if (!spells_spaces(out.normalizer))
+      top.unsupported("pre_tokenizer",
+                      "none is supported only where the normalizer replaces spaces by U+2581 (as Llama 2's does)");
     return;
   }
   if (steps.size() > 1) steps[1].unsupported_type("Metaspace alone");

@@ -175,48 +175,7 @@ inline std::map<TokenId, std::string> added_token_keys(const Fields& added) {
   return keys;
 }
 
-// ---- beside vocab.json
-
-// Tokens that vocab.json lacks and transformers keeps here.
-inline void add_special_tokens(const Fields& config, Spellings& spellings, std::vector<SpecialToken>& special) {
-  if (!config.has("added_tokens_decoder")) return;
-  const Fields added = config.object("added_tokens_decoder");
-  for (const auto& [id, key] : added_token_keys(added)) {
-    const Fields token = added.object(key);
-    const std::string text = token.string("content");
-    const auto known = spellings.find(text);
-    const bool is_special = token.boolean("special", false);
-    if (known && *known != id)
-      added.refuse(key, "\"" + printable(text, 60) + "\" has the id " + std::to_string(*known) + " in vocab.json");
-    if (!known && !is_special)
-      throw Error(Error::Kind::unsupported, added.where(key),
-                  "\"" + printable(text, 60) +
-                      "\" would be cut out of text before byte pairs are merged; only special "
-                      "tokens may be added to vocab.json");
-    if (id >= spellings.limit()) {
-      spellings.leave_out(text);
-      continue;
-    }
-    if (!known) spellings.add(added, key, text, id);
-    if (is_special) special.push_back({id, text});
-  }
-}
-
-// What would change the ids of a text must be known or refused, never ignored.
-inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, Vocabulary& out) {
-  config.choice("tokenizer_class",
-                {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
-                "GPT2Tokenizer");
-  for (const char* key : {"add_prefix_space", "add_bos_token", "add_eos_token"})
-    if (config.boolean(key, false))
-      throw Error(Error::Kind::unsupported, config.where(key), "true is not supported: text is encoded as it stands");
-  add_special_tokens(config, spellings, out.special);
-  read_roles(config, {}, spellings, out);
-}
-
-// ---- beside tokenizer.json
-
-// As transformers does: those that tokenizer.json lacks are added to it.
+// As transformers does: tokens that the vocabulary lacks are added to it, and known ones get the flags given here.
 inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
   if (!config.has("added_tokens_decoder")) return;
   list.begin_second_call();
@@ -229,14 +188,31 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
       list.add(token, added, key);
       continue;
     }
-    const bool found_in_text = !known->special && !token.special;
-    if (known->id != id || (found_in_text && known->normalized != token.normalized))
-      fields.refuse(known->id != id ? "content" : "normalized",
-                    "contradicts added_tokens in tokenizer.json, which has \"" + printable(token.text, 60) +
-                        "\" with the id " + std::to_string(known->id));
-    list.add_again(token);
+    if (known->id != id)
+      fields.refuse("content", "contradicts the vocabulary, which has \"" + printable(token.text, 60) +
+                                   "\" with the id " + std::to_string(known->id));
+    if (!(*known == token)) list.add_again(token);
   }
 }
+
+// ---- beside vocab.json
+
+// What would change the ids of a text must be known or refused, never ignored.
+inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
+                                     Vocabulary& out) {
+  config.choice("tokenizer_class",
+                {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
+                "GPT2Tokenizer");
+  for (const char* key : {"add_prefix_space", "add_bos_token", "add_eos_token"})
+    if (config.boolean(key, false))
+      throw Error(Error::Kind::unsupported, config.where(key), "true is not supported: text is encoded as it stands");
+  add_missing_tokens(config, added);
+  read_roles(config, {}, spellings, out);
+  added.add_roles(out.special);
+  added.list_special(out);
+}
+
+// ---- beside tokenizer.json
 
 // add_bos_token and add_eos_token: LlamaTokenizerFast writes its own template from them, the others leave the
 // post_processor as it is. In transformers 5 they count for all classes, and so must agree there.
@@ -274,11 +250,12 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
   const auto refuse = [&](const char* key, const std::string& what) {
     throw Error(Error::Kind::unsupported, config.where(key), what);
   };
-  const Metaspace& found = pipeline.metaspace;
-  if (prefix != (found.prepend != Prepend::never) || prefix != (pipeline.start != Pipeline::Start::keep))
+  const bool normalizes = pipeline.normalizer.has(NormalizerStep::Kind::prepend);
+  const Metaspace found = pipeline.metaspace.value_or(Metaspace{});
+  const bool prepends = normalizes || found.prepend != Prepend::never;
+  if (prefix != prepends || prefix != (pipeline.start != Pipeline::Start::keep))
     refuse("add_prefix_space", "contradicts tokenizer.json");
-  const Prepend expected = !prefix ? Prepend::never : legacy ? Prepend::blindly : Prepend::first;
-  if (found.prepend != expected || found.split)
+  if (normalizes != (prefix && legacy) || found.prepend == Prepend::always || found.split)
     refuse("legacy", std::string(legacy ? "true (the default)" : "false") + " with add_prefix_space asks for " +
                          (legacy ? "the normalizers Prepend and Replace" : "Metaspace (first or never, no split)") +
                          ", and tokenizer.json has another form");

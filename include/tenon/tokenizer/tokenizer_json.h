@@ -163,18 +163,19 @@ inline Vocabulary read_tokenizer_json(const std::filesystem::path& folder, std::
   check_model(model);
 
   Vocabulary out;
-  const Normalizers normalizers = read_normalizers(top);
-  read_pre_tokenizer(top, normalizers, out.pipeline);
+  out.pipeline.normalizer = read_normalizer(top);
+  read_pre_tokenizer(top, out.pipeline);
   const TokenDecoder decoder = read_decoder(top, out.pipeline);
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
   read_model(model, spellings, out);
-  AddedTokenList added(spellings, normalizers);
+  AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::counted);
   read_added_tokens(top, added);
   read_post_processor(top, spellings, out.pipeline);
 
   const Json config_json = read_json_if_there(folder / kTokenizerConfig);
   const Fields config(config_json, kTokenizerConfig);
   read_config_beside_tokenizer_json(config, tokenizer_class(config, folder), added, spellings, out);
+  added.add_roles(out.special);
   added.list_special(out);
   const auto bytes = [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); };
   finish_vocabulary(spellings, vocab_size, bytes, out);

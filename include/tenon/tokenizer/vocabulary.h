@@ -15,6 +15,7 @@
 #include "tenon/tokenizer/characters.h"
 #include "tenon/tokenizer/merges.h"
 #include "tenon/tokenizer/metaspace.h"
+#include "tenon/tokenizer/normalizer.h"
 #include "tenon/tokenizer/pretokenize.h"
 #include "tenon/tokenizer/spellings.h"
 
@@ -37,8 +38,8 @@ namespace detail {
 struct Pipeline {
   TokenizerFamily family = TokenizerFamily::byte_level;
   Pattern pattern = Pattern::gpt2;      // of byte_level
-  bool nfc = false;                     // of byte_level
-  Metaspace metaspace;                  // of sentencepiece
+  Normalizer normalizer;
+  std::optional<Metaspace> metaspace;   // of sentencepiece; none: spaces are the normalizer's to spell
   AddedTokens added, added_normalized;  // cut out of text before, and after, it is normalized
   std::vector<TokenId> before, after;   // what encode_prompt puts around a text
   enum class Start : std::uint8_t { keep, drop_space, drop_spaces_of_token } start = Start::keep;  // of a decoded text

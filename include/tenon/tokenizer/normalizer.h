@@ -1,0 +1,106 @@
+// What becomes of a text before it is cut into pieces: NFC, a prefix, literal replacements.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/tokenizer/nfc.h"
+
+namespace tenon::detail {
+
+struct NormalizerStep {
+  enum class Kind : std::uint8_t { nfc, prepend, replace };
+  Kind kind = Kind::nfc;
+  std::string from, to;  // prepend: `to` in front of a text that is not empty; replace: each `from` by `to`
+};
+
+class Normalizer {
+ public:
+  Normalizer() = default;
+  explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
+
+  bool empty() const noexcept { return steps_.empty(); }
+  const std::vector<NormalizerStep>& steps() const noexcept { return steps_; }
+  bool has(NormalizerStep::Kind kind) const noexcept {
+    for (const NormalizerStep& step : steps_)
+      if (step.kind == kind) return true;
+    return false;
+  }
+
+  // Normalizes `text`. `mask`, if not null, has a byte for each byte of the text, and goes along with it: what is made
+  // of several bytes is marked where all of them are. Error capacity where the result has 2^31 bytes.
+  void apply(std::string& text, std::string* mask) const {
+    for (const NormalizerStep& step : steps_) {
+      switch (step.kind) {
+        case NormalizerStep::Kind::nfc:
+          compose(text, mask);
+          break;
+        case NormalizerStep::Kind::prepend:
+          if (text.empty()) break;
+          text.insert(0, step.to);
+          if (mask) mask->insert(0, std::string(step.to.size(), mask->front()));
+          break;
+        case NormalizerStep::Kind::replace:
+          replace(step, text, mask);
+          break;
+      }
+      if (text.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+        throw Error(Error::Kind::capacity, "text",
+                    "has " + std::to_string(text.size()) + " bytes once normalized, 2^31 - 1 can be encoded");
+    }
+  }
+
+ private:
+  static char mark_of(std::string_view mask) { return mask.find('\0') == mask.npos ? '\1' : '\0'; }
+
+  // An ASCII character never composes with what stands before it, so that each run from one to the next is composed by
+  // itself.
+  static void compose(std::string& text, std::string* mask) {
+    if (!mask) {
+      text = to_nfc(text);
+      return;
+    }
+    std::string out, out_mask;
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t end = at + 1;
+      while (end < text.size() && static_cast<unsigned char>(text[end]) >= 0x80) ++end;
+      const std::string run = to_nfc(std::string_view(text).substr(at, end - at));
+      const std::string_view marks = std::string_view(*mask).substr(at, end - at);
+      if (run.size() == end - at && text.compare(at, end - at, run) == 0)
+        out_mask += marks;
+      else
+        out_mask.append(run.size(), mark_of(marks));
+      out += run;
+      at = end;
+    }
+    text = std::move(out);
+    *mask = std::move(out_mask);
+  }
+
+  static void replace(const NormalizerStep& step, std::string& text, std::string* mask) {
+    std::size_t found = text.find(step.from);
+    if (found == text.npos) return;
+    std::string out, out_mask;
+    std::size_t at = 0;
+    for (; found != text.npos; found = text.find(step.from, at)) {
+      (out.append(text, at, found - at)) += step.to;
+      if (mask) {
+        out_mask.append(*mask, at, found - at);
+        out_mask.append(step.to.size(), mark_of(std::string_view(*mask).substr(found, step.from.size())));
+      }
+      at = found + step.from.size();
+    }
+    out.append(text, at);
+    if (mask) *mask = out_mask.append(*mask, at);
+    text = std::move(out);
+  }
+
+  std::vector<NormalizerStep> steps_;
+};
+
+}  // namespace tenon::detail
