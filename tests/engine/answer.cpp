@@ -56,6 +56,37 @@ BOOST_AUTO_TEST_CASE(the_earliest_of_several_wins) {
   BOOST_TEST(feed({"aab", "ab"}, {"aa", "ab"}).text == "a");
 }
 
+BOOST_AUTO_TEST_CASE(a_stop_string_may_stay_at_the_end) {
+  const auto fed_with = [](const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
+    StopMatcher matcher(stops, true);
+    std::string text;
+    for (const auto& piece : pieces) text += matcher.push(piece);
+    return text + matcher.finish();
+  };
+  BOOST_TEST(fed_with({"the end"}, {"this is t", "he", " en", "d of it"}) == "this is the end");
+  BOOST_TEST(fed_with({"two", "one"}, {"a one two"}) == "a one");
+  BOOST_TEST(fed_with({"abc", "ab"}, {"xabcd"}) == "xab");  // which is complete first
+  BOOST_TEST(fed_with({"ab", "abc"}, {"xabcd"}) == "xab");
+  BOOST_TEST(fed_with({"abc"}, {"xab"}) == "xab");
+}
+
+BOOST_AUTO_TEST_CASE(special_tokens_may_be_left_out) {
+  const Tokenizer tokenizer = Tokenizer::load(TENON_DEFAULT_MODEL_DIR);
+  const TokenId end = *tokenizer.end_of_text();
+  std::vector<TokenId> tokens = tokenizer.encode("It is");
+  tokens.insert(tokens.begin() + 1, end);
+  const auto text_of = [&](AnswerText text) {
+    std::string all;
+    for (const TokenId token : tokens) all += text.push(token);
+    return all + text.finish();
+  };
+  BOOST_TEST(text_of(AnswerText(&tokenizer, {}, false, true)) == "It is");
+  BOOST_TEST(text_of(AnswerText(&tokenizer)) == "It<|endoftext|> is");
+  // A stop string does not see them either.
+  BOOST_TEST(text_of(AnswerText(&tokenizer, {"It is"}, true, true)) == "It is");
+  BOOST_TEST(text_of(AnswerText(&tokenizer, {"<|"}, false, true)) == "It is");
+}
+
 // Cutting the text in other places changes nothing: the same as a search in the whole.
 BOOST_AUTO_TEST_CASE(cuts_do_not_matter) {
   std::mt19937 random(7);

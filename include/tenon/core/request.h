@@ -36,6 +36,8 @@ struct Options {
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to raw logits
   std::uint64_t seed = 0;            // the draw at a position depends on (seed, position) alone
   std::vector<std::string> stop = {};  // text that ends the answer, itself left out of `text`
+  bool include_stop = false;           // the stop string that ends the answer stays at the end of `text`
+  bool skip_special_tokens = false;    // special tokens add nothing to `text`, and stop strings do not see them
   std::vector<TokenId> stop_ids = {};  // tokens that end the answer, like the model's own end token
   bool ignore_eos = false;           // generate on past the model's end token
   int top_logprobs = -1;             // >= 0: log-probability of each new token, and so many alternatives
@@ -107,6 +109,7 @@ inline const char* to_string(FinishReason reason) {
 struct PromptLogprob {
   TokenLogprob token;
   std::vector<TokenLogprob> top;     // likeliest first, as many as prompt_logprobs asks
+  int rank = 0;                      // 1: no other token of the vocabulary is likelier
 };
 
 // What was asked of the prompt itself.

@@ -14,17 +14,23 @@ namespace tenon {
 // Finds the first stop string in a text that arrives in pieces, and releases text that no stop string can claim any more.
 class StopMatcher {
  public:
-  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  // include: the stop string that was found is released too. Of two at the same place, the shorter one.
+  explicit StopMatcher(std::vector<std::string> stops, bool include = false) : stops_(std::move(stops)), include_(include) {}
 
   // The text that is now certain to belong to the answer. Once stopped() nothing more comes.
   std::string push(std::string_view text) {
     if (stopped_) return {};
     held_ += text;
-    std::size_t first = std::string::npos;
-    for (const auto& stop : stops_) first = std::min(first, held_.find(stop));
+    std::size_t first = std::string::npos, length = 0;
+    for (const auto& stop : stops_) {
+      const std::size_t at = held_.find(stop);
+      if (at == std::string::npos || at > first) continue;
+      length = at < first ? stop.size() : std::min(length, stop.size());
+      first = at;
+    }
     if (first != std::string::npos) {
       stopped_ = true;
-      held_.resize(first);
+      held_.resize(include_ ? first + length : first);
       return std::exchange(held_, {});
     }
     std::string certain = held_.substr(0, held_.size() - longest_start());
@@ -49,6 +55,7 @@ class StopMatcher {
   }
 
   std::vector<std::string> stops_;
+  bool include_;
   std::string held_;
   bool stopped_ = false;
 };
@@ -56,11 +63,15 @@ class StopMatcher {
 class AnswerText {
  public:
   // Without a tokenizer there is no text, and no stop string to look for.
-  AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stops) : stops_(std::move(stops)) {
+  explicit AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stops = {}, bool include_stop = false, bool skip_special = false)
+      : special_(skip_special ? tokenizer : nullptr), stops_(std::move(stops), include_stop) {
     if (tokenizer) decoder_.emplace(*tokenizer);
   }
 
-  std::string push(TokenId token) { return decoder_ ? stops_.push(decoder_->push(token)) : std::string{}; }
+  std::string push(TokenId token) {
+    if (!decoder_ || (special_ && special_->is_special(token))) return {};
+    return stops_.push(decoder_->push(token));
+  }
   std::string finish() {
     if (!decoder_ || stops_.stopped()) return {};
     std::string text = stops_.push(decoder_->finish());
@@ -69,6 +80,7 @@ class AnswerText {
   bool stopped() const { return stops_.stopped(); }
 
  private:
+  const Tokenizer* special_;  // whose special tokens add nothing; null: all tokens are text
   std::optional<StreamDecoder> decoder_;
   StopMatcher stops_;
 };

@@ -21,7 +21,7 @@ namespace tenon {
 class Stream {
  public:
   Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer, const Constraint* constraint = nullptr)
-      : request_(request), choice_(choice), options_(std::move(options)), text_(tokenizer, options_.stop),
+      : request_(request), choice_(choice), options_(std::move(options)), text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
         constraint_(constraint ? constraint->start() : nullptr) {
     std::sort(options_.logits_at.begin(), options_.logits_at.end());
     options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
@@ -107,7 +107,9 @@ class Stream {
     const double log_total = log_sum_exp(logits), logprob = log_softmax_at(logits, token, log_total);
     nll_sum_ -= logprob;
     if (options_.prompt_logprobs < 0) return;
-    scores_->prompt.push_back({{token, static_cast<float>(logprob)}, top_logprobs(logits, options_.prompt_logprobs, log_total)});
+    const float own = logits[static_cast<std::size_t>(token)];
+    const auto likelier = std::count_if(logits.begin(), logits.end(), [own](float each) { return each > own; });
+    scores_->prompt.push_back({{token, static_cast<float>(logprob)}, top_logprobs(logits, options_.prompt_logprobs, log_total), 1 + static_cast<int>(likelier)});
   }
 
   RequestId request_;
