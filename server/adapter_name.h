@@ -1,20 +1,30 @@
-// Which adapter a request names.
+// Which adapters a request names.
 #pragma once
-#include <optional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "server/request_context.h"
 #include "server/request_fields.h"
+#include "tenon/core/request.h"
 
 namespace serve {
 
-// Empty, the base model's id or LoRAX's word for it.
-bool names_base(std::string_view name, std::string_view base_model);
+// Empty, a name of the base model, LoRAX's word for it, or what TGI's clients call any model: `tgi` and `dummy`, where no
+// adapter has that name.
+bool names_base(const std::string& name, const RequestContext& context);
 
 // ApiError bad_adapter_name; `param` is the field that it stands in.
 void check_adapter_name(const std::string& name, const std::string& param);
 
-// `adapter_id`, none for the base model; checks `adapter_source` too.
-std::optional<std::string> adapter_id_of(const RequestFields& fields, std::string_view base_model);
+struct NamedAdapters {
+  std::vector<tenon::AdapterUse> uses;  // none: the base model; several, or one with a weight: added up
+  std::string field;                    // that names them; empty: none does
+};
+
+// Those of the objects of one request, by any of: model, adapter_id, adapters, lora, lora_request, merged_adapters, where the
+// object's place has it. ApiError where two fields name different ones.
+NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context, UnknownFields& unknown);
 
 }  // namespace serve

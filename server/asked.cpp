@@ -42,13 +42,27 @@ std::string name_of(const std::vector<tenon::AdapterUse>& adapters) {
   return names;
 }
 
-std::string as_text(const Model& model, const std::vector<tenon::TokenId>& ids) {
+void need_tokens(const Model& model, const std::vector<tenon::TokenId>& ids, const std::string& field) {
   for (const tenon::TokenId id : ids) {
-    if (id >= model.config().vocab) {
-      throw ApiError(ApiError::Kind::invalid, "`prompt`: token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(model.config().vocab), "prompt");
-    }
+    if (id < model.config().vocab) continue;
+    throw ApiError(ApiError::Kind::invalid, "`" + field + "`: token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(model.config().vocab), field);
   }
+}
+
+std::string as_text(const Model& model, std::vector<tenon::TokenId> ids, bool skip_special) {
+  if (skip_special) std::erase_if(ids, [&](tenon::TokenId id) { return model.tokenizer().is_special(id); });
   return tenon::sanitize_utf8(model.tokenizer().decode(ids));
+}
+
+void keep_last(std::vector<tenon::TokenId>& ids, std::optional<int> most) {
+  if (most && ids.size() > static_cast<std::size_t>(*most)) ids.erase(ids.begin(), ids.end() - *most);
+}
+
+// Tokens that end an answer and are no part of it.
+std::vector<tenon::TokenId> ends_of(const Model& model, const tenon::Options& options) {
+  std::vector<tenon::TokenId> ends = options.stop_ids;
+  if (!options.ignore_eos) ends.insert(ends.end(), model.config().eos.begin(), model.config().eos.end());
+  return ends;
 }
 
 // What both OpenAI routes have in common.
@@ -60,12 +74,18 @@ struct OpenAiAsked {
               .n = request.options.n,
               .stream = request.stream,
               .include_usage = request.include_usage,
-              .logprobs = request.options.top_logprobs >= 0},
+              .logprobs = request.options.top_logprobs >= 0,
+              .alternatives = request.options.top_logprobs,
+              .prompt_logprobs = request.prompt_logprobs,
+              .return_token_ids = request.return_token_ids,
+              .skip_special = request.options.skip_special_tokens},
         common{.adapters = request.adapters, .options = request.options} {
     need_adapters(model, request.adapters, request.adapter_field);
     if (!request.seed_given) common.options.seed = random_bits();
-    if (request.schema) common.constraint = model.constraint(*request.schema);
+    need_tokens(model, request.options.stop_ids, "stop_token_ids");
+    if (request.form) common.constraint = model.constraint(*request.form);
     asked.stream = request.stream;
+    asked.ignored = request.ignored;
     asked.adapter = name_of(request.adapters);
   }
 
@@ -81,8 +101,7 @@ struct OpenAiAsked {
 
   Asked finish(Model& model) {
     take_listed(model, asked, "logprobs");
-    terms.ends = common.options.stop_ids;
-    if (!common.options.ignore_eos) terms.ends.insert(terms.ends.end(), model.config().eos.begin(), model.config().eos.end());
+    terms.ends = ends_of(model, common.options);
     asked.writer = std::make_unique<OpenAiWriter>(std::move(terms), model.tokenizer());
     return std::move(asked);
   }
@@ -95,37 +114,57 @@ struct OpenAiAsked {
 }  // namespace
 
 Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool as_list) {
-  GenerateRequest request = parse_generate(body, model.limits(), model.name(), streaming);
-  need_adapters(model, request.adapters, "adapter_id");
-  tenon::Request one{.input_ids = model.tokens(request.inputs, {.truncate = request.truncate.value_or(0)}), .adapters = request.adapters};
+  GenerateRequest request = parse_generate(body, model.context(), streaming);
+  need_adapters(model, request.adapters, request.adapter_field);
+  tenon::Request one{.adapters = request.adapters};
   tenon::Options& options = request.options;
+  need_tokens(model, options.stop_ids, "stop_token_ids");
+  if (request.messages.empty()) {
+    one.input_ids = model.tokens(request.inputs, {.parse_special = request.parse_special,
+                                                  .add_special_tokens = request.add_special_tokens,
+                                                  .truncate = request.truncate.value_or(0)});
+  } else {
+    one.input_ids = model.chat_tokens(request.messages);
+    keep_last(one.input_ids, request.truncate);
+    model.add_chat_stops(options);
+  }
   options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), model.limits());
   options.n = request.best_of;
   if (request.best_of > 1) options.top_logprobs = std::max(options.top_logprobs, 0);  // by which the best is found
   if (request.sampling && !request.seed_given) options.seed = random_bits();
   one.options = options;
-  if (request.schema) one.constraint = model.constraint(*request.schema);
+  if (request.form) one.constraint = model.constraint(*request.form);
   Asked asked{.stream = request.stream,
               .adapter = name_of(request.adapters),
               .max_new_tokens = options.max_new_tokens,
-              .characters = characters(request.inputs)};
-  LoraxWriter::Terms terms{.input = one.input_ids, .max_new_tokens = options.max_new_tokens, .ends = model.config().eos, .as_list = as_list};
+              .characters = characters(request.inputs),
+              .ignored = std::move(request.ignored)};
+  LoraxWriter::Terms terms{.input = one.input_ids, .max_new_tokens = options.max_new_tokens, .ends = ends_of(model, options), .as_list = as_list};
   asked.requests.push_back(std::move(one));
-  take_listed(model, asked, "return_k_alternatives");
+  take_listed(model, asked, request.top_tokens > request.alternatives ? "top_n_tokens" : "return_k_alternatives");
   asked.writer = std::make_unique<LoraxWriter>(std::move(request), model.tokenizer(), std::move(terms));
   return asked;
 }
 
 Asked completion_asked(Model& model, std::string_view body, const std::string& id) {
-  const CompletionRequest request = parse_completion(body, model.limits(), model.name());
+  const CompletionRequest request = parse_completion(body, model.context());
   if (request.stream && request.echo && request.logprobs) {
     throw ApiError(ApiError::Kind::invalid, "`echo` together with `logprobs` is not supported in a stream", "echo");
   }
   OpenAiAsked made(model, request, id);
   for (const CompletionRequest::Prompt& prompt : request.prompts) {
     const auto* const text = std::get_if<std::string>(&prompt);
-    auto ids = text ? model.tokens(*text) : std::get<std::vector<tenon::TokenId>>(prompt);
-    std::string echo = text ? *text : as_text(model, ids);
+    std::vector<tenon::TokenId> ids;
+    if (text) {
+      ids = model.tokens(*text, {.parse_special = request.parse_special,
+                                 .add_special_tokens = request.add_special_tokens,
+                                 .truncate = request.truncate.value_or(0)});
+    } else {
+      ids = std::get<std::vector<tenon::TokenId>>(prompt);
+      need_tokens(model, ids, request.prompt_field);
+      keep_last(ids, request.truncate);
+    }
+    std::string echo = text ? *text : as_text(model, ids, request.options.skip_special_tokens);
     made.asked.characters += characters(echo);
     made.add(model, request, std::move(ids), request.echo ? std::move(echo) : std::string());
   }
@@ -133,12 +172,14 @@ Asked completion_asked(Model& model, std::string_view body, const std::string& i
 }
 
 Asked chat_asked(Model& model, std::string_view body, const std::string& id) {
-  const ChatRequest request = parse_chat(body, model.limits(), model.name());
+  const ChatRequest request = parse_chat(body, model.context());
   OpenAiAsked made(model, request, id);
   made.terms.chat = true;
   model.add_chat_stops(made.common.options);
   for (const ChatMessage& message : request.messages) made.asked.characters += characters(message.content);
-  made.add(model, request, model.chat_tokens(request.messages), {});
+  std::vector<tenon::TokenId> ids = model.chat_tokens(request.messages);
+  keep_last(ids, request.truncate);
+  made.add(model, request, std::move(ids), {});
   return made.finish(model);
 }
 

@@ -24,6 +24,7 @@ struct Asked {
   std::string adapter;  // empty: none
   int max_new_tokens = 0;
   std::size_t characters = 0;  // of the input
+  std::vector<std::string> ignored = {};  // unknown fields that a lenient server left out
   std::optional<Gate::Ticket> listed = {};  // for the log-probabilities that it may hold
 };
 

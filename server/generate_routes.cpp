@@ -4,6 +4,7 @@
 #include "server/asked.h"
 #include "server/exchange.h"
 #include "server/handle.h"
+#include "server/ignored_fields.h"
 #include "server/routes.h"
 #include "server/text.h"
 
@@ -18,7 +19,9 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
     const auto error = attempt(request, response, [&] {
       check_key(serving, request);
       Model& model = exchange->enter();
-      exchange->serve(make(model, request.body), response);
+      Asked asked = make(model, request.body);
+      tell_ignored(response, serving, asked.ignored);
+      exchange->serve(std::move(asked), response);
     });
     if (error) exchange->failed(*error);
     response.set_header(kLogsItselfHeader, "");

@@ -1,20 +1,23 @@
 #include "server/lorax_request.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "server/adapter_name.h"
 #include "server/api_error.h"
 #include "server/body.h"
+#include "server/openai_request.h"
 #include "server/request_fields.h"
 #include "server/response_format.h"
+#include "server/sampling_fields.h"
+#include "tenon/core/fields.h"
 
 namespace serve {
 namespace {
 
 using tenon::Json;
 
-constexpr auto kWeight = [](double x) { return x >= -1000 && x <= 1000; };  // sums of factors stay finite
 constexpr auto kPositive = [](double x) { return x > 0; };
 constexpr auto kWithinTwo = [](double x) { return x >= -2 && x <= 2; };
 
@@ -23,40 +26,6 @@ std::string inputs_of(const RequestFields& body) {
   if (!inputs) body.refuse("inputs", "is missing");
   if (inputs->empty()) body.refuse("inputs", "cannot be empty");
   return std::move(*inputs);
-}
-
-// A weighted sum is what the engine makes of several adapters; what the other strategies drop or elect it does not do.
-std::vector<tenon::AdapterUse> merged(const RequestFields& fields) {
-  const RequestFields f = *fields.object("merged_adapters");
-  const std::string strategy = f.string("merge_strategy").value_or("linear");
-  if (strategy != "linear") {
-    throw ApiError(ApiError::Kind::invalid,
-                   "`merged_adapters` with `merge_strategy=" + shown(strategy) + "` is not supported, only linear",
-                   "merged_adapters");
-  }
-  const std::vector<std::string> ids = f.strings("ids");
-  if (ids.empty()) f.refuse("ids", "must name at least one adapter");
-  const Json* const weights = f.list("weights");
-  if (!weights || weights->size() != ids.size()) f.refuse("weights", "must hold one weight for each of `ids`");
-  std::vector<tenon::AdapterUse> uses;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    check_adapter_name(ids[i], "merged_adapters.ids");
-    uses.push_back({ids[i], f.check_number("weights", (*weights)[i], kWeight, "must hold numbers from -1000 to 1000")});
-  }
-  return uses;
-}
-
-std::vector<tenon::AdapterUse> adapters_of(const RequestFields& f, std::string_view base_model) {
-  const auto id = adapter_id_of(f, base_model);
-  if (f.has("merged_adapters")) {
-    if (id) {
-      throw ApiError(ApiError::Kind::invalid, "at most one of `adapter_id` or `adapters` may be provided",
-                     "adapter_id");
-    }
-    return merged(f);
-  }
-  if (id) return {tenon::AdapterUse{*id}};
-  return {};
 }
 
 void read_sampling(const RequestFields& f, GenerateRequest& out) {
@@ -72,7 +41,10 @@ void read_sampling(const RequestFields& f, GenerateRequest& out) {
   o.repetition_penalty = f.number("repetition_penalty", 1, kPositive, "must be strictly positive");
   o.frequency_penalty = f.number("frequency_penalty", 0, kWithinTwo, "must be >= -2.0 and <= 2.0");
   o.presence_penalty = f.number("presence_penalty", 0, kWithinTwo, "must be >= -2.0 and <= 2.0");
-  const bool shaped = o.temperature != 1 || o.top_k > 0 || o.top_p < 1 || o.typical_p < 1;
+  o.min_p = f.number(
+      "min_p", 0, [](double x) { return x >= 0 && x <= 1; }, "must be a number from 0 to 1");
+  o.logit_bias = logit_bias_of(f);
+  const bool shaped = o.temperature != 1 || o.top_k > 0 || o.top_p < 1 || o.typical_p < 1 || o.min_p > 0;
   out.sampling = (f.boolean("do_sample", false) || shaped) && o.temperature > 0;
   if (!out.sampling) o.temperature = 0;
   if (const auto seed = f.seed("seed", /*negative=*/false)) {
@@ -80,6 +52,10 @@ void read_sampling(const RequestFields& f, GenerateRequest& out) {
     out.seed_given = true;
   }
   o.ignore_eos = f.boolean("ignore_eos_token", false);
+  o.stop_ids = stop_token_ids_of(f);
+  o.skip_special_tokens = f.boolean("skip_special_tokens", true);
+  o.priority = f.integer_or("priority", 0, std::numeric_limits<int>::min());
+  o.cache_salt = f.string("cache_salt").value_or("");
 }
 
 void read_best_of(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
@@ -103,14 +79,18 @@ void read_details(const RequestFields& f, const Limits& limits, GenerateRequest&
   const std::string needed = "must be > 0 and <= " + std::to_string(limits.max_alternatives);
   out.alternatives =
       static_cast<int>(f.integer("return_k_alternatives", 1, limits.max_alternatives, needed).value_or(0));
-  if (out.details || out.decoder_input_details || out.stream) out.options.top_logprobs = out.alternatives;
+  out.top_tokens = static_cast<int>(f.integer("top_n_tokens", 0, limits.max_alternatives, "must be >= 0 and <= " + std::to_string(limits.max_alternatives)).value_or(0));
+  if (out.details || out.decoder_input_details || out.stream) out.options.top_logprobs = std::max(out.alternatives, out.top_tokens);
   if (out.decoder_input_details) out.options.prompt_logprobs = 0;
 }
 
 void read_lengths(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
   using Integer = std::numeric_limits<std::int64_t>;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  if (const auto length = f.integer("max_new_tokens", Integer::min(), most, "must be an integer of 32 bits")) {
+  const std::string& name = f.name_of("max_new_tokens");
+  const bool endless = name == "n_predict" || name == "num_predict";  // llama.cpp's -1: what is left
+  const auto length = f.integer("max_new_tokens", Integer::min(), most, "must be an integer of 32 bits");
+  if (length && !(endless && *length == -1)) {
     if (*length < 1) f.refuse("max_new_tokens", "must be strictly positive");
     out.max_new_tokens = static_cast<std::uint32_t>(*length);
   }
@@ -119,37 +99,74 @@ void read_lengths(const RequestFields& f, const Limits& limits, GenerateRequest&
     out.truncate = static_cast<int>(*truncate);
 }
 
+void read_least(const RequestFields& f, GenerateRequest& out) {
+  const int least = out.options.min_new_tokens = f.integer_or("min_new_tokens", 0, 0);
+  if (least == 0) return;
+  if (!out.stop.empty()) f.refuse("min_new_tokens", "cannot be combined with `" + f.name_of("stop") + "`");
+  if (out.form) f.refuse("min_new_tokens", "cannot be combined with `" + out.form->field + "`");
+  if (out.max_new_tokens && static_cast<std::uint32_t>(least) > *out.max_new_tokens) {
+    f.refuse("min_new_tokens", "must be at most `" + f.name_of("max_new_tokens") + "`");
+  }
+}
+
+// LoRAX's: the text of `inputs` is a list of messages.
+std::vector<ChatMessage> messages_in(const std::string& inputs, const RequestFields& top, UnknownFields& unknown) {
+  const std::string needed = "must hold a list of messages as JSON, with `apply_chat_template`: ";
+  Json list;
+  try {
+    list = tenon::parse_json(inputs, "", {.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request});
+  } catch (const tenon::Error& error) {
+    top.refuse("inputs", needed + error.what());
+  }
+  if (!list.is_array()) top.refuse("inputs", needed + "is " + tenon::Fields::describe(list));
+  const Json body = {{"inputs", std::move(list)}};
+  return messages_of(RequestFields(body), "inputs", unknown);
+}
+
 }  // namespace
 
-GenerateRequest parse_generate(std::string_view text, const Limits& limits, std::string_view base_model,
-                               Streaming streaming) {
+GenerateRequest parse_generate(std::string_view text, const RequestContext& context, Streaming streaming) {
+  const Limits& limits = context.limits;
   const Body body = parse_body(text);
-  const RequestFields top(body.json);
+  UnknownFields unknown{.lenient = context.lenient};
+  const RequestFields top(body.json, kGenerate, unknown);
   GenerateRequest out;
   out.inputs = inputs_of(top);
-  out.stream = streaming == Streaming::as_asked ? top.boolean("stream", false) : streaming == Streaming::always;
+  const bool streams = top.boolean("stream", false);
+  if (streams && streaming == Streaming::never) top.refuse("stream", "true is for POST /; this route answers whole, and /generate_stream streams");
+  out.stream = streaming == Streaming::as_asked ? streams : streaming == Streaming::always;
+  top.object("options", kHubOptions, unknown);
   const Json* const given = top.find("parameters");
   if (given && !given->is_object()) top.refuse_type("parameters", "an object", *given);
   const Json none = Json::object();
-  const RequestFields parameters(given ? *given : none);  // whose names LoRAX's messages do not prefix
-  // Of text-generation-inference, of old LoRAX, and of the other routes.
-  parameters.refuse_unsupported({"grammar", "top_n_tokens", "schema", "json_schema", "guided_json", "guided_regex", "min_p", "logit_bias",
-                                 "min_new_tokens"});
-  out.adapters = adapters_of(parameters, base_model);
+  const RequestFields parameters(given ? *given : none, kParameters, unknown);  // whose names LoRAX's messages do not prefix
+  NamedAdapters named = named_adapters({&top, &parameters}, context, unknown);
+  out.adapters = std::move(named.uses);
+  out.adapter_field = std::move(named.field);
   read_sampling(parameters, out);
   read_best_of(parameters, limits, out);
   read_details(parameters, limits, out);
   read_lengths(parameters, limits, out);
   out.stop = parameters.strings("stop");
   check_stop(out.stop, limits);
-  out.schema = schema_of(body, Dialect::lorax);
+  out.form = form_of(body, parameters, /*in_parameters=*/true, unknown);
+  read_least(parameters, out);
+  out.parse_special = parameters.boolean("parse_special", context.parse_special);
+  out.add_special_tokens = parameters.boolean("add_special_tokens", true);
+  if (parameters.boolean("apply_chat_template", false)) out.messages = messages_in(out.inputs, top, unknown);
+  out.ignored = std::move(unknown.ignored);
   return out;
 }
 
-TokenizeRequest parse_tokenize(std::string_view text) {
+TokenizeRequest parse_tokenize(std::string_view text, const RequestContext& context) {
   const Body body = parse_body(text);
-  const RequestFields fields(body.json);
-  return {.inputs = inputs_of(fields), .add_special_tokens = fields.boolean("add_special_tokens", true)};
+  UnknownFields unknown{.lenient = context.lenient};
+  const RequestFields fields(body.json, kTokenize, unknown);
+  TokenizeRequest out{.inputs = inputs_of(fields),
+                      .add_special_tokens = fields.boolean("add_special_tokens", true),
+                      .parse_special = fields.boolean("parse_special", context.parse_special)};
+  out.ignored = std::move(unknown.ignored);
+  return out;
 }
 
 }  // namespace serve

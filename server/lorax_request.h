@@ -6,17 +6,22 @@
 #include <string_view>
 #include <vector>
 
-#include "server/request_limits.h"
-#include "tenon/core/json.h"
+#include "server/chat_message.h"
+#include "server/request_context.h"
+#include "server/response_format.h"
 #include "tenon/core/request.h"
 
 namespace serve {
 
 struct GenerateRequest {
   std::string inputs;
+  std::vector<ChatMessage> messages = {};  // with apply_chat_template what `inputs` holds; else none
+  bool parse_special = true;               // special tokens spelled in `inputs` are tokens
+  bool add_special_tokens = true;
   bool stream = false;
   std::vector<tenon::AdapterUse> adapters;  // none: the base model; several, or one with a weight: merged
-  // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, top_logprobs and
+  std::string adapter_field;                // that names them; empty: none does
+  // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, stop_ids, top_logprobs and
   // prompt_logprobs. Left for later: max_new_tokens, n, best_of, and a seed where none is given.
   tenon::Options options;
   std::optional<std::uint32_t> max_new_tokens;  // none: what is left beside the input (lorax_new_tokens)
@@ -29,20 +34,23 @@ struct GenerateRequest {
   bool return_full_text = false;
   std::optional<int> truncate;  // keeps the last so many tokens of the input
   int alternatives = 0;         // to each token; 0: none asked
-  std::optional<tenon::OrderedJson> schema;
+  int top_tokens = 0;           // the same, in TGI's form
+  std::optional<AnswerForm> form;
+  std::vector<std::string> ignored = {};  // unknown fields, where the server is lenient
 };
 
 struct TokenizeRequest {
   std::string inputs;
   bool add_special_tokens = true;
+  bool parse_special = true;
+  std::vector<std::string> ignored = {};
 };
 
 // Whether the answer is a stream: as the body says (POST /), or as the route does.
 enum class Streaming { as_asked, never, always };
 
 // ApiError: malformed, invalid, bad_adapter_name.
-GenerateRequest parse_generate(std::string_view body, const Limits& limits, std::string_view base_model,
-                               Streaming streaming = Streaming::as_asked);
-TokenizeRequest parse_tokenize(std::string_view body);
+GenerateRequest parse_generate(std::string_view body, const RequestContext& context, Streaming streaming = Streaming::as_asked);
+TokenizeRequest parse_tokenize(std::string_view body, const RequestContext& context);
 
 }  // namespace serve

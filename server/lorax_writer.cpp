@@ -35,21 +35,32 @@ void LoraxWriter::take_token(Sequence& sequence, const Event& event) {
   token["skipped"] = false;
   if (request_.alternatives > 0) {
     OrderedJson& all = token["alternative_tokens"] = OrderedJson::array();
-    for (const tenon::TokenLogprob& each : event.top_logprobs) all.push_back(token_json(each.id, text_of(tokenizer_, each.id), each.logprob));
+    const std::size_t shown = std::min(event.top_logprobs.size(), static_cast<std::size_t>(request_.alternatives));
+    for (std::size_t i = 0; i < shown; ++i) {
+      const tenon::TokenLogprob& each = event.top_logprobs[i];
+      all.push_back(token_json(each.id, text_of(tokenizer_, each.id), each.logprob));
+    }
   }
-  if (!special) sequence.text += text;
+  const bool in_text = !special || (!request_.options.skip_special_tokens && !ends(event.token));
+  if (in_text) sequence.text += text;
   sequence.logprob += static_cast<double>(event.logprob);
   ++sequence.count;
   sequence.reason = reason_of(sequence, event);
   const bool last = !sequence.reason.empty();
   if (last) --open_;
-  if (!request_.stream) return sequence.tokens.push_back(std::move(token));
+  if (!request_.stream) {
+    sequence.tokens.push_back(std::move(token));
+    if (request_.top_tokens > 0) sequence.tops.push_back(top_tokens(event));
+    return;
+  }
   OrderedJson out = {{"token", std::move(token)}, {"generated_text", nullptr}, {"details", nullptr}};
+  if (request_.top_tokens > 0) out["top_tokens"] = top_tokens(event);
   if (last) {
     out["generated_text"] = full_text(sequence);
     if (request_.details) {
       out["details"] = {{"finish_reason", sequence.reason},
                         {"prompt_tokens", terms_.input.size()},
+                        {"input_length", terms_.input.size()},  // TGI's word for it in streams
                         {"generated_tokens", sequence.count},
                         {"seed", seed_of(sequence)}};
     }
@@ -67,7 +78,19 @@ std::string LoraxWriter::reason_of(const Sequence& sequence, const Event& event)
 }
 
 bool LoraxWriter::ends(tenon::TokenId token) const {
-  return !request_.options.ignore_eos && std::find(terms_.ends.begin(), terms_.ends.end(), token) != terms_.ends.end();
+  return std::find(terms_.ends.begin(), terms_.ends.end(), token) != terms_.ends.end();
+}
+
+OrderedJson LoraxWriter::top_tokens(const Event& event) const {
+  OrderedJson all = OrderedJson::array();
+  const std::size_t shown = std::min(event.top_logprobs.size(), static_cast<std::size_t>(request_.top_tokens));
+  for (std::size_t i = 0; i < shown; ++i) {
+    const tenon::TokenLogprob& each = event.top_logprobs[i];
+    OrderedJson token = token_json(each.id, text_of(tokenizer_, each.id), each.logprob);
+    token["special"] = tokenizer_.is_special(each.id);
+    all.push_back(std::move(token));
+  }
+  return all;
 }
 
 OrderedJson LoraxWriter::token_json(tenon::TokenId id, const std::string& text, float logprob) const {
@@ -99,6 +122,7 @@ OrderedJson LoraxWriter::details(const Sequence& best) const {
                          {"generated_tokens", best.count}, {"skipped_tokens", 0},
                          {"seed", seed_of(best)},          {"prefill", prefill()},
                          {"tokens", best.tokens}};
+  if (request_.top_tokens > 0) details["top_tokens"] = best.tops;
   if (sequences_.size() == 1) return details;
   OrderedJson& others = details["best_of_sequences"] = OrderedJson::array();
   for (const Sequence& each : sequences_) {
@@ -109,6 +133,7 @@ OrderedJson LoraxWriter::details(const Sequence& best) const {
                       {"seed", seed_of(each)},
                       {"prefill", OrderedJson::array()},
                       {"tokens", each.tokens}});
+    if (request_.top_tokens > 0) others.back()["top_tokens"] = each.tops;
   }
   return details;
 }

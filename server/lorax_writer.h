@@ -16,7 +16,7 @@ class LoraxWriter final : public Writer {
   struct Terms {
     std::vector<tenon::TokenId> input;  // tokens
     int max_new_tokens = 0;
-    std::vector<tenon::TokenId> ends;  // that end an answer
+    std::vector<tenon::TokenId> ends;  // that end an answer, and are no part of it
     bool as_list = false;              // POST / answers with a list of one
   };
 
@@ -38,6 +38,7 @@ class LoraxWriter final : public Writer {
     std::string text;  // of what is not special
     int count = 0;  // of its tokens
     std::vector<tenon::OrderedJson> tokens;  // of an answer that is not streamed
+    std::vector<tenon::OrderedJson> tops;    // alternatives to each of them, in TGI's form
     double logprob = 0;
     std::string reason;  // empty: still being written
     double mean_logprob() const { return count == 0 ? 0 : logprob / count; }
@@ -45,6 +46,7 @@ class LoraxWriter final : public Writer {
 
   void take_token(Sequence& sequence, const tenon::Event& event);
   tenon::OrderedJson token_json(tenon::TokenId id, const std::string& text, float logprob) const;
+  tenon::OrderedJson top_tokens(const tenon::Event& event) const;
   std::string reason_of(const Sequence& sequence, const tenon::Event& event) const;
   bool ends(tenon::TokenId token) const;
   std::string full_text(const Sequence& sequence) const;

@@ -98,6 +98,11 @@ void Metrics::token_gap(double seconds) {
   counts_.gap.add(seconds);
 }
 
+void Metrics::fields_ignored(std::size_t count) {
+  std::lock_guard lock(mutex_);
+  counts_.ignored_fields += count;
+}
+
 void Metrics::request_finished(const Finished& r) {
   const auto prompt = static_cast<std::uint64_t>(std::max(0, r.prompt_tokens));
   const auto generated = static_cast<std::uint64_t>(std::max(0, r.generated_tokens));
@@ -229,6 +234,7 @@ std::string Metrics::text(const Snapshot& snapshot) const {
   write_adapters(out, snapshot.adapters);
   write_service(out, snapshot.service);
   out.counter("tenon_log_lines_lost_total", "Lines of the log that standard error did not take.", snapshot.log_lines_lost);
+  out.counter("tenon_ignored_fields_total", "Unknown fields of requests that were left out (--lenient).", c.ignored_fields);
   write_process(out);
   return out.take();
 }

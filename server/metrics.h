@@ -70,6 +70,7 @@ class Metrics {
   void request_failed(FailureKind kind);
   void request_finished(const Finished& request);
   void token_gap(double seconds);  // between two tokens of a stream
+  void fields_ignored(std::size_t count);  // of a request to a lenient server
 
   // Prometheus text, version 0.0.4. An adapter that is no longer resident counts as `other` from here on: its own
   // counter begins anew if it comes back, and that of `other` never falls.
@@ -86,7 +87,7 @@ class Metrics {
   };
 
   struct Counts {
-    std::uint64_t begun = 0, prompt_tokens = 0, generated_tokens = 0;
+    std::uint64_t begun = 0, prompt_tokens = 0, generated_tokens = 0, ignored_fields = 0;
     std::array<std::uint64_t, kFailureKinds> failures{};
     std::array<std::uint64_t, 5> finished{};  // by tenon::FinishReason
     Histogram duration{kLoraxSeconds}, validation{kLoraxSeconds}, queue{kLoraxSeconds}, inference{kLoraxSeconds},

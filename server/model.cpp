@@ -60,43 +60,80 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
       made_(make_engine(settings_, adapters_, steps_, files)),
       engine_(*made_),
       service_(std::make_unique<Service>(std::move(made_), service_options(settings_))),
-      limits_{.max_input_tokens = settings_.max_input_length,
-              .max_total_tokens = settings_.max_total_tokens,
-              .max_stop_sequences = settings_.max_stop_sequences,
-              .max_best_of = settings_.max_best_of,
-              .max_n = settings_.max_n},
+      context_{.limits = {.max_input_tokens = settings_.max_input_length,
+                          .max_total_tokens = settings_.max_total_tokens,
+                          .max_stop_sequences = settings_.max_stop_sequences,
+                          .max_best_of = settings_.max_best_of,
+                          .max_n = settings_.max_n},
+               .base_names = settings_.served_model_names,
+               .lenient = settings_.lenient,
+               .parse_special = settings_.parse_special,
+               .is_adapter = [this](const std::string& name) { return adapters_->is_known(name); },
+               .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); }},
       chat_(ChatTemplate::chosen(settings_.chat_template, read_chat_template(program::model_folder(settings_.model)))),
       created_(static_cast<std::int64_t>(seconds_since_1970())) {
-  for (const std::string& name : settings_.preload_adapters) load_adapter(name);
+  for (const std::string& name : settings_.preload_adapters) {
+    load_adapter(name);
+    numbered_adapters();  // in the order in which they are named
+  }
 }
 
 void Model::load_adapter(const std::string& name) {
   const tenon::AdapterUse use{name};
+  const auto there = resident();
+  const bool loaded = std::any_of(there.begin(), there.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
+  if (!loaded) engine_.unload_adapter(name);  // whose files may be right by now
   const tenon::AdapterLease held = engine_.lease(std::span(&use, 1), tenon::detail::after(settings_.adapter_wait));
 }
 
 bool Model::unload_adapter(const std::string& name) {
   std::lock_guard lock(unloading_);
   const bool added = adapters_->remove(name);
+  list_.forget();
   return engine_.unload_adapter(name) || added;
 }
 
-std::shared_ptr<const tenon::Constraint> Model::constraint(const tenon::OrderedJson& schema) {
+std::map<std::int64_t, std::string> Model::numbered_adapters() {
+  const auto there = resident();
+  std::lock_guard lock(numbering_);
+  std::map<std::int64_t, std::string> numbered;
+  for (const tenon::AdapterInfo& each : there) {
+    const auto next = static_cast<std::int64_t>(numbers_.size());
+    numbered.emplace(numbers_.try_emplace(each.name, next).first->second, each.name);
+  }
+  return numbered;
+}
+
+std::optional<std::string> Model::adapter_of_number(std::int64_t number) {
+  numbered_adapters();  // a client may know llama.cpp's order without having asked
+  std::lock_guard lock(numbering_);
+  for (const auto& [name, its] : numbers_)
+    if (its == number) return name;
+  return std::nullopt;
+}
+
+std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& form) {
   try {
     std::call_once(constraints_made_, [&] {
       constraints_ = std::make_unique<tenon::constrain::Constraints>(tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, config().eos));
     });
-    return constraints_->json_schema(schema);
+    switch (form.kind) {
+      case AnswerForm::Kind::schema: return constraints_->json_schema(form.schema);
+      case AnswerForm::Kind::regex: return constraints_->regex(form.text);
+      case AnswerForm::Kind::grammar: return constraints_->grammar(form.text);
+      case AnswerForm::Kind::choice: return constraints_->choice(form.choices);
+    }
   } catch (const tenon::constrain::Refused& refused) {
-    throw ApiError(ApiError::Kind::invalid, "`response_format`: " + shown(refused.where()) + ": " + shown(refused.reason()), "response_format");
+    throw ApiError(ApiError::Kind::invalid, "`" + form.field + "`: " + shown(refused.where()) + ": " + shown(refused.reason()), form.field);
   }
+  return nullptr;
 }
 
 std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& messages) const {
   if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
   const auto text_or_none = [&](std::optional<tenon::TokenId> id) { return id ? std::string(tokenizer().bytes(*id)) : std::string(); };
   const RenderedChat chat = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
-  tenon::check_length_of_text(chat.text, tokenizer(), limits_.max_input_tokens, "messages");
+  tenon::check_length_of_text(chat.text, tokenizer(), limits().max_input_tokens, "messages");
   return tokenizer().encode_rendered(chat.text, chat.template_spans);
 }
 

@@ -1,6 +1,7 @@
 // What is served: a model with its engine, the adapters that may be named, and what it can be asked for.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,7 +12,9 @@
 #include "server/answer.h"
 #include "server/chat_template.h"
 #include "server/gate.h"
-#include "server/request_limits.h"
+#include "server/model_list.h"
+#include "server/request_context.h"
+#include "server/response_format.h"
 #include "server/settings.h"
 #include "server/step_history.h"
 #include "tenon/constrain/constraints.h"
@@ -33,8 +36,10 @@ class Model {
 
   Service& service() { return *service_; }
   const Settings& settings() const { return settings_; }
-  const std::string& name() const { return settings_.served_model_name; }
-  const Limits& limits() const { return limits_; }
+  const std::string& name() const { return settings_.served_model_names.front(); }
+  const std::vector<std::string>& names() const { return settings_.served_model_names; }
+  const Limits& limits() const { return context_.limits; }
+  const RequestContext& context() const { return context_; }
   Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
   const tenon::ModelConfig& config() const { return service_->config(); }
@@ -42,17 +47,21 @@ class Model {
 
   AdapterNames& adapters() { return *adapters_; }
   std::vector<tenon::AdapterInfo> resident() { return engine_.adapters(); }
+  // Adapters in memory, each with a number that stays its own while the server runs. By number.
+  std::map<std::int64_t, std::string> numbered_adapters();
+  std::optional<std::string> adapter_of_number(std::int64_t number);  // in memory now, or once
+  ModelList& list() { return list_; }
   tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
   std::string adapter_name(int adapter) { return engine_.adapter_name(adapter); }  // of a StepHistory's row
   const StepHistory& steps() const { return *steps_; }
   const std::string& boot() const { return boot_; }  // another one each time that the model is loaded
-  // Reads it now, to refuse here what a request would be refused for.
+  // Reads it now, to refuse here what a request would be refused for; what is remembered of an earlier failure is forgotten.
   void load_adapter(const std::string& name);
   // False where it is neither resident nor a name that was added. One at a time: two that ask at once are not both told yes.
   bool unload_adapter(const std::string& name);
 
-  // Compiled in the caller's thread. ApiError invalid with the place in the schema.
-  std::shared_ptr<const tenon::Constraint> constraint(const tenon::OrderedJson& schema);
+  // Compiled in the caller's thread. ApiError invalid with the field and the place in it.
+  std::shared_ptr<const tenon::Constraint> constraint(const AnswerForm& form);
 
   // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no template.
   std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
@@ -70,7 +79,10 @@ class Model {
   std::unique_ptr<tenon::AnyEngine> made_;  // null once the service has it
   tenon::AnyEngine& engine_;
   const std::unique_ptr<Service> service_;
-  Limits limits_;
+  RequestContext context_;
+  ModelList list_;
+  std::mutex numbering_;
+  std::map<std::string, std::int64_t> numbers_;  // of adapters that were in memory when somebody looked
   Gate listed_{kMostListedTogether};
   std::optional<ChatTemplate> chat_;
   std::int64_t created_;

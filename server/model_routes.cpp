@@ -2,8 +2,10 @@
 #include <string>
 #include <utility>
 
+#include "server/adapter_name.h"
 #include "server/body.h"
 #include "server/handle.h"
+#include "server/ignored_fields.h"
 #include "server/lorax_request.h"
 #include "server/routes.h"
 #include "server/writer.h"
@@ -18,7 +20,8 @@ namespace {
 using tenon::OrderedJson;
 
 OrderedJson model_json(const Model& model, const std::string& name) {
-  const bool base = name == model.name();
+  const auto& names = model.names();
+  const bool base = std::find(names.begin(), names.end(), name) != names.end();
   return {{"id", name},
           {"object", "model"},
           {"created", model.created()},
@@ -29,20 +32,24 @@ OrderedJson model_json(const Model& model, const std::string& name) {
 }
 
 void list_models(Model& model, httplib::Response& response) {
-  OrderedJson all = OrderedJson::array({model_json(model, model.name())});
-  for (const std::string& name : model.adapters().list()) all.push_back(model_json(model, name));
-  answer_json(response, {{"object", "list"}, {"data", std::move(all)}});
+  const std::string body = model.list().body([&model] {
+    OrderedJson all = OrderedJson::array();
+    for (const std::string& name : model.names()) all.push_back(model_json(model, name));
+    for (const std::string& name : model.adapters().list()) all.push_back(model_json(model, name));
+    return one_line({{"object", "list"}, {"data", std::move(all)}});
+  });
+  response.set_content(body, "application/json");
 }
 
 void show_model(Model& model, const std::string& name, httplib::Response& response) {
-  if (name != model.name() && !(tenon::is_adapter_id(name) && model.adapters().is_known(name))) throw unknown_adapter(name);
+  if (!names_base(name, model.context()) && !(tenon::is_adapter_id(name) && model.adapters().is_known(name))) throw unknown_adapter(name);
   answer_json(response, model_json(model, name));
 }
 
 // llama.cpp's: what is resident. Requests name their adapters themselves, so there is nothing to switch.
 void list_adapters(Model& model, httplib::Response& response) {
   OrderedJson all = OrderedJson::array();
-  for (const tenon::AdapterInfo& each : model.resident()) all.push_back({{"id", all.size()}, {"path", each.name}, {"scale", 1.0}});
+  for (const auto& [number, name] : model.numbered_adapters()) all.push_back({{"id", number}, {"path", name}, {"scale", 1.0}});
   answer_json(response, all);
 }
 
@@ -76,10 +83,12 @@ void tokenize(Serving& serving, const std::string& body, httplib::Response& resp
   Model& model = serving.taking_model();
   const auto ticket = serving.gate.enter();
   if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
-  const TokenizeRequest request = parse_tokenize(body);
+  const TokenizeRequest request = parse_tokenize(body, model.context());
+  tell_ignored(response, serving, request.ignored);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
   tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
-  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, true) : tokenizer.encode(request.inputs, true);
+  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, request.parse_special)
+                                              : tokenizer.encode(request.inputs, request.parse_special);
   lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
   tenon::StreamDecoder decoder(tokenizer);
   OrderedJson all = OrderedJson::array();
@@ -106,9 +115,9 @@ void refuse_admin(httplib::Response& response, int status, const char* type, con
   answer_json(response, {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}}, status);
 }
 
-std::string text_field(const Body& body, const char* name) {
-  const auto found = body.json.find(name);
-  return found != body.json.end() && found->is_string() ? found->get<std::string>() : std::string();
+std::string text_field(const RequestFields& fields, const char* name) {
+  const tenon::Json* const found = fields.find(name);
+  return found && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 // A folder of the root has its name already: then it is only loaded.
@@ -118,14 +127,20 @@ bool add_name(Model& model, const std::string& name, const std::string& path) {
   return !loaded && (name == path || model.adapters().add(name, path));
 }
 
-void load_adapter(Model& model, const std::string& text, httplib::Response& response) {
+void load_adapter(Serving& serving, const std::string& text, httplib::Response& response) {
+  Model& model = serving.taking_model();
   const Body body = parse_body(text);
-  const std::string name = text_field(body, "lora_name"), path = text_field(body, "lora_path");
+  UnknownFields unknown{.lenient = model.context().lenient};
+  const RequestFields fields(body.json, kLoad, unknown);
+  tell_ignored(response, serving, unknown.ignored);
+  const std::string name = text_field(fields, "lora_name"), path = text_field(fields, "lora_path");
   if (name.empty() || path.empty()) return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
-  if (!tenon::is_adapter_id(name) || name == model.name()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
-  const auto replaces = body.json.find("load_inplace");
-  if (replaces != body.json.end() && !replaces->is_null() && *replaces != false) {
-    return refuse_admin(response, 400, "InvalidUserInput", "'load_inplace' is not supported: unload the adapter first");
+  const auto& names = model.names();
+  if (!tenon::is_adapter_id(name) || std::find(names.begin(), names.end(), name) != names.end()) {
+    return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
+  }
+  if (const auto base = fields.string("base_model_name"); base && !names_base(*base, model.context())) {
+    fields.refuse("base_model_name", "must be the model that is served: " + model.name());
   }
   const auto not_found = [&] { refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'."); };
   try {
@@ -141,11 +156,17 @@ void load_adapter(Model& model, const std::string& text, httplib::Response& resp
     if (model.adapters().leads_to(name, path)) model.unload_adapter(name);
     throw;
   }
+  model.list().forget();
   say(response, "Success: LoRA adapter '" + name + "' added successfully.");
 }
 
-void unload_adapter(Model& model, const std::string& text, httplib::Response& response) {
-  const std::string name = text_field(parse_body(text), "lora_name");
+void unload_adapter(Serving& serving, const std::string& text, httplib::Response& response) {
+  Model& model = serving.taking_model();
+  const Body body = parse_body(text);
+  UnknownFields unknown{.lenient = model.context().lenient};
+  const RequestFields fields(body.json, kUnload, unknown);
+  tell_ignored(response, serving, unknown.ignored);
+  const std::string name = text_field(fields, "lora_name");
   if (name.empty()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' needs to be provided to unload a LoRA adapter.");
   if (!tenon::is_adapter_id(name) || !model.unload_adapter(name)) return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
   say(response, "Success: LoRA adapter '" + name + "' removed successfully.");
@@ -169,8 +190,8 @@ void add_model_routes(HttpServer& http, Serving& serving) {
 void add_admin_routes(HttpServer& http, Serving& serving) {
   using Request = const httplib::Request&;
   using Response = httplib::Response&;
-  add_plain(http, serving, "POST", "/v1/load_lora_adapter", [&](Request request, Response response) { load_adapter(serving.taking_model(), request.body, response); });
-  add_plain(http, serving, "POST", "/v1/unload_lora_adapter", [&](Request request, Response response) { unload_adapter(serving.taking_model(), request.body, response); });
+  add_plain(http, serving, "POST", "/v1/load_lora_adapter", [&](Request request, Response response) { load_adapter(serving, request.body, response); });
+  add_plain(http, serving, "POST", "/v1/unload_lora_adapter", [&](Request request, Response response) { unload_adapter(serving, request.body, response); });
 }
 
 }  // namespace serve

@@ -61,14 +61,13 @@ std::vector<Prompt> prompts_of(const RequestFields& f) {
 }
 
 // What a completion may ask elsewhere, and here may not.
-void check_suffix_and_best_of(const RequestFields& f, int n) {
-  if (const Json* const suffix = f.find("suffix"); suffix && *suffix != "") f.refuse("suffix", "is not supported");
+void check_best_of(const RequestFields& f, int n) {
   const std::string needed = "must be absent or equal to `n`, which is " + std::to_string(n);
   f.integer("best_of", n, n, needed);
 }
 
 // "messages[3].content"
-std::string content_of(const RequestFields& message, const std::string& role, const std::string& name) {
+std::string content_of(const RequestFields& message, const std::string& role, const std::string& name, UnknownFields& unknown) {
   const Json* const value = message.find("content");
   if (!value) {
     if (role != "assistant") message.refuse("content", "is missing");
@@ -79,9 +78,11 @@ std::string content_of(const RequestFields& message, const std::string& role, co
   if (value->empty()) message.refuse("content", "must not be an empty list");
   std::string content;
   for (std::size_t i = 0; i < value->size(); ++i) {
-    const RequestFields part((*value)[i], name + "." + at("content", i));
-    const std::string type = part.string("type").value_or("");
-    if (type != "text") part.refuse("type", "\"" + shown(type) + "\" is not supported, only \"text\"");
+    const std::string path = name + "." + at("content", i);
+    const RequestFields any((*value)[i], path);  // the type decides first, so that an image is refused as one
+    const std::string type = any.string("type").value_or("");
+    if (type != "text") any.refuse("type", "\"" + shown(type) + "\" is not supported, only \"text\"");
+    const RequestFields part((*value)[i], kPart, unknown, path);
     const auto text = part.string("text");
     if (!text) part.refuse("text", "is missing");
     content += *text;
@@ -89,45 +90,15 @@ std::string content_of(const RequestFields& message, const std::string& role, co
   return content;
 }
 
-bool is_given(const RequestFields& f, const char* key) {
-  const Json* const value = f.find(key);
-  return value && !(value->is_array() && value->empty());
-}
-
-ChatMessage message_of(const Json& value, std::size_t index) {
+ChatMessage message_of(const Json& value, const std::string& name, UnknownFields& unknown) {
   constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
-  const std::string name = at("messages", index);
-  const RequestFields message(value, name);
+  const RequestFields message(value, kMessage, unknown, name);
   const auto role = message.string("role");
   if (!role) message.refuse("role", "is missing");
   if (std::find(roles.begin(), roles.end(), *role) == roles.end()) {
     message.refuse("role", "must be system, developer, user, assistant or tool, is \"" + shown(*role) + "\"");
   }
-  for (const char* const calls : {"tool_calls", "function_call"})
-    if (is_given(message, calls)) message.refuse(calls, "is not supported");
-  return {.role = *role, .content = content_of(message, *role, name), .name = message.string("name").value_or("")};
-}
-
-std::vector<ChatMessage> messages_of(const RequestFields& f) {
-  const Json* const list = f.list("messages");
-  if (!list) f.refuse("messages", "is missing");
-  if (list->empty()) f.refuse("messages", "must not be empty");
-  if (list->size() > kMostMessages) f.refuse("messages", "must hold at most " + std::to_string(kMostMessages));
-  std::vector<ChatMessage> messages;
-  for (const Json& each : *list) messages.push_back(message_of(each, messages.size()));
-  return messages;
-}
-
-void refuse_tools(const RequestFields& f) {
-  for (const char* const key : {"tools", "functions"}) {
-    const Json* const list = f.list(key);
-    if (list && !list->empty()) f.refuse(key, "is not supported");
-  }
-  for (const char* const key : {"tool_choice", "function_call"}) {
-    const Json* const choice = f.find(key);
-    if (choice && *choice != "none" && *choice != "auto")
-      f.refuse(key, "is not supported, but for \"none\" and \"auto\"");
-  }
+  return {.role = *role, .content = content_of(message, *role, name, unknown), .name = message.string("name").value_or("")};
 }
 
 void read_chat_logprobs(const RequestFields& f, ChatRequest& out) {
@@ -139,45 +110,54 @@ void read_chat_logprobs(const RequestFields& f, ChatRequest& out) {
 
 }  // namespace
 
-CompletionRequest parse_completion(std::string_view text, const Limits& limits, std::string_view base_model) {
+std::vector<ChatMessage> messages_of(const RequestFields& f, const std::string& key, UnknownFields& unknown) {
+  const Json* const list = f.list(key);
+  if (!list) f.refuse(key, "is missing");
+  if (list->empty()) f.refuse(key, "must not be empty");
+  if (list->size() > kMostMessages) f.refuse(key, "must hold at most " + std::to_string(kMostMessages));
+  std::vector<ChatMessage> messages;
+  for (const Json& each : *list) messages.push_back(message_of(each, at(key.c_str(), messages.size()), unknown));
+  return messages;
+}
+
+CompletionRequest parse_completion(std::string_view text, const RequestContext& context) {
   const Body body = parse_body(text);
-  const RequestFields f(body.json);
+  UnknownFields unknown{.lenient = context.lenient};
+  const RequestFields f(body.json, kCompletions, unknown);
   CompletionRequest out;
-  read_sampling_request(body, f, limits, base_model, out);
-  f.refuse_unless("add_special_tokens", true);
+  out.echo = f.boolean("echo", false);
+  read_sampling_request(body, f, context, unknown, out);
+  out.parse_special = f.boolean("parse_special", context.parse_special);
+  out.add_special_tokens = f.boolean("add_special_tokens", true);
   out.prompts = prompts_of(f);
   const int n = out.options.n;
   if (out.prompts.size() * static_cast<std::size_t>(n) > kMostChoicesOfABody) {
     f.refuse("n", "times the number of prompts must be at most " + std::to_string(kMostChoicesOfABody) + ", is " +
                       std::to_string(out.prompts.size() * static_cast<std::size_t>(n)));
   }
-  check_suffix_and_best_of(f, n);
-  out.max_tokens = f.integer_or("max_tokens", 16, 1);
+  check_best_of(f, n);
+  read_max_tokens(f, out, out.echo);
+  if (!f.has("max_tokens")) out.max_tokens = 16;
   check_min_tokens(f, out);
-  out.echo = f.boolean("echo", false);
   if (f.has("logprobs")) out.logprobs = f.integer_or("logprobs", 0, 0, 5);
   if (out.logprobs) out.options.top_logprobs = *out.logprobs;
-  if (out.logprobs && out.echo) out.options.prompt_logprobs = *out.logprobs;
+  if (out.logprobs && out.echo) out.options.prompt_logprobs = std::max(out.options.prompt_logprobs, *out.logprobs);
+  out.ignored = std::move(unknown.ignored);
   return out;
 }
 
-ChatRequest parse_chat(std::string_view text, const Limits& limits, std::string_view base_model) {
+ChatRequest parse_chat(std::string_view text, const RequestContext& context) {
   const Body body = parse_body(text);
-  const RequestFields f(body.json);
+  UnknownFields unknown{.lenient = context.lenient};
+  const RequestFields f(body.json, kChat, unknown);
   ChatRequest out;
-  read_sampling_request(body, f, limits, base_model, out);
-  f.refuse_unless("add_special_tokens", false);
-  out.messages = messages_of(f);
+  read_sampling_request(body, f, context, unknown, out);
+  out.messages = messages_of(f, "messages", unknown);
   out.prompt_field = "messages";
-  for (const char* const field : {"max_completion_tokens", "max_tokens"}) {
-    const auto length = f.integer(field, 1, kMaxInt);
-    if (!length || out.max_tokens) continue;
-    out.max_tokens = static_cast<int>(*length);
-    out.length_field = field;
-  }
+  read_max_tokens(f, out, false);
   check_min_tokens(f, out);
-  refuse_tools(f);
   read_chat_logprobs(f, out);
+  out.ignored = std::move(unknown.ignored);
   return out;
 }
 

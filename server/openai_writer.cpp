@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tenon/version.h"
+
 namespace serve {
 
 using tenon::Event;
@@ -32,6 +34,7 @@ void OpenAiWriter::take(const Event& event) {
   if (event.scores) choice.scores = event.scores;
   if (!ended) {
     ++choice.tokens;
+    if (terms_.return_token_ids) choice.ids.push_back(event.token);
     if (terms_.logprobs) list(choice, event);
   } else {
     choice.reason = event.reason == tenon::FinishReason::length ? "length" : "stop";
@@ -46,7 +49,8 @@ void OpenAiWriter::take(const Event& event) {
 // What a stop string cuts away has tokens, too: they are listed once some of their text is released.
 void OpenAiWriter::list(Choice& choice, const Event& event) {
   const bool listed = !is_end(event.token);
-  std::string text = listed ? choice.decoder.push(event.token) : std::string();
+  const bool skipped = terms_.skip_special && tokenizer_.is_special(event.token);
+  std::string text = listed && !skipped ? choice.decoder.push(event.token) : std::string();
   if (event.final) text += choice.decoder.finish();  // half a character; nobody's, where its token has been sent
   const std::size_t offset = choice.decoded;
   choice.decoded += characters(text);
@@ -80,20 +84,24 @@ void OpenAiWriter::stream_choice(int index) {
   if (terms_.chat) {
     if (first) stream_part(index, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, nullptr);
     const bool lists = terms_.logprobs && from < choice.listed.size();
-    if (!text.empty() || lists) stream_part(index, {{"delta", {{"content", text}}}}, nullptr, logprobs);
-    if (choice.reason) stream_part(index, {{"delta", OrderedJson::object()}}, choice.reason, nullptr);
+    if (!text.empty() || lists) stream_part(index, {{"delta", {{"content", text}}}}, nullptr, logprobs, true);
+    if (choice.reason) stream_part(index, {{"delta", OrderedJson::object()}}, choice.reason, nullptr, true);
     return;
   }
   if (first) text = echo_of(index) + text;
-  if (!text.empty() || choice.reason) stream_part(index, {{"text", text}}, choice.reason, logprobs);
+  OrderedJson part = {{"text", text}};
+  if (first && terms_.return_token_ids) part["prompt_token_ids"] = prompt_of(index);
+  if (!text.empty() || choice.reason || part.size() > 1) stream_part(index, std::move(part), choice.reason, logprobs, true);
 }
 
-void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, OrderedJson logprobs) {
+void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, OrderedJson logprobs, bool ids) {
   OrderedJson choice = {{"index", index}};
   choice.update(part);
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = or_null(reason);
+  if (terms_.return_token_ids && ids) choice["token_ids"] = std::exchange(choices_[static_cast<std::size_t>(index)].ids, {});
   OrderedJson chunk = head(terms_.chat ? "chat.completion.chunk" : "text_completion");
+  if (terms_.chat && terms_.return_token_ids && !ids) chunk["prompt_token_ids"] = prompt_of(index);
   chunk["choices"] = OrderedJson::array({std::move(choice)});
   if (terms_.include_usage) chunk["usage"] = nullptr;
   streamed_ += sse(one_line(chunk));
@@ -111,7 +119,7 @@ std::string OpenAiWriter::end_of_stream() {
 
 OrderedJson OpenAiWriter::head(const char* object) const {
   OrderedJson head = {{"id", terms_.id}, {"object", object}, {"created", terms_.created}, {"model", terms_.model}};
-  if (terms_.chat) head["system_fingerprint"] = nullptr;
+  if (terms_.chat) head["system_fingerprint"] = "tenon-" + std::string(tenon::kVersion);  // text-generation 0.7 needs a text
   return head;
 }
 
@@ -140,28 +148,54 @@ OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, st
 }
 
 // The chosen one is always among them. Tokens that read alike (halves of characters) are one key: the likeliest stands.
-OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, const std::vector<tenon::TokenLogprob>& top) const {
+OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const {
   OrderedJson all = {{text_of(tokenizer_, chosen.id), finite_logprob(chosen.logprob)}};
   for (const tenon::TokenLogprob& each : top) all.emplace(text_of(tokenizer_, each.id), finite_logprob(each.logprob));
   return all;
 }
 
-// The prompt's tokens, then the answer's; nothing comes before the first of them, and so it has no probability.
+const tenon::Scores& OpenAiWriter::scores_of(int index) const {
+  const auto& scores = choices_[static_cast<std::size_t>(index / terms_.n * terms_.n)].scores;  // the prompt's first choice has them
+  if (!scores) throw ApiError(ApiError::Kind::engine, "the engine failed before the prompt's log-probabilities were known");
+  return *scores;
+}
+
+// vLLM's form: an object a token, from ids to what is known of them; nothing comes before the first.
+OrderedJson OpenAiWriter::prompt_logprobs(int index) const {
+  const auto entry = [&](const tenon::TokenLogprob& token, int rank) {
+    return OrderedJson{{"logprob", finite_logprob(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(tokenizer_, token.id)}};
+  };
+  OrderedJson all = OrderedJson::array({nullptr});
+  for (const tenon::PromptLogprob& each : scores_of(index).prompt) {
+    OrderedJson token = {{std::to_string(each.token.id), entry(each.token, each.rank)}};
+    const std::size_t shown = std::min(each.top.size(), static_cast<std::size_t>(*terms_.prompt_logprobs));
+    for (std::size_t i = 0; i < shown; ++i) token.emplace(std::to_string(each.top[i].id), entry(each.top[i], static_cast<int>(i) + 1));
+    all.push_back(std::move(token));
+  }
+  return all;
+}
+
+// The prompt's tokens, then the answer's; nothing comes before the first of them, and so it has no probability. A special token has
+// its spelling where the echo has it.
 OrderedJson OpenAiWriter::with_prompt(int index) const {
-  const auto prompt = static_cast<std::size_t>(index / terms_.n);
-  const std::vector<tenon::TokenId>& ids = terms_.prompts[prompt];
-  const std::vector<tenon::PromptLogprob>& scored = choices_[prompt * static_cast<std::size_t>(terms_.n)].scores->prompt;
+  const std::vector<tenon::TokenId>& ids = prompt_of(index);
+  const std::vector<tenon::PromptLogprob>& scored = scores_of(index).prompt;
+  const std::string& echo = echo_of(index);
   OrderedJson tokens = OrderedJson::array(), values = tokens, tops = tokens, offsets = tokens;
   tenon::StreamDecoder decoder(tokenizer_);
-  std::size_t offset = 0;
+  std::size_t offset = 0, bytes = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    std::string text = tokenizer_.is_special(ids[i]) ? std::string() : decoder.push(ids[i]);
+    std::string text;
+    if (!tokenizer_.is_special(ids[i])) text = decoder.push(ids[i]);
+    else if (const std::string spelled = text_of(tokenizer_, ids[i]); echo.compare(std::min(bytes, echo.size()), spelled.size(), spelled) == 0) text = spelled;
     offsets.push_back(offset);
     offset += characters(text);
+    bytes += text.size();
     tokens.push_back(std::move(text));
     const tenon::PromptLogprob* const score = i == 0 ? nullptr : &scored.at(i - 1);
     values.push_back(score ? OrderedJson(finite_logprob(score->token.logprob)) : OrderedJson(nullptr));
-    tops.push_back(score ? top_by_text(score->token, score->top) : OrderedJson(nullptr));
+    const auto top = [&] { return std::span(score->top).first(std::min(score->top.size(), static_cast<std::size_t>(terms_.alternatives))); };
+    tops.push_back(score ? top_by_text(score->token, top()) : OrderedJson(nullptr));
   }
   OrderedJson answer = logprobs_of(choices_[static_cast<std::size_t>(index)], 0, characters(echo_of(index)));
   const auto joined = [&](OrderedJson before, const char* key) {
@@ -187,8 +221,13 @@ std::string OpenAiWriter::whole() const {
     const bool echoes = terms_.logprobs && !echo_of(index).empty();
     out["logprobs"] = echoes ? with_prompt(index) : terms_.logprobs ? logprobs_of(choice, 0) : OrderedJson(nullptr);
     out["finish_reason"] = or_null(choice.reason);
+    if (terms_.return_token_ids) out["token_ids"] = choice.ids;
+    if (!terms_.chat && terms_.return_token_ids) out["prompt_token_ids"] = prompt_of(index);
+    if (!terms_.chat && terms_.prompt_logprobs) out["prompt_logprobs"] = prompt_logprobs(index);
     choices.push_back(std::move(out));
   }
+  if (terms_.chat && terms_.return_token_ids) answer["prompt_token_ids"] = prompt_of(0);
+  if (terms_.chat && terms_.prompt_logprobs) answer["prompt_logprobs"] = prompt_logprobs(0);
   answer["usage"] = usage_json();
   return one_line(answer);
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +25,10 @@ class OpenAiWriter final : public Writer {
     int n = 1;                        // answers to each prompt
     bool stream = false, include_usage = false;
     bool logprobs = false;
+    int alternatives = 0;                 // to each token of an echoed prompt
+    std::optional<int> prompt_logprobs = {};  // alternatives to each token of a prompt, in vLLM's form; none: not asked
+    bool return_token_ids = false;        // in vLLM's form
+    bool skip_special = true;             // special tokens add nothing to the text
     std::vector<tenon::TokenId> ends = {};  // that end an answer, and are no part of it
   };
 
@@ -58,6 +64,7 @@ class OpenAiWriter final : public Writer {
     std::deque<Listed> waiting;        // tokens of whose text nothing is released yet
     std::vector<Listed> listed;
     int tokens = 0;
+    std::vector<tenon::TokenId> ids;   // where asked for; in a stream those since the last chunk
     const char* reason = nullptr;      // null: still being written
     std::string unsent;                // in a stream: released since the last chunk,
     std::size_t unsent_from = 0;       // with the tokens listed from here on
@@ -68,13 +75,17 @@ class OpenAiWriter final : public Writer {
   void list(Choice& choice, const tenon::Event& event);
   void release(Choice& choice, const std::string& text, bool ended);
   void stream_choice(int index);
-  void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs);
+  // `ids`: the choice's tokens since the last chunk that told them go with it.
+  void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs, bool ids = false);
   bool is_end(tenon::TokenId token) const;
 
   tenon::OrderedJson head(const char* object) const;
   tenon::OrderedJson logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed = 0) const;
   tenon::OrderedJson with_prompt(int index) const;
-  tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, const std::vector<tenon::TokenLogprob>& top) const;
+  tenon::OrderedJson prompt_logprobs(int index) const;
+  const std::vector<tenon::TokenId>& prompt_of(int index) const { return terms_.prompts[static_cast<std::size_t>(index / terms_.n)]; }
+  const tenon::Scores& scores_of(int index) const;
+  tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const;
   tenon::OrderedJson usage_json() const;
   const std::string& echo_of(int index) const { return terms_.echoes[static_cast<std::size_t>(index / terms_.n)]; }
 

@@ -15,8 +15,46 @@ RequestFields::RequestFields(const Json& value, std::string path) : object_(&val
   throw ApiError(ApiError::Kind::invalid, name + " must be an object, is " + tenon::Fields::describe(value), path_);
 }
 
+RequestFields::RequestFields(const Json& value, Place place, UnknownFields& unknown, std::string path)
+    : RequestFields(value, std::move(path)) {
+  for (const auto& [key, each] : value.items()) check(key, each, place, unknown);
+}
+
+void RequestFields::check(const std::string& key, const Json& value, Place place, UnknownFields& unknown) {
+  const std::string path = path_.empty() ? key : path_ + "." + key;
+  const auto refuse_here = [&path](const std::string& what) {
+    throw ApiError(ApiError::Kind::invalid, "`" + shown(path) + "` " + what, shown(path));
+  };
+  const Field* const field = find_field(key, place);
+  if (!field) {
+    if (value.is_null()) return;
+    if (place == kGenerate && find_field(key, kParameters)) refuse_here("goes into `parameters` on this route");
+    if (!unknown.lenient) refuse_here("is not a field that this server knows here; with --lenient it would be left out");
+    unknown.ignored.push_back(path);
+    return;
+  }
+  if (field->kind == FieldClass::refused && !is_neutral(*field, value)) {
+    refuse_here("is not supported; " + std::string(field->advice));
+  }
+  if (field->kind != FieldClass::honoured) return;
+  const std::string_view name = field->same_as.empty() ? field->name : field->same_as;
+  const auto [found, first] = spelled_.emplace(name, key);
+  if (first || asks_nothing(value)) return;
+  const Json& other = object_->at(found->second);
+  if (asks_nothing(other)) {
+    found->second = key;
+  } else if (other != value) {
+    refuse_here("is another name of `" + found->second + "`, and the two differ; keep one of them");
+  }
+}
+
+const std::string& RequestFields::name_of(const std::string& key) const {
+  const auto found = spelled_.find(key);
+  return found == spelled_.end() ? key : found->second;
+}
+
 const Json* RequestFields::find(const std::string& key) const {
-  const auto found = object_->find(key);
+  const auto found = object_->find(name_of(key));
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
@@ -93,30 +131,16 @@ std::vector<std::string> RequestFields::strings(const std::string& key) const {
   return out;
 }
 
-std::optional<RequestFields> RequestFields::object(const std::string& key) const {
+std::optional<RequestFields> RequestFields::object(const std::string& key, Place place, UnknownFields& unknown) const {
   const Json* value = find(key);
   if (!value) return std::nullopt;
-  return RequestFields(*value, path_of(key));
+  return RequestFields(*value, place, unknown, path_of(key));
 }
 
 const Json* RequestFields::list(const std::string& key) const {
   const Json* value = find(key);
   if (value && !value->is_array()) refuse_type(key, "a list", *value);
   return value;
-}
-
-void RequestFields::refuse_unsupported(std::initializer_list<const char*> keys) const {
-  for (const char* const key : keys) {
-    const Json* const value = find(key);
-    if (value && *value != false && *value != 0 && *value != "" && !((value->is_array() || value->is_object()) && value->empty())) {
-      refuse(key, "is not supported");
-    }
-  }
-}
-
-void RequestFields::refuse_unless(const char* key, const Json& only) const {
-  const Json* const value = find(key);
-  if (value && *value != only) refuse(key, "is not supported, but for " + only.dump());
 }
 
 void RequestFields::refuse(const std::string& key, const std::string& what) const {

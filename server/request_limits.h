@@ -19,6 +19,7 @@ struct Limits {
 
 inline constexpr std::size_t kMostChoicesOfABody = 128;  // prompts times n
 inline constexpr std::size_t kMostMessages = 1024;
+inline constexpr std::size_t kMostStopIds = 1024;
 // Log-probabilities of one answer, some 80 MB of JSON being written; of all under way, but for those with few.
 inline constexpr std::size_t kMostListed = 65536;
 inline constexpr int kMostListedTogether = 4 * 65536;

@@ -1,10 +1,9 @@
 #include "server/response_format.h"
 
 #include <initializer_list>
-#include <string>
 #include <utility>
 
-#include "server/request_fields.h"
+#include "server/api_error.h"
 #include "server/request_limits.h"
 #include "tenon/core/fields.h"
 
@@ -13,71 +12,187 @@ namespace {
 
 using tenon::Json;
 using tenon::OrderedJson;
+using Path = std::vector<std::string>;
+using FormKind = AnswerForm::Kind;
 
-[[noreturn]] void refuse_format(const std::string& what) {
-  throw ApiError(ApiError::Kind::invalid, "`response_format` " + what, "response_format");
-}
+constexpr tenon::JsonLimits kSchemaLimits{.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request};
 
-// Null where absent or null.
-const Json* member(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
+class FormReader {
+ public:
+  FormReader(const Body& body, const RequestFields& fields, bool in_parameters, UnknownFields& unknown)
+      : body_(body), fields_(fields), in_parameters_(in_parameters), unknown_(unknown) {}
 
-const Json* object_member(const Json& object, const char* key) {
-  const Json* value = member(object, key);
-  if (value && !value->is_object()) {
-    refuse_format(std::string("needs an object as `") + key + "`, has " + tenon::Fields::describe(*value));
+  std::optional<AnswerForm> read() {
+    for (const char* const name : {"guided_json", "json_schema", "schema", "response_schema"})
+      if (is_given(name)) add_schema(name, {name});
+    for (const char* const name : {"guided_regex", "regex"})
+      if (is_given(name)) add_text(FormKind::regex, name, fields_, name);
+    for (const char* const name : {"guided_choice", "choice"})
+      if (is_given(name)) add_choice(name, fields_, name);
+    for (const char* const name : {"guided_grammar", "ebnf"})
+      if (is_given(name)) add_text(FormKind::grammar, name, fields_, name);
+    if (fields_.has("response_format")) add_format("response_format");
+    if (is_given("grammar")) {
+      if (fields_.find("grammar")->is_string()) add_text(FormKind::grammar, "grammar", fields_, "grammar");
+      else add_format("grammar");
+    }
+    if (is_given("structured_outputs")) add_structured();
+    if (is_given("format")) add_ollama();
+    return std::move(form_);
   }
-  return value;
-}
 
-OrderedJson copy_of(const Body& body, std::initializer_list<const char*> path) {
-  OrderedJson document = body.ordered();
-  OrderedJson* at = &document;
-  for (const char* key : path) at = &at->at(key);
-  OrderedJson schema = std::move(*at);
-  if (schema.dump().size() > kMostSchemaBytes) {
-    refuse_format("has a schema of more than " + std::to_string(kMostSchemaBytes) + " bytes");
+ private:
+  static constexpr const char* kNeedsType = "needs a `type`: \"text\", \"json_object\", \"json_schema\" or \"regex\"";
+
+  bool is_given(const char* name) const {
+    const Json* const value = fields_.find(name);
+    return value && !asks_nothing(*value);
   }
-  return schema;
-}
 
-OrderedJson any_object() { return {{"type", "object"}}; }
-
-std::optional<OrderedJson> lorax_schema(const Body& body, const Json& format, const std::string& type) {
-  if (type != "json_object" && type != "json_schema") refuse_format("has the unknown type \"" + shown(type) + "\"");
-  if (object_member(format, "schema")) return copy_of(body, {"parameters", "response_format", "schema"});
-  // OpenAI's spelling: to ignore it would answer with any object.
-  const Json* const inner = object_member(format, "json_schema");
-  if (inner && object_member(*inner, "schema"))
-    return copy_of(body, {"parameters", "response_format", "json_schema", "schema"});
-  return any_object();
-}
-
-std::optional<OrderedJson> openai_schema(const Body& body, const Json& format, const std::string& type) {
-  if (type == "json_object") {
-    if (object_member(format, "schema")) return copy_of(body, {"response_format", "schema"});
-    return any_object();
+  void add(AnswerForm form) {
+    if (form.schema.dump().size() > kMostSchemaBytes) refuse_size(form.field, "schema");
+    if (form.text.size() > kMostSchemaBytes) refuse_size(form.field, "text");
+    if (form_ && !form_->is_same(form)) {
+      fields_.refuse(form.field, form.field == form_->field ? "asks for two forms that differ; keep one of them"
+                                                            : "asks for another form than `" + form_->field + "`; keep one of them");
+    }
+    if (!form_) form_ = std::move(form);
   }
-  if (type != "json_schema") refuse_format("has the unknown type \"" + shown(type) + "\"");
-  const Json* const inner = object_member(format, "json_schema");
-  if (!inner || !object_member(*inner, "schema")) refuse_format("of type \"json_schema\" needs a `json_schema.schema`");
-  return copy_of(body, {"response_format", "json_schema", "schema"});
-}
+  [[noreturn]] void refuse_size(const std::string& field, const std::string& what) const {
+    fields_.refuse(field, "has a " + what + " of more than " + std::to_string(kMostSchemaBytes) + " bytes");
+  }
+
+  void add_any_object(const std::string& field) { add({.schema = {{"type", "object"}}, .field = field}); }
+
+  // The value as written: the body's own order of keys.
+  OrderedJson copy_of(const Path& path) {
+    if (!ordered_) ordered_ = body_.ordered();
+    const OrderedJson* at = in_parameters_ ? &ordered_->at("parameters") : &*ordered_;
+    for (const std::string& key : path) at = &at->at(key);
+    return *at;
+  }
+
+  // What stands at the path: a schema, or {"name", "schema"} around one, as OpenAI writes it. `field` is the path's first name.
+  void add_schema(const std::string& field, const Path& path) {
+    const std::string& key = path.back();
+    const std::string needed = path.size() > 1 ? "needs an object as `" + key + "`, has " : "must be an object, is ";
+    OrderedJson value = object_of(field, needed, copy_of(path));
+    const auto has = [&](const char* name, bool text) {
+      const auto found = value.find(name);
+      return found != value.end() && (found->is_object() || (text && found->is_string()));
+    };
+    const char* const within = has("schema", true) ? "schema" : has("parameters", false) ? "parameters" : nullptr;
+    if (within) {
+      const Json members(value);
+      const RequestFields checked(members, kJsonSchema, unknown_, field);
+      value = object_of(field, needed, OrderedJson(value.at(within)));
+    } else if ((key == "json_schema" || !value.empty()) && is_wrapper_without_schema(value)) {
+      fields_.refuse(field, "needs a schema, as `" + key + ".schema`");
+    }
+    add({.schema = std::move(value), .field = field});
+  }
+
+  // As an object, or as a text that holds one.
+  OrderedJson object_of(const std::string& field, const std::string& needed, OrderedJson value) const {
+    if (value.is_string()) {
+      try {
+        value = tenon::parse_json<OrderedJson>(value.get<std::string>(), "", kSchemaLimits);
+      } catch (const tenon::Error& error) {
+        fields_.refuse(field, needed + std::string("a text that is no JSON: ") + error.what());
+      }
+    }
+    if (!value.is_object()) fields_.refuse(field, needed + tenon::Fields::describe(Json(value)));
+    return value;
+  }
+
+  // {"name": "x", "strict": true} would constrain nothing.
+  static bool is_wrapper_without_schema(const OrderedJson& value) {
+    for (const auto& [key, each] : value.items())
+      if (key != "name" && key != "strict" && key != "description" && key != "schema") return false;
+    return true;
+  }
+
+  void add_text(FormKind kind, const std::string& field, const RequestFields& f, const std::string& key) {
+    const auto text = f.string(key);
+    if (!text || text->empty()) f.refuse(key, "must be a text that is not empty");
+    add({.kind = kind, .text = *text, .field = field});
+  }
+
+  void add_choice(const std::string& field, const RequestFields& f, const std::string& key) {
+    AnswerForm form{.kind = FormKind::choice, .choices = f.strings(key), .field = field};
+    std::size_t bytes = 0;
+    for (const std::string& each : form.choices) bytes += each.size();
+    if (bytes > kMostSchemaBytes) refuse_size(field, "list");
+    add(std::move(form));
+  }
+
+  // OpenAI's response_format, with the schema under any key that a peer has for it; TGI's grammar.
+  void add_format(const std::string& field) {
+    const RequestFields f = *fields_.object(field, kFormat, unknown_);
+    const Json* const type = f.find("type");
+    if (!type || !type->is_string()) fields_.refuse(field, kNeedsType);
+    const std::string name = type->get<std::string>();
+    if (name == "regex") return add_first_text(FormKind::regex, field, f, {"regex", "pattern", "value"});
+    if (name == "grammar") return add_first_text(FormKind::grammar, field, f, {"grammar", "value"});
+    if (name != "text" && name != "json_object" && name != "json_schema" && name != "json") {
+      fields_.refuse(field, "has the unknown type \"" + shown(name) + "\"");
+    }
+    for (const char* const key : {"regex", "pattern", "grammar"}) refuse_beside_type(f, field, name, key);
+    bool found = false;
+    for (const char* const key : {"json_schema", "schema", "value", "response_schema"}) {
+      if (name == "text") refuse_beside_type(f, field, name, key);
+      else if (f.has(key)) add_schema(field, {field, key});
+      found = found || f.has(key);
+    }
+    if (found || name == "text") return;
+    if (name != "json_object") fields_.refuse(field, "of type \"" + name + "\" needs a schema, as `json_schema.schema`");
+    add_any_object(field);
+  }
+
+  void refuse_beside_type(const RequestFields& f, const std::string& field, const std::string& type, const char* key) const {
+    if (f.has(key)) fields_.refuse(field, "of type \"" + type + "\" takes no `" + key + "`");
+  }
+
+  void add_first_text(FormKind kind, const std::string& field, const RequestFields& f, std::initializer_list<const char*> keys) {
+    bool found = false;
+    for (const char* const key : keys) {
+      if (!f.has(key)) continue;
+      add_text(kind, field, f, key);
+      found = true;
+    }
+    if (!found) fields_.refuse(field, std::string("needs a `") + *keys.begin() + "`");
+  }
+
+  void add_structured() {
+    const RequestFields f = *fields_.object("structured_outputs", kStructured, unknown_);
+    const std::string field = "structured_outputs";
+    if (f.has("json")) add_schema(field, {field, "json"});
+    if (f.has("regex")) add_text(FormKind::regex, field, f, "regex");
+    if (f.has("choice")) add_choice(field, f, "choice");
+    if (f.has("grammar")) add_text(FormKind::grammar, field, f, "grammar");
+    if (f.boolean("json_object", false)) add_any_object(field);
+  }
+
+  // "json" is any JSON to Ollama, which asks for objects; else a schema.
+  void add_ollama() {
+    const Json& format = *fields_.find("format");
+    if (format == "json") return add_any_object("format");
+    if (!format.is_object()) fields_.refuse("format", "must be \"json\" or a schema");
+    add_schema("format", {"format"});
+  }
+
+  const Body& body_;
+  const RequestFields& fields_;
+  const bool in_parameters_;
+  UnknownFields& unknown_;
+  std::optional<OrderedJson> ordered_;
+  std::optional<AnswerForm> form_;
+};
 
 }  // namespace
 
-std::optional<OrderedJson> schema_of(const Body& body, Dialect dialect) {
-  const Json* const from = dialect == Dialect::lorax ? object_member(body.json, "parameters") : &body.json;
-  const Json* const format = from ? member(*from, "response_format") : nullptr;
-  if (!format) return std::nullopt;
-  if (!format->is_object()) refuse_format("must be an object, is " + tenon::Fields::describe(*format));
-  const Json* const type = member(*format, "type");
-  if (!type || !type->is_string()) refuse_format("needs a `type`: \"text\", \"json_object\" or \"json_schema\"");
-  const std::string name = type->get<std::string>();
-  if (name == "text") return std::nullopt;
-  return dialect == Dialect::lorax ? lorax_schema(body, *format, name) : openai_schema(body, *format, name);
+std::optional<AnswerForm> form_of(const Body& body, const RequestFields& fields, bool in_parameters, UnknownFields& unknown) {
+  return FormReader(body, fields, in_parameters, unknown).read();
 }
 
 }  // namespace serve

@@ -104,9 +104,13 @@ void add_server_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Server");
   flags.text("--host", s.host, "ADDRESS (127.0.0.1)", "where to listen");
   flags.integer("--port", s.port, 0, 65535, "port to listen on, 0 for a free one");
-  flags.text("--served-model-name", s.served_model_name, "NAME (the folder's)", "the name of the model to clients");
+  flags.list("--served-model-name", s.served_model_names, "NAME,... (the folder's)",
+             "names of the model to clients; answers say the first");
   flags.choice("--chat-template", s.chat_template, kChatTemplates,
                "form of chat prompts; auto: that of tokenizer_config.json, where it is one of these");
+  flags.flag("--parse-special,!--no-parse-special", s.parse_special,
+             "special tokens spelled in raw prompts are tokens, where a request does not say (on)");
+  flags.flag("--lenient", s.lenient, "leave out unknown fields of requests instead of refusing them; the header x-ignored-fields names them");
   flags.seconds("--stream-interval", s.stream_interval, 0, 0.05, "tokens of a stream that come sooner share a write; 0: none does");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
@@ -216,8 +220,10 @@ void check(const Settings& s) {
   if (!is_loopback(s.host) && !s.has_key() && !s.insecure)
     refuse_flag("--host", s.host + " is reached from other machines: name a key with --api-key-file, or say --insecure");
   if (s.enable_adapter_admin && !s.has_key()) refuse_flag("--enable-adapter-admin", "needs a key: --api-key-file");
-  if (s.served_model_name.size() > 128 || !std::all_of(s.served_model_name.begin(), s.served_model_name.end(), in_name))
-    refuse_flag("--served-model-name", "must be at most 128 letters, digits and . _ - / : @ +");
+  for (const std::string& name : s.served_model_names) {
+    if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), in_name))
+      refuse_flag("--served-model-name", "must be 1 to 128 letters, digits and . _ - / : @ +");
+  }
   for (const std::string& origin : s.cors_origins)
     if (!is_origin(origin)) refuse_flag("--cors-origin", "must be as in https://a.example:8443, is " + origin);
   if (!s.preload_adapters.empty() && s.model.lora == "none")
@@ -285,7 +291,7 @@ Settings parse_settings(int argc, char** argv) {
 }
 
 void Settings::resolve(const std::filesystem::path& model_folder, int context) {
-  if (served_model_name.empty()) served_model_name = last_component(model_folder);
+  if (served_model_names.empty()) served_model_names = {last_component(model_folder)};
 
   std::error_code ignored;
   if (model.lora == "none")
@@ -321,7 +327,7 @@ std::vector<std::string> Settings::describe() const {
   };
   const auto on = [](bool value) { return value ? "on" : "off"; };
   const auto or_else = [](int value, const char* zero) { return value == 0 ? zero : std::to_string(value); };
-  say("served-model-name", served_model_name);
+  say("served-model-name", listed(served_model_names));
   say("engine", model.weights + " weights, " + model.cache + " cache of " + model.kv + ", " + model.attention +
                     " attention, " + model.scheduler + " scheduler, " + model.lora + " adapters, on " + model.device);
   say("threads", or_else(model.threads, "all cores"));
@@ -339,6 +345,8 @@ std::vector<std::string> Settings::describe() const {
   say("adapter-admin", on(enable_adapter_admin));
   say("cors-origin", listed(cors_origins));
   say("chat-template", chat_template);
+  say("parse-special", on(parse_special));
+  say("lenient", on(lenient));
   say("stream-interval", as_seconds(stream_interval));
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));

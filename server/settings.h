@@ -23,7 +23,7 @@ struct Settings {
 
   std::string host = "127.0.0.1";
   int port = 8080;                // 0: a free one
-  std::string served_model_name;  // after resolve() never empty
+  std::vector<std::string> served_model_names;  // the first is what answers say; after resolve() never empty
   std::vector<std::string> preload_adapters;
   std::chrono::milliseconds adapter_wait{30'000};
   std::chrono::milliseconds stream_interval{10};  // between two writes of a stream, at least; 0: each token is one
@@ -47,6 +47,8 @@ struct Settings {
   bool ui = true;
   std::vector<std::string> cors_origins;
 
+  bool lenient = false;       // unknown fields of requests are left out, not refused
+  bool parse_special = true;  // special tokens spelled in raw prompts are tokens
   std::string chat_template = "auto";   // a word of kChatTemplates
   std::string metrics_compat = "vllm";  // or none
   bool log_requests = true;

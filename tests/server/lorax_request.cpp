@@ -15,9 +15,13 @@ using serve::test::times;
 namespace {
 
 const Limits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
+const RequestContext kContext{.limits = kLimits,
+                              .base_names = {"base/model", "second"},
+                              .is_adapter = [](const std::string& name) { return name == "weather"; },
+                              .adapter_of_id = [](std::int64_t id) { return id == 3 ? std::optional<std::string>("team/a") : std::nullopt; }};
 
 GenerateRequest parse(const std::string& body, Streaming streaming = Streaming::as_asked) {
-  return parse_generate(body, kLimits, "base/model", streaming);
+  return parse_generate(body, kContext, streaming);
 }
 // `parameters`: the members of that object.
 GenerateRequest with(const std::string& parameters, Streaming streaming = Streaming::as_asked) {
@@ -42,7 +46,7 @@ void check_invalid(const std::string& parameters, const std::string& message) {
 
 BOOST_AUTO_TEST_CASE(defaults) {
   for (const char* const body : {R"({"inputs": "hi"})", R"({"inputs": "hi", "parameters": null, "stream": null})",
-                                 R"({"inputs": "hi", "parameters": {}, "future": [1, {"a": {}}]})"}) {
+                                 R"({"inputs": "hi", "parameters": {}, "future": null, "user": "u", "options": {"use_cache": false}})"}) {
     const GenerateRequest r = parse(body);
     BOOST_TEST(r.inputs == "hi");
     BOOST_TEST(!r.stream);
@@ -64,7 +68,7 @@ BOOST_AUTO_TEST_CASE(defaults) {
     BOOST_TEST((!r.details && !r.decoder_input_details && !r.return_full_text));
     BOOST_TEST(!r.truncate.has_value());
     BOOST_TEST(r.alternatives == 0);
-    BOOST_TEST(!r.schema.has_value());
+    BOOST_TEST(!r.form.has_value());
   }
 }
 
@@ -86,7 +90,9 @@ BOOST_AUTO_TEST_CASE(every_parameter_is_read) {
       "repetition_penalty": 1.5, "frequency_penalty": -2, "presence_penalty": 2, "seed": 18446744073709551615,
       "max_new_tokens": 4294967295, "ignore_eos_token": true, "return_full_text": true, "details": true,
       "decoder_input_details": true, "truncate": 768, "return_k_alternatives": 20, "stop": ["a", "b"],
-      "watermark": true, "api_token": "secret", "adapter_source": "local")");
+      "watermark": false, "api_token": "secret", "adapter_source": "local", "min_p": 0.25, "logit_bias": {"5": -1},
+      "stop_token_ids": [7], "priority": -2, "skip_special_tokens": false, "top_n_tokens": 2, "parse_special": false,
+      "add_special_tokens": false, "cache_salt": "s")");
   BOOST_TEST(r.sampling);
   BOOST_TEST(r.options.temperature == 0.5F);
   BOOST_TEST(r.options.top_k == 7);
@@ -106,11 +112,98 @@ BOOST_AUTO_TEST_CASE(every_parameter_is_read) {
   BOOST_TEST(r.options.prompt_logprobs == 0);
   BOOST_TEST(r.stop == (std::vector<std::string>{"a", "b"}));
   BOOST_TEST(r.options.stop.empty());
+  BOOST_TEST(r.options.min_p == 0.25F);
+  BOOST_TEST((r.options.logit_bias == std::vector<std::pair<tenon::TokenId, float>>{{5, -1.0F}}));
+  BOOST_TEST((r.options.stop_ids == std::vector<tenon::TokenId>{7}));
+  BOOST_TEST((r.options.priority == -2 && !r.options.skip_special_tokens && r.options.cache_salt == "s"));
+  BOOST_TEST((r.top_tokens == 2 && !r.parse_special && !r.add_special_tokens));
+  BOOST_TEST(with(R"("skip_special_tokens": null)").options.skip_special_tokens);
+}
+
+// report: peer_fields_ignored
+BOOST_AUTO_TEST_CASE(spellings_of_peers) {
+  for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "num_predict"})
+    BOOST_TEST(*with('"' + std::string(name) + "\": 9").max_new_tokens == 9U, name);
+  BOOST_TEST(!with(R"("n_predict": -1)").max_new_tokens.has_value());
+  check_invalid(R"("n_predict": -2)", "`n_predict` must be strictly positive");
+  BOOST_TEST(with(R"("stop_sequences": ["a"])").stop == (std::vector<std::string>{"a"}));
+  BOOST_TEST(with(R"("stop": [], "stop_sequences": ["a"])").stop == (std::vector<std::string>{"a"}));
+  BOOST_TEST(with(R"("ignore_eos": true)").options.ignore_eos);
+  BOOST_TEST(with(R"("min_tokens": 4, "max_new_tokens": 4)").options.min_new_tokens == 4);
+  BOOST_TEST(with(R"("repeat_penalty": 1.5)").options.repetition_penalty == 1.5F);
+  BOOST_TEST(*with(R"("truncate_prompt_tokens": 5)").truncate == 5);
+  BOOST_TEST(with(R"("echo": true)").return_full_text);
+  BOOST_TEST(*with(R"("max_tokens": 9, "max_new_tokens": 9)").max_new_tokens == 9U);
+  check_invalid(R"("max_tokens": 9, "max_new_tokens": 8)", "`max_tokens` is another name of `max_new_tokens`, and the two differ");
+  check_invalid(R"("stop": ["b"], "stop_sequences": ["a"])", "`stop_sequences` is another name of `stop`");
+  check_invalid(R"("min_new_tokens": 5, "max_new_tokens": 4)", "`min_new_tokens` must be at most `max_new_tokens`");
+  check_invalid(R"("min_new_tokens": 5, "stop": ["a"])", "`min_new_tokens` cannot be combined with `stop`");
+}
+
+// report: peer_fields_ignored
+BOOST_AUTO_TEST_CASE(adapters_as_peers_name_them) {
+  using Uses = std::vector<tenon::AdapterUse>;
+  const Uses one{{"weather", 1}};
+  for (const char* const named :
+       {R"("adapter_id": "weather")", R"("adapter": "weather")", R"("adapter_name": "weather")", R"("lora_path": "weather")",
+        R"("lora_name": "weather")", R"("lora_dir": "weather")", R"("adapters": ["weather"])", R"("adapters": "weather")",
+        R"("lora_request": "weather")", R"("lora_request": {"lora_name": "weather", "lora_int_id": 1, "lora_path": "weather"})",
+        R"("lora_request": {"name": "weather"})", R"("lora": [{"id": "weather", "scale": 1}])", R"("model": "weather")",
+        R"("merged_adapters": {"ids": ["weather"], "weights": [1]})", R"("adapter_id": "weather", "lora_path": "weather")"}) {
+    BOOST_TEST((with(named).adapters == one), named);
+    BOOST_TEST((parse(R"({"inputs": "hi", )" + std::string(named) + "}").adapters == one), named);
+  }
+  BOOST_TEST((with(R"("lora": [{"id": 3, "scale": 0.5}, {"id": "b", "scale": 0}])").adapters == Uses{{"team/a", 0.5F}}));
+  BOOST_TEST((with(R"("adapters": ["a", "b"])").adapters == Uses{{"a", 1}, {"b", 1}}));
+  check_invalid(R"("lora": [{"id": 4, "scale": 1}])", "`lora[0].id` must be an id that GET /lora-adapters lists");
+  check_invalid(R"("lora": [{"id": 3}])", "`lora[0].scale` is missing");
+  check_invalid(R"("lora": [{"id": 3, "scale": 1, "rank": 2}])", "`lora[0].rank` is not a field");
+  check_invalid(R"("lora_request": {"lora_name": "a", "lora_path": "b"})", "`lora_request.lora_path` must be the name");
+  check_invalid(R"("adapter_id": "a", "lora_path": "b")", "`lora_path` is another name of `adapter_id`");
+  check_invalid(R"("adapter_id": "a", "lora": [{"id": "b", "scale": 1}])", "`lora` names another adapter than `adapter_id`");
+  const Refused apart = refused(R"({"inputs": "hi", "adapter_id": "a", "parameters": {"adapter_id": "b"}})");
+  BOOST_TEST((apart.lorax == 422 && mentions(apart.message, "`adapter_id` names another adapter")), apart.message);
+}
+
+// report: hf_inference_client_chat_404
+BOOST_AUTO_TEST_CASE(names_that_clients_of_tgi_give_any_model) {
+  for (const char* const name : {"tgi", "dummy", "base/model", "second", "__base_model__"})
+    BOOST_TEST(with(R"("adapter_id": ")" + std::string(name) + '"').adapters.empty(), name);
+  RequestContext context = kContext;
+  context.is_adapter = [](const std::string& name) { return name == "dummy"; };
+  const auto named = [&](const std::string& name) { return parse_generate(R"({"inputs": "x", "model": ")" + name + "\"}", context).adapters.size(); };
+  BOOST_TEST(named("dummy") == 1U);  // a folder of that name is meant
+  BOOST_TEST(named("tgi") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_fields) {
+  check_invalid(R"("no_such_field": 1)", "`no_such_field` is not a field that this server knows here");
+  with(R"("no_such_field": null)");
+  const Refused beside = refused(R"({"inputs": "hi", "max_new_tokens": 5})");
+  BOOST_TEST((beside.lorax == 422 && beside.message == "`max_new_tokens` goes into `parameters` on this route"), beside.message);
+  BOOST_TEST(refused(R"({"inputs": "hi", "no_such_field": 1})").param == "no_such_field");
+  RequestContext lenient = kContext;
+  lenient.lenient = true;
+  const auto ignored = [&](const std::string& body) { return parse_generate(body, lenient).ignored; };
+  BOOST_TEST(ignored(R"({"inputs": "x", "a": 1, "parameters": {"b": 2, "lora": [{"id": 3, "scale": 1, "c": 3}], "user": "u"}})") ==
+             (std::vector<std::string>{"a", "b", "lora[0].c"}));
+  BOOST_TEST(serve::test::refused([&] { ignored(R"({"inputs": "x", "parameters": {"watermark": true}})"); }).lorax == 422);  // known
+}
+
+BOOST_AUTO_TEST_CASE(a_conversation_in_the_inputs) {
+  const GenerateRequest r = parse(R"({"inputs": "[{\"role\": \"user\", \"content\": \"hi\"}]", "parameters": {"apply_chat_template": true}})");
+  BOOST_TEST(r.messages.size() == 1U);
+  BOOST_TEST(r.messages.at(0).content == "hi");
+  BOOST_TEST(with(R"("apply_chat_template": false)").messages.empty());
+  for (const char* const inputs : {"hi", "{}", "[]", R"([{\"role\": \"x\"}])"}) {
+    const Refused was = refused(R"({"inputs": ")" + std::string(inputs) + R"(", "parameters": {"apply_chat_template": true}})");
+    BOOST_TEST((was.lorax == 422 && was.param.starts_with("inputs")), was.message);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(sampling_is_what_lorax_takes_for_it) {
   for (const char* const yes : {R"("do_sample": true)", R"("temperature": 0.5)", R"("temperature": 2)", R"("top_k": 1)",
-                                R"("top_p": 0.9)", R"("typical_p": 0.9)"}) {
+                                R"("top_p": 0.9)", R"("typical_p": 0.9)", R"("min_p": 0.1)"}) {
     const GenerateRequest r = with(yes);
     BOOST_TEST(r.sampling, yes);
     BOOST_TEST(r.options.temperature > 0, yes);
@@ -127,7 +220,8 @@ BOOST_AUTO_TEST_CASE(sampling_is_what_lorax_takes_for_it) {
 
 BOOST_AUTO_TEST_CASE(streams) {
   BOOST_TEST(parse(R"({"inputs": "x", "stream": true})").stream);
-  BOOST_TEST(!parse(R"({"inputs": "x", "stream": true})", Streaming::never).stream);
+  BOOST_TEST(!parse(R"({"inputs": "x", "stream": false})", Streaming::never).stream);
+  BOOST_TEST(serve::test::refused([] { parse(R"({"inputs": "x", "stream": true})", Streaming::never); }).param == "stream");
   BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).stream);
   BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).options.top_logprobs == 0);  // each token has its own
 }
@@ -174,15 +268,14 @@ BOOST_AUTO_TEST_CASE(bounds_are_refused_in_lorax_words) {
   check_invalid(R"("return_k_alternatives": 1000000)", "`return_k_alternatives` must be > 0 and <= 20");
 }
 
-// As other servers and the other routes know them; with nothing asked they change nothing.
-BOOST_AUTO_TEST_CASE(what_would_change_the_answer_is_not_ignored) {
-  check_invalid(R"("grammar": {"type": "json"})", "`grammar` is not supported");
-  check_invalid(R"("guided_json": {"type": "object"})", "`guided_json` is not supported");
-  check_invalid(R"("json_schema": {"type": "object"})", "`json_schema` is not supported");
-  check_invalid(R"("min_p": 0.1)", "`min_p` is not supported");
-  check_invalid(R"("logit_bias": {"5": 1})", "`logit_bias` is not supported");
-  check_invalid(R"("min_new_tokens": 4)", "`min_new_tokens` is not supported");
-  with(R"("min_p": 0, "logit_bias": {}, "guided_json": null)");
+BOOST_AUTO_TEST_CASE(what_would_change_the_answer_is_refused) {
+  check_invalid(R"("watermark": true)", "`watermark` is not supported");
+  check_invalid(R"("no_repeat_ngram_size": 2)", "`no_repeat_ngram_size` is not supported; use `frequency_penalty`");
+  check_invalid(R"("do_sample": true, "num_beams": 4)", "`num_beams` is not supported");
+  check_invalid(R"("include_stop_str_in_output": false)", "`include_stop_str_in_output` is not supported");
+  check_invalid(R"("tools": [{}])", "`tools` is not supported");
+  with(R"("no_repeat_ngram_size": 0, "num_beams": 1, "length_penalty": 1.0, "include_stop_str_in_output": true, "tools": [],
+          "min_p": 0, "logit_bias": {}, "guided_json": null, "mirostat": 0, "mirostat_tau": 5, "cache_prompt": false)");
 }
 
 BOOST_AUTO_TEST_CASE(stop_sequences) {
@@ -238,7 +331,8 @@ BOOST_AUTO_TEST_CASE(adapters) {
     BOOST_TEST(with(R"("adapter_id": )" + std::string(base)).adapters.empty(), base);
   const GenerateRequest r = with(R"("adapter_id": "team/weather-1.0_b")");
   BOOST_TEST((r.adapters == std::vector<tenon::AdapterUse>{{"team/weather-1.0_b", 1}}));
-  for (const char* const source : {"hub", "s3", "pbase", "x"})
+  BOOST_TEST(with(R"("adapter_id": "org/a", "adapter_source": "hub")").adapters.size() == 1U);  // the folder org/a
+  for (const char* const source : {"s3", "pbase", "x"})
     check_invalid(R"("adapter_id": "a", "adapter_source": ")" + std::string(source) + '"',
                   "`adapter_source=" + std::string(source) + "` is not supported");
   check_invalid(R"("adapter_source": 5)", "`adapter_source` must be a string");
@@ -303,26 +397,76 @@ BOOST_AUTO_TEST_CASE(merged_adapters) {
                 "at most one of `adapter_id` or `adapters` may be provided");
 }
 
+// report: response_format_schema_dropped
 BOOST_AUTO_TEST_CASE(response_formats) {
   const auto schema = [](const std::string& format) {
-    const auto found = with(R"("response_format": )" + format).schema;
-    return found ? found->dump() : "none";
+    const auto found = with(R"("response_format": )" + format).form;
+    return found ? found->schema.dump() : "none";
   };
+  const std::string s = R"({"z":1,"a":{"y":2,"b":3}})";
   BOOST_TEST(schema(R"({"type": "text"})") == "none");
   BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
-  BOOST_TEST(schema(R"({"type": "json_schema"})") == R"({"type":"object"})");
-  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"z": 1, "a": {"y": 2, "b": 3}}})") ==
-             R"({"z":1,"a":{"y":2,"b":3}})");
-  BOOST_TEST(schema(R"({"type": "json_schema", "schema": {"z": 1, "a": 2}})") == R"({"z":1,"a":2})");
-  BOOST_TEST(schema(R"({"type": "json_schema", "json_schema": {"schema": {"z": 1, "a": 2}}})") == R"({"z":1,"a":2})");
-  for (const char* const bad : {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")",
-                                R"({"type": "json_object", "schema": "x"})", R"({"type": "json_object", "schema": []})",
-                                R"({"type": "json_schema", "json_schema": []})"}) {
+  for (const char* const type : {"json_object", "json_schema", "json"}) {
+    const std::string head = R"({"type": ")" + std::string(type) + "\", ";
+    for (const char* const key : {"schema", "value", "json_schema", "response_schema"}) {
+      BOOST_TEST(schema(head + '"' + key + "\": " + s + "}") == s, type << ' ' << key);
+      BOOST_TEST(schema(head + '"' + key + R"(": {"name": "x", "strict": true, "schema": )" + s + "}}") == s, type << ' ' << key);
+      BOOST_TEST(schema(head + '"' + key + R"(": {"name": "x", "parameters": )" + s + "}}") == s, type << ' ' << key);
+    }
+  }
+  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"z": 1}, "value": {"z": 1}})") == R"({"z":1})");
+  for (const char* const bad :
+       {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")", R"({"type": "json_schema"})",
+        R"({"type": "json_object", "schema": "x"})", R"({"type": "json_object", "schema": []})", R"({"type": "json"})",
+        R"({"type": "json_schema", "json_schema": []})", R"({"type": "json_schema", "json_schema": {"name": "x"}})",
+        R"({"type": "text", "schema": {"z": 1}})", R"({"type": "json_object", "regex": "a"})",
+        R"({"type": "json_object", "schema": {"z": 1}, "value": {"z": 2}})", R"({"type": "regex"})"}) {
     check_invalid(R"("response_format": )" + std::string(bad), "`response_format` ");
   }
+  BOOST_TEST(refused_with(R"("response_format": {"type": "json_object", "shema": {"z": 1}})").param == "response_format.shema");
   check_invalid(
       R"("response_format": {"type": "json_object", "schema": {"enum": [")" + std::string(300'000, 'x') + R"("]}})",
       "`response_format` has a schema of more than 262144 bytes");
+}
+
+// report: response_format_schema_dropped
+BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
+  using Kind = AnswerForm::Kind;
+  const std::string s = R"({"z":1,"a":{"y":2,"b":3}})", text = R"("{\"z\":1,\"a\":{\"y\":2,\"b\":3}}")";
+  for (const std::string& form :
+       {R"("grammar": {"type": "json", "value": )" + s + "}", R"("grammar": {"type": "json_schema", "value": {"name": "x", "schema": )" + s + "}}",
+        R"("guided_json": )" + s, R"("guided_json": )" + text, R"("json_schema": )" + s, R"("json_schema": )" + text, R"("schema": )" + s,
+        R"("response_schema": )" + s, R"("format": )" + s, R"("structured_outputs": {"json": )" + s + "}",
+        R"("structured_outputs": {"json": )" + text + "}", R"("guided_json": )" + s + R"(, "format": )" + s}) {
+    const auto found = with(form).form;
+    BOOST_REQUIRE_MESSAGE(found, form);
+    BOOST_TEST((found->kind == Kind::schema && found->schema.dump() == s), form);
+  }
+  for (const char* const form : {R"("regex": "a+")", R"("guided_regex": "a+")", R"("structured_outputs": {"regex": "a+"})",
+                                 R"("grammar": {"type": "regex", "value": "a+"})", R"("response_format": {"type": "regex", "pattern": "a+"})"}) {
+    const auto found = with(form).form;
+    BOOST_REQUIRE_MESSAGE(found, form);
+    BOOST_TEST((found->kind == Kind::regex && found->text == "a+"), form);
+  }
+  for (const char* const form : {R"("choice": ["a", "b"])", R"("guided_choice": ["a", "b"])", R"("structured_outputs": {"choice": ["a", "b"]})"}) {
+    const auto found = with(form).form;
+    BOOST_REQUIRE_MESSAGE(found, form);
+    BOOST_TEST((found->kind == Kind::choice && found->choices.size() == 2), form);
+  }
+  for (const char* const form : {R"("ebnf": "root ::= \"a\"")", R"("guided_grammar": "root ::= \"a\"")", R"("grammar": "root ::= \"a\"")",
+                                 R"("structured_outputs": {"grammar": "root ::= \"a\""})"}) {
+    const auto found = with(form).form;
+    BOOST_REQUIRE_MESSAGE(found, form);
+    BOOST_TEST((found->kind == Kind::grammar && found->text == "root ::= \"a\""), form);
+  }
+  BOOST_TEST(with(R"("format": "json")").form->schema.dump() == R"({"type":"object"})");
+  BOOST_TEST(with(R"("structured_outputs": {"json_object": true})").form->schema.dump() == R"({"type":"object"})");
+  BOOST_TEST(!with(R"("structured_outputs": {}, "guided_choice": [], "regex": "", "grammar": {}, "json_schema": {})").form);
+  check_invalid(R"("regex": "a", "guided_json": {"type": "null"})", "`regex` asks for another form than `guided_json`");
+  check_invalid(R"("guided_json": "x")", "`guided_json` must be an object, is a text that is no JSON");
+  check_invalid(R"("structured_outputs": {"whitespace_pattern": " "})", "`structured_outputs.whitespace_pattern` is not supported");
+  check_invalid(R"("structural_tag": {"a": 1})", "`structural_tag` is not supported");
+  check_invalid(R"("format": "xml")", "`format` must be \"json\" or a schema");
 }
 
 BOOST_AUTO_TEST_CASE(lengths_of_answers) {
@@ -339,10 +483,13 @@ BOOST_AUTO_TEST_CASE(lengths_of_answers) {
 }
 
 BOOST_AUTO_TEST_CASE(texts_to_tokenize) {
-  BOOST_TEST(parse_tokenize(R"({"inputs": "x"})").add_special_tokens);
-  BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "add_special_tokens": false})").add_special_tokens);
-  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": ""})"); }).lorax == 422);
-  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})"); }).lorax == 422);
+  BOOST_TEST(parse_tokenize(R"({"inputs": "x"})", kContext).add_special_tokens);
+  BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "add_special_tokens": false})", kContext).add_special_tokens);
+  BOOST_TEST(parse_tokenize(R"({"inputs": "x"})", kContext).parse_special);
+  BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "parse_special": false})", kContext).parse_special);
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"prompt": "x"})", kContext); }).message == "`prompt` is not supported; use `inputs`");
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": ""})", kContext); }).lorax == 422);
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})", kContext); }).lorax == 422);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -17,8 +17,10 @@ namespace {
 
 const Limits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
 
-CompletionRequest completion(const std::string& body) { return parse_completion(body, kLimits, "base"); }
-ChatRequest chat(const std::string& body) { return parse_chat(body, kLimits, "base"); }
+const RequestContext kContext{.limits = kLimits, .base_names = {"base"}};
+
+CompletionRequest completion(const std::string& body) { return parse_completion(body, kContext); }
+ChatRequest chat(const std::string& body) { return parse_chat(body, kContext); }
 
 std::string completion_body(const std::string& fields) {
   return R"({"prompt": "hi")" + (fields.empty() ? "" : ", " + fields) + "}";
@@ -53,7 +55,7 @@ void check_each(const std::string& field, std::initializer_list<const char*> val
 
 BOOST_AUTO_TEST_CASE(defaults) {
   const CompletionRequest r =
-      with(R"("future": {"a": [1]}, "user": "u", "metadata": {}, "store": true, "temperature": null,
+      with(R"("future": null, "user": "u", "metadata": {}, "store": true, "temperature": null,
                                       "stop": null, "stream_options": null, "response_format": null, "suffix": null)");
   BOOST_TEST(r.model.empty());
   BOOST_TEST(r.adapters.empty());
@@ -71,7 +73,8 @@ BOOST_AUTO_TEST_CASE(defaults) {
   BOOST_TEST((!r.options.ignore_eos && !r.seed_given && !r.stream && !r.include_usage && !r.echo));
   BOOST_TEST(*r.max_tokens == 16);
   BOOST_TEST(!r.logprobs.has_value());
-  BOOST_TEST(!r.schema.has_value());
+  BOOST_TEST(!r.form.has_value());
+  BOOST_TEST((r.options.skip_special_tokens && r.parse_special && r.add_special_tokens));
   BOOST_TEST((r.prompts == std::vector<CompletionRequest::Prompt>{"hi"}));
   BOOST_TEST(!chat_with("").max_tokens.has_value());
 }
@@ -119,9 +122,10 @@ BOOST_AUTO_TEST_CASE(shared_bounds_and_types) {
   check_each("adapter_source", {"5"});
   BOOST_TEST(with(R"("top_k": -1)").options.top_k == 0);
   BOOST_TEST(with(R"("ignore_eos": true)").options.ignore_eos);
-  BOOST_TEST(with(R"("ignore_eos_token": true, "ignore_eos": false)").options.ignore_eos);
-  const Refused source = serve::test::refused([] { with(R"("adapter_source": "hub")"); });
-  BOOST_TEST(source.message == "`adapter_source=hub` is not supported");
+  BOOST_TEST(with(R"("ignore_eos_token": true)").options.ignore_eos);
+  check_both(R"("ignore_eos_token": true, "ignore_eos": false)", "ignore_eos_token");
+  const Refused source = serve::test::refused([] { with(R"("adapter_source": "s3")"); });
+  BOOST_TEST(source.message == "`adapter_source=s3` is not supported, only local and hub");
 }
 
 BOOST_AUTO_TEST_CASE(seeds_are_integers_of_64_bits) {
@@ -174,20 +178,26 @@ BOOST_AUTO_TEST_CASE(models_and_adapters) {
 
 BOOST_AUTO_TEST_CASE(response_formats) {
   const auto schema = [](const std::string& format) {
-    const auto found = chat_with(R"("response_format": )" + format).schema;
-    return found ? found->dump() : "none";
+    const auto found = chat_with(R"("response_format": )" + format).form;
+    return found ? found->schema.dump() : "none";
   };
   BOOST_TEST(schema(R"({"type": "text"})") == "none");
   BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
   BOOST_TEST(schema(R"({"type": "json_object", "schema": {"z": 1, "a": 2}})") == R"({"z":1,"a":2})");
   BOOST_TEST(schema(R"({"type": "json_schema", "json_schema": {"name": "x", "strict": true,
                         "schema": {"z": {"y": 1, "b": 2}, "a": 2}}})") == R"({"z":{"y":1,"b":2},"a":2})");
+  // report: response_format_schema_dropped
+  for (const char* const type : {"json_object", "json_schema"}) {
+    for (const char* const key : {"value", "schema", "json_schema", "response_schema"})
+      BOOST_TEST(schema(R"({"type": ")" + std::string(type) + "\", \"" + key + R"(": {"z": 1, "a": 2}})") == R"({"z":1,"a":2})", key);
+    BOOST_TEST(schema(R"({"type": ")" + std::string(type) + R"(", "json_schema": {"parameters": {"z": 1}}})") == R"({"z":1})");
+  }
   check_each(
       "response_format",
       {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")", "true", R"({"type": "json_schema"})",
        R"({"type": "json_schema", "json_schema": {}})", R"({"type": "json_schema", "json_schema": {"schema": null}})",
        R"({"type": "json_schema", "json_schema": {"schema": "x"}})", R"({"type": "json_schema", "json_schema": 5})",
-       R"({"type": "json_schema", "schema": {}})", R"({"type": "json_object", "schema": [1]})"});
+       R"({"type": "json_object", "schema": [1]})"});
   check_both(
       R"("response_format": {"type": "json_object", "schema": {"enum": [")" + std::string(300'000, 'x') + R"("]}})",
       "response_format");
@@ -249,7 +259,7 @@ BOOST_AUTO_TEST_CASE(fields_of_completions) {
   };
   refuses("logprobs", {"6", "-1", "99", "1000000", "true", R"("1")", "1.0"});
   refuses("echo", {"1", R"("yes")"});
-  refuses("suffix", {R"("x")", "5", "[]"});
+  refuses("suffix", {R"("x")", "5", "[1]"});
   refuses("best_of", {"0", "2", "1000000", "true", "1.0"});
   check_completion(completion_body(R"("n": 2, "best_of": 3)"), "best_of");
 }
@@ -285,14 +295,14 @@ BOOST_AUTO_TEST_CASE(messages_of_chats) {
   refuses(R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text");
   refuses(R"([{"role": "user", "content": "x", "name": 5}])", "messages[0].name");
   refuses(R"([{"role": "assistant", "tool_calls": [{}]}])", "messages[0].tool_calls");
-  refuses(R"([{"role": "assistant", "function_call": {}}])", "messages[0].function_call");
+  refuses(R"([{"role": "assistant", "function_call": {"name": "f"}}])", "messages[0].function_call");
   const std::string one = R"({"role": "user", "content": "x"})";
   BOOST_TEST(chat(R"({"messages": [)" + times(1024, one) + "]}").messages.size() == 1024U);
   refuses("[" + times(1025, one) + "]", "messages");
 }
 
 BOOST_AUTO_TEST_CASE(fields_of_chats) {
-  const ChatRequest r = chat_with(R"("logprobs": true, "top_logprobs": 20, "max_completion_tokens": 5, "max_tokens": 6,
+  const ChatRequest r = chat_with(R"("logprobs": true, "top_logprobs": 20, "max_completion_tokens": 5, "max_tokens": 5,
       "tools": [], "functions": null, "tool_choice": "none")");
   BOOST_TEST(r.logprobs);
   BOOST_TEST(r.top_logprobs == 20);
@@ -310,7 +320,7 @@ BOOST_AUTO_TEST_CASE(fields_of_chats) {
   check_chat(chat_body(R"("logprobs": false, "top_logprobs": 1)"), "top_logprobs");
   refuses("max_completion_tokens", {"0", "-1", R"("5")", "true"});
   check_chat(chat_body(R"("max_completion_tokens": 5, "max_tokens": 0)"), "max_tokens");
-  refuses("tools", {R"([{"type": "function"}])", "{}", "5"});
+  refuses("tools", {R"([{"type": "function"}])", "5"});
   refuses("functions", {R"([{"name": "f"}])"});
   refuses("tool_choice", {R"("required")", R"({"type": "function"})", "5"});
   refuses("function_call", {R"({"name": "f"})"});
@@ -343,21 +353,61 @@ BOOST_AUTO_TEST_CASE(hostile_bodies) {
   check_both(R"("stop": "\u0000")", "stop");
 }
 
-// What peers know and this server does not would change the answer; what nobody knows does not, and is ignored.
+// report: peer_fields_ignored
 BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
-  for (const char* field : {R"("guided_json": {"type": "object"})", R"("merged_adapters": {"ids": ["a"], "weights": [1]})",
-                            R"("use_beam_search": true)", R"("stop_token_ids": [5])", R"("prompt_logprobs": 1)",
+  for (const char* field : {R"("use_beam_search": true)", R"("bad_words": ["x"])", R"("allowed_token_ids": [5])", R"("do_sample": false)",
                             R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
-                            R"("continue_final_message": true)", R"("documents": [{}])", R"("add_generation_prompt": false)",
-                            R"("skip_special_tokens": false)", R"("length_penalty": 0.5)"}) {
-    BOOST_CHECK_EXCEPTION(with(field), ApiError, [](const ApiError& error) { return std::string(error.what()).find("not supported") != std::string::npos; });
+                            R"("documents": [{}])", R"("length_penalty": 0.5)", R"("no_repeat_ngram_size": 2)", R"("mirostat": 2)",
+                            R"("top_n_tokens": 2)", R"("n_probs": 2)", R"("options": {"num_predict": 1})", R"("stop_regex": "a")"}) {
+    BOOST_CHECK_EXCEPTION(with(field), ApiError, [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
+    BOOST_CHECK_EXCEPTION(chat_with(field), ApiError, [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
   }
-  with(R"("add_generation_prompt": true, "skip_special_tokens": true, "length_penalty": 1.0)");
-  completion(R"({"prompt": "a", "add_special_tokens": true})");
-  check_completion(R"({"prompt": "a", "add_special_tokens": false})", "add_special_tokens");
-  chat(R"({"messages": [{"role": "user", "content": "a"}], "add_special_tokens": false})");
-  with(R"("guided_json": null, "use_beam_search": false, "stop_token_ids": [], "some_future_field": {"a": 1})");
+  check_chat(chat_body(R"("continue_final_message": true)"), "continue_final_message");
+  check_chat(chat_body(R"("add_generation_prompt": false)"), "add_generation_prompt");
+  check_chat(chat_body(R"("add_special_tokens": true)"), "add_special_tokens");
+  check_both(R"("some_future_field": {"a": 1})", "some_future_field");
+  check_both(R"("stream": true, "stream_options": {"a": 1})", "stream_options.a");
+  check_chat(R"({"messages": [{"role": "user", "content": "x", "mood": "glad"}]})", "messages[0].mood");
+  check_chat(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "mood": 1}]}]})", "messages[0].content[0].mood");
+  chat_with(R"("add_generation_prompt": true, "modalities": ["text"], "reasoning_effort": "none", "verbosity": "medium")");
+  with(R"("length_penalty": 1.0, "guided_json": null, "use_beam_search": false, "stop_token_ids": [], "do_sample": true, "num_beams": 1)");
   BOOST_TEST(with(R"("typical_p": 0.5)").options.typical_p == 0.5f);
+}
+
+// report: peer_fields_ignored
+BOOST_AUTO_TEST_CASE(spellings_of_peers) {
+  for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "max_new_tokens", "max_output_tokens"}) {
+    const std::string field = '"' + std::string(name) + "\": 9";
+    BOOST_TEST(*with(field).max_tokens == 9, name);
+    BOOST_TEST(*chat_with(field).max_tokens == 9, name);
+    BOOST_TEST(chat_with(field).length_field == name);
+  }
+  BOOST_TEST(!with(R"("n_predict": -1)").max_tokens.has_value());
+  check_both(R"("max_completion_tokens": 5, "max_tokens": 6)", "max_tokens");
+  BOOST_TEST(with(R"("stop_sequences": ["a"])").options.stop == (std::vector<std::string>{"a"}));
+  BOOST_TEST(with(R"("min_new_tokens": 3)").options.min_new_tokens == 3);
+  BOOST_TEST(with(R"("repeat_penalty": 1.5)").options.repetition_penalty == 1.5F);
+  BOOST_TEST((with(R"("stop_token_ids": [5, 6])").options.stop_ids == Ids{5, 6}));
+  BOOST_TEST(with(R"("include_stop_str_in_output": true)").options.include_stop);
+  BOOST_TEST(!with(R"("skip_special_tokens": false)").options.skip_special_tokens);
+  BOOST_TEST(!with(R"("add_special_tokens": false)").add_special_tokens);
+  BOOST_TEST(!with(R"("parse_special": false)").parse_special);
+  BOOST_TEST(*with(R"("truncate": 7)").truncate == 7);
+  BOOST_TEST(*chat_with(R"("truncate_prompt_tokens": -1)").truncate == 768);
+  BOOST_TEST(*with(R"("prompt_logprobs": 2)").prompt_logprobs == 2);
+  BOOST_TEST(with(R"("prompt_logprobs": 2)").options.prompt_logprobs == 2);
+  BOOST_TEST(with(R"("return_token_ids": true, "priority": 4)").return_token_ids);
+  BOOST_TEST(*completion(R"({"prompt": "x", "max_tokens": 0, "echo": true})").max_tokens == 0);
+  check_completion(R"({"prompt": "x", "max_tokens": 0})", "max_tokens");
+  check_each("truncate_prompt_tokens", {"0", "-2", "769", "true"});
+  check_each("stop_token_ids", {"5", "[-1]", "[true]", "[1.5]"});
+  check_each("prompt_logprobs", {"-1", "21", "true"});
+  check_both(R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs");
+  BOOST_TEST((with(R"("lora_path": "a", "model": "base")").adapters == std::vector<tenon::AdapterUse>{{"a", 1}}));
+  BOOST_TEST((with(R"("lora_path": "a", "model": "a")").adapters == std::vector<tenon::AdapterUse>{{"a", 1}}));
+  BOOST_TEST((with(R"("merged_adapters": {"ids": ["a", "b"], "weights": [1, 2]})").adapters == std::vector<tenon::AdapterUse>{{"a", 1}, {"b", 2}}));
+  check_both(R"("lora_path": "a", "model": "b")", "lora_path");
+  for (const char* const name : {"tgi", "dummy"}) BOOST_TEST(chat_with(R"("model": ")" + std::string(name) + '"').adapters.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

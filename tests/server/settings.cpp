@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(the_rest_follows_from_the_model) {
   std::filesystem::create_directories(model / "adapters");
   Settings s = parsed({});
   s.resolve(model / "", 1024);
-  BOOST_TEST(s.served_model_name == "my-model");
+  BOOST_TEST((s.served_model_names == std::vector<std::string>{"my-model"}));
   BOOST_TEST(s.model.adapter_root == (model / "adapters").string());
   BOOST_TEST(s.max_input_length == 768);
   BOOST_TEST(s.max_total_tokens == 1024);
@@ -250,9 +250,14 @@ BOOST_AUTO_TEST_CASE(the_rest_follows_from_the_model) {
 
   s = parsed({"--served-model-name", "gpt2", "--lora", "none"});
   s.resolve(model, 300);
-  BOOST_TEST(s.served_model_name == "gpt2");
+  BOOST_TEST((s.served_model_names == std::vector<std::string>{"gpt2"}));
   BOOST_TEST(s.model.adapter_root == "");
   BOOST_TEST(s.max_input_length == 150);
+
+  s = parsed({"--served-model-name", "a,b", "--served-model-name", "c/d", "--no-parse-special", "--lenient"});
+  BOOST_TEST((s.served_model_names == std::vector<std::string>{"a", "b", "c/d"}));
+  BOOST_TEST((!s.parse_special && s.lenient));
+  BOOST_TEST((Settings().parse_special && !Settings().lenient));
 
   s = parsed({"--max-total-tokens", "100"});
   s.resolve(folder.path, 1024);

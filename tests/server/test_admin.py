@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+import time
 
 import serving
 from serving import ADAPTERS, NAMES, Server, ServerTest, all_at_once, eventually
@@ -115,6 +116,17 @@ class Admin(ServerTest):
         self.assertEqual(answer.status, 200)
         self.server.key = KEY
         self.done("unload", lora_name="k")
+
+    def test_fields(self):
+        for more, status in [({"lora_int_id": 3}, 200), ({"base_model_name": "tales"}, 200), ({"base_model_name": "other"}, 400),
+                             ({"load_inplace": False}, 200), ({"load_inplace": True}, 400), ({"no_such": 1}, 400)]:
+            answer = self.post("load", lora_name="field", lora_path="weather", **more)
+            self.assertEqual(answer.status, status, (more, answer))
+            if status == 200:
+                self.done("unload", lora_name="field")
+            else:
+                self.assertIn(next(iter(more)), answer.json()["error"]["message"])
+        self.assertEqual(self.post("unload", lora_name="field", no_such=1).status, 400)
 
     def test_methods(self):
         self.assertEqual(self.server.get("/v1/load_lora_adapter").status, 405)
@@ -229,6 +241,44 @@ class Roots(ServerTest):
                 answer = server.post("/v1/load_lora_adapter", {"lora_name": "x", "lora_path": path})
                 self.assertIn(answer.status, statuses, answer)
             self.assertEqual(server.stop(), 0)
+
+    def test_a_load_forgets_an_earlier_failure(self):
+        with Server("--adapter-root", self.root, *ADMIN) as server:
+            server.key = KEY
+            ask = {"lora_name": "mended", "lora_path": "mended"}
+            shutil.copytree(self.root / "cut", self.root / "mended")
+            self.assertIn(server.post("/v1/load_lora_adapter", ask).status, [400, 424])
+            body = {"inputs": KING, "parameters": {"adapter_id": "mended", "max_new_tokens": 1}}
+            self.assertEqual(server.post("/generate", body).status, 424)  # and is remembered
+            shutil.copy(ADAPTERS / "weather" / "adapter_model.safetensors", self.root / "mended")
+            self.assertEqual(server.post("/v1/load_lora_adapter", ask).status, 200)
+            self.assertEqual(server.post("/generate", body).status, 200)
+            self.assertEqual(server.stop(), 0)
+        shutil.rmtree(self.root / "mended")
+
+    def test_the_list_of_many_is_kept(self):
+        with tempfile.TemporaryDirectory() as root:
+            for i in range(2000):
+                os.makedirs(os.path.join(root, "a%d" % i))
+                shutil.copy(ADAPTERS / "weather" / "adapter_config.json", os.path.join(root, "a%d" % i))
+            with Server("--adapter-root", root) as server:
+                def ask(times):
+                    begin = time.monotonic()
+                    for _ in range(times):
+                        self.assertEqual(len(server.get("/v1/models").json()["data"]), 2001)
+                    return time.monotonic() - begin
+
+                ask(1)
+                cpu = server.metric("process_cpu_seconds_total")
+                ask(20)
+                each = (server.metric("process_cpu_seconds_total") - cpu) / 20
+                # Looking into 2,000 folders takes tens of ms each time; a list that is kept is only sent.
+                if not serving.is_sanitized():
+                    self.assertLess(each, 0.02)
+                os.makedirs(os.path.join(root, "fresh"))
+                shutil.copy(ADAPTERS / "weather" / "adapter_config.json", os.path.join(root, "fresh"))
+                eventually(lambda: "fresh" in server.get("/v1/models").text(), "a new adapter is not listed")
+                self.assertEqual(server.stop(), 0)
 
     def test_one_that_comes_later(self):
         body = {"inputs": KING, "parameters": {"adapter_id": "late", "max_new_tokens": 2}}

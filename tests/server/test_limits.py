@@ -75,7 +75,7 @@ class Bodies(ServerTest):
         return content, time.monotonic() - began
 
     def test_larger_than_the_limit(self):
-        fits = json.dumps({"inputs": KING, "parameters": {"max_new_tokens": 1}, "x": ""})
+        fits = json.dumps({"inputs": KING, "parameters": {"max_new_tokens": 1}, "user": ""})
         fits = fits[:-2] + "x" * (4096 - len(fits)) + fits[-2:]
         self.assertEqual(len(fits), 4096)
         self.assertEqual(self.server.post("/generate", fits).status, 200)

@@ -38,9 +38,10 @@ class Answers(ServerTest):
         with self.server.stream("/", {"inputs": KING, "stream": True, "parameters": {"max_new_tokens": 5}}) as stream:
             self.assertEqual(stream.headers["content-type"], "text/event-stream")
             self.assertEqual(list(stream)[-1]["generated_text"], one["generated_text"])
-        # The other two routes do not look at `stream`.
-        whole = self.server.post("/generate", {"inputs": KING, "stream": True, "parameters": {"max_new_tokens": 5, "details": True}})
+        # The other two routes say by their names what they do.
+        whole = self.server.post("/generate", {"inputs": KING, "stream": False, "parameters": {"max_new_tokens": 5, "details": True}})
         self.assertEqual(whole.json(), one)
+        self.refused({"inputs": KING, "stream": True}, 422, "validation", "Input validation error: `stream` true is for POST /")
 
     def test_null_is_absent(self):
         self.assertEqual(self.generate(**NULLS), self.generate(max_new_tokens=4, details=True))
@@ -49,10 +50,13 @@ class Answers(ServerTest):
         everything = dict.fromkeys(NULLS) | {"frequency_penalty": None, "presence_penalty": None}
         self.assertIn("generated_text", self.generate("The king said. " * 150, **everything))
 
-    def test_what_is_unknown_or_without_effect_is_ignored(self):
+    def test_what_is_without_effect_is_accepted_and_what_is_unknown_refused(self):
         plain = self.generate(max_new_tokens=4)
-        self.assertEqual(self.generate(max_new_tokens=4, no_such_parameter={"a": 1}, watermark=True, api_token="hf_secret"), plain)
-        answer = self.server.post("/generate", {"inputs": KING, "model": 3, "parameters": {"max_new_tokens": 4}},
+        self.assertEqual(self.generate(max_new_tokens=4, watermark=False, api_token="hf_secret", no_such_parameter=None), plain)
+        self.refused({"inputs": KING, "parameters": {"no_such_parameter": {"a": 1}}}, 422, "validation",
+                     "Input validation error: `no_such_parameter` is not a field")
+        self.refused({"inputs": KING, "parameters": {"watermark": True}}, 422, "validation", "Input validation error: `watermark`")
+        answer = self.server.post("/generate", {"inputs": KING, "user": 3, "parameters": {"max_new_tokens": 4}},
                                   headers={"Content-Type": "text/plain"})
         self.assertEqual(answer.json(), plain)
         self.assertNotIn("hf_secret", self.server.text())
@@ -355,7 +359,8 @@ class Framing(ServerTest):
             if i < 4:
                 self.assertEqual((said["generated_text"], said["details"]), (None, None))
         self.assertEqual(said["generated_text"], "".join(texts(tokens)))
-        self.assertEqual(said["details"], {"finish_reason": "length", "prompt_tokens": 3, "generated_tokens": 5, "seed": None})
+        self.assertEqual(said["details"], {"finish_reason": "length", "prompt_tokens": 3, "input_length": 3, "generated_tokens": 5,
+                                           "seed": None})
 
     def test_tokens_that_come_within_the_interval_share_a_write(self):
         asked = {"inputs": KING, "parameters": {"max_new_tokens": 200, "details": True, "ignore_eos_token": True}}
@@ -445,14 +450,15 @@ class Refusals(ServerTest):
             ({"truncate": 769}, "`truncate`"),
             ({"return_k_alternatives": 0}, "`return_k_alternatives`"),
             ({"return_k_alternatives": 21}, "`return_k_alternatives`"),
-            ({"adapter_source": "hub", "adapter_id": "weather"}, "`adapter_source=hub` is not supported"),
+            ({"adapter_source": "pbase", "adapter_id": "weather"}, "`adapter_source=pbase` is not supported"),
             ({"adapter_source": "s3"}, "`adapter_source=s3` is not supported"),
             ({"adapter_id": 3}, "`adapter_id`"),
             ({"stop": [1]}, "`stop`"),
             ({"response_format": {"type": "yaml"}}, "`response_format`"),
             ({"response_format": {}}, "`response_format`"),
             ({"response_format": "json"}, "`response_format`"),
-            ({"grammar": {"type": "regex", "value": "a"}}, "`grammar`"),  # what others would honour, and this server would not
+            ({"grammar": {"type": "lark", "value": "a"}}, "`grammar`"),
+            ({"no_repeat_ngram_size": 2}, "`no_repeat_ngram_size` is not supported"),  # what others would honour
         ]
         for parameters, message in cases:
             body = {"inputs": KING, "parameters": parameters}

@@ -61,10 +61,11 @@ class Completions(OpenAiTest):
         self.assertEqual(self.complete(temperature=0, **nulls)["choices"], self.complete(temperature=0)["choices"])
         self.assertEqual(len(self.complete(temperature=None, seed=None, max_tokens=4)["choices"]), 1)
 
-    def test_what_is_unknown_is_ignored(self):
+    def test_what_is_without_effect_is_accepted_and_what_is_unknown_refused(self):
         plain = self.complete(temperature=0)["choices"]
-        more = {"user": "me", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "no_such": [1], "api_token": "t"}
+        more = {"user": "me", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "no_such": None, "api_token": "t"}
         self.assertEqual(self.complete(temperature=0, **more)["choices"], plain)
+        self.refused_openai("/v1/completions", {"prompt": KING, "no_such": [1]}, 400, "invalid_request_error", "no_such")
 
     def test_the_model_is_echoed(self):
         for asked, shown in [("", "tales"), ("tales", "tales"), ("weather", "weather")]:
@@ -302,6 +303,7 @@ class Chats(OpenAiTest):
         self.assertEqual(set(answer), {"id", "object", "created", "model", "choices", "usage", "system_fingerprint"})
         self.assertRegex(answer["id"], r"^chatcmpl-.{8,}$")
         self.assertEqual((answer["object"], answer["model"]), ("chat.completion", "tales"))
+        self.assertRegex(answer["system_fingerprint"], r"^tenon-\d")
         choice, = answer["choices"]
         self.assertEqual(set(choice), {"index", "message", "finish_reason", "logprobs"})
         self.assertEqual(set(choice["message"]), {"role", "content", "refusal"})
@@ -337,7 +339,9 @@ class Chats(OpenAiTest):
 
     def test_lengths(self):
         self.assertEqual(self.chat(max_completion_tokens=3)["usage"]["completion_tokens"], 3)
-        self.assertEqual(self.chat(max_completion_tokens=3, max_tokens=5)["usage"]["completion_tokens"], 3)
+        self.assertEqual(self.chat(max_completion_tokens=3, max_tokens=3)["usage"]["completion_tokens"], 3)
+        self.refused_openai("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 3,
+                                                     "max_tokens": 5}, 400, "invalid_request_error", "max_tokens")
         rest = self.chat("word " * 750, temperature=0, ignore_eos=True, stop=None)  # by default the rest of the context
         if rest["choices"][0]["finish_reason"] == "length":
             self.assertEqual(rest["usage"]["total_tokens"], 1024)
@@ -467,10 +471,10 @@ class Refusals(OpenAiTest):
                  ({"max_tokens": 2 ** 63}, "max_tokens"), ({"logprobs": 6}, "logprobs"), ({"logprobs": -1}, "logprobs"),
                  ({"logprobs": True}, "logprobs"),
                  ({"echo": 1}, "echo"), ({"suffix": "x"}, "suffix"), ({"best_of": 2}, "best_of"), ({"n": 2, "best_of": 3}, "best_of"),
-                 ({"adapter_source": "hub"}, "adapter_source"), ({"model": 3}, "model"),
+                 ({"adapter_source": "s3"}, "adapter_source"), ({"model": 3}, "model"),
                  # What others would honour, and this server would not.
-                 ({"guided_json": {"type": "object"}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
-                 ({"stop_token_ids": [5]}, "stop_token_ids")]
+                 ({"guided_json": {"type": "what"}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
+                 ({"stop_token_ids": [4096]}, "stop_token_ids")]
         for body, param in cases:
             self.refused_openai("/v1/completions", {"prompt": KING} | body, 400, "invalid_request_error", param)
 

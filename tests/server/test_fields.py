@@ -1,0 +1,496 @@
+"""Every field of every route is honoured, refused by name or inert: the rows of server/field_table.cpp and names that nobody knows,
+asked of a server in 2,000 requests (report: peer_fields_ignored)."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import shutil
+import tempfile
+
+import serving
+from serving import ADAPTERS, ROOT, Server, ServerTest
+
+KING = "The king said"
+MODEL = ROOT / "examples" / "models" / "tales"
+EOS = 4095
+SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False}
+MESSAGE = {"role": "user", "content": "Who is the king?"}
+SEED = int(os.environ.get("TENON_TEST_SEED", 41))
+REQUESTS = 2000
+
+
+def field_table():
+    loader = importlib.machinery.SourceFileLoader("field_table", str(ROOT / "scripts" / "field-table"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("field_table", loader))
+    loader.exec_module(module)
+    return module
+
+
+TABLE = field_table()
+ROWS = [(field, place) for field in TABLE.fields() for place in field.places]
+
+
+def model_with_begin(folder):
+    """The default model with a tokenizer that puts <|endoftext|> before prompts, so that special tokens have an effect."""
+    vocab = json.loads((MODEL / "vocab.json").read_text(encoding="utf-8"))
+    lines = (MODEL / "merges.txt").read_text(encoding="utf-8").split("\n")
+    merges = [line for line in lines if line and not line.startswith("#version")]
+    token = {"id": EOS, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+             "special": True}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    around = [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    tokenizer = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [token], "normalizer": None, "pre_tokenizer": level,
+        "post_processor": {"type": "TemplateProcessing", "single": around, "pair": around + [{"Sequence": {"id": "B", "type_id": 1}}],
+                           "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [EOS], "tokens": ["<|endoftext|>"]}}},
+        "decoder": level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "",
+                  "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": merges}}
+    for name in ["config.json", "model.safetensors", "adapters"]:
+        os.symlink(MODEL / name, folder / name)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|endoftext|>",
+                                                              "eos_token": "<|endoftext|>"}))
+
+
+# ---- bodies: `place` with these members, and the route that takes it
+
+BASE = {"kGenerate": {}, "kParameters": {"max_new_tokens": 8, "details": True}, "kCompletions": {"max_tokens": 8, "temperature": 0},
+        "kChat": {"max_tokens": 8, "temperature": 0}, "kTokenize": {}}
+PATHS = {"kGenerate": ["/generate", "/"], "kParameters": ["/generate", "/"], "kCompletions": ["/v1/completions"],
+         "kChat": ["/v1/chat/completions"], "kTokenize": ["/tokenize"]}
+
+
+def within(place, members):
+    """(path, body) of a request with these members in that object."""
+    if place == "kGenerate":
+        return "/generate", {"inputs": KING, "parameters": BASE["kParameters"]} | members
+    if place == "kParameters":
+        inputs = members.pop("inputs", KING) if "inputs" in members else KING
+        return "/generate", {"inputs": inputs, "parameters": BASE["kParameters"] | members}
+    if place == "kCompletions":
+        return "/v1/completions", {"prompt": KING} | BASE["kCompletions"] | members
+    if place == "kChat":
+        return "/v1/chat/completions", {"messages": [MESSAGE]} | BASE["kChat"] | members
+    if place == "kTokenize":
+        return "/tokenize", {"inputs": KING} | members
+    if place == "kLoad":
+        return "/v1/load_lora_adapter", {"lora_name": "sky", "lora_path": "weather"} | members
+    if place == "kUnload":
+        return "/v1/unload_lora_adapter", {"lora_name": "sky"} | members
+    if place == "kMessage":
+        return "/v1/chat/completions", {"messages": [MESSAGE | members]} | BASE["kChat"]
+    if place == "kPart":
+        return "/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "text", "text": "Who?"} | members]}]} | BASE["kChat"]
+    if place == "kStreamOptions":
+        return "/v1/completions", {"prompt": KING, "stream": True, "stream_options": {"include_usage": True} | members} | BASE["kCompletions"]
+    if place == "kHubOptions":
+        return "/generate", {"inputs": KING, "parameters": BASE["kParameters"], "options": members}
+    inner = {"kFormat": ("response_format", {"type": "json_object", "schema": SCHEMA} | members),
+             "kJsonSchema": ("response_format", {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA} | members}),
+             "kStructured": ("structured_outputs", {"json": SCHEMA} | members),
+             "kMerged": ("merged_adapters", {"ids": ["weather", "shakespeare"], "weights": [0.5, 0.5]} | members),
+             "kScaledAdapter": ("lora", [{"id": "weather", "scale": 1} | members]),
+             "kAdapterRequest": ("lora_request", {"lora_name": "weather"} | members)}
+    name, value = inner[place]
+    return "/v1/completions", {"prompt": KING, name: value} | BASE["kCompletions"]
+
+
+def essence(answer):
+    """Of a body: without what is new each time."""
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "generated_text" in answer[0]:
+        return answer[0]
+    if isinstance(answer, dict) and "choices" in answer:
+        return {k: v for k, v in answer.items() if k not in ("id", "created", "model")}
+    return answer
+
+
+# ---- effects: what must change where a field is honoured
+
+FORMS = {"response_format": {"type": "json_object", "schema": SCHEMA}, "structured_outputs": {"json": SCHEMA}, "guided_json": SCHEMA,
+         "json_schema": SCHEMA, "schema": SCHEMA, "response_schema": json.dumps(SCHEMA), "format": SCHEMA,
+         "grammar": {"type": "json", "value": SCHEMA}}
+REGEXES = {"regex": "(yes|no)!", "guided_regex": "(yes|no)!", "choice": ["yes!", "no!"], "guided_choice": ["yes!", "no!"],
+           "ebnf": 'root ::= ("yes" | "no") "!"', "guided_grammar": 'root ::= ("yes" | "no") "!"'}
+ADAPTERS_NAMED = {"model": "weather", "adapter_id": "weather", "adapters": ["weather"], "lora": [{"id": "weather", "scale": 1}],
+                  "lora_request": {"lora_name": "weather", "lora_int_id": 1},
+                  "merged_adapters": {"ids": ["weather", "shakespeare"], "weights": [0.7, 0.3]}}
+BIAS_TO_END = {"logit_bias": {str(EOS): 100}}
+
+
+def effects(second, second_id, chat_id):
+    """{(canonical name, place): (value, members beside it)}: with the value the answer differs from that of the members alone.
+    `second`, `second_id`: the second token of the answer to KING; `chat_id`: that of the answer to MESSAGE."""
+    same = {}  # of parameters and both routes of OpenAI
+    drawn = {"do_sample": True, "seed": 7}
+    for place in ["kParameters", "kCompletions", "kChat"]:
+        lorax = place == "kParameters"
+        draws = drawn if lorax else {"temperature": 1, "seed": 7}
+        length = "max_new_tokens" if lorax else "max_tokens"
+        long = {length: 40}
+        for name, value in (FORMS | ADAPTERS_NAMED).items():
+            same[name, place] = (value, {length: 24})
+        for name, value in REGEXES.items():
+            same[name, place] = (value, {})
+        same |= {(length, place): (3, {}), ("temperature", place): (1.7, draws | {length: 24}), ("top_k", place): (1, draws | {length: 24}),
+                 ("top_p", place): (0.05, draws | {length: 24}), ("typical_p", place): (0.05, draws | {length: 24}),
+                 ("min_p", place): (0.95, draws | {length: 24}), ("repetition_penalty", place): (3.0, long),
+                 ("presence_penalty", place): (2, long), ("frequency_penalty", place): (2, long),
+                 ("logit_bias", place): ({str(second_id): -100}, {}), ("seed", place): (8, draws | {length: 24}),
+                 ("stop_token_ids", place): ([second_id], {}), ("stop", place): ([second if lorax else second.strip()], {})}
+    p, c, h = "kParameters", "kCompletions", "kChat"
+    same |= {
+        ("do_sample", p): (True, {"seed": 7}), ("truncate", p): (2, {}), ("details", p): (False, {}), ("return_full_text", p): (True, {}),
+        ("decoder_input_details", p): (True, {}), ("return_k_alternatives", p): (2, {}), ("top_n_tokens", p): (2, {}),
+        ("ignore_eos_token", p): (True, BIAS_TO_END), ("min_new_tokens", p): (3, BIAS_TO_END),
+        ("skip_special_tokens", p): (False, BIAS_TO_END | {"ignore_eos_token": True}),
+        ("skip_special_tokens", c): (False, BIAS_TO_END | {"ignore_eos": True}),
+        ("skip_special_tokens", h): (False, BIAS_TO_END | {"ignore_eos": True}),
+        ("add_special_tokens", p): (False, {}), ("add_special_tokens", c): (False, {}),
+        ("parse_special", p): (False, {"inputs": "The <|endoftext|>king"}), ("parse_special", c): (False, {"prompt": "The <|endoftext|>king"}),
+        ("apply_chat_template", p): (True, {"inputs": json.dumps([MESSAGE])}),
+        ("ignore_eos", c): (True, BIAS_TO_END), ("ignore_eos", h): (True, BIAS_TO_END),
+        ("min_tokens", c): (3, BIAS_TO_END), ("min_tokens", h): (3, BIAS_TO_END),
+        ("include_stop_str_in_output", c): (True, {"stop": [second.strip()]}), ("include_stop_str_in_output", h): (True, {"stop": ["e"], "max_tokens": 40}),
+        ("n", c): (2, {}), ("n", h): (2, {}), ("echo", c): (True, {}), ("logprobs", c): (2, {}), ("logprobs", h): (True, {}),
+        ("top_logprobs", h): (2, {"logprobs": True}), ("prompt_logprobs", c): (1, {}), ("prompt_logprobs", h): (1, {}),
+        ("return_token_ids", c): (True, {}), ("return_token_ids", h): (True, {}), ("truncate_prompt_tokens", c): (2, {}),
+        ("truncate_prompt_tokens", h): (3, {}), ("prompt", c): ("Rain", {}), ("messages", h): ([{"role": "user", "content": "Rain"}], {}),
+        ("stop", h): (["e"], {"max_tokens": 40}), ("stop_token_ids", h): ([chat_id], {}), ("logit_bias", h): ({str(EOS): 100}, {}),
+        ("inputs", "kGenerate"): ("Rain", {}), ("parameters", "kGenerate"): ({"max_new_tokens": 3}, {}),
+        ("inputs", "kTokenize"): ("Rain", {}), ("add_special_tokens", "kTokenize"): (False, {}),
+        ("parse_special", "kTokenize"): (False, {"inputs": "a<|endoftext|>"}),
+    }
+    for name, value in ADAPTERS_NAMED.items():
+        same[name, "kGenerate"] = (value, {})
+    same |= {("content", "kMessage"): ("Rain", {}), ("text", "kPart"): ("Rain", {}),
+             ("ids", "kMerged"): (["shakespeare", "characters"], {}), ("weights", "kMerged"): ([3, 0.1], {}),
+             ("id", "kScaledAdapter"): ("shakespeare", {}), ("scale", "kScaledAdapter"): (0, {}),
+             ("lora_name", "kAdapterRequest"): ("shakespeare", {}), ("schema", "kJsonSchema"): ({"const": 5}, {}),
+             ("parameters", "kJsonSchema"): ({"const": 5}, {"schema": None}), ("json", "kStructured"): ({"const": 5}, {}),
+             ("regex", "kStructured"): ("yes!", {"json": None}), ("choice", "kStructured"): (["yes!"], {"json": None}),
+             ("grammar", "kStructured"): ('root ::= "yes!"', {"json": None}), ("json_object", "kStructured"): (True, {"json": None}),
+             ("lora_path", "kAdapterRequest"): ("shakespeare", {"lora_name": None}), ("path", "kAdapterRequest"): ("shakespeare", {"lora_name": None}),
+             ("path", "kScaledAdapter"): ("shakespeare", {"id": None}), ("schema", "kFormat"): ({"const": 5}, {}),
+             ("value", "kFormat"): ({"const": 5}, {"schema": None}), ("json_schema", "kFormat"): ({"const": 5}, {"schema": None}),
+             ("response_schema", "kFormat"): ({"const": 5}, {"schema": None}),
+             ("type", "kFormat"): ("text", {"schema": None}), ("regex", "kFormat"): ("yes!", {"type": "regex", "schema": None}),
+             ("pattern", "kFormat"): ("yes!", {"type": "regex", "schema": None}),
+             ("grammar", "kFormat"): ('root ::= "yes!"', {"type": "grammar", "schema": None}),
+             ("include_usage", "kStreamOptions"): (False, {})}
+    return same
+
+
+# Honoured, and of no effect on this answer by what they mean: (good values, a value that is refused by name).
+CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cache_salt": (["a", "b"], 5), "adapter_source": (["local", "hub"], "s3"),
+           "stream": ([False], "yes"), "stream_options": ([None], {"include_usage": True}), "best_of": ([1], 0),
+           "merge_strategy": (["linear"], "ties"), "type": (["text"], "image_url"), "options": ([{"use_cache": True}], {"x": 1}),
+           "base_model_name": (["tales"], "other"), "lora_name": (["sky"], "../x"), "lora_path": (["weather"], "")}
+VALUES = [True, 1, 2.5, "x", ["x"], {"a": 1}, 7, -3, [1, 2], "none of that"]
+
+
+class Fields(ServerTest):
+    FLAGS = ["--chat-template", "llama2", "--enable-adapter-admin", "--api-key", "k"]
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        model_with_begin(pathlib.Path(folder.name))
+        cls.FLAGS = cls.FLAGS + ["--model", folder.name, "--served-model-name", "tales"]
+        super().setUpClass()
+        cls.server.key = "k"
+        cls.known, cls.sent = {}, 0
+
+    def ask(self, path, body):
+        """The status and what the answer says, new or from memory where only the reference is wanted."""
+        type(self).sent += 1
+        if body.get("stream") is True:
+            with self.server.stream(path, body) as stream:
+                if stream.status != 200:
+                    return stream.status, json.loads(stream.response.read())
+                return 200, [essence(e) if isinstance(e, dict) else e for e in stream]
+        answer = self.server.post(path, body)
+        is_json = answer.headers["content-type"] == "application/json"
+        return answer.status, essence(answer.json()) if is_json else answer.text()
+
+    def reference(self, path, body):
+        key = json.dumps([path, body], sort_keys=True)
+        if key not in self.known:
+            self.known[key] = self.ask(path, body)
+        return self.known[key]
+
+    def good(self, path, body):
+        status, said = self.ask(path, body)
+        self.assertEqual(status, 200, (path, body, said))
+        return said
+
+    def check_refused(self, name, path, body):
+        status, said = self.ask(path, body)
+        self.assertEqual(status, 400 if path.startswith("/v1/") else 422, (path, body, said))
+        message = said["error"]["message"] if isinstance(said["error"], dict) else said["error"]
+        # "`lora[0].id` ...", or the name anywhere in back quotes.
+        named = any(before + name + after in message for before in "`." for after in "`.=")
+        self.assertTrue(named, (path, body, message))
+
+    def check_row(self, field, place, random):
+        name = field.name
+        if place == "kUnload":
+            self.good(*within("kLoad", {}))
+        elif place == "kLoad":
+            self.ask(*within("kUnload", {}))
+        if field.kind == "refused":
+            value = random.choice([v for v in VALUES if not TABLE.is_neutral(field, v)])
+            if random.random() < 0.6:
+                return self.check_refused(name, *within(place, {name: value}))
+            neutrals = [None] + ([] if field.neutral.startswith("=") else [False, "", [], {}]) + json.loads(field.neutral.lstrip("=") or "[]")
+            return self.check_same(place, {name: random.choice(neutrals)})
+        if field.kind == "inert":
+            return self.check_same(place, {name: random.choice(VALUES if name != "name" else ["ann"])})
+        canonical = field.same_as or name
+        if name == "best_of" and place == "kParameters":
+            said = self.good(*within(place, {name: 2, "do_sample": True}))
+            return self.assertEqual(len(said["details"]["best_of_sequences"]), 1)
+        effect = self.effects.get((canonical, place))
+        if effect is None:
+            self.assertIn(canonical, CHECKED, (name, place, "has no effect to check"))
+            values, bad = CHECKED[canonical]
+            if random.random() < 0.5:
+                return self.check_refused_or_admin(name, place, bad)
+            return self.check_same(place, {name: random.choice(values)})
+        value, beside = effect
+        ref_path, ref_body = within(place, dict(beside))
+        status, before = self.reference(ref_path, ref_body)
+        own_path, own_body = within(place, dict(beside) | {canonical: value})
+        after = self.good(own_path, own_body)
+        if status == 200:
+            self.assertNotEqual(after, before, (name, place, value, "has no effect"))
+        if name == canonical:
+            return
+        other_path, other_body = within(place, dict(beside) | {canonical: None, name: value})
+        self.assertEqual(self.good(other_path, other_body), after, (name, "is not", canonical))
+
+    def check_refused_or_admin(self, name, place, bad):
+        path, body = within(place, {name: bad})
+        if place in ("kLoad", "kUnload") and name != "base_model_name":  # vLLM's words
+            return self.assertIn(self.ask(path, body)[0], [400, 404])
+        self.check_refused(name, path, body)
+
+    def check_same(self, place, members):
+        """As the same request without them."""
+        path, plain = within(place, {})
+        if place in ("kLoad", "kUnload"):
+            return self.good(*within(place, members))
+        self.assertEqual(self.good(*within(place, members)), self.reference(path, plain)[1], (place, members))
+
+    def check_unknown(self, random):
+        place = random.choice(sorted(TABLE.PLACES))
+        known = {f.name for f, p in ROWS if p == place}
+        name = random.choice(sorted(known | {"temperature", "max_tokens"}))
+        name = random.choice([name + "s", name[:-1], name.upper(), "x_" + name, "-".join(name.split("_")) + "-", name + "_v2",
+                              "".join(random.choice("abcdefghijklmnopqrstuvwxyz_") for _ in range(9))])
+        if not name or name in known or (place == "kGenerate" and name == "inputs"):
+            return self.check_unknown(random)
+        self.check_refused(name, *within(place, {name: random.choice(VALUES)}))
+
+    def test_two_thousand_requests(self):
+        """report: peer_fields_ignored"""
+        self.learn_effects()
+        choice = random.Random(SEED)
+        rows = [row for row in ROWS]
+        choice.shuffle(rows)
+        for field, place in rows:  # each at least once
+            with self.subTest(field=field.name, place=place):
+                self.check_row(field, place, choice)
+        while self.sent < REQUESTS:
+            if choice.random() < 0.4:
+                with self.subTest("unknown"):
+                    self.check_unknown(choice)
+            else:
+                field, place = choice.choice(rows)
+                with self.subTest(field=field.name, place=place):
+                    self.check_row(field, place, choice)
+
+    def test_two_names_of_one_field(self):
+        self.learn_effects()
+        for field, place in [(f, p) for f, p in ROWS if f.same_as and p in ("kParameters", "kCompletions", "kChat")]:
+            value, beside = self.effects[field.same_as, place]
+            other = {"weather": "shakespeare"}.get(value, 5 if isinstance(value, (int, float)) else value) if not isinstance(value, list) else ["zzz"]
+            if isinstance(value, bool):
+                other = not value
+            path, body = within(place, dict(beside) | {field.same_as: other, field.name: value})
+            status, said = self.ask(path, body)
+            self.assertEqual(status, 400 if path.startswith("/v1/") else 422, (field.name, body, said))
+            self.good(*within(place, dict(beside) | {field.same_as: value, field.name: value}))
+
+    def learn_effects(self):
+        token = self.good(*within("kParameters", {}))["details"]["tokens"][1]
+        chat = self.good(*within("kChat", {"return_token_ids": True}))["choices"][0]["token_ids"]
+        type(self).effects = effects(token["text"], token["id"], chat[1])
+
+    def test_formats_are_kept_on_every_route(self):
+        """report: response_format_schema_dropped"""
+        spellings = [{"response_format": {"type": kind} | held} for kind in ["json_object", "json_schema", "json"]
+                     for held in [{"schema": SCHEMA}, {"value": SCHEMA}, {"json_schema": SCHEMA}, {"response_schema": SCHEMA},
+                                  {"json_schema": {"name": "x", "schema": SCHEMA}}, {"json_schema": {"name": "x", "parameters": SCHEMA}}]]
+        spellings += [{name: value} for name, value in FORMS.items()]
+        for place in ["kParameters", "kCompletions", "kChat"]:
+            for each in spellings:
+                said = self.good(*within(place, {"max_new_tokens" if place == "kParameters" else "max_tokens": 40} | each))
+                text = said["generated_text"] if place == "kParameters" else said["choices"][0].get("text")
+                text = said["choices"][0]["message"]["content"] if place == "kChat" else text
+                self.assertIn(json.loads(text), [{"a": True}, {"a": False}], (place, each))
+            for name, value in REGEXES.items():
+                said = json.dumps(self.good(*within(place, {name: value})))
+                self.assertTrue("yes!" in said or "no!" in said, (name, said))
+            for bad in [{"type": "json_schema"}, {"type": "json"}, {"type": "json_schema", "json_schema": {"name": "x"}}]:
+                self.check_refused("response_format", *within(place, {"response_format": bad}))
+
+    def test_special_tokens_of_prompts(self):
+        """report: prompt_special_tokens_are_text"""
+        text = "The <|endoftext|>king"
+        ids = [t["id"] for t in self.server.post("/tokenize", {"inputs": text}).json()]
+        self.assertEqual(ids.count(EOS), 2)  # one before the prompt
+        for more, count in [({"parse_special": False}, 1), ({"add_special_tokens": False}, 1),
+                            ({"parse_special": False, "add_special_tokens": False}, 0)]:
+            own = [t["id"] for t in self.server.post("/tokenize", {"inputs": text} | more).json()]
+            self.assertEqual(own.count(EOS), count, more)
+            said = self.good(*within("kCompletions", {"prompt": text} | more))
+            self.assertEqual(said["choices"], self.good(*within("kCompletions", {"prompt": own}))["choices"])
+            lorax = self.good(*within("kParameters", {"inputs": text, "decoder_input_details": True} | more))
+            self.assertEqual([t["id"] for t in lorax["details"]["prefill"]], own)
+        self.assertEqual(self.good(*within("kCompletions", {"prompt": text}))["choices"],
+                         self.good(*within("kCompletions", {"prompt": ids}))["choices"])
+        with Server(*self.FLAGS, "--no-parse-special") as server:
+            server.key = "k"
+            own = [t["id"] for t in server.post("/tokenize", {"inputs": text}).json()]
+            self.assertEqual(own.count(EOS), 1)
+            self.assertEqual([t["id"] for t in server.post("/tokenize", {"inputs": text, "parse_special": True}).json()], ids)
+            self.assertEqual(server.stop(), 0)
+
+    def test_special_tokens_of_answers(self):
+        """report: openai_special_tokens_in_text"""
+        more = {"logit_bias": {str(EOS): 100}, "ignore_eos": True, "max_tokens": 3, "temperature": 0}
+        for path, ask in [("/v1/completions", {"prompt": KING}), ("/v1/chat/completions", {"messages": [MESSAGE]})]:
+            for shown, field in [("", {}), ("", {"skip_special_tokens": True}), ("<|endoftext|>" * 3, {"skip_special_tokens": False})]:
+                whole = self.server.post(path, ask | more | field).json()["choices"][0]
+                self.assertEqual(whole.get("text", whole.get("message", {}).get("content")), shown)
+                chunks = self.openai_stream(path, ask | more | field)
+                pieces = [c["choices"][0].get("text") or c["choices"][0].get("delta", {}).get("content") or "" for c in chunks]
+                self.assertEqual("".join(pieces), shown)
+        lorax = {"logit_bias": {str(EOS): 100}, "ignore_eos_token": True, "max_new_tokens": 3}
+        self.assertEqual(self.generate(**lorax)["generated_text"], "")
+        self.assertEqual(self.generate(skip_special_tokens=False, **lorax)["generated_text"], "<|endoftext|>" * 3)
+        self.assertEqual(self.generate_stream(skip_special_tokens=False, **lorax)[-1]["generated_text"], "<|endoftext|>" * 3)
+        # A prompt of ids, shown before the answer, and its tokens.
+        choice = self.complete([EOS, 500, 501], echo=True, logprobs=0, max_tokens=2, temperature=0)["choices"][0]
+        self.assertNotIn("<|endoftext|>", choice["text"])
+        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])
+        choice = self.complete("<|endoftext|>The king", echo=True, logprobs=0, max_tokens=2, temperature=0)["choices"][0]
+        self.assertTrue(choice["text"].startswith("<|endoftext|>The king"))
+        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])
+
+    def test_fields_that_show_more(self):
+        plain = self.complete(temperature=0, max_tokens=4)["choices"][0]["text"]
+        prompt = [t["id"] for t in self.server.post("/tokenize", {"inputs": KING}).json()]
+        choice = self.complete(temperature=0, max_tokens=4, return_token_ids=True, prompt_logprobs=2)["choices"][0]
+        self.assertEqual((choice["text"], choice["prompt_token_ids"], len(choice["token_ids"])), (plain, prompt, 4))
+        listed = choice["prompt_logprobs"]
+        self.assertIsNone(listed[0])
+        self.assertEqual(len(listed), len(prompt))
+        prefill = self.generate(max_new_tokens=1, decoder_input_details=True)["details"]["prefill"]
+        for token, entry, own in zip(prompt[1:], listed[1:], prefill[1:]):
+            self.assertEqual(entry[str(token)]["logprob"], own["logprob"])
+            ranks = sorted(e["rank"] for e in entry.values())
+            self.assertEqual(ranks[:2], [1, 2])
+            self.assertTrue(len(entry) == 2 and entry[str(token)]["rank"] <= 2 or len(entry) == 3 and entry[str(token)]["rank"] > 2)
+            self.assertEqual(set(entry[str(token)]), {"logprob", "rank", "decoded_token"})
+        chunks = self.openai_stream("/v1/completions", {"prompt": KING, "temperature": 0, "max_tokens": 4, "return_token_ids": True})
+        self.assertEqual(chunks[0]["choices"][0]["prompt_token_ids"], prompt)
+        self.assertEqual([i for c in chunks for i in c["choices"][0].get("token_ids", [])], choice["token_ids"])
+        chat = self.chat(temperature=0, max_tokens=4, return_token_ids=True, prompt_logprobs=0)
+        self.assertEqual(len(chat["prompt_logprobs"]), len(chat["prompt_token_ids"]))
+        chunks = self.openai_stream("/v1/chat/completions", {"messages": [MESSAGE], "temperature": 0, "max_tokens": 4, "return_token_ids": True})
+        self.assertEqual(chunks[0]["prompt_token_ids"], chat["prompt_token_ids"])
+        self.assertEqual([i for c in chunks for i in c["choices"][0].get("token_ids", [])], chat["choices"][0]["token_ids"])
+        # TGI's alternatives, whole and streamed.
+        details = self.generate(max_new_tokens=3, details=True, top_n_tokens=2)["details"]
+        self.assertEqual([[t["id"] for t in top][0] for top in details["top_tokens"]], [t["id"] for t in details["tokens"]])
+        self.assertEqual({len(top) for top in details["top_tokens"]}, {2})
+        self.assertEqual([e["top_tokens"] for e in self.generate_stream(max_new_tokens=3, top_n_tokens=2)], details["top_tokens"])
+
+    def test_only_the_prompt(self):
+        for more in [{}, {"logprobs": 1}]:
+            answer = self.complete(max_tokens=0, echo=True, n=2, **more)
+            self.assertEqual([c["text"] for c in answer["choices"]], [KING] * 2)
+            self.assertEqual((answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]), (0, "length"))
+        longer = self.complete(max_tokens=1, temperature=0, echo=True, logprobs=1)["choices"][0]["logprobs"]
+        for choice in answer["choices"]:
+            self.assertEqual(choice["logprobs"]["token_logprobs"], longer["token_logprobs"][:-1])
+        chunks = self.openai_stream("/v1/completions", {"prompt": KING, "max_tokens": 0, "echo": True})
+        self.assertEqual("".join(c["choices"][0]["text"] for c in chunks), KING)
+        self.refused_openai("/v1/completions", {"prompt": KING, "max_tokens": 0}, 400, "invalid_request_error", "max_tokens")
+
+    def test_adapters_by_number(self):
+        with Server("--preload-adapters", "weather,shakespeare", "--model", str(MODEL)) as server:
+            listed = server.get("/lora-adapters").json()
+            self.assertEqual([(a["id"], a["path"]) for a in listed], [(0, "weather"), (1, "shakespeare")])
+            for number, name in [(0, "weather"), (1, "shakespeare")]:
+                one = server.post("/v1/completions", {"prompt": KING, "temperature": 0, "lora": [{"id": number, "scale": 1.0}]}).json()
+                other = server.post("/v1/completions", {"prompt": KING, "temperature": 0, "model": name}).json()
+                self.assertEqual(one["choices"], other["choices"])
+            answer = server.post("/v1/completions", {"prompt": KING, "lora": [{"id": 2, "scale": 1.0}]})
+            self.assertEqual(answer.status, 400)
+            self.assertIn("/lora-adapters", answer.json()["error"]["message"])
+            # A number stays an adapter's own, whatever is loaded beside it.
+            server.post("/generate", {"inputs": KING, "parameters": {"max_new_tokens": 1, "adapter_id": "characters"}})
+            self.assertEqual([(a["id"], a["path"]) for a in server.get("/lora-adapters").json()],
+                             [(0, "weather"), (1, "shakespeare"), (2, "characters")])
+            self.assertEqual(server.stop(), 0)
+
+    def test_names_of_the_base_model(self):
+        """report: hf_inference_client_chat_404"""
+        with Server("--chat-template", "plain", "--served-model-name", "one,two", "--served-model-name", "org/three") as server:
+            body = {"messages": [MESSAGE], "temperature": 0, "max_tokens": 4}
+            plain = server.post("/v1/chat/completions", body).json()
+            self.assertEqual(plain["model"], "one")
+            for name in ["tgi", "dummy", "one", "two", "org/three"]:
+                answer = server.post("/v1/chat/completions", body | {"model": name})
+                self.assertEqual(answer.status, 200, answer)
+                self.assertEqual(answer.json()["choices"], plain["choices"])
+                self.assertEqual(server.get("/v1/models/" + name).status, 200)
+            self.assertEqual([m["id"] for m in server.get("/v1/models").json()["data"]][:3], ["one", "two", "org/three"])
+            self.assertEqual(server.post("/v1/chat/completions", body | {"model": "nobody"}).status, 404)
+            self.assertEqual(server.stop(), 0)
+        with tempfile.TemporaryDirectory() as root:  # an adapter of that name is meant where there is one
+            shutil.copytree(ADAPTERS / "weather", os.path.join(root, "dummy"))
+            with Server("--adapter-root", root) as server:
+                said = [server.post("/v1/completions", {"prompt": KING, "temperature": 0, "model": m}).json()["choices"] for m in ["dummy", "tgi"]]
+                self.assertNotEqual(*said)
+                self.assertEqual(server.stop(), 0)
+
+    def test_lenient(self):
+        with Server("--lenient", "--chat-template", "plain") as server:
+            plain = essence(server.post("/v1/completions", {"prompt": KING, "temperature": 0}).json())
+            answer = server.post("/v1/completions", {"prompt": KING, "temperature": 0, "no_such": 1, "an,other": [2]})
+            self.assertEqual(answer.status, 200, answer)
+            self.assertEqual(essence(answer.json()), plain)
+            self.assertEqual(answer.headers["x-ignored-fields"], "..., no_such")
+            answer = server.post("/generate", {"inputs": KING, "parameters": {"max_new_tokens": 2, "nested": {"a": 1}}})
+            self.assertEqual((answer.status, answer.headers["x-ignored-fields"]), (200, "nested"))
+            answer = server.post("/v1/chat/completions", {"messages": [MESSAGE | {"mood": "glad"}], "max_tokens": 2})
+            self.assertEqual((answer.status, answer.headers["x-ignored-fields"]), (200, "messages[0].mood"))
+            answer = server.post("/tokenize", {"inputs": KING, "mood": 1})
+            self.assertEqual((answer.status, answer.headers["x-ignored-fields"]), (200, "mood"))
+            self.assertNotIn("x-ignored-fields", server.post("/tokenize", {"inputs": KING}).headers)
+            self.assertEqual(server.metric("tenon_ignored_fields_total"), 5)
+            # What is known is no other than before.
+            answer = server.post("/v1/completions", {"prompt": KING, "no_repeat_ngram_size": 2})
+            self.assertEqual(answer.status, 400)
+            self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    serving.main()
