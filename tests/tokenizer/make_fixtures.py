@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 r"""Small tokenizers of every family that tenon reads, what Hugging Face's libraries make of texts with them, and a fuzz.
 
-    make_fixtures.py                 writes data/<family>/{tokenizer.json,tokenizer_config.json,cases.jsonl}
+    make_fixtures.py                 writes data/<family>/{tokenizer.json,tokenizer_config.json,cases.jsonl,chats.jsonl}
     make_fixtures.py --check         writes nothing; fails where the committed files are not what the libraries give
     make_fixtures.py --fuzz N        compares N random texts a family (pieces, ids, text again), and N / 4 lists of ids
     make_fixtures.py --classes       compares every code point, alone and behind others, in every pattern
@@ -9,7 +9,7 @@ r"""Small tokenizers of every family that tenon reads, what Hugging Face's libra
 Needs tokenizers 0.22.2 and transformers 4.57.6 (others may train other vocabularies), and a C++ compiler for --fuzz and
 --classes: CXX, default g++; CXXFLAGS is added. The tokenizers are trained on the sentences below, written for this.
 
-A case is {"text", "ids" (no special tokens added), "prompt_ids" (those that the template adds), "decoded" (of "ids"),
+A line of chats.jsonl is a conversation and its ids (chats.py). A case is {"text", "ids" (no special tokens added), "prompt_ids" (those that the template adds), "decoded" (of "ids"),
 "parsed_ids" and "parsed_prompt_ids" (spellings of special tokens become their ids)}; what is absent equals "ids", or for
 the last "prompt_ids". The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps
 special tokens text, and, for the parsed ones, as it is.
@@ -26,6 +26,8 @@ import sys
 import tempfile
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+import chats
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE / "data"
@@ -61,6 +63,9 @@ TEXTS = [
     "\x00\x01\x7f a\x00b", "\ud7ff\ue000\ufffd\uffff\U00010000\U0010ffff",
     "<s>", "</s> <unk> <s>", "<|endoftext|>", "a<|endoftext|>b", "<|begin_of_text|><|eot|>", " <pad>x", "<0x0A><0xFF>", "<0x41", "<s", "[INST] x [/INST]",
     "<tool>", "a<tool>b", " <tool> ", "<tool><tool>", "<tool", "<<tool>>", "<tool_x>", "<tool>\n  a", "<|to<tool>ol|>", "<|x<tool>|> <|x", "caf\u00e9!", "cafe\u0301! caf\u00e9 caf\u00e9!!",
+    " <mask> a", "a <mask>\n<mask> <|user|> \n b", "a <tool>  <tool> b <left> c<left>", "cat cats (cat) concat cat\u0301 cat_ cat", "a  <left>",
+    "newword", "a newword", "anewword newwordnewword", "ab cab  ab", "<eot>", "a <eot> b<eot>c", "</s>a </s> b", "<s> a<s>\n", "<s>[INST] a [/INST] b </s>",
+    "<|im_start|>user\nWhat does cat <filename> do?<|im_end|>\n", "12 1234 a12b 1234567", "abc edc eeabc... .. 12ththth 34 a_b__c ~\n~ zZz~",
     "\u2581", "\u2581\u2581", "\u2581a", " \u2581a", "\u2581 a", "a\u2581b", "a \u2581 b", "a\u2581", "\u2581\u2581\u2581a b",
     "the" * 40, "x" * 100, " " * 70, "\n" * 33 + "a", "a b " * 20, "ab" * 50, "\u6cb3" * 30, "\u00e9" * 40, "=" * 65, "-=" * 30, "\U0001f600" * 9, "'" * 9, "1" * 40,
     "\u0100\u0120\u010a\u0142 \u0120the", "\u1c89\u1c8a \U0002ebf0 \U00010d40\U00010d41 \U0001e5f1", "Zsy\u1e9e \u0130\u0131 \ufb03\ufb06 \u01c4",
@@ -250,8 +255,156 @@ def plain_replace():
                        "unk_token": "<unk>", "pad_token": "<unk>"}
 
 
+# ---- published pre-tokenizers and flags of added tokens, on smaller vocabularies
+
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
+          r"\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK_V3 = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+               r"\s*[\r\n]+|\s+(?!\S)|\s+")
+LATIN = ("A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-\u037d"
+         "\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u1e00-\u1f15\U00010400-\U0001044f")
+SMALL = 340
+
+
+def isolated(pattern):
+    return pre_tokenizers.Split(Regex(pattern), "isolated")
+
+
+def sequence(*steps):
+    return pre_tokenizers.Sequence(list(steps))
+
+
+def bytes_alone():
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+
+
+def prefix():
+    """GPT-2's with add_prefix_space, and added tokens that take white space or stand alone."""
+    tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), size=SMALL)
+    tokenizer.add_special_tokens([special("<|endoftext|>"), special("<mask>", lstrip=True), special("<|user|>", rstrip=True)])
+    tokenizer.add_tokens([AddedToken("<tool>", normalized=False, rstrip=True), AddedToken("cat", single_word=True),
+                          AddedToken("<left>", normalized=False, lstrip=True, rstrip=True)])
+    return tokenizer, {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>",
+                       "unk_token": "<|endoftext|>", "add_prefix_space": True}
+
+
+def tekken():
+    tokenizer = byte_level(split(TEKKEN), size=SMALL, ignore_merges=True)
+    tokenizer.add_special_tokens([special(text) for text in ("<unk>", "<s>", "</s>", "[INST]", "[/INST]")])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[
+        ("<s>", tokenizer.token_to_id("<s>"))])
+    return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+def deepseek_llm():
+    steps = sequence(isolated("[\r\n]"), isolated("\\s?[" + LATIN + "]+"), isolated("\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"),
+                     isolated("\\s+$"), isolated("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+                     pre_tokenizers.Digits(individual_digits=True), bytes_alone())
+    tokenizer = byte_level(steps, size=SMALL, normalizer=normalizers.Sequence([]))
+    tokenizer.add_special_tokens([special("<\uff5cbegin\u2581of\u2581sentence\uff5c>"), special("<\uff5cend\u2581of\u2581sentence\uff5c>")])
+    tokenizer.add_tokens([added("\u00fe", normalized=True), added("\u00f6", normalized=True)])
+    return tokenizer, {"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": True, "legacy": True, "unk_token": None,
+                       "bos_token": {"__type": "AddedToken", "content": "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "lstrip": False,
+                                     "normalized": True, "rstrip": False, "single_word": False},
+                       "eos_token": "<\uff5cend\u2581of\u2581sentence\uff5c>"}
+
+
+def deepseek_v3():
+    steps = sequence(isolated(r"\p{N}{1,3}"), isolated("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"), isolated(DEEPSEEK_V3), bytes_alone())
+    tokenizer = byte_level(steps, size=SMALL)
+    tokenizer.add_special_tokens([special("<s>"), special("</s>")])
+    return tokenizer, {"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": True, "bos_token": "<s>", "eos_token": "</s>", "unk_token": None}
+
+
+def deepseek_coder():
+    steps = sequence(isolated("[\r\n]"), isolated(r"\s?\p{L}+"), isolated(r"\s?\p{P}+"), isolated("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+                     pre_tokenizers.Digits(individual_digits=True), bytes_alone())
+    tokenizer = byte_level(steps, size=SMALL)
+    tokenizer.add_special_tokens([special("<s>"), special("</s>")])
+    return tokenizer, {"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": True, "bos_token": "<s>", "eos_token": "</s>", "unk_token": None}
+
+
+def falcon():
+    steps = sequence(pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
+                     pre_tokenizers.Digits(individual_digits=False), isolated("[0-9][0-9][0-9]"))
+    tokenizer = byte_level(steps, size=SMALL)
+    tokenizer.add_special_tokens([special(">>TITLE<<"), special("<|endoftext|>")])
+    return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "add_prefix_space": False}
+
+
+def midm():
+    steps = sequence(pre_tokenizers.Split(Regex(LLAMA3), "removed", invert=True), bytes_alone())
+    tokenizer = byte_level(steps, size=SMALL)
+    tokenizer.add_special_tokens([special("<s>"), special("<|im_end|>")])
+    return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "<|im_end|>"}
+
+
+def without_bytes(tokenizer, lost, **more):
+    """The model without the tokens of some bytes, and of what is made of them."""
+    model = json.loads(tokenizer.to_str())["model"]
+    lost = {GPT2_BYTES[byte] for byte in lost}
+    vocabulary = [token for token in sorted(model["vocab"], key=model["vocab"].get) if not lost & set(token)]
+    merges = [tuple(pair) for pair in model["merges"] if not lost & set("".join(pair))]
+    return models.BPE({token: i for i, token in enumerate(vocabulary)}, merges, **more)
+
+
+HOLES = [0, 1, 2, 3, 11, 12, 28, 29, 0x7F, 0xAD, 0xE4]
+
+
+def holes():
+    """SmolLM2's kind: bytes without a token are dropped."""
+    steps = sequence(pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.ByteLevel(add_prefix_space=False))
+    tokenizer = byte_level(steps, size=SMALL)
+    tokenizer.model = without_bytes(tokenizer, HOLES + [ord("q"), ord("b")])
+    tokenizer.add_special_tokens([special("<|endoftext|>"), special("<|im_start|>"), special("<|im_end|>"), special("<filename>")])
+    return tokenizer, {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>",
+                       "unk_token": "<|endoftext|>"}
+
+
+def holes_unknown():
+    """Bytes without a token become the unknown one, one for a run."""
+    tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), size=SMALL)
+    tokenizer.model = without_bytes(tokenizer, HOLES + [ord("q"), ord("b"), ord("x")], unk_token="!", fuse_unk=True)
+    # The second begins in white space that the first takes: the library then gives both.
+    tokenizer.add_special_tokens([special("<|endoftext|>"), special("<|user|>", rstrip=True)])
+    tokenizer.add_tokens([added("  <"), AddedToken("<left>", normalized=False, lstrip=True, rstrip=True)])
+    return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
+
+
+def behaviors():
+    """Each behavior of Split, by a regular expression and by a string."""
+    split_by = lambda pattern, behavior, invert=False: pre_tokenizers.Split(pattern, behavior, invert)
+    steps = sequence(split_by(Regex("[a-c]+"), "merged_with_next"), split_by("e", "merged_with_previous"),
+                     split_by(Regex(r"(?:\d{2}|t(?=h))|\.{2,}"), "contiguous"), split_by(Regex(r"\P{L}*\p{Ll}+(?!\S)"), "isolated", True),
+                     split_by(Regex(r"_+|~$"), "removed"), pre_tokenizers.Punctuation("merged_with_next"), bytes_alone())
+    tokenizer = byte_level(steps, size=SMALL)
+    return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+def llama2_added():
+    """Tokens that are looked for after normalization, special ones too."""
+    tokenizer, config = llama2()
+    tokenizer.add_tokens([added("newword", normalized=True), added("ab", normalized=True), AddedToken("cat", single_word=True)])
+    tokenizer.add_special_tokens([AddedToken("<eot>", special=True, normalized=True), AddedToken("<mask>", lstrip=True, special=True, normalized=False)])
+    return tokenizer, config
+
+
+def gemma():
+    """Spaces replaced by the normalizer, and a Split that finds none."""
+    tokenizer = Tokenizer(sentencepiece(260, 90))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = fallback_decoder(strip=False)
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.add_tokens([added("\n\n"), added("\u2581\u2581\u2581")])
+    return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
 FAMILIES = {each.__name__: each for each in
-            (gpt2, starcoder, llama3, bloom, qwen2, shuffled, llama2, mistral, metaspace, plain_replace)}
+            (gpt2, starcoder, llama3, bloom, qwen2, shuffled, llama2, mistral, metaspace, plain_replace,
+             prefix, tekken, deepseek_llm, deepseek_v3, deepseek_coder, falcon, midm, holes, holes_unknown, behaviors,
+             llama2_added, gemma)}
 
 
 def tokenizer_json(name, tokenizer):
@@ -287,6 +440,13 @@ def texts_of(name):
     return list(dict.fromkeys(TEXTS + ([some() for _ in range(60)] if name == "shuffled" else [])))
 
 
+def chat_cases(name, peer):
+    rng, reference_of = random.Random(f"chats {name}"), chats.Reference(peer)
+    for form in chats.FAMILIES[name]:
+        for i in range(12):
+            yield reference_of.case(rng, form, quotes=i % 3 == 0)
+
+
 def build(name, folder):
     """Writes the files of one family into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -310,6 +470,8 @@ def build(name, folder):
             case["parsed_ids"], case["parsed_prompt_ids"] = parsed, parsed_prompt
         lines.append(json.dumps(case, separators=(",", ":")) + "\n")
     (folder / "cases.jsonl").write_text("".join(lines))
+    if name in chats.FAMILIES:
+        (folder / "chats.jsonl").write_text("".join(json.dumps(case, separators=(",", ":")) + "\n" for case in chat_cases(name, parsing)))
 
 
 def check():
@@ -317,7 +479,7 @@ def check():
     with tempfile.TemporaryDirectory() as temporary:
         for name in FAMILIES:
             build(name, pathlib.Path(temporary) / name)
-            for file in ("tokenizer.json", "tokenizer_config.json", "cases.jsonl"):
+            for file in sorted(path.name for path in (pathlib.Path(temporary) / name).iterdir()):
                 if (pathlib.Path(temporary) / name / file).read_bytes() != (DATA / name / file).read_bytes():
                     wrong.append(f"{name}/{file}")
     print("differ: " + ", ".join(wrong) if wrong else "all as committed")
@@ -349,7 +511,10 @@ int main(int, char** argv) try {
     }
     const auto text = json.get<std::string>();
     const auto ids = tokenizer.encode(text);
-    std::cout << nlohmann::json({ids, tokenizer.encode_prompt(text), tenon::sanitize_utf8(tokenizer.decode(ids))}).dump() << "\n";
+    std::cout << nlohmann::json({ids, tokenizer.encode_prompt(text), tenon::sanitize_utf8(tokenizer.decode(ids)),
+                                 tokenizer.encode_prompt(text, true)})
+                     .dump()
+              << "\n";
   }
 } catch (const std::exception& error) {
   std::cerr << error.what() << "\n";
@@ -394,6 +559,7 @@ ALPHABETS = [
     list("\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c\u2581\u0120\u010a\u0100"),
     list("\U0001f600\U0001f468\x00\x7f\ufffd\ufeff\ue000\U0010ffff"),
     ["'s", "'S", "'\u017f", "'re", "'RE", "'ll", "'Ve", "don't", "the", " the", "  ", "\r\n", "    ", "backwards", " backwards", "1904", "ab",
+     "<mask>", "<|user|>", "<left>", "cat", " newword", "newword", "<eot>", "<|im_end|>", "[INST]", "<filename>",
      "<s>", "</s>", "<unk>", "<|endoftext|>", "<tool>", "<tool_x>", "<|x<tool>|>", "<|x", "<0x41>", "caf\u00e9!", "cafe\u0301!", "====", "\u2581\u2581"],
 ]
 
@@ -412,14 +578,17 @@ def fuzz(count, seed, only):
         for name in only or FAMILIES:
             rng = random.Random(f"{seed} {name}")
             peer = reference(DATA / name)._tokenizer
-            peer.no_truncation()
-            peer.no_padding()
+            parsing = reference(DATA / name, text_is_text=False)._tokenizer
+            for each in peer, parsing:
+                each.no_truncation()
+                each.no_padding()
             differences = replaced = texts = lists = 0
             while texts < count:
                 rows = [random_text(rng, name) for _ in range(min(20000, count - texts))]
                 plain, full = peer.encode_batch(rows, add_special_tokens=False), peer.encode_batch(rows)
-                for row, mine, ids, prompt in zip(rows, ask(program, name, rows), plain, full):
-                    theirs = [ids.ids, prompt.ids, peer.decode(ids.ids, skip_special_tokens=False)]
+                parsed = parsing.encode_batch(rows)
+                for row, mine, ids, prompt, special in zip(rows, ask(program, name, rows), plain, full, parsed):
+                    theirs = [ids.ids, prompt.ids, peer.decode(ids.ids, skip_special_tokens=False), special.ids]
                     if mine != theirs:
                         differences += 1
                         if differences <= 3:

@@ -72,6 +72,14 @@ BOOST_AUTO_TEST_CASE(truncation) {
         {'a', 'b', 'c', 'd', 0, 0, 'e', 'f', 0}, {1, 1, 1, 1, 0, 0, 1, 1, 0}, {0, 1, 2, 0, 0, 0, 0, 1, 1});
 }
 
+// generate() of transformers gives every pad the position 1.
+BOOST_AUTO_TEST_CASE(pads_can_have_a_position_of_their_own) {
+  check(tenon::encode_batch(bytes_tokenizer(), kTexts, {.padding = Padding::left, .pad = 0, .pad_position = 1}), 3, 3,
+        {'a', 'b', 'c', 0, 0, 'd', 0, 'e', 'f'}, {1, 1, 1, 0, 0, 1, 0, 1, 1}, {0, 1, 2, 1, 1, 0, 1, 0, 1});
+  check(tenon::encode_batch(bytes_tokenizer(), kTexts, {.pad = 0, .pad_position = 1}), 3, 3,
+        {'a', 'b', 'c', 'd', 0, 0, 'e', 'f', 0}, {1, 1, 1, 1, 0, 0, 1, 1, 0}, {0, 1, 2, 0, 1, 1, 0, 1, 1});
+}
+
 BOOST_AUTO_TEST_CASE(empty_rows_and_batches) {
   const std::vector<std::string> texts = {"", "a"};
   check(tenon::encode_batch(bytes_tokenizer(), texts, {.pad = 7}), 2, 1, {7, 'a'}, {0, 1}, {0, 0});

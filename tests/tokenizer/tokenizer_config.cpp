@@ -136,8 +136,15 @@ BOOST_AUTO_TEST_CASE(code_llama) {
 }
 
 BOOST_AUTO_TEST_CASE(a_space_in_front) {
-  refused("gpt2", R"({"add_prefix_space": true})", kUnsupported, "add_prefix_space");
-  BOOST_CHECK_NO_THROW(with_config("gpt2", R"({"add_prefix_space": false})"));
+  // transformers sets the flag of a ByteLevel that stands alone. report: tokenizer_add_prefix_space
+  const auto space = with_config("gpt2", "{}").encode(" ");
+  for (const char* family : {"gpt2", "prefix"}) {
+    BOOST_TEST(with_config(family, R"({"add_prefix_space": true})").encode("\n").size() == 2u);
+    BOOST_TEST(with_config(family, R"({"add_prefix_space": false})").encode("\n").size() == 1u);
+    BOOST_TEST(with_config(family, R"({"tokenizer_class": "GPT2Tokenizer"})").encode("\n").size() == 1u);
+  }
+  BOOST_TEST(with_config("gpt2", R"({"add_prefix_space": true})").encode("\n")[0] == space[0]);
+  refused("llama3", R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": true})", kUnsupported, "add_prefix_space");
   const auto llama = [](const std::string& value, const std::string& legacy = "") {
     return R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": )" + value +
            (legacy.empty() ? "" : ", \"legacy\": " + legacy) + "}";

@@ -60,7 +60,7 @@ inline bool is_word_character(char32_t c) noexcept {
   if (c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189))
     return true;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+  switch (category_of(c)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:

@@ -16,17 +16,11 @@
 #include "tenon/core/views.h"
 #include "tenon/tokenizer/encoder.h"
 #include "tenon/tokenizer/load.h"
+#include "tenon/tokenizer/text_span.h"
 #include "tenon/tokenizer/unicode.h"
 #include "tenon/tokenizer/vocabulary.h"
 
 namespace tenon {
-
-// Bytes [begin, end) of a text.
-struct TextSpan {
-  std::size_t begin = 0, end = 0;
-
-  friend bool operator==(const TextSpan&, const TextSpan&) = default;
-};
 
 // Movable; const use is safe from many threads. What it returns views of lives as long as it does.
 class Tokenizer {
@@ -116,15 +110,17 @@ class Tokenizer {
   // where there is no such bound: text that is normalized, characters that are not known, tokens that take white space.
   std::optional<std::size_t> most_bytes_a_token() const noexcept {
     const detail::Pipeline& pipeline = vocabulary_.pipeline;
-    if (family() != TokenizerFamily::byte_level || !pipeline.normalizer.empty() || pipeline.added.strips())
-      return std::nullopt;
+    const bool drops = pipeline.added.strips() || pipeline.pre_tokenizer.drops() || vocabulary_.has_holes();
+    if (family() != TokenizerFamily::byte_level || !pipeline.normalizer.empty() || drops) return std::nullopt;
     return vocabulary_.longest_token;
   }
   TokenizerFamily family() const noexcept { return vocabulary_.pipeline.family; }
   // For people: "byte-level BPE (Llama 3)", where the pattern is Llama 3's.
   std::string_view description() const noexcept {
     if (family() == TokenizerFamily::sentencepiece) return "SentencePiece BPE";
-    switch (vocabulary_.pipeline.pattern) {
+    const auto pattern = vocabulary_.pipeline.pre_tokenizer.pattern();
+    if (!pattern) return "byte-level BPE (own pattern)";
+    switch (*pattern) {
       case Pattern::starcoder:
         return "byte-level BPE (StarCoder)";
       case Pattern::llama3:

@@ -11,8 +11,7 @@
 
 #include "tenon/core/views.h"
 #include "tenon/tokenizer/merges.h"
-#include "tenon/tokenizer/metaspace.h"
-#include "tenon/tokenizer/pretokenize.h"
+#include "tenon/tokenizer/pre_tokenizer.h"
 #include "tenon/tokenizer/vocabulary.h"
 
 namespace tenon::detail {
@@ -61,52 +60,58 @@ class Encoder {
         part, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
           if (token)
             out_.push_back(*token);
-          else if (pipeline_.family == TokenizerFamily::byte_level)
-            byte_level(part.substr(begin, size));
           else
-            sentencepiece(part.substr(begin, size), first && begin == 0);
+            pieces(part.substr(begin, size), first && begin == 0);
         });
   }
 
-  void byte_level(std::string_view text) {
+  void pieces(std::string_view text, bool first) {
     Words words = words_for(text);
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = piece_end(pipeline_.pattern, text, at);
-      const std::string_view piece = text.substr(at, end - at);
-      at = end;
-      if (piece.size() == 1) {
-        out_.push_back(vocabulary_.byte_token[static_cast<unsigned char>(piece[0])]);
-        continue;
-      }
-      remembered(words, piece, [&] {
-        if (const auto token = whole(piece)) return out_.push_back(*token);
-        for (const char c : piece) merger_.add(vocabulary_.byte_token[static_cast<unsigned char>(c)]);
-        merger_.merge(out_);
-      });
+    PreTokenizer::Scratch scratch;
+    const bool bytes = pipeline_.family == TokenizerFamily::byte_level;
+    const bool spelled = pipeline_.pre_tokenizer.has(PreTokenizerStep::Kind::spell_bytes);
+    pipeline_.pre_tokenizer.cut(text, first, scratch, [&](std::string_view piece) {
+      if (spelled) piece = scratch.texts.emplace_back(unspell(std::string(piece)));
+      if (bytes)
+        byte_level(piece, words);
+      else
+        sentencepiece(piece, words);
+    });
+  }
+
+  void byte_level(std::string_view piece, Words& words) {
+    const TokenId only = piece.size() == 1 ? vocabulary_.byte_token[static_cast<unsigned char>(piece[0])] : -1;
+    if (only >= 0) return out_.push_back(only);
+    remembered(words, piece, [&] {
+      if (const auto token = whole(piece)) return out_.push_back(*token);
+      add_bytes(piece);
+      merger_.merge(out_);
+    });
+  }
+
+  // A byte without a token is dropped, so that its neighbours meet, or is the unknown token (tokenizers, bpe/model.rs).
+  void add_bytes(std::string_view piece) {
+    bool unknown_before = false;
+    for (const char c : piece) {
+      const TokenId id = vocabulary_.byte_token[static_cast<unsigned char>(c)];
+      const bool unknown = id < 0;
+      if (!unknown) merger_.add(id);
+      if (unknown && vocabulary_.unknown_byte && !(vocabulary_.fuses_unknown && unknown_before))
+        merger_.add(*vocabulary_.unknown_byte);
+      unknown_before = unknown;
     }
   }
 
-  void sentencepiece(std::string_view part, bool first) {
-    const std::string spelled = pipeline_.metaspace ? spell_spaces(part, *pipeline_.metaspace, first) : std::string();
-    const std::string_view text = pipeline_.metaspace ? std::string_view(spelled) : part;
-    const bool splits = pipeline_.metaspace && pipeline_.metaspace->split;
+  void sentencepiece(std::string_view piece, Words& words) {
+    if (const auto token = whole(piece)) return out_.push_back(*token);
     const Characters& characters = vocabulary_.characters;
-    Words words = words_for(text);
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end =
-          splits ? std::min(text.find(kMetaspace, at + 1), text.size()) : text.size();
-      const auto token = whole(text.substr(at, end - at));
-      if (token) out_.push_back(*token);
-      const std::string_view piece = text.substr(0, end);
-      while (!token && at < end) {
-        const std::string_view word = piece.substr(at, characters.word_end(piece, at) - at);
-        at += word.size();
-        remembered(words, word, [&] {
-          characters.add_symbols(word, merger_);
-          merger_.merge(out_);
-        });
-      }
-      at = end;
+    for (std::size_t at = 0; at < piece.size();) {
+      const std::string_view word = piece.substr(at, characters.word_end(piece, at) - at);
+      at += word.size();
+      remembered(words, word, [&] {
+        characters.add_symbols(word, merger_);
+        merger_.merge(out_);
+      });
     }
   }
 

@@ -32,13 +32,26 @@ inline void read_merges(const std::filesystem::path& path, const Spellings& spel
   }
 }
 
+inline void find_all_byte_tokens(const Spellings& spellings, Vocabulary& out) {
+  find_byte_tokens(spellings, out);
+  for (int byte = 0; byte < 256; ++byte) {
+    if (out.byte_token[static_cast<std::size_t>(byte)] >= 0 || !occurs_in_utf8(byte)) continue;
+    throw Error(Error::Kind::invalid_file, "vocab.json",
+                "has no token for the byte " + std::to_string(byte) + " (spelled \"" +
+                    printable(spell_byte(static_cast<unsigned char>(byte))) +
+                    "\"): a byte-level vocabulary needs all that UTF-8 has");
+  }
+}
+
 // Errors name file and field.
 inline Vocabulary read_gpt2_files(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   Vocabulary out;
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
   const Json json = read_json_file(folder / "vocab.json", kMaxTokenizerFile);
   spellings.add_all(Fields(json, "vocab.json"));
-  find_byte_tokens(spellings, "vocab.json", out);
+  find_all_byte_tokens(spellings, out);
+  out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = Pattern::gpt2}});
+  out.pipeline.lone_byte_level = true;
   read_merges(folder / "merges.txt", spellings, out.merges);
   const Json config = read_json_if_there(folder / kTokenizerConfig);
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);

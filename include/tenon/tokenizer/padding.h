@@ -22,6 +22,8 @@ struct BatchOptions {
   std::optional<TokenId> pad = {};     // default: the tokenizer's pad token, else its end of text
   std::optional<int> max_length = {};  // tokens a row, at least 1; default: no truncation
   TruncationSide truncate = TruncationSide::right;
+  // Position of every pad, as generate() of transformers numbers them: 1. Default: see Encoding.
+  std::optional<int> pad_position = {};
 };
 
 // Row-major, [rows, cols] each; cols is the length of the longest row.
@@ -29,7 +31,7 @@ struct Encoding {
   int rows = 0, cols = 0;
   std::vector<TokenId> ids;
   std::vector<std::uint8_t> attention_mask;  // 1: a token, 0: padding
-  std::vector<int> position_ids;             // the sum of the mask up to here, less 1, and at least 0
+  std::vector<int> position_ids;             // the sum of the mask up to here, less 1, and at least 0; or pad_position
 };
 
 namespace detail {
@@ -92,7 +94,7 @@ inline Encoding encode_batch(const Tokenizer& tokenizer, std::span<const std::st
       position += token ? 1 : 0;
       out.ids.push_back(token ? row[col - first] : pad);
       out.attention_mask.push_back(token ? 1 : 0);
-      out.position_ids.push_back(std::max(position, 0));
+      out.position_ids.push_back(token ? position : options.pad_position.value_or(std::max(position, 0)));
     }
   }
   return out;

@@ -1,4 +1,4 @@
-// normalizer, pre_tokenizer, decoder and post_processor of tokenizer.json. What is not known exactly is refused by
+// normalizer, decoder and post_processor of tokenizer.json. What is not known exactly is refused by
 // name.
 #pragma once
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include "tenon/tokenizer/json_node.h"
 #include "tenon/tokenizer/metaspace.h"
 #include "tenon/tokenizer/normalizer.h"
-#include "tenon/tokenizer/pretokenize.h"
+#include "tenon/tokenizer/pre_tokenizer_json.h"
 #include "tenon/tokenizer/vocabulary.h"
 
 namespace tenon::detail {
@@ -57,87 +57,16 @@ inline bool spells_spaces(const Normalizer& normalizer) {
   return false;
 }
 
-// The patterns, as tokenizer.json writes them; U+2026 U+3002 U+FF0C U+3001 U+0964 U+06D4 U+060C stand in Bloom's.
-inline constexpr std::string_view kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-inline constexpr std::string_view kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-inline constexpr std::string_view kBloomPattern =
-    R"( ?[^(\s|[.,!?)"
-    "\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C"
-    R"(])]+)";
-
-inline Pattern read_split(const JsonNode& step) {
-  step.only({"type", "pattern", "behavior", "invert"});
-  const JsonNode pattern = step.object("pattern");
-  pattern.only({"Regex"});
-  const std::string regex = pattern->string("Regex");
-  if (step->string("behavior") != "Isolated") step.unsupported("behavior", "only \"Isolated\" is supported");
-  if (step->boolean("invert")) step.unsupported("invert", "true is not supported");
-  if (regex == kLlama3Pattern) return Pattern::llama3;
-  if (regex == kQwen2Pattern) return Pattern::qwen2;
-  if (regex == kBloomPattern) return Pattern::bloom;
-  pattern.unsupported("Regex", "the pattern \"" + printable(regex) +
-                                   "\" is none of those that are supported: Llama 3's, Qwen2's, Bloom's");
-}
-
-// The members that the ByteLevel of all four parts has.
-inline void check_byte_level(const JsonNode& step) {
-  step.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step->boolean(key, false);
-}
-
-// Of pre_tokenizer, or of decoder.
-inline Metaspace read_metaspace(const JsonNode& step) {
-  using Prepend = Metaspace::Prepend;
-  step.only({"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
-  if (step->string("replacement") != kMetaspace) step.unsupported("replacement", "only U+2581 is supported");
-  step->string("str_rep", "");  // repeats the replacement; the library does not read it
-  const std::string scheme = step->choice("prepend_scheme", {"always", "first", "never"}, "always");
-  if (!step->boolean("add_prefix_space", true) && scheme != "never")
-    step->refuse("add_prefix_space", "false contradicts the prepend_scheme, which is \"" + scheme + "\"");
-  return {scheme == "always"  ? Prepend::always
-          : scheme == "first" ? Prepend::first
-                              : Prepend::never,
-          step->boolean("split", true)};
-}
-
-// The step before the ByteLevel that ends a byte-level pre_tokenizer, if there is one, and its pattern.
-inline Pattern read_byte_level_steps(const std::vector<JsonNode>& steps) {
-  constexpr std::string_view supported = "ByteLevel, Digits then ByteLevel, Split then ByteLevel, Metaspace";
-  const JsonNode &last = steps.back(), &first = steps.front();
-  if (last.type() != "ByteLevel") last.unsupported_type(supported);
-  check_byte_level(last);
-  if (last->boolean("add_prefix_space"))
-    last.unsupported("add_prefix_space", "true is not supported: text is encoded as it stands");
-  if (steps.size() > 2) steps[1].unsupported_type("one step before ByteLevel");
-  const bool use_regex = last->boolean("use_regex", true), splits = steps.size() == 2 && first.type() == "Split";
-  if (splits == use_regex)
-    last.unsupported("use_regex", splits ? "true is not supported behind a Split"
-                                         : "false is supported behind a Split with a pattern only");
-  if (splits) return read_split(first);
-  if (steps.size() == 1) return Pattern::gpt2;
-  if (first.type() != "Digits") first.unsupported_type("Digits or Split before ByteLevel");
-  first.only({"type", "individual_digits"});
-  if (!first->boolean("individual_digits")) first.unsupported("individual_digits", "false is not supported");
-  return Pattern::starcoder;
-}
-
-inline void read_pre_tokenizer(const JsonNode& top, Pipeline& out) {
-  const auto steps = top.steps("pre_tokenizer", "pretokenizers");
-  if (!steps.empty() && steps.front().type() != "Metaspace") {
-    out.pattern = read_byte_level_steps(steps);
-    return;
-  }
+// The pre-tokenizer, and the family that it makes of the tokenizer.
+inline void read_pieces(const JsonNode& top, Pipeline& out) {
+  PreTokenizerFile found = read_pre_tokenizer(top);
+  out.lone_byte_level = found.lone_byte_level;
+  out.pre_tokenizer = std::move(found.steps);
+  if (found.byte_level) return;
   out.family = TokenizerFamily::sentencepiece;
-  if (steps.empty()) {
-    if (!spells_spaces(out.normalizer))
-      top.unsupported("pre_tokenizer",
-                      "none is supported only where the normalizer replaces spaces by U+2581 (as Llama 2's does)");
-    return;
-  }
-  if (steps.size() > 1) steps[1].unsupported_type("Metaspace alone");
-  out.metaspace = read_metaspace(steps.front());
+  if (!spells_spaces(out.normalizer) && !out.pre_tokenizer.has(PreTokenizerStep::Kind::metaspace))
+    top.unsupported("pre_tokenizer",
+                    "must have ByteLevel or Metaspace, unless the normalizer replaces spaces by U+2581 (as Llama 2's)");
 }
 
 // Sequence [Replace, ByteFallback, Fuse, and Strip or not], as LlamaConverter of transformers writes it.

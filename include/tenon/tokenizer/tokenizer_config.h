@@ -203,7 +203,8 @@ inline void read_config_beside_vocab(const Fields& config, Spellings& spellings,
   config.choice("tokenizer_class",
                 {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
                 "GPT2Tokenizer");
-  for (const char* key : {"add_prefix_space", "add_bos_token", "add_eos_token"})
+  if (config.boolean("add_prefix_space", false)) out.pipeline.pre_tokenizer.prefix_space(true);
+  for (const char* key : {"add_bos_token", "add_eos_token"})
     if (config.boolean(key, false))
       throw Error(Error::Kind::unsupported, config.where(key), "true is not supported: text is encoded as it stands");
   add_missing_tokens(config, added);
@@ -251,7 +252,8 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
     throw Error(Error::Kind::unsupported, config.where(key), what);
   };
   const bool normalizes = pipeline.normalizer.has(NormalizerStep::Kind::prepend);
-  const Metaspace found = pipeline.metaspace.value_or(Metaspace{});
+  const PreTokenizerStep* const step = pipeline.pre_tokenizer.find(PreTokenizerStep::Kind::metaspace);
+  const Metaspace found = step ? step->metaspace : Metaspace{};
   const bool prepends = normalizes || found.prepend != Prepend::never;
   if (prefix != prepends || prefix != (pipeline.start != Pipeline::Start::keep))
     refuse("add_prefix_space", "contradicts tokenizer.json");
@@ -261,14 +263,17 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
                          ", and tokenizer.json has another form");
 }
 
-// Byte-level text is encoded as it stands.
-inline void check_prefix_space(const Fields& config, const TokenizerClass& which, const Pipeline& pipeline) {
-  const bool prefix = config.boolean("add_prefix_space", false);
+// transformers sets the flag of a ByteLevel that stands alone to what the class says: to false where no file says
+// true. In a Sequence it leaves it as it is.
+inline void apply_prefix_space(const Fields& config, const TokenizerClass& which, Pipeline& pipeline) {
+  constexpr const char* key = "add_prefix_space";
+  const bool prefix = config.boolean(key, false);
   if (pipeline.family == TokenizerFamily::byte_level) {
-    if (prefix)
-      throw Error(Error::Kind::unsupported, config.where("add_prefix_space"),
-                  "true is not supported: text is encoded as it stands");
-  } else if (which.rebuilds && config.has("add_prefix_space")) {
+    if (which.rebuilds && prefix)
+      throw Error(Error::Kind::unsupported, config.where(key), "true is not supported for this class: it asks for tokenizer.model");
+    const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();  // tokenizer.json by itself
+    if (pipeline.lone_byte_level && !which.rebuilds && !alone) pipeline.pre_tokenizer.prefix_space(prefix);
+  } else if (which.rebuilds && config.has(key)) {
     check_rebuilt(config, pipeline);
   }
 }
@@ -277,7 +282,7 @@ inline void read_config_beside_tokenizer_json(const Fields& config, const Tokeni
                                               const Spellings& spellings, Vocabulary& out) {
   if (config.boolean("from_slow", false))
     throw Error(Error::Kind::unsupported, config.where("from_slow"), "true is not supported: tokenizer.json is read");
-  check_prefix_space(config, which, out.pipeline);
+  apply_prefix_space(config, which, out.pipeline);
   add_missing_tokens(config, added);
   read_roles(config, which, spellings, out);
   apply_template_flags(config, which, out);

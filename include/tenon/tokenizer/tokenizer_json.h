@@ -73,16 +73,34 @@ inline std::optional<std::array<TokenId, 256>> byte_fallback_tokens(const JsonNo
   return tokens;
 }
 
+// The library takes any name, and fails at the first text that needs it: then it must be in model.vocab. GPT-2's old
+// files write "" for none.
+inline void check_unknown(const JsonNode& model, const Spellings& spellings) {
+  const std::string unknown = model->string("unk_token", "");
+  if (!unknown.empty() && !spellings.find(unknown) && !spellings.left_out(unknown))
+    model->refuse("unk_token",
+                  "names the token \"" + printable(unknown, 60) + "\", which the vocabulary does not have");
+}
+
 inline Characters read_characters(const JsonNode& model, const Spellings& spellings) {
   const auto bytes = byte_fallback_tokens(model, spellings);
   const bool named = model->has("unk_token");
   const std::string unknown = model->string("unk_token", "");
   if (!bytes && !named)
     model.unsupported("unk_token", "none is not supported without byte_fallback: unknown characters would vanish");
-  if (!bytes && !spellings.find(unknown))
-    model->refuse("unk_token",
-                  "names the token \"" + printable(unknown, 60) + "\", which the vocabulary does not have");
+  if (!bytes) check_unknown(model, spellings);
   return {spellings, bytes, named ? std::optional(unknown) : std::nullopt, model->boolean("fuse_unk", false)};
+}
+
+// What becomes of bytes without a token: the unknown token, or nothing.
+inline void read_unknown_byte(const JsonNode& model, const Spellings& spellings, Vocabulary& out) {
+  if (!out.has_holes()) return;
+  if (model->boolean("byte_fallback", false))
+    model.unsupported("byte_fallback", "true is not supported where the vocabulary lacks a byte");
+  out.fuses_unknown = model->boolean("fuse_unk", false);
+  if (model->string("unk_token", "").empty()) return;
+  check_unknown(model, spellings);
+  out.unknown_byte = spellings.find(model->string("unk_token"));
 }
 
 inline void read_whole_pieces(const Spellings& spellings, Vocabulary& out) {
@@ -102,8 +120,8 @@ inline void read_model(const JsonNode& model, Spellings& spellings, Vocabulary& 
   out.merges.order = MergeOrder::one_by_one;
   for (const char* key : {"byte_fallback", "fuse_unk", "ignore_merges"}) model->boolean(key, false);
   if (out.pipeline.family == TokenizerFamily::byte_level) {
-    find_byte_tokens(spellings, model->where("vocab"), out);  // so that no character is unknown
-    model->string("unk_token", "");
+    find_byte_tokens(spellings, out);
+    read_unknown_byte(model, spellings, out);
     read_merge_list(model, spellings, out.merges, [](const std::string&, const std::string&) {});
   } else {
     out.characters = read_characters(model, spellings);
@@ -164,12 +182,13 @@ inline Vocabulary read_tokenizer_json(const std::filesystem::path& folder, std::
 
   Vocabulary out;
   out.pipeline.normalizer = read_normalizer(top);
-  read_pre_tokenizer(top, out.pipeline);
+  read_pieces(top, out.pipeline);
   const TokenDecoder decoder = read_decoder(top, out.pipeline);
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
   read_model(model, spellings, out);
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::counted);
   read_added_tokens(top, added);
+  check_unknown(model, spellings);
   read_post_processor(top, spellings, out.pipeline);
 
   const Json config_json = read_json_if_there(folder / kTokenizerConfig);

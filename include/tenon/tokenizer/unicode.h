@@ -1,13 +1,11 @@
 // UTF-8 as Unicode 15 defines it, and the three character classes that GPT-2's pattern speaks of.
 #pragma once
-#include <utf8proc.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
+
+#include "tenon/tokenizer/unicode_categories.h"
 
 namespace tenon {
 
@@ -90,38 +88,7 @@ inline std::string sanitize_utf8(std::string_view bytes) {
 
 enum class CharClass : std::uint8_t { letter, number, space, other };
 
-namespace detail {
-
-struct CodeRange {
-  char32_t first, last;
-  CharClass kind;
-};
-
-// Letters and numbers of Unicode 15.1 and 16.0. utf8proc 2.8 has 15.0, the Oniguruma of tokenizers 0.22 has 16.0; found
-// by asking both about every code point.
-inline constexpr CodeRange kNewerThanUtf8proc[] = {
-    {0x1C89, 0x1C8A, CharClass::letter},   {0xA7CB, 0xA7CD, CharClass::letter},   {0xA7DA, 0xA7DC, CharClass::letter},
-    {0x105C0, 0x105F3, CharClass::letter}, {0x10D40, 0x10D49, CharClass::number}, {0x10D4A, 0x10D65, CharClass::letter},
-    {0x10D6F, 0x10D85, CharClass::letter}, {0x10EC2, 0x10EC4, CharClass::letter}, {0x11380, 0x11389, CharClass::letter},
-    {0x1138B, 0x1138B, CharClass::letter}, {0x1138E, 0x1138E, CharClass::letter}, {0x11390, 0x113B5, CharClass::letter},
-    {0x113B7, 0x113B7, CharClass::letter}, {0x113D1, 0x113D1, CharClass::letter}, {0x113D3, 0x113D3, CharClass::letter},
-    {0x116D0, 0x116E3, CharClass::number}, {0x11BC0, 0x11BE0, CharClass::letter}, {0x11BF0, 0x11BF9, CharClass::number},
-    {0x13460, 0x143FA, CharClass::letter}, {0x16100, 0x1611D, CharClass::letter}, {0x16130, 0x16139, CharClass::number},
-    {0x16D40, 0x16D6C, CharClass::letter}, {0x16D70, 0x16D79, CharClass::number}, {0x18CFF, 0x18CFF, CharClass::letter},
-    {0x1CCF0, 0x1CCF9, CharClass::number}, {0x1E5D0, 0x1E5ED, CharClass::letter}, {0x1E5F0, 0x1E5F0, CharClass::letter},
-    {0x1E5F1, 0x1E5FA, CharClass::number}, {0x2EBF0, 0x2EE5D, CharClass::letter},
-};
-
-inline CharClass newer_class(char32_t c) noexcept {
-  const auto* const end = std::end(kNewerThanUtf8proc);
-  const auto* const found = std::lower_bound(std::begin(kNewerThanUtf8proc), end, c,
-                                             [](const CodeRange& r, char32_t v) { return r.last < v; });
-  return found != end && found->first <= c ? found->kind : CharClass::other;
-}
-
-}  // namespace detail
-
-// \p{L} and \p{N} are general categories, from utf8proc (version 2.8: Unicode 15.0) and the table above. \s is the
+// \p{L} and \p{N} are general categories (unicode_categories.h). \s is the
 // property White_Space, as in the Oniguruma of Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt
 // names these 25 code points. Python's \s would add U+001C to U+001F.
 inline CharClass char_class(char32_t c) noexcept {
@@ -133,22 +100,9 @@ inline CharClass char_class(char32_t c) noexcept {
   if (c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
       c == 0x202F || c == 0x205F || c == 0x3000)
     return CharClass::space;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return CharClass::letter;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-      return CharClass::number;
-    case UTF8PROC_CATEGORY_CN:
-      return detail::newer_class(c);
-    default:
-      return CharClass::other;
-  }
+  const utf8proc_category_t category = detail::category_of(c);
+  if ((detail::kLetters >> category & 1u) != 0) return CharClass::letter;
+  return (detail::kNumbers >> category & 1u) != 0 ? CharClass::number : CharClass::other;
 }
 
 }  // namespace tenon

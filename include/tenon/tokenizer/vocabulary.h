@@ -16,7 +16,7 @@
 #include "tenon/tokenizer/merges.h"
 #include "tenon/tokenizer/metaspace.h"
 #include "tenon/tokenizer/normalizer.h"
-#include "tenon/tokenizer/pretokenize.h"
+#include "tenon/tokenizer/pre_tokenizer.h"
 #include "tenon/tokenizer/spellings.h"
 
 namespace tenon {
@@ -37,9 +37,9 @@ namespace detail {
 // What becomes of text on its way to pieces, and of tokens on their way to text.
 struct Pipeline {
   TokenizerFamily family = TokenizerFamily::byte_level;
-  Pattern pattern = Pattern::gpt2;      // of byte_level
   Normalizer normalizer;
-  std::optional<Metaspace> metaspace;   // of sentencepiece; none: spaces are the normalizer's to spell
+  PreTokenizer pre_tokenizer;
+  bool lone_byte_level = false;         // the pre-tokenizer is ByteLevel alone
   AddedTokens added, added_normalized;  // cut out of text before, and after, it is normalized
   std::vector<TokenId> before, after;   // what encode_prompt puts around a text
   enum class Start : std::uint8_t { keep, drop_space, drop_spaces_of_token } start = Start::keep;  // of a decoded text
@@ -50,7 +50,9 @@ struct Vocabulary {
   std::string text;                       // the bytes of all tokens, in the order of their ids
   std::vector<std::uint32_t> begin;       // [size + 1] in text
   std::size_t longest_token = 0;          // bytes
-  std::array<TokenId, 256> byte_token{};  // [byte], of byte_level; -1 for a byte that UTF-8 does not have
+  std::array<TokenId, 256> byte_token{};  // [byte], of byte_level; -1: it has none
+  std::optional<TokenId> unknown_byte;    // for a byte without a token; none: the byte is dropped
+  bool fuses_unknown = false;             // one for a run of such bytes
   Characters characters;                  // of sentencepiece
   MergeRules merges;
   std::unordered_map<std::string, TokenId> whole;  // pieces that are tokens, and are not merged (ignore_merges)
@@ -58,18 +60,19 @@ struct Vocabulary {
   Pipeline pipeline;
   std::vector<SpecialToken> special;  // by id
   std::optional<TokenId> bos, eos, pad;
+
+  // Whether a byte of UTF-8 has no token.
+  bool has_holes() const noexcept {
+    for (int byte = 0; byte < 256; ++byte)
+      if (byte_token[static_cast<std::size_t>(byte)] < 0 && occurs_in_utf8(byte)) return true;
+    return false;
+  }
 };
 
-inline void find_byte_tokens(const Spellings& spellings, const std::string& where, Vocabulary& out) {
-  for (int byte = 0; byte < 256; ++byte) {
-    const std::string spelling = spell_byte(static_cast<unsigned char>(byte));
-    const auto id = spellings.find(spelling);
-    if (!id && occurs_in_utf8(byte))
-      throw Error(Error::Kind::invalid_file, where,
-                  "has no token for the byte " + std::to_string(byte) + " (spelled \"" + printable(spelling) +
-                      "\"): a byte-level vocabulary needs all that UTF-8 has");
-    out.byte_token[static_cast<std::size_t>(byte)] = id.value_or(-1);
-  }
+inline void find_byte_tokens(const Spellings& spellings, Vocabulary& out) {
+  for (int byte = 0; byte < 256; ++byte)
+    out.byte_token[static_cast<std::size_t>(byte)] =
+        spellings.find(spell_byte(static_cast<unsigned char>(byte))).value_or(-1);
 }
 
 // Sorts the special tokens, each once.

@@ -1,0 +1,161 @@
+// Regular expressions of pre-tokenizers, matched as the Oniguruma of Hugging Face's tokenizers does: from left to right,
+// the first alternative that matches, backtracking.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tenon/tokenizer/char_set.h"
+#include "tenon/tokenizer/text_span.h"
+#include "tenon/tokenizer/unicode.h"
+
+namespace tenon::detail {
+
+// One step of a compiled expression. Jumps are relative to the step itself.
+struct RegexStep {
+  enum class Kind : std::uint8_t {
+    repeat,    // between `least` and `most` characters of sets[set], as many as possible first
+    split,     // goes on at the next step, and if that fails at `jump`
+    jump,      // goes on at `jump`
+    look,      // the steps up to `jump` match here, or, `negated`, do not; no character is used
+    line_end,  // $: the end of the text, or before a newline
+    match,
+  };
+  Kind kind = Kind::match;
+  bool negated = false;
+  bool keeps = false;  // repeat: gives no character back (possessive)
+  int set = 0, jump = 0;
+  std::size_t least = 1, most = 1;
+};
+
+class Regex {
+ public:
+  static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
+
+  Regex() = default;
+  Regex(std::vector<RegexStep> steps, std::vector<CharSet> sets) : steps_(std::move(steps)), sets_(std::move(sets)) {
+    for (CharSet& set : sets_) set.finish();
+  }
+
+  // A place to try again at, after a failure.
+  struct Choice {
+    std::size_t step, at;
+    std::size_t least;  // of a repeat: it may give characters back down to here; kUnbounded: of a split
+  };
+  using Choices = std::vector<Choice>;  // kept by the caller, so that a text costs one allocation
+
+  // The leftmost match at or after text[from], valid UTF-8. Time is that of backtracking: linear in the text for the
+  // expressions of known tokenizers.
+  std::optional<TextSpan> find(std::string_view text, std::size_t from, Choices& choices) const {
+    while (from < text.size()) {
+      choices.clear();
+      if (const auto end = match_at(text, from, 0, choices)) return TextSpan{from, *end};
+      from = next_start(text, from);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static std::size_t next(std::string_view text, std::size_t at) noexcept {
+    return at + static_cast<std::size_t>(decode_utf8(text, at).length);
+  }
+
+  // After a failure at `from`. An expression that begins with \s+ fails at each place of the same run: a later start
+  // leaves fewer ends to try.
+  std::size_t next_start(std::string_view text, std::size_t from) const {
+    const RegexStep& first = steps_.front();
+    if (first.kind != RegexStep::Kind::repeat || first.most != kUnbounded || first.keeps) return next(text, from);
+    return std::max(run_end(first, text, from), next(text, from));
+  }
+
+  std::size_t run_end(const RegexStep& step, std::string_view text, std::size_t at) const {
+    const CharSet& set = sets_[static_cast<std::size_t>(step.set)];
+    for (std::size_t count = 0; count < step.most && at < text.size(); ++count) {
+      const CodePoint point = decode_utf8(text, at);
+      if (!set.contains(point.value)) break;
+      at += static_cast<std::size_t>(point.length);
+    }
+    return at;
+  }
+
+  // The end of the match of the steps from `step` on that begins at text[at].
+  std::optional<std::size_t> match_at(std::string_view text, std::size_t at, std::size_t step, Choices& choices) const {
+    const std::size_t bottom = choices.size();
+    for (;;) {
+      const RegexStep& each = steps_[step];
+      if (each.kind == RegexStep::Kind::match) {
+        choices.resize(bottom);
+        return at;
+      }
+      if (!take(each, text, at, step, choices) && !again(text, at, step, choices, bottom)) return std::nullopt;
+    }
+  }
+
+  // Takes one step: moves `at` and `step`. False where it does not match.
+  bool take(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Choices& choices) const {
+    const std::size_t target = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(step) + each.jump);
+    switch (each.kind) {
+      case RegexStep::Kind::repeat:
+        return repeat(each, text, at, step, choices);
+      case RegexStep::Kind::split:
+        choices.push_back({target, at, kUnbounded});
+        ++step;
+        return true;
+      case RegexStep::Kind::jump:
+        step = target;
+        return true;
+      case RegexStep::Kind::look: {
+        const bool found = match_at(text, at, step + 1, choices).has_value();
+        step = target;
+        return found != each.negated;
+      }
+      default:
+        ++step;
+        return at == text.size() || text[at] == '\n';
+    }
+  }
+
+  bool repeat(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Choices& choices) const {
+    const CharSet& set = sets_[static_cast<std::size_t>(each.set)];
+    std::size_t least = each.least == 0 ? at : kUnbounded;  // where the fewest characters end
+    std::size_t end = at;
+    for (std::size_t count = 0; count < each.most && end < text.size();) {
+      const CodePoint point = decode_utf8(text, end);
+      if (!set.contains(point.value)) break;
+      end += static_cast<std::size_t>(point.length);
+      if (++count == each.least) least = end;
+    }
+    if (least == kUnbounded) return false;
+    ++step;
+    if (end > least && !each.keeps) choices.push_back({step, end, least});
+    at = end;
+    return true;
+  }
+
+  // Goes back to the last choice above `bottom`.
+  static bool again(std::string_view text, std::size_t& at, std::size_t& step, Choices& choices, std::size_t bottom) {
+    if (choices.size() == bottom) return false;
+    Choice& last = choices.back();
+    step = last.step;
+    if (last.least == kUnbounded) {
+      at = last.at;
+      choices.pop_back();
+      return true;
+    }
+    do --last.at;
+    while ((static_cast<unsigned char>(text[last.at]) & 0xC0) == 0x80);
+    at = last.at;
+    if (last.at <= last.least) choices.pop_back();
+    return true;
+  }
+
+  std::vector<RegexStep> steps_{RegexStep{}};
+  std::vector<CharSet> sets_;
+};
+
+}  // namespace tenon::detail

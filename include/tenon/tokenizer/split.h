@@ -1,0 +1,55 @@
+// Cuts a text at matches, and says what becomes of what matched.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "tenon/tokenizer/text_span.h"
+
+namespace tenon::detail {
+
+// SplitDelimiterBehavior of tokenizers 0.22 (normalizer.rs).
+enum class SplitBehavior : std::uint8_t {
+  isolated,    // each match is a piece
+  removed,     // matches are left out
+  contiguous,  // matches side by side are one piece
+  merged_with_previous,
+  merged_with_next,
+};
+
+// Calls piece(begin, end) for each piece of `text`, in order. find(from): the leftmost match, not empty, at or after
+// `from`, as std::optional<TextSpan>. invert: what does not match is taken for a match, and the other way round.
+template <class Find, class Piece>
+void split_text(std::string_view text, SplitBehavior behavior, bool invert, Find&& find, Piece&& piece) {
+  struct Stretch {
+    TextSpan span;
+    bool match = false;
+  };
+  std::optional<Stretch> held;  // not passed on yet: the next stretch may join it
+  const auto flush = [&] {
+    if (held) piece(held->span.begin, held->span.end);
+    held.reset();
+  };
+  bool after_match = false;
+  const auto add = [&](std::size_t begin, std::size_t end, bool match) {
+    if (begin == end || (behavior == SplitBehavior::removed && match)) return;
+    const bool joins = held && (behavior == SplitBehavior::contiguous             ? held->match == match
+                                : behavior == SplitBehavior::merged_with_previous ? match && !after_match
+                                : behavior == SplitBehavior::merged_with_next     ? held->match && !match
+                                                                                  : false);
+    if (!joins) flush();
+    held = Stretch{{joins ? held->span.begin : begin, end}, match};
+    after_match = match;
+  };
+  std::size_t done = 0;
+  while (const std::optional<TextSpan> found = find(done)) {
+    add(done, found->begin, invert);
+    add(found->begin, found->end, !invert);
+    done = found->end;
+  }
+  add(done, text.size(), invert);
+  flush();
+}
+
+}  // namespace tenon::detail

@@ -1,0 +1,44 @@
+#include "tenon/tokenizer/normalizer.h"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+BOOST_AUTO_TEST_SUITE(tokenizer_normalizer)
+
+namespace {
+
+using tenon::detail::Normalizer;
+using Kind = tenon::detail::NormalizerStep::Kind;
+
+// The text, and below each of its bytes # or . for the mask.
+std::string normalized(const Normalizer& normalizer, std::string text, std::string mask) {
+  for (char& c : mask) c = c == '#' ? '\1' : '\0';
+  std::string alone = text;
+  normalizer.apply(text, &mask);
+  normalizer.apply(alone, nullptr);
+  BOOST_TEST(alone == text);
+  for (char& c : mask) c = c == '\0' ? '.' : '#';
+  return text + "|" + mask;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(steps_run_in_order_and_marks_go_along) {
+  const Normalizer llama({{Kind::prepend, "", "_"}, {Kind::replace, " ", "=="}});
+  BOOST_TEST(normalized(llama, "a b", "#..") == "_a==b|##...");
+  BOOST_TEST(normalized(llama, "a b", ".#.") == "_a==b|..##.");
+  BOOST_TEST(normalized(llama, "", "") == "|");
+  const Normalizer two({{Kind::replace, "ab", "x"}, {Kind::replace, "xx", "y"}});
+  BOOST_TEST(normalized(two, "ababc", "##.#.") == "yc|..");
+  BOOST_TEST(normalized(two, "ababc", "####.") == "yc|#.");
+}
+
+BOOST_AUTO_TEST_CASE(composition) {
+  const Normalizer nfc({{Kind::nfc, "", ""}});
+  BOOST_TEST(normalized(nfc, "ae\u0301b", "##..#") == "a\u00e9b|#..#");
+  BOOST_TEST(normalized(nfc, "ae\u0301b", ".###.") == "a\u00e9b|.##.");
+  BOOST_TEST(normalized(nfc, "\u00e9<s>", "..###") == "\u00e9<s>|..###");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

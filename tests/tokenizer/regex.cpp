@@ -1,0 +1,106 @@
+#include "tenon/tokenizer/regex.h"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/tokenizer/regex_parser.h"
+
+BOOST_AUTO_TEST_SUITE(tokenizer_regex)
+
+namespace {
+
+using tenon::detail::Regex;
+using tenon::detail::RegexParser;
+using Found = std::vector<std::string>;
+
+const std::string kWhere = "tokenizer.json: x";
+
+Found all(const std::string& pattern, std::string_view text) {
+  const Regex regex = RegexParser::parse(pattern, kWhere);
+  Regex::Choices choices;
+  Found out;
+  std::size_t at = 0;
+  while (const auto found = regex.find(text, at, choices)) {
+    out.emplace_back(text.substr(found->begin, found->end - found->begin));
+    at = found->end;
+  }
+  return out;
+}
+
+std::string refusal(const std::string& pattern) {
+  try {
+    RegexParser::parse(pattern, kWhere);
+  } catch (const tenon::Error& error) {
+    BOOST_TEST((error.kind() == tenon::Error::Kind::unsupported));
+    BOOST_TEST(error.where() == kWhere);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+// Expected values are those of Split in tokenizers 0.22.2.
+BOOST_AUTO_TEST_CASE(the_first_alternative_at_the_leftmost_place) {
+  BOOST_TEST(all("a|ab", "abab") == Found({"a", "a"}));
+  BOOST_TEST(all("ab|a", "aab") == Found({"a", "ab"}));
+  BOOST_TEST(all("(a|ab)c", "acabc") == Found({"ac", "abc"}));
+  BOOST_TEST(all("a?b", "aab b") == Found({"ab", "b"}));
+  BOOST_TEST(all("a{2,3}", "aaaaaa a aa") == Found({"aaa", "aaa", "aa"}));
+  BOOST_TEST(all("(?:ab){2}c?|d", "ababcababdab") == Found({"ababc", "abab", "d"}));
+  BOOST_TEST(all("(?:ab)+c", "ababab ababc") == Found({"ababc"}));
+  BOOST_TEST(all("(?:ab){1,2}c", "abababc") == Found({"ababc"}));
+  BOOST_TEST(all("\\s+(?!\\S)|\\s+", "a   b  ") == Found({"  ", " ", "  "}));
+  BOOST_TEST(all("a(?=b)", "acab") == Found({"a"}));
+  BOOST_TEST(all("a++b|a", "aab") == Found({"aab"}));
+  BOOST_TEST(all("a?+a", "a") == Found());
+  BOOST_TEST(all("\\s+$", "a \nb  ") == Found({" ", "  "}));
+}
+
+BOOST_AUTO_TEST_CASE(sets) {
+  BOOST_TEST(all("[a-c]+", "abcd") == Found({"abc"}));
+  BOOST_TEST(all("[^a-c]+", "abcd\u00e9a") == Found({"d\u00e9"}));
+  BOOST_TEST(all("[+\\-.\\]^]+", "a+-.]^b") == Found({"+-.]^"}));
+  BOOST_TEST(all("[-a]+", "b-a") == Found({"-a"}));
+  BOOST_TEST(all("[^(\\s|[.,])]+", "ab(c|d).e, f") == Found({"ab", "c", "d", "e", "f"}));  // a nested set, as Bloom's
+  BOOST_TEST(all("\\p{Lu}\\p{Ll}+", "\u00dcber Stra\u00dfe") == Found({"\u00dcber", "Stra\u00dfe"}));
+  BOOST_TEST(all("[\\P{L}]+", "a1 b") == Found({"1 "}));
+  BOOST_TEST(all("\\p{^L}+", "a1 b") == Found({"1 "}));
+  BOOST_TEST(all("\\D+", "1a\u0663b") == Found({"a", "b"}));
+  BOOST_TEST(all("\\S+", "a\u3000b") == Found({"a", "b"}));
+  BOOST_TEST(all(".+", "a\nb") == Found({"a", "b"}));
+  BOOST_TEST(all("[\r\n]", "a\r\n") == Found({"\r", "\n"}));
+}
+
+BOOST_AUTO_TEST_CASE(without_case) {
+  BOOST_TEST(all("(?i:'s|'ll)", "'S'\u017f'LL'lL") == Found({"'S", "'\u017f", "'LL", "'lL"}));
+  BOOST_TEST(all("(?i:k)k", "KkkK\u212ak") == Found({"Kk", "\u212ak"}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_refused) {
+  for (const char* pattern : {"(?<=a)b", "(?<!a)b", "(?>a)", "\\ba", "\\w+", "\\1", "^a", "a*?", "a{1,2}+", "a**", "[[:alpha:]]", "[a&&b]",
+                              "[]", "[^]", "\\p{Han}", "\\p{L", "\\pL", "(a", "a)", "[a", "*a", "a{2,1}", "a{,2}", "a{5000}", "(?i:ss)",
+                              "(?i:[a-z])", "(?i:\u00e9)", "(?i)a", "(a|b)+", "(?:a+)+", "(?:a?)*", "a*", "a|", "", "(?=a)", "(?=a)?b", "\\", "[z-a]"})
+    BOOST_TEST(refusal(pattern) != "accepted", pattern);
+  BOOST_TEST(refusal("(?<=a)b").find("(?<=a)b") != std::string::npos);
+  std::string deep = "a";
+  for (int i = 0; i < 100; ++i) deep = "(" + deep + ")";
+  BOOST_TEST(refusal(deep) != "accepted");
+}
+
+// A run that fails at one place fails at each place inside it.
+BOOST_AUTO_TEST_CASE(long_runs_take_linear_time) {
+  const std::string spaces(2'000'000, ' ');
+  const auto begin = std::chrono::steady_clock::now();
+  BOOST_TEST(all("\\s+$", spaces + "a").empty());
+  BOOST_TEST(all("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", spaces + "a").size() == 2u);
+  BOOST_TEST(all("[\\p{Lu}\\p{Lo}]*[\\p{Ll}\\p{Lo}]+|\\p{Lu}+", std::string(2'000'000, 'A')).size() == 1u);
+  BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 60);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
