@@ -42,7 +42,7 @@ WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005
 
 
 def special_spellings(peer):
-    return sorted({str(token) for token in peer.added_tokens_decoder.values() if token.special}, key=len, reverse=True)
+    return sorted({str(token) for token in peer.added_tokens_decoder.values() if token.special}, key=lambda text: (-len(text), text))
 
 
 def content(rng, specials, quotes):
