@@ -131,7 +131,12 @@ std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& for
 
 std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& messages) const {
   if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
-  const auto text_or_none = [&](std::optional<tenon::TokenId> id) { return id ? std::string(tokenizer().bytes(*id)) : std::string(); };
+  // As the token is spelled: its bytes may be those of a byte-level token that looks the same.
+  const auto text_or_none = [&](std::optional<tenon::TokenId> id) {
+    for (const tenon::SpecialToken& token : tokenizer().special_tokens())
+      if (token.id == id) return token.text;
+    return std::string();
+  };
   const RenderedChat chat = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
   tenon::check_length_of_text(chat.text, tokenizer(), limits().max_input_tokens, "messages");
   return tokenizer().encode_rendered(chat.text, chat.template_spans);
