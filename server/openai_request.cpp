@@ -139,7 +139,8 @@ CompletionRequest parse_completion(std::string_view text, const RequestContext& 
   read_max_tokens(f, out, out.echo);
   if (!f.has("max_tokens")) out.max_tokens = 16;
   check_min_tokens(f, out);
-  if (f.has("logprobs")) out.logprobs = f.integer_or("logprobs", 0, 0, 5);
+  const Json* const logprobs = f.find("logprobs");
+  if (logprobs && *logprobs != false) out.logprobs = f.integer_or("logprobs", 0, 0, 5);
   if (out.logprobs) out.options.top_logprobs = *out.logprobs;
   if (out.logprobs && out.echo) out.options.prompt_logprobs = std::max(out.options.prompt_logprobs, *out.logprobs);
   out.ignored = std::move(unknown.ignored);

@@ -1,6 +1,9 @@
 #include "server/response_format.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "server/api_error.h"
@@ -16,6 +19,30 @@ using Path = std::vector<std::string>;
 using FormKind = AnswerForm::Kind;
 
 constexpr tenon::JsonLimits kSchemaLimits{.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request};
+
+// Of all drafts, annotations too.
+constexpr std::string_view kKeywords[] = {
+    "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema",
+    "$vocabulary", "additionalItems", "additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding",
+    "contentMediaType", "contentSchema", "default", "definitions", "dependencies", "dependentRequired", "dependentSchemas",
+    "deprecated", "description", "else", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items",
+    "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties",
+    "minimum", "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "prefixItems", "properties",
+    "propertyNames", "readOnly", "required", "then", "title", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
+    "writeOnly"};
+
+bool is_keyword(std::string_view key) { return std::find(std::begin(kKeywords), std::end(kKeywords), key) != std::end(kKeywords); }
+
+bool looks_like_schema(const OrderedJson& value) {
+  if (!value.is_object()) return false;
+  for (const char* const key : {"properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "items"})
+    if (value.contains(key)) return true;
+  const auto type = value.find("type");
+  if (type == value.end() || !type->is_string()) return false;
+  for (const char* const each : {"object", "array", "string", "number", "integer", "boolean", "null"})
+    if (*type == each) return true;
+  return false;
+}
 
 class FormReader {
  public:
@@ -89,7 +116,19 @@ class FormReader {
     } else if ((key == "json_schema" || !value.empty()) && is_wrapper_without_schema(value)) {
       fields_.refuse(field, "needs a schema, as `" + key + ".schema`");
     }
+    refuse_hidden(field, value);
     add({.schema = std::move(value), .field = field});
+  }
+
+  // Schemas ignore members that they do not know: one that stands under a name of somebody else's would ask for nothing.
+  void refuse_hidden(const std::string& field, const OrderedJson& schema) const {
+    bool knows_any = schema.empty();
+    for (const auto& [key, each] : schema.items()) {
+      const bool known = is_keyword(key);
+      knows_any = knows_any || known;
+      if (!known && looks_like_schema(each)) fields_.refuse(field, "holds a schema as `" + shown(key) + "`, where nobody looks for one; use `schema`");
+    }
+    if (!knows_any) fields_.refuse(field, "holds no keyword of schemas");
   }
 
   // As an object, or as a text that holds one.

@@ -179,6 +179,9 @@ BOOST_AUTO_TEST_CASE(names_that_clients_of_tgi_give_any_model) {
 BOOST_AUTO_TEST_CASE(unknown_fields) {
   check_invalid(R"("no_such_field": 1)", "`no_such_field` is not a field that this server knows here");
   with(R"("no_such_field": null)");
+  check_invalid(R"("no_such_field": false)", "`no_such_field` is not a field");
+  check_invalid(R"("suffix": "x")", "`suffix` is a field of other routes");
+  with(R"("suffix": "", "stream_options": {}, "top_logprobs": 0)");
   const Refused beside = refused(R"({"inputs": "hi", "max_new_tokens": 5})");
   BOOST_TEST((beside.lorax == 422 && beside.message == "`max_new_tokens` goes into `parameters` on this route"), beside.message);
   BOOST_TEST(refused(R"({"inputs": "hi", "no_such_field": 1})").param == "no_such_field");
@@ -403,7 +406,7 @@ BOOST_AUTO_TEST_CASE(response_formats) {
     const auto found = with(R"("response_format": )" + format).form;
     return found ? found->schema.dump() : "none";
   };
-  const std::string s = R"({"z":1,"a":{"y":2,"b":3}})";
+  const std::string s = R"({"type":"object","properties":{"z":{},"a":{"minimum":2}}})";
   BOOST_TEST(schema(R"({"type": "text"})") == "none");
   BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
   for (const char* const type : {"json_object", "json_schema", "json"}) {
@@ -414,13 +417,16 @@ BOOST_AUTO_TEST_CASE(response_formats) {
       BOOST_TEST(schema(head + '"' + key + R"(": {"name": "x", "parameters": )" + s + "}}") == s, type << ' ' << key);
     }
   }
-  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"z": 1}, "value": {"z": 1}})") == R"({"z":1})");
+  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"const": 1}, "value": {"const": 1}})") == R"({"const":1})");
   for (const char* const bad :
        {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")", R"({"type": "json_schema"})",
         R"({"type": "json_object", "schema": "x"})", R"({"type": "json_object", "schema": []})", R"({"type": "json"})",
         R"({"type": "json_schema", "json_schema": []})", R"({"type": "json_schema", "json_schema": {"name": "x"}})",
-        R"({"type": "text", "schema": {"z": 1}})", R"({"type": "json_object", "regex": "a"})",
-        R"({"type": "json_object", "schema": {"z": 1}, "value": {"z": 2}})", R"({"type": "regex"})"}) {
+        R"({"type": "json_schema", "json_schema": {"name": "x", "value": {"type": "string"}}})",
+        R"({"type": "json_schema", "json_schema": {"json_schema": {"type": "string"}}})", R"({"type": "json_object", "schema": {"z": 1}})",
+        R"({"type": "json_object", "schema": {"type": "object", "definition": {"properties": {}}}})",
+        R"({"type": "text", "schema": {"type": "null"}})", R"({"type": "json_object", "regex": "a"})",
+        R"({"type": "json_object", "schema": {"const": 1}, "value": {"const": 2}})", R"({"type": "regex"})"}) {
     check_invalid(R"("response_format": )" + std::string(bad), "`response_format` ");
   }
   BOOST_TEST(refused_with(R"("response_format": {"type": "json_object", "shema": {"z": 1}})").param == "response_format.shema");
@@ -432,7 +438,7 @@ BOOST_AUTO_TEST_CASE(response_formats) {
 // report: response_format_schema_dropped
 BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
   using Kind = AnswerForm::Kind;
-  const std::string s = R"({"z":1,"a":{"y":2,"b":3}})", text = R"("{\"z\":1,\"a\":{\"y\":2,\"b\":3}}")";
+  const std::string s = R"({"title":"z","enum":["a"]})", text = R"("{\"title\":\"z\",\"enum\":[\"a\"]}")";
   for (const std::string& form :
        {R"("grammar": {"type": "json", "value": )" + s + "}", R"("grammar": {"type": "json_schema", "value": {"name": "x", "schema": )" + s + "}}",
         R"("guided_json": )" + s, R"("guided_json": )" + text, R"("json_schema": )" + s, R"("json_schema": )" + text, R"("schema": )" + s,
