@@ -207,6 +207,9 @@ BOOST_AUTO_TEST_CASE(lines) {
   check({"root ::= (\"a\" | )  \"b\"", {"ab", "b"}, {"a"}});
   check({"root ::= my-rule_2\nmy-rule_2 ::= \"#a\"", {"#a"}, {""}});
   check({"root ::= \"a\nb\"", {"a\nb"}, {"ab"}});
+  // as xgrammar has it: a rule ends where the next begins
+  check({"root ::= \"a\"\n\"b\"\n  # c\n  x [c]\n\nx ::= \"d\"\n", {"abdc"}, {"a", "ab", "abd"}});
+  check({"root ::= \"a\"\n x\nx::= \"\\b\\f\\v\\'\\/\\^\"", {"a\b\f\v'/^"}, {"a"}});
 }
 
 BOOST_AUTO_TEST_CASE(rules_are_parts_of_others_unless_they_loop) {
@@ -292,9 +295,15 @@ BOOST_AUTO_TEST_CASE(what_is_no_grammar_is_refused) {
   check_refused("root ::= a\n  | b\nb ::= \"b\"", "line 1: rule \"a\" is not defined");
   check_refused("root ::= (\n\"a\"\nc\n)", "line 3: rule \"c\" is not defined");
   check_refused("root ::= \"a\"\n\nroot ::= \"b\"", "line 3: rule \"root\" is defined twice");
-  check_refused("root = \"a\"", "line 1: unexpected \"=\" behind \"root\", which needs \"::=\"");
+  for (const char* other :
+       {"root = \"a\"", "root: \"a\"", "?root: \"a\"", "%import common.WORD", "// root\nroot ::= \"a\""}) {
+    check_refused(
+        other,
+        "unsupported line 1: grammars are read in GBNF (root ::= \"a\" | rule) and in no other notation, as Lark's");
+  }
+  check_refused("root ::= \"a\" (= \"b\")", "unsupported line 1: lookahead assertions (= ...) in a grammar");
   check_refused("root", "line 1: the text ends behind \"root\", which needs \"::=\"");
-  check_refused("root ::= \"a\"\n\"b\"", "line 2: unexpected '\"' where a rule begins");
+  check_refused("root ::= \"a\"\nb", "line 2: rule \"b\" is not defined");
   check_refused("root ::= \"a\" b ::= \"b\"", "line 1: unexpected \":\" in rule \"root\"");
   check_refused("root ::= \"a\"\n\n}", "line 3: unexpected \"}\" where a rule begins");
   check_refused("root ::= \"a\" )", "line 1: unexpected \")\" in rule \"root\"");
@@ -314,9 +323,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_grammar_is_refused) {
   check_refused("root ::= \"a\"{1;2}", "line 1: unexpected \";\" in a repetition: {m}, {m,} or {m,n}");
   check_refused("root ::= \"a\"{1", "line 1: the text ends in a repetition: {m}, {m,} or {m,n}");
   check_refused("root ::= \"a\"{3,2}", "line 1: the bounds {3,2} are out of order");
-  check_refused(
-      "root ::= \"\\q\"",
-      "line 1: unexpected \"q\" behind \\: \\n \\t \\r \\\\ \\\" \\[ \\] \\- \\xHH \\uHHHH \\UHHHHHHHH are known");
+  check_refused("root ::= \"\\q\"",
+                "line 1: unexpected \"q\" behind \\: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ "
+                "\\xHH \\uHHHH \\UHHHHHHHH are known");
   check_refused("root ::= \"\\x4g\"", "line 1: unexpected \"g\" where 2 hexadecimal digits are needed");
   check_refused("root ::= \"\\U00110000\"", "line 1: U+00110000 is no character");
   check_refused("root ::= \"\\uD800\"", "line 1: half of a surrogate pair is no character");

@@ -111,7 +111,9 @@ BOOST_AUTO_TEST_CASE(enums_and_constants) {
        {"[2]", "[3]"}},
       // integers are read exactly, and compared with a double as it is
       {R"({"const":1234567890123456789.0})", {"1234567890123456768"}, {"1234567890123456800", "1234567890123456789"}},
-      {R"({"enum":[["2024-02-30"],["2024-02-29"]],"items":{"format":"date"}})", {R"(["2024-02-29"])"}, {R"(["2024-02-30"])"}},
+      {R"({"enum":[["2024-02-30"],["2024-02-29"]],"items":{"format":"date"}})",
+       {R"(["2024-02-29"])"},
+       {R"(["2024-02-30"])"}},
   };
   for (const Case& c : cases) check_texts(c.schema, c.accepted, c.rejected);
 }
@@ -223,6 +225,53 @@ BOOST_AUTO_TEST_CASE(arrays) {
       {R"({"uniqueItems":false})", {"[1,1]"}, {}},
       {R"({"type":"array","uniqueItems":true,"maxItems":1})", {"[1]"}, {"[1,1]"}},
       {R"({"enum":[[1,1.0],[1,2]],"uniqueItems":true})", {"[1,2]"}, {"[1,1.0]"}},
+      // the values are few: enum, const, boolean, null, bounded integers, short patterns, what these make up
+      {R"({"type":"array","items":{"enum":["mon","tue","wed"]},"uniqueItems":true})",
+       {"[]", R"(["tue"])", R"(["wed", "mon","tue"])"},
+       {R"(["mon","mon"])", R"(["mon","tue","mon"])", R"(["mon","tue","wed","wed"])", R"(["mon","tue","wed","tue"])",
+        R"(["x"])"}},
+      {R"({"type":"array","items":{"enum":[1,1.0,10,1e1,"1",null,true]},"uniqueItems":true})",
+       {R"([1,10,"1",null,true])", R"([1.0, 10])"},
+       {"[1,1]", "[1,1.0]", "[10,1.0,1]", "[10,10.0]", "[null,null]", "[true, true]"}},
+      {R"({"type":"array","items":{"type":"integer","minimum":1,"maximum":12},"uniqueItems":true,"minItems":2})",
+       {"[1,12]", "[12,1,2]", "[1,2,3,4,5,6,7,8,9,10,11,12]"},
+       {"[1]", "[1,1]", "[1,12,1]", "[11,12,11]", "[13,1]"}},
+      {R"({"type":"array","items":{"type":["boolean","null"]},"uniqueItems":true,"maxItems":2})",
+       {"[]", "[true]", "[null,false]"},
+       {"[true,true]", "[null,null]", "[true,false,null]"}},
+      {R"({"type":"array","items":{"type":"object","properties":{"a":{"type":"boolean"},"b":{"const":1}},"required":["a"],"additionalProperties":false},"uniqueItems":true})",
+       {R"([{"a":true}, {"a": false},{"a":true,"b":1}])"},
+       {R"([{"a":true},{"a": true}])", R"([{"a":false,"b":1},{"a":true},{"a":false, "b": 1}])"}},
+      {R"({"type":"array","prefixItems":[{"enum":[1,2]},{"enum":[2,3]}],"items":{"const":3},"uniqueItems":true})",
+       {"[1,2,3]", "[2,3]", "[1]"},
+       {"[2,2]", "[1,3,3]", "[1,2,3,3]"}},
+      {R"({"type":"array","items":{"type":"string","pattern":"^[ab]?$"},"uniqueItems":true})",
+       {R"(["","a","b"])"},
+       {R"(["",""])", R"(["a","b","a"])"}},
+      // contains
+      {R"({"type":"array","contains":{"const":5}})",
+       {"[5]", "[1,5]", R"(["a",5,null])", "[5,5]"},
+       {"[]", "[1]", "[55]", R"(["5"])"}},
+      {R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},"minContains":2,"maxContains":3})",
+       {"[10,11]", "[1,10,2,12,3]", "[10,10,10,1]"},
+       {"[]", "[10]", "[10,1,2]", "[10,10,10,10]", "[1]"}},
+      {R"({"type":"array","items":{"type":"integer"},"contains":{"const":1},"minContains":0})",
+       {"[]", "[2]", "[1,1]"},
+       {"[null]"}},
+      {R"({"type":"array","items":{"type":"integer"},"contains":{"const":1},"minContains":0,"maxContains":1})",
+       {"[]", "[2]", "[2,1,3]"},
+       {"[1,1]", "[1,2,1]"}},
+      {R"({"type":"array","prefixItems":[{"type":"string"},{"type":"null"}],"items":{"type":"integer"},"contains":{"enum":["x",7,null]},"minContains":2,"minItems":3,"maxItems":5})",
+       {R"(["x",null,1])", R"(["a",null,7])", R"(["a",null,1,2,7])"},
+       {R"(["a",null,1])", R"(["x",null])", R"(["a",null,1,2,3,7])", R"(["x",7,7])"}},
+      {R"({"type":"array","contains":{"type":"integer"},"maxItems":1})", {"[1]"}, {"[]", "[null]", "[1,2]"}},
+      {R"({"type":"array","items":{"enum":[1,2,3]},"not":{"contains":{"const":2}}})",
+       {"[]", "[1,3,1]"},
+       {"[2]", "[1,2]"}},
+      {R"({"enum":[[1],[2,3]],"contains":{"const":3}})", {"[2,3]"}, {"[1]"}},
+      {R"({"type":"array","items":{"enum":["a","b","c"]},"uniqueItems":true,"contains":{"const":"b"}})",
+       {R"(["b"])", R"(["a","b"])", R"(["b","c","a"])"},
+       {R"(["a"])", R"(["b","b"])", "[]", R"(["b","a","a"])"}},
       {R"({"allOf":[{"type":"array","items":{"minimum":3}},{"items":{"maximum":5,"type":"integer"}}]})",
        {"[3,5]"},
        {"[2]", "[6]"}},
@@ -437,7 +486,16 @@ BOOST_AUTO_TEST_CASE(refusals_say_where) {
       {R"({"properties":{"a":false},"required":["a"]})", "invalid #"},
       {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})", "invalid #"},
       {R"({"required":["a"],"additionalProperties":false})", "invalid #"},
-      {R"({"items":{"contains":{}}})", "unsupported #/items/contains"},
+      {R"({"type":"array","contains":{"const":1},"maxItems":0})", "invalid #"},
+      {R"({"type":"array","items":{"type":"string"},"contains":{"const":1}})", "invalid #"},
+      {R"({"contains":3})", "invalid #/contains"},
+      {R"({"contains":{},"minContains":-1})", "invalid #/minContains"},
+      {R"({"type":"array","allOf":[{"contains":{"const":1}},{"contains":{"const":2}}]})",
+       "unsupported #/allOf/1/contains"},
+      {R"({"type":"array","items":{"enum":[1,2]},"uniqueItems":true,"minItems":3})", "invalid #"},
+      {R"({"type":"array","items":{"type":"string"},"uniqueItems":true})", "unsupported #/uniqueItems"},
+      {R"({"type":"array","items":{"anyOf":[{"type":"null"},{"type":"number"}]},"uniqueItems":true})",
+       "unsupported #/uniqueItems"},
       {R"({"properties":{"a/b":{"unevaluatedProperties":false,"not":{}}}})",
        "unsupported #/properties/a~1b/unevaluatedProperties"},
       {R"({"minProperties":2})", "unsupported #/minProperties"},
@@ -462,15 +520,16 @@ BOOST_AUTO_TEST_CASE(refusals_say_where) {
       {R"({"type":"number","minimum":1e-20,"maximum":2e-20})", "unsupported #/maximum"},
       {R"({"exclusiveMinimum":0,"maximum":5e-18})", "unsupported #/maximum"},
       {R"({"minimum":5e-18,"maximum":6e-18,"type":"number"})", "unsupported #/maximum"},
-      {R"({"exclusiveMinimum":123456789012.1234,"exclusiveMaximum":123456789012.1239})", "unsupported #/exclusiveMaximum"},
+      {R"({"exclusiveMinimum":123456789012.1234,"exclusiveMaximum":123456789012.1239})",
+       "unsupported #/exclusiveMaximum"},
       {R"({"exclusiveMinimum":0.1,"exclusiveMaximum":0.100000000000001})", "unsupported #/exclusiveMaximum"},
       {R"({"anyOf":[{"type":"null"},{"minimum":1e-20,"maximum":2e-20}]})", "unsupported #/anyOf/1/maximum"},
       {R"({"type":"integer","minimum":0.12345678901,"maximum":0.2})", "invalid #"},
       {R"({"type":"number","exclusiveMinimum":0.1,"maximum":0.1})", "invalid #"},
       {R"({"type":"number","minimum":2e-20,"maximum":1e-20})", "invalid #"},
       {R"({"not":{"items":{"type":"string"}}})", "unsupported #/not"},
-      {R"j({"pattern":"(?=a)"})j", "unsupported #/pattern"},
-      {R"j({"patternProperties":{"(?=a)":{}}})j", "unsupported #/patternProperties/(?=a)"},
+      {R"j({"pattern":"(?>a)"})j", "unsupported #/pattern"},
+      {R"j({"patternProperties":{"(?>a)":{}}})j", "unsupported #/patternProperties/(?>a)"},
       {R"({"type":"string","unknown":1,"x-y":[],"contentMediaType":"a/b"})", ""},
       {R"({"maximum":1e300})", ""},
   };
@@ -604,7 +663,8 @@ BOOST_AUTO_TEST_CASE(numbers_keep_to_bounds_as_doubles_too) {
       {R"({"type":"number","maximum":-9007199254740993})",
        {"-9007199254740993", "-9007199254740994.0"},
        {"-9007199254740992", "-9007199254740993.0"}},
-      {R"({"type":"number","minimum":9223372036854775809,"maximum":9223372036854775811})", {"9223372036854775810"},
+      {R"({"type":"number","minimum":9223372036854775809,"maximum":9223372036854775811})",
+       {"9223372036854775810"},
        {"9223372036854775810.0", "9223372036854775808"}},
       {R"({"type":"number","minimum":9999999999999999999})",
        {"9999999999999999999", "10000000000000000000.0"},
@@ -714,6 +774,112 @@ BOOST_AUTO_TEST_CASE(large_schemas_compile) {
   compiles("a pattern and 4,000 characters", {{"pattern", "^[a-z ]+$"}, {"minLength", 10}, {"maxLength", 4000}},
            {"\"wabcdefghijkl\""});
   compiles("20 deep", item, {});
+}
+
+// report: schema_lookaround
+BOOST_AUTO_TEST_CASE(what_zod_and_pydantic_write_is_enforced) {
+  const auto string = [](const char* format, const char* pattern) {
+    Json schema = {{"type", "string"}};
+    if (*format) schema["format"] = format;
+    schema["pattern"] = pattern;
+    return schema.dump();
+  };
+  struct Case {
+    std::string schema;
+    Strings accepted, rejected;
+  };
+  const std::string decimal = R"(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)";
+  const Case cases[] = {
+      {Json{{"anyOf", {{{"type", "number"}}, {{"type", "string"}, {"pattern", decimal}}}}}.dump(),
+       {"1.5", "\"1.5\"", "\"-0012.\"", "\"+.5\""},
+       {"\"\"", "\"-\"", "\"+.\"", "\"1.2.3\"", "\"a\""}},
+      {string("", R"(^(?!^[-+.]*$)[+-]?0*(?:\d{0,3}|(?=[\d.]{1,6}0*$)\d{0,3}\.\d{0,2}0*$))"),
+       {"\"123.45\"", "\"0001.50\"", "\"7\"", "\"1a\""},
+       {"\"\"", "\".\"", "\"-\""}},
+      {string("email",
+              R"(^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$)"),
+       {"\"a.b@cd.de\"", "\"a_b+c@x-y.z.org\""},
+       {"\".a@cd.de\"", "\"a..b@cd.de\"", "\"a.@cd.de\"", "\"a@cd\"", "\"a@cd.d\""}},
+      {string("emoji", R"(^(\p{Extended_Pictographic}|\p{Emoji_Component})+$)"),
+       {"\"\xF0\x9F\x98\x80\"", "\"\xE2\x9D\xA4\xEF\xB8\x8F\""},
+       {"\"\"", "\"a\""}},
+      {string(
+           "cidrv6",
+           R"(^(([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|::|([0-9a-fA-F]{1,4})?::([0-9a-fA-F]{1,4}:?){0,6})\/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$)"),
+       {"\"::/0\"", "\"fe80::1/64\""},
+       {"\"::\"", "\"::/129\""}},
+      {string("base64", R"(^$|^(?:[0-9a-zA-Z+/]{4})*(?:(?:[0-9a-zA-Z+/]{2}==)|(?:[0-9a-zA-Z+/]{3}=))?$)"),
+       {"\"YQ==\"", "\"\"", "\"YWJj\""},
+       {"\"YQ=\"", "\"YQ\""}},
+      {string("base64url", R"(^[A-Za-z0-9_-]*$)"), {"\"a-_9\""}, {"\"a+\""}},
+      {string("duration",
+              R"(^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)$)"),
+       {"\"P1D\"", "\"P3W\"", "\"P1Y2M3DT4H\"", "\"PT5M\""},
+       {"\"P\"", "\"P1DT\"", "\"P1W2D\"", "\"P1DA\"", "\"1D\""}},
+      {string(
+           "hostname",
+           R"(^(?=.{1,253}\.?$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\.?$)"),
+       {"\"a-b.example\"", "\"x\""},
+       {"\"-a\"", "\"a-\"", "\"a..b\"", "\"\"", "\"" + std::string(64, 'a') + "\""}},
+      {string("ulid", R"(^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$)"),
+       {"\"01ARZ3NDEKTSV4RRFFQ69G5FAV\""},
+       {"\"01ARZ3NDEKTSV4RRFFQ69G5FAU\"", "\"\""}},
+      {string("e164", R"(^\+[1-9]\d{6,14}$)"), {"\"+4930123456\""}, {"\"4930123456\"", "\"+0930123456\""}},
+      {string("", R"(^(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[A-Za-z\d@$!%*?&]{8,}$)"),
+       {"\"abcDEF12\"", "\"@@@@@aB1\""},
+       {"\"abcdef12\"", "\"aB1\"", "\"abcDEF 12\""}},
+      {string("", R"(^(?!\s)(?!.*\s$).+$)"), {"\"a b\"", "\"a\""}, {"\" a\"", "\"a \"", "\"\"", R"("a\n")"}},
+      {string("", R"(^(?!(?:null|undefined)$).*$)"), {"\"\"", "\"nulls\""}, {"\"null\"", "\"undefined\""}},
+      {R"({"type":"object","properties":{"w":{"type":"array","items":{"enum":["mon","tue","wed"]},"uniqueItems":true,"maxItems":3}},"required":["w"]})",
+       {R"({"w": ["mon","wed"]})", R"({"w": []})"},
+       {R"({"w": ["mon","mon"]})", R"({"w": ["sun"]})"}},
+      {R"({"type":"object","propertyNames":{"format":"uuid"},"additionalProperties":{"type":"integer"}})",
+       {"{}", R"({"00000000-0000-4000-8000-000000000000": 1})"},
+       {R"({"a": 1})", R"({"00000000-0000-4000-8000-000000000000": ""})"}},
+      {R"s({"type":"string","allOf":[{"pattern":"^(?!a)"},{"pattern":"(?<!z)$"}],"maxLength":3})s",
+       {"\"bcd\"", "\"\""},
+       {"\"ab\"", "\"bz\"", "\"bcde\""}},
+      // An escape is one character: what stands before it is no backslash.
+      {string("", R"((?<=n)x)"), {"\"nx\""}, {R"("\nx")", "\"x\""}},
+      {string("", R"(^(?!.*\\).*$)"), {R"("\"")", "\"a\""}, {R"("\\")"}},
+      {R"({"type":"object","patternProperties":{"^(?!x-)[a-z-]+$":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
+       {R"({"a-b": 1})", R"({"x-a": null})"},
+       {R"({"x-a": 1})", R"({"a-b": null})"}},
+  };
+  for (const Case& each : cases) check_texts(each.schema, each.accepted, each.rejected);
+}
+
+BOOST_AUTO_TEST_CASE(unique_items_and_contains_keep_to_the_limits) {
+  Json values = Json::array(), numbers = Json::array();
+  for (int i = 0; i < 50; ++i) values.push_back("value " + std::to_string(i));
+  const auto outcome = [](const Json& schema) {
+    const std::clock_t begin = std::clock();
+    std::string reason;
+    const std::string refused = refusal(schema, {}, &reason);
+    BOOST_TEST(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 5.0);
+    return refused.empty() ? std::string("compiled") : reason;
+  };
+  const Json unique = {{"type", "array"}, {"items", {{"enum", values}}}, {"uniqueItems", true}};
+  BOOST_TEST(outcome(unique) == "compiled");
+  for (const int least : {2, 10, 50}) {  // few ways, or refused: never wrong, never endless
+    Json more = unique;
+    more["minItems"] = least;
+    const std::string result = outcome(more);
+    BOOST_TEST((result == "compiled" || result.starts_with("too complex")), result);
+  }
+  Json many = unique;
+  many["items"] = {{"type", "integer"}, {"minimum", 1}, {"maximum", 256}};
+  BOOST_TEST(outcome(many) == "compiled");
+  many["items"]["maximum"] = 257;
+  BOOST_TEST(outcome(many).find("256") != std::string::npos);
+  many["items"]["maximum"] = 1e15;
+  BOOST_TEST(outcome(many).find("256") != std::string::npos);
+  Json counted = {{"type", "array"}, {"contains", {{"type", "integer"}}}, {"minContains", 3000}};
+  BOOST_TEST(outcome(counted) == "compiled");
+  counted["minItems"] = 3000;
+  BOOST_TEST(outcome(counted).starts_with("too complex"));
+  counted = {{"type", "array"}, {"contains", {{"type", "integer"}}}, {"maxContains", 1e9}};
+  BOOST_TEST(outcome(counted).starts_with("too complex"));
 }
 
 BOOST_AUTO_TEST_CASE(nested_schemas) {

@@ -1,5 +1,8 @@
 """tenon constrain: constraints tested with no model, JSON lines in and out."""
+import itertools
 import json
+import random
+import re
 import subprocess
 
 import support
@@ -13,6 +16,35 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 
 def ask(kind, constraint, *texts, **more):
     return {"kind": kind, "constraint": constraint, "texts": [(t if isinstance(t,
         bytes) else t.encode()).hex() for t in texts]} | more
+
+
+LETTERS = "ab-"
+TEXTS = ["".join(letters) for n in range(5) for letters in itertools.product(LETTERS, repeat=n)]
+
+
+def fixed_width(chance, width):
+    """A pattern whose matches have that many characters: Python looks behind for no others."""
+    part = lambda: chance.choice(["a", "b", "-", "[ab]", "[^a]", ".", r"\w", r"\W"])
+    one = "".join(part() for _ in range(width))
+    return one if chance.random() < 0.6 else f"(?:{one}|{''.join(part() for _ in range(width))})"
+
+
+def random_pattern(chance, height):
+    if height == 0:
+        return chance.choice(["a", "b", "-", "[ab]", "[^a]", ".", r"\w", r"\W", "", "^", "$", r"\b", r"\B"])
+    inner = lambda: random_pattern(chance, height - 1)
+    kind = chance.randrange(8)
+    if kind < 3:
+        return inner() + inner()
+    if kind == 3:
+        return f"(?:{inner()}|{inner()})"
+    if kind == 4:
+        return f"(?:{inner()}){chance.choice(['*', '+', '?', '{2}', '{1,2}', '*?'])}"
+    if kind == 5:
+        return f"(?{chance.choice('=!')}{inner()})"
+    if kind == 6:
+        return f"(?<{chance.choice('=!')}{fixed_width(chance, chance.randrange(1, 4))})"
+    return f"(?P<n{chance.randrange(10 ** 9)}>{inner()})"
 
 
 class Constrain(ProgramTest):
@@ -102,12 +134,44 @@ class Constrain(ProgramTest):
         answer, = self.answers([ask("choice", "yes")])
         self.assertEqual((answer["status"], answer["reason"]), ("error", "constraint: must be a list of strings"))
 
+    def patterns_that_differ(self, patterns, read_as=lambda pattern: pattern):
+        """How many patterns tenon reads otherwise than Python's re, as whole matches and as searches of a schema's strings."""
+        requests = [request for p in patterns for request in (
+            ask("regex", read_as(p), *TEXTS), ask("schema", {"type": "string", "pattern": read_as(p)}, *(json.dumps(t) for t in TEXTS)))]
+        answers = self.answers(requests)
+        differ = []
+        for i, pattern in enumerate(patterns):
+            compiled = re.compile(pattern, re.ASCII)
+            for answer, match in zip(answers[2 * i:2 * i + 2], (compiled.fullmatch, compiled.search)):
+                expected = [match(text) is not None for text in TEXTS]
+                verdicts = answer.get("verdicts")
+                if answer["status"] == "invalid":  # no text at all matches
+                    verdicts = [False] * len(TEXTS)
+                # Python's \B does not match in the empty text before 3.14; ECMA-262's does.
+                first = 1 if r"\B" in pattern else 0
+                if verdicts is None or verdicts[first:] != expected[first:]:
+                    differ.append((pattern, answer["status"], answer.get("reason")))
+        return differ
+
+    def test_lookarounds_match_what_python_says(self):
+        chance = random.Random(41)
+        patterns = [random_pattern(chance, chance.randrange(1, 5)) for _ in range(400)]
+        looking = [p for p in patterns if "(?!" in p or "(?=" in p or "(?<" in p]
+        self.assertGreater(len(looking), 150)
+        self.assertEqual(self.patterns_that_differ(patterns), [])
+        # The comparison can fail: positive lookarounds read as negative ones, and boundaries as their opposite.
+        turned = [p for p in looking if "(?=" in p or "(?<=" in p]
+        self.assertGreater(len(self.patterns_that_differ(turned, lambda p: p.replace("(?=", "(?!").replace("(?<=", "(?<!"))), len(turned) // 3)
+        bounded = [r"a\b", r"\b-?a", r"^\ba"]
+        self.assertEqual(self.patterns_that_differ(bounded), [])
+        self.assertTrue(self.patterns_that_differ(bounded, lambda p: p.replace(r"\b", r"\B")))
+
     def test_an_end_of_text_that_is_written_is_text(self):
         self.assertEqual(self.verdicts(ask("regex", "a<\\|endoftext\\|>", "a<|endoftext|>", "a"), "--tokenizer", TALES),
                          [True, False])
 
     def test_what_is_refused_says_why_and_where(self):
-        cases = [("schema", {"properties": {"a": {"contains": {}}}}, "unsupported", "#/properties/a/contains"),
+        cases = [("schema", {"properties": {"a": {"uniqueItems": True}}}, "unsupported", "#/properties/a/uniqueItems"),
                  ("schema", {"items": {"oneOf": [{"type": "array", "items": OBJECT},
                                                  {"type": "array", "minItems": 2, "items": {"type": "object"}}]}},
                   "unsupported", "#/items/oneOf"),
@@ -117,7 +181,7 @@ class Constrain(ProgramTest):
                                                                           "unsupported", "#/$ref"),
                  ("schema", {"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "#/$schema"),
                  ("schema", {"type": "string", "minLength": 2, "maxLength": 1}, "invalid", None),
-                 ("regex", "a(?=b)", "unsupported", None), ("regex", "a(", "invalid", None),
+                 ("regex", "a(?=b)", "invalid", None), ("regex", "a(?>b)", "unsupported", None), ("regex", "a(", "invalid", None),
                  ("regex", "(a)\\1", "unsupported", None),
                  ("grammar", 'root ::= "a" root', "invalid", None), ("grammar", "root ::= p", "invalid", None),
                  ("grammar", "", "invalid", None)]

@@ -79,7 +79,8 @@ class Expressions : public ExpressionArena {
     Expr live = e;
     switch (node.op) {
       case Op::both:
-      case Op::complement: live = is_live(e) ? e : kNever; break;
+      case Op::complement:
+      case Op::machine: live = is_live(e) ? e : kNever; break;
       case Op::concat: {
         std::vector<Expr> chain = chain_of(e, [&](Expr rest) { return !live_parts_.contains(rest); });
         live = live_part(at(chain.back()).b);
@@ -249,6 +250,7 @@ class Expressions : public ExpressionArena {
         result = head == kNever ? kNever : concat(head, rest_of_repeat(node));
         break;
       }
+      case Op::machine: result = machines_[static_cast<std::size_t>(node.a)]->derivative(node.b, byte); break;
       default: break;
     }
     if (derivatives_.size() > kMostDerivatives) {
@@ -285,6 +287,9 @@ class Expressions : public ExpressionArena {
       case Op::either:
       case Op::both:
         for (int i = 0; i < node.count; ++i) first_sets(member(node, i), seen, out);
+        break;
+      case Op::machine:
+        for (const Expr part : machines_[static_cast<std::size_t>(node.a)]->parts(node.b)) first_sets(part, seen, out);
         break;
       default: break;
     }

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <unordered_set>
@@ -31,6 +32,16 @@ class ExpressionArena {
   static constexpr Expr kNever = 0;     // no text
   static constexpr Expr kEmpty = 1;     // the empty text
   static constexpr Expr kAnything = 2;  // all texts
+
+  // A language whose derivatives are computed elsewhere; its states are expressions. Intersections and complements may hold
+  // them, repetitions and calls stay outside.
+  class Machine {
+   public:
+    virtual ~Machine() = default;
+    virtual Expr derivative(int state, int byte) = 0;
+    // Bytes with the same derivatives of all these parts lead to the same state.
+    virtual std::span<const Expr> parts(int state) const = 0;
+  };
 
   // The budget outlives this.
   explicit ExpressionArena(Budget& budget) : budget_(budget), known_(1024, Hash{this}, Same{this}) {
@@ -124,6 +135,14 @@ class ExpressionArena {
   }
   Expr optional(Expr e) { return either(kEmpty, e); }
 
+  int add_machine(std::unique_ptr<Machine> machine) {
+    machines_.push_back(std::move(machine));
+    return static_cast<int>(machines_.size()) - 1;
+  }
+  Expr machine_state(int machine, int state, bool nullable) {
+    return make({.op = Op::machine, .nullable = nullable, .boolean = true, .a = machine, .b = state});
+  }
+
   // What the rule of that number matches.
   Expr call(int rule) { return make({.op = Op::call, .calls = true, .a = rule}); }
 
@@ -134,12 +153,12 @@ class ExpressionArena {
   Budget& budget() { return budget_; }
 
  protected:
-  enum class Op : std::uint8_t { never, empty, bytes, concat, either, both, complement, repeat, call };
+  enum class Op : std::uint8_t { never, empty, bytes, concat, either, both, complement, repeat, call, machine };
 
   struct Node {
     Op op = Op::never;
-    bool nullable = false, boolean = false, calls = false;  // boolean: holds intersections or complements
-    int a = 0, b = 0;           // expressions; bytes: a set; call: a rule; either, both: the first of members_
+    bool nullable = false, boolean = false, calls = false;  // boolean: holds intersections, complements or states of machines
+    int a = 0, b = 0;           // expressions; bytes: a set; call: a rule; machine: it and its state; either, both: the first of members_
     int count = 0;              // of members
     int least = 0, most = 0;    // repeat
   };
@@ -226,6 +245,7 @@ class ExpressionArena {
   std::vector<ByteSet> sets_;
   std::map<ByteSet, int> set_numbers_;
   std::unordered_set<Expr, Hash, Same> known_;
+  std::vector<std::unique_ptr<Machine>> machines_;
 };
 
 }  // namespace tenon::constrain

@@ -168,7 +168,11 @@ class FewestBytes {
     if (all.emplace(e, bytes).second) spent_.add(kKept);
   }
 
-  bool is_intersection(Expr e) const { return x_.at(e).op == Op::both || x_.at(e).op == Op::complement; }
+  // States of machines are searched as intersections are.
+  bool is_intersection(Expr e) const {
+    const Op op = x_.at(e).op;
+    return op == Op::both || op == Op::complement || op == Op::machine;
+  }
 
   // The intersections and complements in e, those behind what may be left out too.
   void look_into(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out) {

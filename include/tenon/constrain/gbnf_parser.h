@@ -1,4 +1,5 @@
-// Reads grammars as llama.cpp has them (GBNF): rules of literals, classes of characters and other rules.
+// Reads grammars as llama.cpp has them (GBNF): rules of literals, classes of characters and other rules. What
+// xgrammar's EBNF (vLLM, SGLang) has beyond that is read, too: rules that go on in the next line, and C's escapes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -162,10 +163,12 @@ class GbnfParser {
 
   void rule() {
     const std::size_t begin = at_;
+    if (peek() == '?' || peek() == '%' || peek() == '/' || peek() == '!') refuse_other_notation();
     if (!in_name(peek())) refuse_here("where a rule begins");
     const int number = named(), line = line_;
     const std::string& name = out_.rule(number).name;
     skip(false);
+    if (text_.substr(at_, 3) != "::=" && (peek() == ':' || peek() == '=')) refuse_other_notation();
     if (text_.substr(at_, 3) != "::=") refuse_here("behind \"" + name + "\", which needs \"::=\"");
     if (out_.rule(number).body >= 0) refuse(begin, "rule \"" + name + "\" is defined twice");
     at_ += 3;
@@ -175,6 +178,11 @@ class GbnfParser {
       refuse_here("in rule \"" + out_.rule(number).name + "\"");
     out_.rule(number).line = line;
     out_.rule(number).body = body;
+  }
+
+  [[noreturn]] void refuse_other_notation() const {
+    refuse_unsupported(gbnf_line(1 + lines_to(at_)),
+                       "grammars are read in GBNF (root ::= \"a\" | rule) and in no other notation, as Lark's");
   }
 
   // lines: inside of parentheses, where a line's end is a blank.
@@ -213,7 +221,10 @@ class GbnfParser {
         refuse_here("with nothing before it to repeat");
       else if (c == '<' || c == '!')
         refuse_unsupported(gbnf_line(1 + lines_to(at_)), "tokens (<...>) in a grammar");
-      else
+      else if ((c == '\n' || c == '\r') && goes_on()) {
+        skip(true);
+        continue;
+      } else
         break;
       skip(lines);
       for (int times = 0; repeated(parts.back(), lines); ++times) {
@@ -223,9 +234,26 @@ class GbnfParser {
     return out_.sequence(parts);
   }
 
+  // Whether the next line begins with a part of this rule, and with no other rule.
+  bool goes_on() {
+    const std::size_t before = at_;
+    skip(true);
+    const char c = peek();
+    bool part = c == '"' || c == '[' || c == '(' || c == '.';
+    if (in_name(c)) {
+      while (in_name(peek())) ++at_;
+      skip(false);
+      part = peek() != ':' && peek() != '=';
+    }
+    at_ = before;
+    return part;
+  }
+
   int group() {
     const Budget::Nesting nesting(expressions_.budget());
     const std::size_t begin = at_++;
+    if (peek() == '=' || peek() == '!')
+      refuse_unsupported(gbnf_line(1 + lines_to(begin)), "lookahead assertions (= ...) in a grammar");
     skip(true);
     const int inner = choice(true);
     if (!take(')')) {
@@ -332,6 +360,20 @@ class GbnfParser {
         return U']';
       case '-':
         return U'-';
+      case '\'':
+        return U'\'';
+      case '/':
+        return U'/';
+      case '^':
+        return U'^';
+      case 'b':
+        return U'\b';
+      case 'f':
+        return U'\f';
+      case 'v':
+        return U'\v';
+      case '0':
+        return U'\0';
       case 'x':
         return hex(2);
       case 'u':
@@ -342,7 +384,8 @@ class GbnfParser {
         break;
     }
     --at_;
-    refuse_here("behind \\: \\n \\t \\r \\\\ \\\" \\[ \\] \\- \\xHH \\uHHHH \\UHHHHHHHH are known");
+    refuse_here(
+        "behind \\: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH are known");
   }
   char32_t hex(int digits) {
     const std::size_t begin = at_;

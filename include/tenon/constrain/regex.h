@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tenon/constrain/anchors.h"
 #include "tenon/constrain/budget.h"
 #include "tenon/constrain/code_points.h"
 #include "tenon/constrain/expression.h"
+#include "tenon/constrain/lookaround.h"
+#include "tenon/constrain/pattern.h"
 #include "tenon/constrain/refused.h"
+#include "tenon/constrain/unicode_sets.h"
 
 namespace tenon::constrain {
 
@@ -27,17 +30,26 @@ class RegexReader {
  public:
   RegexReader(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at)
       : all_(all),
-        placed_(all),
         spelling_(spelling),
         match_(match),
         place_(std::move(at)),
         pattern_(characters_of(pattern, place_)) {}
 
   Expr read() {
-    const Placed whole = alternatives();
+    const Pattern whole = alternatives();
     if (more()) invalid(at_, "')' closes no group");
-    if (match_ == Match::whole) return whole.alone;
-    return placed_.search(whole, all_.repeat(any_character(all_, spelling_), 0));
+    const bool search = match_ == Match::search;
+    if (whole.is_plain() && !search) return whole.plain;
+    const Expr any_text = all_.repeat(any_character(all_, spelling_), 0);
+    if (whole.is_plain()) return all_.concat({any_text, whole.plain, any_text});
+    auto program = std::make_unique<Program>(all_, any_text);
+    int entry = program->emit(search ? Pattern::of(any_text) : Pattern(), Program::kMatch);
+    entry = program->emit(whole, entry);
+    if (search) entry = program->emit(Pattern::of(any_text), entry);
+    program->finish([&](std::size_t at) {
+      unsupported(at, "a lookahead within a lookbehind may hold no ^, no lookbehind and no loop around these");
+    });
+    return LookaroundMachine::start(all_, std::move(program), entry, any_text);
   }
 
  private:
@@ -74,36 +86,38 @@ class RegexReader {
   }
 
   // ---------------------------------------------------------------- alternatives, sequences, repetitions
-  Placed alternatives() {
-    std::vector<Placed> branches = {sequence()};
-    while (take('|')) branches.push_back(sequence());
-    return placed_.either(branches);
+  Pattern alternatives() {
+    std::vector<Pattern> branches;
+    do branches.push_back(sequence());
+    while (take('|'));
+    return either_of(all_, std::move(branches));
   }
 
-  Placed sequence() {
-    std::vector<Placed> parts;
-    while (more() && !next_is('|') && !next_is(')')) parts.push_back(term());
-    Placed all = Placed::anywhere(Expressions::kEmpty);
-    for (; !parts.empty(); parts.pop_back()) all = placed_.concat(parts.back(), all);
-    return all;
+  Pattern sequence() {
+    PatternSequence terms(all_);
+    while (more() && !next_is('|') && !next_is(')')) terms.add(term());
+    return terms.take();
   }
 
-  Placed term() {
+  Pattern term() {
     all_.budget().check();
-    constexpr Expr no = Expressions::kNever, yes = Expressions::kEmpty;
     refuse_quantifier();
-    if (next_is('^') || next_is('$')) {
-      const Placed anchor = take('^') ? Placed{no, yes, no, yes} : (++at_, Placed{no, no, yes, yes});
+    // ECMA-262, B.1.2: of the assertions only a lookahead may be repeated.
+    const bool behind = next_is('(') && next_is('?', 1) && next_is('<', 2) && (next_is('=', 3) || next_is('!', 3));
+    const bool group = next_is('(') && !behind;
+    Pattern part = take('^')   ? Pattern::anchor(Pattern::Kind::start)
+                   : take('$') ? Pattern::anchor(Pattern::Kind::end)
+                               : atom();
+    if (!part.is_plain() && !group) {
       refuse_quantifier();
-      return anchor;
+      return part;
     }
-    const Placed part = atom();
     const std::optional<Count> count = quantifier();
     if (!count) return part;
     if (next_is('+')) unsupported(at_, "possessive quantifiers are not supported");
     take('?');  // lazy: the same texts match
     refuse_quantifier();
-    return placed_.repeat(part, count->least, count->most);
+    return repeat_of(all_, std::move(part), count->least, count->most);
   }
 
   void refuse_quantifier() {
@@ -148,8 +162,10 @@ class RegexReader {
     return count;
   }
 
-  Placed atom() {
+  Pattern atom() {
     const std::size_t start = at_;
+    if (next_is('\\') && (next_is('b', 1) || next_is('B', 1)))
+      return at_ += 2, word_boundary(pattern_[start + 1] == 'B');
     switch (const char32_t c = pattern_[at_++]) {
       case '(':
         return group(start);
@@ -167,31 +183,52 @@ class RegexReader {
     }
   }
 
-  Placed one_of(const CodePoints& points) {
+  Pattern one_of(const CodePoints& points) {
     const auto [found, fresh] = spelled_.try_emplace(points, Expressions::kNever);
     if (fresh) found->second = spelled(all_, points, spelling_);
-    return Placed::anywhere(found->second);
+    return Pattern::of(found->second);
+  }
+
+  // One side is a word character, the other is none: ECMA-262, 22.2.2.4. Inner: both are, or neither is.
+  Pattern word_boundary(bool inner) {
+    using Kind = Pattern::Kind;
+    std::vector<Pattern> ways;
+    for (const bool before : {true, false}) {
+      const bool after = inner ? before : !before;
+      PatternSequence both(all_);
+      both.add(Pattern::look(Kind::behind, !before, one_of(word_characters()), at_));
+      both.add(Pattern::look(Kind::ahead, !after, one_of(word_characters()), at_));
+      ways.push_back(both.take());
+    }
+    return either_of(all_, std::move(ways));
   }
 
   // ---------------------------------------------------------------- groups
-  Placed group(std::size_t start) {
+  Pattern group(std::size_t start) {
     const Budget::Nesting nesting(all_.budget());
     if (++depth_ > all_.budget().limits().nesting) {
       unsupported(start, "too complex: groups nested deeper than " + std::to_string(all_.budget().limits().nesting));
     }
-    if (take('?')) group_kind(start);
-    const Placed body = alternatives();
+    const std::optional<Look> look = take('?') ? group_kind(start) : std::nullopt;
+    Pattern body = alternatives();
     if (!take(')')) invalid(start, "this group is not closed");
     --depth_;
-    return body;
+    return look ? Pattern::look(look->kind, look->negated, std::move(body), start) : body;
   }
 
+  struct Look {
+    Pattern::Kind kind;
+    bool negated;
+  };
   // Behind "(?".
-  void group_kind(std::size_t start) {
-    if (take(':')) return;
-    if (next_is('=') || next_is('!')) unsupported(start, "lookahead is not supported");
-    if (next_is('<') && (next_is('=', 1) || next_is('!', 1))) unsupported(start, "lookbehind is not supported");
-    if (next_is('<') || (next_is('P') && next_is('<', 1))) return group_name(start);
+  std::optional<Look> group_kind(std::size_t start) {
+    if (take(':')) return std::nullopt;
+    const bool behind = next_is('<');
+    if (next_is('=', behind) || next_is('!', behind)) {
+      at_ += behind ? 2 : 1;
+      return Look{behind ? Pattern::Kind::behind : Pattern::Kind::ahead, pattern_[at_ - 1] == '!'};
+    }
+    if (behind || (next_is('P') && next_is('<', 1))) return group_name(start), std::nullopt;
     if (next_is('P') && next_is('=', 1)) unsupported(start, "back references are not supported");
     if (next_is('>')) unsupported(start, "atomic groups are not supported");
     if (next_is('#')) unsupported(start, "comments are not supported");
@@ -304,19 +341,30 @@ class RegexReader {
       case 'k':
         unsupported(start, "back references are not supported");
       case 'p':
+        return {{}, property(start)};
       case 'P':
-        unsupported(start, "classes of Unicode properties are not supported");
+        return {{}, ~property(start)};
       case 'b':
-        if (in_class) return {U'\b', {}};
-        [[fallthrough]];
-      case 'B':
-        unsupported(start, "word boundaries are not supported");
+        return {U'\b', {}};  // in a class alone: elsewhere it is a boundary
       default:
         if (is_digit(c))
           unsupported(start, in_class ? "octal escapes are not supported" : "back references are not supported");
         if (is_letter(c)) unsupported(start, std::string("the escape \\") + static_cast<char>(c) + " is not supported");
         return {c, {}};
     }
+  }
+
+  // {name} or {name=value} behind \p
+  CodePoints property(std::size_t start) {
+    const std::size_t from = at_ + 1;
+    if (!take('{')) invalid(start, "\\p needs a property in braces, as in \\p{L}");
+    std::string name;
+    for (; more() && !next_is('}') && pattern_[at_] < 0x80; ++at_) name += static_cast<char>(pattern_[at_]);
+    if (!take('}') || at_ == from + 1) invalid(start, "\\p needs a property in braces, as in \\p{L}");
+    const std::optional<CodePoints> found = unicode_set(name);
+    if (!found)
+      unsupported(start, "the Unicode property '" + name + "' is not supported: general categories are, as in \\p{Lu}");
+    return *found;
   }
 
   char32_t hexadecimal(std::size_t start, int count) {
@@ -356,7 +404,6 @@ class RegexReader {
   }
 
   Expressions& all_;
-  PlacedExpressions placed_;
   const Spelling spelling_;
   const Match match_;
   const std::string place_;
@@ -367,12 +414,15 @@ class RegexReader {
 };
 
 // The texts that the pattern matches, in that spelling; kNever where there are none. ^ and $ are the text's ends
-// wherever they stand; lazy quantifiers match what greedy ones do. At `at` (a JSON pointer) or, where that is empty, at
-// the character, counted from 1, it throws Refused: invalid_request for what is no regular expression; unsupported for
-// lookaround, back references, \b, \p{..}, flags, possessive quantifiers, atomic groups, other escapes of letters,
-// halves of surrogate pairs, what dialects disagree about ({,n}, POSIX classes, ] first in a class of a whole match),
-// counts above 100,000, and groups nested deeper than the budget's limit. Past the budget: Refused, at "#". Source:
-// ECMA-262, 22.2.1 and B.1.2.
+// wherever they stand; lookarounds, \b and \B may stand anywhere; lazy quantifiers match what greedy ones do. Throws
+// Refused at `at` (a JSON pointer) or, where that is empty, at the character, counted from 1:
+// - invalid_request for what is no regular expression;
+// - unsupported for back references, flags, possessive quantifiers, atomic groups, other escapes of letters, halves of
+// surrogate
+//   pairs, Unicode properties that unicode_set() lacks, and what dialects disagree about ({,n}, POSIX classes, ] first
+//   in a class of a whole match);
+// - unsupported for counts above 100,000, for groups nested deeper than the budget's limit and, at "#", past the
+// budget. Source: ECMA-262, 22.2.1 and B.1.2.
 inline Expr regex(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at) {
   return RegexReader(all, pattern, spelling, match, std::move(at)).read();
 }

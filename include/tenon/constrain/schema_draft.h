@@ -41,13 +41,15 @@ inline Draft draft_of(const Json& schema, const std::string& at) {
     if (rest == "json-schema.org/draft-07/schema") return Draft::seven;
     if (rest == "json-schema.org/draft/2019-09/schema") return Draft::nineteen;
     if (rest == "json-schema.org/draft/2020-12/schema") return Draft::twenty;
+    if (rest == "spec.openapis.org/oas/3.1/dialect/base") return Draft::twenty;  // OpenAPI 3.1.0, 4.8.24.5: with annotations
+    if (rest == "json-schema.org/schema") return Draft::unnamed;                 // whichever is the latest
   }
   refuse_unsupported(at + "/$schema", "only drafts 4, 6, 7, 2019-09 and 2020-12 of JSON Schema are known");
 }
 
 // Keywords that say something of values, with the first draft from 4 on that has them. Those of draft 3 stand with
 // 2019-09's, and what 2020-12 has no more is kept there: both are refused.
-inline constexpr std::array<std::pair<std::string_view, Draft>, 43> kKeywords = {{
+inline constexpr std::array<std::pair<std::string_view, Draft>, 45> kKeywords = {{
     {"type", Draft::four},
     {"enum", Draft::four},
     {"properties", Draft::four},
@@ -83,6 +85,8 @@ inline constexpr std::array<std::pair<std::string_view, Draft>, 43> kKeywords = 
     {"else", Draft::seven},
     {"dependentRequired", Draft::nineteen},
     {"dependentSchemas", Draft::nineteen},
+    {"minContains", Draft::nineteen},
+    {"maxContains", Draft::nineteen},
     {"unevaluatedItems", Draft::nineteen},
     {"unevaluatedProperties", Draft::nineteen},
     {"prefixItems", Draft::twenty},

@@ -88,13 +88,22 @@ class Negation {
       prefix.push_back(*other);
       add(std::move(prefix), {i + 1, kUnbounded});
     }
+    if (a.contains) {
+      const Count count = a.contains->count;
+      const auto counted = [&](Count other) {
+        add({}, {});
+        all_.back().array.contains = Contains{a.contains->value, other, a.contains->at};
+      };
+      if (count.least > 0) counted({0, static_cast<int>(count.least) - 1});
+      if (count.most != kUnbounded) counted({static_cast<std::size_t>(count.most) + 1, kUnbounded});
+    }
     return true;
   }
 
   bool object() {
     const ObjectShape& o = s_.object;
     if (o.values) return false;
-    if (o.classes.size() != 1 || o.classes.front().value != kTrueMeet) return false;
+    if (o.classes.size() != 1 || o.classes.front().value != kTrueMeet || !o.classes.front().at.empty()) return false;
     const auto add = [&](Properties properties, Count size) {
       Shape other{.types = kObject, .typed = true};
       other.object.properties = std::move(properties), other.object.size = size;

@@ -56,9 +56,8 @@ class SchemaReader {
     if (const char* keyword = abolished(c_.sources.draft(), schema_)) {
       refuse_unsupported(at(keyword), "draft " + std::string(name_of(c_.sources.draft())) + " does not have it so");
     }
-    constexpr std::array<const char*, 8> kNever = {
-        "$dynamicRef",           "$recursiveRef", "contains", "unevaluatedItems",
-        "unevaluatedProperties", "disallow",      "extends",  "divisibleBy"};
+    constexpr std::array<const char*, 7> kNever = {
+        "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties", "disallow", "extends", "divisibleBy"};
     for (const char* keyword : kNever) {
       if (!has(keyword)) continue;
       const Json& value = schema_[keyword];
@@ -205,7 +204,9 @@ class SchemaReader {
     }
   }
   Expr pattern(const std::string& text, std::string where) {
-    return regex(c_.e(), text, Spelling::json, Match::search, std::move(where));
+    const auto known = c_.patterns.find(text);
+    if (known != c_.patterns.end()) return known->second;
+    return c_.patterns.emplace(text, regex(c_.e(), text, Spelling::json, Match::search, std::move(where))).first->second;
   }
 
   void read_array() {
@@ -228,6 +229,13 @@ class SchemaReader {
     else if (has("unevaluatedItems"))
       a.rest = c_.sources.member(source_, "unevaluatedItems");
     if (has(prefix) || has(rest)) shape_.mentioned |= kArray;
+    if (has("contains")) {
+      Count wanted = count("minContains", "maxContains", kArray);
+      if (!has("minContains")) wanted.least = 1;
+      const Meet value = c_.sources.member(source_, "contains");
+      if (!wanted.is_any()) a.contains = Contains{value, wanted, at("contains")};
+      shape_.mentioned |= kArray;
+    }
     if (!has("uniqueItems")) return;
     if (!schema_["uniqueItems"].is_boolean()) invalid("uniqueItems", "must be true or false");
     if (!schema_["uniqueItems"].get<bool>()) return;

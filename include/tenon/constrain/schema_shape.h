@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,10 +52,17 @@ struct StringShape {
   bool is_any() const { return text == Expressions::kAnything && length.is_any(); }
 };
 
+// So many items must satisfy `value`.
+struct Contains {
+  Meet value = kTrueMeet;
+  Count count = {};
+  std::string at = {};
+};
 struct ArrayShape {
   std::vector<Meet> prefix = {};
   Meet rest = kTrueMeet;
   Count size = {};
+  std::optional<Contains> contains = {};
   std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
 
   Meet item(std::size_t i) const { return i < prefix.size() ? prefix[i] : rest; }
@@ -111,6 +119,10 @@ struct KeyClass {
   Expr keys = Expressions::kAnything;  // what stands between the quotes
   Meet value = kTrueMeet;
   bool implied = true;  // no keyword speaks of them
+
+  // Only such keys are written; as with StringShape::format, no proof counts on it.
+  Expr format = Expressions::kAnything;
+  std::string at = {};  // where the format is said
 };
 struct ObjectShape {
   Properties properties = {};
@@ -156,6 +168,7 @@ struct Context {
   Sources sources;
   Expr any_character;
   Expr any_string;  // without quotes
+  std::map<std::string, Expr> patterns = {};  // that were read: equal ones share their states
 
   Context(Grammar& g, const Json& root, const SchemaOptions& o)
       : grammar(g),
@@ -181,7 +194,9 @@ struct Context {
 
 inline Meet class_of(Context& context, const ObjectShape& o, const std::string& key) {
   for (const KeyClass& c : o.classes) {
-    if (c.keys == Expressions::kAnything || matches(context.e(), c.keys, spelled_text(key))) return c.value;
+    if (c.keys != Expressions::kAnything && !matches(context.e(), c.keys, spelled_text(key))) continue;
+    if (c.format == Expressions::kAnything || matches(context.e(), c.format, spelled_text(key))) return c.value;
+    refuse_unsupported(c.at, "a format of keys is not enforced where the schema names one without it: '" + key + "'");
   }
   return kFalseMeet;
 }
@@ -191,7 +206,8 @@ inline Meet value_of(Context& context, const ObjectShape& o, const std::string& 
 }
 
 // Those of a that b lists too.
-inline void meet_values(Budget& budget, std::optional<std::vector<Json>>& a, const std::optional<std::vector<Json>>& b) {
+inline void meet_values(Budget& budget, std::optional<std::vector<Json>>& a,
+                        const std::optional<std::vector<Json>>& b) {
   if (!b) return;
   if (!a) {
     a = b;
@@ -231,6 +247,12 @@ inline ArrayShape meet(Context& context, const ArrayShape& a, const ArrayShape& 
     context.grammar.budget.spend(kSetBytes + context.sources.literals(both.prefix.back()).size() * sizeof(Literal));
   }
   meet_values(context.grammar.budget, both.values, b.values);
+  both.contains = a.contains ? a.contains : b.contains;
+  if (a.contains && b.contains) {
+    if (a.contains->value != b.contains->value)
+      refuse_unsupported(b.contains->at, "contains is enforced once for a list, not twice");
+    both.contains->count = a.contains->count & b.contains->count;
+  }
   return both;
 }
 
@@ -246,8 +268,7 @@ inline ObjectShape meet(Context& context, const ObjectShape& a, const ObjectShap
       const Property* twin = other.properties.find(p.key);
       if (named != (p.named || (twin && twin->named)) || both.properties.find(p.key)) continue;
       const Meet there = twin ? twin->value : class_of(context, other, p.key);
-      both.properties.add(
-          {p.key, context.sources.join(p.value, there), p.required || (twin && twin->required), named});
+      both.properties.add({p.key, context.sources.join(p.value, there), p.required || (twin && twin->required), named});
     }
   };
   add(a, b, true), add(b, a, true), add(a, b, false), add(b, a, false);
@@ -256,7 +277,8 @@ inline ObjectShape meet(Context& context, const ObjectShape& a, const ObjectShap
     for (const KeyClass& y : b.classes) {
       const Expr keys = context.e().both(x.keys, y.keys);
       if (keys != x.keys && keys != y.keys && !context.any_key(keys)) continue;
-      both.classes.push_back({keys, context.sources.join(x.value, y.value), x.implied && y.implied});
+      both.classes.push_back({keys, context.sources.join(x.value, y.value), x.implied && y.implied,
+                              context.e().both(x.format, y.format), x.at.empty() ? y.at : x.at});
     }
   }
   if (both.classes.size() > kMostClasses) refuse_complex("patterns that overlap in more than 64 ways");

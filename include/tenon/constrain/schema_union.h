@@ -282,13 +282,19 @@ class Unions {
   // The keys must be strings of that schema.
   void restrict_names(ObjectShape& o, Meet names, const std::string& at) {
     Expressions& e = c_.e();
-    std::vector<Expr> ways;
+    std::vector<Expr> ways, formats;
     for (const Shape& s : of(names)) {
       if (!s.unproved.empty()) refuse_unsupported(s.unproved.front().at, s.unproved.front().reason);
-      // As everywhere else, no proof may count on a format; these sets of keys are counted on.
-      if (s.string.format != Expressions::kAnything) refuse_unsupported(at, "propertyNames is not enforced where there is a format");
-      if (s.types & kString) ways.push_back(c_.written(s.string));
+      if (!(s.types & kString)) continue;
+      ways.push_back(c_.text_of(s.string));
+      formats.push_back(s.string.format);
     }
+    // A format says which keys are written, and not which there may be: each way to be a key would need classes of its
+    // own.
+    const bool has_format =
+        std::any_of(formats.begin(), formats.end(), [](Expr f) { return f != Expressions::kAnything; });
+    if (has_format && ways.size() > 1)
+      refuse_unsupported(at, "propertyNames is not enforced where one of several alternatives has a format");
     const Expr good = e.either(std::move(ways));
     for (Property& p : o.properties) {
       if (!matches(e, good, spelled_text(p.key))) p.value = kFalseMeet;
@@ -296,8 +302,16 @@ class Unions {
     std::vector<KeyClass> classes;
     for (const KeyClass& c : o.classes) {
       const Expr in = e.both(c.keys, good), out = e.both(c.keys, e.complement(good));
-      if (c_.any_key(in)) classes.push_back({in, c.value, c.implied});
+      if (c_.any_key(in))
+        classes.push_back(
+            {in, c.value, c.implied, has_format ? formats.front() : Expressions::kAnything, has_format ? at : ""});
       classes.push_back({out, kFalseMeet, false});
+    }
+    for (const Property& p : has_format ? o.properties : Properties()) {
+      if (matches(e, good, spelled_text(p.key)) && !matches(e, formats.front(), spelled_text(p.key))) {
+        refuse_unsupported(at,
+                           "a format of keys is not enforced where the schema names one without it: '" + p.key + "'");
+      }
     }
     o.classes = std::move(classes);
   }
@@ -355,7 +369,10 @@ class Unions {
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (!valid(list[i], a.item(i))) return false;
     }
-    return true;
+    if (!a.contains) return true;
+    const auto counted =
+        std::count_if(list.begin(), list.end(), [&](const Json& item) { return valid(item, a.contains->value); });
+    return a.contains->count.has(static_cast<std::size_t>(counted));
   }
   bool has_members(const Json& object, const ObjectShape& o) {
     if (!o.size.has(object.size())) return false;
@@ -383,7 +400,7 @@ class Unions {
            (texts_tell(s.number) && NumberText(c_.e(), s.number).text() == Expressions::kNever);
   }
   bool empty_array(const Shape& s, int depth) {
-    if (s.array.size.empty()) return true;
+    if (s.array.size.empty() || (s.array.contains && s.array.contains->count.empty())) return true;
     if (depth > kDepthOfProofs) return false;
     for (std::size_t i = 0; i < std::min(s.array.size.least, s.array.prefix.size() + 1); ++i) {
       if (empty(s.array.item(i), depth + 1)) return true;

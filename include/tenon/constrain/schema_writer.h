@@ -10,6 +10,7 @@
 
 #include "tenon/constrain/budget.h"
 #include "tenon/constrain/refused.h"
+#include "tenon/constrain/schema_list.h"
 #include "tenon/constrain/schema_shape.h"
 #include "tenon/constrain/schema_text.h"
 #include "tenon/constrain/schema_union.h"
@@ -19,7 +20,10 @@ namespace tenon::constrain::schema {
 class SchemaWriter {
  public:
   SchemaWriter(Context& context, Unions& unions)
-      : c_(context), e_(context.e()), unions_(unions), marks_(e_, context.options.whitespace, context.sources.draft() == Draft::four) {}
+      : c_(context),
+        e_(context.e()),
+        unions_(unions),
+        marks_(e_, context.options.whitespace, context.sources.draft() == Draft::four) {}
 
   // kNever where no value satisfies it.
   Expr write(Meet root) {
@@ -32,6 +36,7 @@ class SchemaWriter {
   struct Branch {
     const Shape* shape;
     bool list = false, object = false;  // may be a list, an object, of values that are not listed
+    std::string unique_at = {};         // of a list, where uniqueItems is said
     Expr plain = Expressions::kNever;
   };
   struct Node {
@@ -42,6 +47,11 @@ class SchemaWriter {
     int rule = -1;
     std::optional<Expr> text;
   };
+
+  auto lists() {
+    return ListText(
+        c_, marks_, [this](Meet meet) { return text(meet); }, [this](Meet meet) { return finite(meet); });
+  }
 
   // ---------------------------------------------------------------- what can be reached, and what ends
   void explore(Meet root) {
@@ -69,11 +79,18 @@ class SchemaWriter {
     }
   }
 
-  static std::vector<Meet> parts(const Branch& b) {
+  std::vector<Meet> parts(const Branch& b) {
     std::vector<Meet> all;
     if (b.list) {
-      all = b.shape->array.prefix;
-      all.push_back(b.shape->array.rest);
+      const ArrayShape& a = b.shape->array;
+      all = a.prefix;
+      all.push_back(a.rest);
+      for (std::size_t i = 0, n = a.contains ? all.size() : 0; i < n; ++i) {
+        all.push_back(c_.sources.join(all[i], a.contains->value));
+        const std::optional<Meet> other =
+            a.contains->count.most == kUnbounded ? std::nullopt : c_.sources.negation(a.contains->value);
+        if (other) all.push_back(c_.sources.join(all[i], *other));
+      }
     }
     if (b.object) {
       for (const Property& p : b.shape->object.properties) all.push_back(p.value);
@@ -83,21 +100,12 @@ class SchemaWriter {
   }
   bool ends(const Branch& b) {
     if (b.plain != Expressions::kNever) return true;
-    if (b.list && b.shape->array.size.least <= items(b.shape->array)) return true;
+    if (b.list && lists().ends(b.shape->array)) return true;
     const auto& properties = b.shape->object.properties;
     return b.object && std::all_of(properties.begin(), properties.end(),
                                    [&](const Property& p) { return !p.required || finite(p.value); });
   }
   bool finite(Meet meet) const { return nodes_.at(meet).finite; }
-  // How many a list may have.
-  std::size_t items(const ArrayShape& a) const {
-    const std::size_t most = a.size.most == kUnbounded ? std::size_t{0} - 1 : static_cast<std::size_t>(a.size.most);
-    for (std::size_t i = 0; i < a.prefix.size(); ++i) {
-      if (!finite(a.prefix[i])) return std::min(i, most);
-    }
-    return finite(a.rest) ? most : std::min(most, a.prefix.size());
-  }
-
   // ---------------------------------------------------------------- one shape
   Branch branch(const Shape& s) {
     unsigned types = s.types;
@@ -134,7 +142,7 @@ class SchemaWriter {
     if ((types & kArray) && s.array.values)
       list(kArray);
     else if (types & kArray)
-      b.list = true, refuse_unproved(s, kArray);
+      b.list = true, b.unique_at = refuse_unproved(s, kArray);
     if ((types & kObject) && s.object.values)
       list(kObject);
     else if (types & kObject)
@@ -142,12 +150,15 @@ class SchemaWriter {
     b.plain = e_.either(std::move(texts));
     return b;
   }
-  void refuse_unproved(const Shape& s, unsigned type) {
+  // Where uniqueItems is said that must be enforced; all else that is unproved is refused.
+  static std::string refuse_unproved(const Shape& s, unsigned type) {
+    std::string unique_at;
     for (const Unproved& u : s.unproved) {
       if (!(u.types & type)) continue;
-      if (u.what == Unproved::What::unique && s.array.size.most != kUnbounded && s.array.size.most <= 1) continue;
-      refuse_unsupported(u.at, u.reason);
+      if (u.what != Unproved::What::unique) refuse_unsupported(u.at, u.reason);
+      if (s.array.size.most == kUnbounded || s.array.size.most > 1) unique_at = u.at;
     }
+    return unique_at;
   }
 
   // ---------------------------------------------------------------- texts
@@ -170,7 +181,7 @@ class SchemaWriter {
     for (const Branch& b : node.branches) {
       ways.push_back(b.plain);
       composite |= b.list || b.object;
-      if (b.list) ways.push_back(list_text(b.shape->array));
+      if (b.list) ways.push_back(lists().write(b.shape->array, b.unique_at));
       if (b.object) ways.push_back(object_text(b.shape->object));
     }
     Expr all = e_.either(std::move(ways));
@@ -179,28 +190,6 @@ class SchemaWriter {
     if (node.rule >= 0) c_.grammar.rules[static_cast<std::size_t>(node.rule)] = std::exchange(all, e_.call(node.rule));
     node.text = all;
     return all;
-  }
-
-  Expr list_text(const ArrayShape& a) {
-    const std::size_t least = a.size.least, most = items(a), listed = a.prefix.size();
-    const bool bounded = most != std::size_t{0} - 1;
-    if (bounded && least > most) return Expressions::kNever;
-    const auto repeated = [&](std::size_t from) {  // those of `rest`, each behind a comma
-      if (most <= from) return Expressions::kEmpty;
-      const int at_least = static_cast<int>(least > from ? least - from : 0);
-      return e_.repeat(e_.concat(marks_.comma, text(a.rest)), at_least,
-                       bounded ? static_cast<int>(most - from) : kUnbounded);
-    };
-    const auto item = [&](std::size_t i) { return text(a.item(i)); };
-    Expr inner = repeated(std::max<std::size_t>(listed, 1));
-    for (std::size_t i = listed; i-- > 1;) {
-      if (i >= most) continue;
-      inner = e_.concat({marks_.comma, item(i), inner});
-      if (least <= i) inner = e_.optional(inner);
-    }
-    inner = most == 0 ? Expressions::kEmpty : e_.concat(item(0), inner);
-    if (least == 0) inner = e_.optional(inner);
-    return e_.concat({marks_.open_list, inner, marks_.close_list});
   }
 
   struct Member {
@@ -241,7 +230,7 @@ class SchemaWriter {
     std::vector<Expr> ways;
     for (const KeyClass& c : o.classes) {
       if ((closed && c.implied) || !finite(c.value)) continue;
-      std::vector<Expr> all = {c.keys, c_.any_string};
+      std::vector<Expr> all = {c.keys, c.format, c_.any_string};
       if (known != Expressions::kNever) all.push_back(e_.complement(known));
       const Expr key = e_.live_part(e_.both(std::move(all)));
       ways.push_back(e_.concat({quote, key, quote, marks_.colon, text(c.value)}));

@@ -1,0 +1,90 @@
+// A regular expression as it was read: a tree of its assertions, around expressions.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/constrain/expression.h"
+
+namespace tenon::constrain {
+
+// A part without assertions (^, $, lookarounds) is one expression: `plain`. All others have parts.
+struct Pattern {
+  enum class Kind { plain, sequence, either, repeat, start, end, ahead, behind };
+
+  Kind kind = Kind::plain;
+  Expr plain = Expressions::kEmpty;
+  bool negated = false;     // ahead, behind
+  int least = 0, most = 0;  // repeat; most: kUnbounded
+  std::size_t at = 0;       // ahead, behind: the character where it begins, counted from 0
+  std::vector<Pattern> parts = {};
+
+  static Pattern of(Expr e) { return {.plain = e}; }
+  static Pattern anchor(Kind kind) { return {.kind = kind}; }
+  static Pattern look(Kind kind, bool negated, Pattern body, std::size_t at) {
+    Pattern look{.kind = kind, .negated = negated, .at = at};
+    look.parts.push_back(std::move(body));
+    return look;
+  }
+  bool is_plain() const { return kind == Kind::plain; }
+};
+
+inline Pattern either_of(Expressions& all, std::vector<Pattern> branches) {
+  if (branches.size() == 1) return std::move(branches.front());
+  std::vector<Expr> plain;
+  std::vector<Pattern> parts;
+  for (Pattern& branch : branches) {
+    if (branch.is_plain())
+      plain.push_back(branch.plain);
+    else
+      parts.push_back(std::move(branch));
+  }
+  Pattern rest = Pattern::of(all.either(std::move(plain)));
+  if (parts.empty()) return rest;
+  if (rest.plain != Expressions::kNever) parts.push_back(std::move(rest));
+  return parts.size() == 1 ? std::move(parts.front())
+                           : Pattern{.kind = Pattern::Kind::either, .parts = std::move(parts)};
+}
+
+inline Pattern repeat_of(Expressions& all, Pattern body, int least, int most) {
+  if (most == 0) return Pattern::of(Expressions::kEmpty);
+  if (body.is_plain()) return Pattern::of(all.repeat(body.plain, least, most));
+  if (least == 1 && most == 1) return body;
+  Pattern repeat{.kind = Pattern::Kind::repeat, .least = least, .most = most};
+  repeat.parts.push_back(std::move(body));
+  return repeat;
+}
+
+// Collects the terms of a sequence; adjacent expressions become one.
+class PatternSequence {
+ public:
+  explicit PatternSequence(Expressions& all) : all_(all) {}
+
+  void add(Pattern term) {
+    if (term.is_plain()) return plain_.push_back(term.plain);
+    close_plain();
+    parts_.push_back(std::move(term));
+  }
+  Pattern take() {
+    close_plain();
+    if (parts_.empty()) return Pattern::of(Expressions::kEmpty);
+    if (parts_.size() == 1) return std::move(parts_.front());
+    return {.kind = Pattern::Kind::sequence, .parts = std::move(parts_)};
+  }
+
+ private:
+  void close_plain() {
+    if (plain_.empty()) return;
+    Expr joined = Expressions::kEmpty;
+    for (; !plain_.empty(); plain_.pop_back()) joined = all_.concat(plain_.back(), joined);
+    parts_.push_back(Pattern::of(joined));
+  }
+
+  Expressions& all_;
+  std::vector<Expr> plain_;
+  std::vector<Pattern> parts_;
+};
+
+}  // namespace tenon::constrain
