@@ -20,11 +20,11 @@ void check_adapter_name(const std::string& name, const std::string& param);
 
 struct NamedAdapters {
   std::vector<tenon::AdapterUse> uses;  // none: the base model; several, or one with a weight: added up
-  std::string field;                    // that names them; empty: none does
+  std::string field;                    // the field that names them; empty: none
 };
 
-// Those of the objects of one request, by any of: model, adapter_id, adapters, lora, lora_request, merged_adapters, where the
-// object's place has it. ApiError where two fields name different ones.
+// Adapters that the objects of one request name by model, adapter_id, adapters, lora, lora_request or merged_adapters. ApiError
+// where two fields name different ones.
 NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context, UnknownFields& unknown);
 
 }  // namespace serve

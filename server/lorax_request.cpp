@@ -109,7 +109,7 @@ void read_least(const RequestFields& f, GenerateRequest& out) {
   }
 }
 
-// LoRAX's: the text of `inputs` is a list of messages.
+// LoRAX: with apply_chat_template, `inputs` is a text that holds a list of messages as JSON.
 std::vector<ChatMessage> messages_in(const std::string& inputs, const RequestFields& top, UnknownFields& unknown) {
   const std::string needed = "must hold a list of messages as JSON, with `apply_chat_template`: ";
   Json list;

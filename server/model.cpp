@@ -82,7 +82,7 @@ void Model::load_adapter(const std::string& name) {
   const tenon::AdapterUse use{name};
   const auto there = resident();
   const bool loaded = std::any_of(there.begin(), there.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
-  if (!loaded) engine_.unload_adapter(name);  // whose files may be right by now
+  if (!loaded) engine_.unload_adapter(name);  // forgets a failure: the files may be right by now
   const tenon::AdapterLease held = engine_.lease(std::span(&use, 1), tenon::detail::after(settings_.adapter_wait));
 }
 

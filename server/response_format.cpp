@@ -20,7 +20,7 @@ using FormKind = AnswerForm::Kind;
 
 constexpr tenon::JsonLimits kSchemaLimits{.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request};
 
-// Of all drafts, annotations too.
+// Keywords of all drafts of JSON Schema, with annotations.
 constexpr std::string_view kKeywords[] = {
     "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema",
     "$vocabulary", "additionalItems", "additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding",
@@ -99,7 +99,7 @@ class FormReader {
     return *at;
   }
 
-  // What stands at the path: a schema, or {"name", "schema"} around one, as OpenAI writes it. `field` is the path's first name.
+  // The path leads to a schema, or to {"name", "schema"} around one, as OpenAI writes it. `field` is the path's first name.
   void add_schema(const std::string& field, const Path& path) {
     const std::string& key = path.back();
     const std::string needed = path.size() > 1 ? "needs an object as `" + key + "`, has " : "must be an object, is ";
