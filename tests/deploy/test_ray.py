@@ -292,7 +292,7 @@ class RayServe(unittest.TestCase):
     # ---- where requests go
 
     def test_an_adapter_is_found_wherever_it_is_named(self):
-        for name, other in zip(ADAPTERS[:3], ADAPTERS[3:6]):
+        for name in ADAPTERS[:3]:
             self.generate(name, tokens=1)
             time.sleep(KNOWN)
             before, loads = self.counted("lorax_request_count"), self.counted("tenon_adapter_loads_total")
@@ -301,7 +301,7 @@ class RayServe(unittest.TestCase):
             for _ in range(2):
                 for path, asked, headers in [
                     ("/generate", body, {}), ("/", body, {}), ("/generate_stream", body, {}), ("/generate?a=b", body, {}),
-                    ("/generate", body | {"model": other}, {}), ("/v1/completions", openai | {"model": name}, {}),
+                    ("/generate", body | {"model": name}, {}), ("/v1/completions", openai | {"model": name}, {}),
                     ("/v1/completions", openai | {"adapter_id": name}, {}),
                     ("/v1/completions", openai | {"model": name}, {"X-Adapter-Id": name}),
                 ]:
