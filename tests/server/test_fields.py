@@ -422,6 +422,11 @@ class Fields(ServerTest):
         chunks = self.openai_stream("/v1/chat/completions", {"messages": [MESSAGE], "temperature": 0, "max_tokens": 4, "return_token_ids": True})
         self.assertEqual(chunks[0]["prompt_token_ids"], chat["prompt_token_ids"])
         self.assertEqual([i for c in chunks for i in c["choices"][0].get("token_ids", [])], chat["choices"][0]["token_ids"])
+        # LoRAX's conversations in `inputs` are those of the chat route.
+        asked = {"inputs": json.dumps([MESSAGE]), "parameters": {"apply_chat_template": True, "max_new_tokens": 4, "decoder_input_details": True}}
+        lorax = self.server.post("/generate", asked).json()
+        self.assertEqual([t["id"] for t in lorax["details"]["prefill"]], chat["prompt_token_ids"])
+        self.assertEqual(lorax["generated_text"], chat["choices"][0]["message"]["content"])
         # TGI's alternatives, whole and streamed.
         details = self.generate(max_new_tokens=3, details=True, top_n_tokens=2)["details"]
         self.assertEqual([[t["id"] for t in top][0] for top in details["top_tokens"]], [t["id"] for t in details["tokens"]])
