@@ -43,4 +43,23 @@ BOOST_AUTO_TEST_CASE(links_may_not_lead_out) {
   BOOST_TEST(mentions(refusal([&] { adapter_below(scratch / "nowhere", "a"); }), {"adapter root"}));
 }
 
+// Files of an adapter may be links, as in a download cache, as long as they stay below the root.
+BOOST_AUTO_TEST_CASE(links_in_the_folder_may_not_lead_out) {
+  const Scratch scratch, elsewhere;
+  for (const char* name : {"stays", "leaves", "broken", "team/leaves"}) std::filesystem::create_directories(scratch / "root" / name);
+  scratch.write("root/config", "{}");
+  elsewhere.write("secret", "{}");
+  std::filesystem::create_symlink(scratch / "root/config", scratch / "root/stays/adapter_config.json");
+  std::filesystem::create_symlink(scratch / "root/nothing", scratch / "root/broken/adapter_config.json");
+  for (const char* name : {"leaves", "team/leaves"})
+    std::filesystem::create_symlink(elsewhere / "secret", scratch / "root" / name / "part-7.safetensors");
+  const auto at = [&](const std::string& id) { return adapter_below(scratch / "root", id); };
+  for (const char* id : {"stays", "broken"}) BOOST_TEST(at(id) == std::filesystem::canonical(scratch / "root" / id));
+  for (const char* id : {"leaves", "team/leaves"}) {
+    const std::string said = refusal([&] { at(id); });
+    BOOST_TEST(mentions(said, {id, "outside the adapter root"}), said);
+    BOOST_TEST(said.find(elsewhere.folder().string()) == std::string::npos);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
