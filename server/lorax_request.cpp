@@ -7,6 +7,7 @@
 #include "server/adapter_name.h"
 #include "server/api_error.h"
 #include "server/body.h"
+#include "server/generation_defaults.h"
 #include "server/openai_request.h"
 #include "server/request_fields.h"
 #include "server/response_format.h"
@@ -28,7 +29,7 @@ std::string inputs_of(const RequestFields& body) {
   return std::move(*inputs);
 }
 
-void read_sampling(const RequestFields& f, GenerateRequest& out) {
+void read_sampling(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
   tenon::Options& o = out.options;
   o.temperature = f.number(
       "temperature", 1, [](double x) { return x >= 0; }, "must be non-negative");
@@ -46,6 +47,10 @@ void read_sampling(const RequestFields& f, GenerateRequest& out) {
   o.logit_bias = logit_bias_of(f);
   const bool shaped = o.temperature != 1 || o.top_k > 0 || o.top_p < 1 || o.typical_p < 1 || o.min_p > 0;
   out.sampling = (f.boolean("do_sample", false) || shaped) && o.temperature > 0;
+  if (limits.generation) {
+    take_generation_defaults(f, limits.generation, o);
+    out.sampling = o.temperature > 0;
+  }
   if (!out.sampling) o.temperature = 0;
   if (const auto seed = f.seed("seed", /*negative=*/false)) {
     o.seed = *seed;
@@ -143,7 +148,7 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   NamedAdapters named = named_adapters({&top, &parameters}, context, unknown);
   out.adapters = std::move(named.uses);
   out.adapter_field = std::move(named.field);
-  read_sampling(parameters, out);
+  read_sampling(parameters, limits, out);
   read_best_of(parameters, limits, out);
   read_details(parameters, limits, out);
   read_lengths(parameters, limits, out);

@@ -9,6 +9,7 @@
 #include "families.h"
 #include "server/api_error.h"
 #include "server/text.h"
+#include "tenon/checkpoint/generation_config.h"
 #include "tenon/constrain/vocabulary.h"
 #include "tenon/engine/admission.h"
 
@@ -16,6 +17,14 @@ namespace serve {
 namespace {
 
 using tenon::Error;
+
+// The options of generation_config.json, where the settings ask for them.
+std::optional<tenon::Options> generation_defaults(const Settings& settings, const tenon::ModelFiles& files) {
+  if (!settings.generation_config) return std::nullopt;
+  tenon::Options defaults;
+  tenon::set_generation_defaults(*files.config, defaults);
+  return defaults;
+}
 
 tenon::ModelFiles open(const Settings& settings) {
   tenon::ModelFiles files = tenon::load_checkpoint(program::model_folder(settings.model));
@@ -64,7 +73,8 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                           .max_total_tokens = settings_.max_total_tokens,
                           .max_stop_sequences = settings_.max_stop_sequences,
                           .max_best_of = settings_.max_best_of,
-                          .max_n = settings_.max_n},
+                          .max_n = settings_.max_n,
+                          .generation = generation_defaults(settings_, files)},
                .base_names = settings_.served_model_names,
                .lenient = settings_.lenient,
                .parse_special = settings_.parse_special,

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tenon/core/request.h"
+
 namespace serve {
 
 struct Limits {
@@ -15,6 +17,7 @@ struct Limits {
   int max_best_of = 2;
   int max_n = 8;
   int max_alternatives = 20;  // to each token
+  std::optional<tenon::Options> generation = {};  // of generation_config.json: defaults in place of the API's own
 };
 
 inline constexpr std::size_t kMostChoicesOfABody = 128;  // prompts times n

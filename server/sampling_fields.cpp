@@ -8,6 +8,7 @@
 
 #include "server/adapter_name.h"
 #include "server/api_error.h"
+#include "server/generation_defaults.h"
 #include "server/response_format.h"
 #include "server/text.h"
 
@@ -55,6 +56,7 @@ tenon::Options options_of(const RequestFields& f, const Limits& limits) {
   o.priority = f.integer_or("priority", 0, std::numeric_limits<int>::min());
   o.cache_salt = f.string("cache_salt").value_or("");
   o.min_new_tokens = f.integer_or("min_tokens", 0, 0);
+  take_generation_defaults(f, limits.generation, o);
   o.n = f.integer_or("n", 1, 1, limits.max_n);
   o.stop = stop_of(f, limits);
   return o;

@@ -111,6 +111,8 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.flag("--parse-special,!--no-parse-special", s.parse_special,
              "special tokens spelled in raw prompts are tokens, where a request does not say (on)");
   flags.flag("--lenient", s.lenient, "leave out unknown fields of requests instead of refusing them; the header x-ignored-fields names them");
+  flags.flag("--generation-config", s.generation_config,
+             "defaults of sampling from the model's generation_config.json, in place of each API's own");
   flags.seconds("--stream-interval", s.stream_interval, 0, 0.05, "tokens of a stream that come sooner share a write; 0: none does");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
@@ -347,6 +349,7 @@ std::vector<std::string> Settings::describe() const {
   say("chat-template", chat_template);
   say("parse-special", on(parse_special));
   say("lenient", on(lenient));
+  say("generation-config", on(generation_config));
   say("stream-interval", as_seconds(stream_interval));
   say("metrics-compat", metrics_compat);
   say("ui", on(ui));

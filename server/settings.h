@@ -28,6 +28,8 @@ struct Settings {
   std::chrono::milliseconds adapter_wait{30'000};
   std::chrono::milliseconds stream_interval{10};  // between two writes of a stream, at least; 0: each token is one
 
+  bool generation_config = false;  // defaults of sampling from the model's generation_config.json
+
   int max_concurrent_requests = 64;  // running and waiting
   int max_input_length = 0;          // tokens; 0 until resolve()
   int max_total_tokens = 0;          // tokens; 0 until resolve()

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "exits.h"
 #include "output.h"
+#include "sampling.h"
 #include "tenon/core/error.h"
 #include "tenon/core/json.h"
 
@@ -90,6 +91,8 @@ int chat_batch(const ChatBatchCommand& command) {
   need_tokenizer(files, "chat-batch");
   const auto engine = make_engine(with_stored_weights(command.model, files), files);
 
+  tenon::Options sampling = command.options;
+  if (command.generation.config) sampling = with_generation_config(files, sampling, command.generation.given);
   std::unordered_map<tenon::RequestId, std::size_t> open;
   int failed = 0;
   const auto fail = [&](Row& row, const std::string& error) {
@@ -98,7 +101,7 @@ int chat_batch(const ChatBatchCommand& command) {
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     try {
-      open.emplace(engine->submit({.prompt = rows[i].text, .adapters = rows[i].adapters, .options = command.options}), i);
+      open.emplace(engine->submit({.prompt = rows[i].text, .adapters = rows[i].adapters, .options = sampling}), i);
     } catch (const tenon::Error& error) {
       fail(rows[i], error.what());
     }

@@ -162,6 +162,25 @@ void add_sampling_options(CLI::App& app, tenon::Options& o) {
   app.add_flag("--ignore-eos", o.ignore_eos, "generate on past the model's end token")->group(kSamplingGroup);
 }
 
+constexpr const char* kGenerationHelp =
+    "defaults of sampling from the model's generation_config.json, as transformers' generate takes them";
+
+void add_generation_config(CLI::App& app, Generation& generation) {
+  app.add_flag("--generation-config", generation.config, kGenerationHelp)->group(kSamplingGroup);
+}
+
+// Names of the parameters of sampling that the command line has.
+std::vector<std::string> given_parameters(const CLI::App& app) {
+  std::vector<std::string> given;
+  const auto look = [&](const auto& parameters) {
+    for (const auto& each : parameters)
+      if (app.get_option(option_name(each.name))->count() > 0) given.emplace_back(each.name);
+  };
+  look(kFloatParameters);
+  look(kIntParameters);
+  return given;
+}
+
 constexpr const char* kRunHelp =
     "A request, of which all but one of prompt and input_ids may be left out:\n"
     "  {\"id\": \"a\", \"prompt\": \"text\", \"input_ids\": [1, 2], \"max_new_tokens\": 16, \"temperature\": 0, "
@@ -200,18 +219,21 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   app.add_flag("--finish", c.options.finish_within_budget, "bring a text under one of these to its end within --max-new-tokens");
   add_sampling_options(app, c.options);
   add_parse_special(app, c.parse_special);
+  add_generation_config(app, c.generation);
   app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N");
   app.add_flag("--timing", c.timing, "tell times on stderr: load, first token, each token");
   add_engine_options(app, c.model);
-  return [&c] {
+  return [&app, &c] {
     c.options.seed = c.model.seed;
+    c.generation.given = given_parameters(app);
     return generate(c);
   };
 }
 
 Action add_run(CLI::App& app, RunCommand& c) {
+  app.add_flag("--generation-config", c.generation_config, kGenerationHelp);
   add_engine_options(app, c.model);
   add_parse_special(app, c.parse_special);
   app.footer(kRunHelp);
@@ -281,9 +303,11 @@ Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
       ->allow_extra_args(false)
       ->option_text("\"PROMPT@ADAPTER_DIR\"");
   add_sampling_options(app, c.options);
+  add_generation_config(app, c.generation);
   add_engine_options(app, c.model);
-  return [&c] {
+  return [&app, &c] {
     c.options.seed = c.model.seed;
+    c.generation.given = given_parameters(app);
     return chat_batch(c);
   };
 }

@@ -11,6 +11,12 @@
 
 namespace program {
 
+// Where the defaults of sampling come from.
+struct Generation {
+  bool config = false;                  // generation_config.json
+  std::vector<std::string> given = {};  // parameters that the command line names
+};
+
 struct GenerateCommand {
   ModelOptions model;
   std::optional<std::string> prompt;  // absent: standard input
@@ -18,6 +24,7 @@ struct GenerateCommand {
   std::optional<std::string> schema, regex, grammar;  // a file, a pattern, a file; one at most
   tenon::Options options = {.max_new_tokens = 64};
   bool parse_special = false;  // likewise of `prompt`
+  Generation generation = {};
   int top = 0;  // candidates to show for each token; 0: none
   bool timing = false;
 };
@@ -27,12 +34,14 @@ struct ChatBatchCommand {
   ModelOptions model;
   std::vector<std::string> rows;  // "PROMPT@ADAPTER_DIR" or "PROMPT"
   tenon::Options options = {.max_new_tokens = 64};
+  Generation generation = {};
 };
 int chat_batch(const ChatBatchCommand& command);
 
 struct RunCommand {
   ModelOptions model;
   bool parse_special = false;  // of requests that do not say
+  bool generation_config = false;  // defaults of sampling from generation_config.json
 };
 int run(const RunCommand& command);
 

@@ -12,6 +12,7 @@
 #include "constraints.h"
 #include "exits.h"
 #include "output.h"
+#include "sampling.h"
 #include "tenon/core/error.h"
 
 namespace program {
@@ -89,6 +90,7 @@ int generate(const GenerateCommand& command) {
   need_tokenizer(files, "generate");
   ModelOptions options = with_stored_weights(command.model, files);
   if (options.lora == "merged") options.merged.swap(request.adapters);
+  if (command.generation.config) request.options = with_generation_config(files, request.options, command.generation.given);
   const auto engine = make_engine(options, files);
   RequestConstraints constraints(engine->tokenizer(), engine->config());
   if (command.schema) request.constraint = constraints.schema_file(*command.schema);

@@ -84,15 +84,15 @@ std::vector<std::pair<TokenId, float>> logit_bias(const Fields& request) {
   return bias;
 }
 
-tenon::Options options_of(const Fields& fields, std::uint64_t seed) {
-  tenon::Options o;
+tenon::Options options_of(const Fields& fields, const tenon::Options& defaults) {
+  tenon::Options o = defaults;
   for (const auto& each : kFloatParameters) {
     o.*each.member =
         static_cast<float>(fields.number(each.name, -kMaxFloat, kMaxFloat, static_cast<double>(o.*each.member)));
   }
   for (const auto& each : kIntParameters) o.*each.member = fields.integer(each.name, 0, kLargest, o.*each.member);
   o.logit_bias = logit_bias(fields);
-  o.seed = seed_of(fields, seed);
+  o.seed = seed_of(fields, defaults.seed);
   if (fields.has("stop")) o.stop = fields.strings("stop");
   o.stop_ids = integers(fields, "stop_ids", 0);
   o.ignore_eos = fields.boolean("ignore_eos", false);
@@ -138,7 +138,7 @@ tenon::Request request_of(const Fields& fields, const RequestDefaults& defaults)
   }
   if (fields.has("input_ids") && request.input_ids.empty()) fields.refuse("input_ids", "must hold at least one token");
   request.adapters = adapters_of(fields);
-  request.options = options_of(fields, defaults.seed);
+  request.options = options_of(fields, defaults.options);
   request.parse_special = fields.boolean("parse_special", defaults.parse_special);
   return request;
 }

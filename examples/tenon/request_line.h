@@ -1,6 +1,5 @@
 // A line of `tenon run`: strict JSON to a request, and the request's answer to a line of JSON.
 #pragma once
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +20,7 @@ struct RequestLine {
 
 // For requests that do not say.
 struct RequestDefaults {
-  std::uint64_t seed = 0;
+  tenon::Options options = {};
   bool parse_special = false;
 };
 

@@ -14,6 +14,7 @@
 #include "output.h"
 #include "progress.h"
 #include "request_line.h"
+#include "tenon/checkpoint/generation_config.h"
 #include "tenon/engine/admission.h"
 
 namespace program {
@@ -180,7 +181,8 @@ void print_stats(const tenon::EngineStats& stats) {
 int run(const RunCommand& command) {
   const auto files = open_model(command.model);
   ModelOptions options = with_stored_weights(command.model, files);
-  const RequestDefaults defaults{.seed = options.seed, .parse_special = command.parse_special};
+  RequestDefaults defaults{.options = {.seed = options.seed}, .parse_special = command.parse_special};
+  if (command.generation_config) tenon::set_generation_defaults(*files.config, defaults.options);
   std::vector<Job> jobs;
   if (options.lora == "merged") {
     jobs = read_jobs(std::cin, defaults);

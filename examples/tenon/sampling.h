@@ -1,7 +1,13 @@
 // The sampling parameters that are plain numbers, once: fields of a request of `tenon run` (top_p) and options of
 // `tenon generate` (--top-p).
 #pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tenon/checkpoint/generation_config.h"
 #include "tenon/core/request.h"
+#include "tenon/model/files.h"
 
 namespace program {
 
@@ -26,5 +32,19 @@ inline constexpr SamplingParameter<int> kIntParameters[] = {
     {"max_new_tokens", &tenon::Options::max_new_tokens, "0: only read the prompt"},
     {"top_k", &tenon::Options::top_k, "keep the k likeliest tokens; 0: all"},
 };
+
+// The options with the defaults of generation_config.json for all that `given`, names of parameters, does not list.
+inline tenon::Options with_generation_config(const tenon::ModelFiles& files, const tenon::Options& options,
+                                             const std::vector<std::string>& given) {
+  tenon::Options all = options;
+  tenon::set_generation_defaults(*files.config, all);
+  const auto keep = [&](const auto& parameters) {
+    for (const auto& each : parameters)
+      if (std::find(given.begin(), given.end(), each.name) != given.end()) all.*each.member = options.*each.member;
+  };
+  keep(kFloatParameters);
+  keep(kIntParameters);
+  return all;
+}
 
 }  // namespace program

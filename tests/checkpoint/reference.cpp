@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(malformed_layouts_are_refused) {
     const auto id = each.at("id").get<std::string>();
     const auto is = [&](std::string_view prefix) { return id.starts_with(prefix); };
     if (!is("st_") && !is("idx_") && !is("fs_") && !is("ok_") && !is("w_") && !is("cfg_missing") &&
-        !is("cfg_truncated") && !is("cfg_two_documents") && !is("cfg_eos"))
+        !is("cfg_truncated") && !is("cfg_two_documents"))
       continue;
     const auto folder = kShared / "malformed/dev" / id / each.at("load").at("model").get<std::string>();
     const std::string message = refusal([&] {

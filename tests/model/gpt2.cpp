@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("n_embd", 1 << 30);
   refused("n_positions", -1);
   refused("layer_norm_epsilon", 0);
-  refused("eos_token_id", 4096);
+  refused("eos_token_id", "4096");
   refused("add_cross_attention", true);
   refused("quantization_config", nlohmann::json::object());
   refused("architectures", nlohmann::json::array({"GPT2ForSequenceClassification"}));

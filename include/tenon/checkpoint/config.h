@@ -1,8 +1,12 @@
-// config.json of a model folder: read strictly, and checked for what no family supports.
+// config.json of a model folder, and generation_config.json beside it: read strictly, and checked for fields that no family
+// supports.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/error.h"
@@ -15,14 +19,21 @@ namespace tenon {
 
 struct SpecialTokens {
   std::optional<TokenId> bos;
-  std::vector<TokenId> eos;  // any of them ends a text; often one, none in some base models
+  std::vector<TokenId> eos;          // each of them ends a text; some base models have none
+  std::vector<std::string> dropped;  // "config.json: eos_token_id 50256": ids outside the vocabulary, which never come
 };
 
-// Owns the document; fields() looks into it and must not outlive it.
+// The ids that a model class of transformers has where config.json is silent.
+struct SpecialTokenDefaults {
+  std::optional<TokenId> bos = {}, eos = {};
+};
+
+// Owns the documents; fields() and generation() look into them and must not outlive it.
 class ConfigFile {
  public:
-  // Reads <folder>/config.json. Errors: io where it is missing, invalid_file where it is no JSON object, unsupported
-  // where a field asks for what would change the outputs and is not done.
+  // Reads <folder>/config.json and, where it is there, <folder>/generation_config.json. Errors: io where the first is
+  // missing, invalid_file where one is no JSON object, unsupported where a field of the first would change the outputs and
+  // is not done.
   explicit ConfigFile(const std::filesystem::path& folder) : file_("config.json") {
     constexpr std::uint64_t max_bytes = 16u << 20;  // 1 kB is usual; id2label of a classifier can be long
     std::error_code failed;
@@ -30,28 +41,72 @@ class ConfigFile {
       throw Error(Error::Kind::io, file_, "there is no model folder \"" + file_name_of(folder) + "\" to read it from");
     json_ = read_json_file(folder / file_, max_bytes, {.values = 1'000'000});
     refuse_unsupported();
+    if (!std::filesystem::exists(folder / kGenerationFile, failed)) return;
+    generation_ = read_json_file(folder / kGenerationFile, max_bytes, {.values = 1'000'000});
+    generation();  // refuses what is no object
   }
 
   Fields fields() const { return Fields(json_, file_); }
   std::string model_type() const { return fields().string("model_type"); }
 
-  // bos_token_id (an id) and eos_token_id (an id or a list); each may be absent or null. Error where an id is not in
-  // [0, vocab_size).
-  SpecialTokens special_tokens(int vocab_size) const {
-    const Fields fields = this->fields();
-    const auto id = [&](const std::string& key, const Json& value) {
-      return static_cast<TokenId>(fields.check_integer(key, value, 0, vocab_size - 1));
-    };
+  // generation_config.json; none where the folder has no such file.
+  std::optional<Fields> generation() const {
+    return generation_ ? std::optional<Fields>(std::in_place, *generation_, kGenerationFile) : std::nullopt;
+  }
+
+  // eos_token of the tokenizer. It ends a text where the files name ids, and none of them is in the vocabulary.
+  void set_tokenizer_eos(TokenId id) { tokenizer_eos_ = id; }
+
+  // bos_token_id (an id) and eos_token_id (an id or a list). As transformers' generate has it, generation_config.json alone
+  // says where a text ends, if there is such a file: also where it names no eos_token_id. Without the file config.json says
+  // it: null is none, and an absent field is the class's default. Ids outside [0, vocab_size) are dropped, for they never
+  // come. Error invalid_file where an id is no integer.
+  SpecialTokens special_tokens(int vocab_size, const SpecialTokenDefaults& defaults = {}) const {
     SpecialTokens tokens;
-    if (fields.has("bos_token_id")) tokens.bos = id("bos_token_id", fields.value("bos_token_id"));
-    if (!fields.has("eos_token_id")) return tokens;
-    const Json& eos = fields.value("eos_token_id");
-    if (!eos.is_array()) return tokens.eos = {id("eos_token_id", eos)}, tokens;
-    for (const Json& each : eos) tokens.eos.push_back(id("eos_token_id", each));
+    const Fields config = fields();
+    const std::optional<Fields> generation = this->generation();
+    const auto read = [&](const Fields& file, const char* key, std::optional<TokenId> fallback) {
+      return ids(file, key, std::string(key) == "eos_token_id", vocab_size, fallback, tokens.dropped);
+    };
+    const bool generation_bos = generation && generation->json().contains("bos_token_id");
+    std::vector<TokenId> bos = read(config, "bos_token_id", generation_bos ? std::nullopt : defaults.bos);
+    if (generation_bos) bos = read(*generation, "bos_token_id", std::nullopt);
+    if (!bos.empty()) tokens.bos = bos.front();
+
+    if (generation) read(config, "eos_token_id", std::nullopt);  // for the list of what is dropped
+    const std::size_t listed = tokens.dropped.size();
+    tokens.eos = read(generation ? *generation : config, "eos_token_id", generation ? std::nullopt : defaults.eos);
+    const bool none_left = tokens.eos.empty() && tokens.dropped.size() > listed;
+    if (none_left && tokenizer_eos_ && *tokenizer_eos_ < vocab_size) tokens.eos = {*tokenizer_eos_};
     return tokens;
   }
 
  private:
+  static constexpr const char* kGenerationFile = "generation_config.json";
+
+  // The ids of a field that are in the vocabulary; the others go to `dropped`, with where they stand.
+  static std::vector<TokenId> ids(const Fields& fields, const std::string& key, bool may_be_list, int vocab_size,
+                                  std::optional<TokenId> fallback, std::vector<std::string>& dropped) {
+    std::vector<TokenId> kept;
+    const auto add = [&](const Json& id, const char* note) {
+      if (!id.is_number_integer()) fields.refuse(key, "must be the id of a token, an integer, is " + Fields::describe(id));
+      const bool known = id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<std::uint64_t>(vocab_size);
+      if (known)
+        kept.push_back(id.get<TokenId>());
+      else
+        dropped.push_back(fields.where(key) + " " + id.dump() + note);
+    };
+    if (!fields.json().contains(key)) {
+      if (fallback) add(Json(static_cast<std::uint64_t>(*fallback)), ", the default of its class");
+      return kept;
+    }
+    const Json& value = fields.value(key);
+    if (value.is_null()) return kept;
+    if (!may_be_list || !value.is_array()) return add(value, ""), kept;
+    for (const Json& each : value) add(each, "");
+    return kept;
+  }
+
   // Fields that every family of transformers inherits and that change the outputs.
   void refuse_unsupported() const {
     const Fields fields = this->fields();
@@ -69,6 +124,8 @@ class ConfigFile {
 
   std::string file_;
   Json json_;
+  std::optional<Json> generation_;
+  std::optional<TokenId> tokenizer_eos_;
 };
 
 }  // namespace tenon

@@ -38,7 +38,7 @@ struct Bloom {
     c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
     c.activation = Activation::gelu_new;
     c.tied_head = fields.boolean("tie_word_embeddings", true);
-    special_tokens(file, c);
+    special_tokens(file, c, {.bos = 1, .eos = 2});
     return c;
   }
 

@@ -29,6 +29,7 @@ struct ModelConfig {
   bool scale_scores_by_layer = false;  // and by 1 / (layer + 1)
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;         // each of them ends an answer
+  std::vector<std::string> dropped_tokens = {};  // ids of files outside the vocabulary: SpecialTokens::dropped
 
   int query_width() const { return heads * head_dim; }
   int kv_width() const { return kv_heads * head_dim; }

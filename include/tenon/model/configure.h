@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/config.h"
@@ -73,10 +74,12 @@ inline void heads_fields(const Fields& fields, const std::string& heads, const s
   c.head_dim = c.hidden / c.heads;
 }
 
-inline void special_tokens(const ConfigFile& file, ModelConfig& c) {
-  const SpecialTokens special = file.special_tokens(c.vocab);
+// defaults: of the family's class in transformers; none for a family that transformers does not have.
+inline void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults = {}) {
+  SpecialTokens special = file.special_tokens(c.vocab, defaults);
   c.bos = special.bos;
-  c.eos = special.eos;
+  c.eos = std::move(special.eos);
+  c.dropped_tokens = std::move(special.dropped);
 }
 
 }  // namespace tenon

@@ -52,15 +52,17 @@ inline bool has_tokenizer(const std::filesystem::path& folder) {
   return false;
 }
 
-// Opens the folder of a checkpoint: config.json, model.safetensors (or shards and their index), and a tokenizer where
-// one is found. Errors name file and field.
+// Opens the folder of a checkpoint: config.json, generation_config.json where it is there, model.safetensors (or shards and
+// their index), and a tokenizer where one is found. Errors name file and field.
 inline ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   ModelFiles files;
-  files.config = std::make_shared<const ConfigFile>(folder);
+  const auto config = std::make_shared<ConfigFile>(folder);
+  files.config = config;
   files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
   if (has_tokenizer(folder)) {
     files.tokenizer =
-        std::make_shared<const Tokenizer>(Tokenizer::load(folder, files.config->fields().positive_int("vocab_size")));
+        std::make_shared<const Tokenizer>(Tokenizer::load(folder, config->fields().positive_int("vocab_size")));
+    if (const auto eos = files.tokenizer->end_of_text()) config->set_tokenizer_eos(*eos);
   }
   return files;
 }

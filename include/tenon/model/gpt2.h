@@ -26,7 +26,7 @@ inline ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view m
   c.activation = activation_field(fields, "activation_function", activation);
   c.tied_head = fields.boolean("tie_word_embeddings", true);
   c.scale_scores = fields.boolean("scale_attn_weights", true);
-  special_tokens(file, c);
+  special_tokens(file, c, {.bos = 50256, .eos = 50256});
   return c;
 }
 

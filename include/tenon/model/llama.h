@@ -12,6 +12,7 @@ namespace tenon {
 struct LlamaDefaults {
   int positions = 2048;
   int kv_heads = 0;  // 0, and null in the file: as many as heads
+  SpecialTokenDefaults tokens = {};
 };
 
 // What Llama and the families after it have in common: sizes, rotary positions, a gated MLP.
@@ -41,7 +42,7 @@ inline ModelConfig configure_llama_like(const ConfigFile& file, std::string_view
   c.norm_epsilon = static_cast<float>(fields.positive("rms_norm_eps", 1e-6));
   c.activation = activation_field(fields, "hidden_act", "silu");
   c.tied_head = fields.boolean("tie_word_embeddings", false);
-  special_tokens(file, c);
+  special_tokens(file, c, defaults.tokens);
   return c;
 }
 
@@ -74,7 +75,7 @@ struct Llama {
 
   static ModelConfig configure(const ConfigFile& file) {
     const Fields fields = file.fields();
-    ModelConfig c = configure_llama_like(file, model_type, {});
+    ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});
     check_architectures(fields, {"LlamaForCausalLM", "LlamaModel"});
     refuse_window(fields);
     c.attention_bias = fields.boolean("attention_bias", false);
