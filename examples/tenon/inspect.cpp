@@ -17,6 +17,14 @@ using tenon::printable;
 
 constexpr std::size_t kFewTensors = 8;  // shown without --tensors
 
+// "a, b, c"
+template <class Words>
+std::string list_of(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 std::string_view activation_name(tenon::Activation activation) {
   switch (activation) {
     case tenon::Activation::none: return "none";
@@ -63,7 +71,9 @@ std::string describe_config(const tenon::ModelConfig& c) {
       with_commas(static_cast<unsigned>(c.positions)).c_str(), c.tied_head ? "tied to the embedding" : "of its own");
   text += "             begin of text " + (c.bos ? std::to_string(*c.bos) : "none") + ", end of text";
   for (const auto id : c.eos) text += " " + std::to_string(id);
-  return text + (c.eos.empty() ? " none\n" : "\n");
+  text += c.eos.empty() ? " none\n" : "\n";
+  if (!c.dropped_tokens.empty()) text += "             outside the vocabulary, and dropped: " + printable(list_of(c.dropped_tokens)) + "\n";
+  return text;
 }
 
 // What the literature counts for a GPT-2 of PyTorch, to compare: parameters of 4 bytes or of 1, and a causal mask a layer,
@@ -147,10 +157,11 @@ std::string describe_tokenizer(const tenon::Tokenizer* tokenizer) {
   return text + "\n";
 }
 
-// What an adapter holds: its ranks and scales, so far as they differ, and what of its config changes nothing here.
-std::string describe_adapter(const std::filesystem::path& folder, const std::vector<tenon::PeftModule>& modules) {
+// Ranks and scales of an adapter, so far as they differ, and what of its files changes nothing here.
+std::string describe_adapter(const std::filesystem::path& folder, const tenon::AdapterSites& sites) {
   try {
-    const auto adapter = tenon::PeftAdapter::open(folder, modules);
+    const std::vector<tenon::PeftModule> modules = sites.modules();
+    const auto adapter = tenon::PeftAdapter::open(folder, modules, sites.base);
     std::set<std::string> ranks, scales, types;
     std::uint64_t bytes = 0;
     for (const tenon::PeftFactors& f : adapter.factors()) {
@@ -159,21 +170,23 @@ std::string describe_adapter(const std::filesystem::path& folder, const std::vec
       types.insert(std::string(tenon::dtype_name(f.a->dtype)));
       bytes += adapter.bytes_of(*f.a) + adapter.bytes_of(*f.b);
     }
-    const auto list = [](const auto& words) {
-      std::string text;
-      for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-      return text;
+    std::string text = "rank " + list_of(ranks) + ", scale " + list_of(scales) + ", " +
+                       std::to_string(adapter.factors().size()) + " of " + std::to_string(modules.size()) + " linears, " +
+                       list_of(types) + ", " + with_commas(bytes) + " bytes; inert: " + list_of(adapter.config().inert);
+    const auto more = [&](const char* what, const auto& words) {
+      if (!words.empty()) text += std::string("; ") + what + ": " + printable(list_of(words));
     };
-    return "rank " + list(ranks) + ", scale " + list(scales) + ", " + std::to_string(adapter.factors().size()) + " of " +
-           std::to_string(modules.size()) + " linears, " + list(types) + ", " + with_commas(bytes) + " bytes; inert: " +
-           list(adapter.config().inert);
+    more("unknown fields, ignored", adapter.config().unknown);
+    more("targets that the model lacks", tenon::peft_absent_targets(adapter.config(), modules));
+    more("copies of the model's own tensors", adapter.copies());
+    return text;
   } catch (const tenon::Error& error) {
     return std::string("refused: ") + error.what();
   }
 }
 
 // Folders below adapters/.
-std::string describe_adapters(const std::filesystem::path& folder, const std::vector<tenon::PeftModule>& modules) {
+std::string describe_adapters(const std::filesystem::path& folder, const tenon::AdapterSites& sites) {
   std::vector<std::string> names;
   std::error_code failed;
   auto each = std::filesystem::directory_iterator(folder / "adapters", failed);
@@ -185,7 +198,7 @@ std::string describe_adapters(const std::filesystem::path& folder, const std::ve
   std::sort(names.begin(), names.end());
   std::string text = "adapters     " + std::to_string(names.size()) + "\n";
   for (const auto& name : names) {
-    text += "             " + printable(name) + ": " + describe_adapter(folder / "adapters" / name, modules) + "\n";
+    text += "             " + printable(name) + ": " + describe_adapter(folder / "adapters" / name, sites) + "\n";
   }
   return text;
 }
@@ -195,7 +208,7 @@ std::string describe_adapters(const std::filesystem::path& folder, const std::ve
 int inspect(const InspectCommand& command) {
   const ModelOptions options{.model = command.model};
   const auto files = open_model(options);
-  std::vector<tenon::PeftModule> modules;
+  tenon::AdapterSites sites;
   const std::string text = with_family(model_type(files), [&](auto family) {
     using Family = decltype(family);
     const tenon::ModelConfig config = Family::configure(*files.config);
@@ -203,13 +216,13 @@ int inspect(const InspectCommand& command) {
     const tenon::DecoderSpec spec = Family::tensors(config);
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
-    modules = tenon::adapter_sites(spec, Family::name_prefix).modules();
+    sites = tenon::adapter_sites(spec, Family::name_prefix, files.tensors);
     return describe_config<Family>(config) + describe_weights(spec, config) + describe_stored(files) +
            describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });
   Output output;
-  output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options), modules));
+  output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options), sites));
   output.flush();
   return 0;
 }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "../core/scratch.h"
+#include "tenon/core/elements.h"
 #include "tensor_file.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_peft)
@@ -121,6 +124,8 @@ void read_all(const PeftAdapter& adapter) {
 }  // namespace
 
 // Expected: what check_target_module_exists of PEFT 0.21.2 says about kThree.
+// report: adapter_target_names_absent
+// report: adapter_regex_targets
 BOOST_AUTO_TEST_CASE(modules_are_targeted_as_by_peft) {
   const std::pair<const char*, std::vector<std::size_t>> cases[] = {
       {R"("target_modules": ["c_attn"])", {0, 4, 8}},
@@ -147,6 +152,22 @@ BOOST_AUTO_TEST_CASE(modules_are_targeted_as_by_peft) {
       {R"("target_modules": ["c_attn"], "layers_to_transform": [1], "layers_pattern": "transformer.h")", {4}},
       {R"("target_modules": ["c_attn"], "layers_to_transform": [1], "layers_pattern": [])", {4}},
       {R"("target_modules": ["c_attn"], "layers_to_transform": [1], "layers_pattern": "")", {4}},
+      {R"("target_modules": ["c_attn", "q_proj", "v_proj"])", {0, 4, 8}},
+      {R"("target_modules": ["c_attn", "attn", "fc", ".c_fc", "", "h.2.attn.c_attn"])", {0, 4, 8}},
+      {R"("target_modules": ["c_attn"], "layers_to_transform": [0, 12])", {0}},
+      {R"("target_modules": ["transformer.h.1.mlp.c_fc", "c_attn"], "layers_to_transform": [0], "layers_pattern": "layers")", {6}},
+      {R"x("target_modules": ["c_attn"], "layers_to_transform": [11], "layers_pattern": "(h|layers)")x", {8}},
+      {R"("target_modules": ["c_attn"], "layers_to_transform": [1], "layers_pattern": "[gh]")", {4}},
+      {R"("target_modules": ".*\\.attn\\.c_attn")", {0, 4, 8}},
+      {R"x("target_modules": ".*\\.(0|11)\\..*c_(attn|fc)")x", {0, 2, 8, 10}},
+      {R"x("target_modules": "(?:.*?(?:attn).*?(?:c_attn|c_proj).*?)|(?:\\btransformer\\.h\\.[\\d]{1,}\\.(?:mlp)\\.(?:(?:c_fc)))")x",
+       {0, 1, 2, 4, 5, 6, 8, 9, 10}},
+      {R"("target_modules": "(?!.*mlp).*h\\.\\d\\..*c_proj")", {1, 5}},
+      {R"("target_modules": "transformer.*(?<!mlp\\.)c_proj")", {1, 5, 9}},
+      {R"("target_modules": "(?i).*C_ATTN")", {0, 4, 8}},
+      {R"("target_modules": ".*c_proj", "exclude_modules": ".*\\.mlp\\..*")", {1, 5, 9}},
+      {R"("target_modules": ["c_proj"], "exclude_modules": ".*\\.1+\\..*")", {1, 3}},
+      {R"("target_modules": "all-linear", "exclude_modules": "transformer\\.h\\.\\d\\..*")", {8, 9, 10, 11}},
       {R"("target_modules": "all-linear")", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
       {R"("target_modules": "all-linear", "exclude_modules": ["c_proj", "0.mlp.c_fc"])", {0, 4, 6, 8, 10}},
   };
@@ -181,9 +202,23 @@ BOOST_AUTO_TEST_CASE(keys_match_as_by_peft) {
       {"transformer.h.0.mlp.c_fc", "transformer.h.0.mlp.c_fc", true},
       {"0.mlp.c_fc", "transformer.h.0.mlp.c_fc", false},
       {"h.c_fc", "C_FC", false},
+      {"transformer.h.1.mlp.c_fc", "^.*\\.1\\..*", true},
+      {"transformer.h.11.mlp.c_fc", "^.*\\.1\\..*", false},
+      {"transformer.h.1.mlp.c_fc", "h\\.\\d\\.mlp\\..*", true},
+      {"transformer.h.1.mlp.c_fc", "c_(attn|fc)", true},
+      {"transformer.h.1.mlp.c_fc", "attn|c_fc", true},
+      {"transformer.h.1.mlp.c_fc", "_fc", false},
+      {"transformer.h.1.mlp.c_fc", ".*_fc", true},
+      {"transformer.h.1.mlp.c_fc", "h.1.mlp.c_fc$", true},
+      {"transformer.h.1.mlp.c_fc", "h\\.1", false},
+      {"transformer.h.1.mlp.c_fc", "h)|(c_fc", true},  // (.*\.)?(h) alone matches its beginning
+      {"transformer.x.1.mlp.c_fc", "h)|(c_fc", false},
   };
-  for (const Case& each : cases)
-    BOOST_TEST(detail::matches_pattern(each.path, each.key) == each.matches, each.path << " " << each.key);
+  for (const Case& each : cases) {
+    std::uint64_t budget = 1000;
+    BOOST_TEST(detail::PeftKey(each.key, "rank_pattern").matches(each.path, budget) == each.matches, each.path << " " << each.key);
+    BOOST_TEST(PythonRegex(detail::peft_key_regex(each.key), "").prefix_match(each.path, budget) == each.matches);
+  }
 }
 
 // Expected: the expressions of check_target_module_exists of PEFT 0.21.2; -1 where they find no layer.
@@ -215,14 +250,18 @@ BOOST_AUTO_TEST_CASE(layers_are_found_as_by_peft) {
       {"a.h.6.c", 6, 6, 6, 6},
   };
   const auto layer = [](const char* path, const std::vector<std::string>& patterns) {
-    return detail::layer_of(path, patterns).value_or(-1);
+    std::uint64_t budget = 100'000;
+    return detail::layer_of(path, patterns, budget).value_or(-1);
   };
   for (const Case& each : cases) {
     BOOST_TEST(layer(each.path, {}) == each.any, each.path);
     BOOST_TEST(layer(each.path, {"h"}) == each.h, each.path);
     BOOST_TEST(layer(each.path, {"layers", "h"}) == each.layers_or_h, each.path);
     BOOST_TEST(layer(each.path, {"a.h"}) == each.a_h, each.path);
+    BOOST_TEST(layer(each.path, {"(layers|h)"}) == each.layers_or_h, each.path);
   }
+  BOOST_TEST(layer("model.layers.3.experts.7.up", {"[a-z]+"}) == 3);
+  BOOST_TEST(mentions(refusal([&] { layer("model.layers.3.experts.7.up", {"l.*"}); }), {"layers_pattern", "several layers"}));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_and_scales_of_single_modules) {
@@ -243,28 +282,62 @@ BOOST_AUTO_TEST_CASE(ranks_and_scales_of_single_modules) {
   BOOST_TEST(one(R"("rank_pattern": {"c_fc": 4, "mlp.c_fc": 3})").rank == 4);
   BOOST_TEST(one(R"("rank_pattern": {"h.1.mlp.c_fc": 3, "transformer.h.0.mlp.c_fc": 5, "c_fc": 4})").rank == 5);
   BOOST_TEST(one(R"("alpha_pattern": {"x": 1, "c_fc": 6, "0.mlp.c_fc": 2})").scale == 3.0);
+  // report: adapter_regex_targets
+  BOOST_TEST(one(R"("rank_pattern": {"^.*\\.1\\..*": 8, "^.*\\.0\\..*": 7})").rank == 7);
+  BOOST_TEST(one(R"x("alpha_pattern": {"c_(attn|fc)": 12, "c_fc": 1})x").scale == 6.0);
   // Keys that match nothing are passed over, as by PEFT: they are those of other models.
   BOOST_TEST(one(R"("rank_pattern": {"q_proj": 1000000}, "alpha_pattern": {"fc": 9})").rank == 2);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_model_has_not_is_refused) {
-  BOOST_TEST(mentions(refused(R"("target_modules": ["c_attn", "warp_drive"])", "target_modules"), {"warp_drive"}));
+BOOST_AUTO_TEST_CASE(an_adapter_without_a_target_is_refused) {
+  BOOST_TEST(mentions(refused(R"("target_modules": ["q_proj", "warp_drive"])", "target_modules"), {"warp_drive", "no linear"}));
   for (const char* name :
        {"", "attn", "fc", ".c_fc", "c_attn.", "wte", "transformer", "h.2.attn.c_attn", "h.01.attn.c_attn"})
-    refused("\"target_modules\": [\"c_attn\", \"" + std::string(name) + "\"]", "target_modules");
+    refused("\"target_modules\": [\"" + std::string(name) + "\"]", "target_modules");
   const std::string attn = R"("target_modules": ["c_attn"], )";
-  BOOST_TEST(mentions(refused(attn + R"("layers_to_transform": 2)", "layers_to_transform"), {"no layer 2"}));
-  BOOST_TEST(mentions(refused(attn + R"("layers_to_transform": [0, 12])", "layers_to_transform"), {"12"}));
-  refused(attn + R"("layers_to_transform": [0], "layers_pattern": "layers")", "layers_pattern");
-  BOOST_TEST(mentions(refused(attn + R"("exclude_modules": ["c_attn"])", "target_modules"), {"no linear"}));
+  BOOST_TEST(mentions(refused(attn + R"("layers_to_transform": 2)", "target_modules"), {"layers_to_transform"}));
+  refused(attn + R"("layers_to_transform": [0], "layers_pattern": "layers")", "target_modules");
+  BOOST_TEST(mentions(refused(attn + R"("exclude_modules": ["c_attn"])", "target_modules"), {"no linear", "exclude"}));
   BOOST_TEST(mentions(refused(R"("target_modules": ["1.mlp.c_fc"], "layers_to_transform": [0])", "target_modules"),
                       {"no linear"}));
+  BOOST_TEST(mentions(refused(R"("target_modules": "c_attn")", "target_modules"), {"no linear"}));  // the whole path must match
   BOOST_TEST(mentions(refusal([] {
                         targets("\"target_modules\": \"all-linear\"", {{"lm_head", 8, 260, true}});
                       }),
                       {"adapter_config.json: target_modules", "no linear"}));
   refused(R"("target_modules": ["c_attn", "lm_head"], "ensure_weight_tying": true)", "ensure_weight_tying");
   BOOST_TEST(targeted(R"("target_modules": ["c_attn"], "ensure_weight_tying": true)").size() == 3U);
+  BOOST_TEST((peft_absent_targets(parse_peft_config(config_text(R"("target_modules": ["q_proj", "c_attn", "attn"])")), kThree) ==
+              std::vector<std::string>{"q_proj", "attn"}));
+}
+
+// Names that lead to the embedding or the head are not passed over: PEFT updates them.
+BOOST_AUTO_TEST_CASE(modules_that_peft_alone_can_update_are_refused) {
+  const std::vector<std::string> others = {"transformer.wte", "lm_head"};
+  const std::vector<PeftModule> layers = gpt2_modules({0}, 8, 260);
+  const std::vector<PeftModule> linears(layers.begin(), layers.end() - 1);
+  const auto refused_for = [&](const std::string& fields) {
+    return refusal([&] { peft_targets(parse_peft_config(config_text(fields)), linears, others); });
+  };
+  for (const char* fields : {R"("target_modules": ["c_attn", "wte"])", R"("target_modules": ["transformer.wte", "c_attn"])",
+                             R"x("target_modules": ".*(wte|c_attn)")x"})
+    BOOST_TEST(mentions(refused_for(fields), {"adapter_config.json: target_modules", "transformer.wte", "not supported"}));
+  for (const char* fields : {R"x("target_modules": ["c_attn", "lm_head"])x", R"x("target_modules": ".*(lm_head|c_attn)")x"})
+    BOOST_TEST(mentions(refused_for(fields), {"adapter_config.json: target_modules", "lm_head", "not supported"}));
+  for (const char* fields : {R"("target_modules": "all-linear")", R"("target_modules": ["c_attn", "embed_tokens"])",
+                             R"("target_modules": ["c_attn", "wte"], "exclude_modules": ["wte"])"})
+    BOOST_TEST(refused_for(fields) == "accepted", fields);
+}
+
+// No pattern takes exponential time, and what would take long is refused.
+BOOST_AUTO_TEST_CASE(hostile_patterns_end) {
+  BOOST_TEST(mentions(refusal([] { targeted(R"("target_modules": "(a*)*(a*)*((.*)*)*(.*.*.*.*.*)*x")"); }), {"no linear"}));
+  std::string nested = "a";
+  for (int i = 0; i < 40; ++i) nested = "(?:(?:" + nested + "|.)*.?)*";
+  BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + nested + "x\""); }), {"target_modules"}));
+  const std::string deep(2000, '(');
+  BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + deep + "\""); }), {"target_modules", "nested"}));
+  BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + std::string(20'000, 'a') + "\""); }), {"longer than"}));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_above_every_dimension_are_refused) {
@@ -349,7 +422,7 @@ BOOST_AUTO_TEST_CASE(tensors_and_targets_are_the_same_set) {
     BOOST_TEST(mentions(made.refused(name), {"adapter_config.json"}));
   }
   for (const char* name :
-       {"attn.c_attn.lora_A.default.weight", "attn.c_attn.lora_B.bias", "attn.c_attn.lora_magnitude_vector",
+       {"attn.c_attn.lora_A.two.words.weight", "attn.c_attn.lora_B.bias", "attn.c_attn.lora_magnitude_vector",
         "attn.c_attn.lora_A", "attn.c_attn.bias", "mlp.c_fc.lora_A.weight"}) {
     Adapter made;
     made.add(stem + name, {2, 8});
@@ -358,6 +431,110 @@ BOOST_AUTO_TEST_CASE(tensors_and_targets_are_the_same_set) {
   Adapter empty;
   empty.file.tensors.clear();
   empty.refused(Adapter::name("0", 'A'));
+}
+
+// report: default_in_keys
+BOOST_AUTO_TEST_CASE(keys_may_hold_the_name_of_the_adapter) {
+  const Adapter plain;
+  const std::vector<float> first = [&] {
+    std::vector<float> values(16);
+    const PeftAdapter adapter = plain.open();
+    adapter.read_floats(*adapter.factors()[0].a, values);
+    return values;
+  }();
+  // Every name that holds `from`, with `to` in its place.
+  const auto rename = [](Adapter& made, const std::string& from, const std::string& to) {
+    std::map<std::string, TensorFile::Tensor> tensors;
+    for (const auto& [name, tensor] : made.file.tensors) {
+      std::string key = name;
+      if (const auto at = key.find(from); at != key.npos) key.replace(at, from.size(), to);
+      tensors[key] = tensor;
+    }
+    made.file.tensors = tensors;
+  };
+  for (const std::string name : {"default", "my-adapter_2", "lora_A"}) {
+    Adapter made;
+    rename(made, ".weight", "." + name + ".weight");
+    const PeftAdapter adapter = made.open();
+    BOOST_REQUIRE(adapter.factors().size() == 2U);
+    std::vector<float> values(16);
+    adapter.read_floats(*adapter.factors()[0].a, values);
+    BOOST_TEST(values == first);
+  }
+  Adapter two;
+  rename(two, "0.attn.c_attn.lora_A.weight", "0.attn.c_attn.lora_A.default.weight");
+  BOOST_TEST(two.open().factors().size() == 2U);  // beside keys without a name
+  two.add("base_model.model.transformer.h.0.attn.c_attn.lora_B.other.weight", {24, 2});
+  BOOST_TEST(mentions(refusal([&] { two.open(); }), {"adapter_model.safetensors", "several adapters", "default", "other"}));
+  Adapter twice;
+  const std::string again = "base_model.model.transformer.h.0.attn.c_attn.lora_A.default.weight";
+  twice.add(again, {2, 8});
+  BOOST_TEST(mentions(twice.refused(again), {"too"}));
+}
+
+// report: adapter_autosaved_embeddings
+BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
+  const Scratch folder;
+  TensorFile model;
+  std::vector<float> values(4 * 8), head(4 * 8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i) * 0.37f - 3;
+    head[i] = values[i] * 2;
+  }
+  std::vector<std::uint16_t> rounded;
+  for (const float each : values) rounded.push_back(bfloat16(each).bits);
+  std::vector<float> widened;
+  for (const std::uint16_t each : rounded) widened.push_back(float_of_bf16(each));
+  const std::string key = "base_model.model.transformer.wte.weight", head_key = "base_model.model.lm_head.weight";
+  const auto base = [&](bool tied, const std::string& name, DType type) {
+    model.tensors.clear();
+    if (type == DType::f32)
+      model.add(name, type, {4, 8}, values);
+    else
+      model.add(name, type, {4, 8}, rounded);
+    if (!tied) model.add("lm_head.weight", DType::f32, {4, 8}, head);
+    model.write(folder / "model.safetensors");
+    return PeftBase{.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder.folder())),
+                    .prefix = "transformer.", .embedding = "transformer.wte", .head = "lm_head", .tied_head = tied};
+  };
+  const auto open = [&](const Adapter& made, const PeftBase& own) {
+    made.scratch.write("adapter_config.json", made.config);
+    made.file.write(made.scratch / "adapter_model.safetensors");
+    return PeftAdapter::open(made.scratch.folder(), made.modules, own);
+  };
+  Adapter made;
+  made.modules.pop_back();  // the head is no linear that can be updated
+  made.file.add(key, DType::f32, {4, 8}, values);
+  made.file.add(head_key, DType::f32, {4, 8}, values);
+  for (const char* name : {"wte.weight", "transformer.wte.weight"}) {
+    const PeftAdapter adapter = open(made, base(true, name, DType::f32));
+    BOOST_TEST(adapter.factors().size() == 2U);
+    BOOST_TEST((std::vector<std::string>(adapter.copies().begin(), adapter.copies().end()) ==
+                std::vector<std::string>{head_key, key}));
+  }
+  const auto refused_for = [&](const PeftBase& own) { return refusal([&] { open(made, own); }); };
+  BOOST_TEST(mentions(refused_for(base(false, "wte.weight", DType::f32)), {"adapter_model.safetensors: " + head_key, "differs"}));
+  made.file.add(head_key, DType::f32, {4, 8}, head);
+  BOOST_TEST(refused_for(base(false, "wte.weight", DType::f32)) == "accepted");
+  BOOST_TEST(mentions(refused_for({}), {head_key, "neither lora_A"}));  // no file to compare with
+  made.file.tensors.erase(head_key);
+
+  // Numbers count, not types. What rounding has changed differs.
+  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::bf16)), {key, "differs"}));
+  made.file.add(key, DType::bf16, {4, 8}, rounded);
+  BOOST_TEST(refused_for(base(true, "wte.weight", DType::bf16)) == "accepted");
+  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::f32)), {key, "differs"}));
+  made.file.add(key, DType::f32, {4, 8}, widened);
+  BOOST_TEST(refused_for(base(true, "wte.weight", DType::bf16)) == "accepted");
+
+  made.file.tensors.erase(key);
+  made.file.add("base_model.model.transformer.wte.base_layer.weight", DType::f32, {4, 8}, values);
+  BOOST_TEST(refused_for(base(true, "wte.weight", DType::f32)) == "accepted");
+  made.file.tensors.at("base_model.model.transformer.wte.base_layer.weight").put(31, 1e-3f);
+  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::f32)), {"wte.base_layer.weight", "differs"}));
+  made.file.tensors.erase("base_model.model.transformer.wte.base_layer.weight");
+  made.file.add(key, DType::f32, {5, 8}, std::vector<float>(40));
+  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::f32)), {key, "[4, 8]"}));  // a grown vocabulary
 }
 
 BOOST_AUTO_TEST_CASE(shapes_follow_rank_and_model) {

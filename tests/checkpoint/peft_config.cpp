@@ -136,7 +136,6 @@ BOOST_AUTO_TEST_CASE(variants_that_change_the_outputs_are_refused) {
                                                           {"kasa_config", ""},
                                                           {"monteclora_config", ""},
                                                           {"velora_config", ""},
-                                                          {"loftq_config", "{}"},
                                                           {"megatron_config", "{}"}};
   for (const auto& [field, empty] : features) {
     for (const std::string off : {"null", "false"}) BOOST_TEST(parse({{field, off}}).inert.empty(), field);
@@ -187,16 +186,29 @@ BOOST_AUTO_TEST_CASE(fields_without_effect_are_listed) {
   BOOST_TEST(parse(inert).inert == names);
 }
 
-BOOST_AUTO_TEST_CASE(unknown_fields_are_refused_unless_they_say_nothing) {
-  for (const char* nothing : {"null", "false", "[]"})
-    BOOST_TEST(parse({{"use_magic", nothing}}).inert == Names{"use_magic"}, nothing);
-  for (const char* something : {"true", "0", "1", "\"\"", "\"x\"", "[0]", "{}", "{\"a\": null}"}) {
-    BOOST_TEST(mentions(refused("use_magic", something), {"PEFT 0.21"}), something);
-    BOOST_CHECK(kind([&] { parse({{"use_magic", something}}); }) == Error::Kind::unsupported);
+// PEFT warns and ignores a field that its LoraConfig does not have.
+// report: adapter_unknown_inert_field
+BOOST_AUTO_TEST_CASE(unknown_fields_are_ignored_and_listed) {
+  for (const char* value : {"null", "false", "[]", "true", "0", "1e-06", "\"\"", "\"x\"", "[0]", "{}", "{\"a\": null}"}) {
+    const PeftConfig config = parse({{"use_magic", value}});
+    BOOST_TEST(config.unknown == Names{"use_magic"}, value);
+    BOOST_TEST(config.inert.empty(), value);
   }
-  // A name from the file can forge nothing.
-  const std::string message = refusal([&] { parse({{"a\\nadapter_config.json: r", "1"}}); });
-  BOOST_TEST(mentions(message, {"a\\x0aadapter_config.json"}), message);
+  const PeftConfig config = parse({{"lora_dtype", "null"}, {"lorap_emb_lr", "1e-06"}, {"library_name", "\"peft\""}});
+  BOOST_TEST(config.unknown == (Names{"library_name", "lora_dtype", "lorap_emb_lr"}));
+}
+
+// PEFT drops it unless init_lora_weights asks for it.
+BOOST_AUTO_TEST_CASE(loftq_config_counts_with_its_initialisation_only) {
+  for (const char* off : {"null", "false", "{}"}) BOOST_TEST(parse({{"loftq_config", off}}).inert.empty(), off);
+  BOOST_TEST(parse({{"loftq_config", "{\"loftq_bits\": 4}"}}).inert == Names{"loftq_config"});
+  BOOST_TEST((parse({{"loftq_config", "{\"loftq_bits\": 4}"}, {"init_lora_weights", "true"}}).inert ==
+              Names{"init_lora_weights", "loftq_config"}));
+  for (const char* value : {"[]", "true", "1", "\"\"", "[1]"}) BOOST_TEST(mentions(refused("loftq_config", value), {"not supported"}));
+  BOOST_TEST(mentions(refusal([] {
+                        parse({{"loftq_config", "{\"loftq_bits\": 4}"}, {"init_lora_weights", "\"loftq\""}});
+                      }),
+                      {"loft"}));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_and_alphas_are_numbers) {
@@ -227,43 +239,52 @@ BOOST_AUTO_TEST_CASE(ranks_and_alphas_are_numbers) {
     for (const char* value : {"[]", "3", "\"c_fc\"", "false"}) BOOST_TEST(mentions(refused(field, value), {"object"}));
 }
 
-BOOST_AUTO_TEST_CASE(keys_of_patterns_are_literals) {
-  for (const char* key : {"c_fc", "mlp.c_fc", "transformer.h.11.mlp.c_fc", "0", "a-b", "A_9.z"})
-    BOOST_TEST(parse({{"rank_pattern", "{\"" + std::string(key) + "\": 3}"}}).rank_pattern.at(0).first == key);
-  for (const char* key : {"", ".", ".c_fc", "c_fc.", "h..c_fc", "^h", "h$", "h\\\\.0", "h.*", "a|b", "a+", "(a)", "[a]",
-                          "a{2}", "a?", "a b", "a/b", "\\u00e4", "a\\n"})
-    for (const char* field : {"rank_pattern", "alpha_pattern"})
-      BOOST_TEST(mentions(refused(field, "{\"" + std::string(key) + "\": 3}"), {"regular expression"}), key);
+BOOST_AUTO_TEST_CASE(keys_of_patterns_are_names_or_regular_expressions) {
+  for (const char* key : {"c_fc", "mlp.c_fc", "transformer.h.11.mlp.c_fc", "0", "a-b", "A_9.z", "", ".", ".c_fc", "c_fc.", "h..c_fc",
+                          "^h", "h$", "h.*", "a|b", "a+", "(a)", "[a]", "a{2}", "a?", "a b", "a/b", "a)|(b", "(?:a|b)"})
+    BOOST_TEST(parse({{"rank_pattern", "{\"" + std::string(key) + "\": 3}"}}).rank_pattern.at(0).first == key, key);
+  for (const char* key : {"(", "a)", "[a", "*a", "a**", "(?i)a", "a{2,1}", "(?P<n>a)(?P<n>b)"})
+    for (const std::string field : {"rank_pattern", "alpha_pattern"}) {
+      const std::string message = refused(field, "{\"" + std::string(key) + "\": 3}");
+      BOOST_TEST(mentions(message, {field + ".", "no regular expression"}), message);
+    }
+  for (const char* key : {"(a)\\\\1", "a*+", "(?>a)", "(a)?(?(1)b|c)"})
+    BOOST_TEST(mentions(refused("alpha_pattern", "{\"" + std::string(key) + "\": 3}"), {"regular expression", "not supported"}), key);
 }
 
-BOOST_AUTO_TEST_CASE(targets_are_a_list_or_all_linear) {
-  for (const char* value : {"\"c_attn\"", "\".*c_attn\"", "\"all_linear\"", "\"\""})
-    BOOST_TEST(mentions(refused("target_modules", value), {"regular expression", "list", "all-linear"}), value);
-  for (const char* value : {"null", "{}", "3", "[]", "[3]", "[null]", ""}) refused("target_modules", value);
-  const std::string all = "\"all-linear\"";
-  BOOST_TEST(mentions(refusal([&] {
-                        parse({{"target_modules", all}, {"layers_to_transform", "1"}});
-                      }),
-                      {"adapter_config.json: layers_to_transform", "target_modules"}));
-  BOOST_TEST(mentions(refusal([&] {
-                        parse({{"target_modules", all}, {"layers_pattern", "\"h\""}});
-                      }),
-                      {"adapter_config.json: layers_pattern", "target_modules"}));
-  BOOST_TEST(parse({{"target_modules", all}, {"exclude_modules", "[\"c_fc\"]"}}).exclude_modules == Names{"c_fc"});
-  BOOST_TEST(mentions(refused("exclude_modules", "\"c_fc\""), {"regular expression", "list"}));
+BOOST_AUTO_TEST_CASE(targets_are_a_list_or_a_regular_expression) {
+  for (const char* value : {"null", "{}", "3", "[]", "[3]", "[null]", "", "\"\""}) refused("target_modules", value);
+  for (const char* text : {"c_attn", ".*c_attn", "all_linear", "(?i).*C_ATTN"}) {
+    const PeftConfig config = parse({{"target_modules", "\"" + std::string(text) + "\""}});
+    BOOST_TEST(config.target_regex == text);
+    BOOST_TEST(config.target_modules.empty());
+    BOOST_TEST(!config.all_linear);
+  }
+  for (const char* field : {"target_modules", "exclude_modules"}) {
+    BOOST_TEST(mentions(refused(field, "\"(c_attn\""), {"no regular expression", "("}));
+    BOOST_TEST(mentions(refused(field, "\"(c)_\\\\1\""), {"backreference", "not supported"}));
+  }
+  for (const std::string text : {"\"all-linear\"", "\".*c_attn\""}) {
+    for (const char* field : {"layers_to_transform", "layers_pattern"})
+      BOOST_TEST(mentions(refusal([&] {
+                            parse({{"target_modules", text}, {field, "\"h\""}});
+                          }),
+                          {"adapter_config.json: " + std::string(field), "target_modules"}));
+    BOOST_TEST(parse({{"target_modules", text}, {"exclude_modules", "[\"c_fc\"]"}}).exclude_modules == Names{"c_fc"});
+  }
+  BOOST_TEST(parse({{"exclude_modules", "\".*c_fc\""}}).exclude_regex == ".*c_fc");
   for (const char* value : {"3", "{}", "[3]", "true"}) refused("exclude_modules", value);
 }
 
-BOOST_AUTO_TEST_CASE(layers_are_numbers_behind_literal_names) {
+BOOST_AUTO_TEST_CASE(layers_are_numbers_behind_names_or_regular_expressions) {
   for (const char* value : {"-1", "1.0", "\"1\"", "true", "{}", "[null]", "[0, -1]", "[true]", "4294967296"})
     BOOST_TEST(mentions(refused("layers_to_transform", value), {"integer"}), value);
   BOOST_TEST(mentions(refused("layers_pattern", "\"h\""), {"layers_to_transform"}));
-  for (const char* value : {"\"h.*\"", "[\"h\", \"(a|b)\"]", "[\"\"]", "\"h.\"", "\"^h\""})
-    BOOST_TEST(mentions(refusal([&] {
-                          parse({{"layers_to_transform", "1"}, {"layers_pattern", value}});
-                        }),
-                        {"adapter_config.json: layers_pattern", "regular expression"}),
-               value);
+  const auto with_layer = [](const char* value) { return parse({{"layers_to_transform", "1"}, {"layers_pattern", value}}); };
+  BOOST_TEST(with_layer("\"h.*\"").layers_pattern == Names{"h.*"});
+  BOOST_TEST(with_layer("[\"h\", \"(a|b)\"]").layers_pattern == (Names{"h", "(a|b)"}));
+  for (const char* value : {"\"h|layers\"", "[\"(h\"]", "\"a)|(b\"", "\"(?i)h\""})
+    BOOST_TEST(mentions(refusal([&] { with_layer(value); }), {"adapter_config.json: layers_pattern"}), value);
   for (const char* value : {"3", "{}", "[3]"}) refused("layers_pattern", value);
   for (const char* value : {"1", "\"x\""}) refused("ensure_weight_tying", value);
 }

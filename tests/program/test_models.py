@@ -1,4 +1,6 @@
 """tenon inspect and tenon check: what a model folder holds, and whether it is sound."""
+import json
+
 import support
 from support import TALES, ProgramTest, tenon
 
@@ -35,6 +37,26 @@ class Inspect(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("12 tensors that the model has no use for", done.stdout)
         self.assertIn("h.5.mlp.c_fc.weight", done.stdout)
+
+    # report: gpt2_eos_outside_vocab
+    def test_ids_outside_the_vocabulary_are_dropped_and_listed(self):
+        model = self.model_of("model.safetensors", "vocab.json", "merges.txt", config={"bos_token_id": 50256, "eos_token_id": [50256, 7]})
+        done = tenon("inspect", "--model", model)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("begin of text none, end of text 7\n", done.stdout)
+        self.assertIn("outside the vocabulary, and dropped: config.json: bos_token_id 50256, config.json: eos_token_id 50256", done.stdout)
+        self.assertEqual(tenon("check", "--model", model).returncode, 0)
+
+    def test_what_an_adapter_has_without_effect_is_listed(self):
+        model = self.model_of(*FILES, "config.json")
+        adapter = model / "adapters" / "weather"
+        adapter.mkdir(parents=True)
+        (adapter / "adapter_model.safetensors").symlink_to(TALES / "adapters" / "weather" / "adapter_model.safetensors")
+        config = json.loads((TALES / "adapters" / "weather" / "adapter_config.json").read_text())
+        config |= {"target_modules": [*config["target_modules"], "q_proj"], "lorap_emb_lr": 1e-6}
+        (adapter / "adapter_config.json").write_text(json.dumps(config))
+        text = tenon("inspect", "--model", model).stdout
+        self.assertIn("; unknown fields, ignored: lorap_emb_lr; targets that the model lacks: q_proj\n", text)
 
     def test_refusals_name_file_and_field(self):
         for change, named in [({"n_head": 5}, "n_head"), ({"vocab_size": 4097}, "wte.weight"), ({"model_type": "mamba"}, "model_type"),
@@ -73,6 +95,21 @@ class Check(ProgramTest):
             self.assertEqual(done.returncode, 1, name)
             self.assertIn("adapter", done.stderr)
             self.assertNotIn(str(TALES), done.stderr)
+
+    def test_a_link_out_of_the_root(self):
+        root = self.folder / "root"
+        (root / "leaves").mkdir(parents=True)
+        (root / "real" / "one").mkdir(parents=True)
+        for file in (TALES / "adapters" / "weather").iterdir():
+            (root / "leaves" / file.name).symlink_to(file)
+            (root / "real" / "one" / file.name).write_bytes(file.read_bytes())
+        (root / "stays").symlink_to(root / "real" / "one")
+        done = tenon("check", "--model", TALES, "--adapter-root", root, "--adapter-id", "leaves")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("outside the adapter root", done.stderr)
+        for name in ["real/one", "stays"]:
+            done = tenon("check", "--model", TALES, "--adapter-root", root, "--adapter-id", name)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ struct AdapterSite {
 struct AdapterSites {
   int layers = 0;
   std::vector<AdapterSite> sites;
+  PeftBase base = {};  // what an adapter's file may hold copies of
 
   std::vector<PeftModule> modules() const {
     std::vector<PeftModule> all;

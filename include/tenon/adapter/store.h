@@ -358,7 +358,7 @@ class AdapterStore {
 
   Reservation load(const std::filesystem::path& folder, const WaitingLine::Place* place) {
     if (place && !place->is_first()) throw no_room();
-    const PeftAdapter adapter = PeftAdapter::open(folder, modules_);
+    const PeftAdapter adapter = PeftAdapter::open(folder, modules_, sites_.base);
     Reservation room = reserve(Resident::bytes_of(adapter), place);
     D device = make_device_();
     room.fill(std::make_shared<const Resident>(device, adapter, sites_));

@@ -1,4 +1,4 @@
-// adapter_config.json of a LoRA adapter, as PEFT 0.21 means it: which linears it updates, with what rank and scale.
+// adapter_config.json of a LoRA adapter, as PEFT 0.21 reads it: which linears it updates, with what rank and scale.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "tenon/core/fields.h"
 #include "tenon/core/file.h"
 #include "tenon/core/json.h"
+#include "tenon/core/python_regex.h"
 
 namespace tenon {
 
@@ -28,13 +29,16 @@ struct PeftConfig {
   bool rslora = false;        // the scale is alpha / sqrt(r) in place of alpha / r
   Pattern<int> rank_pattern;  // of single modules, in place of r
   Pattern<double> alpha_pattern;
-  bool all_linear = false;  // in place of target_modules
+  bool all_linear = false;    // in place of target_modules
+  std::string target_regex;   // likewise: a regular expression of Python that a module's whole path matches
   std::vector<std::string> target_modules;
+  std::string exclude_regex;  // likewise, in place of exclude_modules
   std::vector<std::string> exclude_modules;
   std::vector<int> layers_to_transform;     // empty: all
-  std::vector<std::string> layers_pattern;  // what stands before the layer's index; empty: anything
+  std::vector<std::string> layers_pattern;  // regular expressions before the layer's index; empty: anything
   bool tied_to_embedding = false;           // ensure_weight_tying: a head's factors are those of the embedding
   std::vector<std::string> inert;           // fields that are set and change no output
+  std::vector<std::string> unknown;         // fields that PEFT does not have, and ignores
 };
 
 namespace detail {
@@ -82,38 +86,35 @@ inline constexpr const char* kPeftInert[] = {
     "eva_config",        "corda_config",   "megatron_core",           "fan_in_fan_out",
     "qalora_group_size", "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
 
+inline std::string peft_where(const std::string& field) { return std::string(kPeftConfigName) + ": " + printable(field); }
+
 [[noreturn]] inline void refuse_peft(const std::string& field, std::string_view what,
                                      Error::Kind kind = Error::Kind::unsupported) {
-  throw Error(kind, std::string(kPeftConfigName) + ": " + printable(field), what);
+  throw Error(kind, peft_where(field), what);
 }
 
-// Null, false or []: what a field says that is not in use. {} may be the config of a method, all of it at its defaults.
-inline bool says_nothing(const Json& value) {
-  return value.is_null() || value == Json(false) || (value.is_array() && value.empty());
-}
-
-// Fields of other methods, and fields that nobody knows. Returns the names of those that are set without effect.
-inline std::vector<std::string> refuse_peft_features(const Fields& fields) {
+// Refuses features that are set and not supported. Fields that PEFT 0.21 does not have are ignored, as PEFT does: those of
+// trainers (ms-swift, Unsloth) and of later versions, whose defaults keep the meaning of the others.
+inline void read_peft_features(const Fields& fields, PeftConfig& config) {
   const auto in = [](const auto& names, const std::string& name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
-  std::vector<std::string> inert;
+  const bool loftq = fields.has("init_lora_weights") && fields.value("init_lora_weights") == Json("loftq");
   for (const auto& [name, value] : fields.json().items()) {
     const auto* feature = std::find_if(std::begin(kPeftFeatures), std::end(kPeftFeatures),
                                        [&name = name](const PeftFeature& each) { return name == each.field; });
     if (feature != std::end(kPeftFeatures)) {
-      if (!value.is_null() && value != Json(false) && value.dump() != feature->empty)
+      const bool off = value.is_null() || value == Json(false) || value.dump() == feature->empty;
+      if (!off && name == "loftq_config" && value.is_object() && !loftq)
+        config.inert.push_back(name);  // of an initialisation that is not used
+      else if (!off)
         refuse_peft(name, "is set, which is not supported: " + std::string(feature->what));
     } else if (in(kPeftInert, name)) {
-      if (!value.is_null()) inert.push_back(name);
+      if (!value.is_null()) config.inert.push_back(name);
     } else if (!in(kPeftUsed, name)) {
-      if (!says_nothing(value))
-        refuse_peft(name, "is no field of LoRA in PEFT 0.21, is " + Fields::describe(value) +
-                              " and may change the outputs; only null, false and [] can be passed over");
-      inert.push_back(name);
+      config.unknown.push_back(name);
     }
   }
-  return inert;
 }
 
 // PEFT draws initial values when it loads an adapter, too, and some kinds take them out of the base weights.
@@ -141,7 +142,7 @@ inline double peft_alpha(const Fields& fields, const std::string& key) {
   return fields.number(key, -max, max);
 }
 
-// Letters, digits, _ and -, with dots between names: what means the same as a name and as a regular expression.
+// Letters, digits, _ and -, with dots between names. As a regular expression such a text matches by comparison alone.
 inline bool is_peft_literal(std::string_view text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -154,7 +155,15 @@ inline bool is_peft_literal(std::string_view text) {
   return after_name;
 }
 
-// {module: value}; `names` has the keys in the file's order.
+// Refuses what Python refuses, and what PythonRegex does not support.
+inline void require_regex(const std::string& pattern, const std::string& field) {
+  [[maybe_unused]] const PythonRegex sound(pattern, peft_where(field));
+}
+
+// What get_pattern_key of PEFT searches with re.match for a key of rank_pattern or alpha_pattern.
+inline std::string peft_key_regex(const std::string& key) { return "(.*\\.)?(" + key + ")$"; }
+
+// {module: value}, in the file's order, which `ordered` has.
 template <class Value>
 PeftConfig::Pattern<Value> peft_pattern(const Fields& fields, const OrderedJson& ordered, const std::string& key,
                                         Value (*read)(const Fields&, const std::string&)) {
@@ -162,10 +171,7 @@ PeftConfig::Pattern<Value> peft_pattern(const Fields& fields, const OrderedJson&
   if (!fields.has(key)) return pattern;
   const Fields values = fields.object(key);
   for (const auto& [name, ignored] : ordered.at(key).items()) {
-    if (!is_peft_literal(name))
-      refuse_peft(key + "." + name,
-                  "a regular expression is not supported as a key: name the module by letters, digits, _, - and dots "
-                  "between names");
+    if (!is_peft_literal(name)) require_regex(peft_key_regex(name), key + "." + name);
     pattern.emplace_back(name, read(values, name));
   }
   return pattern;
@@ -175,30 +181,30 @@ inline void read_peft_targets(const Fields& fields, PeftConfig& config) {
   const Json& value = fields.value("target_modules");
   if (!value.is_string()) {
     if (!value.is_array())
-      fields.refuse("target_modules", "must be a list or \"all-linear\", is " + Fields::describe(value));
+      fields.refuse("target_modules", "must be a list, a regular expression or \"all-linear\", is " + Fields::describe(value));
     config.target_modules = fields.strings("target_modules");
     if (config.target_modules.empty()) fields.refuse("target_modules", "must name a module, is an empty list");
     return;
   }
   std::string text = value.get<std::string>();
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (text != "all-linear")
-    refuse_peft("target_modules", "the regular expression \"" + printable(value.get<std::string>(), 60) +
-                                      "\" is not supported; a list of names and \"all-linear\" are");
-  config.all_linear = true;
+  config.all_linear = text == "all-linear";
+  if (!config.all_linear) {
+    config.target_regex = value.get<std::string>();
+    if (config.target_regex.empty()) fields.refuse("target_modules", "must name a module, is empty");
+    require_regex(config.target_regex, "target_modules");
+  }
   for (const char* key : {"layers_to_transform", "layers_pattern"})
     if (fields.has(key)) fields.refuse(key, "needs target_modules to be a list, which is a string");
 }
 
 inline void read_peft_layers(const Fields& fields, PeftConfig& config) {
-  const auto list = [&](const std::string& key, bool one_string) {
-    if (!fields.has(key)) return std::vector<std::string>{};
-    const Json& value = fields.value(key);
-    if (!value.is_string()) return fields.strings(key);
-    const std::string text = value.get<std::string>();
-    if (!one_string && !text.empty())
-      refuse_peft(key, "the regular expression \"" + printable(text, 60) + "\" is not supported; a list of names is");
-    return text.empty() ? std::vector<std::string>{} : std::vector{text};
+  const auto list = [&](const std::string& key) {
+    const bool text = fields.has(key) && fields.value(key).is_string();
+    return !fields.has(key) || text ? std::vector<std::string>{} : fields.strings(key);
+  };
+  const auto text = [&](const std::string& key) {
+    return fields.has(key) && fields.value(key).is_string() ? fields.string(key) : std::string();
   };
   constexpr int max = std::numeric_limits<int>::max();
   const std::string key = "layers_to_transform";
@@ -209,14 +215,18 @@ inline void read_peft_layers(const Fields& fields, PeftConfig& config) {
     else
       for (const Json& each : value) config.layers_to_transform.push_back(fields.check_integer(key, each, 0, max));
   }
-  config.exclude_modules = list("exclude_modules", /*one_string=*/false);
-  config.layers_pattern = list("layers_pattern", /*one_string=*/true);
+  config.exclude_modules = list("exclude_modules");
+  config.exclude_regex = text("exclude_modules");
+  if (!config.exclude_regex.empty()) require_regex(config.exclude_regex, "exclude_modules");
+  config.layers_pattern = list("layers_pattern");
+  if (const std::string one = text("layers_pattern"); !one.empty()) config.layers_pattern = {one};
   if (!config.layers_pattern.empty() && !fields.has(key))
     fields.refuse("layers_pattern", "needs layers_to_transform, which is not set");
-  for (const std::string& each : config.layers_pattern)
-    if (!is_peft_literal(each))
-      refuse_peft("layers_pattern", "the regular expression \"" + printable(each, 60) +
-                                        "\" is not supported: name what holds the layers, such as \"h\"");
+  for (const std::string& each : config.layers_pattern) {
+    if (PythonRegex(each, peft_where("layers_pattern")).is_open_choice())
+      refuse_peft("layers_pattern", "\"" + printable(each, 60) + "\": a choice without parentheses is not supported; use a list");
+    require_regex("(?:^|.*?\\.)" + each + "\\.(\\d+)\\.", "layers_pattern");  // as PEFT writes it
+  }
 }
 
 }  // namespace detail
@@ -229,7 +239,7 @@ inline PeftConfig parse_peft_config(std::string_view text) {
   const Fields fields(json, kPeftConfigName);
   fields.choice("peft_type", {"LORA"});
   PeftConfig config;
-  config.inert = detail::refuse_peft_features(fields);
+  detail::read_peft_features(fields, config);
   detail::refuse_peft_init(fields);
   fields.choice("task_type", {"CAUSAL_LM"}, "CAUSAL_LM");
   fields.choice("bias", {"none"}, "none");

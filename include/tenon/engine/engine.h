@@ -78,7 +78,7 @@ class Engine {
         queue_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads()),
         state_(config_),
-        adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_)) {
+        adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files)) {
     queue_.set_prefix_reuse(options_.prefix_reuse);
     queue_.set_window(config_.window);
   }

@@ -47,7 +47,7 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
     if constexpr (!merges_at_load<P>) {
       throw Error(Error::Kind::unsupported, "merged", "this engine merges no adapters into its weights");
     }
-    merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix), Model::name_prefix, options.adapters);
+    merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix, files.tensors), Model::name_prefix, options.adapters);
   }
   const TensorSource source(files, Model::name_prefix, merged ? &*merged : nullptr);
   DecoderWeights<W, H, D> weights(device, spec, config.tied_head, source);
@@ -60,12 +60,13 @@ template <AdapterPolicy P, DevicePolicy D>
 using AdaptersOf = std::conditional_t<P::adds_at_runtime, std::unique_ptr<AdapterStore<D>>, std::nullptr_t>;
 
 template <class Model, AdapterPolicy P, DevicePolicy D>
-AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& config) {
+AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& config, const ModelFiles& files) {
   if constexpr (P::adds_at_runtime) {
     EngineOptions of_loads = options;
     of_loads.threads = 1;
     return std::make_unique<AdapterStore<D>>([of_loads] { return make_device<D>(of_loads); },
-                                             adapter_sites(Model::tensors(config), Model::name_prefix), options.adapters);
+                                             adapter_sites(Model::tensors(config), Model::name_prefix, files.tensors),
+                                             options.adapters);
   } else {
     return nullptr;
   }

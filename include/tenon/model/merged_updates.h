@@ -21,7 +21,7 @@ class MergedUpdates {
     const std::vector<PeftModule> modules = sites.modules();
     for (const AdapterUse& use : uses) {
       detail::require(std::isfinite(use.weight), "merged", "the weight of an adapter must be finite");
-      const PeftAdapter adapter = PeftAdapter::open(options.folder_of(use.name), modules);
+      const PeftAdapter adapter = PeftAdapter::open(options.folder_of(use.name), modules, sites.base);
       for (const PeftFactors& f : adapter.factors()) {
         const PeftModule& module = modules[f.module];
         Update update{f.rank, module.inputs, f.scale * static_cast<double>(use.weight), {}, {}};
