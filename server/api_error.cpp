@@ -30,6 +30,7 @@ Wire lorax_wire(Kind kind) {
     case Kind::adapter_unusable:
     case Kind::engine: return {424, "generation", nullptr, kFailed};
     case Kind::unauthorized: return {401, "authentication"};
+    case Kind::forbidden: return {403, "forbidden"};
     case Kind::too_large: return {413, "validation"};
     case Kind::unsupported_media: return {415, "validation"};
     case Kind::not_implemented: return {501, "not_implemented"};
@@ -51,6 +52,7 @@ Wire openai_wire(Kind kind) {
     case Kind::unknown_adapter:
     case Kind::bad_adapter_name: return {404, "invalid_request_error", "model_not_found"};
     case Kind::unauthorized: return {401, "authentication_error", "invalid_api_key"};
+    case Kind::forbidden: return {403, "permission_error", "origin_not_allowed"};
     case Kind::too_large: return {413, "invalid_request_error"};
     case Kind::unsupported_media: return {415, "invalid_request_error"};
     case Kind::not_implemented: return {501, "not_supported_error"};

@@ -24,6 +24,7 @@ struct ApiError : std::runtime_error {
     bad_adapter_name,  // a path, or what no folder may be called
     adapter_unusable,  // it is there, and does not fit
     unauthorized,
+    forbidden,  // a page of an origin that may not ask
     too_large,
     unsupported_media,
     not_implemented,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <new>
 
+#include "server/memory_reserve.h"
 #include "server/text.h"
 #include "server/writer.h"
 
@@ -17,28 +18,13 @@ bool is_plain(const std::string& id) {
   return !id.empty() && id.size() <= kLongestId && std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// The host of "scheme://host:port", an IPv6 address without its brackets; empty where there is none.
-std::string host_of(const std::string& origin) {
-  const std::size_t scheme = origin.find("://");
-  if (scheme == origin.npos) return "";
-  const std::string host = origin.substr(scheme + 3);
-  if (!host.starts_with('[')) return host.substr(0, host.find(':'));
-  const std::size_t end = host.find(']');
-  return end == host.npos ? "" : host.substr(1, end - 1);
-}
-
-// Any page that somebody opens may send requests to a server on their machine; without a key nothing else stands in its way.
-bool is_foreign_page(const Serving& serving, const std::string& origin) {
-  if (origin.empty() || std::find(serving.origins.begin(), serving.origins.end(), origin) != serving.origins.end()) return false;
-  return !is_loopback(host_of(origin));
-}
-
 }  // namespace
 
 ApiError transport_error(const HttpRefusal& refusal) {
   using enum ApiError::Kind;
   switch (refusal.status) {
     case 401: return {unauthorized, refusal.why};
+    case 403: return {forbidden, refusal.why};
     case 404: return {not_found, "there is no such route"};
     case 405: return {method_not_allowed, "this route has other methods"};
     case 408: return {timeout, "the request took too long to arrive"};
@@ -74,17 +60,23 @@ void answer_json(httplib::Response& response, const tenon::OrderedJson& json, in
   response.set_content(one_line(json), "application/json");
 }
 
-const char* why_refused(const Serving& serving, const Credentials& from) {
-  if (!serving.keys.required()) {
-    return is_foreign_page(serving, from.origin) ? "pages of other origins need to be named with --cors-origin, or a key" : nullptr;
+// Any page that somebody opens may send requests to a server in reach of their machine. Without keys nothing else stands in its way.
+HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
+  if (serving.keys.required()) {
+    if (serving.keys.accepts(from.authorization, from.x_api_key)) return {};
+    return {401, "a valid API key is needed: Authorization: Bearer KEY"};
   }
-  return serving.keys.accepts(from.authorization, from.x_api_key) ? nullptr : "a valid API key is needed: Authorization: Bearer KEY";
+  if (!serving.pages.is_foreign(from.origin, from.host)) return {};
+  return {403,
+          "web pages of this origin may not ask: start the server with --cors-origin and the page's origin, with --allowed-host and "
+          "this server's name where the page is its own, or with a key"};
 }
 
 void check_key(const Serving& serving, const httplib::Request& request) {
   const auto value = [&](const char* name) { return request.get_header_value(name); };
-  const char* const why = why_refused(serving, {value("Authorization"), value("X-Api-Key"), value("Origin")});
-  if (why) throw ApiError(ApiError::Kind::unauthorized, why);
+  const HttpRefusal refusal =
+      refusal_of(serving, {value("Authorization"), value("X-Api-Key"), value("Origin"), value("Host")});
+  if (refusal) throw transport_error(refusal);
 }
 
 ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
@@ -124,6 +116,7 @@ void add_plain(HttpServer& http, Serving& serving, const char* method, const cha
 }
 
 void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
+  hold_memory_reserve();  // it may be gone since a request found no memory
   const std::string route = HttpServer::route(), error = response.get_header_value(kErrorHeader);
   response.headers.erase(kErrorHeader);
   if (response.headers.erase(kLogsItselfHeader) > 0) return;
@@ -134,7 +127,7 @@ void log_answer(const Serving& serving, const httplib::Request& request, httplib
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
   const bool by_transport = HttpServer::refusal() || response.status == 404 || response.status == 405;
   line.error = error.empty() && by_transport ? type_of(transport_error({response.status}).kind) : error;
-  serving.log.write(line, HttpServer::may_wait());
+  serving.log.write(line);
 }
 
 }  // namespace serve

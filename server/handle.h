@@ -21,13 +21,14 @@ ApiError transport_error(const HttpRefusal& refusal);
 void refuse(httplib::Response& response, const ApiError& error, Dialect dialect);
 void answer_json(httplib::Response& response, const tenon::OrderedJson& json, int status = 200);
 
-// Of those headers that decide whether somebody may ask: null, or why not.
+// The headers that decide whether somebody may ask, empty where absent.
 struct Credentials {
-  std::string authorization, x_api_key, origin;
+  std::string authorization, x_api_key, origin, host;
 };
-const char* why_refused(const Serving& serving, const Credentials& from);
+// 401 without a key that is needed; 403 for a page of an origin that may not ask, where no key is needed.
+HttpRefusal refusal_of(const Serving& serving, const Credentials& from);
 
-// ApiError unauthorized.
+// ApiError unauthorized or forbidden.
 void check_key(const Serving& serving, const httplib::Request& request);
 
 ApiError api_error(std::exception_ptr thrown, Dialect dialect);

@@ -55,6 +55,8 @@ int parse_request_line(std::string_view line, HttpHead& head) {
   if (!is_token(method) || target.empty()) return 400;
   if (!std::all_of(target.begin(), target.end(), [](char c) { return c > ' ' && c < 0x7f; })) return 400;
   if (target.find("%00") != target.npos) return 400;  // would end a C string early somewhere
+  // A second question mark belongs to the query, but httplib before 0.18 refuses it, and so do we with every version.
+  if (target.find('?') != target.rfind('?')) return 400;
   if (version.size() != 8 || !version.starts_with("HTTP/")) return 400;
   head.method = method;
   head.target = origin_form(target);

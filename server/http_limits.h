@@ -12,7 +12,7 @@ struct HttpLimits {
   std::size_t request_line_bytes = 8 << 10;     // more: 414; httplib allows 8 KiB, so a larger limit has no effect
   std::chrono::milliseconds header_read{5000};  // from a request's first byte to the end of its head
   std::chrono::milliseconds body_read{30000};   // from there to the end of its body
-  std::chrono::milliseconds idle{2000};         // between two requests of a connection
+  std::chrono::milliseconds idle{65000};        // between two requests of a connection
   std::chrono::milliseconds write{10000};       // without any progress
   int threads = 72;  // requests that are answered at once; those that are being read hold none
   int waiting = 64;  // whole requests beyond those; more: 503 at once

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 
+#include "server/threads.h"
+
 namespace serve {
 namespace {
 
@@ -28,7 +30,7 @@ int poll_timeout(Clock::time_point first_deadline) {
 HttpLingering::HttpLingering() {
   new_.reserve(kMostSockets);  // close_softly() then never throws
   sockets_.reserve(kMostSockets);
-  thread_ = std::thread([this] { run(); });
+  thread_ = begin_thread("closes connections", [this] { run(); });
 }
 
 HttpLingering::~HttpLingering() {

@@ -37,7 +37,8 @@ HttpLoop::HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Cal
       callbacks_(std::move(callbacks)),
       overloaded_(std::move(overloaded)),
       refused_(refused),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      workers_(limits.threads) {
   const auto most = static_cast<std::size_t>(limits.connections);
   returned_.reserve(most);  // giving a client back then never throws
   taken_.reserve(most);
@@ -67,7 +68,6 @@ bool HttpLoop::arm(Client& client, unsigned events, int operation) {
 }
 
 void HttpLoop::run() {
-  pool_.emplace(static_cast<std::size_t>(limits_.threads));
   now_ = HttpClock::now();
   while (!state_.stopping && (!state_.draining || !clients_.empty())) {
     if (state_.draining && listener_ >= 0) close_listener();
@@ -233,7 +233,7 @@ void HttpLoop::hand_over(Client& client, HttpRefusal refusal) {
   enter(client, Phase::answering, kNever);
   ++state_.busy;
   try {
-    pool_->enqueue([this, &client, refusal] { answer_on_thread(client, refusal); });
+    workers_.enqueue([this, &client, refusal] { answer_on_thread(client, refusal); });
   } catch (const std::bad_alloc&) {
     --state_.busy;
     refuse(client, kManyRequests);
@@ -386,7 +386,7 @@ void HttpLoop::end() {
     if (client.phase == Phase::rest) client.connection.cut();
     drop(client);
   });
-  pool_->shutdown();  // joins
+  workers_.finish();
   each([this](Client& client) {
     if (std::exchange(client.unheard, false)) return refuse(client, kEnding);
     if (client.connection.has_rest()) client.connection.cut();

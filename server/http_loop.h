@@ -2,8 +2,6 @@
 // readers are slow, without ever waiting for one of them. Only whole requests get a thread of the pool. So a client
 // that sends or reads slowly costs a descriptor and what it has sent, and no thread.
 #pragma once
-#include <httplib.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -21,6 +19,7 @@
 #include "server/http_lingering.h"
 #include "server/http_refusal.h"
 #include "server/http_request.h"
+#include "server/http_workers.h"
 
 namespace serve {
 
@@ -34,7 +33,8 @@ class HttpLoop {
     std::function<HttpAdmission(const HttpHead&)> admit;
   };
 
-  // `overloaded`: the whole answer to connections beyond the limits. Once constructed, it owns the listener.
+  // Starts all threads: tenon::Error capacity where the system refuses one. `overloaded`: the whole answer to connections
+  // beyond the limits. Once constructed, it owns the listener.
   HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Callbacks callbacks, std::string overloaded,
            std::atomic<std::uint64_t>& refused);
   ~HttpLoop();
@@ -122,7 +122,7 @@ class HttpLoop {
   HttpClock::time_point accept_again_ = HttpClock::time_point::max();  // max: no pause
   HttpClock::time_point now_{};
   HttpLingering lingering_;
-  std::optional<httplib::ThreadPool> pool_;  // while run() runs
+  HttpWorkers workers_;  // last: its jobs use all of the above
 };
 
 }  // namespace serve

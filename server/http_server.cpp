@@ -65,6 +65,27 @@ void clear(httplib::Response& response, int status) {
   response.is_chunked_content_provider_ = false;
 }
 
+using Adopt = std::function<void(httplib::Request&)>;
+
+// httplib::Server::process_request before 0.18, which asks the stream for the addresses of both ends, and since then, when they are
+// arguments. The type of the member decides which of the two is called.
+[[maybe_unused]] bool process(bool (httplib::Server::*process_request)(httplib::Stream&, bool, bool&, const Adopt&),
+                              httplib::Server& server, Connection& connection, const Adopt& adopt) {
+  bool unused = false;
+  return (server.*process_request)(connection, connection.closing(), unused, adopt);
+}
+
+[[maybe_unused]] bool process(bool (httplib::Server::*process_request)(httplib::Stream&, const std::string&, int, const std::string&,
+                                                                       int, bool, bool&, const Adopt&),
+                              httplib::Server& server, Connection& connection, const Adopt& adopt) {
+  std::string remote, local;
+  int remote_port = 0, local_port = 0;
+  connection.get_remote_ip_and_port(remote, remote_port);
+  connection.get_local_ip_and_port(local, local_port);
+  bool unused = false;
+  return (server.*process_request)(connection, remote, remote_port, local, local_port, connection.closing(), unused, adopt);
+}
+
 }  // namespace
 
 // What this thread is answering.
@@ -93,6 +114,7 @@ HttpServer::HttpServer(const HttpLimits& limits) : limits_(checked(limits)) {
 HttpServer::~HttpServer() {
   stop();
   std::lock_guard ended(running_);
+  loop_.reset();
   if (listener_ >= 0) ::close(listener_);
 }
 
@@ -134,21 +156,26 @@ bool HttpServer::bind(const std::string& host, int port) {
   return ::listen(listener_, kBacklog) == 0 && ::fcntl(listener_, F_SETFL, O_NONBLOCK) == 0;
 }
 
-void HttpServer::run() {
-  std::lock_guard running(running_);
-  if (listener_ < 0) return;
+void HttpServer::start() {
+  if (listener_ < 0 || loop_) return;
   const std::string body = error_body_ ? error_body_({503, "too many connections"}, "") : "{\"error\":\"overloaded\"}";
   const std::string overloaded =
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
       "Content-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
-  HttpLoop loop(listener_, limits_, state_,
-                {.answer = [this](Connection& connection, HttpRequest& request,
-                                  const HttpRefusal& refusal) { return serve(connection, request, refusal); },
-                 .admit = [this](const HttpHead& head) { return admit(head); }},
-                overloaded, refused_);
+  HttpLoop::Callbacks callbacks{.answer = [this](Connection& connection, HttpRequest& request,
+                                                 const HttpRefusal& refusal) { return serve(connection, request, refusal); },
+                                .admit = [this](const HttpHead& head) { return admit(head); }};
+  loop_ = std::make_unique<HttpLoop>(listener_, limits_, state_, std::move(callbacks), overloaded, refused_);
   listener_ = -1;  // the loop's
-  loop.run();
+}
+
+void HttpServer::run() {
+  std::lock_guard running(running_);
+  start();
+  if (!loop_) return;
+  loop_->run();
+  loop_.reset();
 }
 
 void HttpServer::stop_accepting() {
@@ -172,14 +199,13 @@ bool HttpServer::serve(Connection& connection, HttpRequest& request, const HttpR
     explicit Current(Exchange& e) { exchange_ = &e; }
     ~Current() { exchange_ = nullptr; }
   } current(exchange);
-  bool closed_unused = false;
   try {
     // httplib parses the target only; adopt() gives it the rest.
     connection.present("GET " + (head.target.empty() ? "/" : head.target) +
                        (head.version_1_0 ? " HTTP/1.0\r\n\r\n" : " HTTP/1.1\r\n\r\n"));
-    return process_request(connection, connection.closing(), closed_unused,
-                           [this](httplib::Request& parsed) { adopt(parsed); }) &&
-           !connection.broken();
+    const bool whole = process(&HttpServer::process_request, static_cast<httplib::Server&>(*this), connection,
+                               [this](httplib::Request& parsed) { adopt(parsed); });
+    return whole && !connection.broken();
   } catch (...) {
     // A content provider threw in the middle of its answer. Cutting it is the only way left to tell the client.
     return false;
@@ -251,8 +277,6 @@ std::string HttpServer::route() { return exchange_ && exchange_->match.path ? *e
 bool HttpServer::is_open_route() { return exchange_ && exchange_->match.open; }
 
 HttpRefusal HttpServer::refusal() { return exchange_ ? exchange_->refusal : HttpRefusal{}; }
-
-bool HttpServer::may_wait() { return refusal().status != 503; }
 
 HttpClock::time_point HttpServer::arrival() { return exchange_ ? exchange_->connection.arrival() : HttpClock::now(); }
 

@@ -1,15 +1,15 @@
 // An HTTP/1.1 server for a handful of JSON routes: httplib parses targets, keeps headers and writes answers, but the
 // connections, their deadlines and budgets, and all that clients send are handled here.
 //
-// For httplib 0.11.x (Debian 12), whose own reading has no total deadlines, no limit for chunked bodies, and the CVEs
-// of 2025 and 2026. Newer ones are not supported: process_request() there takes the addresses as arguments, and would
-// need another serve().
+// For httplib 0.11 (Debian 12) to 0.18 (Debian 13), whose own reading has no total deadlines, no limit for chunked
+// bodies, and the CVEs of 2025 and 2026.
 #pragma once
 #include <httplib.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -27,14 +27,26 @@
 
 namespace serve {
 
-static_assert(std::string_view(CPPHTTPLIB_VERSION).starts_with("0.11."),
-              "server/ is written for cpp-httplib 0.11.x, the package of Debian 12; see http_server.h");
+// "0.18.7" is 18; 0 where it is no version of the form 0.MINOR.
+constexpr int httplib_minor(std::string_view version) {
+  if (!version.starts_with("0.")) return 0;
+  int minor = 0;
+  for (const char c : version.substr(2)) {
+    if (c < '0' || c > '9') break;
+    minor = 10 * minor + (c - '0');
+  }
+  return minor;
+}
+static_assert(httplib_minor(CPPHTTPLIB_VERSION) >= 11 && httplib_minor(CPPHTTPLIB_VERSION) <= 18,
+              "server/ needs cpp-httplib 0.11 to 0.18 (Debian 12 and 13: libcpp-httplib-dev); later ones change what it builds on");
+
+class HttpLoop;
 
 class HttpServer : private httplib::Server {
  public:
   using Handler = HttpHandler;
   // The JSON body of an answer of 4xx or 5xx that no handler made. The path is empty where none was understood. Like
-  // the hook, it is called on the event thread too, where it must not wait: see may_wait().
+  // the hook, it is called on the event thread too, where it must not wait.
   using ErrorBody = std::function<std::string(const HttpRefusal& refusal, const std::string& path)>;
   // Asked where a head announces a body, before that is read; a refused one never is, and its connection closes behind
   // the answer. On the event thread: must not wait.
@@ -58,6 +70,8 @@ class HttpServer : private httplib::Server {
   void set_answer_hook(AnswerHook hook) { answer_hook_ = std::move(hook); }
   bool bind(const std::string& host, int port);  // 0: any port
   int port() const { return port_; }
+  // Starts the threads: tenon::Error capacity where the system refuses one. run() does it where nobody has.
+  void start();
 
   // ---- then
 
@@ -81,7 +95,6 @@ class HttpServer : private httplib::Server {
   static std::string route();              // as it was added; empty: none fits
   static bool is_open_route();
   static HttpRefusal refusal();  // why no handler has it; 0: one has, or there is none
-  static bool may_wait();        // false: on the event thread, which writes the 503s of a crowd
 
  private:
   struct Exchange;
@@ -105,7 +118,8 @@ class HttpServer : private httplib::Server {
   int listener_ = -1;
   std::atomic<std::uint64_t> refused_{0};
   HttpState state_;
-  std::mutex running_;  // held by run()
+  std::unique_ptr<HttpLoop> loop_;  // from start() to the end of run()
+  std::mutex running_;              // held by run()
 };
 
 }  // namespace serve

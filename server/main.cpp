@@ -1,4 +1,5 @@
-// tenon-serve: a model over HTTP. Exit status 0: asked to end, and ended; 1: a file, the address or the model failed; 2: wrong usage.
+// tenon-serve: a model over HTTP. Exit status 0: asked to end, and ended; 1: a file, the address or the model failed, or the system
+// refused memory or threads; 2: wrong usage.
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,13 +12,20 @@
 #include <future>
 #include <iostream>
 #include <memory>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "exits.h"
+#include "messages.h"
 #include "output.h"
 #include "server/http_server.h"
+#include "server/log_writer.h"
+#include "server/memory_reserve.h"
+#include "server/origin.h"
 #include "server/routes.h"
 #include "server/serving.h"
+#include "server/threads.h"
 #include "tenon/core/error.h"
 
 namespace serve {
@@ -25,8 +33,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGTERM and SIGINT, taken by a thread of their own for as long as the process lives. The second is obeyed at once, and the
-// first where the model is still being read: there is nothing to bring to its end.
+// SIGTERM and SIGINT, taken by a thread of their own for as long as the process lives. The second ends the process at once. So does
+// the first while the model is being read: nothing has to be finished then.
 class EndSignals {
  public:
   EndSignals() {
@@ -34,7 +42,7 @@ class EndSignals {
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // in every thread that begins from here on
-    std::thread([this] {
+    begin_thread("takes signals", [this] {
       take();
       if (loading_) std::_Exit(0);
       asked_.set_value();
@@ -111,26 +119,63 @@ void allow_most_descriptors() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-// The engine's threads, which are begun here, yield to those of HTTP: these need little time, and need it soon.
-std::unique_ptr<Model> model_of(const Settings& settings) {
+constexpr const char* kLessMemory =
+    "lower --cache-tokens, --batch or --adapter-slots, name smaller --weights or --kv, or raise the limit of address space (ulimit -v)";
+
+// The engine's threads, which are started here, yield to those of HTTP: these need little time, and need it soon. A refusal of memory
+// or threads names the flags that lower the need.
+std::unique_ptr<Model> model_of(const Settings& settings) try {
   constexpr int kNicer = 5;
-  return std::async(std::launch::async, [&] {
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // of this thread, and of those that it begins
-    return std::make_unique<Model>(settings);
-  }).get();
+  std::unique_ptr<Model> model;
+  std::exception_ptr failure;
+  begin_thread("reads the model", [&] {
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // of this thread, and of those that it starts
+    try {
+      model = std::make_unique<Model>(settings);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+  return model;
+} catch (const std::bad_alloc&) {
+  throw tenon::Error(tenon::Error::Kind::capacity, "memory", std::string("there is not enough for the model; ") + kLessMemory);
+} catch (const tenon::Error& error) {
+  if (error.kind() != tenon::Error::Kind::capacity) throw;
+  const bool by_system = error.where() == "threads" || error.where() == "memory";
+  if (!by_system || std::string_view(error.what()).ends_with(kFewerThreads)) throw;
+  throw tenon::Error(error.kind(), "", std::string(error.what()) + "; " + (error.where() == "threads" ? kFewerThreads : kLessMemory));
 }
 
+// program::say() through the log's queue for as long as this lives. Before and after, a line waits for its reader a second at most.
+class Messages {
+ public:
+  explicit Messages(LogWriter& log) {
+    program::say_by([&log](std::string_view line) { log.put(line); });
+  }
+  ~Messages() { say_in_time(); }
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  static void say_in_time() {
+    program::say_by([](std::string_view line) { write_in_time(STDERR_FILENO, line, 1s); });
+  }
+};
+
 int serve_with(Settings settings) {
-  RequestLog log(STDERR_FILENO, settings.log_requests);
+  auto& signals = *new EndSignals;  // until the process ends; before other threads, for which it blocks the signals
+  LogWriter writer(STDERR_FILENO);
+  const Messages messages(writer);
+  RequestLog log(writer, settings.log_requests);
   Serving serving(settings, keys_of(settings), log);
-  auto& signals = *new EndSignals;  // until the process ends
   allow_most_descriptors();
   HttpServer http(limits_of(settings));
   add_routes(http, serving, settings);
   if (!http.bind(settings.host, settings.port)) {
-    throw tenon::Error(tenon::Error::Kind::io, "--port", settings.host + ":" + std::to_string(settings.port) + " is taken, or no address of this machine");
+    throw tenon::Error(tenon::Error::Kind::io, "--port", host_and_port(settings.host, settings.port) + " is taken, or no address of this machine");
   }
-  std::thread listening([&] { http.run(); });
+  http.start();
+  std::thread listening = begin_thread("reads connections", [&] { http.run(); });
   struct Join {
     HttpServer& http;
     std::thread& thread;
@@ -143,7 +188,7 @@ int serve_with(Settings settings) {
   std::unique_ptr<Model> model = model_of(settings);
   for (const std::string& line : model->settings().describe()) program::say(line);
   serving.open(std::move(model));
-  program::say("listening on http://" + settings.host + ":" + std::to_string(http.port()));
+  program::say("listening on http://" + host_and_port(settings.host, http.port()));
   signals.model_is_read();
   signals.wait();
   drain(http, serving, settings);
@@ -151,7 +196,11 @@ int serve_with(Settings settings) {
 }
 
 int run(int argc, char** argv) try {
+  Messages::say_in_time();
+  hold_memory_reserve();
   return serve_with(parse_settings(argc, argv));
+} catch (const std::bad_alloc&) {
+  throw tenon::Error(tenon::Error::Kind::capacity, "memory", std::string("there is not enough; ") + kFewerThreads);
 } catch (const InformationAsked& asked) {
   std::cout << asked.what();
   return 0;

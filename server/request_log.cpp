@@ -1,9 +1,5 @@
 #include "server/request_log.h"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -42,12 +38,6 @@ std::string iso_time(std::int64_t now_ms) {
   return text;
 }
 
-// For a line, which is shorter than what a pipe takes at once. A terminal, or a pipe with other writers, may still wait.
-bool takes_some(int descriptor) {
-  pollfd fd{descriptor, POLLOUT, 0};
-  return ::poll(&fd, 1, 0) > 0;
-}
-
 }  // namespace
 
 std::string RequestLog::text(const RequestLine& line, std::int64_t now_ms) {
@@ -71,27 +61,12 @@ std::string RequestLog::text(const RequestLine& line, std::int64_t now_ms) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, tenon::OrderedJson::error_handler_t::replace) + "\n";
 }
 
-void RequestLog::write(const RequestLine& line, bool may_wait) noexcept try {
+void RequestLog::write(const RequestLine& line) noexcept try {
   if (!on()) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::string whole = text(line, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (may_wait) lock.lock();
-  if (!may_wait && (!lock.try_lock() || !takes_some(descriptor_))) {
-    ++lost_;
-    return;
-  }
-  for (std::string_view rest = whole; !rest.empty();) {
-    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
-    if (written > 0) {
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    } else if (written == 0 || errno != EINTR) {
-      ++lost_;
-      return;
-    }
-  }
+  out_.put(text(line, std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
 } catch (...) {
-  ++lost_;
+  ++unmade_;
 }
 
 }  // namespace serve

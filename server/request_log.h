@@ -1,14 +1,15 @@
-// A line of JSON a request, for whoever runs the server: what was asked in numbers, never in words.
+// A line of JSON per request for the operator: numbers about the request, never its texts.
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "server/log_writer.h"
+
 namespace serve {
 
-// No prompt, answer or key has a place here. What is empty or absent is left out of the line.
+// No prompt, answer or key has a place here. Fields that are empty or absent are left out of the line.
 struct RequestLine {
   std::string id, method;
   std::string route;  // the pattern, not what stood in its place: that may hold anything
@@ -24,24 +25,23 @@ struct RequestLine {
 
 class RequestLog {
  public:
-  // To a file descriptor, which stays the caller's; no `on`: to nowhere.
-  explicit RequestLog(int descriptor, bool on = true) : descriptor_(on ? descriptor : -1) {}
+  // Without `on` no line is written.
+  explicit RequestLog(LogWriter& out, bool on = true) : out_(out), on_(on) {}
 
-  bool on() const { return descriptor_ >= 0; }
+  bool on() const { return on_; }
 
-  // Any thread; lines do not mix. A line that cannot be written is lost, and counted; so is one that would have to wait, where
-  // the thread may not.
-  void write(const RequestLine& line, bool may_wait = true) noexcept;
+  // Any thread; never waits. A line for which the writer has no room is lost, and counted.
+  void write(const RequestLine& line) noexcept;
 
-  std::uint64_t lost() const { return lost_; }
+  std::uint64_t lost() const { return out_.lost() + unmade_; }
 
   // The line with its newline, at that time in milliseconds since 1970.
   static std::string text(const RequestLine& line, std::int64_t now_ms);
 
  private:
-  const int descriptor_;
-  std::mutex mutex_;  // else a line of which the system takes a part at a time would mix with others
-  std::atomic<std::uint64_t> lost_{0};
+  LogWriter& out_;
+  const bool on_;
+  std::atomic<std::uint64_t> unmade_{0};  // lines for whose text there was no memory
 };
 
 }  // namespace serve

@@ -46,9 +46,8 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
   }
   http.set_error_body([](const HttpRefusal& refusal, const std::string& path) { return body(transport_error(refusal), dialect_of(path)); });
   // Without it, clients that may not ask could fill the room for all bodies with theirs.
-  http.set_head_check([&serving](const HttpHead& head) -> HttpRefusal {
-    const char* const why = why_refused(serving, {head.value("Authorization"), head.value("X-Api-Key"), head.value("Origin")});
-    return why ? HttpRefusal{401, why} : HttpRefusal{};
+  http.set_head_check([&serving](const HttpHead& head) {
+    return refusal_of(serving, {head.value("Authorization"), head.value("X-Api-Key"), head.value("Origin"), head.value("Host")});
   });
   http.set_answer_hook([&serving, origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
     request_id(request, response);

@@ -11,6 +11,7 @@
 #include "server/gate.h"
 #include "server/metrics.h"
 #include "server/model.h"
+#include "server/origin.h"
 #include "server/request_log.h"
 #include "server/settings.h"
 
@@ -21,7 +22,7 @@ enum class Phase { loading, ready, draining };
 class Serving {
  public:
   Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
-      : keys(std::move(guard)), origins(settings.cors_origins), log(out), gate(settings.max_concurrent_requests) {}
+      : keys(std::move(guard)), pages{settings.cors_origins, settings.allowed_hosts}, log(out), gate(settings.max_concurrent_requests) {}
 
   // From now on requests are served.
   void open(std::unique_ptr<Model> model) {
@@ -47,7 +48,7 @@ class Serving {
   }
 
   const ApiKeys keys;
-  const std::vector<std::string> origins;  // of pages that may ask
+  const PageRules pages;
   RequestLog& log;
   Metrics metrics;
   Gate gate;

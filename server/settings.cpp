@@ -1,7 +1,5 @@
 #include "server/settings.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "exits.h"
+#include "server/origin.h"
 #include "server/settings_flags.h"
 #include "server/text.h"
 #include "tenon/version.h"
@@ -118,7 +117,10 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
              "a line of JSON a request on standard error, without texts (on)");
-  flags.list("--cors-origin", s.cors_origins, "ORIGIN", "web pages of this origin may ask, as in https://a.example");
+  flags.list("--cors-origin", s.cors_origins, "ORIGIN",
+             "web pages, extensions and apps of this origin may ask, as in https://a.example or chrome-extension://ID");
+  flags.list("--allowed-host", s.allowed_hosts, "NAME",
+             "a name of this server, as in chat.example: its own pages may ask under it without a key, as they may under an address");
 }
 
 void add_limit_flags(CLI::App& app, Settings& s) {
@@ -200,16 +202,6 @@ void parse(CLI::App& app, int argc, char** argv) {
 
 void refuse_flag(const std::string& flag, const std::string& what) { throw UsageError(flag + ": " + what); }
 
-// scheme://host[:port], as a browser sends it: no path, no wildcard.
-bool is_origin(const std::string& text) {
-  const auto scheme = text.find("://");
-  if (scheme == text.npos || (text.substr(0, scheme) != "http" && text.substr(0, scheme) != "https")) return false;
-  const std::string_view host = std::string_view(text).substr(scheme + 3);
-  return !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':' || c == '[' || c == ']';
-  });
-}
-
 bool in_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("._-/:@+").find(c) != std::string_view::npos;
@@ -226,8 +218,10 @@ void check(const Settings& s) {
     if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), in_name))
       refuse_flag("--served-model-name", "must be 1 to 128 letters, digits and . _ - / : @ +");
   }
-  for (const std::string& origin : s.cors_origins)
-    if (!is_origin(origin)) refuse_flag("--cors-origin", "must be as in https://a.example:8443, is " + origin);
+  for (const std::string& origin : s.cors_origins) {
+    const std::string why = why_no_origin(origin);
+    if (!why.empty()) refuse_flag("--cors-origin", why);
+  }
   if (!s.preload_adapters.empty() && s.model.lora == "none")
     refuse_flag("--preload-adapters", "there are none: --lora none");
   const std::set<std::string> preloaded(s.preload_adapters.begin(), s.preload_adapters.end());
@@ -235,6 +229,17 @@ void check(const Settings& s) {
   if (s.model.adapter_slots > 0 && preloaded.size() > static_cast<std::size_t>(s.model.adapter_slots))
     refuse_flag("--preload-adapters", std::to_string(preloaded.size()) + " are more than --adapter-slots " +
                                      std::to_string(s.model.adapter_slots));
+}
+
+// As people write them: brackets of an IPv6 address, and capitals of names.
+void normalise(Settings& s) {
+  if (s.host.size() > 2 && s.host.starts_with('[') && s.host.ends_with(']')) s.host = s.host.substr(1, s.host.size() - 2);
+  for (std::string& host : s.allowed_hosts) {
+    const auto authority = Authority::parse(host);
+    if (!authority || !authority->port.empty())
+      refuse_flag("--allowed-host", "must be a host's name without scheme, port or wildcard, as in chat.example, is " + host);
+    host = authority->host;
+  }
 }
 
 // "tales" of DIR/tales/.
@@ -258,14 +263,6 @@ std::string listed(const std::vector<std::string>& words) { return words.empty()
 
 }  // namespace
 
-bool is_loopback(const std::string& host) {
-  if (host == "localhost") return true;
-  in_addr v4{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  in6_addr v6{};
-  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 Settings parse_settings(int argc, char** argv) {
   Settings settings;
   CLI::App app("tenon-serve: serves a model and its LoRA adapters over HTTP, as LoRAX and OpenAI do.", "tenon-serve");
@@ -288,6 +285,7 @@ Settings parse_settings(int argc, char** argv) {
   parse(app, argc, argv);
   // CLI11 leaves out a default file that is not there; one that somebody named is needed.
   if (is_set("TENON_CONFIG") && config->count() == 0) refuse_flag("--config", std::string("cannot read ") + named);
+  normalise(settings);
   check(settings);
   return settings;
 }
@@ -341,11 +339,12 @@ std::vector<std::string> Settings::describe() const {
   say("adapter-slots", or_else(model.adapter_slots, "any number"));
   say("adapter-wait", as_seconds(adapter_wait));
   say("preload-adapters", listed(preload_adapters));
-  say("listen", host + ":" + std::to_string(port));
+  say("listen", host_and_port(host, port));
   say("keys", api_keys.empty() ? api_key_file.empty() ? "none" : "a file of them"
                                : std::to_string(api_keys.size()) + (api_key_file.empty() ? "" : " and a file of them"));
   say("adapter-admin", on(enable_adapter_admin));
   say("cors-origin", listed(cors_origins));
+  say("allowed-host", listed(allowed_hosts));
   say("chat-template", chat_template);
   say("parse-special", on(parse_special));
   say("lenient", on(lenient));

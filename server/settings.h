@@ -38,7 +38,7 @@ struct Settings {
   int max_n = 8;
   std::size_t payload_limit = 2'000'000;  // bytes of a body
 
-  std::chrono::milliseconds header_timeout{5'000}, body_timeout{30'000}, idle_timeout{2'000}, write_timeout{10'000};
+  std::chrono::milliseconds header_timeout{5'000}, body_timeout{30'000}, idle_timeout{65'000}, write_timeout{10'000};
   std::chrono::milliseconds request_timeout{0};  // 0: none
   std::chrono::milliseconds shutdown_timeout{30'000};
 
@@ -47,7 +47,8 @@ struct Settings {
   bool insecure = false;  // beyond this machine without a key
   bool enable_adapter_admin = false;
   bool ui = true;
-  std::vector<std::string> cors_origins;
+  std::vector<std::string> cors_origins;   // of pages that may ask
+  std::vector<std::string> allowed_hosts;  // names of this server, in lower case, whose own pages may ask
 
   bool lenient = false;       // unknown fields of requests are left out, not refused
   bool parse_special = true;  // special tokens spelled in raw prompts are tokens
@@ -73,10 +74,6 @@ class InformationAsked : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-// Of addresses that only this machine reaches: localhost, 127.0.0.0/8, ::1. A name that would have to be looked up is
-// none.
-bool is_loopback(const std::string& host);
 
 // program::UsageError, which names the flag; never a key.
 Settings parse_settings(int argc, char** argv);

@@ -6,8 +6,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include "exits.h"
+#include "messages.h"
 #include "tenon/core/error.h"
 #include "tenon/tokenizer/unicode.h"
 
@@ -34,10 +36,16 @@ void Output::flush() {
   buffer_.clear();
 }
 
-void say(std::string_view text) {
-  const std::string line = "tenon: " + std::string(text) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
+namespace {
+
+std::function<void(std::string_view)> writer_of_lines =
+    [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); };
+
+}  // namespace
+
+void say(std::string_view text) { writer_of_lines("tenon: " + std::string(text) + "\n"); }
+
+void say_by(std::function<void(std::string_view)> writer) { writer_of_lines = std::move(writer); }
 
 namespace {
 

@@ -34,6 +34,7 @@ const Row kTable[]{
     {Kind::bad_adapter_name, 422, "validation", 404, "invalid_request_error", "model_not_found"},
     {Kind::adapter_unusable, 424, "generation", 400, "invalid_request_error", nullptr},
     {Kind::unauthorized, 401, "authentication", 401, "authentication_error", "invalid_api_key"},
+    {Kind::forbidden, 403, "forbidden", 403, "permission_error", "origin_not_allowed"},
     {Kind::too_large, 413, "validation", 413, "invalid_request_error", nullptr},
     {Kind::unsupported_media, 415, "validation", 415, "invalid_request_error", nullptr},
     {Kind::not_implemented, 501, "not_implemented", 501, "not_supported_error", nullptr},
@@ -60,7 +61,8 @@ BOOST_AUTO_TEST_CASE(every_kind_has_its_status_and_its_body_in_both_dialects) {
     const Json openai = Json::parse(body(error, Dialect::openai));
     BOOST_TEST(openai["error"] ==
                Json({{"message", "what"}, {"type", row.type}, {"param", "field"}, {"code", row.code}}));
-    BOOST_TEST((status(row.kind, Dialect::lorax) != 403));  // ShardNotReadyError to LoRAX's client
+    // 403 is ShardNotReadyError to LoRAX's client, which is no page in a browser.
+    BOOST_TEST(((status(row.kind, Dialect::lorax) == 403) == (row.kind == Kind::forbidden)));
   }
 }
 

@@ -1,4 +1,8 @@
 // The server's connections: clients that leave, streams, readers that do not read, crowds, and the server's end.
+#include <sys/resource.h>
+#include <sys/select.h>
+
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <vector>
@@ -9,6 +13,28 @@ BOOST_AUTO_TEST_SUITE(server_http_connections)
 
 using namespace raw;
 using serve::HttpServer;
+
+// select() knows descriptors below FD_SETSIZE alone, and httplib answers 500 to others where it was built to use it.
+BOOST_AUTO_TEST_CASE(descriptors_beyond_those_of_select_are_served) {
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit files = before;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, FD_SETSIZE + 512);
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  std::vector<int> fillers;
+  for (int fd; (fd = ::dup(STDIN_FILENO)) >= 0; fillers.push_back(fd)) {
+    if (fd > FD_SETSIZE) break;
+  }
+  if (!fillers.empty() && fillers.back() >= FD_SETSIZE - 1) {
+    Server server;
+    server.start();
+    BOOST_TEST(Client(server.port()).ask(get("/ping")).status == 200);
+  } else {
+    BOOST_TEST_MESSAGE("skipped: too few descriptors are allowed");
+  }
+  for (const int fd : fillers) ::close(fd);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+}
 
 BOOST_AUTO_TEST_CASE(an_idle_connection_closes) {
   Server server;

@@ -1,18 +1,14 @@
 #include "server/request_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
 
+#include "pipes.h"
 #include "tenon/core/json.h"
 
 BOOST_AUTO_TEST_SUITE(server_request_log)
@@ -23,23 +19,6 @@ namespace {
 
 RequestLine line_of(const std::string& id) {
   return {.id = id, .method = "POST", .route = "/v1/completions", .status = 200};
-}
-
-// What was written to a pipe while `work` ran.
-template <class Work>
-std::string written(Work&& work) {
-  int ends[2];
-  BOOST_REQUIRE(pipe(ends) == 0);
-  std::string all;
-  std::thread reader([&] {
-    char part[4096];
-    for (ssize_t n; (n = read(ends[0], part, sizeof(part))) > 0;) all.append(part, static_cast<std::size_t>(n));
-  });
-  work(ends[1]);
-  close(ends[1]);
-  reader.join();
-  close(ends[0]);
-  return all;
 }
 
 }  // namespace
@@ -78,16 +57,23 @@ BOOST_AUTO_TEST_CASE(nothing_from_outside_begins_a_line_of_its_own) {
 }
 
 BOOST_AUTO_TEST_CASE(it_is_off_or_on) {
-  BOOST_TEST(written([](int end) { RequestLog(end, /*on=*/false).write(line_of("a")); }) == "");
-  BOOST_TEST(!RequestLog(2, false).on());
-  const std::string text = written([](int end) { RequestLog(end).write(line_of("a")); });
-  const auto json = tenon::parse_json(text, "line");
+  const auto logged = [](bool on) {
+    return pipes::written([on](int end) {
+      LogWriter out(end);
+      const RequestLog log(out, on);
+      BOOST_TEST(log.on() == on);
+      RequestLog(out, on).write(line_of("a"));
+    });
+  };
+  BOOST_TEST(logged(false) == "");
+  const auto json = tenon::parse_json(logged(true), "line");
   BOOST_TEST(std::regex_match(json["ts"].get<std::string>(), std::regex(R"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")));
 }
 
 BOOST_AUTO_TEST_CASE(lines_of_many_threads_do_not_mix) {
-  const std::string all = written([](int end) {
-    RequestLog log(end);
+  const std::string all = pipes::written([](int end) {
+    LogWriter out(end);
+    RequestLog log(out);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&log, t] {
@@ -104,52 +90,14 @@ BOOST_AUTO_TEST_CASE(lines_of_many_threads_do_not_mix) {
   BOOST_TEST(ids.size() == 2000U);
 }
 
-BOOST_AUTO_TEST_CASE(a_reader_that_has_gone_costs_lines_and_nothing_else) {
-  std::signal(SIGPIPE, SIG_IGN);
-  int ends[2];
-  BOOST_REQUIRE(pipe(ends) == 0);
-  close(ends[0]);
-  RequestLog log(ends[1]);
-  log.write(line_of("a"));
-  BOOST_TEST(log.lost() == 1U);
-  close(ends[1]);
-
-  BOOST_REQUIRE(pipe2(ends, O_NONBLOCK) == 0);  // full and not blocking: lost, not waited for
-  RequestLog full(ends[1]);
-  for (int i = 0; i < 2000; ++i) full.write(line_of("b"));
-  BOOST_TEST(full.lost() > 0U);
-  close(ends[0]);
-  close(ends[1]);
-}
-
-BOOST_AUTO_TEST_CASE(who_may_not_wait_does_not) {
-  int ends[2];
-  BOOST_REQUIRE(pipe(ends) == 0);
-  RequestLog log(ends[1]);
-  log.write(line_of("first"), /*may_wait=*/false);
-  BOOST_TEST(log.lost() == 0U);
-  for (int i = 0; i < 2000; ++i) log.write(line_of("b"), false);  // more than a pipe holds
-  const auto lost = log.lost();
-  BOOST_TEST(lost > 0U);
-  fcntl(ends[1], F_SETFL, O_NONBLOCK);  // a full pipe may have room on its last page
-  while (::write(ends[1], "x", 1) == 1) {
-  }
-  fcntl(ends[1], F_SETFL, 0);
-  std::thread waiting([&] { log.write(line_of("last")); });  // holds the lock
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  log.write(line_of("b"), false);
-  BOOST_TEST(log.lost() == lost + 1);
-  std::string all;
-  char part[4096];
-  while (all.find("\"last\"") == all.npos) {
-    const ssize_t count = read(ends[0], part, sizeof(part));
-    BOOST_REQUIRE(count > 0);
-    all.append(part, static_cast<std::size_t>(count));
-  }
-  waiting.join();
-  BOOST_TEST(all.find("\"first\"") != all.npos);
-  close(ends[0]);
-  close(ends[1]);
+BOOST_AUTO_TEST_CASE(lines_that_the_writer_loses_are_lost_to_the_log) {
+  const pipes::Pipe pipe;
+  LogWriter out(pipe.in);
+  RequestLog log(out);
+  const int lines = static_cast<int>(2 * (LogWriter::kQueueBytes + pipes::kPipeBytes) / RequestLog::text(line_of("b"), 0).size());
+  for (int i = 0; i < lines; ++i) log.write(line_of("b"));
+  BOOST_TEST(log.lost() > 0U);
+  BOOST_TEST(log.lost() == out.lost());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

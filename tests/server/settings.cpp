@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(without_flags_the_defaults_hold) {
   BOOST_TEST(s.max_best_of == 2);
   BOOST_TEST(s.max_n == 8);
   BOOST_TEST(s.payload_limit == 2'000'000U);
-  BOOST_CHECK(s.header_timeout == 5s && s.body_timeout == 30s && s.idle_timeout == 2s && s.write_timeout == 10s);
+  BOOST_CHECK(s.header_timeout == 5s && s.body_timeout == 30s && s.idle_timeout == 65s && s.write_timeout == 10s);
   BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s && s.stream_interval == 10ms);
   BOOST_TEST(s.model.weights == "float32");
   BOOST_TEST(!s.model.weights_given);
@@ -116,7 +116,11 @@ BOOST_AUTO_TEST_CASE(flags_are_taken) {
                              "--payload-limit",
                              "4096",
                              "--cors-origin",
-                             "https://a.example:8443"});
+                             "https://a.example:8443,chrome-extension://abc",
+                             "--cors-origin",
+                             "tauri://localhost",
+                             "--allowed-host",
+                             "Chat.Example,b.example"});
   BOOST_TEST(s.model.model == "m");
   BOOST_TEST(s.model.weights == "int8");
   BOOST_TEST(s.model.weights_given);
@@ -129,7 +133,9 @@ BOOST_AUTO_TEST_CASE(flags_are_taken) {
   BOOST_TEST(s.api_keys == (std::vector<std::string>{"k1", "k2"}), boost::test_tools::per_element());
   BOOST_TEST(s.port == 0);
   BOOST_TEST(s.payload_limit == 4096U);
-  BOOST_TEST(s.cors_origins.size() == 1U);
+  BOOST_TEST(s.cors_origins == (std::vector<std::string>{"https://a.example:8443", "chrome-extension://abc", "tauri://localhost"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(s.allowed_hosts == (std::vector<std::string>{"chat.example", "b.example"}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_flag_beats_the_variable_and_the_variable_the_file) {
@@ -191,7 +197,11 @@ BOOST_AUTO_TEST_CASE(values_out_of_range_name_flag_and_range) {
   BOOST_TEST(has(refusal({"--metrics-compat", "tgi"}), "--metrics-compat"));
   BOOST_TEST(has(refusal({"--max-concurrent-requests", "0"}), "--max-concurrent-requests"));
   BOOST_TEST(has(refusal({"--served-model-name", "a{b"}), "--served-model-name"));
-  BOOST_TEST(has(refusal({"--cors-origin", "*"}), "--cors-origin"));
+  BOOST_TEST(has(refusal({"--cors-origin", "*"}), "--cors-origin: must be SCHEME://HOST[:PORT]"));
+  BOOST_TEST(has(refusal({"--cors-origin", "null"}), "--cors-origin: null is what browsers send"));
+  BOOST_TEST(has(refusal({"--cors-origin", "https://a.example:443"}), ":443"));
+  for (const char* host : {"*", "*.example", "a.example:8080", "http://a.example", "a b", ""})
+    BOOST_TEST(has(refusal({"--allowed-host=" + std::string(host)}), "--allowed-host"), host);
   BOOST_TEST(has(refusal({"--preload-adapters", "a,b", "--adapter-slots", "1"}), "--preload-adapters"));
   const Variable port("TENON_PORT", "many");
   BOOST_TEST(has(refusal({}), "--port"));
@@ -205,8 +215,10 @@ BOOST_AUTO_TEST_CASE(other_machines_need_a_key_or_insecure) {
     BOOST_TEST(refusal({"--host", host, "--insecure"}) == "accepted");
     BOOST_TEST(refusal({"--host", host, "--api-key-file", "f"}) == "accepted");
   }
-  for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost"})
+  for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost", "[::1]"})
     BOOST_TEST(refusal({"--host", host}) == "accepted");
+  BOOST_TEST(has(described(parsed({"--host", "::1", "--port", "80"})), "listen = [::1]:80\n"));
+  BOOST_TEST(parsed({"--host", "[::1]"}).host == "::1");
   BOOST_TEST(has(refusal({"--enable-adapter-admin"}), "--enable-adapter-admin"));
   const Variable key("TENON_API_KEY", "secret-1");
   BOOST_TEST(refusal({"--host", "0.0.0.0", "--enable-adapter-admin"}) == "accepted");

@@ -1,4 +1,5 @@
 """From the server's start to its end: flags, variables, files, readiness, signals."""
+import contextlib
 import http.client
 import json
 import pathlib
@@ -72,6 +73,23 @@ class Start(unittest.TestCase):
         done = serving.run("--host", "192.0.2.1", "--port", 0, "--insecure")
         self.assertEqual(done.returncode, 1)
         self.assertIn("192.0.2.1", done.stderr)
+
+    def test_an_ipv6_address(self):
+        try:
+            with socket.socket(socket.AF_INET6) as s:
+                s.bind(("::1", 0))
+        except OSError as error:
+            self.skipTest("no IPv6 here: %s" % error)
+        for host in ["::1", "[::1]"]:
+            with Server("--host", host) as server:
+                self.assertIn("\ntenon: listening on http://[::1]:%d\n" % server.port, server.text())
+                self.assertIn("\ntenon: listen = [::1]:0\n", server.text())
+                with contextlib.closing(http.client.HTTPConnection("::1", server.port, timeout=PATIENCE)) as connection:
+                    self.assertEqual(server.ask("GET", "/health", connection=connection).status, 200)
+                done = serving.run("--host", "::1", "--port", server.port)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("[::1]:%d is taken" % server.port, done.stderr.splitlines()[-1])
+                self.assertEqual(server.stop(), 0)
 
     def test_a_port_that_is_taken(self):
         with socket.socket() as s:

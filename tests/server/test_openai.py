@@ -617,8 +617,8 @@ class Origins(ServerTest):
     def test_without_a_key_only_pages_of_this_machine_and_named_ones_are_served(self):
         for origin, status in [("https://a.example", 200), ("http://localhost:3000", 200), ("http://127.0.0.1", 200),
                                ("http://127.9.9.9:81", 200), ("http://[::1]", 200), ("http://[::1]:8080", 200),
-                               ("https://b.example", 401), ("null", 401), ("http://localhost.b.example", 401),
-                               ("http://[::2]:80", 401), ("http://[::1", 401), ("http://[]", 401), ("http://127.0.0.1.b.example", 401)]:
+                               ("https://b.example", 403), ("null", 403), ("http://localhost.b.example", 403),
+                               ("http://[::2]:80", 403), ("http://[::1", 403), ("http://[]", 403), ("http://127.0.0.1.b.example", 403)]:
             self.assertEqual(self.server.get("/v1/models", headers={"Origin": origin}).status, status, origin)
 
 

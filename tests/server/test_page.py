@@ -107,6 +107,42 @@ class Keys(ServerTest):
         self.assertEqual(self.server.get("/ui/steps?since=0", headers={"Authorization": "Bearer right-key"}).status, 200)
 
 
+class OwnOrigin(ServerTest):
+    """The page of a server that all machines reach without a key: it asks from the address that the browser has for it."""
+
+    FLAGS = ["--host", "0.0.0.0", "--insecure", "--allowed-host", "Chat.Example", "--cors-origin", "chrome-extension://abc,tauri://localhost"]
+
+    def ask(self, host, origin, path="/v1/completions"):
+        body = {"prompt": "The king", "max_tokens": 1}
+        headers = {"Host": host} | ({"Origin": origin} if origin else {})
+        return self.server.post(path, body if path == "/v1/completions" else {"inputs": "The king"}, headers=headers)
+
+    def test_its_own_page_may_ask(self):
+        port = self.server.port
+        for host in ["127.0.0.1:%d" % port, "192.0.2.7:%d" % port, "192.0.2.7", "[2001:db8::1]:%d" % port, "localhost:%d" % port, "chat.example",
+                     "chat.example:%d" % port]:
+            for scheme in ["http", "https"]:
+                self.assertEqual(self.ask(host, scheme + "://" + host).status, 200, host)
+
+    def test_named_apps_and_extensions_may_ask(self):
+        for origin in ["chrome-extension://abc", "tauri://localhost"]:
+            answer = self.ask("192.0.2.7", origin)
+            self.assertEqual((answer.status, answer.headers["access-control-allow-origin"]), (200, origin))
+
+    def test_other_pages_may_not(self):
+        for host, origin in [("evil.example:8080", "http://evil.example:8080"),  # its name was made to lead here
+                             ("192.0.2.7", "http://evil.example"), ("chat.example", "http://192.0.2.7"), ("192.0.2.7:1", "http://192.0.2.7:2"),
+                             ("192.0.2.7", "null"), ("192.0.2.7", "chrome-extension://abd"), ("192.0.2.7", "app://localhost")]:
+            answer = self.ask(host, origin)
+            self.assertEqual(answer.status, 403, (host, origin))
+            error = answer.json()["error"]
+            self.assertEqual((error["type"], error["code"]), ("permission_error", "origin_not_allowed"))
+            self.assertIn("--allowed-host", error["message"])
+            answer = self.ask(host, origin, "/generate")
+            self.assertEqual((answer.status, answer.json()["error_type"]), (403, "forbidden"))
+        self.assertEqual(self.ask("evil.example:8080", None).status, 200)  # no page: any name of this machine will do
+
+
 class NoPage(ServerTest):
     FLAGS = ["--no-ui"]
 
