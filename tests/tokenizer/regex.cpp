@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(the_first_alternative_at_the_leftmost_place) {
   BOOST_TEST(all("a(?=b)", "acab") == Found({"a"}));
   BOOST_TEST(all("a++b|a", "aab") == Found({"aab"}));
   BOOST_TEST(all("a?+a", "a") == Found());
+  BOOST_TEST(all("\\d{1,3}+", "12345 6") == Found({"12345", "6"}));
   BOOST_TEST(all("\\s+$", "a \nb  ") == Found({" ", "  "}));
 }
 
@@ -79,13 +80,14 @@ BOOST_AUTO_TEST_CASE(sets) {
 
 BOOST_AUTO_TEST_CASE(without_case) {
   BOOST_TEST(all("(?i:'s|'ll)", "'S'\u017f'LL'lL") == Found({"'S", "'\u017f", "'LL", "'lL"}));
+  BOOST_TEST(all("'(?i:[sdmt]|ll)", "'S'\u017f'x'LL'm'T") == Found({"'S", "'\u017f", "'LL", "'m", "'T"}));
   BOOST_TEST(all("(?i:k)k", "KkkK\u212ak") == Found({"Kk", "\u212ak"}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused) {
-  for (const char* pattern : {"(?<=a)b", "(?<!a)b", "(?>a)", "\\ba", "\\w+", "\\1", "^a", "a*?", "a{1,2}+", "a**", "[[:alpha:]]", "[a&&b]",
+  for (const char* pattern : {"(?<=a)b", "(?<!a)b", "(?>a)", "\\ba", "\\w+", "\\1", "^a", "a*?", "a{2,3}+", "a**", "[[:alpha:]]", "[a&&b]",
                               "[]", "[^]", "\\p{Han}", "\\p{L", "\\pL", "(a", "a)", "[a", "*a", "a{2,1}", "a{,2}", "a{5000}", "(?i:ss)",
-                              "(?i:[a-z])", "(?i:\u00e9)", "(?i)a", "(a|b)+", "(?:a+)+", "(?:a?)*", "a*", "a|", "", "(?=a)", "(?=a)?b", "\\", "[z-a]"})
+                              "(?i:[^a])", "(?i:\\S)", "(?i:\u00e9)", "(?i)a", "(a|b)+", "(?:a+)+", "(?:a?)*", "a*", "a|", "", "(?=a)", "(?=a)?b", "\\", "[z-a]"})
     BOOST_TEST(refusal(pattern) != "accepted", pattern);
   BOOST_TEST(refusal("(?<=a)b").find("(?<=a)b") != std::string::npos);
   std::string deep = "a";

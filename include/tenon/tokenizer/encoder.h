@@ -71,7 +71,7 @@ class Encoder {
     const bool bytes = pipeline_.family == TokenizerFamily::byte_level;
     const bool spelled = pipeline_.pre_tokenizer.has(PreTokenizerStep::Kind::spell_bytes);
     pipeline_.pre_tokenizer.cut(text, first, scratch, [&](std::string_view piece) {
-      if (spelled) piece = scratch.texts.emplace_back(unspell(std::string(piece)));
+      if (spelled) piece = scratch.texts.emplace_front(unspell(std::string(piece)));
       if (bytes)
         byte_level(piece, words);
       else

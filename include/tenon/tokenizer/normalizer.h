@@ -83,6 +83,7 @@ class Normalizer {
   }
 
   static void replace(const NormalizerStep& step, std::string& text, std::string* mask) {
+    if (step.from.size() == 1 && !mask) return replace_byte(step, text);
     std::size_t found = text.find(step.from);
     if (found == text.npos) return;
     std::string out, out_mask;
@@ -97,6 +98,19 @@ class Normalizer {
     }
     out.append(text, at);
     if (mask) *mask = out_mask.append(*mask, at);
+    text = std::move(out);
+  }
+
+  // Of one byte, as the spaces of SentencePiece: faster than looking for each.
+  static void replace_byte(const NormalizerStep& step, std::string& text) {
+    std::string out;
+    out.reserve(text.size() + text.size() / 4);
+    for (const char c : text) {
+      if (c == step.from[0])
+        out += step.to;
+      else
+        out += c;
+    }
     text = std::move(out);
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <forward_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,7 +77,7 @@ class PreTokenizer {
 
   // What cutting a text needs beside it. Pieces are views of the text or of `texts`.
   struct Scratch {
-    std::deque<std::string> texts = {};  // what steps wrote
+    std::forward_list<std::string> texts = {};  // what steps wrote, where it stays
     Regex::Choices choices = {};
   };
 
@@ -96,7 +96,7 @@ class PreTokenizer {
     const auto pass = [&](std::size_t begin, std::size_t end) {
       run(number + 1, text.substr(begin, end - begin), first && begin == 0, scratch, piece);
     };
-    const auto rewrite = [&](std::string&& with) { return std::string_view(scratch.texts.emplace_back(std::move(with))); };
+    const auto rewrite = [&](std::string&& with) { return std::string_view(scratch.texts.emplace_front(std::move(with))); };
     switch (step.kind) {
       case Kind::pattern:
         for (std::size_t at = 0; at < text.size();) {

@@ -129,7 +129,6 @@ class RegexParser {
     out.may_be_empty = false;
     CharSet set;
     if (take("[")) {
-      if (any_case_) refuse("a class without case");
       set = bracket();
     } else if (take(".")) {
       set.add_range('\n', '\n');
@@ -172,16 +171,22 @@ class RegexParser {
 
   CharSet literal(char32_t c) const {
     CharSet set;
-    set.add_range(c, c);
-    if (!any_case_) return set;
-    if (c >= 0x80) refuse("a letter beyond ASCII without case");
-    const char32_t lower = c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
-    if (lower < 'a' || lower > 'z') return set;
-    set.add_range(lower, lower);
-    set.add_range(lower - ('a' - 'A'), lower - ('a' - 'A'));
-    if (lower == 's') set.add_range(0x17F, 0x17F);    // the long s
-    if (lower == 'k') set.add_range(0x212A, 0x212A);  // the sign of kelvin
+    add_range(c, c, set);
     return set;
+  }
+
+  void add_range(char32_t first, char32_t last, CharSet& set) const {
+    set.add_range(first, last);
+    if (!any_case_) return;
+    if (last >= 0x80) refuse("a letter beyond ASCII without case");
+    for (char32_t c = first; c <= last; ++c) {
+      const char32_t lower = c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+      if (lower < 'a' || lower > 'z') continue;
+      set.add_range(lower, lower);
+      set.add_range(lower - ('a' - 'A'), lower - ('a' - 'A'));
+      if (lower == 's') set.add_range(0x17F, 0x17F);    // the long s
+      if (lower == 'k') set.add_range(0x212A, 0x212A);  // the sign of kelvin
+    }
   }
 
   // \p{L}, \P{L}, \p{^L}; at_ is behind \p.
@@ -227,10 +232,8 @@ class RegexParser {
     ++at_;
     const char32_t c = character();
     CharSet set;
-    if (c == 'p' || c == 'P') {
-      if (any_case_) refuse("a property without case");
-      return property(c == 'P');
-    }
+    if (any_case_ && c != 's' && c != 'd') refuse("a set without case");
+    if (c == 'p' || c == 'P') return property(c == 'P');
     if (c == 's' || c == 'S') set.add_space();
     else if (c == 'd' || c == 'D') set.add_categories(category_bit(UTF8PROC_CATEGORY_ND));
     else refuse("the escape \\" + std::string(text_.substr(at_ - 1, 1)));
@@ -242,7 +245,10 @@ class RegexParser {
   CharSet bracket() {
     if (++depth_ > kMostDepth) refuse("classes nested too deeply");
     CharSet set;
-    if (take("^")) set.negate();
+    if (take("^")) {
+      if (any_case_) refuse("a negated class without case");
+      set.negate();
+    }
     if (next_is("]")) refuse("an empty class");
     while (!take("]")) {
       if (next_is("&&")) refuse("an intersection");
@@ -263,7 +269,7 @@ class RegexParser {
         if (!end || *end < *first || (*end == '[' && text_[at_ - 1] == '[')) refuse("a range without order");
         last = *end;
       }
-      set.add_range(*first, last);
+      add_range(*first, last, set);
     }
     --depth_;
     return set;
@@ -289,7 +295,11 @@ class RegexParser {
       if (take(",")) most = next_is("}") ? Regex::kUnbounded : number();
       if (!take("}") || most < least || most == 0) refuse("a number of repeats");
     } else return std::move(part);
-    const bool keeps = !braces && take("+");  // of braces, + repeats them
+    const bool keeps = !braces && take("+");
+    if (braces && least == 1 && next_is("+")) {  // not possessive: it repeats the braces, which comes to one or more
+      take("+");
+      most = Regex::kUnbounded;
+    }
     if (next_is("?") || next_is("*") || next_is("+") || next_is("{")) refuse("a repeat of a repeat");
     return repeated(std::move(part), least, most, keeps);
   }

@@ -21,13 +21,12 @@ struct CodePoint {
   Utf8Status status;
 };
 
-// The code point that begins at bytes[at]; at < bytes.size(). Source: The Unicode Standard 15.0, table 3-7 (well-formed
-// sequences) and section 3.9, "U+FFFD Substitution of Maximal Subparts", the practice of WHATWG, Rust and Python as
-// well.
-inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
+namespace detail {
+
+// Of a lead byte beyond ASCII. Apart from decode_utf8, so that the ASCII case is short enough to be inlined everywhere.
+inline CodePoint decode_multibyte(std::string_view bytes, std::size_t at) noexcept {
   constexpr char32_t replacement = 0xFFFD;
   const unsigned lead = static_cast<unsigned char>(bytes[at]);
-  if (lead < 0x80) return {lead, 1, Utf8Status::valid};
   if (lead < 0xC2 || lead > 0xF4) return {replacement, 1, Utf8Status::invalid};
   const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   // The second byte has a narrower range after four leads: no overlong form, no surrogate, nothing past U+10FFFF.
@@ -43,6 +42,17 @@ inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
     high = 0xBF;
   }
   return {value, length, Utf8Status::valid};
+}
+
+}  // namespace detail
+
+// The code point that begins at bytes[at]; at < bytes.size(). Source: The Unicode Standard 15.0, table 3-7 (well-formed
+// sequences) and section 3.9, "U+FFFD Substitution of Maximal Subparts", the practice of WHATWG, Rust and Python as
+// well.
+inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
+  const unsigned lead = static_cast<unsigned char>(bytes[at]);
+  if (lead < 0x80) return {lead, 1, Utf8Status::valid};
+  return detail::decode_multibyte(bytes, at);
 }
 
 // `c`, a code point that is no surrogate, as UTF-8.
@@ -88,9 +98,9 @@ inline std::string sanitize_utf8(std::string_view bytes) {
 
 enum class CharClass : std::uint8_t { letter, number, space, other };
 
-// \p{L} and \p{N} are general categories (unicode_categories.h). \s is the
-// property White_Space, as in the Oniguruma of Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt
-// names these 25 code points. Python's \s would add U+001C to U+001F.
+// \p{L} and \p{N} are general categories (unicode_categories.h). \s is the property White_Space, as in the Oniguruma of
+// Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt names these 25 code points. Python's \s would
+// add U+001C to U+001F.
 inline CharClass char_class(char32_t c) noexcept {
   if (c < 0x80) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return CharClass::letter;
