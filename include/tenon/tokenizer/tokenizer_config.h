@@ -263,8 +263,8 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
                          ", and tokenizer.json has another form");
 }
 
-// transformers sets the flag of a ByteLevel that stands alone to what the class says: to false where no file says
-// true. In a Sequence it leaves it as it is.
+// transformers 4 sets the flag of a ByteLevel that stands alone to what the class says: to false where no file says
+// true. In a Sequence it leaves it as it is, and so does TokenizersBackend (transformers 5) always.
 inline void apply_prefix_space(const Fields& config, const TokenizerClass& which, Pipeline& pipeline) {
   constexpr const char* key = "add_prefix_space";
   const bool prefix = config.boolean(key, false);
@@ -272,7 +272,8 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
     if (which.rebuilds && prefix)
       throw Error(Error::Kind::unsupported, config.where(key), "true is not supported for this class: it asks for tokenizer.model");
     const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();  // tokenizer.json by itself
-    if (pipeline.lone_byte_level && !which.rebuilds && !alone) pipeline.pre_tokenizer.prefix_space(prefix);
+    const bool keeps = which.rebuilds || which.name == "TokenizersBackend" || alone;
+    if (pipeline.lone_byte_level && !keeps) pipeline.pre_tokenizer.prefix_space(prefix);
   } else if (which.rebuilds && config.has(key)) {
     check_rebuilt(config, pipeline);
   }
