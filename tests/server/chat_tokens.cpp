@@ -1,7 +1,9 @@
 // Conversations to ids: the built-in chat forms with Tokenizer::encode_rendered.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -61,6 +63,17 @@ BOOST_AUTO_TEST_CASE(only_the_first_stretch_gets_a_prefix) {
   }
   BOOST_TEST(ids.size() + 2 == one_by_one.size());
   BOOST_TEST(ids == tokenizer.encode("<s>[INST] Hello [/INST]Hi</s>[INST] Who [/INST]", true));
+}
+
+// report: chat_metaspace_first
+BOOST_AUTO_TEST_CASE(the_tokenizer_of_the_report) {
+  const std::filesystem::path model = TENON_SOURCE_DIR "/../shared/reports/chat_metaspace_first/model";
+  if (!std::filesystem::exists(model)) {
+    std::cerr << "SKIPPED: " << model << " is not here\n";
+    return;
+  }
+  const tenon::Tokenizer tokenizer = tenon::Tokenizer::load(model);
+  BOOST_TEST(ids_of(tokenizer, "mistral", {{"user", "Hello there, who are you?"}}).size() == 29u);
 }
 
 // A quoted special token ends no turn, and nothing is refused for it.

@@ -1,5 +1,6 @@
 #include "tenon/engine/admission.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -34,6 +35,18 @@ BOOST_AUTO_TEST_CASE(a_request_without_a_prompt) {
     BOOST_TEST(refusal({}, tokenizer, 0).find("at least one token") != std::string::npos, family);
     BOOST_TEST(!tenon::prompt_tokens({.prompt = "a"}, &tokenizer).empty());
   }
+}
+
+// report: prompt_special_tokens_are_text
+BOOST_AUTO_TEST_CASE(special_tokens_of_a_prompt_are_parsed_where_the_request_says_so) {
+  const Tokenizer llama3 = Tokenizer::load(fixtures::data() / "llama3");
+  const std::string prompt = "a<|begin_of_text|>b";
+  const auto text = tenon::prompt_tokens({.prompt = prompt}, &llama3);
+  const auto parsed = tenon::prompt_tokens({.prompt = prompt, .parse_special = true}, &llama3);
+  const auto begin = llama3.begin_of_text().value();
+  BOOST_TEST(std::count(text.begin(), text.end(), begin) == 1);
+  BOOST_TEST(std::count(parsed.begin(), parsed.end(), begin) == 2);
+  BOOST_TEST((parsed == llama3.encode_prompt(prompt, true)));
 }
 
 BOOST_AUTO_TEST_CASE(a_text_that_cannot_fit_is_not_tokenized) {
