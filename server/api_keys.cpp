@@ -61,24 +61,28 @@ void ApiKeys::add(std::string_view key, const std::string& where) {
   hashes_.push_back(tenon::Sha256().update(key).digest());
 }
 
-bool ApiKeys::accepts(std::string_view authorization, std::string_view x_api_key) const {
-  const bool by_bearer = matches(bearer(authorization));
-  const bool by_header = matches(trimmed(x_api_key, kAroundKeys));
-  return by_bearer || by_header;
+int ApiKeys::number(std::string_view authorization, std::string_view x_api_key) const {
+  const int by_bearer = number(bearer(authorization));
+  const int by_header = number(trimmed(x_api_key, kAroundKeys));
+  return by_bearer != 0 ? by_bearer : by_header;
 }
 
-bool ApiKeys::matches(std::string_view key) const {
+int ApiKeys::number(std::string_view key) const {
   const tenon::Sha256::Digest digest = tenon::Sha256().update(key).digest();
   // volatile: else a compiler may leave the loops once the answer is known.
-  volatile std::uint8_t found = 0;
+  volatile std::uint32_t found = 0;
+  std::uint32_t place = 0;
   for (const auto& hash : hashes_) {
+    ++place;
     volatile std::uint8_t difference = 0;
     for (std::size_t i = 0; i < hash.size(); ++i)
       difference = static_cast<std::uint8_t>(difference | (hash[i] ^ digest[i]));
-    // 1 where the difference is 0, without a branch.
-    found = static_cast<std::uint8_t>(found | ((static_cast<unsigned>(difference) - 1) >> 8 & 1));
+    // All ones where the difference is 0, without a branch. A key given twice keeps its first place.
+    const std::uint32_t equal = 0 - ((static_cast<std::uint32_t>(difference) - 1) >> 8 & 1);
+    const std::uint32_t fresh = 0 - ((found - 1) >> 31);
+    found = found | (place & equal & fresh);
   }
-  return found != 0;
+  return static_cast<int>(found);
 }
 
 }  // namespace serve

@@ -51,11 +51,12 @@ Exchange::Exchange(Serving& serving, std::string route, std::string id) : servin
   times_.arrived = HttpServer::arrival();
 }
 
-Model& Exchange::enter() {
+Model& Exchange::enter(int client) {
   serving_.metrics.request_begins();
   entered_ = true;
   model_ = &serving_.taking_model();
-  auto ticket = serving_.gate.enter();
+  client_ = client;
+  auto ticket = serving_.admission.enter(client);
   if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
   ticket_.emplace(std::move(*ticket));
   return *model_;
@@ -104,9 +105,25 @@ void Exchange::log(const Usage& usage) const {
 
 void Exchange::serve(Asked asked, httplib::Response& response) {
   asked_ = std::move(asked);
+  take_work();
   submit();
   if (asked_.stream) return answer_stream(response);
   answer_whole(response);
+}
+
+// Sequences are numbered, so that the first of each request may go before the later ones of others.
+void Exchange::take_work() {
+  Work work;
+  for (tenon::Request& request : asked_.requests) {
+    tenon::Options& o = request.options;
+    o.client = client_;
+    o.ordinal = work.sequences;
+    const int sequences = std::max(o.n, o.best_of);
+    work.sequences += sequences;
+    work.tokens += static_cast<std::int64_t>(sequences) * (static_cast<std::int64_t>(request.input_ids.size()) + o.max_new_tokens);
+  }
+  if (ticket_->take(work)) return;
+  throw ApiError(ApiError::Kind::overloaded, "the server is computing as many sequences and tokens as it takes");
 }
 
 void Exchange::submit() {

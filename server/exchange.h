@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/admission.h"
 #include "server/answer.h"
 #include "server/gate.h"
 #include "server/serving.h"
@@ -35,7 +36,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   ~Exchange();  // counts and logs it
 
   // Takes a place among those that are served. ApiError where there is none, or nothing is served now.
-  Model& enter();
+  Model& enter(int client);
 
   // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own. ApiError.
   void serve(Asked asked, httplib::Response& response);
@@ -49,6 +50,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void count(const Usage& usage) const;
   void log(const Usage& usage) const;
 
+  void take_work();
   void submit();
   void refuse_another_wait(const Settings& settings) const;
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
@@ -64,7 +66,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   Serving& serving_;
   Model* model_ = nullptr;
-  std::optional<Gate::Ticket> ticket_;
+  int client_ = 0;
+  std::optional<Admission::Ticket> ticket_;
   const std::string route_, id_;
   Asked asked_;
   std::optional<Answer> answer_;

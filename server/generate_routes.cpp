@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "server/asked.h"
+#include "server/client_id.h"
 #include "server/exchange.h"
 #include "server/handle.h"
 #include "server/ignored_fields.h"
@@ -18,7 +19,7 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
     const auto exchange = std::make_shared<Exchange>(serving, path, request_id(request, response));
     const auto error = attempt(request, response, [&] {
       check_key(serving, request);
-      Model& model = exchange->enter();
+      Model& model = exchange->enter(client_of(serving.keys, request));
       Asked asked = make(model, request.body);
       tell_ignored(response, serving, asked.ignored);
       exchange->serve(std::move(asked), response);

@@ -272,6 +272,13 @@ void HttpServer::close_connection() {
   if (exchange_) exchange_->connection.close_after_answer();
 }
 
+std::string HttpServer::peer() {
+  std::string address;
+  int port = 0;
+  if (exchange_) exchange_->connection.get_remote_ip_and_port(address, port);
+  return address;
+}
+
 std::string HttpServer::route() { return exchange_ && exchange_->match.path ? *exchange_->match.path : ""; }
 
 bool HttpServer::is_open_route() { return exchange_ && exchange_->match.open; }

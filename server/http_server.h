@@ -92,6 +92,7 @@ class HttpServer : private httplib::Server {
   static bool client_gone();
   static void close_connection();          // after this answer
   static HttpClock::time_point arrival();  // of the request's first byte
+  static std::string peer();               // the client's address, without its port; empty where it is unknown
   static std::string route();              // as it was added; empty: none fits
   static bool is_open_route();
   static HttpRefusal refusal();  // why no handler has it; 0: one has, or there is none

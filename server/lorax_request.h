@@ -24,7 +24,7 @@ struct GenerateRequest {
   // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, stop_ids, top_logprobs and
   // prompt_logprobs. Left for later: max_new_tokens, n, best_of, and a seed where none is given.
   tenon::Options options;
-  std::optional<std::uint32_t> max_new_tokens;  // none: what is left beside the input (lorax_new_tokens)
+  std::optional<std::uint32_t> max_new_tokens;  // none: lorax_new_tokens
   bool sampling = false;
   bool seed_given = false;
   int best_of = 1;

@@ -72,7 +72,7 @@ HttpLimits limits_of(const Settings& s) {
           .body_read = s.body_timeout,
           .idle = s.idle_timeout,
           .write = s.write_timeout,
-          .threads = s.max_concurrent_requests + 32,
+          .threads = s.max_concurrent_requests + s.guests() + 32,
           .waiting = 1024,
           .write_total = std::max(HttpLimits{}.write_total, s.write_timeout)};
 }
@@ -98,8 +98,8 @@ bool comes_true(const Condition& condition, std::chrono::steady_clock::time_poin
 // Those that are being answered end first, or are cut short with an error when their time is over.
 void drain(HttpServer& http, Serving& serving, const Settings& settings) {
   serving.drain();
-  program::say("ending: new requests are refused, " + std::to_string(serving.gate.taken()) + " are being answered");
-  const auto answered = [&] { return serving.gate.taken() == 0; };
+  program::say("ending: new requests are refused, " + std::to_string(serving.admission.requests()) + " are being answered");
+  const auto answered = [&] { return serving.admission.requests() == 0; };
   const auto written = [&] { return http.open_connections() == 0; };
   const auto until = std::chrono::steady_clock::now() + settings.shutdown_timeout;
   if (!comes_true(answered, until)) {

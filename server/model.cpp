@@ -44,15 +44,16 @@ Settings resolved(Settings settings, const tenon::ModelFiles& files) {
   return settings;
 }
 
-// The gate counts requests; the service only has to bear those that come through, with all their prompts.
+// Admission counts requests and their work; the service only has to bear those that come through, with all their prompts.
 tenon::ServiceOptions service_options(const Settings& settings) {
-  const int most = settings.max_concurrent_requests * static_cast<int>(kMostChoicesOfABody);
+  const int most = (settings.max_concurrent_requests + settings.guests()) * static_cast<int>(kMostChoicesOfABody);
   return {.max_open = most, .max_waiting = most, .max_waiting_tokens = std::numeric_limits<int>::max()};
 }
 
 std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::shared_ptr<AdapterNames> adapters,
                                               std::shared_ptr<StepHistory> steps, const tenon::ModelFiles& files) {
   program::ModelOptions options = settings.model;
+  options.guests = std::max(1, options.batch / 8);
   options.adapter_folder = [adapters = std::move(adapters)](const std::string& name) { return adapters->folder(name); };
   if (settings.ui) options.on_step = [steps = std::move(steps)](const tenon::StepReport& report) { steps->add(report); };
   return program::make_engine(options, files);
@@ -74,6 +75,7 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                           .max_stop_sequences = settings_.max_stop_sequences,
                           .max_best_of = settings_.max_best_of,
                           .max_n = settings_.max_n,
+                          .default_new_tokens = settings_.default_max_new_tokens,
                           .generation = generation_defaults(settings_, files)},
                .base_names = settings_.served_model_names,
                .lenient = settings_.lenient,

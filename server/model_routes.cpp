@@ -4,6 +4,7 @@
 
 #include "server/adapter_name.h"
 #include "server/body.h"
+#include "server/client_id.h"
 #include "server/handle.h"
 #include "server/ignored_fields.h"
 #include "server/lorax_request.h"
@@ -79,11 +80,11 @@ void show_info(Serving& serving, httplib::Response& response) {
 }
 
 // Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input may be.
-void tokenize(Serving& serving, const std::string& body, httplib::Response& response) {
+void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response& response) {
   Model& model = serving.taking_model();
-  const auto ticket = serving.gate.enter();
+  const auto ticket = serving.admission.enter(client_of(serving.keys, asked));
   if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
-  const TokenizeRequest request = parse_tokenize(body, model.context());
+  const TokenizeRequest request = parse_tokenize(asked.body, model.context());
   tell_ignored(response, serving, request.ignored);
   const tenon::Tokenizer& tokenizer = model.tokenizer();
   tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
@@ -180,7 +181,7 @@ void add_model_routes(HttpServer& http, Serving& serving) {
   add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
   add_plain(http, serving, "GET", "/v1/models", [&](Request, Response response) { list_models(serving.model(), response); });
   add_plain(http, serving, "GET", "/v1/models/(.+)", [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
-  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response) { tokenize(serving, request.body, response); });
+  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response) { tokenize(serving, request, response); });
   add_plain(http, serving, "GET", "/lora-adapters", [&](Request, Response response) { list_adapters(serving.model(), response); });
   add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response) {
     throw ApiError(ApiError::Kind::not_implemented, "scales of all requests are not supported: each request names its adapter");

@@ -1,5 +1,7 @@
 #include "server/request_limits.h"
 
+#include <algorithm>
+
 #include "server/api_error.h"
 
 namespace serve {
@@ -28,7 +30,8 @@ int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_token
                " tokens. Given: " + std::to_string(input_tokens),
            "inputs");
   }
-  if (!asked) return static_cast<int>(total - input_tokens);
+  const auto left = static_cast<int>(total - input_tokens);
+  if (!asked) return limits.default_new_tokens > 0 ? std::min(limits.default_new_tokens, left) : left;
   if (*asked > total - input_tokens) {
     refuse("`inputs` tokens + `max_new_tokens` must be <= " + std::to_string(limits.max_total_tokens) + ". Given: " +
                std::to_string(input_tokens) + " `inputs` tokens and " + std::to_string(*asked) + " `max_new_tokens`",

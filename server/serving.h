@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/admission.h"
 #include "server/api_error.h"
 #include "server/api_keys.h"
-#include "server/gate.h"
 #include "server/metrics.h"
 #include "server/model.h"
 #include "server/origin.h"
@@ -22,7 +22,11 @@ enum class Phase { loading, ready, draining };
 class Serving {
  public:
   Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
-      : keys(std::move(guard)), pages{settings.cors_origins, settings.allowed_hosts}, log(out), gate(settings.max_concurrent_requests) {}
+      : keys(std::move(guard)), pages{settings.cors_origins, settings.allowed_hosts}, log(out),
+        admission({.requests = settings.max_concurrent_requests,
+                   .guests = settings.guests(),
+                   .sequences = settings.max_concurrent_sequences,
+                   .tokens = settings.max_concurrent_tokens}) {}
 
   // From now on requests are served.
   void open(std::unique_ptr<Model> model) {
@@ -51,7 +55,7 @@ class Serving {
   const PageRules pages;
   RequestLog& log;
   Metrics metrics;
-  Gate gate;
+  Admission admission;
 
  private:
   std::atomic<Phase> phase_{Phase::loading};  // before `ready` nobody looks at model_

@@ -127,6 +127,12 @@ void add_limit_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Limits");
   flags.integer("--max-concurrent-requests", s.max_concurrent_requests, 1, 4096,
                 "requests at once, running and waiting; more are refused: 429");
+  flags.integer("--max-concurrent-sequences", s.max_concurrent_sequences, 1, 1 << 20,
+                "prompts x choices of those requests; more are refused: 429");
+  flags.integer("--max-concurrent-tokens", s.max_concurrent_tokens, 1, std::int64_t{1} << 40,
+                "tokens of those prompts and their longest answers; more are refused: 429");
+  flags.integer("--default-max-new-tokens", s.default_max_new_tokens, 0, kMaxInt,
+                "length of an answer of /generate where the request names none", "0: what is left");
   flags.integer("--max-input-length", s.max_input_length, 0, kMaxInt, "tokens of a prompt",
                 "0: the context - 256, at least half of it");
   flags.integer("--max-total-tokens", s.max_total_tokens, 0, kMaxInt, "tokens of prompt and answer", "0: the context");
@@ -354,6 +360,9 @@ std::vector<std::string> Settings::describe() const {
   say("ui", on(ui));
   say("log-requests", on(log_requests));
   say("max-concurrent-requests", max_concurrent_requests);
+  say("max-concurrent-sequences", max_concurrent_sequences);
+  say("max-concurrent-tokens", max_concurrent_tokens);
+  say("default-max-new-tokens", or_else(default_max_new_tokens, "what is left"));
   say("max-input-length", max_input_length);
   say("max-total-tokens", max_total_tokens);
   say("max-stop-sequences", max_stop_sequences);

@@ -1,7 +1,9 @@
 // What the server was asked for at its start: flags, then the environment, then a file, the stronger first.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -11,10 +13,11 @@
 
 namespace serve {
 
-// Adapters of any number could fill the memory, for clients name them.
+// A server has clients, between whom it is fair, and who name adapters: these could fill the memory.
 inline program::ModelOptions model_defaults() {
   program::ModelOptions options;
   options.adapter_slots = 128;
+  options.scheduler = "fair";
   return options;
 }
 
@@ -31,6 +34,9 @@ struct Settings {
   bool generation_config = false;  // defaults of sampling from the model's generation_config.json
 
   int max_concurrent_requests = 64;  // running and waiting
+  int max_concurrent_sequences = 2048;                 // of those requests: prompts x choices
+  std::int64_t max_concurrent_tokens = 1 << 20;        // of those sequences: prompts and longest answers
+  int default_max_new_tokens = 100;                    // of a request to /generate that names no length; 0: what is left
   int max_input_length = 0;          // tokens; 0 until resolve()
   int max_total_tokens = 0;          // tokens; 0 until resolve()
   int max_stop_sequences = 10;
@@ -59,6 +65,9 @@ struct Settings {
   // What depends on the model: the name it is served under, the folder of its adapters, the lengths. `context` is the
   // longest sequence that the engine takes. program::UsageError where what was asked for does not fit.
   void resolve(const std::filesystem::path& model_folder, int context);
+
+  // Places for clients that have nothing under way, beyond max_concurrent_requests and beyond the batch.
+  int guests() const { return std::max(1, max_concurrent_requests / 8); }
 
   bool has_key() const { return !api_keys.empty() || !api_key_file.empty(); }
 

@@ -180,7 +180,7 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   const MenuEntry* entry = find(wanted, entries);
   if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries, type));
   const SchedulerOptions scheduling{
-      .batch = options.batch, .token_budget = options.token_budget, .max_wait_ms = options.max_wait_ms};
+      .batch = options.batch, .guests = options.guests, .token_budget = options.token_budget, .max_wait_ms = options.max_wait_ms};
   return entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),
                              .lora = lora_of(options.lora),
                              .adapters = adapters_of(options),

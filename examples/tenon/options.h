@@ -30,6 +30,7 @@ struct ModelOptions {
   int cache_tokens = 0;  // 0: the library's default
   int positions = 0;     // the longest sequence; 0: the model's
   int max_wait_ms = 50;  // of the static scheduler
+  int guests = 0;        // of the fair scheduler: sequences beyond `batch`, of clients that run nothing
   bool prefix_reuse = true;
   tenon::StepObserver on_step = {};
   std::uint64_t seed = 0;

@@ -14,6 +14,7 @@ namespace program {
 
 struct SchedulerOptions {
   int batch = 32;
+  int guests = 0;  // of the fair scheduler
   int token_budget = std::numeric_limits<int>::max();
   int max_wait_ms = 50;  // of the static scheduler
   tenon::Order order = tenon::Order::arrival;
@@ -25,7 +26,7 @@ inline tenon::AnyScheduler make_scheduler(std::string_view word, const Scheduler
   if (word == "sequential") return tenon::SequentialPolicy{};
   if (word == "static") return tenon::StaticPolicy{.n = o.batch, .max_wait = std::chrono::milliseconds(o.max_wait_ms)};
   if (word == "fair") {
-    return tenon::FairPolicy{.max_batch = o.batch, .token_budget = o.token_budget, .patience = o.patience};
+    return tenon::FairPolicy{.max_batch = o.batch, .guests = o.guests, .token_budget = o.token_budget, .patience = o.patience};
   }
   return tenon::ContinuousPolicy{
       .max_batch = o.batch, .token_budget = o.token_budget, .order = o.order, .patience = o.patience};

@@ -70,11 +70,12 @@ inline ContinuousPolicy draw_continuous(Random& random, PolicyPromises& promises
 
 inline FairPolicy draw_fair(Random& random, PolicyPromises& promises) {
   const FairPolicy policy{.max_batch = testing::detail::log_between(random, 1, 64),
+                          .guests = random.between(0, 1) ? 0 : random.between(1, 8),
                           .input_weight = static_cast<double>(random.between(1, 3)),
                           .output_weight = static_cast<double>(random.between(1, 4)),
                           .patience = draw_patience(random)};
-  promises = {.max_batch = policy.max_batch,
-              .continuous = true,
+  promises = {.max_batch = policy.max_batch + policy.guests,
+              .continuous = policy.guests == 0,  // a guest's place stays free for another client
               .company = Clock::duration(0),
               .patience = policy.patience,
               .patience_by_adapter = true};

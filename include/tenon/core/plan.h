@@ -18,6 +18,8 @@ struct Candidate {
   TimePoint arrival{};
   int adapter = -1;      // slot of its adapter, -1 for none
   int priority = 0;      // larger is more urgent
+  int client = 0;        // whose account pays, for fair policies
+  int ordinal = 0;       // sequences of the same request before this one
 };
 
 struct QueueState {
@@ -44,6 +46,7 @@ struct Served {
   int adapter = -1;
   int prompt_tokens = 0;  // of the prompt, computed for the first time; those found in the cache cost nothing
   int new_tokens = 0;     // 1 if the step ended with logits for a new token
+  int client = 0;
 };
 
 // The only way to schedule. Grants what fits: the token budget of the step, what the sequence has pending, and the room

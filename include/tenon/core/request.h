@@ -47,6 +47,8 @@ struct Options {
   bool finish_within_budget = false; // a constraint's text is brought to its end within max_new_tokens
   bool logits_hash = false;          // 64 bits over the raw logits of every new token, to verify the promise with
   int priority = 0;                  // larger runs sooner, where the scheduler looks at it
+  int client = 0;                    // whose account a fair scheduler charges; requests of equal numbers share one
+  int ordinal = 0;                   // sequences before this one of what its client sent together; a fair scheduler runs low ones first
   int n = 1;                         // answers; choice i draws as a request with choice_seed(seed, i) would
   int best_of = 0;                   // of so many answers the n likeliest a token; 0: n
   std::string cache_salt = {};       // requests share cached prefixes only with those of the same salt

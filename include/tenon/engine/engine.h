@@ -104,6 +104,8 @@ class Engine {
                                       .arrival = Clock::now(),
                                       .adapter = request.lease.tenant,
                                       .priority = o.priority,
+                                      .client = o.client,
+                                      .ordinal = o.ordinal + choice,
                                       .identity = cache_identity(o, config_, tokens.size(), request.lease.identity),
                                       .adapters = request.lease.set,
                                       .reuse_limit = choice == 0 ? reuse_limit(o) : std::numeric_limits<int>::max(),

@@ -55,6 +55,8 @@ class RequestQueue {
     s.arrival = request.arrival;
     s.adapter = request.adapter;
     s.priority = request.priority;
+    s.client = request.client;
+    s.ordinal = request.ordinal;
     s.identity = std::move(request.identity);
     s.adapters = std::move(request.adapters);
     s.reuse_limit = request.reuse_limit;
@@ -311,7 +313,7 @@ class RequestQueue {
     const int after = s.cached + tokens;
     if constexpr (KeepsAccounts<P>) {
       const int fresh = std::min(after, s.prompt_tokens) - std::min(std::max(s.computed, s.cached), s.prompt_tokens);
-      served_.push_back({s.seq, s.adapter, std::max(fresh, 0), after == s.known() && s.remaining() > 0 ? 1 : 0});
+      served_.push_back({s.seq, s.adapter, std::max(fresh, 0), after == s.known() && s.remaining() > 0 ? 1 : 0, s.client});
     }
     s.computed = std::max(s.computed, after);
   }

@@ -30,6 +30,8 @@ struct NewSequence {
   TimePoint arrival{};
   int adapter = -1;
   int priority = 0;
+  int client = 0;
+  int ordinal = 0;
   std::string identity = {};     // what keys depend on beside tokens: adapters, a salt
   std::shared_ptr<const AdapterSet> adapters = {};
   int reuse_limit = std::numeric_limits<int>::max();  // prompt tokens that may come from the cache; the rest is computed
@@ -52,6 +54,8 @@ struct Sequence {
   TimePoint arrival{}, admitted{};  // admitted: the first time
   int adapter = -1;
   int priority = 0;
+  int client = 0;
+  int ordinal = 0;
   std::string identity;
   std::shared_ptr<const AdapterSet> adapters;  // kept until the sequence has ended
   int reuse_limit = 0;
@@ -73,7 +77,7 @@ struct Sequence {
   bool preemptible() const { return preemptions < kMaxPreemptions; }
   // Tokens that the cache will hold of it at most.
   int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }
-  Candidate candidate() const { return {seq, cached, pending(), remaining(), arrival, adapter, priority}; }
+  Candidate candidate() const { return {seq, cached, pending(), remaining(), arrival, adapter, priority, client, ordinal}; }
 };
 
 struct QueueStats {

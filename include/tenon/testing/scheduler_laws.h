@@ -87,7 +87,9 @@ struct Scene {
             .remaining = random.between(1, 99),
             .arrival = arrival,
             .adapter = random.between(-1, 3),
-            .priority = random.between(-1, 1)};
+            .priority = random.between(-1, 1),
+            .client = random.between(0, 2),
+            .ordinal = random.between(0, 3)};
   }
   QueueState state() const {
     return {running, waiting, free_tokens, TimePoint{} + std::chrono::milliseconds(60), false};
@@ -172,7 +174,9 @@ void running_laws(const P& policy, const Workload& load, Violations& broken) {
                                    .max_new_tokens = fresh,
                                    .arrival = now,
                                    .adapter = random.between(-1, 3),
-                                   .priority = random.between(0, 1)},
+                                   .priority = random.between(0, 1),
+                                   .client = random.between(0, 2),
+                                   .ordinal = random.between(0, 3)},
                                   ledger);
       for (int i = 0; i < fresh; ++i) text.push_back(fake_next_token(text));
       expected[seq] = std::move(text);

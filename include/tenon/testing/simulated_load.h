@@ -149,11 +149,14 @@ inline std::string to_string(const SimulationConfig& c) {
 }
 
 struct SimulatedRequest {
+  static constexpr int kClients = 3;
+
   std::vector<TokenId> prompt;
   int max_new_tokens = 1;
   int choices = 1;
   int adapter = -1;
   int priority = 0;
+  int client = 0;  // 0 .. kClients - 1
   std::string identity;
   SimulatedSampling sampling;
   int score_from = std::numeric_limits<int>::max();  // sums of the prompt are wanted from this position on
@@ -180,6 +183,7 @@ class SimulatedLoad {
     r.choices = chance(random_, config_.several) ? random_.between(2, 4) : 1;
     r.adapter = random_.between(-1, config_.adapters - 1);
     r.priority = chance(random_, config_.urgent) ? random_.between(-1, 3) : 0;
+    r.client = requests_++ % SimulatedRequest::kClients;
     r.identity = identity(r.adapter);
     r.sampling = {.greedy = !chance(random_, config_.sampled),
                   .seed = static_cast<std::uint64_t>(random_.between(0, 3)),
@@ -245,6 +249,7 @@ class SimulatedLoad {
   Random& random_;
   std::vector<std::vector<TokenId>> openings_, answers_;
   std::vector<int> generations_;  // [adapters]
+  int requests_ = 0;              // made so far
 };
 
 }  // namespace tenon::testing::detail

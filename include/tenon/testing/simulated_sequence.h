@@ -25,7 +25,7 @@ struct PolicyPromises {
   bool continuous = false;                             // whoever fits, with batch and budget left, joins at once
   std::optional<Clock::duration> company = {};         // an idle engine waits for company at most so long
   std::optional<Clock::duration> patience = {};        // who has waited so long is overtaken by nobody ...
-  bool patience_by_adapter = false;                    // ... who wants the same adapter
+  bool patience_by_adapter = false;                    // ... of the same client and adapter
 };
 
 namespace detail {
@@ -47,6 +47,7 @@ struct SimulatedSequence {
   LoneAnswer alone = {};
   TimePoint arrival{};
   SeqId parent = kNoParent;
+  int ordinal = 0;                       // choices of its request before it
   bool scores = false;                   // the first choice scores the prompt for all
   std::vector<std::uint64_t> tags = {};  // of its known tokens
   int delivered = 0;

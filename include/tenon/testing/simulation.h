@@ -104,6 +104,7 @@ class Simulation {
       s.scores = choice == 0;
       s.scored = request->score_from;
       s.parent = first;
+      s.ordinal = choice;
       try {
         s.seq = queue_->add({.request = id,
                              .choice = choice,
@@ -112,6 +113,8 @@ class Simulation {
                              .arrival = now_,
                              .adapter = request->adapter,
                              .priority = request->priority,
+                             .client = request->client,
+                             .ordinal = choice,
                              .identity = request->identity,
                              .reuse_limit = s.scores ? request->score_from : std::numeric_limits<int>::max(),
                              .parent = first},

@@ -126,7 +126,7 @@ class Invariants final : public PolicyWitness {
       const int from = seen(s.seq).cached, to = from + slice.tokens, end = s.prompt_tokens();
       const int fresh = std::max(0, std::min(to, end) - std::min(std::max(s.passed, from), end));
       expected_.push_back(
-          {s.seq, s.about->adapter, fresh, to == s.known() && s.about->max_new_tokens > s.delivered ? 1 : 0});
+          {s.seq, s.about->adapter, fresh, to == s.known() && s.about->max_new_tokens > s.delivered ? 1 : 0, s.about->client});
       s.passed = std::max(s.passed, to);
       s.rows += slice.tokens;
       if (!config_.keeps_tokens) continue;
@@ -140,7 +140,7 @@ class Invariants final : public PolicyWitness {
     was_told_ = true;
     const auto same = [](const Served& a, const Served& b) {
       return a.seq == b.seq && a.adapter == b.adapter && a.prompt_tokens == b.prompt_tokens &&
-             a.new_tokens == b.new_tokens;
+             a.new_tokens == b.new_tokens && a.client == b.client;
     };
     demand(std::equal(step.begin(), step.end(), expected_.begin(), expected_.end(), same),
            "I9: the policy is told whom the step served, and what for the first time");
@@ -162,6 +162,7 @@ class Invariants final : public PolicyWitness {
 
  private:
   static constexpr std::size_t kAdapters = 9;  // -1 to 7
+  static constexpr std::size_t kLines = kAdapters * SimulatedRequest::kClients;
 
   void left(SimulatedSequence& s) {
     s.left_in = step_;
@@ -184,7 +185,7 @@ class Invariants final : public PolicyWitness {
     demand(c.cached == q.cached && c.pending == s.known() - q.cached && c.pending > 0, "I4: shown with what is pending",
            c.seq);
     demand(c.remaining == s.about->max_new_tokens - s.delivered && c.arrival == s.arrival &&
-               c.adapter == s.about->adapter && c.priority == s.about->priority,
+               c.adapter == s.about->adapter && c.priority == s.about->priority && c.client == s.about->client && c.ordinal == s.ordinal,
            "I4: shown as it was submitted", c.seq);
   }
 
@@ -224,21 +225,27 @@ class Invariants final : public PolicyWitness {
     return order_.size() - before;
   }
 
+  // Sequences of one line do not overtake one that has lost patience.
+  std::size_t line_of(const SimulatedSequence& s) const {
+    if (!promises_.patience_by_adapter) return 0;
+    return static_cast<std::size_t>(s.about->client) * kAdapters + static_cast<std::size_t>(s.about->adapter + 1);
+  }
+
   void nobody_starves(const Plan& plan, std::size_t newcomers) const {
     if (!promises_.patience || newcomers == 0) return;
-    std::array<SeqId, kAdapters> first;  // of those who have lost patience
+    std::array<SeqId, kLines> first;  // of each line, the oldest that has lost patience
     first.fill(kNoParent);
     for (const SeqId seq : live) {
       const SimulatedSequence& s = all[seq];
       if (s.runs || hidden(s) || now_ - s.arrival < *promises_.patience) continue;
-      SeqId& oldest = first[promises_.patience_by_adapter ? static_cast<std::size_t>(s.about->adapter + 1) : 0];
+      SeqId& oldest = first[line_of(s)];
       oldest = std::min(oldest, seq);
     }
     for (const Plan::Slice& slice : plan.slices) {
       const SimulatedSequence& s = all[slice.seq];
       const bool joins =
           std::find(order_.end() - static_cast<std::ptrdiff_t>(newcomers), order_.end(), s.seq) != order_.end();
-      const SeqId oldest = first[promises_.patience_by_adapter ? static_cast<std::size_t>(s.about->adapter + 1) : 0];
+      const SeqId oldest = first[line_of(s)];
       demand(!joins || s.seq < oldest, "I8: nobody overtakes who has waited long enough", oldest);
     }
   }

@@ -1,0 +1,95 @@
+#include "server/admission.h"
+
+#include <boost/test/unit_test.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/api_keys.h"
+#include "server/client_id.h"
+
+BOOST_AUTO_TEST_SUITE(server_admission)
+
+using serve::Admission;
+using Ticket = std::optional<Admission::Ticket>;
+
+BOOST_AUTO_TEST_CASE(places_and_work_are_given_back_when_a_ticket_goes) {
+  Admission admission({.requests = 2, .sequences = 10, .tokens = 100});
+  {
+    Ticket one = admission.enter(1);
+    BOOST_TEST_REQUIRE(one.has_value());
+    BOOST_TEST(one->take({4, 40}));
+    Admission::Ticket moved = std::move(*one);  // given back once
+    one.reset();
+    BOOST_TEST(admission.requests() == 1);
+    BOOST_TEST(admission.work().sequences == 4);
+    BOOST_TEST(admission.work().tokens == 40);
+    Ticket two = admission.enter(1);
+    BOOST_TEST(!admission.enter(1).has_value());
+    BOOST_TEST(admission.requests() == 2);  // a refusal takes nothing
+  }
+  BOOST_TEST(admission.requests() == 0);
+  BOOST_TEST(admission.work().sequences == 0);
+  BOOST_TEST(admission.work().tokens == 0);
+}
+
+BOOST_AUTO_TEST_CASE(sequences_and_tokens_count_not_requests) {
+  Admission admission({.requests = 100, .sequences = 10, .tokens = 100});
+  Ticket first = admission.enter(1), second = admission.enter(1), third = admission.enter(1);
+  BOOST_TEST(first->take({8, 8}));
+  BOOST_TEST(!second->take({3, 3}));
+  BOOST_TEST(!third->take({1, 93}));
+  BOOST_TEST(admission.work().sequences == 8);  // refusals take nothing
+  BOOST_TEST(second->take({2, 92}));
+  BOOST_TEST(!third->take({1, 1}));
+  second.reset();
+  BOOST_TEST(third->take({1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_takes_all_of_it) {
+  Admission admission({.requests = 4, .guests = 1, .sequences = 10, .tokens = 100});
+  std::vector<Admission::Ticket> hoard;
+  for (int i = 0; i < 4; ++i) hoard.push_back(std::move(*admission.enter(1)));
+  BOOST_TEST(hoard[0].take({500, 9000}));  // the first of a client always fits: refusing it would be for ever
+  BOOST_TEST(!hoard[1].take({1, 1}));
+  BOOST_TEST(!admission.enter(1).has_value());
+  Ticket guest = admission.enter(2);
+  BOOST_TEST_REQUIRE(guest.has_value());
+  BOOST_TEST(guest->take({1, 50}));
+  BOOST_TEST(!admission.enter(2).has_value());  // no guest any more
+  BOOST_TEST(!admission.enter(3).has_value());  // the place is taken
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_leave_it_empty) {
+  Admission admission({.requests = 7, .guests = 2, .sequences = 20, .tokens = 200});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        Ticket ticket = admission.enter(t % 3);
+        if (ticket) ticket->take({1 + (i + t) % 5, 10});
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  BOOST_TEST(admission.requests() == 0);
+  BOOST_TEST(admission.work().tokens == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_is_its_key_or_its_address) {
+  using serve::client_of_address;
+  const serve::ApiKeys keys(std::vector<std::string>{"one", "two", "one"});
+  BOOST_TEST(keys.number("Bearer one", "") == 1);
+  BOOST_TEST(keys.number("", "two") == 2);
+  BOOST_TEST(keys.number("Bearer two", "one") == 2);
+  BOOST_TEST(keys.number("Bearer three", "") == 0);
+  BOOST_TEST(client_of_address("192.0.2.1") < 0);
+  BOOST_TEST(client_of_address("192.0.2.1") != client_of_address("192.0.2.2"));
+  BOOST_TEST(client_of_address("192.0.2.1") == client_of_address("::ffff:192.0.2.1"));
+  BOOST_TEST(client_of_address("2001:db8:0:1::1") == client_of_address("2001:db8:0:1:ffff::2"));  // one /64
+  BOOST_TEST(client_of_address("2001:db8:0:1::1") != client_of_address("2001:db8:0:2::1"));
+  BOOST_TEST(client_of_address("") < 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
