@@ -6,6 +6,7 @@
 
 #include "server/api_error.h"
 #include "server/text.h"
+#include "tenon/adapter/options.h"
 #include "tenon/adapter/root.h"
 
 namespace serve {
@@ -30,6 +31,11 @@ void add_use(Uses& uses, const std::string& name, float weight, const std::strin
   uses.push_back({name, weight});
 }
 
+// Before any name is looked up.
+void check_count(const RequestFields& f, const char* field, std::size_t count) {
+  if (count > tenon::kMostAdapters) f.refuse(field, "must hold at most " + std::to_string(tenon::kMostAdapters) + " adapters");
+}
+
 Uses by_name(const RequestFields& f, const std::string& field, const RequestContext& context) {
   Uses uses;
   if (const auto name = f.string(field)) add_use(uses, *name, 1, f.name_of(field), context);
@@ -41,6 +47,7 @@ Uses by_list(const RequestFields& f, const RequestContext& context) {
   Uses uses;
   const Json* const value = f.find("adapters");
   if (value && value->is_string()) return by_name(f, "adapters", context);
+  if (value && value->is_array()) check_count(f, "adapters", value->size());
   for (const std::string& name : f.strings("adapters")) add_use(uses, name, 1, "adapters", context);
   return uses;
 }
@@ -70,6 +77,7 @@ Uses by_scales(const RequestFields& f, const RequestContext& context, UnknownFie
   Uses uses;
   const Json* const list = f.list("lora");
   if (!list) return uses;
+  check_count(f, "lora", list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string path = "lora[" + std::to_string(i) + "]";
     AdapterUse use = scaled(RequestFields((*list)[i], kScaledAdapter, unknown, path), path, context);
@@ -105,6 +113,7 @@ Uses merged(const RequestFields& fields, UnknownFields& unknown) {
   }
   const std::vector<std::string> ids = f.strings("ids");
   if (ids.empty()) f.refuse("ids", "must name at least one adapter");
+  check_count(f, "ids", ids.size());
   const Json* const weights = f.list("weights");
   if (!weights || weights->size() != ids.size()) f.refuse("weights", "must hold one weight for each of `ids`");
   Uses uses;

@@ -4,8 +4,11 @@ namespace serve {
 
 std::optional<Admission::Ticket> Admission::enter(int client) {
   std::lock_guard lock(mutex_);
-  const bool guest = !clients_.contains(client);
+  const auto share = clients_.find(client);
+  const bool guest = share == clients_.end();
   if (all_.requests >= limits_.requests + (guest ? limits_.guests : 0)) return std::nullopt;
+  const bool hoards = !guest && clients_.size() > 1 && share->second.requests >= (limits_.requests + 1) / 2;
+  if (hoards && limits_.requests - all_.requests <= limits_.requests / 4) return std::nullopt;
   ++clients_[client].requests;
   ++all_.requests;
   return Ticket(*this, client);

@@ -1,6 +1,7 @@
 // Who is served now. A request counts as one, as its sequences and as the tokens that they may compute. Beyond a limit a
 // request is refused at once. A client that has nothing under way is let in beyond the limits of sequences and tokens, and to
-// a few more places for requests: nobody can take all of them.
+// a few more places for requests. While others have requests under way, a client that has half of the places leaves the last
+// quarter to them. So nobody can take all of them.
 #pragma once
 #include <cstdint>
 #include <mutex>

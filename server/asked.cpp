@@ -18,7 +18,7 @@ void take_listed(Model& model, Asked& asked, const std::string& param) {
   for (const tenon::Request& request : asked.requests) {
     const tenon::Options& o = request.options;
     const auto of = [](int alternatives, std::size_t tokens) { return alternatives < 0 ? 0 : (static_cast<std::size_t>(alternatives) + 1) * tokens; };
-    listed += of(o.top_logprobs, static_cast<std::size_t>(o.max_new_tokens) * static_cast<std::size_t>(o.n)) + of(o.prompt_logprobs, request.input_ids.size());
+    listed += of(o.top_logprobs, static_cast<std::size_t>(o.max_new_tokens) * static_cast<std::size_t>(o.n)) + of(o.prompt_logprobs, request.input_ids.size() * static_cast<std::size_t>(o.n));
   }
   if (listed > kMostListed) {
     throw ApiError(ApiError::Kind::invalid, "`" + param + "`: the answer could list " + std::to_string(listed) + " log-probabilities; at most " +
@@ -58,6 +58,12 @@ void keep_last(std::vector<tenon::TokenId>& ids, std::optional<int> most) {
   if (most && ids.size() > static_cast<std::size_t>(*most)) ids.erase(ids.begin(), ids.end() - *most);
 }
 
+// Where a request names no length, only here is known how long its answer may be.
+void check_least(const tenon::Options& options, const std::string& field) {
+  if (options.min_new_tokens <= options.max_new_tokens) return;
+  throw ApiError(ApiError::Kind::invalid, "`" + field + "` must be at most the length of the answer, which is " + std::to_string(options.max_new_tokens) + " tokens", field);
+}
+
 // Tokens that end an answer and are no part of it.
 std::vector<tenon::TokenId> ends_of(const Model& model, const tenon::Options& options) {
   std::vector<tenon::TokenId> ends = options.stop_ids;
@@ -92,6 +98,7 @@ struct OpenAiAsked {
   void add(const Model& model, const SamplingRequest& request, std::vector<tenon::TokenId> ids, std::string echo) {
     tenon::Request one = common;
     one.options.max_new_tokens = openai_new_tokens(request.max_tokens, ids.size(), model.limits(), request.length_field, request.prompt_field);
+    check_least(one.options, "min_tokens");
     one.input_ids = ids;
     asked.max_new_tokens = std::max(asked.max_new_tokens, one.options.max_new_tokens);
     asked.requests.push_back(std::move(one));
@@ -128,7 +135,10 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
     keep_last(one.input_ids, request.truncate);
     model.add_chat_stops(options);
   }
-  options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), model.limits());
+  Limits limits = model.limits();
+  if (request.endless) limits.default_new_tokens = 0;
+  options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), limits);
+  check_least(options, "min_new_tokens");
   options.n = request.best_of;
   if (request.best_of > 1) options.top_logprobs = std::max(options.top_logprobs, 0);  // by which the best is found
   if (request.sampling && !request.seed_given) options.seed = random_bits();

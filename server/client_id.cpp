@@ -27,7 +27,7 @@ int client_of_address(std::string_view address) {
   }
   std::uint32_t hash = 2166136261U;  // FNV-1a
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return -1 - static_cast<int>(hash & static_cast<std::uint32_t>(std::numeric_limits<int>::max()));
+  return -2 - static_cast<int>(hash & static_cast<std::uint32_t>(std::numeric_limits<int>::max() - 1));  // -1 is nobody
 }
 
 }  // namespace serve

@@ -142,7 +142,7 @@ constexpr Field kFields[] = {
     {"t_max_predict_ms", kSampling, refused, "", "[0, -1]", "use --request-timeout, or close the connection", "huggingface llama.cpp"},
     {"t_max_prompt_ms", kSampling, refused, "", "[0, -1]", "use --request-timeout, or close the connection", "huggingface llama.cpp"},
     {"n_indent", kSampling, refused, "", "[0]", "use a `grammar`", "llama.cpp"},
-    {"priority", kSampling, honoured, "", "", "", "vllm sglang"},
+    {"priority", kSampling, honoured, "", "", "", "sglang"},
     // ---- Choice of tokens
     {"temperature", kSampling, honoured, "", "", "", "openai lorax tgi vllm"},
     {"top_k", kSampling, honoured, "", "", "", "openai lorax tgi vllm"},

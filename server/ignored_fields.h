@@ -2,6 +2,7 @@
 #pragma once
 #include <httplib.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -95,7 +95,8 @@ void read_lengths(const RequestFields& f, const Limits& limits, GenerateRequest&
   const std::string& name = f.name_of("max_new_tokens");
   const bool endless = name == "n_predict" || name == "num_predict";  // llama.cpp's -1: what is left
   const auto length = f.integer("max_new_tokens", Integer::min(), most, "must be an integer of 32 bits");
-  if (length && !(endless && *length == -1)) {
+  out.endless = endless && length == -1;
+  if (length && !out.endless) {
     if (*length < 1) f.refuse("max_new_tokens", "must be strictly positive");
     out.max_new_tokens = static_cast<std::uint32_t>(*length);
   }
@@ -158,7 +159,13 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   read_least(parameters, out);
   out.parse_special = parameters.boolean("parse_special", context.parse_special);
   out.add_special_tokens = parameters.boolean("add_special_tokens", true);
-  if (parameters.boolean("apply_chat_template", false)) out.messages = messages_in(out.inputs, top, unknown);
+  if (parameters.boolean("apply_chat_template", false)) {
+    out.messages = messages_in(out.inputs, top, unknown);
+    if (!out.add_special_tokens) parameters.refuse("add_special_tokens", "has no effect beside `apply_chat_template`: the chat template writes them");
+    if (parameters.has("parse_special") && out.parse_special) {
+      parameters.refuse("parse_special", "has no effect beside `apply_chat_template`: contents of messages are always text");
+    }
+  }
   out.ignored = std::move(unknown.ignored);
   return out;
 }

@@ -25,6 +25,7 @@ struct GenerateRequest {
   // prompt_logprobs. Left for later: max_new_tokens, n, best_of, and a seed where none is given.
   tenon::Options options;
   std::optional<std::uint32_t> max_new_tokens;  // none: lorax_new_tokens
+  bool endless = false;  // no max_new_tokens, and what is left is asked for, whatever the default
   bool sampling = false;
   bool seed_given = false;
   int best_of = 1;

@@ -157,8 +157,10 @@ std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& m
 void Model::add_chat_stops(tenon::Options& options) const {
   if (!chat_) return;
   for (std::string& stop : chat_->stops()) {
-    if (const auto id = tokenizer().special(stop)) options.stop_ids.push_back(*id);
-    else options.stop.push_back(std::move(stop));
+    const auto id = tokenizer().special(stop);
+    const auto& eos = config().eos;
+    if (!id) options.stop.push_back(std::move(stop));
+    else if (!options.ignore_eos || std::find(eos.begin(), eos.end(), *id) == eos.end()) options.stop_ids.push_back(*id);
   }
 }
 

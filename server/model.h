@@ -65,7 +65,7 @@ class Model {
 
   // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no template.
   std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
-  void add_chat_stops(tenon::Options& options) const;  // what ends the assistant's turn
+  void add_chat_stops(tenon::Options& options) const;  // what ends the assistant's turn; not an eos where that is ignored
   // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
   std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
 

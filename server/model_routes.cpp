@@ -21,8 +21,7 @@ namespace {
 using tenon::OrderedJson;
 
 OrderedJson model_json(const Model& model, const std::string& name) {
-  const auto& names = model.names();
-  const bool base = std::find(names.begin(), names.end(), name) != names.end();
+  const bool base = names_base(name, model.context());
   return {{"id", name},
           {"object", "model"},
           {"created", model.created()},
@@ -36,7 +35,8 @@ void list_models(Model& model, httplib::Response& response) {
   const std::string body = model.list().body([&model] {
     OrderedJson all = OrderedJson::array();
     for (const std::string& name : model.names()) all.push_back(model_json(model, name));
-    for (const std::string& name : model.adapters().list()) all.push_back(model_json(model, name));
+    for (const std::string& name : model.adapters().list())
+      if (!names_base(name, model.context())) all.push_back(model_json(model, name));  // else requests cannot name it
     return one_line({{"object", "list"}, {"data", std::move(all)}});
   });
   response.set_content(body, "application/json");

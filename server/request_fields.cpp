@@ -94,6 +94,7 @@ std::optional<std::uint64_t> RequestFields::seed(const std::string& key, bool ne
   const Json* value = find(key);
   if (!value) return std::nullopt;
   if (value->is_number_unsigned()) return value->get<std::uint64_t>();
+  if (*value == -1) return std::nullopt;
   if (negative && value->is_number_integer()) return static_cast<std::uint64_t>(value->get<std::int64_t>());
   refuse_type(key, negative ? "an integer of 64 bits" : "an integer from 0 to 2^64 - 1", *value);
 }

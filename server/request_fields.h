@@ -42,7 +42,7 @@ class RequestFields {
   int integer_or(const std::string& key, int fallback, int low, int high = std::numeric_limits<int>::max()) const {
     return static_cast<int>(integer(key, low, high).value_or(fallback));
   }
-  // 0 .. 2^64-1; with `negative` -2^63 .. -1 too, as their two's complement.
+  // 0 .. 2^64-1; with `negative` -2^63 .. -2 too, as their two's complement. -1 is none: so vLLM and llama.cpp write it.
   std::optional<std::uint64_t> seed(const std::string& key, bool negative) const;
   // A number that float32 holds, of which `holds` is true; or the refusal says `needed`.
   float number(const std::string& key, float fallback, bool (*holds)(double), const std::string& needed) const;

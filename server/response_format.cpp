@@ -25,11 +25,11 @@ constexpr std::string_view kKeywords[] = {
     "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema",
     "$vocabulary", "additionalItems", "additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding",
     "contentMediaType", "contentSchema", "default", "definitions", "dependencies", "dependentRequired", "dependentSchemas",
-    "deprecated", "description", "else", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "if", "items",
+    "deprecated", "description", "discriminator", "else", "enum", "example", "examples", "exclusiveMaximum", "exclusiveMinimum", "externalDocs", "format", "id", "if", "items",
     "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties",
     "minimum", "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "prefixItems", "properties",
     "propertyNames", "readOnly", "required", "then", "title", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
-    "writeOnly"};
+    "writeOnly", "xml"};
 
 bool is_keyword(std::string_view key) { return std::find(std::begin(kKeywords), std::end(kKeywords), key) != std::end(kKeywords); }
 
@@ -58,7 +58,7 @@ class FormReader {
       if (is_given(name)) add_choice(name, fields_, name);
     for (const char* const name : {"guided_grammar", "ebnf"})
       if (is_given(name)) add_text(FormKind::grammar, name, fields_, name);
-    if (fields_.has("response_format")) add_format("response_format");
+    if (is_given("response_format")) add_format("response_format");
     if (is_given("grammar")) {
       if (fields_.find("grammar")->is_string()) add_text(FormKind::grammar, "grammar", fields_, "grammar");
       else add_format("grammar");
@@ -205,10 +205,11 @@ class FormReader {
   void add_structured() {
     const RequestFields f = *fields_.object("structured_outputs", kStructured, unknown_);
     const std::string field = "structured_outputs";
-    if (f.has("json")) add_schema(field, {field, "json"});
-    if (f.has("regex")) add_text(FormKind::regex, field, f, "regex");
-    if (f.has("choice")) add_choice(field, f, "choice");
-    if (f.has("grammar")) add_text(FormKind::grammar, field, f, "grammar");
+    const auto given = [&](const char* name) { return f.has(name) && (name == std::string_view("json") || !asks_nothing(*f.find(name))); };
+    if (given("json")) add_schema(field, {field, "json"});
+    if (given("regex")) add_text(FormKind::regex, field, f, "regex");
+    if (given("choice")) add_choice(field, f, "choice");
+    if (given("grammar")) add_text(FormKind::grammar, field, f, "grammar");
     if (f.boolean("json_object", false)) add_any_object(field);
   }
 

@@ -18,7 +18,8 @@ struct AnswerForm {
   std::string field = {};                 // that asks for it, as the client calls it
 
   bool is_same(const AnswerForm& other) const {
-    return kind == other.kind && schema == other.schema && text == other.text && choices == other.choices;
+    // The order of keys is no difference: tenon::Json sorts them.
+    return kind == other.kind && tenon::Json(schema) == tenon::Json(other.schema) && text == other.text && choices == other.choices;
   }
 };
 

@@ -20,7 +20,7 @@ void allow_origin(const httplib::Request& request, httplib::Response& response, 
   response.set_header("Vary", "Origin");
   if (std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
   response.set_header("Access-Control-Allow-Origin", origin);
-  response.set_header("Access-Control-Expose-Headers", "x-request-id, Retry-After");
+  response.set_header("Access-Control-Expose-Headers", "x-request-id, x-ignored-fields, Retry-After");
 }
 
 // SDKs send headers of their own, which a page may only where it is told so.

@@ -66,7 +66,7 @@ void read_streaming(const RequestFields& f, UnknownFields& unknown, SamplingRequ
   out.stream = f.boolean("stream", false);
   const auto options = f.object("stream_options", kStreamOptions, unknown);
   if (!options) return;
-  if (!out.stream) f.refuse("stream_options", "is only allowed when `stream` is true");
+  if (!out.stream && !asks_nothing(*f.find("stream_options"))) f.refuse("stream_options", "is only allowed when `stream` is true");
   out.include_usage = options->boolean("include_usage", false);
 }
 

@@ -261,6 +261,20 @@ BOOST_AUTO_TEST_CASE(a_client_that_runs_nothing_takes_a_guests_place_at_once) {
   BOOST_CHECK(without.queue.sequence(waits).state == Sequence::State::waiting);
 }
 
+BOOST_AUTO_TEST_CASE(a_long_prompt_leaves_half_of_a_step_to_a_client_that_runs_nothing) {
+  for (const int guests : {0, 1}) {
+    Bench b(FairPolicy{.max_batch = 4, .guests = guests});
+    const SeqId reads = b.add(0, 10'000, 5, 0, 1);
+    for (int i = 0; i < 3; ++i) b.step(64);
+    const SeqId late = b.add(0, 20, 5, 0, 2);
+    b.step(64);
+    BOOST_CHECK((b.queue.sequence(late).state == Sequence::State::running) == (guests > 0));
+    BOOST_TEST(b.queue.sequence(reads).cached == (guests > 0 ? 3 * 64 + 32 : 4 * 64));
+    b.step(64);
+    BOOST_TEST(b.queue.sequence(reads).cached >= (guests > 0 ? 3 * 64 + 32 + 63 : 5 * 64));  // nobody waits: it has all but a row
+  }
+}
+
 BOOST_AUTO_TEST_CASE(idleness_earns_no_credit) {
   Bench b(FairPolicy{.max_batch = 1});
   for (int i = 0; i < 50; ++i) b.add(0, 8, 1);

@@ -61,6 +61,20 @@ BOOST_AUTO_TEST_CASE(nobody_takes_all_of_it) {
   BOOST_TEST(!admission.enter(3).has_value());  // the place is taken
 }
 
+BOOST_AUTO_TEST_CASE(who_has_half_of_the_places_leaves_the_last_quarter_to_others) {
+  Admission admission({.requests = 8, .guests = 1});
+  std::vector<Ticket> hoard, others;
+  while (hoard.size() < 8) BOOST_TEST_REQUIRE(hoard.emplace_back(admission.enter(1)).has_value());  // alone, it has all
+  others.push_back(admission.enter(2));
+  BOOST_TEST(others.back().has_value());
+  hoard.resize(5);  // 6 are under way
+  BOOST_TEST(!admission.enter(1).has_value());
+  for (int i = 0; i < 2; ++i) BOOST_TEST(others.emplace_back(admission.enter(2)).has_value());
+  BOOST_TEST(!admission.enter(2).has_value());
+  hoard.resize(3);
+  BOOST_TEST(admission.enter(1).has_value());  // no more than its share
+}
+
 BOOST_AUTO_TEST_CASE(many_threads_leave_it_empty) {
   Admission admission({.requests = 7, .guests = 2, .sequences = 20, .tokens = 200});
   std::vector<std::thread> threads;

@@ -124,7 +124,9 @@ BOOST_AUTO_TEST_CASE(every_parameter_is_read) {
 BOOST_AUTO_TEST_CASE(spellings_of_peers) {
   for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "num_predict"})
     BOOST_TEST(*with('"' + std::string(name) + "\": 9").max_new_tokens == 9U, name);
-  BOOST_TEST(!with(R"("n_predict": -1)").max_new_tokens.has_value());
+  const auto endless = with(R"("n_predict": -1)");
+  BOOST_TEST((!endless.max_new_tokens.has_value() && endless.endless));  // what is left, and not the default
+  BOOST_TEST(!with(R"("n_predict": 5)").endless);
   check_invalid(R"("n_predict": -2)", "`n_predict` must be strictly positive");
   BOOST_TEST(with(R"("stop_sequences": ["a"])").stop == (std::vector<std::string>{"a"}));
   BOOST_TEST(with(R"("stop": [], "stop_sequences": ["a"])").stop == (std::vector<std::string>{"a"}));
@@ -293,7 +295,8 @@ BOOST_AUTO_TEST_CASE(stop_sequences) {
 
 BOOST_AUTO_TEST_CASE(seeds) {
   BOOST_TEST(with(R"("seed": 0)").seed_given);
-  for (const char* const seed : {"-1", "1.5", "12.0", "18446744073709551616", "1e3", "true", R"("7")", "[]"})
+  BOOST_TEST(!with(R"("seed": -1)").seed_given);
+  for (const char* const seed : {"-2", "1.5", "12.0", "18446744073709551616", "1e3", "true", R"("7")", "[]"})
     check_invalid(R"("seed": )" + std::string(seed), "`seed` must be an integer from 0 to 2^64 - 1");
 }
 
@@ -408,6 +411,9 @@ BOOST_AUTO_TEST_CASE(response_formats) {
   };
   const std::string s = R"({"type":"object","properties":{"z":{},"a":{"minimum":2}}})";
   BOOST_TEST(schema(R"({"type": "text"})") == "none");
+  for (const char* const nothing : {"{}", "[]", "null"}) BOOST_TEST(schema(nothing) == "none");
+  const std::string shown = R"({"type":"object","properties":{"a":{}},"example":{"items":[1]}})";  // pydantic's json_schema_extra
+  BOOST_TEST(schema(R"({"type": "json_object", "schema": )" + shown + "}") == shown);
   BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
   for (const char* const type : {"json_object", "json_schema", "json"}) {
     const std::string head = R"({"type": ")" + std::string(type) + "\", ";
@@ -419,7 +425,7 @@ BOOST_AUTO_TEST_CASE(response_formats) {
   }
   BOOST_TEST(schema(R"({"type": "json_object", "schema": {"const": 1}, "value": {"const": 1}})") == R"({"const":1})");
   for (const char* const bad :
-       {R"({"type": "yaml"})", R"({"type": 5})", "{}", "[]", R"("json_object")", R"({"type": "json_schema"})",
+       {R"({"type": "yaml"})", R"({"type": 5})", R"("json_object")", R"({"type": "json_schema"})",
         R"({"type": "json_object", "schema": "x"})", R"({"type": "json_object", "schema": []})", R"({"type": "json"})",
         R"({"type": "json_schema", "json_schema": []})", R"({"type": "json_schema", "json_schema": {"name": "x"}})",
         R"({"type": "json_schema", "json_schema": {"name": "x", "value": {"type": "string"}}})",
@@ -442,7 +448,8 @@ BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
   for (const std::string& form :
        {R"("grammar": {"type": "json", "value": )" + s + "}", R"("grammar": {"type": "json_schema", "value": {"name": "x", "schema": )" + s + "}}",
         R"("guided_json": )" + s, R"("guided_json": )" + text, R"("json_schema": )" + s, R"("json_schema": )" + text, R"("schema": )" + s,
-        R"("response_schema": )" + s, R"("format": )" + s, R"("structured_outputs": {"json": )" + s + "}",
+        R"("response_schema": )" + s, R"("format": )" + s, R"("guided_json": )" + s + R"(, "schema": {"enum":["a"],"title":"z"})",
+        R"("structured_outputs": {"regex": "", "choice": [], "json": )" + s + "}", R"("structured_outputs": {"json": )" + s + "}",
         R"("structured_outputs": {"json": )" + text + "}", R"("guided_json": )" + s + R"(, "format": )" + s}) {
     const auto found = with(form).form;
     BOOST_REQUIRE_MESSAGE(found, form);

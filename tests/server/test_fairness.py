@@ -31,13 +31,17 @@ def first_token(server, key, source=None):
 
 
 class Hoard:
-    """8 requests of 128 prompts each, under way until the block ends."""
+    """8 requests of 128 prompts each, again and again until the block ends."""
 
     def __init__(self, server, key, max_tokens):
         self.server, self.key = server, key
         self.body = json.dumps({"prompt": ["Chapter %d. It was" % i for i in range(128)], "max_tokens": max_tokens,
                                 "temperature": 0, "ignore_eos": True})
-        self.statuses, self.threads = [], []
+        self.statuses, self.threads, self.ending = [], [], threading.Event()
+
+    def hoard(self):
+        while not self.ending.is_set():
+            self.one()
 
     def one(self):
         connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=10 * PATIENCE)
@@ -52,7 +56,7 @@ class Hoard:
             connection.close()
 
     def __enter__(self):
-        self.threads = [threading.Thread(target=self.one, daemon=True) for _ in range(8)]
+        self.threads = [threading.Thread(target=self.hoard, daemon=True) for _ in range(8)]
         for thread in self.threads:
             thread.start()
         serving.eventually(lambda: self.server.metric("vllm:num_requests_running") > 0 and
@@ -60,6 +64,7 @@ class Hoard:
         return self
 
     def __exit__(self, *_):
+        self.ending.set()
         for thread in self.threads:
             thread.join(10 * PATIENCE)
 
@@ -72,8 +77,8 @@ class Fairness(unittest.TestCase):
         with Hoard(server, hoarder, max_tokens) as hoard:
             beside = [first_token(server, victim, source) for _ in range(3)]
             waiting = server.metric("vllm:num_requests_waiting")
-        self.assertEqual(hoard.statuses, [200] * 8)  # nobody was refused
-        self.assertGreater(waiting, 100)             # and the hoard was there all the time
+        self.assertEqual(set(hoard.statuses), {200})  # nobody was refused
+        self.assertGreater(waiting, 100)
         self.assertLess(statistics.median(beside), 2 * alone + 1, (alone, beside))
 
     def test_by_api_key(self):
@@ -93,7 +98,7 @@ class Fairness(unittest.TestCase):
     def test_first_come_first_served_would_starve_it(self):
         """The check can fail."""
         with Server("--scheduler", "continuous") as server:
-            with self.assertRaisesRegex(AssertionError, r"not less than|not greater than"):
+            with self.assertRaisesRegex(AssertionError, "not less than"):
                 self.check(server, None, None, source="127.0.0.2", max_tokens=48)
 
 

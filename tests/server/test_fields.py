@@ -32,27 +32,28 @@ TABLE = field_table()
 ROWS = [(field, place) for field in TABLE.fields() for place in field.places]
 
 
-def model_with_begin(folder):
-    """The default model with a tokenizer that puts <|endoftext|> before prompts, so that special tokens have an effect."""
+def model_with_begin(folder, end="<|endoftext|>"):
+    """The default model with a tokenizer that puts its end of text before prompts, so that special tokens have an effect; `end`: its spelling."""
     vocab = json.loads((MODEL / "vocab.json").read_text(encoding="utf-8"))
+    vocab[end] = vocab.pop("<|endoftext|>")
     lines = (MODEL / "merges.txt").read_text(encoding="utf-8").split("\n")
     merges = [line for line in lines if line and not line.startswith("#version")]
-    token = {"id": EOS, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+    token = {"id": EOS, "content": end, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
              "special": True}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    around = [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    around = [{"SpecialToken": {"id": end, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
     tokenizer = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [token], "normalizer": None, "pre_tokenizer": level,
         "post_processor": {"type": "TemplateProcessing", "single": around, "pair": around + [{"Sequence": {"id": "B", "type_id": 1}}],
-                           "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [EOS], "tokens": ["<|endoftext|>"]}}},
+                           "special_tokens": {end: {"id": end, "ids": [EOS], "tokens": [end]}}},
         "decoder": level,
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "",
                   "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": merges}}
     for name in ["config.json", "model.safetensors", "adapters"]:
         os.symlink(MODEL / name, folder / name)
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|endoftext|>",
-                                                              "eos_token": "<|endoftext|>"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end,
+                                                              "eos_token": end}))
 
 
 # ---- bodies: `place` with these members, and the route that takes it
@@ -502,6 +503,29 @@ class Fields(ServerTest):
             answer = server.post("/v1/completions", {"prompt": KING, "no_repeat_ngram_size": 2})
             self.assertEqual(answer.status, 400)
             self.assertEqual(server.stop(), 0)
+
+
+class EndOfTurn(ServerTest):
+    """The end of a turn is the end of text, as in many chat models."""
+    FLAGS = ["--chat-template", "chatml"]
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        model_with_begin(pathlib.Path(folder.name), "<|im_end|>")
+        cls.FLAGS = cls.FLAGS + ["--model", folder.name]
+        super().setUpClass()
+
+    def test_it_is_ignored_where_that_is_asked_for(self):
+        body = {"messages": [MESSAGE], "logit_bias": {str(EOS): 100}, "max_tokens": 3, "temperature": 0}
+        for ignores, tokens, reason in [(False, 1, "stop"), (True, 3, "length")]:
+            answer = self.server.post("/v1/chat/completions", body | {"ignore_eos": ignores}).json()
+            self.assertEqual((answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]), (tokens, reason), answer)
+            lorax = {"apply_chat_template": True, "logit_bias": {str(EOS): 100}, "max_new_tokens": 3, "details": True,
+                     "ignore_eos_token": ignores}
+            answer = self.server.post("/generate", {"inputs": json.dumps([MESSAGE]), "parameters": lorax}).json()
+            self.assertEqual(answer["details"]["generated_tokens"], tokens, answer)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,9 @@ struct FairPolicy {
       const auto alike = [&](const Candidate& other) { return other.client == c.client && other.adapter == c.adapter; };
       counters.admit(c, input_weight * c.pending, detail::behind(&c, state.waiting, first, alike));
     };
-    detail::run_continuously(state, out, std::max(max_batch, 1) + guests, token_budget, next, admitted);
+    // A long prompt that is being read leaves half of the step to a client that runs nothing.
+    const int reserve = guests > 0 && counters.poorest(/*idle_only=*/true) ? std::min(token_budget, out.budget_left()) / 2 : 0;
+    detail::run_continuously(state, out, std::max(max_batch, 1) + guests, token_budget, next, admitted, reserve);
   }
 
   // From the client and adapter served most, the sequence admitted last. The oldest is nobody's victim.

@@ -9,12 +9,13 @@
 
 namespace tenon::detail {
 
-// Decodes first, so that a text being written never waits for somebody else's prompt; then what is left of prompts.
-// Returns what is left of the budget.
-inline int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max()) {
+// Decodes first, so that a text being written never waits for somebody else's prompt; then what is left of prompts, which
+// leave `reserve` of the step's rows. Returns what is left of the budget.
+inline int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(), int reserve = 0) {
   for (const bool decoding : {true, false}) {
+    const int kept = decoding ? 0 : reserve + (budget - std::min(budget, out.budget_left()));
     for (const Candidate& c : state.running) {
-      if ((c.pending == 1) == decoding && budget > 0) budget -= out.take(c.seq, std::min(c.pending, budget));
+      if ((c.pending == 1) == decoding && budget > kept) budget -= out.take(c.seq, std::min(c.pending, budget - kept));
     }
   }
   return budget;
@@ -47,11 +48,12 @@ const Candidate* behind(const Candidate* last, std::span<const Candidate> waitin
 // Continuous batching: those that run go on, and newcomers join while rows, seats and room are left. `next()` is who is
 // next (null: nobody), `admitted(c)` is told that c runs. Nobody overtakes who does not fit: a large request would wait
 // for ever.
+// `reserve`: rows that running prompts leave to newcomers.
 template <class Next, class Admitted>
 void run_continuously(const QueueState& state, PlanWriter& out, int max_batch, int token_budget, Next&& next,
-                      Admitted&& admitted) {
+                      Admitted&& admitted, int reserve = 0) {
   int room = room_for_newcomers(state, out);
-  int budget = take_running(state, out, std::max(token_budget, 1));
+  int budget = take_running(state, out, std::max(token_budget, 1), reserve);
   for (int batch = static_cast<int>(state.running.size()); budget > 0 && batch < std::max(max_batch, 1); ++batch) {
     const Candidate* c = next();
     if (!c) return;
