@@ -40,9 +40,8 @@ BOOST_AUTO_TEST_CASE(options_of_sampling_are_read) {
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_honoured_is_refused_by_name) {
-  for (const char* field : {"num_beams", "num_beam_groups", "num_return_sequences", "diversity_penalty", "min_length",
-                            "min_new_tokens", "no_repeat_ngram_size", "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff",
-                            "guidance_scale", "penalty_alpha", "bad_words_ids", "forced_bos_token_id", "suppress_tokens",
+  for (const char* field : {"num_beams", "num_beam_groups", "num_return_sequences", "min_length", "min_new_tokens",
+                            "no_repeat_ngram_size", "encoder_repetition_penalty", "guidance_scale", "penalty_alpha", "bad_words_ids", "forced_bos_token_id", "suppress_tokens",
                             "begin_suppress_tokens", "sequence_bias", "watermarking_config", "stop_strings"}) {
     const std::string key = std::string("{\"") + field + "\": ";
     for (const char* value : {"3", "0.5", "\"x\"", "[3]", "{\"a\": 1}"})
@@ -53,6 +52,12 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_honoured_is_refused_by_name) {
                               R"({"token_healing": false, "bad_words_ids": [], "penalty_alpha": 0})"})
     BOOST_TEST(refusal([&] { defaults(neutral); }) == "accepted", neutral);
   BOOST_TEST(mentions(refusal([] { defaults(R"({"token_healing": true})"); }), {"token_healing"}));
+  // Steps of draws, and of groups of beams, are none without them.
+  for (const std::string field : {"epsilon_cutoff", "eta_cutoff", "top_h"}) {
+    BOOST_TEST(refusal([&] { defaults("{\"" + field + "\": 0.1}"); }) == "accepted");
+    BOOST_TEST(mentions(refusal([&] { defaults("{\"do_sample\": true, \"" + field + "\": 0.1}"); }), {"generation_config.json: " + field}));
+  }
+  BOOST_TEST(refusal([] { defaults(R"({"diversity_penalty": 0.5})"); }) == "accepted");
 }
 
 BOOST_AUTO_TEST_CASE(values_keep_their_ranges) {

@@ -251,7 +251,9 @@ BOOST_AUTO_TEST_CASE(layers_are_found_as_by_peft) {
   };
   const auto layer = [](const char* path, const std::vector<std::string>& patterns) {
     std::uint64_t budget = 100'000;
-    return detail::layer_of(path, patterns, budget).value_or(-1);
+    std::vector<PythonRegex> regexes;
+    for (const std::string& pattern : patterns) regexes.emplace_back(pattern, "layers_pattern");
+    return detail::layer_of(path, regexes, budget).value_or(-1);
   };
   for (const Case& each : cases) {
     BOOST_TEST(layer(each.path, {}) == each.any, each.path);

@@ -86,15 +86,15 @@ inline std::optional<int> layer_behind(std::string_view path, const PythonRegex&
 
 // The layer that a path belongs to: the first number behind one of the patterns, as re.match(rf"(?:^|.*?\.){pattern}\.
 // (\d+)\.") finds it, or without patterns r".*?\.[^.]*\.(\d+)\.", which asks for two names before the number.
-inline std::optional<int> layer_of(std::string_view path, std::span<const std::string> patterns, std::uint64_t& budget) {
+inline std::optional<int> layer_of(std::string_view path, std::span<const PythonRegex> patterns, std::uint64_t& budget) {
   if (patterns.empty()) {
     std::size_t dot = path.find('.');
     while (dot != path.npos && (dot = path.find('.', dot + 1)) != path.npos)
       if (const auto layer = number_at(path, dot + 1)) return layer;
     return std::nullopt;
   }
-  for (const std::string& pattern : patterns)
-    if (const auto layer = layer_behind(path, PythonRegex(pattern, peft_where("layers_pattern")), budget)) return layer;
+  for (const PythonRegex& pattern : patterns)
+    if (const auto layer = layer_behind(path, pattern, budget)) return layer;
   return std::nullopt;
 }
 
@@ -127,6 +127,7 @@ class PeftSelection {
   explicit PeftSelection(const PeftConfig& config) : config_(config) {
     if (!config.target_regex.empty()) target_.emplace(config.target_regex, peft_where("target_modules"));
     if (!config.exclude_regex.empty()) exclude_.emplace(config.exclude_regex, peft_where("exclude_modules"));
+    for (const std::string& pattern : config.layers_pattern) layers_.emplace_back(pattern, peft_where("layers_pattern"));
   }
 
   // check_target_module_exists of PEFT. A path that is listed whole is taken whatever its layer.
@@ -140,13 +141,14 @@ class PeftSelection {
     if (!matches_any(path, names)) return false;
     const auto& layers = config_.layers_to_transform;
     if (layers.empty()) return true;
-    const auto layer = layer_of(path, config_.layers_pattern, budget);
+    const auto layer = layer_of(path, layers_, budget);
     return layer && std::find(layers.begin(), layers.end(), *layer) != layers.end();
   }
 
  private:
   const PeftConfig& config_;
   std::optional<PythonRegex> target_, exclude_;
+  std::vector<PythonRegex> layers_;
 };
 
 // Error: the field does not fit the model.
