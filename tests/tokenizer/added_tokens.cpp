@@ -1,6 +1,8 @@
 #include "tenon/tokenizer/added_tokens.h"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstddef>
 #include <optional>
 #include <random>
 #include <set>
@@ -131,6 +133,32 @@ BOOST_AUTO_TEST_CASE(nearly_a_token_everywhere) {
   std::string text;
   while (text.size() < 1'000'000) text += std::string(AddedTokens::kMaxBytes - 1, 'a') + "b";
   BOOST_TEST((parts(tokens, text) == Parts({text})));
+}
+
+// As tokenizers 0.22.2: a token is dropped where the one before it took all of its text.
+BOOST_AUTO_TEST_CASE(white_space_that_is_taken_already_makes_no_token) {
+  const AddedTokens both(Tokens{{.text = "\n", .id = 1, .lstrip = true, .rstrip = true}});
+  BOOST_TEST(parts(both, "a \n \n b") == Parts({"a", "#1", "b"}));
+  BOOST_TEST(parts(both, "\n \n") == Parts({"#1"}));
+  BOOST_TEST(parts(both, "a\n \n\n \nb\n") == Parts({"a", "#1", "b", "#1"}));
+  const AddedTokens two(Tokens{{.text = "x", .id = 1, .rstrip = true}, {.text = "\n", .id = 2, .lstrip = true}});
+  BOOST_TEST(parts(two, "x\nb") == Parts({"#1", "b"}));
+  BOOST_TEST(parts(two, "x \n b") == Parts({"#1", "b"}));  // where the library fails
+}
+
+BOOST_AUTO_TEST_CASE(long_white_space_takes_linear_time) {
+  const std::string text = "a" + std::string(2'000'000, '\n') + "b";
+  const auto begin = std::chrono::steady_clock::now();
+  const AddedTokens left(Tokens{{.text = "\n", .id = 1, .lstrip = true}});
+  BOOST_TEST(parts(left, text).size() == 2'000'002u);
+  const AddedTokens both(Tokens{{.text = "\n", .id = 1, .lstrip = true, .rstrip = true}});
+  BOOST_TEST(parts(both, text) == Parts({"a", "#1", "b"}));
+  std::size_t found = 0;  // the library's tokens overlap here
+  AddedTokens(Tokens{{.text = "\n", .id = 1, .rstrip = true}})
+      .for_each_part(text, SpecialSpellings::nowhere(),
+                     [&](std::size_t, std::size_t, std::optional<tenon::TokenId> id) { found += id ? 1 : 0; });
+  BOOST_TEST(found == 2'000'000u);
+  BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 30);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

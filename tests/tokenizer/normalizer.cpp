@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tenon/core/error.h"
+
 BOOST_AUTO_TEST_SUITE(tokenizer_normalizer)
 
 namespace {
@@ -39,6 +41,26 @@ BOOST_AUTO_TEST_CASE(composition) {
   BOOST_TEST(normalized(nfc, "ae\u0301b", "##..#") == "a\u00e9b|#..#");
   BOOST_TEST(normalized(nfc, "ae\u0301b", ".###.") == "a\u00e9b|.##.");
   BOOST_TEST(normalized(nfc, "\u00e9<s>", "..###") == "\u00e9<s>|..###");
+}
+
+// The result would have 2^40 bytes: it is refused before memory is taken for it.
+BOOST_AUTO_TEST_CASE(a_result_that_is_too_long_takes_no_memory) {
+  const std::string million(1 << 20, 'x');
+  for (const std::string from : {"a", "aa"}) {
+    const Normalizer normalizer({{Kind::replace, from, million}});
+    for (const bool marked : {false, true}) {
+      std::string text(from.size() << 20, 'a'), mask(text.size(), '\0');
+      const auto said = [](const tenon::Error& error) {
+        return error.kind() == tenon::Error::Kind::capacity && error.where() == "text" &&
+               std::string(error.what()).find("has 1099511627776 bytes once normalized") != std::string::npos;
+      };
+      BOOST_CHECK_EXCEPTION(normalizer.apply(text, marked ? &mask : nullptr), tenon::Error, said);
+      BOOST_TEST(text.size() == from.size() << 20);
+    }
+  }
+  std::string text = "aabaaa";
+  Normalizer({{Kind::replace, "aa", "xyz"}}).apply(text, nullptr);
+  BOOST_TEST(text == "xyzbxyza");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -22,10 +22,11 @@ const std::string kWhere = "tokenizer.json: x";
 
 Found all(const std::string& pattern, std::string_view text) {
   const Regex regex = RegexParser::parse(pattern, kWhere);
-  Regex::Choices choices;
+  Regex::Search search;
+  search.allow(text.size());
   Found out;
   std::size_t at = 0;
-  while (const auto found = regex.find(text, at, choices)) {
+  while (const auto found = regex.find(text, at, search)) {
     out.emplace_back(text.substr(found->begin, found->end - found->begin));
     at = found->end;
   }
@@ -103,6 +104,56 @@ BOOST_AUTO_TEST_CASE(long_runs_take_linear_time) {
   BOOST_TEST(all("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", spaces + "a").size() == 2u);
   BOOST_TEST(all("[\\p{Lu}\\p{Lo}]*[\\p{Ll}\\p{Lo}]+|\\p{Lu}+", std::string(2'000'000, 'A')).size() == 1u);
   BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 60);
+}
+
+namespace {
+
+// What `all` throws, "" where nothing.
+std::string too_long(const std::string& pattern, const std::string& text) {
+  try {
+    all(pattern, text);
+  } catch (const tenon::Error& error) {
+    BOOST_TEST((error.kind() == tenon::Error::Kind::capacity));
+    BOOST_TEST(error.where() == "text");
+    return error.what();
+  }
+  return "";
+}
+
+std::string repeated(const std::string& text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(steps_are_counted) {
+  const std::string said = "the pre-tokenizer's expression takes too many steps";
+  const std::string spaces(200'000, ' ');
+  const auto begin = std::chrono::steady_clock::now();
+  BOOST_TEST(too_long(repeated("(?:a|aa)", 28) + "b", std::string(100, 'a')).find(said) != std::string::npos);
+  BOOST_TEST(too_long(repeated("(?:a|a)", 40) + "b", std::string(100, 'a')).find(said) != std::string::npos);
+  BOOST_TEST(too_long("\\s+\\d|x", spaces).find(said) != std::string::npos);
+  BOOST_TEST(too_long("\\s++\\d|x", spaces).find(said) != std::string::npos);  // gives nothing back, still reads the run
+  BOOST_TEST(too_long("(?=\\s+\\d)\\s|x", spaces).find(said) != std::string::npos);
+  BOOST_TEST(too_long("(?:  )+x", spaces).find(said) != std::string::npos);
+  BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 60);
+  BOOST_TEST(too_long(repeated("(?:a|aa)", 28) + "b", std::string(100, 'a') + "c" + std::string(10, 'a')) != "");
+  BOOST_TEST(too_long(repeated("(?:a|aa)", 8) + "b", std::string(100, 'a')) == "");
+  BOOST_TEST(too_long("\\s+\\d|x", std::string(1'000, ' ')) == "");
+}
+
+BOOST_AUTO_TEST_CASE(too_many_parts_are_refused_while_they_are_read) {
+  const auto refused = [](const std::string& pattern) { return refusal(pattern).find("too many parts") != std::string::npos; };
+  BOOST_TEST(!refused("a" + repeated("|a", 1'365)));  // 3 * 1365 + 1 = 4096 steps
+  BOOST_TEST(refused("a" + repeated("|a", 1'366)));
+  BOOST_TEST(refused(repeated("a", 4'097)));
+  BOOST_TEST(refused(repeated("a", 4'096) + "|b"));
+  // Only so far is read: the error is about the size, not about the end.
+  BOOST_TEST(refused("a" + repeated("|a", 2'000'000) + "("));
+  BOOST_TEST(refused(repeated("|", 2'000'000) + "("));
+  BOOST_TEST(refused("(?:" + repeated("a", 4'000) + "(?:" + repeated("a", 4'000) + "("));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

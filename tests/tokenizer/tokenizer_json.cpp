@@ -467,4 +467,35 @@ BOOST_AUTO_TEST_CASE(long_inputs_end) {
   }
 }
 
+// The expression takes exponential time. The budget of steps is that of the text, not of a part between added tokens.
+BOOST_AUTO_TEST_CASE(an_expression_that_takes_too_many_steps) {
+  std::string pattern = "b";
+  for (int i = 0; i < 28; ++i) pattern = "(?:a|aa)" + pattern;
+  Json json = tokenizer_of("qwen2");
+  json["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{"Regex", pattern}};
+  const Tokenizer tokenizer = load(json);
+  const auto too_many = [](const tenon::Error& error) {
+    return error.kind() == Kind::capacity && error.where() == "text" &&
+           std::string(error.what()).find("too many steps") != std::string::npos;
+  };
+  BOOST_CHECK_EXCEPTION(tokenizer.encode(std::string(100, 'a')), tenon::Error, too_many);
+  const std::string part = std::string(18, 'a') + "<tool>";
+  BOOST_TEST(!tokenizer.encode(part).empty());
+  std::string parts;
+  while (parts.size() < 1'000'000) parts += part;
+  BOOST_CHECK_EXCEPTION(tokenizer.encode(parts), tenon::Error, too_many);
+}
+
+// Its normalized form would have 2.3 GiB: the size is refused before.
+BOOST_AUTO_TEST_CASE(an_added_token_that_is_too_long_is_not_normalized) {
+  Json json = tokenizer_of("gpt2");
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(8 << 20, 'b')}};
+  Json token = json["added_tokens"][0];
+  token["content"] = std::string(300, 'a');
+  token["normalized"] = true;
+  json["added_tokens"].push_back(token);
+  const std::string where = "added_tokens[" + std::to_string(json["added_tokens"].size() - 1) + "].content";
+  refused(json, kUnsupported, where, "more than 256 bytes");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

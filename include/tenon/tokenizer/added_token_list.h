@@ -47,7 +47,8 @@ class AddedTokenList {
     token.lstrip = fields.boolean("lstrip", false);
     token.rstrip = fields.boolean("rstrip", false);
     if (token.text.empty()) fields.refuse("content", "a token is empty (\"\")");
-    if (std::max(token.text.size(), pattern_of(token).size()) > AddedTokens::kMaxBytes)
+    // The size is checked first: normalizing a long text can take gigabytes.
+    if (token.text.size() > AddedTokens::kMaxBytes || pattern_of(token).size() > AddedTokens::kMaxBytes)
       throw Error(Error::Kind::unsupported, fields.where("content"),
                   "more than " + std::to_string(AddedTokens::kMaxBytes) + " bytes are not supported, token " +
                       name(token));

@@ -111,7 +111,7 @@ class AddedTokens {
   // of text between them, which is never empty. Offsets are bytes of `text`.
   template <class Part>
   void for_each_part(std::string_view text, const SpecialSpellings& special, Part&& part) const {
-    std::size_t done = 0;
+    std::size_t done = 0, spaces_end = 0;  // spaces_end: of the last white space that rstrip took
     const bool looks = has_plain_ || (!special.never() && !tokens_.empty());
     for (std::size_t at = 0; looks && at < text.size();) {
       const Token* const found = begins_[static_cast<unsigned char>(text[at])] ? longest_at(text, at, special) : nullptr;
@@ -119,11 +119,13 @@ class AddedTokens {
       at = end;
       if (!found || (found->special && !is_token(*found, special.at(begin, end - begin)))) continue;
       if (found->single_word && !stands_alone(text, begin, end)) continue;
-      if (found->lstrip) begin = std::max(space_begin(text, begin), done);
-      if (found->rstrip) end = space_end(text, end);
+      if (found->lstrip) begin = std::max(space_begin(text, begin, done), done);
+      // Ends of tokens only grow. One before spaces_end is inside the same white space, so that time stays linear.
+      if (found->rstrip) end = spaces_end = end <= spaces_end ? spaces_end : space_end(text, end);
       if (done < begin) part(done, begin - done, std::optional<TokenId>{});
-      part(begin, end - std::min(begin, end), std::optional<TokenId>{found->id});
-      done = end;
+      // The library drops a token whose text the one before it took. It fails where begin > end.
+      if (begin < end) part(begin, end - begin, std::optional<TokenId>{found->id});
+      done = std::max(begin, end);
     }
     if (done < text.size()) part(done, text.size() - done, std::optional<TokenId>{});
   }
@@ -165,8 +167,9 @@ class AddedTokens {
   static bool space_at(std::string_view text, std::size_t at) noexcept {
     return char_class(decode_utf8(text, at).value) == CharClass::space;
   }
-  static std::size_t space_begin(std::string_view text, std::size_t at) noexcept {
-    while (at > 0 && space_at(text, character_before(text, at))) at = character_before(text, at);
+  // The white space before text[at] begins here, or at `least`.
+  static std::size_t space_begin(std::string_view text, std::size_t at, std::size_t least) noexcept {
+    while (at > least && space_at(text, character_before(text, at))) at = character_before(text, at);
     return at;
   }
   static std::size_t space_end(std::string_view text, std::size_t at) noexcept {

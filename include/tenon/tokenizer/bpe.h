@@ -39,7 +39,8 @@ class Tokenizer {
   // of special tokens are ordinary characters, or, with parse_special, become their ids as in Hugging Face's
   // tokenizers. decode(encode(text)) == text for a byte-level tokenizer that does not normalize; SentencePiece's may
   // lose a space at the start, U+2581 and characters that it does not know (docs/tokenizers.md).
-  // Errors: invalid_request where text is not UTF-8, capacity from 2^31 bytes on (for Llama 2's, spaces count 3).
+  // Errors: invalid_request where text is not UTF-8, capacity from 2^31 bytes on (for Llama 2's, spaces count 3),
+  // or where the expression of a pre-tokenizer takes too many steps (regex.h).
   std::vector<TokenId> encode(std::string_view text, bool parse_special = false) const {
     std::vector<TokenId> ids;
     append(text, parse_special, ids);

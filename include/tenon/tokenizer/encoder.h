@@ -23,7 +23,8 @@ class Encoder {
   Encoder(const Vocabulary& vocabulary, std::vector<TokenId>& out)
       : vocabulary_(vocabulary), pipeline_(vocabulary.pipeline), merger_(vocabulary.merges), out_(out) {}
 
-  // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes.
+  // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes. An encoder takes one text. Error capacity where
+  // the text grows to 2^31 bytes, or takes the pre-tokenizer too many steps.
   void encode(std::string_view text, const SpecialSpellings& special) {
     pipeline_.added.for_each_part(
         text, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
@@ -67,11 +68,11 @@ class Encoder {
 
   void pieces(std::string_view text, bool first) {
     Words words = words_for(text);
-    PreTokenizer::Scratch scratch;
+    scratch_.texts.clear();
     const bool bytes = pipeline_.family == TokenizerFamily::byte_level;
     const bool spelled = pipeline_.pre_tokenizer.has(PreTokenizerStep::Kind::spell_bytes);
-    pipeline_.pre_tokenizer.cut(text, first, scratch, [&](std::string_view piece) {
-      if (spelled) piece = scratch.texts.emplace_front(unspell(std::string(piece)));
+    pipeline_.pre_tokenizer.cut(text, first, scratch_, [&](std::string_view piece) {
+      if (spelled) piece = scratch_.texts.emplace_front(unspell(std::string(piece)));
       if (bytes)
         byte_level(piece, words);
       else
@@ -138,6 +139,7 @@ class Encoder {
   const Vocabulary& vocabulary_;
   const Pipeline& pipeline_;
   PieceMerger merger_;
+  PreTokenizer::Scratch scratch_;  // for the whole text: its many parts share one budget of steps
   std::vector<TokenId>& out_;
 };
 

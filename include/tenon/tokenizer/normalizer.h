@@ -1,5 +1,6 @@
 // What becomes of a text before it is cut into pieces: NFC, a prefix, literal replacements.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -49,13 +50,25 @@ class Normalizer {
           replace(step, text, mask);
           break;
       }
-      if (text.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-        throw Error(Error::Kind::capacity, "text",
-                    "has " + std::to_string(text.size()) + " bytes once normalized, 2^31 - 1 can be encoded");
+      check_size(text.size());
     }
   }
 
  private:
+  static void check_size(std::size_t bytes) {
+    if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+      throw Error(Error::Kind::capacity, "text",
+                  "has " + std::to_string(bytes) + " bytes once normalized, 2^31 - 1 can be encoded");
+  }
+
+  // The size of `text` with `count` places replaced. The check comes before the allocation: a file can ask for 2^50
+  // bytes.
+  static std::size_t replaced_size(const NormalizerStep& step, std::string_view text, std::size_t count) {
+    const std::size_t size = text.size() - count * step.from.size() + count * step.to.size();
+    check_size(size);
+    return size;
+  }
+
   static char mark_of(std::string_view mask) { return mask.find('\0') == mask.npos ? '\1' : '\0'; }
 
   // An ASCII character never composes with what stands before it, so that each run from one to the next is composed by
@@ -84,10 +97,11 @@ class Normalizer {
 
   static void replace(const NormalizerStep& step, std::string& text, std::string* mask) {
     if (step.from.size() == 1 && !mask) return replace_byte(step, text);
-    std::size_t found = text.find(step.from);
-    if (found == text.npos) return;
+    std::size_t count = 0, found = text.find(step.from), at = 0;
+    for (std::size_t next = found; next != text.npos; next = text.find(step.from, next + step.from.size())) ++count;
+    if (count == 0) return;
     std::string out, out_mask;
-    std::size_t at = 0;
+    out.reserve(replaced_size(step, text, count));
     for (; found != text.npos; found = text.find(step.from, at)) {
       (out.append(text, at, found - at)) += step.to;
       if (mask) {
@@ -101,10 +115,11 @@ class Normalizer {
     text = std::move(out);
   }
 
-  // Of one byte, as the spaces of SentencePiece: faster than looking for each.
+  // Replaces one byte, such as SentencePiece's spaces: faster than a search for each.
   static void replace_byte(const NormalizerStep& step, std::string& text) {
+    const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), step.from[0]));
     std::string out;
-    out.reserve(text.size() + text.size() / 4);
+    out.reserve(replaced_size(step, text, count));
     for (const char c : text) {
       if (c == step.from[0])
         out += step.to;

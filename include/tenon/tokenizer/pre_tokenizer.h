@@ -75,14 +75,14 @@ class PreTokenizer {
       std::erase_if(steps_, [](const PreTokenizerStep& step) { return step.kind == Kind::prefix_space; });
   }
 
-  // What cutting a text needs beside it. Pieces are views of the text or of `texts`.
+  // Memory and step budget for cutting the parts of one text. Pieces are views of the text or of `texts`.
   struct Scratch {
     std::forward_list<std::string> texts = {};  // what steps wrote, where it stays
-    Regex::Choices choices = {};
+    Regex::Search search = {};
   };
 
   // Calls piece(std::string_view) for each piece of `text`, which is not empty. first: it begins where the whole text
-  // does. Error capacity where a step makes the text too long.
+  // does. Error capacity where a step makes the text too long, or where an expression takes too many steps.
   template <class Piece>
   void cut(std::string_view text, bool first, Scratch& scratch, Piece&& piece) const {
     run(0, text, first, scratch, piece);
@@ -122,9 +122,10 @@ class PreTokenizer {
       case Kind::punctuation:
         return split_text(text, step.behavior, step.invert, character_in(text, is_punctuation), pass);
       case Kind::regex:
+        scratch.search.allow(text.size());
         return split_text(
             text, step.behavior, step.invert,
-            [&](std::size_t from) { return step.regex.find(text, from, scratch.choices); }, pass);
+            [&](std::size_t from) { return step.regex.find(text, from, scratch.search); }, pass);
     }
   }
 

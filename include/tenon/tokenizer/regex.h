@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tenon/core/error.h"
 #include "tenon/tokenizer/char_set.h"
 #include "tenon/tokenizer/text_span.h"
 #include "tenon/tokenizer/unicode.h"
@@ -47,15 +49,33 @@ class Regex {
     std::size_t step, at;
     std::size_t least;  // of a repeat: it may give characters back down to here; kUnbounded: of a split
   };
-  using Choices = std::vector<Choice>;  // kept by the caller, so that a text costs one allocation
+  // Steps that a text may take: kBaseSteps, and kStepsPerByte for each byte that an expression searches. A step is one
+  // of the expression's, or one character read. The pre-tokenizers of tests/tokenizer/data take at most 23 per byte.
+  static constexpr std::size_t kBaseSteps = 10'000'000, kStepsPerByte = 64;
 
-  // The leftmost match at or after text[from], valid UTF-8. Time is that of backtracking: linear in the text for the
-  // expressions of known tokenizers.
-  std::optional<TextSpan> find(std::string_view text, std::size_t from, Choices& choices) const {
+  // State of the matcher for one text. It outlives a search, so that a text costs one allocation and has one budget.
+  struct Search {
+    std::vector<Choice> choices = {};
+    std::size_t steps_left = kBaseSteps;
+
+    // Adds the steps for a search through `bytes` more bytes.
+    void allow(std::size_t bytes) noexcept { steps_left += kStepsPerByte * bytes; }
+    void spend(std::size_t steps) {
+      if (steps > steps_left)
+        throw Error(Error::Kind::capacity, "text",
+                    "the pre-tokenizer's expression takes too many steps: shorten the text or its repeated "
+                    "characters, or change the Split in tokenizer.json");
+      steps_left -= steps;
+    }
+  };
+
+  // The leftmost match at or after text[from], valid UTF-8. The expressions of known tokenizers take linear time.
+  // Others can take quadratic or exponential time: Error capacity where `search` has no steps left.
+  std::optional<TextSpan> find(std::string_view text, std::size_t from, Search& search) const {
     while (from < text.size()) {
-      choices.clear();
-      if (const auto end = match_at(text, from, 0, choices)) return TextSpan{from, *end};
-      from = next_start(text, from);
+      search.choices.clear();
+      if (const auto end = match_at(text, from, 0, search)) return TextSpan{from, *end};
+      from = next_start(text, from, search);
     }
     return std::nullopt;
   }
@@ -67,50 +87,53 @@ class Regex {
 
   // After a failure at `from`. An expression that begins with \s+ fails at each place of the same run: a later start
   // leaves fewer ends to try.
-  std::size_t next_start(std::string_view text, std::size_t from) const {
+  std::size_t next_start(std::string_view text, std::size_t from, Search& search) const {
     const RegexStep& first = steps_.front();
     if (first.kind != RegexStep::Kind::repeat || first.most != kUnbounded || first.keeps) return next(text, from);
-    return std::max(run_end(first, text, from), next(text, from));
+    return std::max(run_end(first, text, from, search), next(text, from));
   }
 
-  std::size_t run_end(const RegexStep& step, std::string_view text, std::size_t at) const {
+  std::size_t run_end(const RegexStep& step, std::string_view text, std::size_t at, Search& search) const {
     const CharSet& set = sets_[static_cast<std::size_t>(step.set)];
-    for (std::size_t count = 0; count < step.most && at < text.size(); ++count) {
+    std::size_t count = 0;
+    for (; count < step.most && at < text.size(); ++count) {
       const CodePoint point = decode_utf8(text, at);
       if (!set.contains(point.value)) break;
       at += static_cast<std::size_t>(point.length);
     }
+    search.spend(count);
     return at;
   }
 
   // The end of the match of the steps from `step` on that begins at text[at].
-  std::optional<std::size_t> match_at(std::string_view text, std::size_t at, std::size_t step, Choices& choices) const {
-    const std::size_t bottom = choices.size();
+  std::optional<std::size_t> match_at(std::string_view text, std::size_t at, std::size_t step, Search& search) const {
+    const std::size_t bottom = search.choices.size();
     for (;;) {
+      search.spend(1);
       const RegexStep& each = steps_[step];
       if (each.kind == RegexStep::Kind::match) {
-        choices.resize(bottom);
+        search.choices.resize(bottom);
         return at;
       }
-      if (!take(each, text, at, step, choices) && !again(text, at, step, choices, bottom)) return std::nullopt;
+      if (!take(each, text, at, step, search) && !again(text, at, step, search.choices, bottom)) return std::nullopt;
     }
   }
 
   // Takes one step: moves `at` and `step`. False where it does not match.
-  bool take(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Choices& choices) const {
+  bool take(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Search& search) const {
     const std::size_t target = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(step) + each.jump);
     switch (each.kind) {
       case RegexStep::Kind::repeat:
-        return repeat(each, text, at, step, choices);
+        return repeat(each, text, at, step, search);
       case RegexStep::Kind::split:
-        choices.push_back({target, at, kUnbounded});
+        search.choices.push_back({target, at, kUnbounded});
         ++step;
         return true;
       case RegexStep::Kind::jump:
         step = target;
         return true;
       case RegexStep::Kind::look: {
-        const bool found = match_at(text, at, step + 1, choices).has_value();
+        const bool found = match_at(text, at, step + 1, search).has_value();
         step = target;
         return found != each.negated;
       }
@@ -120,25 +143,27 @@ class Regex {
     }
   }
 
-  bool repeat(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Choices& choices) const {
+  bool repeat(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Search& search) const {
     const CharSet& set = sets_[static_cast<std::size_t>(each.set)];
     std::size_t least = each.least == 0 ? at : kUnbounded;  // where the fewest characters end
-    std::size_t end = at;
-    for (std::size_t count = 0; count < each.most && end < text.size();) {
+    std::size_t end = at, count = 0;
+    while (count < each.most && end < text.size()) {
       const CodePoint point = decode_utf8(text, end);
       if (!set.contains(point.value)) break;
       end += static_cast<std::size_t>(point.length);
       if (++count == each.least) least = end;
     }
+    search.spend(count);
     if (least == kUnbounded) return false;
     ++step;
-    if (end > least && !each.keeps) choices.push_back({step, end, least});
+    if (end > least && !each.keeps) search.choices.push_back({step, end, least});
     at = end;
     return true;
   }
 
   // Goes back to the last choice above `bottom`.
-  static bool again(std::string_view text, std::size_t& at, std::size_t& step, Choices& choices, std::size_t bottom) {
+  static bool again(std::string_view text, std::size_t& at, std::size_t& step, std::vector<Choice>& choices,
+                    std::size_t bottom) {
     if (choices.size() == bottom) return false;
     Choice& last = choices.back();
     step = last.step;

@@ -18,7 +18,8 @@ namespace tenon::detail {
 
 // Characters, escapes, \s \S \d \D \p{L} \P{L}, classes with ranges and nested classes, `.`, $, alternatives, groups
 // (?:...), (...), (?i:...), lookahead (?=...) and (?!...), and ? * + {m,n} of a character or class, also possessive.
-// Of a group, * and + need a body of fixed length: then matching never takes exponential time.
+// The body of a repeated group has a fixed length, which excludes nested repeats such as (a+)+. Matching can still take
+// exponential time: (?:a|aa) 28 times, then b. Regex::Search therefore counts steps.
 class RegexParser {
  public:
   // Error unsupported, at `where`, for anything else, and for an expression that matches an empty text.
@@ -80,8 +81,13 @@ class RegexParser {
   Part alternatives() {
     if (++depth_ > kMostDepth) refuse("groups nested too deeply");
     std::vector<Part> all;
-    do all.push_back(sequence());
-    while (take("|"));
+    std::size_t steps = 0;  // in the result: each alternative but the last adds a split and a jump
+    do {
+      all.push_back(sequence());
+      steps += all.back().steps.size();
+      if (steps > kMostSteps) refuse("too many parts");
+      steps += 2;
+    } while (take("|"));
     --depth_;
     Part out = std::move(all.back());
     all.pop_back();
@@ -142,6 +148,7 @@ class RegexParser {
     }
     Step one;
     one.kind = Kind::repeat;
+    if (sets_.size() == kMostSteps) refuse("too many parts");
     one.set = static_cast<int>(sets_.size());
     sets_.push_back(std::move(set));
     out.steps.push_back(one);
