@@ -5,9 +5,12 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
+#include <ctime>
 #include <memory>
 #include <optional>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,6 +21,7 @@ BOOST_AUTO_TEST_SUITE(constrain_constraints)
 
 using namespace tenon;
 using namespace tenon::constrain;
+using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -239,6 +243,9 @@ std::string first_text(ConstraintState& state, std::size_t most) {
   return text;
 }
 
+// For tests of what is not a matter of time: other work may share the machine.
+const Limits kPatient = {.time = std::chrono::seconds(60), .step_time = std::chrono::seconds(20)};
+
 // Periods that only meet beyond what is searched and walked.
 const char* const kTooLong =
     R"({"type":"string","allOf":[{"pattern":"^(a{97})+$"},{"pattern":"^(a{89})+$"},{"pattern":"^(a{13})+$"}]})";
@@ -246,15 +253,15 @@ const char* const kTooLong =
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_counted_is_refused_before_and_harms_no_other_answer) {
-  Constraints constraints(Vocabulary::bytes());
+  Constraints constraints(Vocabulary::bytes(), {}, kPatient);
   const auto shared = constraints.json_schema(kTooLong);
   const auto plain = shared->start();
   const std::string before = first_text(*plain, 3);
   const std::size_t bytes = shared->bytes();
   for (int i = 0; i < 3; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     BOOST_TEST((error_of([&] { shared->counts_tokens(); }) == Error::Kind::unsupported));
-    if (i > 0) BOOST_TEST((std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(50)));  // remembered
+    if (i > 0) BOOST_TEST(std::clock() - begin < CLOCKS_PER_SEC / 20);  // remembered
   }
   BOOST_TEST((error_of([&] { shared->start()->mask_within(100); }) == Error::Kind::unsupported));
   BOOST_TEST(shared->bytes() == bytes);
@@ -262,6 +269,24 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_counted_is_refused_before_and_harms_no_other
   BOOST_TEST(first_text(*shared->start(), 3) == before);
   const auto phases = constraints.json_schema(R"({"type":"string","minLength":1500,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}[0-9]*$"})");
   BOOST_TEST((error_of([&] { phases->counts_tokens(); }) == Error::Kind::unsupported));
+}
+
+BOOST_AUTO_TEST_CASE(unique_items_are_written_to_the_least_number) {
+  Constraints constraints(Vocabulary::bytes(), {}, kPatient);
+  const auto written = [&](int values, int least) {
+    Json::array_t names;
+    for (int i = 0; i < values; ++i) names.push_back("v" + std::to_string(i));
+    const Json schema = {
+        {"type", "array"}, {"items", {{"enum", names}}}, {"uniqueItems", true}, {"minItems", least}, {"maxItems", least}};
+    const Json list = Json::parse(first_text(*constraints.json_schema(schema.dump())->start(), 4000));
+    std::set<std::string> different;
+    for (const Json& item : list) different.insert(item.get<std::string>());
+    BOOST_TEST(list.size() == static_cast<std::size_t>(least));
+    BOOST_TEST(different.size() == list.size());
+  };
+  const std::clock_t begin = std::clock();
+  written(15, 10), written(26, 5), written(30, 30);
+  BOOST_TEST(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 30.0);
 }
 
 BOOST_AUTO_TEST_CASE(tables_of_many_rules_are_kept_from_plain_answers) {

@@ -1,7 +1,9 @@
 #include "tenon/constrain/regex.h"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,8 +27,8 @@ namespace {
 const std::string kPointer = "#/properties/a/pattern";
 
 struct Compiled {
-  Compiled(const std::string& pattern, Match match, Spelling spelling = Spelling::utf8)
-      : all(budget), expression(regex(all, pattern, spelling, match, "")) {}
+  Compiled(const std::string& pattern, Match match, Spelling spelling = Spelling::utf8, Limits limits = {})
+      : budget(limits), all(budget), expression(regex(all, pattern, spelling, match, "")) {}
 
   bool matches(std::string_view text) {
     Expr e = expression;
@@ -39,9 +41,10 @@ struct Compiled {
   Expr expression;
 };
 
-std::string refused(const std::string& pattern, Match match = Match::search, const std::string& at = "") {
+std::string refused(const std::string& pattern, Match match = Match::search, const std::string& at = "",
+                    Limits limits = {}) {
   return refusal([&] {
-    Budget budget;
+    Budget budget(limits);
     Expressions all(budget);
     regex(all, pattern, Spelling::utf8, match, at);
   });
@@ -520,30 +523,55 @@ BOOST_AUTO_TEST_CASE(in_json_strings_the_same_texts_match) {
   }
 }
 
+namespace {
+
+std::string repeated(const std::string& part, int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += part;
+  return text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(reading_keeps_to_the_limits) {
+  const auto of_class = [](int n) { return "[" + repeated("\\p{L}", n) + "\\-]"; };
+  BOOST_TEST(mentions(refused(of_class(150'000), Match::search, "", {.time = std::chrono::milliseconds(20)}),
+                      {"too complex", "20 ms"}));
+  check({{of_class(100), {"x", "\xC3\xA9", "-"}, {"1", ""}}}, Match::whole);  // merged on the way
+  for (const char* part : {"\\b", "(?=a)", "(?<!a)b", "^|", "(?:^|a)*"}) {
+    const std::string tree = refused(repeated(part, 60'000), Match::search, "", {.bytes = 4 << 20});
+    BOOST_TEST(mentions(tree, {"too complex", "4 MiB"}), part << ": " << tree);
+  }
+  // The tree goes when the pattern is read: its 2,000 boundaries take more than a MiB.
+  Budget budget;
+  Expressions all(budget);
+  regex(all, "(?:" + repeated("\\b", 2'000) + "){0}", Spelling::utf8, Match::search, "");
+  BOOST_TEST(budget.bytes() < std::size_t{1} << 20);
+}
+
 BOOST_AUTO_TEST_CASE(hostile_patterns_are_refused_or_cheap) {
-  const auto repeated = [](const std::string& part, int n) {
-    std::string text;
-    for (int i = 0; i < n; ++i) text += part;
-    return text;
-  };
+  const Limits long_time = {.time = std::chrono::seconds(60)};  // what is cheap compiles on a busy machine too
+  const std::clock_t begin = std::clock();
   BOOST_TEST(mentions(refused(repeated("(", 100'000)), {"too complex", "nested", "character 257"}));
   BOOST_TEST(mentions(refused(repeated("(?:a|", 100'000)), {"too complex", "nested"}));
   BOOST_TEST(mentions(refused(repeated("(", 257) + repeated(")", 257)), {"too complex", "nested"}));
   BOOST_TEST(mentions(refused(repeated("\\d", 3'000'000)), {"too complex"}));
   // As deep as is allowed, and still to be followed; anchors, too.
   for (const char* anchor : {"", "^", "$"}) {
-    Compiled deep(repeated("(?:a|" + std::string(anchor) + "b", 256) + repeated("c)*", 256), Match::search);
+    Compiled deep(repeated("(?:a|" + std::string(anchor) + "b", 256) + repeated("c)*", 256), Match::search,
+                  Spelling::utf8, long_time);
     Expr e = deep.expression;
     for (const char byte : std::string("abbbbbbcaab")) {
       BOOST_TEST(deep.all.byte_classes(e).size() < 20u);
       e = deep.all.derivative(e, static_cast<unsigned char>(byte));
     }
   }
-  Compiled counted("((((a{100000}){100000}){100000}){100000}){100000}", Match::whole);
+  Compiled counted("((((a{100000}){100000}){100000}){100000}){100000}", Match::whole, Spelling::utf8, long_time);
   BOOST_TEST(counted.all.size() < 20u);
   BOOST_TEST(counted.all.derivative(counted.expression, 'a') != Expressions::kNever);
-  Compiled long_one(repeated("abc[d-f]", 50'000), Match::search);
+  Compiled long_one(repeated("abc[d-f]", 50'000), Match::search, Spelling::utf8, long_time);
   BOOST_TEST(!long_one.matches("abcdabcd"));
+  BOOST_TEST(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 20.0);  // sanitizers are slow
   // Lookarounds: in number, nested, repeated, and with many states at once.
   for (const std::string& pattern :
        {repeated("(?=a)", 1000), repeated("(?<!a)b", 1000), repeated("(?=a|", 200) + repeated(")", 200),

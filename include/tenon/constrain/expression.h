@@ -295,13 +295,16 @@ class Expressions : public ExpressionArena {
     }
   }
 
-  // Whether any text matches: a search for a derivative that the empty text matches. What is dead has only dead derivatives;
-  // of what is live the path to the end is remembered.
+  // Whether any text matches: a search for a derivative that the empty text matches. All derivatives of a dead expression
+  // are dead; the path to the end of a live one is remembered. The search takes the oldest and the newest open expression
+  // in turn: the oldest reach short texts, the newest reach long ones where breadth explodes (uniqueItems with minItems).
   bool is_live(Expr start) {
     if (const auto known = live_.find(start); known != live_.end()) return known->second;
     std::vector<std::pair<Expr, Expr>> seen = {{start, start}};  // with what each was found from
     std::unordered_map<Expr, std::size_t> places = {{start, 0}};
-    Spent spent(budget_);  // on these two
+    std::vector<std::size_t> newest;  // found by the turns that search in depth
+    std::vector<bool> done = {false};
+    Spent spent(budget_);  // on these four
     const auto conclude = [&](Expr e) {
       for (;;) {
         keep_live(e, true);
@@ -309,17 +312,29 @@ class Expressions : public ExpressionArena {
         e = seen[places.at(e)].second;
       }
     };
-    for (std::size_t i = 0; i < seen.size(); ++i) {
-      const Expr e = seen[i].first;
+    std::size_t oldest = 0;
+    for (bool deep = true;; deep = !deep) {
+      while (oldest < done.size() && done[oldest]) ++oldest;
+      while (!newest.empty() && done[newest.back()]) newest.pop_back();
+      if (oldest == done.size()) break;
+      const std::size_t place = deep && !newest.empty() ? newest.back() : oldest;
+      done[place] = true;
+      const Expr e = seen[place].first;
       if (at(e).nullable) return conclude(e);
       for (const ByteSet& bytes : byte_classes(e)) {
         const Expr next = derive(e, bytes.first());
         if (next == kNever) continue;
         const auto known = live_.find(next);
         if (known != live_.end() && !known->second) continue;
-        if (places.try_emplace(next, seen.size()).second) {
+        const auto [found, fresh] = places.try_emplace(next, seen.size());
+        if (deep && (fresh || !done[found->second])) {
+          newest.push_back(found->second);
+          spent.add(sizeof(newest.front()));
+        }
+        if (fresh) {
+          done.push_back(false);
           seen.push_back({next, e});
-          spent.add(kEntryBytes + sizeof(seen.front()));
+          spent.add(kEntryBytes + sizeof(seen.front()) + 1);
         }
         if (known != live_.end() || at(next).nullable) return conclude(next);
       }

@@ -88,8 +88,10 @@ class RegexReader {
   // ---------------------------------------------------------------- alternatives, sequences, repetitions
   Pattern alternatives() {
     std::vector<Pattern> branches;
-    do branches.push_back(sequence());
-    while (take('|'));
+    do {
+      branches.push_back(sequence());
+      count_nodes(1);
+    } while (take('|'));
     return either_of(all_, std::move(branches));
   }
 
@@ -108,6 +110,7 @@ class RegexReader {
     Pattern part = take('^')   ? Pattern::anchor(Pattern::Kind::start)
                    : take('$') ? Pattern::anchor(Pattern::Kind::end)
                                : atom();
+    if (!part.is_plain()) count_nodes(2);  // itself, and a repetition of it
     if (!part.is_plain() && !group) {
       refuse_quantifier();
       return part;
@@ -119,6 +122,9 @@ class RegexReader {
     refuse_quantifier();
     return repeat_of(all_, std::move(part), count->least, count->most);
   }
+
+  // Charges the tree, which goes when the pattern is read.
+  void count_nodes(std::size_t nodes) { tree_.add(nodes * sizeof(Pattern)); }
 
   void refuse_quantifier() {
     const std::size_t start = at_;
@@ -192,6 +198,7 @@ class RegexReader {
   // One side is a word character, the other is none: ECMA-262, 22.2.2.4. Inner: both are, or neither is.
   Pattern word_boundary(bool inner) {
     using Kind = Pattern::Kind;
+    count_nodes(10);  // two sequences of two lookarounds, each around a set
     std::vector<Pattern> ways;
     for (const bool before : {true, false}) {
       const bool after = inner ? before : !before;
@@ -253,6 +260,7 @@ class RegexReader {
     if (match_ == Match::whole && next_is(']'))
       unsupported(at_, "']' first in a class means different things: write \\]");
     std::vector<CodePoints::Range> ranges;
+    std::size_t most = 8192;  // merge beyond it: \p{L} alone has about 650 ranges
     const auto add = [&](const Atom& atom) {
       if (atom.character)
         ranges.push_back({*atom.character, *atom.character});
@@ -260,6 +268,11 @@ class RegexReader {
         ranges.insert(ranges.end(), atom.set.ranges().begin(), atom.set.ranges().end());
     };
     while (!take(']')) {
+      all_.budget().check();
+      if (ranges.size() > most) {
+        ranges = CodePoints(ranges).ranges();
+        most = std::max(most, 2 * ranges.size());
+      }
       const std::size_t from = at_;
       const Atom first = class_atom(start);
       if (!next_is('-') || next_is(']', 1)) {
@@ -411,6 +424,7 @@ class RegexReader {
   std::size_t at_ = 0;
   int depth_ = 0;  // of groups
   std::map<CodePoints, Expr> spelled_;
+  Spent tree_{all_.budget()};
 };
 
 // The texts that the pattern matches, in that spelling; kNever where there are none. ^ and $ are the text's ends

@@ -160,7 +160,8 @@ class ListText {
       values[equal_text(Json::parse(text))].push_back(text);
     if (!texts || values.size() > kMostValues) {
       refuse_unsupported(at, "uniqueItems is enforced for items of at most " + std::to_string(kMostValues) +
-                                 " different values (enum, const, boolean, null, bounded integers) only");
+                                 " different values only: enum, const, booleans, null, bounded integers, short "
+                                 "patterns, and lists and objects of these");
     }
     const Expr before = e_.repeat(e_.concat(any, marks_.comma), 0);
     const Expr end =
