@@ -89,6 +89,35 @@ class PreTokenizer {
   }
 
  private:
+  // Before their use: nvcc deduces no return type of a member that it has not read yet.
+  static bool is_number(char32_t c) noexcept { return char_class(c) == CharClass::number; }
+
+  static std::string spelled(std::string_view text) {
+    std::string out;
+    for (const char c : text) append_code_point(out, kByteSpelling.of_byte[static_cast<unsigned char>(c)]);
+    return out;
+  }
+
+  static auto literal_in(std::string_view text, std::string_view literal) {
+    return [text, literal](std::size_t from) -> std::optional<TextSpan> {
+      const std::size_t found = text.find(literal, from);
+      if (found == text.npos) return std::nullopt;
+      return TextSpan{found, found + literal.size()};
+    };
+  }
+
+  static auto character_in(std::string_view text, bool (*fits)(char32_t) noexcept) {
+    return [text, fits](std::size_t from) -> std::optional<TextSpan> {
+      while (from < text.size()) {
+        const CodePoint point = decode_utf8(text, from);
+        const std::size_t end = from + static_cast<std::size_t>(point.length);
+        if (fits(point.value)) return TextSpan{from, end};
+        from = end;
+      }
+      return std::nullopt;
+    };
+  }
+
   template <class Piece>
   void run(std::size_t number, std::string_view text, bool first, Scratch& scratch, Piece& piece) const {
     if (number == steps_.size()) return piece(text);
@@ -127,34 +156,6 @@ class PreTokenizer {
             text, step.behavior, step.invert,
             [&](std::size_t from) { return step.regex.find(text, from, scratch.search); }, pass);
     }
-  }
-
-  static bool is_number(char32_t c) noexcept { return char_class(c) == CharClass::number; }
-
-  static std::string spelled(std::string_view text) {
-    std::string out;
-    for (const char c : text) append_code_point(out, kByteSpelling.of_byte[static_cast<unsigned char>(c)]);
-    return out;
-  }
-
-  static auto literal_in(std::string_view text, std::string_view literal) {
-    return [text, literal](std::size_t from) -> std::optional<TextSpan> {
-      const std::size_t found = text.find(literal, from);
-      if (found == text.npos) return std::nullopt;
-      return TextSpan{found, found + literal.size()};
-    };
-  }
-
-  static auto character_in(std::string_view text, bool (*fits)(char32_t) noexcept) {
-    return [text, fits](std::size_t from) -> std::optional<TextSpan> {
-      while (from < text.size()) {
-        const CodePoint point = decode_utf8(text, from);
-        const std::size_t end = from + static_cast<std::size_t>(point.length);
-        if (fits(point.value)) return TextSpan{from, end};
-        from = end;
-      }
-      return std::nullopt;
-    };
   }
 
   std::vector<PreTokenizerStep> steps_;
