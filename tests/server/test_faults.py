@@ -1,7 +1,7 @@
 """Faults of the place that the server runs in: a log that nobody reads, too few threads, too little memory; and adapters that come
 and go while requests name them.
 
-TENON_TEST_LOADS=20000 sets how many loads the race has (docs/server.md records the last full run); 1,500 by default.
+TENON_TEST_LOADS=20000 sets how many loads the race has, as the test server.loads does; 1,500 by default.
 """
 import collections
 import contextlib
