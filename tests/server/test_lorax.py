@@ -436,7 +436,7 @@ class Refusals(ServerTest):
             ({"repetition_penalty": -2}, "`repetition_penalty`"),
             ({"frequency_penalty": 2.1}, "`frequency_penalty`"),
             ({"presence_penalty": -2.1}, "`presence_penalty`"),
-            ({"seed": -1}, "`seed`"),
+            ({"seed": -2}, "`seed`"),
             ({"seed": 2 ** 64}, "`seed`"),
             ({"seed": 1.0}, "`seed`"),
             ({"seed": "7"}, "`seed`"),
@@ -455,7 +455,7 @@ class Refusals(ServerTest):
             ({"adapter_id": 3}, "`adapter_id`"),
             ({"stop": [1]}, "`stop`"),
             ({"response_format": {"type": "yaml"}}, "`response_format`"),
-            ({"response_format": {}}, "`response_format`"),
+            ({"response_format": {"strict": True}}, "`response_format`"),
             ({"response_format": "json"}, "`response_format`"),
             ({"grammar": {"type": "lark", "value": "a"}}, "`grammar`"),
             ({"no_repeat_ngram_size": 2}, "`no_repeat_ngram_size` is not supported"),  # what others would honour

@@ -435,7 +435,7 @@ class Formats(OpenAiTest):
 
     def test_refused_before_generation(self):
         before = self.server.wait_quiet()["tenon_tokens_total"]
-        formats = [{"type": "xml"}, {}, "json", {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"name": "x"}},
+        formats = [{"type": "xml"}, {"strict": True}, "json", {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"name": "x"}},
                    json_format({"$ref": "http://example.org"}), json_format({"type": "string", "pattern": "(a)\\1"}),
                    json_format({"type": "what"}), json_format(3)]
         for each in formats:

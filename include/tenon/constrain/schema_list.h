@@ -24,7 +24,8 @@ inline std::optional<std::vector<std::string>> all_texts(Expressions& e, Expr la
   std::vector<std::pair<std::string, Expr>> open = {{"", e.live_part(language)}};
   for (std::size_t i = 0; i < open.size(); ++i) {
     e.budget().check();
-    const auto [text, rest] = open[i];
+    const std::string text = open[i].first;  // copies: `open` grows below, and a lambda captures no structured binding
+    const Expr rest = open[i].second;
     if (rest == Expressions::kNever) continue;
     if (e.nullable(rest)) texts.push_back(text);
     if (texts.size() > most || text.size() > kLongest || open.size() > most * kLongest) return std::nullopt;
