@@ -1,7 +1,6 @@
 """instructor in its JSON_SCHEMA mode: pydantic objects, whole, partial, in lists, and asynchronous."""
 import cases  # first: it sets variables that the libraries below read
 
-import enum
 from typing import Literal, Optional
 
 import instructor
@@ -9,17 +8,7 @@ import openai
 from pydantic import BaseModel, Field
 
 from cases import ADAPTER, KEY, MODEL, QUESTION, case, equal, holds, raises
-
-
-class Mood(str, enum.Enum):
-    GLAD = "glad"
-    SAD = "sad"
-
-
-class Person(BaseModel):
-    name: str = Field(min_length=1, max_length=10)
-    mood: Mood
-    age: int = Field(ge=0, le=120)
+from people import Mood, Person
 
 
 class Plain(BaseModel):

@@ -2,25 +2,12 @@
 import cases  # first: it sets variables that the libraries below read
 
 import asyncio
-import enum
 
 import openai
 from langchain_openai import ChatOpenAI, OpenAI
-from pydantic import BaseModel, Field
 
 from cases import ADAPTER, KEY, MODEL, PERSON, PROMPT, QUESTION, case, differs, equal, holds, is_person, raises
-
-
-class Mood(str, enum.Enum):
-    GLAD = "glad"
-    SAD = "sad"
-
-
-class Person(BaseModel):
-    """A person."""
-    name: str = Field(min_length=1, max_length=10)
-    mood: Mood
-    age: int = Field(ge=0, le=120)
+from people import Person
 
 
 def chat(**more):

@@ -2,26 +2,13 @@
 import cases  # first: it sets variables that the libraries below read
 
 import asyncio
-import enum
 
 import litellm
-from pydantic import BaseModel, ConfigDict, Field
 
 from cases import ADAPTER, KEY, MODEL, PERSON, PROMPT, QUESTION, case, differs, equal, holds, is_person, raises
+from people import StrictPerson as Person
 
 MESSAGES = [{"role": "user", "content": QUESTION}]
-
-
-class Mood(str, enum.Enum):
-    GLAD = "glad"
-    SAD = "sad"
-
-
-class Person(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    name: str = Field(min_length=1, max_length=10)
-    mood: Mood
-    age: int = Field(ge=0, le=120)
 
 
 def options(**more):

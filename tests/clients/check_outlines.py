@@ -1,7 +1,6 @@
 """outlines over its openai, vllm and tgi back ends: free text, types, pydantic models, regular expressions, choices."""
 import cases  # first: it sets variables that the libraries below read
 
-import enum
 import json
 import re
 from typing import Literal
@@ -10,20 +9,9 @@ import openai
 import outlines
 from huggingface_hub import AsyncInferenceClient, InferenceClient
 from outlines.types import CFG, JsonSchema, Regex
-from pydantic import BaseModel, Field
 
 from cases import ADAPTER, KEY, MODEL, PERSON, PROMPT, QUESTION, case, differs, equal, holds, is_person
-
-
-class Mood(str, enum.Enum):
-    GLAD = "glad"
-    SAD = "sad"
-
-
-class Person(BaseModel):
-    name: str = Field(min_length=1, max_length=10)
-    mood: Mood
-    age: int = Field(ge=0, le=120)
+from people import Person
 
 
 GREEDY = {"max_tokens": 16, "temperature": 0}

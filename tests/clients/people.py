@@ -1,0 +1,21 @@
+"""What the clients that take pydantic models ask for."""
+import enum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Mood(str, enum.Enum):
+    GLAD = "glad"
+    SAD = "sad"
+
+
+class Person(BaseModel):
+    """A person."""
+    name: str = Field(min_length=1, max_length=10)
+    mood: Mood
+    age: int = Field(ge=0, le=120)
+
+
+class StrictPerson(Person):
+    """A person and nothing else, as OpenAI's strict schemas are written."""
+    model_config = ConfigDict(extra="forbid")
