@@ -1,0 +1,40 @@
+// How kernels write a result that may be floats, or rounded for the product that reads it next.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tenon/core/elements.h"
+#include "tenon/core/operand_tiles.h"
+#include "tenon/core/views.h"
+
+namespace tenon::cuda {
+
+// Two floats as a register of sixteen-bit elements has them, the first in its low half: to nearest, ties to even.
+template <class E>
+__device__ inline std::uint32_t round_pair_to(float low, float high) {
+  std::uint32_t pair;
+  if constexpr (std::is_same_v<E, bfloat16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// Elements `col` and `col` + 1 of a row, `col` even; below `cols`, only the first where the second is behind it.
+__device__ inline void write_pair(const MatrixView<float>& to, int row, int col, float first, float second) {
+  float* out = to.row(row) + col;
+  out[0] = first;
+  if (col + 1 < to.cols) out[1] = second;
+}
+template <class E>
+__device__ inline void write_pair(const OperandTiles<E>& to, int row, int col, float first, float second) {
+  *reinterpret_cast<std::uint32_t*>(to.data + to.at(row, col)) = round_pair_to<E>(first, col + 1 < to.cols ? second : 0.0f);
+}
+
+// Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer makes zeros.
+__device__ inline int written_columns(const MatrixView<float>& to) { return to.cols; }
+template <class E>
+__device__ inline int written_columns(const OperandTiles<E>& to) { return chunk_count(to.cols) * kChunkColumns; }
+
+}  // namespace tenon::cuda
