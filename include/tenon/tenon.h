@@ -32,6 +32,7 @@
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/bfloat16_mma.h"
 #include "tenon/weights/float16.h"
+#include "tenon/weights/float16_mma.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"

@@ -34,4 +34,17 @@ struct OperandTiles {
   }
 };
 
+// What products with a matrix W read, and their rows come in: floats, or the tiles that W says.
+template <class W>
+struct OperandOf {
+  using Result = MatrixView<float>;  // of the op before, which rounds
+  using Input = MatrixView<const float>;
+};
+template <class W>
+  requires requires { typename W::Operand; }
+struct OperandOf<W> {
+  using Result = typename W::Operand;
+  using Input = typename W::Operand;
+};
+
 }  // namespace tenon

@@ -91,11 +91,6 @@ struct BFloat16Blocks {
   TENON_HD int pairs() const { return (cols + 1) / 2; }
 };
 
-// The same where sums are in a tensor core's order, and their own class.
-struct BFloat16Fragments {
-  BFloat16Pairs pairs;
-};
-
 // Rows as they are, for a library that multiplies them in an order of its own: nothing for a CPU.
 struct BFloat16Rows {
   static constexpr bool on_tensor_cores = true;

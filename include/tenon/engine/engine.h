@@ -409,7 +409,7 @@ class Engine {
   CacheStore<CacheP, DeviceP> cache_;
   RequestQueue<SchedulerP> queue_;
   Picker<DeviceP, HeadView> picker_;
-  DecoderState<Model, DeviceP> state_;
+  DecoderState<Model, DeviceP, WeightView> state_;
   AdapterP adapter_policy_;
   detail::AdaptersOf<AdapterP, DeviceP> adapters_;
   RetiredAdapters<DeviceP> retired_;

@@ -1,10 +1,13 @@
 // The forward pass of every model on every device, one verb a line.
 #pragma once
+#include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
+#include "tenon/core/operand_tiles.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
 #include "tenon/model/low_rank_updates.h"
@@ -18,34 +21,54 @@ namespace tenon {
 template <class W, class H>
 using DecoderViews = DecoderParts<W, H, const float*>;
 
-// The rows of a step between ops. Grows to the largest step seen.
-template <DevicePolicy D>
+// The rows of a step between ops. Grows to the largest step seen. Operand: what products read.
+template <DevicePolicy D, class Operand>
 class Activations {
  public:
-  MatrixView<float> x, normed, qkv, angles, attended, inner, hidden;
+  static constexpr bool rounds = !std::is_same_v<Operand, MatrixView<float>>;
 
-  // up_width: outputs of the MLP's first matrix; angle_width: of a row's rotation, 0 where nothing turns.
-  void resize(D& device, const ModelConfig& c, int up_width, int angle_width, int rows, int logit_rows) {
-    const auto floats = static_cast<std::size_t>(rows) *
-                            static_cast<std::size_t>(2 * c.hidden + c.qkv_width() + angle_width + c.query_width() + up_width) +
-                        static_cast<std::size_t>(logit_rows) * static_cast<std::size_t>(c.hidden);
-    if (floats * sizeof(float) > memory_.bytes()) memory_ = device.allocate(floats * sizeof(float));
-    float* next = reinterpret_cast<float*>(memory_.data());
-    const auto take = [&](int count, int width) {
-      MatrixView<float> view{next, count, width, width};
-      next += static_cast<std::ptrdiff_t>(count) * width;
-      return view;
+  MatrixView<float> x, qkv, angles, gate_and_up, hidden;
+  Operand normed, attended, inner;
+
+  // gated: the MLP's first matrix has outputs for the gate, too; angle_width: of a row's rotation, 0 where nothing turns.
+  void resize(D& device, const ModelConfig& c, bool gated, int angle_width, int rows, int logit_rows) {
+    std::byte* begin = nullptr;
+    std::size_t at = 0;  // bytes behind it
+    const auto take = [&](auto& matrix, int count, int width) { at += place(matrix, begin, at, count, width); };
+    const auto lay_out = [&] {
+      at = 0;
+      take(x, rows, c.hidden);
+      take(normed, rows, c.hidden);
+      take(qkv, rows, c.qkv_width());
+      take(angles, rows, angle_width);
+      take(attended, rows, c.query_width());
+      if (gated) take(gate_and_up, rows, 2 * c.inner);
+      if constexpr (!rounds) {
+        if (gated) inner = {gate_and_up.data, rows, c.inner, gate_and_up.stride};  // takes the gate's place
+      }
+      if (rounds || !gated) take(inner, rows, c.inner);
+      take(hidden, logit_rows, c.hidden);
     };
-    x = take(rows, c.hidden);
-    normed = take(rows, c.hidden);
-    qkv = take(rows, c.qkv_width());
-    angles = take(rows, angle_width);
-    attended = take(rows, c.query_width());
-    inner = take(rows, up_width);
-    hidden = take(logit_rows, c.hidden);
+    lay_out();
+    if (at > memory_.bytes()) memory_ = device.allocate(at);
+    begin = reinterpret_cast<std::byte*>(memory_.data());
+    lay_out();
   }
 
  private:
+  static constexpr std::size_t kLine = 128;  // bytes that matrices begin at multiples of
+
+  // Bytes that the matrix takes. Where there is no memory yet, its address is nobody's.
+  static std::size_t place(MatrixView<float>& view, std::byte* begin, std::size_t at, int rows, int cols) {
+    view = {begin ? reinterpret_cast<float*>(begin + at) : nullptr, rows, cols, cols};
+    return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float) + kLine - 1) / kLine * kLine;
+  }
+  template <class E>
+  static std::size_t place(OperandTiles<E>& tiles, std::byte* begin, std::size_t at, int rows, int cols) {
+    tiles = {begin ? reinterpret_cast<E*>(begin + at) : nullptr, rows, cols};
+    return OperandTiles<E>::elements(rows, cols) * sizeof(E);  // whole chunks
+  }
+
   typename D::Memory memory_;
 };
 
@@ -97,30 +120,32 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   return there;
 }
 
-// What a family's forward pass keeps between steps, and what it knows beside weights.
-template <class Model, class D>
+// What a family's forward pass keeps between steps, and what it knows beside weights W.
+template <class Model, class D, class W>
 struct DecoderState {
   explicit DecoderState(const ModelConfig& c) {
     if constexpr (Model::positions == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
     if constexpr (Model::positions == PositionKind::alibi) slopes = alibi_slopes(c.heads);
   }
 
-  Activations<D> activations;
+  Activations<D, typename OperandOf<W>::Result> activations;
   LastRows last_rows;
   LowRankUpdates<D> updates;
   RotaryFrequencies rotary;
   std::vector<float> slopes;  // [heads]; none: no ALiBi
 
   void resize(D& device, const ModelConfig& c, const BatchView& batch) {
-    activations.resize(device, c, Model::mlp == MlpKind::gated ? 2 * c.inner : c.inner,
-                       Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
+    activations.resize(device, c, Model::mlp == MlpKind::gated, Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
   }
 };
 
 // host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch, const DecoderViews<W, H>& weights,
-                                const V& kv, const P& adapter, DecoderState<Model, D>& state) {
+                                const V& kv, const P& adapter, DecoderState<Model, D, W>& state) {
+  using Operand = typename OperandOf<W>::Result;
+  using Input = typename OperandOf<W>::Input;
+  constexpr bool gated = Model::mlp == MlpKind::gated;
   state.resize(device, c, host_batch);
   auto& act = state.activations;
   if (host_batch.rows == 0) return act.hidden;
@@ -133,11 +158,11 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   const auto columns = [](MatrixView<float> m, int first, int width) {
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};
   };
-  const auto norm = [&](const auto& n, MatrixView<const float> in, MatrixView<float> out) {
-    if constexpr (Model::norm == NormKind::rms) rms_norm(device, RmsNormArgs{in, n.gain, c.norm_epsilon, out});
-    else layer_norm(device, LayerNormArgs{in, n.gain, n.bias, c.norm_epsilon, out});
+  const auto norm = [&]<class Y>(const auto& n, MatrixView<const float> in, const Y& out) {
+    if constexpr (Model::norm == NormKind::rms) rms_norm(device, RmsNormArgsOf<Y>{in, n.gain, c.norm_epsilon, out});
+    else layer_norm(device, LayerNormArgsOf<Y>{in, n.gain, n.bias, c.norm_epsilon, out});
   };
-  const auto multiply = [&](const LinearArgs<W>& args, int layer, Site site) {
+  const auto multiply = [&](const auto& args, int layer, Site site) {
     if constexpr (P::adds_at_runtime) state.updates.multiply(device, args, layer, site);
     else linear(device, args);
   };
@@ -145,8 +170,8 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   if constexpr (requires { D::asks_for_kv; }) soon = kv_soon(host_batch, kv, 0, c.kv_heads, c.head_dim, c.window);
   if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   BatchView rows = batch;
-  MatrixView<float> x = act.x, normed = act.normed, attended = act.attended, up = act.inner;
-  MatrixView<float> inner = columns(act.inner, 0, c.inner);
+  MatrixView<float> x = act.x, gate_and_up = act.gate_and_up;
+  Operand normed = act.normed, attended = act.attended, inner = act.inner;
   MatrixView<float> q = columns(act.qkv, 0, c.query_width());
   const MatrixView<float> k = columns(act.qkv, c.query_width(), c.kv_width());
   const MatrixView<float> v = columns(act.qkv, c.query_width() + c.kv_width(), c.kv_width());
@@ -163,7 +188,8 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     norm(layer.attention_norm, x, normed);
     soon.layer = l;
     const bool asks = soon.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
-    multiply({.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .soon = asks ? &soon : nullptr}, l, Site::qkv);
+    multiply(LinearArgs<W, Input>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .soon = asks ? &soon : nullptr}, l,
+             Site::qkv);
     if constexpr (Model::positions == PositionKind::rotary) {
       rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
     }
@@ -172,19 +198,24 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
       // Behind the last layer's keys and values nobody reads the other rows again.
       gather_rows(device, GatherRowsArgs{batch.logit_rows, batch.logit_count, x, q});
       rows = last;
-      for (auto* m : {&x, &normed, &attended, &up, &inner, &q}) m->rows = batch.logit_count;
+      const auto keep = [&](auto&... all) { ((all.rows = batch.logit_count), ...); };
+      keep(x, normed, attended, gate_and_up, inner, q);
       if (batch.logit_count == 0) return act.hidden;
       if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_last);
     }
-    attention(device, Attend{}, AttentionArgs<V>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
+    attention(device, Attend{}, AttentionArgs<V, Operand>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
                                                  c.window, slopes});
-    multiply({.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias, .residual = x, .y = x}, l,
+    multiply(LinearArgs<W, Input>{.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias, .residual = x, .y = x}, l,
              Site::attn_out);
     norm(layer.mlp_norm, x, normed);
-    multiply({.x = normed, .weight = layer.up.weight, .bias = layer.up.bias,
-              .activation = Model::mlp == MlpKind::gated ? Activation::none : c.activation, .y = up}, l, Site::mlp_up);
-    if constexpr (Model::mlp == MlpKind::gated) gate(device, GateArgs{up, c.activation, inner});
-    multiply({.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x}, l, Site::mlp_down);
+    if constexpr (gated) {
+      multiply(LinearArgs<W, Input>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up}, l, Site::mlp_up);
+      gate(device, GateArgsOf<Operand>{gate_and_up, c.activation, inner});
+    } else {
+      multiply(LinearArgs<W, Input, Operand>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c.activation, .y = inner}, l,
+               Site::mlp_up);
+    }
+    multiply(LinearArgs<W, Input>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x}, l, Site::mlp_down);
   }
   norm(weights.final_norm, x, act.hidden);
   return act.hidden;

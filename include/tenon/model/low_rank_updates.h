@@ -58,8 +58,8 @@ class LowRankUpdates {
   }
 
   // linear of args, and the updates of its rows for this matrix.
-  template <class W>
-  void multiply(D& device, const LinearArgs<W>& args, int layer, Site site) {
+  template <class W, class X, class Y>
+  void multiply(D& device, const LinearArgs<W, X, Y>& args, int layer, Site site) {
     if ((sites_ & AdapterSet::bit(site)) == 0 || args.x.rows == 0) return linear(device, args);
     const auto rows = static_cast<std::size_t>(args.x.rows);
     const int outputs = args.y.cols;
@@ -68,7 +68,7 @@ class LowRankUpdates {
     if (bytes > memory_.bytes()) memory_ = device.allocate(bytes);
     auto* const deltas = reinterpret_cast<const float**>(memory_.data());
     const MatrixView<float> delta{reinterpret_cast<float*>(memory_.data() + pointers), args.x.rows, outputs, outputs};
-    const LowRankArgs updates{args.x, &groups_, layer, site, delta, deltas};
+    const LowRankArgsOf<X> updates{args.x, &groups_, layer, site, delta, deltas};
     if constexpr (UpdatesBeside<D, W>) linear(device, args, updates);
     else linear_behind_updates(device, args, updates);
   }

@@ -12,6 +12,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
+#include "tenon/core/operand_tiles.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -33,22 +34,29 @@ struct EmbedArgs {
   MatrixView<float> x;            // [rows, hidden]
 };
 
+// Some ops may round what they compute for the product that reads it: Y is MatrixView<float>, or OperandTiles<E>, which may be nothing
+// else besides.
+
 // y = (x - mean) / sqrt(variance + epsilon) * gain + bias, per row, sums in 16 strips (Ba et al., 2016).
-struct LayerNormArgs {
+template <class Y>
+struct LayerNormArgsOf {
   MatrixView<const float> x;      // [rows, hidden]
   const float* gain;              // [hidden]
   const float* bias;              // [hidden]
   float epsilon;
-  MatrixView<float> y;            // [rows, hidden]; may be x
+  Y y;                            // [rows, hidden]; may be x
 };
+using LayerNormArgs = LayerNormArgsOf<MatrixView<float>>;
 
 // y = x / sqrt(mean of x^2 + epsilon) * gain, per row, the sum in 16 strips (Zhang and Sennrich, 2019).
-struct RmsNormArgs {
+template <class Y>
+struct RmsNormArgsOf {
   MatrixView<const float> x;      // [rows, hidden]
   const float* gain;              // [hidden]
   float epsilon;
-  MatrixView<float> y;            // [rows, hidden]; may be x
+  Y y;                            // [rows, hidden]; may be x
 };
+using RmsNormArgs = RmsNormArgsOf<MatrixView<float>>;
 
 // Keys and values that are read, and some of them written, when a product has been made: a hint, of which no bit depends. For devices
 // that ask memory for them meanwhile (D::asks_for_kv).
@@ -82,36 +90,40 @@ KvSoon kv_soon(const BatchView&, const V&&, int, int, int, int) = delete;  // th
 
 // y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...; of weights in
 // groups one a group, and of formats that round activations what docs/numerics.md says.
-template <class W>
+template <class W, class X = MatrixView<const float>, class Y = MatrixView<float>>
 struct LinearArgs {
-  MatrixView<const float> x;                 // [rows, in]
+  X x;                                       // [rows, in]; rounded already where it is OperandTiles
   W weight;                                  // [out, in]
   const float* bias = nullptr;               // [out] or null
   const float* const* delta = nullptr;       // [rows] of [out] or null: low-rank updates; a null row adds nothing
   Activation activation = Activation::none;
   MatrixView<const float> residual = {};     // [rows, out] or null; may be y itself
-  MatrixView<float> y;                       // [rows, out]; may not overlap x
+  Y y;                                       // [rows, out]; may not overlap x
   const KvSoon* soon = nullptr;              // what is read next, or null
 };
 
 // delta[r] = the updates of row r for this matrix (Hu et al., 2021), in the order of its AdapterSet:
 //   u[i] = scale * (a[i] . x[r]), the product in 16 strips and the tree of sum(); delta[o] = fma(b[o][i], u[i], delta[o]), i = 0, 1, ...
 // from 0 on, one chain through all updates of an output. deltas[r] is that row, or null where row r has no update here.
-struct LowRankArgs {
-  MatrixView<const float> x;        // [rows, in]
+template <class X>
+struct LowRankArgsOf {
+  X x;                              // [rows, in]
   const AdapterGroups* groups;      // of these rows
   int layer;
   Site site;
   MatrixView<float> delta;          // [rows, out]; rows without update are left as they are
   const float** deltas;             // [rows], written whole
 };
+using LowRankArgs = LowRankArgsOf<MatrixView<const float>>;
 
 // y[r, i] = activation(x[r, i]) * x[r, n + i]: a gated MLP between its two products (Shazeer, 2020).
-struct GateArgs {
+template <class Y>
+struct GateArgsOf {
   MatrixView<const float> x;      // [rows, 2 n]: gate, then up
   Activation activation;
-  MatrixView<float> y;            // [rows, n]; may be the first half of x
+  Y y;                            // [rows, n]; may be the first half of x
 };
+using GateArgs = GateArgsOf<MatrixView<float>>;
 
 // Cosines and sines by which a step's rows are turned, once for all layers and heads: for pair i of row r of
 // angle = position * frequency, rounded to float32. Both are within half an ulp of float32 and a little.
@@ -144,14 +156,14 @@ struct StoreKvArgs {
 // out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the keys t of the row's own sequence
 // that it sees: t <= position(r), and t > position(r) - window where there is one. Head h reads key/value head
 // h / (heads / kv_heads). Tiles that lie before all that the rows see may be gone: no op asks the view for them.
-template <class V>
+template <class V, class Out = MatrixView<float>>
 struct AttentionArgs {
   BatchView batch;
   MatrixView<const float> q;  // [rows, heads * head_dim]
   V kv;
   int layer, heads, kv_heads, head_dim;
   float scale;
-  MatrixView<float> out;      // [rows, heads * head_dim]
+  Out out;                    // [rows, heads * head_dim]
   int window = 0;                 // positions that a row sees, its own included; 0: all
   const float* slopes = nullptr;  // [heads] or null: ALiBi (Press et al., 2022)
 };
@@ -260,12 +272,16 @@ concept PreparesDraws = requires(D& device, const HeadDrawArgs<W>& args) { head_
 // What a device owes the model, for one weight format, head format, cache view and attention.
 template <class D, class W, class H, class V, class A>
 concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, const LayerNormArgs& norm,
-                                   const RmsNormArgs& rms, const LinearArgs<W>& matrix, const GateArgs& gated,
+                                   const LayerNormArgsOf<typename OperandOf<W>::Result>& rounded_norm,
+                                   const RmsNormArgsOf<typename OperandOf<W>::Result>& rms,
+                                   const LinearArgs<W, typename OperandOf<W>::Input>& matrix,
+                                   const GateArgsOf<typename OperandOf<W>::Result>& gated,
                                    const RotaryAnglesArgs& angles, const RotateArgs& turn, const StoreKvArgs<V>& store,
-                                   const AttentionArgs<V>& heads, const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
+                                   const AttentionArgs<V, typename OperandOf<W>::Result>& heads, const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
                                    const HeadArgs<H>& logits, const HeadBestArgs<H>& best) {
   embed(device, embedding);
   layer_norm(device, norm);
+  layer_norm(device, rounded_norm);
   rms_norm(device, rms);
   linear(device, matrix);
   gate(device, gated);

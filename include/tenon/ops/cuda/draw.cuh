@@ -159,10 +159,11 @@ void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
   for (const PickRow& row : args.rows) most = std::max(most, row.best);
   if (rows == 0) return;
   if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_pick", "draws among at most " + std::to_string(kMostBest) + " of a row");
-  const std::size_t floats = (static_cast<std::size_t>(rows) * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // what follows is whole
+  const int stride = cuda::logit_stride(args.vocab);
+  const std::size_t floats = static_cast<std::size_t>(rows) * static_cast<std::size_t>(stride);
   const std::size_t ranks = most > 1 ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
   float* memory = device.scratch(floats + 2 * (ranks + static_cast<std::size_t>(rows) * static_cast<std::size_t>(most)));
-  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
+  const MatrixView<float> logits{memory, rows, args.vocab, stride};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);   // [rows, tiles, kMostBest]
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
@@ -185,10 +186,11 @@ void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {
   for (const DrawRow& draw : args.draws) most = draw.best > most ? draw.best : most;
   if (rows == 0) return;
   if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_draw", "finds at most " + std::to_string(kMostBest) + " of a row");
-  const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // what follows is whole
+  const int stride = cuda::logit_stride(args.vocab);
+  const std::size_t floats = count * static_cast<std::size_t>(stride);
   const std::size_t ranks = cuda::best_of_tiles_count(rows, args.vocab), listed = count * static_cast<std::size_t>(most);
   float* memory = device.scratch(floats + 2 * (ranks + listed + 2 * count));
-  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
+  const MatrixView<float> logits{memory, rows, args.vocab, stride};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
   auto* totals = reinterpret_cast<double*>(found + listed);                      // [2, rows]

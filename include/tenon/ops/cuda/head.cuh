@@ -26,6 +26,9 @@ namespace cuda {
 
 inline constexpr TokenId kNotFinite = -1;
 
+// Elements from a row of logits to the next, in memory of our own: rows begin at multiples of sixteen bytes.
+inline int logit_stride(int vocab) { return (vocab + 3) / 4 * 4; }
+
 // Orders as (logit ascending, id descending) do; the zeros are equal.
 __device__ inline unsigned long long rank_of(float logit, int id) {
   const std::uint32_t bits = __float_as_uint(logit == 0.0f ? 0.0f : logit);
@@ -150,11 +153,12 @@ template <class W>
 void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows, most = rows > 0 ? *std::max_element(args.counts, args.counts + rows) : 0;
   const auto count = static_cast<std::size_t>(rows);
-  const std::size_t floats = (count * static_cast<std::size_t>(args.vocab) + 3) / 4 * 4;  // ranks behind them are whole
+  const int stride = cuda::logit_stride(args.vocab);
+  const std::size_t floats = count * static_cast<std::size_t>(stride);
   const std::size_t ranks = most > 1 && most <= kMostBest ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
   const std::size_t listed = most <= kMostBest ? count * static_cast<std::size_t>(most) : 0;
   float* memory = device.scratch(floats + 2 * (ranks + listed));
-  const MatrixView<float> logits{memory, rows, args.vocab, args.vocab};
+  const MatrixView<float> logits{memory, rows, args.vocab, stride};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
@@ -172,11 +176,11 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
     }
     return;
   }
-  const float* values = device.fetch(memory, count * static_cast<std::size_t>(args.vocab));
+  const float* values = device.fetch(memory, floats);
   const auto& kernels = cpu::kernels_for(best_isa());
   device.pool().share(rows, 1, [&](int begin, int end, int) {
     for (int r = begin; r < end; ++r) {
-      const float* row = values + static_cast<std::ptrdiff_t>(r) * args.vocab;
+      const float* row = values + std::ptrdiff_t{r} * stride;
       cpu::BestLogits best;
       best.reset(args.counts[r]);
       best.offer(row, args.vocab, 0, kernels.finite_max(row, args.vocab));

@@ -14,6 +14,7 @@
 #include "tenon/ops/cuda/linear_few.cuh"
 #include "tenon/ops/cuda/linear_stages.cuh"
 #include "tenon/ops/cuda/linear_tensor.cuh"
+#include "tenon/ops/cuda/linear_tiles.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -229,7 +230,7 @@ void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const flo
 
 // A layout that has kernels elsewhere but none here is refused when an engine is compiled, not read slowly.
 template <class W>
-concept HasProduct = HasColumns<W> || HasTiles<W>;
+concept HasProduct = HasColumns<W> || HasTiles<W> || HasOperandTiles<W>;
 
 }  // namespace cuda
 
@@ -238,12 +239,9 @@ template <class W>
   requires cuda::HasProduct<W>
 void linear(Cuda& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
-  const cpu::PanelJob job = cpu::panel_job(args);
-  if constexpr (cuda::HasTiles<W>) {
-    cuda::linear_tensor(device, job, args.x, args.weight.panels());
-  } else {
-    cuda::linear_columns(device, job, args.x, cuda::columns_of(args.weight, args.y.cols));
-  }
+  if constexpr (cuda::HasOperandTiles<W>) cuda::multiply_rounded(device, args);
+  else if constexpr (cuda::HasTiles<W>) cuda::linear_tensor(device, cpu::panel_job(args), args.x, args.weight.panels());
+  else cuda::linear_columns(device, cpu::panel_job(args), args.x, cuda::columns_of(args.weight, args.y.cols));
 }
 
 }  // namespace tenon

@@ -1,6 +1,5 @@
-// Matrix products on tensor cores, which round activations. Sums of integers are exact in any order, and so the CPU's
-// (ops/cpu/kernels/dot.inc), whatever the shape of a block; what follows a sum is in its order. Sums of floats are a class of
-// their own, in one order for every number of rows.
+// Matrix products of integers on tensor cores, which round activations. Sums of integers are exact in any order, and so the CPU's
+// (ops/cpu/kernels/dot.inc), whatever the shape of a block; what follows a sum is in its order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,15 +15,6 @@
 
 namespace tenon::cuda {
 
-template <class Tiles>
-inline constexpr bool kIsExact = std::is_same_v<typename Tiles::Sum, std::int32_t>;
-
-template <class Tiles>
-__device__ float scale_of(const RoundedTokens& tokens, int token) {
-  if constexpr (kIsExact<Tiles>) return tokens.scales[token];
-  else return 1.0f;
-}
-
 inline constexpr int kTokens = 8;  // of one instruction
 inline constexpr int kTile = kPanelRows * kTokens;
 inline constexpr int kWarps = 4;
@@ -32,7 +22,7 @@ inline constexpr int kWarps = 4;
 // In a tile of [kTokens, kPanelRows], as threads that finish outputs read it.
 __device__ inline int place_of_sum(int lane, int i) { return column_of_sum(lane, i) * kPanelRows + row_of_sum(lane, i); }
 
-// Few tokens, of integers: a block a panel and eight tokens, its warps at different columns. Their sums meet in shared memory,
+// Few tokens: a block a panel and eight tokens, its warps at different columns. Their sums meet in shared memory,
 // a place a group, in chunks of so many steps; then a thread adds up an output of a token.
 inline constexpr int kChunkSteps = 32;
 
@@ -79,30 +69,6 @@ __global__ void __launch_bounds__(kTile) few_tokens_kernel(cpu::PanelJob job, cp
   if (token < left) finish(job, first_token + token, row, weight.scaled(total, row, tokens.scales[first_token + token]));
 }
 
-// Few tokens, of floats: a warp a quarter, so that what is added to what is as in the kernel for many.
-template <class Tiles>
-__global__ void __launch_bounds__(kTile) few_tokens_in_order_kernel(cpu::PanelJob job, RoundedTokens tokens, Tiles weight) {
-  __shared__ float quarters[kWarps][kTile];
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
-  const int panel = static_cast<int>(blockIdx.x), first_token = static_cast<int>(blockIdx.y) * kTokens, left = job.tokens - first_token;
-  const int steps = weight.group_steps(tokens.steps);
-  wait_for_earlier();
-  const std::uint32_t* words = tokens.token(first_token + min(lane / 4, left - 1));
-  float sums[4] = {};
-  for (int step = warp * steps, end = min((warp + 1) * steps, tokens.steps); step < end; ++step) {
-    std::uint32_t a[4], b[2];
-    weight.load(panel, step, lane, a);
-    Tiles::load_token(words, step, lane, b);
-    multiply_add(sums, a, b);
-  }
-  for (int i = 0; i < 4; ++i) quarters[warp][place_of_sum(lane, i)] = sums[i];
-  __syncthreads();
-  const int row = panel * kPanelRows + thread % kPanelRows, token = thread / kPanelRows;
-  float total = 0.0f;
-  for (int g = 0; g < kWarps && g * steps < tokens.steps; ++g) total = weight.add(total, quarters[g][thread], 0, row, g);
-  if (token < left) finish(job, first_token + token, row, weight.scaled(total, row, 1.0f));
-}
-
 // Many: a warp has Panels panels of Tiles * 8 tokens, all their columns.
 template <class Tiles, int Panels, int TokenTiles>
 __global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob job, cpu::DotForm form, RoundedTokens tokens, Tiles weight) {
@@ -131,7 +97,7 @@ __global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob 
     }
   };
   for (int group = 0; group * group_steps < tokens.steps; ++group) {
-    typename Tiles::Sum sums[Panels][TokenTiles][4] = {};
+    std::int32_t sums[Panels][TokenTiles][4] = {};
     const int end = min((group + 1) * group_steps, tokens.steps);
     for (int step = group * group_steps; step < end; ++step) {
       std::uint32_t a[Panels][4];
@@ -146,31 +112,29 @@ __global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob 
       }
     }
     for_each([&](int p, int t, int i, int row, int token) {
-      std::int32_t token_sum = 0;
-      if constexpr (kIsExact<Tiles>) token_sum = tokens.sums[std::ptrdiff_t{min(token, job.tokens - 1)} * form.groups + group];
+      const std::int32_t token_sum = tokens.sums[std::ptrdiff_t{min(token, job.tokens - 1)} * form.groups + group];
       totals[p][t][i] = weight.add(totals[p][t][i], sums[p][t][i], token_sum, row, group);
     });
   }
   for_each([&](int p, int t, int i, int row, int token) {
-    if (first_panel + p < panels && token < job.tokens) finish(job, token, row, weight.scaled(totals[p][t][i], row, scale_of<Tiles>(tokens, token)));
+    if (first_panel + p < panels && token < job.tokens) finish(job, token, row, weight.scaled(totals[p][t][i], row, tokens.scales[token]));
   });
 }
 
 // Rounds the rows of x into memory of their own.
-template <class Tiles, class Layout>
+template <class Layout>
 RoundedTokens round_tokens(Cuda& device, MatrixView<const float> x, const Layout& layout, cpu::DotForm& form) {
-  constexpr int kColumns = kStepWords * (kIsExact<Tiles> ? 4 : 2);
+  constexpr int kColumns = kStepWords * 4;
   RoundedTokens tokens{};
   tokens.steps = (x.cols + kColumns - 1) / kColumns;
-  if constexpr (kIsExact<Tiles>) form = cpu::dot_form(layout);
+  form = cpu::dot_form(layout);
   const auto rows = static_cast<std::size_t>(x.rows);
   const std::size_t words = rows * static_cast<std::size_t>(tokens.steps) * kStepWords;
   float* memory = device.scratch(words + rows * static_cast<std::size_t>(form.groups + 1), Scratch::rounded);
   tokens.words = reinterpret_cast<std::uint32_t*>(memory);
   tokens.sums = reinterpret_cast<std::int32_t*>(memory + words);
   tokens.scales = memory + words + rows * static_cast<std::size_t>(form.groups);
-  if constexpr (kIsExact<Tiles>) device.launch_early("round", round_to_bytes_kernel<>, blocks(x.rows), 128, 0, x, form, tokens);
-  else device.launch_early("round", round_to_pairs_kernel<>, blocks(x.rows), 128, 0, x, tokens);
+  device.launch_early("round", round_to_bytes_kernel<>, blocks(x.rows), 128, 0, x, form, tokens);
   return tokens;
 }
 
@@ -179,7 +143,7 @@ void linear_tensor(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
   const auto weight = tiles_of_layout(layout);
   using Tiles = std::remove_cv_t<decltype(weight)>;
   cpu::DotForm form{};
-  const RoundedTokens tokens = round_tokens<Tiles>(device, x, layout, form);
+  const RoundedTokens tokens = round_tokens(device, x, layout, form);
   const int panels = static_cast<int>(panel_count(job.outputs));
   const auto grid = [&](int panels_a_block, int tokens_a_block) {
     return dim3(static_cast<unsigned>((panels + panels_a_block - 1) / panels_a_block),
@@ -189,10 +153,8 @@ void linear_tensor(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
   if (x.rows > 2 * kTokens) {
     device.launch_early("linear", many_tokens_kernel<Tiles, kPanels, kTokenTiles>, grid(kWarps * kPanels, kTokenTiles * kTokens),
                         32 * kWarps, 0, job, form, tokens, weight);
-  } else if constexpr (kIsExact<Tiles>) {
-    device.launch_early("linear", few_tokens_kernel<Tiles>, grid(1, kTokens), kTile, 0, job, form, tokens, weight);
   } else {
-    device.launch_early("linear", few_tokens_in_order_kernel<Tiles>, grid(1, kTokens), kTile, 0, job, tokens, weight);
+    device.launch_early("linear", few_tokens_kernel<Tiles>, grid(1, kTokens), kTile, 0, job, form, tokens, weight);
   }
 }
 

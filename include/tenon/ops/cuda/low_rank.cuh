@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 
+#include "tenon/core/operand_tiles.h"
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cuda/lanes.cuh"
@@ -22,18 +23,37 @@ inline constexpr int kLowRankOutputs = 256;
 template <int Rows>
 inline constexpr int kStripsAhead = Rows == 1 ? 16 : 8;
 
+// A row of activations, floats or rounded.
+struct FloatRow {
+  const float* data;
+  __device__ float operator[](int k) const { return data[k]; }
+};
+template <class E>
+struct RoundedRow {
+  const E* data;              // of the row in the first core matrix
+  std::ptrdiff_t chunk_step;  // elements to the next chunk
+  __device__ float operator[](int k) const {
+    return static_cast<float>(data[k / kChunkColumns * chunk_step + k % kChunkColumns / kCoreColumns * kCoreElements + k % kCoreColumns]);
+  }
+};
+__device__ inline FloatRow row_of(const MatrixView<const float>& x, int r) { return {x.row(r)}; }
+template <class E>
+__device__ RoundedRow<E> row_of(const OperandTiles<E>& x, int r) {
+  return {x.data + x.at(r, 0), std::ptrdiff_t{x.row_blocks()} * kCoreRows * kChunkColumns};
+}
+
 // What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one once more.
-template <int Rows>
+template <int Rows, class Row>
 struct LowRankBlock {
-  const float* x[Rows];  // [inputs]
+  Row x[Rows];           // [inputs]
   float* delta[Rows];    // [outputs]
   int count, inputs;
   int first, last;
 };
 
 // products: [count, Rows], scale * (a[i] . x) for ranks i from `first` on, one for each half-warp at a time.
-template <class Factor, int Rows>
-__device__ void shrink(const LowRankBlock<Rows>& block, const LowRank& update, int first, int count, float* products) {
+template <class Factor, int Rows, class Row>
+__device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count, float* products) {
   const int halves = static_cast<int>(blockDim.x) / 16;
   for (int i = static_cast<int>(threadIdx.x) / 16; i < count; i += halves) {
     const Factor* a = static_cast<const Factor*>(update.a) + static_cast<std::ptrdiff_t>(first + i) * block.inputs;
@@ -57,8 +77,8 @@ __device__ void shrink(const LowRankBlock<Rows>& block, const LowRank& update, i
 }
 
 // An output a thread.
-template <class Factor, int Rows>
-__device__ void expand(const LowRankBlock<Rows>& block, const LowRank& update, int first, int count, const float* products) {
+template <class Factor, int Rows, class Row>
+__device__ void expand(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count, const float* products) {
   const int begin = max(block.first - update.first_output, 0), end = min(block.last - update.first_output, update.outputs);
   for (int o = begin + static_cast<int>(threadIdx.x); o < end; o += static_cast<int>(blockDim.x)) {
     const int outputs = o / kFactorBlock * kFactorBlock, rest = update.outputs - outputs;
@@ -80,8 +100,8 @@ __device__ void expand(const LowRankBlock<Rows>& block, const LowRank& update, i
   }
 }
 
-template <class Factor, int Rows>
-__device__ void add_update(const LowRankBlock<Rows>& block, const LowRank& update, float* products) {
+template <class Factor, int Rows, class Row>
+__device__ void add_update(const LowRankBlock<Rows, Row>& block, const LowRank& update, float* products) {
   for (int first = 0; first < update.rank; first += kRanksAtOnce) {
     const int count = min(update.rank - first, kRanksAtOnce);
     shrink<Factor>(block, update, first, count, products);
@@ -112,15 +132,15 @@ __device__ void ask_factors(const LowRank& update, int inputs, int first, int la
 }
 
 // A column of blocks for each tile, whose outputs they share. Tables and factors are older than the kernel before. rows: of all tiles
-template <int Rows>
-__global__ void low_rank_kernel(MatrixView<const float> x, const AdapterTile* tiles, const int* rows, int layer, Site site,
+template <int Rows, class X>
+__global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, int layer, Site site,
                                 MatrixView<float> delta, const float** deltas) {
   __shared__ float products[kRanksAtOnce * Rows];
   const AdapterTile tile = tiles[blockIdx.x];
   const std::span<const LowRank> updates = tile.adapters.updates ? tile.adapters.at(layer, site) : std::span<const LowRank>{};
   rows += tile.first;
   const int parts = static_cast<int>(gridDim.y), part = static_cast<int>(blockIdx.y);
-  LowRankBlock<Rows> block{.count = tile.count, .inputs = x.cols};
+  LowRankBlock<Rows, decltype(row_of(x, 0))> block{.count = tile.count, .inputs = x.cols};
   block.first = delta.cols / parts * part + min(delta.cols % parts, part);
   block.last = block.first + delta.cols / parts + (part < delta.cols % parts ? 1 : 0);
   for (const LowRank& update : updates) ask_factors(update, block.inputs, block.first, block.last, part, parts);
@@ -132,7 +152,7 @@ __global__ void low_rank_kernel(MatrixView<const float> x, const AdapterTile* ti
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
     const int row = rows[min(r, tile.count - 1)];
-    block.x[r] = x.row(row);
+    block.x[r] = row_of(x, row);
     block.delta[r] = delta.row(row);
     for (int o = block.first + static_cast<int>(threadIdx.x); o < block.last; o += static_cast<int>(blockDim.x)) {
       block.delta[r][o] = 0.0f;
@@ -152,12 +172,13 @@ __global__ void low_rank_kernel(MatrixView<const float> x, const AdapterTile* ti
 }  // namespace cuda
 
 // Fewer tiles than processors: blocks share a tile's outputs, too, and each computes the products with a for itself.
-inline void low_rank(Cuda& device, const LowRankArgs& args) {
+template <class X>
+void low_rank(Cuda& device, const LowRankArgsOf<X>& args) {
   const AdapterTiles& tiles = args.groups->tiles;
   if (args.x.rows > 0 && tiles.count == 0) {
     throw Error(Error::Kind::internal, "low_rank", "the groups were not put on the device: put_tiles() does");
   }
-  const auto kernel = tiles.most == 1 ? cuda::low_rank_kernel<1> : cuda::low_rank_kernel<Cuda::rows_together>;
+  const auto kernel = tiles.most == 1 ? cuda::low_rank_kernel<1, X> : cuda::low_rank_kernel<Cuda::rows_together, X>;
   const int all = tiles.count, each = args.groups->one_by_one ? 1 : all;
   for (int first = 0; first < all; first += each) {
     const int parts = std::min((device.processors() - 1) / each + 1, std::max(1, args.delta.cols / cuda::kLowRankOutputs));

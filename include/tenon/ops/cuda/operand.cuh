@@ -1,14 +1,12 @@
 // How kernels write a result that may be floats, or rounded for the product that reads it next.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
 #include <type_traits>
 
 #include "tenon/core/elements.h"
 #include "tenon/core/operand_tiles.h"
 #include "tenon/core/views.h"
+#include "tenon/device/cuda.cuh"
 
 namespace tenon::cuda {
 
@@ -33,8 +31,33 @@ __device__ inline void write_pair(const OperandTiles<E>& to, int row, int col, f
 }
 
 // Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer makes zeros.
-__device__ inline int written_columns(const MatrixView<float>& to) { return to.cols; }
+__host__ __device__ inline int written_columns(const MatrixView<float>& to) { return to.cols; }
 template <class E>
-__device__ inline int written_columns(const OperandTiles<E>& to) { return chunk_count(to.cols) * kChunkColumns; }
+__host__ __device__ inline int written_columns(const OperandTiles<E>& to) { return chunk_count(to.cols) * kChunkColumns; }
+
+// Columns col .. col + 7 of a row, col a multiple of 8: sixteen bytes.
+template <class E>
+__device__ inline void write_eight(const OperandTiles<E>& to, int row, int col, const float* from) {
+  *reinterpret_cast<uint4*>(to.data + to.at(row, col)) = {round_pair_to<E>(from[0], from[1]), round_pair_to<E>(from[2], from[3]),
+                                                          round_pair_to<E>(from[4], from[5]), round_pair_to<E>(from[6], from[7])};
+}
+
+// A block a row, zeros behind its columns.
+template <class E>
+__global__ void round_operand_kernel(MatrixView<const float> x, OperandTiles<E> to) {
+  wait_for_earlier();
+  const int r = static_cast<int>(blockIdx.x);
+  const float* row = x.row(r);
+  for (int k = 8 * static_cast<int>(threadIdx.x); k < written_columns(to); k += 8 * static_cast<int>(blockDim.x)) {
+    float value[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) value[i] = k + i < x.cols ? row[k + i] : 0.0f;
+    write_eight(to, r, k, value);
+  }
+}
+template <class E>
+void round_operand(Cuda& device, MatrixView<const float> x, const OperandTiles<E>& to) {
+  device.launch_early("round", round_operand_kernel<E>, blocks(x.rows), 128, 0, x, to);
+}
 
 }  // namespace tenon::cuda

@@ -1,4 +1,4 @@
-// Activations as tensor cores take them: rounded to int8, a scale a token, or to bfloat16.
+// Activations as tensor cores take them: rounded to int8, a scale a token.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kStepWords = 8;  // of one instruction: 32 columns of a byte, or 16 of two
+inline constexpr int kStepWords = 8;  // of one instruction: 32 columns of a byte
 
 // Of a step; zeros behind their columns.
 struct RoundedTokens {
@@ -45,18 +45,6 @@ __global__ void round_to_bytes_kernel(MatrixView<const float> x, cpu::DotForm fo
     int sum = value;
     for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, width);
     if (thread % 32 == 0 && k < x.cols) atomicAdd(&sums[k / form.group], form.factor * sum);
-  }
-}
-
-// To pairs of bfloat16, a block a token.
-template <class = void>
-__global__ void round_to_pairs_kernel(MatrixView<const float> x, RoundedTokens to) {
-  wait_for_earlier();
-  const float* row = x.row(static_cast<int>(blockIdx.x));
-  std::uint32_t* words = to.token(static_cast<int>(blockIdx.x));
-  const auto column = [&](int k) { return k < x.cols ? std::uint32_t{bfloat16(row[k]).bits} : 0u; };
-  for (int i = static_cast<int>(threadIdx.x); i < to.steps * kStepWords; i += static_cast<int>(blockDim.x)) {
-    words[i] = column(2 * i) | column(2 * i + 1) << 16;
   }
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
+#include "tenon/ops/cuda/finish_pairs.cuh"
 #include "tenon/ops/cuda/lanes.cuh"
+#include "tenon/ops/cuda/operand.cuh"
 #include "tenon/ops/cuda/staged.cuh"
 #include "tenon/ops/sincos.h"
 
@@ -18,15 +21,19 @@ namespace cuda {
 inline constexpr int kStagedColumns = 4096;
 
 // norm(x, gain, bias, y, first, step) of a block's row: writes strips of sixteen columns from `first` on. staged: [Vectors, n], or nothing of
-// longer rows
-template <int Vectors, class Norm>
-__device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, MatrixView<float> y, Norm&& norm) {
-  extern __shared__ float staged[];
-  const int r = static_cast<int>(blockIdx.x), n = x.cols;
-  if (n > kStagedColumns) {
-    wait_for_earlier();
-    if (threadIdx.x < 16) norm(x.row(r), gain, bias, y.row(r), 0, 16);
-    return;
+// longer rows; where y is rounded, the row before it is, too, in whole chunks
+template <int Vectors, class Y, class Norm>
+__device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, const Y& y, Norm&& norm) {
+  constexpr bool rounds = !std::is_same_v<Y, MatrixView<float>>;
+  extern __shared__ __align__(16) float staged_row[];
+  const int r = static_cast<int>(blockIdx.x), n = x.cols, written = written_columns(y);
+  float* staged = staged_row + (rounds ? written : 0);
+  if constexpr (!rounds) {
+    if (n > kStagedColumns) {
+      wait_for_earlier();
+      if (threadIdx.x < 16) norm(x.row(r), gain, bias, y.row(r), 0, 16);
+      return;
+    }
   }
   const auto stage = [&](const float* from, float* to) {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) copy_float(to + i, from + i);
@@ -38,26 +45,65 @@ __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const 
   end_copies();
   wait_for_copies<0>();
   __syncthreads();
-  norm(staged, staged + n, staged + 2 * n, y.row(r), static_cast<int>(threadIdx.x) / 16 * 16, static_cast<int>(blockDim.x));
+  const int first = static_cast<int>(threadIdx.x) / 16 * 16, step = static_cast<int>(blockDim.x);
+  if constexpr (rounds) {
+    for (int k = n + static_cast<int>(threadIdx.x); k < written; k += step) staged_row[k] = 0.0f;
+    norm(staged, staged + n, staged + 2 * n, staged_row, first, step);
+    __syncthreads();
+    for (int k = 8 * static_cast<int>(threadIdx.x); k < written; k += 8 * step) write_eight(y, r, k, staged_row + k);
+  } else {
+    norm(staged, staged + n, staged + 2 * n, y.row(r), first, step);
+  }
 }
 
-template <class = void>
-__global__ void layer_norm_kernel(LayerNormArgs args) {
+template <class Y>
+__global__ void layer_norm_kernel(LayerNormArgsOf<Y> args) {
   norm_of_row<3>(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y, int first, int step) {
     lanes::layer_norm_strips(x, gain, bias, args.x.cols, lanes::layer_normal(x, args.x.cols, args.epsilon), first, step, y);
   });
 }
 
-template <class = void>
-__global__ void rms_norm_kernel(RmsNormArgs args) {
+template <class Y>
+__global__ void rms_norm_kernel(RmsNormArgsOf<Y> args) {
   norm_of_row<2>(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y, int first, int step) {
     lanes::rms_norm_strips(x, gain, args.x.cols, lanes::rms_inverse(x, args.x.cols, args.epsilon), first, step, y);
   });
 }
 
-template <int Vectors>
-std::size_t norm_bytes(int columns) {
-  return columns > kStagedColumns ? 0 : Vectors * sizeof(float) * static_cast<std::size_t>(columns);
+template <int Vectors, class Y>
+std::size_t norm_bytes(int columns, const Y& y) {
+  const int rounded = std::is_same_v<Y, MatrixView<float>> ? 0 : written_columns(y);
+  return columns > kStagedColumns ? 0 : sizeof(float) * static_cast<std::size_t>(Vectors * columns + rounded);
+}
+
+// launch(args, y) of rows that a block can stage; longer ones are made as floats, then rounded.
+template <class Args, class Launch>
+void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
+  if constexpr (requires { args.y.stride; }) {
+    launch(args);
+  } else if (args.x.cols <= kStagedColumns) {
+    launch(args);
+  } else {
+    const auto rows = static_cast<std::size_t>(args.x.rows), cols = static_cast<std::size_t>(args.x.cols);
+    const MatrixView<float> floats{device.scratch(rows * cols, Scratch::rounded), args.x.rows, args.x.cols, args.x.cols};
+    if constexpr (requires { args.bias; }) launch(LayerNormArgs{args.x, args.gain, args.bias, args.epsilon, floats});
+    else launch(RmsNormArgs{args.x, args.gain, args.epsilon, floats});
+    round_operand(device, floats, args.y);
+  }
+}
+
+// The class of tensor cores: eight columns a thread, zeros behind the row.
+template <class E>
+__global__ void rounded_gate_kernel(MatrixView<const float> x, NearActivation activation, OperandTiles<E> y) {
+  wait_for_earlier();
+  const int r = static_cast<int>(blockIdx.x), n = y.cols;
+  const float* row = x.row(r);  // [2 n]
+  for (int k = 8 * static_cast<int>(threadIdx.x); k < written_columns(y); k += 8 * static_cast<int>(blockDim.x)) {
+    float value[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) value[i] = k + i < n ? __fmul_rn(activate_near(row[k + i], activation), row[n + k + i]) : 0.0f;
+    write_eight(y, r, k, value);
+  }
 }
 
 // A block a row: sixteen columns for sixteen threads.
@@ -136,11 +182,21 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
 
 }  // namespace cuda
 
-inline void layer_norm(Cuda& device, const LayerNormArgs& args) {
-  device.launch_early("layer_norm", cuda::layer_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes<3>(args.x.cols), args);
+template <class Y>
+void layer_norm(Cuda& device, const LayerNormArgsOf<Y>& args) {
+  cuda::launch_norm(device, args, [&]<class To>(const LayerNormArgsOf<To>& to) {
+    device.launch_early("layer_norm", cuda::layer_norm_kernel<To>, cuda::blocks(to.x.rows), 128, cuda::norm_bytes<3>(to.x.cols, to.y), to);
+  });
 }
-inline void rms_norm(Cuda& device, const RmsNormArgs& args) {
-  device.launch_early("rms_norm", cuda::rms_norm_kernel<>, cuda::blocks(args.x.rows), 128, cuda::norm_bytes<2>(args.x.cols), args);
+template <class Y>
+void rms_norm(Cuda& device, const RmsNormArgsOf<Y>& args) {
+  cuda::launch_norm(device, args, [&]<class To>(const RmsNormArgsOf<To>& to) {
+    device.launch_early("rms_norm", cuda::rms_norm_kernel<To>, cuda::blocks(to.x.rows), 128, cuda::norm_bytes<2>(to.x.cols, to.y), to);
+  });
+}
+template <class E>
+void gate(Cuda& device, const GateArgsOf<OperandTiles<E>>& args) {
+  device.launch_early("gate", cuda::rounded_gate_kernel<E>, cuda::blocks(args.x.rows), 256, 0, args.x, cuda::NearActivation(args.activation), args.y);
 }
 inline void gate(Cuda& device, const GateArgs& args) {
   device.launch_early("gate", cuda::gate_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);

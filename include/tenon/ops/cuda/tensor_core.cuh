@@ -1,7 +1,9 @@
 // Instructions of tensor cores, and where a warp's threads hold their operands (PTX ISA, "Matrix fragments for mma").
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
+#include "tenon/core/elements.h"
 #include "tenon/device/cuda.cuh"
 
 namespace tenon::cuda {
@@ -20,13 +22,33 @@ __device__ inline void multiply_add(std::int32_t (&sums)[4], const std::uint32_t
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// The same of a[16, 16] b[16, 8], pairs of bfloat16: a register holds columns 2 c and 2 c + 1 where above it holds four, and
-// columns 8 + 2 c .. Sums are floats: sixteen products and what was there, in an order and with roundings that only the
+// The same of a[16, 16] b[16, 8], pairs of sixteen-bit floats: a register holds columns 2 c and 2 c + 1 where above it holds four,
+// and columns 8 + 2 c .. Sums are floats: sixteen products and what was there, in an order and with roundings that only the
 // hardware knows, the same for every element whatever is beside it.
+template <class E>
+__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  if constexpr (std::is_same_v<E, bfloat16>) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    static_assert(std::is_same_v<E, float16>);
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  multiply_add<bfloat16>(sums, a, b[0], b[1]);
+}
+
+// Four 8 x 8 matrices of sixteen-bit elements from shared memory: lanes 8 i .. 8 i + 7 give the addresses of the rows of matrix i,
+// sixteen bytes each; thread t gets columns 2 (t % 4) and the next of row t / 4 of each.
+__device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row_address)
+               : "memory");
 }
 
 // Two floats as such a register has them, rounded to nearest, ties to even; and back.

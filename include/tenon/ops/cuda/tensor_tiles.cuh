@@ -24,7 +24,6 @@ __device__ inline void load_words(const std::uint32_t* token, int step, int lane
 }
 
 struct Int8Tiles {
-  using Sum = std::int32_t;
   Int8Quads weight;
 
   __host__ __device__ int group_steps(int) const { return cpu::kSumColumns / (4 * kStepWords); }
@@ -45,7 +44,6 @@ struct Int8Tiles {
 
 // A word holds a quad in its low halves and the next one in its high ones; tokens lie as they lie.
 struct Int4Tiles {
-  using Sum = std::int32_t;
   Int4Quads weight;
 
   __host__ __device__ int group_steps(int) const { return weight.group / (4 * kStepWords); }
@@ -70,25 +68,8 @@ struct Int4Tiles {
   __device__ float scaled(float total, int, float token_scale) const { return __fmaf_rn(total, token_scale, 0.0f); }
 };
 
-// Sums of floats, in the tensor core's order within a quarter of the columns; quarters follow one another.
-struct BFloat16Tiles {
-  using Sum = float;
-  BFloat16Pairs weight;
-
-  __host__ __device__ int group_steps(int steps) const { return (steps + 3) / 4; }
-  __device__ void load(int panel, int step, int lane, std::uint32_t (&a)[4]) const {
-    load_panel(weight.codes, weight.pairs(), panel, step, lane, a);
-  }
-  __device__ static void load_token(const std::uint32_t* token, int step, int lane, std::uint32_t (&b)[2]) {
-    load_words(token, step, lane, b);
-  }
-  __device__ static float add(float total, float sum, int, int, int) { return __fadd_rn(total, sum); }
-  __device__ static float scaled(float total, int, float) { return total; }
-};
-
 inline Int8Tiles tiles_of_layout(const Int8Quads& weight) { return {weight}; }
 inline Int4Tiles tiles_of_layout(const Int4Quads& weight) { return {weight}; }
-inline BFloat16Tiles tiles_of_layout(const BFloat16Fragments& weight) { return {weight.pairs}; }
 
 // Layouts that tensor cores multiply.
 template <class W>

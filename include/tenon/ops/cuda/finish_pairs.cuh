@@ -1,0 +1,154 @@
+// What follows the sums of tensor cores, whose threads hold two neighbouring outputs of a token, and two more every eight outputs.
+// Kernels copy this code once for every pair, and each launch fetches it anew: it must stay small.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "tenon/ops/args.h"
+#include "tenon/ops/cuda/operand.cuh"
+#include "tenon/ops/cuda/tensor_core.cuh"
+
+namespace tenon::cuda {
+
+// An activation as kernels of tensor cores compute it. silu and gelu_new are x / (1 + 2^u), u = factor (cubic x^3 + x).
+struct NearActivation {
+  Activation kind = Activation::none;
+  bool logistic = false;
+  float factor = 0, cubic = 0;
+
+  explicit NearActivation(Activation activation) : kind(activation) {
+    constexpr float kLog2e = 1.44269504f;
+    logistic = kind == Activation::silu || kind == Activation::gelu_new;
+    if (kind == Activation::silu) factor = -kLog2e;
+    if (kind == Activation::gelu_new) factor = -2 * 0.797884561f * kLog2e, cubic = 0.044715f;
+  }
+};
+
+// Others than those, out of line. erff() is within 2 ulp (CUDA's guide).
+template <class = void>
+__device__ __noinline__ float activate_rarely(float x, Activation activation) {
+  if (activation == Activation::relu) return fmaxf(x, 0.0f);
+  return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, erff(__fmul_rn(x, 0.707106781f))));
+}
+
+// By the hardware's approximations of 2^x and of a quotient, whose bits depend on x alone.
+__device__ __forceinline__ float activate_near(float x, const NearActivation& activation) {
+  if (activation.kind == Activation::none) return x;
+  if (!activation.logistic) return activate_rarely(x, activation.kind);
+  const float u = __fmul_rn(activation.factor, __fmaf_rn(__fmul_rn(__fmul_rn(activation.cubic, x), x), x, x));
+  return __fdividef(x, __fadd_rn(1.0f, exp2_near(u)));
+}
+
+// y = activation(sum + bias + delta) + residual, as LinearArgs has it.
+template <class Y>
+struct PairJob {
+  int tokens, outputs;
+  const float* bias;                // [outputs] or null
+  const float* const* delta;        // [tokens] of [outputs], or null
+  NearActivation activation;
+  const float* residual;            // [tokens, residual_stride] or null; may be y
+  std::ptrdiff_t residual_stride;
+  Y y;                              // [tokens, outputs]
+  bool even;                        // pairs of all of these begin at multiples of eight bytes, and a row's last has room
+};
+
+inline bool has_even_rows(const MatrixView<float>& y) { return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0; }
+template <class E>
+bool has_even_rows(const OperandTiles<E>&) { return true; }
+
+template <class Args, class Y>
+PairJob<Y> pair_job(const Args& args, const Y& y) {
+  const bool even = has_even_rows(y) && reinterpret_cast<std::uintptr_t>(args.bias) % 8 == 0 && (!args.delta || y.cols % 2 == 0) &&
+                    args.residual.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(args.residual.data) % 8 == 0 &&
+                    (y.cols % 2 == 0 || (!args.bias && !args.residual.data));
+  return {args.x.rows, y.cols, args.bias, args.delta, NearActivation(args.activation), args.residual.data, args.residual.stride, y, even};
+}
+
+__device__ __forceinline__ void add_pair(float& first, float& second, const float* from) {
+  const float2 pair = *reinterpret_cast<const float2*>(from);
+  first = __fadd_rn(first, pair.x);
+  second = __fadd_rn(second, pair.y);
+}
+__device__ __forceinline__ void write_even_pair(const MatrixView<float>& to, int row, int col, float first, float second) {
+  *reinterpret_cast<float2*>(to.row(row) + col) = {first, second};
+}
+template <class E>
+__device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int row, int col, float first, float second) {
+  write_pair(to, row, col, first, second);
+}
+
+// One pair of any job, where pairs are not even.
+template <class Y>
+__device__ __noinline__ void finish_apart(const PairJob<Y>& job, int token, int output, float first, float second) {
+  float value[2] = {first, second};
+  for (int j = 0; j < 2; ++j) {
+    const int o = output + j;
+    if (o >= job.outputs) {
+      value[j] = 0.0f;
+      continue;
+    }
+    if (job.bias) value[j] = __fadd_rn(value[j], job.bias[o]);
+    if (job.delta && job.delta[token]) value[j] = __fadd_rn(value[j], job.delta[token][o]);
+    value[j] = activate_near(value[j], job.activation);
+    if (job.residual) value[j] = __fadd_rn(value[j], job.residual[token * job.residual_stride + o]);
+  }
+  write_pair(job.y, token, output, value[0], value[1]);
+}
+
+// sums[i]: of tokens `token` and `token` + 8, each outputs first + 8 i, an even number, and the next, as a thread of mma holds them.
+// Outputs behind job.outputs become zeros where an operand has them. What is added is asked for before anything is written.
+template <int Count, class Y>
+__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4]) {
+  const int written = written_columns(job.y);
+  if (!job.even) {
+#pragma unroll
+    for (int i = 0; i < 2 * Count; ++i) {
+      const int t = token + i % 2 * kCoreRows, o = first + i / 2 * kCoreColumns;
+      if (t < job.tokens && o < written) finish_apart(job, t, o, sums[i / 2][i % 2 * 2], sums[i / 2][i % 2 * 2 + 1]);
+    }
+    return;
+  }
+  if (job.bias) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const float2 pair = *reinterpret_cast<const float2*>(job.bias + min(first + i * kCoreColumns, job.outputs - 2));
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        sums[i][2 * h] = __fadd_rn(sums[i][2 * h], pair.x);
+        sums[i][2 * h + 1] = __fadd_rn(sums[i][2 * h + 1], pair.y);
+      }
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float* delta = job.delta && token + h * kCoreRows < job.tokens ? job.delta[token + h * kCoreRows] : nullptr;
+    if (!delta) continue;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) add_pair(sums[i][2 * h], sums[i][2 * h + 1], delta + min(first + i * kCoreColumns, job.outputs - 2));
+  }
+  if (job.activation.kind != Activation::none) {
+#pragma unroll
+    for (int i = 0; i < 4 * Count; ++i) sums[i / 4][i % 4] = activate_near(sums[i / 4][i % 4], job.activation);
+  }
+  if (job.residual) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float* row = job.residual + min(token + h * kCoreRows, job.tokens - 1) * job.residual_stride;
+#pragma unroll
+      for (int i = 0; i < Count; ++i) add_pair(sums[i][2 * h], sums[i][2 * h + 1], row + min(first + i * kCoreColumns, job.outputs - 2));
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (token + h * kCoreRows >= job.tokens) continue;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const int output = first + i * kCoreColumns;
+      const bool real = output < job.outputs;
+      if (output < written) write_even_pair(job.y, token + h * kCoreRows, output, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
+    }
+  }
+}
+
+}  // namespace tenon::cuda

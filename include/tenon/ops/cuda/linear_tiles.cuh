@@ -1,0 +1,159 @@
+// Products of sixteen-bit matrices on tensor cores: which tile a product takes. The choice follows the sizes and the device;
+// no bit does (linear_mma.cuh).
+#pragma once
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+#include "tenon/device/cuda.cuh"
+#include "tenon/ops/args.h"
+#include "tenon/ops/cuda/linear_mma.cuh"
+#include "tenon/ops/cuda/linear_wgmma.cuh"
+
+namespace tenon {
+namespace cuda {
+
+// Of mma.sync: up to 16 Tiles tokens, and `warps` warps of 8 Blocks outputs. Of wgmma: 64 Groups tokens and so many outputs.
+struct ProductTile {
+  enum class Kind { mma, wgmma } kind;
+  int tokens;   // of a block
+  int outputs;  // of a warp of mma.sync, or of a block
+  int warps = 0;
+};
+
+// All that there are, for tests too; warps of mma.sync: 1 to kMostWarps of each.
+inline constexpr std::array kProductTiles = {
+    ProductTile{ProductTile::Kind::mma, 16, 8, 1},  ProductTile{ProductTile::Kind::mma, 16, 16, 1}, ProductTile{ProductTile::Kind::mma, 16, 32, 1},
+    ProductTile{ProductTile::Kind::mma, 32, 8, 1},  ProductTile{ProductTile::Kind::mma, 32, 16, 1}, ProductTile{ProductTile::Kind::mma, 32, 32, 1},
+    ProductTile{ProductTile::Kind::mma, 64, 8, 1},  ProductTile{ProductTile::Kind::mma, 64, 16, 1},
+    ProductTile{ProductTile::Kind::wgmma, 64, 32},  ProductTile{ProductTile::Kind::wgmma, 64, 64},  ProductTile{ProductTile::Kind::wgmma, 128, 64},
+    ProductTile{ProductTile::Kind::wgmma, 128, 128}, ProductTile{ProductTile::Kind::wgmma, 128, 256}, ProductTile{ProductTile::Kind::wgmma, 256, 128}};
+
+// Shared memory of a block's ring: two blocks to a processor, or one of the largest.
+inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
+
+template <class E, class Y, int Tiles, int Blocks>
+void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w, int warps) {
+  StageShape shape{warps * Blocks, std::min(2 * Tiles, x.row_blocks()), 0};
+  shape.stages = std::clamp(kRingBytes / shape.bytes(), 1, std::min(chunk_count(x.cols), kMostStages));
+  const int blocks = (written_columns(job.y) + kCoreRows - 1) / kCoreRows;
+  const dim3 grid(static_cast<unsigned>((blocks + shape.weight_blocks - 1) / shape.weight_blocks),
+                  static_cast<unsigned>((x.row_blocks() + 2 * Tiles - 1) / (2 * Tiles)));
+  const bool early = static_cast<int>(grid.x * grid.y) <= 2 * device.processors();
+  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, Y>, grid, 32 * (warps + 1), static_cast<std::size_t>(shape.bytes() * shape.stages),
+                      job, x, w, shape, early);
+}
+
+template <class E, class Y, int Groups, int Outputs>
+void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w) {
+  constexpr int kTokenBlocks = Groups * kGroupTokens / kCoreRows, kStage = (Outputs / kCoreRows + kTokenBlocks) * kChunkBytes;
+  const int across = (written_columns(job.y) + Outputs - 1) / Outputs, tiles = across * ((x.row_blocks() + kTokenBlocks - 1) / kTokenBlocks);
+  const bool alone = Outputs > 128 || Groups > 2 || tiles <= device.processors();
+  const int stages = std::clamp((alone ? kLargeRingBytes : kRingBytes) / kStage, 1, std::min(tiles <= device.processors() ? chunk_count(x.cols) : kMostStages, kMostStages));
+  const int blocks = std::min(tiles, (alone ? 1 : 2) * device.processors());
+  device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)), Groups * kGroupThreads + 32,
+                      static_cast<std::size_t>(kStage * stages), job, x, w, stages, across, tiles);
+}
+
+// By that tile, one of kProductTiles.
+template <class E, class Y>
+void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w, const ProductTile& tile) {
+  const auto mma = [&]<int Tiles>() {
+    switch (tile.outputs) {
+      case 8: return launch_mma<E, Y, Tiles, 1>(device, job, x, w, tile.warps);
+      case 16: return launch_mma<E, Y, Tiles, 2>(device, job, x, w, tile.warps);
+      default: if constexpr (Tiles <= 2) return launch_mma<E, Y, Tiles, 4>(device, job, x, w, tile.warps);
+    }
+  };
+  if (tile.kind == ProductTile::Kind::mma) {
+    if (tile.tokens == 16) return mma.template operator()<1>();
+    if (tile.tokens == 32) return mma.template operator()<2>();
+    return mma.template operator()<4>();
+  }
+  if (tile.tokens == 64) return tile.outputs == 32 ? launch_wgmma<E, Y, 1, 32>(device, job, x, w) : launch_wgmma<E, Y, 1, 64>(device, job, x, w);
+  if (tile.outputs == 64) return launch_wgmma<E, Y, 2, 64>(device, job, x, w);
+  if (tile.tokens == 256) return launch_wgmma<E, Y, 4, 128>(device, job, x, w);
+  if (tile.outputs == 128) return launch_wgmma<E, Y, 2, 128>(device, job, x, w);
+  launch_wgmma<E, Y, 2, 256>(device, job, x, w);
+}
+
+// Microseconds that a product takes by this tile, as an H200 did within 30 % (docs/decisions/0010): a block's stage takes as long as a
+// processor's share of copies (85 GB/s), all copies (6.5 TB/s of the second cache), the instructions, or the chain of one output.
+inline float tile_time(const ProductTile& tile, int tokens, int outputs, int columns, int processors) {
+  const bool mma = tile.kind == ProductTile::Kind::mma;
+  const int block_outputs = mma ? tile.outputs * tile.warps : tile.outputs, token_tile = std::min(tile.tokens, (tokens + 7) / 8 * 8);
+  const auto blocks = static_cast<float>((tokens + tile.tokens - 1) / tile.tokens * ((outputs + block_outputs - 1) / block_outputs));
+  const float each = std::max(1.0f, blocks / static_cast<float>(processors)), stage = 0.128f * static_cast<float>(block_outputs + token_tile);  // KB
+  const float products = 64e-6f * static_cast<float>(block_outputs * tile.tokens) * (mma ? 0.6f : 0.28f);
+  const float step = std::max({mma ? 0.1f : 0.13f, each * stage / 85, blocks * stage / 6500, each * products});
+  const float finish = each * static_cast<float>(block_outputs * token_tile) * 1.5e-4f;
+  return 1.5f + static_cast<float>(chunk_count(columns)) * step + finish;
+}
+
+inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups) {
+  ProductTile best = {};
+  float least = 0;
+  const auto offer = [&](const ProductTile& tile) {
+    const float time = tile_time(tile, tokens, outputs, columns, processors);
+    if (best.tokens == 0 || time < least) best = tile, least = time;
+  };
+  for (ProductTile tile : kProductTiles) {
+    if (tile.kind == ProductTile::Kind::mma) {
+      if (has_groups && tokens > 128) continue;
+      for (int warps = 1; warps <= kMostWarps; ++warps) {
+        tile.warps = warps;
+        offer(tile);
+      }
+    } else if (has_groups && tokens > 32) {
+      offer(tile);
+    }
+  }
+  return best;
+}
+
+// What this device runs of what was compiled: warpgroups have no code where no sm_90a was asked for.
+struct ProductKernels {
+  bool has_groups = false;
+
+  explicit ProductKernels(Cuda& device) {
+    const Current current(device.index());
+    cudaFuncAttributes attributes = {};
+    check(cudaFuncGetAttributes(&attributes, wgmma_kernel<bfloat16, 1, 32, MatrixView<float>>), "linear");
+    has_groups = attributes.ptxVersion >= 90;
+  }
+};
+
+// Matrices that lie as tensor cores take them.
+template <class W>
+concept HasOperandTiles = requires(const W w) {
+  typename W::Operand;
+  { w.tiles() } -> std::convertible_to<OperandTiles<const typename W::Operand::Element>>;
+};
+
+template <class E, class W, class Y>
+void multiply_tiles(Cuda& device, const LinearArgs<W, OperandTiles<E>, Y>& args) {
+  const PairJob<Y> job = pair_job(args, args.y);
+  const ProductTile tile = tile_of(job.tokens, job.outputs, args.x.cols, device.processors(), device.kept<ProductKernels>().has_groups);
+  launch_tile<E>(device, job, OperandTiles<const E>{args.x.data, args.x.rows, args.x.cols}, args.weight.tiles(), tile);
+}
+
+// Of rows that nobody has rounded yet.
+template <class W>
+void multiply_rounded(Cuda& device, const LinearArgs<W>& args) {
+  using E = typename W::Operand::Element;
+  const std::size_t floats = OperandTiles<E>::elements(args.x.rows, args.x.cols) * sizeof(E) / sizeof(float);
+  const OperandTiles<E> x{reinterpret_cast<E*>(device.scratch(floats, Scratch::rounded)), args.x.rows, args.x.cols};
+  round_operand(device, args.x, x);
+  multiply_tiles(device, LinearArgs<W, OperandTiles<E>>{x, args.weight, args.bias, args.delta, args.activation, args.residual, args.y});
+}
+
+}  // namespace cuda
+
+template <cuda::HasOperandTiles W, class E, class Y>
+void linear(Cuda& device, const LinearArgs<W, OperandTiles<E>, Y>& args) {
+  if (args.x.rows > 0) cuda::multiply_tiles(device, args);
+}
+
+}  // namespace tenon

@@ -1,0 +1,62 @@
+// The products of linear_mma.cuh for many rows, on sm_90: warpgroups of 64 tokens, in the same order.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/ops/cuda/linear_mma.cuh"
+#include "tenon/ops/cuda/wgmma.cuh"
+
+namespace tenon::cuda {
+
+inline constexpr int kGroupThreads = 128, kGroupTokens = 64;
+
+// Groups warpgroups, each of 64 tokens, and a warp that fills the ring; all have the same `Outputs` rows of weights. A block walks over
+// tiles: while sums of one are finished, the ring fills with the next.
+template <class E, int Groups, int Outputs, class Y>
+__global__ void __launch_bounds__(Groups* kGroupThreads + 32, Groups <= 2 && Outputs <= 128 ? 2 : 1)
+    wgmma_kernel(PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, int stage_count, int across, int tiles) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ __align__(128) std::byte ring_stages[];
+  __shared__ Ring ring;
+  constexpr int kGroupBlocks = kGroupTokens / kCoreRows, kWeights = Outputs / kCoreRows;
+  const StageShape shape{kWeights, Groups * kGroupBlocks, stage_count};
+  const TileWalk walk{static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), tiles, across, shape.weight_blocks, shape.token_blocks};
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, group = warp / 4;
+  ring.begin<Fill::bulk>(shape.stages, Groups);
+  if (group == Groups) {
+    if (is_filler<Fill::bulk>()) fill_ring<Fill::bulk>(ring, ring_stages, shape, x, w, walk);
+    return;
+  }
+
+  const bool says = threadIdx.x % kGroupThreads == 0;  // that its group has read a stage
+  const std::uint32_t first_stage = shared_address(ring_stages);
+  const int chunks = chunk_count(x.cols);
+  RingPlace at;
+  wait_for_earlier();
+  for (int i = 0, own = walk.own(); i < own; ++i) {
+    float sums[kWeights][4] = {};
+    int before = -1;  // the stage whose products may still run
+    for (int c = 0; c < chunks; ++c, at.next(shape.stages)) {
+      ring.full[at.stage].wait(at.turn);
+      const std::uint32_t stage = first_stage + at.stage * shape.bytes();
+      const std::uint64_t weights = matrix_descriptor(stage);
+      const std::uint64_t tokens = matrix_descriptor(stage + (kWeights + group * kGroupBlocks) * kChunkBytes);
+      begin_products();
+#pragma unroll
+      for (int step = 0; step < kChunkColumns / 16; ++step) {
+        multiply_group<E, Outputs>(sums, tokens + step * kDescriptorStep, weights + step * kDescriptorStep);
+      }
+      end_products();
+      wait_for_products<1>();
+      if (before >= 0 && says) ring.empty[before].arrive();
+      before = at.stage;
+    }
+    wait_for_products<0>();
+    if (says) ring.empty[before].arrive();
+    const int token = (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4;
+    finish_pairs(job, token, walk.first_w(i) * kCoreRows + 2 * (lane % 4), sums);
+  }
+#endif
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,124 @@
+// A ring of stages in shared memory, which one warp fills and others read: copies of many stages are on their way at once. Large
+// stages of sm_90 are copied in bulk by one lane, and their bytes counted; small ones, and all before sm_90, sixteen bytes a lane: a
+// copy in bulk keeps its unit for some 100 cycles, however small it is.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/device/cuda.cuh"
+
+namespace tenon::cuda {
+
+__device__ inline std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
+
+// How a ring is filled. Bulk needs sm_90.
+enum class Fill { bulk, by_lanes };
+template <Fill kFill>
+inline constexpr int kFillers = kFill == Fill::bulk ? 1 : 32;  // lanes that arrive for a stage
+
+// Whether this lane of a whole warp fills. elect.sync tells the assembler that it is alone: what it issues needs no loop over lanes.
+template <Fill kFill>
+__device__ inline bool is_filler() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kFill == Fill::bulk) {
+    std::uint32_t elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+    return elected != 0;
+  }
+#endif
+  return true;
+}
+
+// An mbarrier, in shared memory. Turn t ends when so many have arrived for the t-th time, and the bytes that they expect.
+class RingBarrier {
+ public:
+  // By one thread, before a barrier of the block.
+  __device__ void begin(int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&word_)), "r"(arrivals) : "memory"); }
+  __device__ void arrive() {
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(shared_address(&word_)) : "memory");
+  }
+  // Whether it has ended, of the two turns that a barrier tells apart. turn: 0, 1, ..
+  __device__ bool has_ended(int turn) {
+    std::uint32_t ended;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(ended)
+                 : "r"(shared_address(&word_)), "r"(turn & 1)
+                 : "memory");
+#else
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(ended)
+                 : "r"(shared_address(&word_)), "r"(turn & 1)
+                 : "memory");
+#endif
+    return ended != 0;
+  }
+  __device__ void wait(int turn) {
+    while (!has_ended(turn)) {
+    }
+  }
+
+  // By whoever fills the ring: expect(all bytes of the stage), fill() of each part, sent().
+  template <Fill kFill>
+  __device__ void expect(int bytes) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (kFill == Fill::bulk) {
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes) : "memory");
+    }
+#endif
+  }
+  // A multiple of sixteen bytes, at one on both sides.
+  template <Fill kFill>
+  __device__ void fill(void* to, const void* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (kFill == Fill::bulk) {
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+                   "l"(from), "r"(bytes), "r"(shared_address(&word_))
+                   : "memory");
+    }
+#endif
+    for (int at = 16 * static_cast<int>(threadIdx.x % 32); kFill == Fill::by_lanes && at < bytes; at += 16 * 32) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to) + at), "l"(static_cast<const std::byte*>(from) + at)
+                   : "memory");
+    }
+  }
+  template <Fill kFill>
+  __device__ void sent() {
+    if constexpr (kFill == Fill::by_lanes) {
+      asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&word_)) : "memory");
+    }
+  }
+
+ private:
+  std::uint64_t word_;
+};
+
+inline constexpr int kMostStages = 48;
+
+// The barriers of a block's ring. `readers` warps say when they have read a stage.
+struct Ring {
+  RingBarrier full[kMostStages], empty[kMostStages];
+
+  // By the whole block.
+  template <Fill kFill>
+  __device__ void begin(int stages, int readers) {
+    for (int s = static_cast<int>(threadIdx.x); s < stages; s += static_cast<int>(blockDim.x)) {
+      full[s].begin(kFillers<kFill>);
+      empty[s].begin(readers);
+    }
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+    __syncthreads();
+  }
+};
+
+// Where a kernel is in its ring.
+struct RingPlace {
+  int stage = 0, turn = 0;
+  __device__ void next(int stages) {
+    if (++stage == stages) stage = 0, ++turn;
+  }
+};
+
+}  // namespace tenon::cuda

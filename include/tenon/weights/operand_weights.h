@@ -1,0 +1,51 @@
+// A weight policy whose matrix lies as tensor cores take it, a sixteen-bit float a weight, and whose products round activations to
+// the same element: a numeric class of its own, whose sums are in an order that only that hardware has (docs/numerics.md). A CPU
+// refuses it when an engine is compiled.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "tenon/core/concepts.h"
+#include "tenon/core/operand_tiles.h"
+#include "tenon/weights/code.h"
+
+namespace tenon {
+
+// C::element(const std::byte*) makes an Element from a code of a file.
+template <class C, class Element>
+struct OperandWeights {
+  using Code = C;
+
+  struct View {
+    static constexpr bool on_tensor_cores = true;
+    using Operand = OperandTiles<Element>;  // what its products read
+
+    OperandTiles<const Element> packed;  // rows behind the last are zeros
+
+    const OperandTiles<const Element>& tiles() const { return packed; }
+    TENON_HD float at(int row, int col) const { return static_cast<float>(packed.data[packed.at(row, col)]); }
+  };
+
+  static std::size_t bytes(Shape shape) {
+    return whole_lines(OperandTiles<Element>::elements(shape.rows, shape.cols) * sizeof(Element));
+  }
+
+  // rows: [n, cols]
+  static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
+    encode_and_pack<OperandWeights>(shape, first_row, rows, packed);
+  }
+
+  static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
+    const OperandTiles<Element> out{reinterpret_cast<Element*>(packed.data()), shape.rows, shape.cols};
+    const std::byte* in = block.codes.data();  // [rows, cols]
+    for (int r = 0; r < block.rows; ++r) {
+      for (int col = 0; col < shape.cols; ++col, in += sizeof(Element)) out.data[out.at(first_row + r, col)] = Code::element(in);
+    }
+  }
+
+  static View view(Shape shape, std::span<const std::byte> stored) {
+    return {{reinterpret_cast<const Element*>(stored.data()), shape.rows, shape.cols}};
+  }
+};
+
+}  // namespace tenon
