@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/example.h"
+#include "common/memory.h"
 
 // [engines]
 using Direct = tenon::Engine<tenon::Gpt2, tenon::Attention<tenon::DirectAttention>>;

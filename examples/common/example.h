@@ -100,14 +100,6 @@ class Progress {
   bool shown_;
 };
 
-// Memory of this process that is in use now.
-inline double resident_megabytes() {
-  std::ifstream file("/proc/self/statm");
-  double all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * 4096 / 1e6;
-}
-
 // The last word of an example: whether what must be equal is, as its exit status.
 inline int verdict(const char* claim, bool holds) {
   std::printf("\n%s: %s\n", claim, holds ? "yes" : "NO");

@@ -7,6 +7,22 @@
 
 namespace program {
 
+int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters) {
+  const tenon::ModelConfig& config = engine.config();
+  engine.submit({.input_ids = {config.bos.value_or(0)},
+                 .adapters = adapters,
+                 .options = {.max_new_tokens = std::min(4, config.positions), .ignore_eos = true}});
+  engine.set_draining(true);
+  int generated = 0;
+  while (!engine.idle()) {
+    for (const tenon::Event& event : step_or_nap(engine)) {
+      if (event.kind == tenon::Event::Kind::token) ++generated;
+      if (event.kind == tenon::Event::Kind::error) throw tenon::Error(tenon::Error::Kind::invalid_file, "", event.error);
+    }
+  }
+  return generated;
+}
+
 int check(const CheckCommand& command) {
   const auto files = open_model(command.model);
   need_tokenizer(files, "check");
@@ -15,22 +31,8 @@ int check(const CheckCommand& command) {
   const auto engine = make_engine(options, files);
   std::vector<tenon::AdapterUse> adapters;
   if (!command.adapter_root.empty()) adapters.push_back({command.adapter_id});
+  const int generated = generate_few(*engine, adapters);
   const tenon::ModelConfig& config = engine->config();
-
-  // Four tokens behind one of prompt, or as many as the model has positions for.
-  const int wanted = std::min(4, config.positions);
-  engine->submit({.input_ids = {config.bos.value_or(0)},
-                  .adapters = adapters,
-                  .options = {.max_new_tokens = wanted, .ignore_eos = true}});
-  engine->set_draining(true);
-  int generated = 0;
-  while (!engine->idle()) {
-    for (const tenon::Event& event : step_or_nap(*engine)) {
-      if (event.kind == tenon::Event::Kind::token) ++generated;
-      if (event.kind == tenon::Event::Kind::error)
-        throw tenon::Error(tenon::Error::Kind::invalid_file, "", event.error);
-    }
-  }
   Output output;
   output.write(formatted("ok: %s of %d layers, %s bytes of weights, generated %d tokens\n", config.model_type.c_str(),
                          config.layers, with_commas(engine->weight_bytes()).c_str(), generated));

@@ -266,8 +266,13 @@ Action add_constrain(CLI::App& app, ConstrainCommand& c) {
 }
 
 Action add_inspect(CLI::App& app, InspectCommand& c) {
-  add_model(app, c.model);
+  add_model(app, c.model.model);
   app.add_flag("--tensors", c.all_tensors, "list every tensor");
+  auto* const device = add_choice(app, "--device", c.model.device, words::device, "load the model there too, and say how much memory it takes");
+  device->each([&c](const std::string&) { c.load = true; });
+  add_choice(app, "--weights", c.model.weights, words::weights, "with --device: how weights are stored")
+      ->each([&c](const std::string&) { c.model.weights_given = true; })
+      ->needs(device);
   return [&c] { return inspect(c); };
 }
 

@@ -62,8 +62,9 @@ struct ConstrainCommand {
 int constrain(const ConstrainCommand& command);
 
 struct InspectCommand {
-  std::string model;
+  ModelOptions model;
   bool all_tensors = false;
+  bool load = false;  // and say what memory that takes
 };
 int inspect(const InspectCommand& command);
 
@@ -74,6 +75,9 @@ struct QuantizeCommand {
   int threads = 0;  // 0: all cores
 };
 int quantize(const QuantizeCommand& command);
+
+// Generates four tokens after one of prompt, or as many as the model has positions for. Returns their number.
+int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters = {});
 
 struct CheckCommand {
   ModelOptions model;

@@ -1,9 +1,10 @@
-// tenon inspect: what a model folder holds, with no weight read.
+// tenon inspect: what a model folder holds, with no weight read. Where a device is named, the memory that the model takes there.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <system_error>
 
+#include "../common/memory.h"
 #include "commands.h"
 #include "families.h"
 #include "output.h"
@@ -203,10 +204,25 @@ std::string describe_adapters(const std::filesystem::path& folder, const tenon::
   return text;
 }
 
+// Loads the model and generates a few tokens: the most memory that it took, of the device where that counts it, else of the process.
+std::string describe_memory(const ModelOptions& asked, const tenon::ModelFiles& files) {
+  const ModelOptions options = with_stored_weights(asked, files);
+  const double before = example::resident_megabytes();
+  example::forget_peak();
+  const auto engine = make_engine(options, files);
+  const int generated = generate_few(*engine);
+  const std::size_t on_device = engine->device_memory().peak;
+  const auto in_process = static_cast<std::size_t>(std::max(0.0, 1e6 * (example::peak_megabytes() - before)));
+  return formatted("memory       %s on %s: weights %s bytes, cache %s bytes; at most %s bytes %s while it loaded and wrote %d tokens\n",
+                   options.weights.c_str(), options.device.c_str(), with_commas(engine->weight_bytes()).c_str(),
+                   with_commas(engine->cache_stats().bytes).c_str(), with_commas(on_device > 0 ? on_device : in_process).c_str(),
+                   on_device > 0 ? "of the device" : "resident", generated);
+}
+
 }  // namespace
 
 int inspect(const InspectCommand& command) {
-  const ModelOptions options{.model = command.model};
+  const ModelOptions& options = command.model;
   const auto files = open_model(options);
   tenon::AdapterSites sites;
   const std::string text = with_family(model_type(files), [&](auto family) {
@@ -223,6 +239,7 @@ int inspect(const InspectCommand& command) {
   });
   Output output;
   output.write(text + describe_tokenizer(files.tokenizer.get()) + describe_adapters(model_folder(options), sites));
+  if (command.load) output.write(describe_memory(options, files));
   output.flush();
   return 0;
 }

@@ -58,6 +58,22 @@ BOOST_AUTO_TEST_CASE(memory_begins_zeroed) {
   BOOST_TEST(device.allocate(0).bytes() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(memory_is_counted_with_its_peak) {
+  Cuda device;
+  const std::size_t before = device.memory_use().bytes;
+  {
+    const auto first = device.allocate(1000);
+    auto second = device.allocate(500);
+    BOOST_TEST(device.memory_use().bytes == before + 1500);
+    const auto moved = std::move(second);
+    BOOST_TEST(device.memory_use().bytes == before + 1500);
+  }
+  BOOST_TEST(device.memory_use().bytes == before);
+  BOOST_TEST(device.memory_use().peak == before + 1500);
+  BOOST_CHECK_THROW(device.allocate(std::size_t{1} << 50), Error);
+  BOOST_TEST(device.memory_use().peak == before + 1500);
+}
+
 // More than there is room for, in one step, and again in the next.
 BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
   Cuda device;

@@ -1,5 +1,6 @@
 """tenon inspect and tenon check: what a model folder holds, and whether it is sound."""
 import json
+import re
 
 import support
 from support import TALES, ProgramTest, tenon
@@ -20,6 +21,26 @@ class Inspect(ProgramTest):
         self.assertEqual(long.count("transformer."), 76)
         self.assertIn("transformer.wte.weight  [4096, 256]  F16", long)
         self.assertIn("--tensors lists them", short)
+
+    def test_the_memory_that_it_takes(self):
+        self.assertNotIn("\nmemory ", tenon("inspect", "--model", TALES).stdout)
+        done = tenon("inspect", "--model", TALES, "--device", "cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = re.search(r"\nmemory       float32 on cpu: weights ([\d,]+) bytes, cache ([\d,]+) bytes; at most ([\d,]+) bytes resident while it loaded "
+                          r"and wrote 4 tokens\n$", done.stdout)
+        self.assertTrue(found, done.stdout)
+        weights, cache, peak = (int(number.replace(",", "")) for number in found.groups())
+        self.assertIn(f"float32        {weights:,} bytes", done.stdout)
+        self.assertGreater(peak, weights)
+        self.assertLess(peak, 2 * weights + cache)  # rows in blocks: no second copy of the weights
+
+    def test_memory_of_a_device_that_is_not_there(self):
+        done = tenon("inspect", "--model", TALES, "--device", "cuda")
+        if done.returncode == 0:
+            self.assertIn(" bytes of the device while ", done.stdout)
+        else:
+            self.assertRegex(done.stderr, "(?i)cuda")
+        self.assertEqual(tenon("inspect", "--model", TALES, "--weights", "float32").returncode, 2)
 
     def test_without_tokenizer_and_adapters(self):
         done = tenon("inspect", "--model", self.model_of("config.json", "model.safetensors"))

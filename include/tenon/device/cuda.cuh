@@ -22,6 +22,7 @@
 #include "tenon/core/error.h"
 #include "tenon/device/cuda_base.cuh"
 #include "tenon/device/cuda_stream.cuh"
+#include "tenon/device/memory_count.h"
 #include "tenon/device/thread_pool.h"
 
 namespace tenon {
@@ -90,12 +91,13 @@ class Cuda {
   class Memory {
    public:
     Memory() = default;
-    Memory(std::shared_ptr<cuda::Stream> stream, std::size_t bytes) : bytes_(bytes) {
+    Memory(std::shared_ptr<cuda::Stream> stream, std::shared_ptr<MemoryCount> count, std::size_t bytes) : bytes_(bytes) {
       if (bytes == 0) return;
       const cuda::Current current(stream->device());
       void* data = nullptr;
       cuda::check(cudaMallocAsync(&data, bytes, stream->get()), "memory");
-      data_ = {static_cast<std::byte*>(data), {stream}};
+      count->add(bytes);
+      data_ = {static_cast<std::byte*>(data), {stream, std::move(count), bytes}};
       cuda::check(cudaMemsetAsync(data, 0, bytes, stream->get()), "memory");
     }
 
@@ -116,9 +118,12 @@ class Cuda {
    private:
     struct Free {
       std::shared_ptr<cuda::Stream> stream;
+      std::shared_ptr<MemoryCount> count;
+      std::size_t bytes;
       void operator()(std::byte* data) const {
         stream->flush_quietly();
         cudaFreeAsync(data, stream->get());
+        count->remove(bytes);
       }
     };
     std::unique_ptr<std::byte, Free> data_;
@@ -139,7 +144,9 @@ class Cuda {
     cuda::check(cudaMemPoolSetAttribute(memory_pool, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
   }
 
-  Memory allocate(std::size_t bytes) { return {stream_, bytes}; }
+  Memory allocate(std::size_t bytes) { return {stream_, memory_, bytes}; }
+  // Of what was allocated here. Code of kernels, graphs and CUDA's own context come on top.
+  MemoryUse memory_use() const { return memory_->use(); }
   void synchronize() { stream_->wait(); }
   void flush() { stream_->flush(); }  // what was launched runs, whether or not somebody waits
 
@@ -253,6 +260,7 @@ class Cuda {
   int processors_ = 0;
   int block_bytes_ = 0, processor_bytes_ = 0;  // of shared memory, at most
   std::shared_ptr<cuda::Stream> stream_;  // memory that outlives this device's ops is freed on it
+  std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();
   std::unique_ptr<ThreadPool> pool_;
   cuda::Pinned fetched_;
   std::array<Memory, 2> scratch_;  // by use

@@ -9,6 +9,7 @@
 #include "tenon/adapter/options.h"
 #include "tenon/cache/store.h"
 #include "tenon/core/request.h"
+#include "tenon/device/memory_count.h"
 #include "tenon/engine/stats.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
@@ -33,6 +34,7 @@ class AnyEngine {
   virtual const EngineStats& stats() const = 0;
   virtual CacheStats cache_stats() const = 0;
   virtual std::size_t weight_bytes() const = 0;
+  virtual MemoryUse device_memory() const = 0;
   virtual std::string fingerprint() const = 0;
 
   // The adapters that are resident; from any thread, as lease(). Those of an engine that adds none at run time are none.
@@ -62,6 +64,7 @@ class EngineBox final : public AnyEngine {
   const EngineStats& stats() const override { return engine_.stats(); }
   CacheStats cache_stats() const override { return engine_.cache_stats(); }
   std::size_t weight_bytes() const override { return engine_.weight_bytes(); }
+  MemoryUse device_memory() const override { return engine_.device_memory(); }
   std::string fingerprint() const override { return engine_.fingerprint(); }
 
   std::vector<AdapterInfo> adapters() override {

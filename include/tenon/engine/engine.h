@@ -235,6 +235,11 @@ class Engine {
   DeviceP& device() { return device_; }
   std::size_t weight_bytes() const { return weights_.bytes(); }
   CacheStats cache_stats() const { return cache_.stats(); }
+  // Bytes of the device's memory: weights, cache, adapters and scratch. 0 on a device that does not count them, as the CPU.
+  MemoryUse device_memory() const {
+    if constexpr (requires { device_.memory_use(); }) return device_.memory_use();
+    else return {};
+  }
   const EngineStats& stats() const { return stats_; }
 
   // Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights, once.

@@ -1,0 +1,46 @@
+// Experiment 15 on an NVIDIA GPU: the most memory of the device that an engine allocated, and what is still allocated when it is gone.
+#include <tenon/tenon.cuh>
+
+#include "common/precision.h"
+
+using namespace tenon;
+
+// MB of the process's memory pool on the device that are in use.
+double allocated_megabytes() {
+  cudaMemPool_t pool = nullptr;
+  cuda::check(cudaDeviceGetDefaultMemPool(&pool, 0), "memory pool");
+  cuda::check(cudaDeviceSynchronize(), "device");  // what is freed in a stream's order is freed
+  std::uint64_t bytes = 0;
+  cuda::check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &bytes), "memory pool");
+  return 1e-6 * static_cast<double>(bytes);
+}
+
+template <class P>
+example::PrecisionCost cost(const ModelFiles& files, int tokens) {
+  const double before = allocated_megabytes();
+  return example::precision_cost<Engine<Gpt2, Weights<P>, Device<Cuda>>>(
+      files, tokens, [](const auto& engine) { return 1e-6 * static_cast<double>(engine.device_memory().peak); },
+      [&] { return allocated_megabytes() - before; });
+}
+
+int main(int argc, char** argv) try {
+  const example::Arguments arguments(argc, argv, {{"--shape", "model"}, {"--new", "32"}});
+  if (cuda::device_count() == 0) {
+    std::puts("skipped: there is no CUDA device, or no driver, on this machine");
+    return 77;
+  }
+  example::Csv csv(arguments.text("--csv"), example::kPrecisionColumns);
+  const auto files = example::precision_model(arguments);
+  example::precision_heading();
+  constexpr double kSlack = 32;  // MB of scratch: logits of a step's rows, and what kernels hand to one another
+  bool lean = true;
+  const auto of = [&]<class P>(P, const char* name) {
+    lean = example::precision_row(csv, name, cost<P>(files, arguments.number("--new")), kSlack) && lean;
+  };
+  of(Float32{}, "float32");
+  of(BFloat16{}, "bfloat16");
+  of(ZeroPointInt8{}, "int8");
+  return example::verdict(example::kPrecisionClaim, lean);
+} catch (const std::exception& error) {
+  return example::failed(error);
+}
