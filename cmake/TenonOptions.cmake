@@ -22,10 +22,10 @@ set_property(CACHE TENON_BUILD_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(TENON_TEST_ALL_HEADERS "Compile every header alone with every compiler in the tests, not all of them together (many minutes)" OFF)
 
 set(TENON_MENU full CACHE STRING
-  "Engines of the program: full; cpu, all but those that need nvcc; default, one, which compiles in a fraction of the time")
-set_property(CACHE TENON_MENU PROPERTY STRINGS full cpu default)
-if(NOT TENON_MENU MATCHES "^(full|cpu|default)$")
-  message(FATAL_ERROR "tenon: TENON_MENU is ${TENON_MENU}; full, cpu or default is needed")
+  "Engines of the program: full; cpu, all but those that need nvcc; cuda, those of a GPU and their twins on the CPU; default, one, which compiles in a fraction of the time")
+set_property(CACHE TENON_MENU PROPERTY STRINGS full cpu cuda default)
+if(NOT TENON_MENU MATCHES "^(full|cpu|cuda|default)$")
+  message(FATAL_ERROR "tenon: TENON_MENU is ${TENON_MENU}; full, cpu, cuda or default is needed")
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)

@@ -40,7 +40,7 @@ def graph_of(rows, logit_rows):
 
 @torch.no_grad()
 def run(case, batch, tokens, context=0):
-    rows, logit_rows, count = (tokens, 1, 5) if case == "prefill" else (batch, batch, tokens)
+    rows, logit_rows, count = (batch * tokens, batch, 5) if case == "prefill" else (batch, batch, tokens)
     if (rows, logit_rows) not in graphs:
         graphs[rows, logit_rows] = graph_of(rows, logit_rows)
     times = []

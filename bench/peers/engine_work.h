@@ -17,9 +17,9 @@ using namespace tenon;
 
 inline const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625, 262};
 
-inline std::vector<TokenId> long_prompt(int tokens) {
+inline std::vector<TokenId> long_prompt(int tokens, int first = 0) {
   std::vector<TokenId> ids;
-  for (int i = 0; i < tokens; ++i) ids.push_back(i * 7919 % 50000);
+  for (int i = first; i < first + tokens; ++i) ids.push_back(i * 7919 % 50000);
   return ids;
 }
 
@@ -68,12 +68,12 @@ inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::ve
   return {rows / step, 1 / step, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
 }
 
-// A prompt and its first token, in one step.
-inline Result prefill(AnyEngine& engine, int tokens) {
-  engine.submit(request(long_prompt(tokens), 1));
+// Different prompts and the first token of each, in one step where the token budget allows it.
+inline Result prefill(AnyEngine& engine, int tokens, int prompts = 1) {
+  for (int i = 0; i < prompts; ++i) engine.submit(request(long_prompt(tokens, i * tokens), 1));
   const double seconds = seconds_of([&] { finish(engine); });
-  const double rows = tokens;
-  return {rows / seconds, 1 / seconds, {.rows = rows, .logit_rows = 1, .sequences = 1, .context = rows}};
+  const double sequences = prompts, rows = sequences * tokens;
+  return {rows / seconds, 1 / seconds, {.rows = rows, .logit_rows = sequences, .sequences = sequences, .context = 1.0 * tokens}};
 }
 
 }  // namespace bench

@@ -1,36 +1,27 @@
-// The model of bench/compare --gpu, and what the device can do.
+// The models of bench/compare --gpu, and the rate at which the device copies.
 #pragma once
 #include <tenon/tenon.cuh>
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "engine_work.h"
 
 namespace bench {
 
-inline ModelConfig gpt2_small() {
-  ModelConfig c;
-  c.model_type = "gpt2";
-  c.vocab = 50257;
-  c.positions = 1024;
-  c.hidden = 768;
-  c.layers = 12;
-  c.heads = c.kv_heads = 12;
-  c.head_dim = 64;
-  c.inner = 3072;
-  c.activation = Activation::gelu_new;
-  c.tied_head = true;
-  return c;
-}
+// Random weights in a published model's sizes.
+inline constexpr std::string_view kRandom = "random", kRandomLlama = "random-llama-1b";
 
-// That of a folder, or GPT-2 124M with random weights.
+// "random" is GPT-2 124M and "random-llama-1b" Llama 3.2 1B; else a folder.
 inline ModelFiles checkpoint(const std::string& where) {
-  return where == "random" ? random_checkpoint(gpt2_small(), 1234) : load_checkpoint(where);
+  if (where == kRandom) return random_checkpoint(Gpt2::small(), 1234);
+  if (where == kRandomLlama) return random_checkpoint(Llama::one_billion(), 1234);
+  return load_checkpoint(where);
 }
 
-// Bytes a second that the device copies, read and written, of memory that no cache holds.
+// GB/s that the device copies, bytes read and written counted, in memory larger than its caches.
 class CopyRate {
  public:
   CopyRate() : from_(device_.allocate(kBytes)), to_(device_.allocate(kBytes)) {}

@@ -1,6 +1,6 @@
-// tenon on a GPU as one of the peers of bench/compare --gpu. Beside each answer: the bytes that its step had to read, and the
-// rate at which the device copies, measured before and after.
-//   tenon_gpu_peer DIR|random FORMAT
+// tenon on a GPU as a peer of bench/compare --gpu. Each answer also has the bytes a second that its steps read, and the rate at which
+// the device copies, measured before and after.
+//   tenon_gpu_peer DIR|random|random-llama-1b FORMAT
 #include <tenon/ops/cuda/linear_cublas.cuh>
 #include <tenon/tenon.cuh>
 #include <tenon/weights/fast_math_bfloat16.h>
@@ -9,6 +9,8 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "engine_work.h"
 #include "gpu_work.cuh"
@@ -19,17 +21,19 @@ namespace {
 using namespace tenon;
 using Made = std::unique_ptr<AnyEngine>;
 
-// Nothing may be found again of the same prompt in the round before.
-EngineOptions engine_options() {
-  return {.token_budget = 1024, .batch = 64, .cache_tokens = 64 * 640, .prefix_reuse = false};
-}
+constexpr int kMostRows = 256;          // sequences of a step
+constexpr int kTokenBudget = 4096;      // tokens of a step: 8 prompts of 512
+constexpr int kCacheTokens = 64 * 1024;  // 64 sequences of 900 tokens and what they write
 
-template <class P, class... More>
-using Served = Engine<Gpt2, Device<Cuda>, Weights<P>, More...>;
+template <class Model, class P, class... More>
+using Served = Engine<Model, Device<Cuda>, Weights<P>, More...>;
 
-template <class P, class... More>
+// Without prefix reuse: each round has the prompts of the one before.
+template <class Model, class P, class... More>
 Made make(const ModelFiles& files) {
-  return std::make_unique<EngineBox<Served<P, More...>>>(files, ContinuousPolicy{.max_batch = 64, .token_budget = 1024}, engine_options());
+  return std::make_unique<EngineBox<Served<Model, P, More...>>>(
+      files, ContinuousPolicy{.max_batch = kMostRows, .token_budget = kTokenBudget},
+      EngineOptions{.token_budget = kTokenBudget, .batch = kMostRows, .cache_tokens = kCacheTokens, .prefix_reuse = false});
 }
 
 struct Choice {
@@ -37,35 +41,50 @@ struct Choice {
   program::KvFormat kv;
   Made (*make)(const ModelFiles&);
 };
-template <class P, class... More>
+template <class Model, class P, class... More>
 constexpr Choice choice(const char* name) {
-  using Element = typename Served<P, More...>::CacheViewT::Element;
-  return {{name, [](Shape shape) { return P::bytes(shape); }}, {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }}, make<P, More...>};
+  using Element = typename Served<Model, P, More...>::CacheViewT::Element;
+  return {{name, [](Shape shape) { return P::bytes(shape); }}, {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }}, make<Model, P, More...>};
 }
-// bfloat16_mma: all that tensor cores can do in bfloat16, as the peers of that width do it; bfloat16_fast_math: the same with
-// cuBLASLt's products, which is what the promise costs.
-const std::array kChoices = {choice<Float32>("float32"), choice<BFloat16>("bfloat16"), choice<ZeroPointInt8>("int8"),
-                             choice<BFloat16Mma, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>("bfloat16_mma"),
-                             choice<FastMathBFloat16, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>("bfloat16_fast_math"),
-                             choice<ZeroPointInt8Act8>("int8_act8"), choice<GroupInt4>("int4"), choice<GroupInt4Act8>("int4_act8")};
+using Kv16 = Cache<PagedKVOf<16, bfloat16>>;
+// bfloat16_mma: products and attention on tensor cores, keys and values in bfloat16. bfloat16_fast_math: the same with cuBLASLt's
+// products, whose order of a sum depends on the shape of a step: what the promise costs.
+const std::array kChoices = {choice<Gpt2, Float32>("float32"),
+                             choice<Gpt2, BFloat16>("bfloat16"),
+                             choice<Gpt2, ZeroPointInt8>("int8"),
+                             choice<Gpt2, BFloat16Mma, Attention<FlashMma>, Kv16>("bfloat16_mma"),
+                             choice<Gpt2, FastMathBFloat16, Attention<FlashMma>, Kv16>("bfloat16_fast_math"),
+                             choice<Gpt2, ZeroPointInt8Act8>("int8_act8"),
+                             choice<Gpt2, GroupInt4>("int4"),
+                             choice<Gpt2, GroupInt4Act8>("int4_act8")};
+const std::array kLlamaChoices = {choice<Llama, BFloat16>("bfloat16"), choice<Llama, BFloat16Mma, Attention<FlashMma>, Kv16>("bfloat16_mma")};
+
+const Choice* chosen(int argc, char** argv) {
+  constexpr const char* kUsage = "tenon_gpu_peer DIR|random|random-llama-1b FORMAT";
+  const auto name = [](const Choice& c) { return c.weights.name; };
+  return argc == 3 && argv[1] == bench::kRandomLlama ? bench::chosen(argc, argv, kUsage, kLlamaChoices, name)
+                                                     : bench::chosen(argc, argv, kUsage, kChoices, name);
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Choice* choice = bench::chosen(argc, argv, "tenon_gpu_peer DIR|random FORMAT", kChoices, [](const Choice& c) { return c.weights.name; });
+  const Choice* choice = chosen(argc, argv);
   if (!choice) return 2;
   if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const Made engine = choice->make(bench::checkpoint(argv[1]));
   const program::Traffic traffic(engine->config(), choice->weights, choice->kv);
   bench::CopyRate copies;
+  std::set<std::string> known;  // cases
   bench::answer_all([&](nlohmann::json row) {
     const int batch = row["batch"], tokens = row["tokens"], context = row.value("context", 0);
     const double before = copies.measure();
     const auto run = [&] {
-      if (row["case"] == "prefill") return bench::prefill(*engine, tokens);
+      if (row["case"] == "prefill") return bench::prefill(*engine, tokens, batch);
       return bench::decode(*engine, batch, tokens, context > 0 ? bench::long_prompt(context) : bench::kPrompt);
     };
-    run();  // graphs are made, and memory grows
+    // The first run makes graphs and grows memory. A prompt is one step, of which there is no median: it has a run before each time.
+    if (known.insert(row.dump()).second || row["case"] == "prefill") run();
     const bench::Result result = run();
     row.update({{"peer", "tenon"},
                 {"format", choice->weights.name},

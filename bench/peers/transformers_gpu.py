@@ -44,12 +44,12 @@ def steps_of(batch, count, prompt):
 @torch.no_grad()
 def run(case, batch, tokens, context=0):
     if case == "prefill":
-        x = torch.tensor([long_prompt(tokens)], device="cuda")
+        x = torch.tensor([long_prompt(tokens)] * batch, device="cuda")
         model(x, logits_to_keep=1)
         torch.cuda.synchronize()
         begin = time.perf_counter()
         model(x, logits_to_keep=1).logits.argmax(-1).tolist()
-        return tokens / (time.perf_counter() - begin)
+        return batch * tokens / (time.perf_counter() - begin)
     prompt = long_prompt(context) if context else PROMPT
     list(steps_of(batch, tokens, prompt))  # compiled, and its graphs recorded
     return batch / median(list(steps_of(batch, tokens, prompt)))

@@ -1,9 +1,9 @@
 """The work that every peer is given, and how it answers: a case a line in, a JSON line out, until the input ends.
 
 A peer is a program PEER DIR FORMAT that calls serve(peer, format, run): `run(case, batch, tokens)` does one round and
-returns tokens a second. `tokens` is how long the prompt of a prefill is, and how many tokens a decode writes; on a GPU some
-cases have a `context` too, the length of the prompts before. One process
-for a peer and format stays up for the whole comparison, so that rounds of all can be interleaved.
+returns tokens a second, or a dict with `tok_s` and more. `tokens` is the length of each of `batch` prompts of a prefill, or the
+number of tokens that each row of a decode writes. On a GPU some cases have a `context` too, the length of the prompts before.
+One process for a peer and format stays up for the whole comparison, so that rounds of all can be interleaved.
 """
 import json
 import sys
@@ -32,5 +32,7 @@ def serve(peer, form, run):
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         ask = json.loads(line)
-        rate = run(**ask)
-        print(json.dumps(ask | {"peer": peer, "format": form, "tok_s": round(rate, 2)}), flush=True)
+        found = run(**ask)
+        if not isinstance(found, dict):
+            found = {"tok_s": round(found, 2)}
+        print(json.dumps(ask | {"peer": peer, "format": form} | found), flush=True)

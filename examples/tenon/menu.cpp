@@ -17,7 +17,10 @@ namespace program {
 
 std::vector<MenuEntry> menu() {
   std::vector<MenuEntry> all = default_engine();
-#ifndef TENON_MENU_DEFAULT
+#if defined(TENON_MENU_TWINS)
+  const std::vector<MenuEntry> twins = twin_engines();
+  all.insert(all.end(), twins.begin(), twins.end());
+#elif !defined(TENON_MENU_DEFAULT)
   for (const auto& group : {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines(),
                             small_float_engines(), int8_engines(), int4_engines(), gpt_bigcode_engines(), llama_engines(),
                             mistral_engines(), bloom_engines()}) {

@@ -58,6 +58,7 @@ std::vector<MenuEntry> gpt_bigcode_engines();
 std::vector<MenuEntry> llama_engines();
 std::vector<MenuEntry> mistral_engines();
 std::vector<MenuEntry> bloom_engines();
+std::vector<MenuEntry> twin_engines();  // in the place of all above but the default's: TENON_MENU_TWINS
 // With nvcc alone (TENON_MENU_CUDA): engine_cuda*.cu.
 std::vector<MenuEntry> cuda_engines();
 std::vector<MenuEntry> cuda_family_engines();

@@ -1,0 +1,13 @@
+// GPT-2 on the CPU in the formats of weights that scripts/gpu-check compares with a GPU's.
+#include "engine_unit.h"
+
+namespace program {
+
+std::vector<MenuEntry> twin_engines() {
+  using namespace tenon;
+  return {menu_entry<Gpt2, BFloat16, PagedKV, FlashAttention>(),      menu_entry<Gpt2, BFloat16Dot, PagedKV, FlashAttention>(),
+          menu_entry<Gpt2, ZeroPointInt8, PagedKV, FlashAttention>(), menu_entry<Gpt2, ZeroPointInt8Act8, PagedKV, FlashAttention>(),
+          menu_entry<Gpt2, GroupInt4, PagedKV, FlashAttention>(),     menu_entry<Gpt2, GroupInt4Act8, PagedKV, FlashAttention>()};
+}
+
+}  // namespace program
