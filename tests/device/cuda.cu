@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE tenon device cuda
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <numeric>
 
 #include "on_device.h"
@@ -74,11 +75,11 @@ BOOST_AUTO_TEST_CASE(memory_is_counted_with_its_peak) {
   BOOST_TEST(device.memory_use().peak == before + 1500);
 }
 
-// More than there is room for, in one step, and again in the next.
+// More than there is room for, in one step, and again in the next; in a step that is gathered and in one that is launched at once.
 BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
   Cuda device;
-  for (int step = 0; step < 3; ++step) {
-    device.begin_step();
+  for (int step = 0; step < 6; ++step) {
+    device.begin_step(step % 2 == 0 ? 0 : 512);
     for (const int count : {1, 3, 1000, 100'000}) {
       std::vector<int> values(static_cast<std::size_t>(count));
       std::iota(values.begin(), values.end(), step);
@@ -108,6 +109,32 @@ BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
   }
   for (int step = 0; step < kSteps; ++step) {
     BOOST_TEST(*reinterpret_cast<const int*>(laters[static_cast<std::size_t>(step)].wait()) == kCount * (step + 1));
+  }
+}
+
+// Kernels write for the host, and graphs of steps that take turns write to places of their own.
+BOOST_AUTO_TEST_CASE(what_kernels_write_for_the_host_arrives) {
+  constexpr int kKernels = 12;
+  for (const int prompt_rows : {0, 512}) {
+    Cuda device;
+    std::array<Cuda::Later, 2> laters;
+    const OnDevice<unsigned> value(device, std::vector<unsigned>{1});
+    unsigned wanted = 1;
+    std::array<unsigned, 2> wanted_of{};
+    for (unsigned step = 0; step < 10; ++step) {
+      Cuda::Later& later = laters[step % 2];
+      if (step >= 2) BOOST_TEST(*reinterpret_cast<const unsigned*>(later.wait()) == wanted_of[step % 2]);
+      device.begin_step(prompt_rows);
+      unsigned* const there = device.arrivals<unsigned>(1, later);
+      for (unsigned i = 0; i < kKernels; ++i) {
+        wanted = wanted * 3 + i;
+        device.launch_early("step", step_kernel<>, dim3(1), 1, 0, 3u, i, value.data());
+      }
+      device.launch("copy", copy_kernel<>, dim3(1), 1, 0, static_cast<const unsigned*>(value.data()), there);
+      device.arrive(later);
+      wanted_of[step % 2] = wanted;
+    }
+    BOOST_TEST(device.graph_launches() == (prompt_rows == 0 ? 9u : 0u));
   }
 }
 

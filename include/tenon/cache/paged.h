@@ -61,10 +61,12 @@ struct PagedKVOf {
  private:
   using Storage = detail::BlockStorage<BlockTokens, Element>;
 
+  // Blocks of the longest sequence, rounded up: arguments of kernels stay the same while texts grow.
   static std::size_t stride(std::span<const SequenceRows> rows) {
+    constexpr int kStep = 16;
     int most = 0;
     for (const SequenceRows& r : rows) most = std::max(most, Ledger::blocks_of(r.start + r.rows));
-    return static_cast<std::size_t>(most);
+    return static_cast<std::size_t>((most + kStep - 1) / kStep * kStep);
   }
 };
 

@@ -44,12 +44,19 @@ class Later {
     return *this;
   }
 
-  // from: [bytes], on the stream's device, which is current. Behind all that is on the stream.
-  void copy(const void* from, std::size_t bytes, cudaStream_t stream) {
+  // Room for so many bytes, which kernels may write (unified addressing), once nothing is on its way here any more.
+  std::byte* reserve(std::size_t bytes) {
     there_.wait();
     if (bytes > host_.bytes()) host_ = Pinned(std::max(bytes, host_.bytes() * 3 / 2));
-    if (bytes > 0) check(cudaMemcpyAsync(host_.data(), from, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
-    there_.set(stream);
+    return host_.data();
+  }
+  // They are there when all that is on the stream has run. Its device is current.
+  void expect(cudaStream_t stream) { there_.set(stream); }
+  // from: [bytes], on the stream's device, which is current. Behind all that is on the stream.
+  void copy(const void* from, std::size_t bytes, cudaStream_t stream) {
+    std::byte* const to = reserve(bytes);
+    if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
+    expect(stream);
   }
   // The values, once they are there. Valid until the next copy.
   const std::byte* wait() const {
@@ -185,8 +192,9 @@ class Cuda {
     return reinterpret_cast<const T*>(stream_->put(values.data(), values.size_bytes()));
   }
 
-  // What was put for the step before is gone. That one may still run; the one before it has ended.
-  void begin_step() { stream_->begin_step(); }
+  // What was put for the step before is gone. That one may still run; the one before it has ended. prompt_rows: rows of the step
+  // beyond one a sequence; where there are many, kernels run while the host adds others.
+  void begin_step(int prompt_rows = 0) { stream_->begin_step(prompt_rows >= kPromptRows); }
 
   // Device values as the host sees them, once everything before has run. Valid until the next call.
   template <class T>
@@ -207,6 +215,18 @@ class Cuda {
     stream_->flush();
     const cuda::Current current(index_);
     to.copy(from, count * sizeof(T), stream_->get());
+  }
+
+  // Where kernels of this step write `count` values for the host to read without a copy; then arrive(to) comes behind them.
+  template <class T>
+  T* arrivals(std::size_t count, Later& to) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return reinterpret_cast<T*>(to.reserve(count * sizeof(T)));
+  }
+  void arrive(Later& to) {
+    stream_->flush();
+    const cuda::Current current(index_);
+    to.expect(stream_->get());
   }
 
   // Memory for one op's own use, gone at the next call of the same use; grows to the largest ever asked for.
@@ -240,6 +260,9 @@ class Cuda {
   }
 
  private:
+  // From about here on a kernel takes longer than its launch (2 to 3 us), and steps of the same rows seldom come again.
+  static constexpr int kPromptRows = 64;
+
   template <class... Parameters, class... Arguments>
   void add(const cuda::Launch& launch, Arguments&&... arguments) {
     if (launch.grid.x == 0 || launch.grid.y == 0 || launch.grid.z == 0) return;

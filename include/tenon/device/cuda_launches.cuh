@@ -56,11 +56,21 @@ class Launches {
     };
     return shape_ == other.shape_ && size() == other.size() && std::equal(launches_.begin(), launches_.end(), other.launches_.begin(), same);
   }
-  // Of launch i and one of the same kernel. What lies between the members of an argument may differ where they do not.
+  // Of launch i and one of the same kernel.
   bool has_arguments_of(const Launches& other, std::size_t i) const {
     const std::size_t begin = first_byte(i), end = first_byte(i + 1);
     return begin == other.first_byte(i) && end == other.first_byte(i + 1) &&
            std::memcmp(bytes_.data() + begin, other.bytes_.data() + begin, end - begin) == 0;
+  }
+
+  // Argument i of the first launch, which was added with one of this type.
+  template <class T>
+  void set_argument(std::size_t i, const T& value) {
+    std::memcpy(bytes_.data() + arguments_[i], &value, sizeof(T));
+  }
+  // Whether all arguments are those of `other`, which has the same kernels; where not, some of them may still be.
+  bool has_bytes_of(const Launches& other) const {
+    return bytes_.size() == other.bytes_.size() && std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0;
   }
 
   void launch(std::size_t i, cudaStream_t stream) {
@@ -95,6 +105,13 @@ class Launches {
     const std::size_t at = (bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T);
     bytes_.resize(at + sizeof(T));
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
+    // Padding of equal arguments may differ, and a node of a graph would be changed for nothing.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+    T* const copy = reinterpret_cast<T*>(bytes_.data() + at);
+    __builtin_clear_padding(copy);
+#endif
+#endif
     arguments_.push_back(at);
   }
   std::size_t end_of(std::size_t i) const { return i + 1 < size() ? launches_[i + 1].arguments : arguments_.size(); }
@@ -148,9 +165,7 @@ class LaunchGraph {
 
   // With the arguments of `now`, which has the same kernels.
   void launch(cudaStream_t stream, const Launches& now) {
-    bool changed = false;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) changed = changed || !launches_.has_arguments_of(now, i);
-    if (changed) {
+    if (!launches_.has_bytes_of(now)) {
       Launches before = std::exchange(launches_, now);
       for (std::size_t i = 0; i < nodes_.size(); ++i) {
         if (before.has_arguments_of(launches_, i)) continue;

@@ -1,6 +1,6 @@
 // A stream: the order in which a device's engine copies and computes. Kernels are gathered until somebody waits for them, or
-// frees what they may use; a list that has come before is launched as a graph. Other threads may flush it, wait for it and free
-// memory; put() and begin_step() are one thread's.
+// frees what they may use; a list that has come before is launched as a graph. A step that begins "at once" is not gathered.
+// Other threads may flush the stream, wait for it and free memory; put() and begin_step() are one thread's.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -21,6 +21,16 @@
 #include "tenon/device/cuda_launches.cuh"
 
 namespace tenon::cuda {
+
+inline constexpr unsigned kUploadBlocks = 16, kUploadThreads = 256;
+
+// Copies `count` pieces of sixteen bytes from pinned memory, whose address is the same for the device (unified addressing). A copy
+// engine would have the kernels wait for it, and it for those before.
+template <class = void>
+__global__ void __launch_bounds__(kUploadThreads) upload_kernel(const uint4* from, uint4* to, unsigned count) {
+  wait_for_earlier();
+  for (unsigned i = blockIdx.x * kUploadThreads + threadIdx.x; i < count; i += kUploadBlocks * kUploadThreads) to[i] = __ldcv(from + i);
+}
 
 class Stream {
  public:
@@ -63,11 +73,12 @@ class Stream {
   }
 
   // Forgets what was put, but not before kernels of this step have read it. Waits for the step before this one, whose place in the
-  // host's memory is taken; this one may still run.
-  void begin_step() {
+  // host's memory is taken; this one may still run. at_once: kernels of the new step are launched as they are added.
+  void begin_step(bool at_once = false) {
     {
       const std::lock_guard lock(mutex_);
       flush_locked();
+      at_once_ = at_once;
       const Current current(device_);
       if (rooms_.size() > 1) join_rooms();
       ended_[turn_].set(stream_);
@@ -82,9 +93,9 @@ class Stream {
   template <class... Parameters>
   void add(Launch launch, const Parameters&... arguments) {
     const std::lock_guard lock(mutex_);
-    const int written_for = prepare(launch);
-    launch.early = launch.early && std::min(written_for, architecture_) >= kEarlyArchitecture;
-    launches_.add(launch, arguments...);
+    if (launches_.size() == 0 && !rooms_.empty() && rooms_.front().sent < rooms_.front().used) add_upload();
+    add_locked(launch, arguments...);
+    if (at_once_) flush_locked();
   }
 
   // What was put and launched is on its way. Throws what went wrong, once; all that was gathered is gone then.
@@ -110,7 +121,7 @@ class Stream {
   static constexpr std::size_t kLeastPut = 256;
   static constexpr std::size_t kLeastRoom = std::size_t{64} << 10;
   static constexpr std::size_t kLeastLaunches = 8;  // that a graph is made of
-  static constexpr std::size_t kMostGraphs = 64;    // and shapes that came once
+  static constexpr std::size_t kMostGraphs = 128;   // and shapes that came before
 
   // Pinned memory and its twin on the device, of which bytes up to `used` are put and up to `sent` copied. The host has two, for
   // steps in turn: a copy may still wait in the stream when the next step's is written. Kernels find both at one address.
@@ -121,12 +132,20 @@ class Stream {
     std::size_t bytes() const { return host[0].bytes(); }
   };
 
+  // A graph for each place in the host's memory: else its arguments would change with every step.
+  struct TurnGraph {
+    std::size_t turn;
+    std::unique_ptr<LaunchGraph> graph;
+  };
+
   void flush_locked() {
     if (!failed_ && launches_.size() == 0) return;
     Launches now;
     std::swap(now, launches_);
+    const bool uploads = std::exchange(uploads_, false);
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
     const Current current(device_);
+    if (uploads) set_upload(now);
     send();
     run(now);
     now.clear();
@@ -155,6 +174,28 @@ class Stream {
     add_room(std::bit_ceil(bytes));
   }
 
+  template <class... Parameters>
+  void add_locked(Launch launch, const Parameters&... arguments) {
+    const int written_for = prepare(launch);
+    launch.early = launch.early && std::min(written_for, architecture_) >= kEarlyArchitecture;
+    launches_.add(launch, arguments...);
+  }
+
+  // First of the kernels that are gathered. Its arguments are set when they are launched: more may be put until then.
+  void add_upload() {
+    const Launch upload{reinterpret_cast<const void*>(&upload_kernel<>), "copy to the device", dim3(kUploadBlocks), kUploadThreads, 0, true};
+    add_locked(upload, static_cast<const uint4*>(nullptr), static_cast<uint4*>(nullptr), 0u);
+    uploads_ = true;
+  }
+  void set_upload(Launches& now) {
+    Room& room = rooms_.front();
+    now.set_argument(0, reinterpret_cast<const uint4*>(room.host[turn_].data() + room.sent));
+    now.set_argument(1, reinterpret_cast<uint4*>(room.device + room.sent));
+    now.set_argument(2, static_cast<unsigned>((room.used - room.sent) / sizeof(uint4)));
+    room.sent = room.used;
+  }
+
+  // What no kernel uploads.
   void send() {
     for (Room& room : rooms_) {
       if (room.sent == room.used) continue;
@@ -179,7 +220,7 @@ class Stream {
 
   void run(Launches& now) {
     if (with_graphs_ && now.size() >= kLeastLaunches) {
-      const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const auto& graph) { return graph->has_kernels_of(now); });
+      const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const TurnGraph& each) { return each.turn == turn_ && each.graph->has_kernels_of(now); });
       if (found != graphs_.end()) {
         std::rotate(graphs_.begin(), found, found + 1);
         return launch_graph(now);
@@ -191,7 +232,7 @@ class Stream {
   // False where there is no memory for one, say: nothing has run then.
   bool add_graph(const Launches& now) {
     try {
-      graphs_.insert(graphs_.begin(), std::make_unique<LaunchGraph>(capture_, now));
+      graphs_.insert(graphs_.begin(), {turn_, std::make_unique<LaunchGraph>(capture_, now)});
     } catch (...) {
       return false;
     }
@@ -200,7 +241,7 @@ class Stream {
   }
   void launch_graph(const Launches& now) {
     try {
-      graphs_.front()->launch(stream_, now);
+      graphs_.front().graph->launch(stream_, now);
     } catch (...) {
       graphs_.erase(graphs_.begin());  // some of its nodes may have arguments of before
       throw;
@@ -210,11 +251,7 @@ class Stream {
 
   // A graph costs as much as many launches: the first time it is not worth one.
   bool came_before(std::uint64_t shape) {
-    const auto found = std::find(shapes_.begin(), shapes_.end(), shape);
-    if (found != shapes_.end()) {
-      shapes_.erase(found);
-      return true;
-    }
+    if (std::find(shapes_.begin(), shapes_.end(), shape) != shapes_.end()) return true;
     if (shapes_.size() == kMostGraphs) shapes_.erase(shapes_.begin());
     shapes_.push_back(shape);
     return false;
@@ -229,9 +266,11 @@ class Stream {
   std::array<Moment, 2> ended_;  // of the steps that last used each of the places in the host's memory
   std::size_t turn_ = 0;
   Launches launches_;
+  bool uploads_ = false;  // the first of them does
+  bool at_once_ = false;
   std::exception_ptr failed_;  // that nobody has been told of
   std::unordered_map<const void*, int> written_for_;  // architectures, by kernel
-  std::vector<std::unique_ptr<LaunchGraph>> graphs_;  // those launched last first
+  std::vector<TurnGraph> graphs_;                     // those launched last first
   std::vector<std::uint64_t> shapes_;                 // the latest last
   std::uint64_t graph_launches_ = 0;
 };

@@ -261,7 +261,9 @@ class Engine {
     next_.assemble(plan, queue_, answers_, options_.on_step != nullptr, now, batch_);
     step_.point_to_picks(batch_);
     batch_.picks = picker_.picks();
-    device_.begin_step();
+    const int prompt_rows = static_cast<int>(batch_.tokens.size() - batch_.sequences.size());
+    if constexpr (requires { device_.begin_step(prompt_rows); }) device_.begin_step(prompt_rows);
+    else device_.begin_step();
     retired_.begin_step();
     cache_.copy_forked_blocks(device_);
     next_.hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),

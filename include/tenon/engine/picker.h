@@ -62,12 +62,16 @@ class Picker {
       const std::size_t bytes = rows_.size() * sizeof(TokenId);
       if (bytes > picks_.bytes()) picks_ = device.allocate(2 * bytes);
       auto* const picks = reinterpret_cast<TokenId*>(picks_.data());
+      TokenId* for_host = nullptr;
+      if constexpr (kPicksArrive) for_host = device.template arrivals<TokenId>(rows_.size(), step.picks);
       for (int first = 0; first < rows; first += kRows) {
         const int count = std::min(kRows, rows - first);
         const auto of_block = std::span<const PickRow>(pick_rows_).subspan(index(first), index(count));
-        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, of_block, picks + first});
+        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, of_block, picks + first,
+                                                 for_host ? for_host + first : nullptr});
       }
-      device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
+      if constexpr (kPicksArrive) device.arrive(step.picks);
+      else device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
       return true;
     }
     return false;
@@ -114,6 +118,8 @@ class Picker {
 
  private:
   static constexpr int kRows = 128;  // of logits in memory at once
+  // Whether the device's kernels write for the host.
+  static constexpr bool kPicksArrive = requires(DeviceP& device, Step& step) { device.template arrivals<TokenId>(1, step.picks); };
   static constexpr std::size_t kMostRuns = 8;  // of undecided rows that are asked for one by one
 
   // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.

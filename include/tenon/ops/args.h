@@ -256,6 +256,7 @@ struct HeadPickArgs {
   int vocab;
   std::span<const PickRow> rows;   // [rows]
   TokenId* picks;                  // [rows], on the device
+  TokenId* for_host = nullptr;     // [rows], the same again; null: nobody wants it
 };
 // Whose steps may be launched before the host knows the tokens of the step before: those come by a D::Later, whose wait() returns
 // them.

@@ -117,19 +117,17 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
 
 // A block a row, of which found[rows, most] has the best, largest first. The order of sample/filters.h and Sampler::draw_kept.
 template <class = void>
-__global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found, int most, const PickRow* rows, TokenId* picks) {
+__global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found, int most, const PickRow* rows, BestTokens picks) {
   __shared__ float weights[kMostBest];
   wait_for_earlier();
   const PickRow row = rows[blockIdx.x];
   found += static_cast<std::ptrdiff_t>(blockIdx.x) * most;
-  picks += blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
   const bool draws = row.temperature != 0.0f && found[0].id != kNotFinite;
   if (draws && thread < row.best) weights[thread] = exact::exp(__fdiv_rn(__fsub_rn(found[thread].logit, found[0].logit), row.temperature));
   __syncthreads();
   if (thread != 0) return;
-  *picks = found[0].id;
-  if (!draws) return;
+  if (!draws) return picks.put(blockIdx.x, 0, found[0].id);
   const auto weight = [&](int rank) { return static_cast<double>(weights[rank]); };
   double enough = INFINITY, total = 0, mass = 0;
   if (row.top_p < 1.0f) {
@@ -141,16 +139,14 @@ __global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found
   mass = 0;
   for (int rank = 0; rank < kept; ++rank) {
     mass = __dadd_rn(mass, weight(rank));
-    if (mass > __dmul_rn(row.u, total)) {
-      *picks = found[rank].id;
-      return;
-    }
+    if (mass > __dmul_rn(row.u, total)) return picks.put(blockIdx.x, 0, found[rank].id);
   }
+  picks.put(blockIdx.x, 0, found[0].id);
 }
 
 }  // namespace cuda
 
-// Nothing comes to the host.
+// No logits come to the host.
 template <class W>
   requires cuda::HasProduct<W>
 void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
@@ -166,14 +162,15 @@ void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
   const MatrixView<float> logits{memory, rows, args.vocab, stride};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);   // [rows, tiles, kMostBest]
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
+  const cuda::BestTokens picks{args.picks, args.for_host};
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (most == 1) {
-    device.launch_early("head_pick", cuda::best_kernel<TokenId>, cuda::blocks(rows), cuda::kBestThreads, 0, logits, args.picks);
+    device.launch_early("head_pick", cuda::best_kernel<cuda::BestTokens>, cuda::blocks(rows), cuda::kBestThreads, 0, logits, picks);
     return;
   }
   const PickRow* picked = device.put(args.rows);
   cuda::find_best<false>(device, "head_pick", logits, of_tiles, most, found);
-  device.launch_early("head_pick", cuda::pick_kernel<>, cuda::blocks(rows), kMostBest, 0, found, most, picked, args.picks);
+  device.launch_early("head_pick", cuda::pick_kernel<>, cuda::blocks(rows), kMostBest, 0, found, most, picked, picks);
 }
 
 // Of a row come back its best and a number, not its logits.

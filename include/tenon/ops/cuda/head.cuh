@@ -36,14 +36,24 @@ __device__ inline unsigned long long rank_of(float logit, int id) {
   return static_cast<unsigned long long>(ordered) << 32 | (0xffffffffu - static_cast<std::uint32_t>(id));
 }
 
-__device__ inline void put_best(TokenLogit& best, float logit, TokenId id) { best = {logit, id}; }
-__device__ inline void put_best(TokenId& best, float, TokenId id) { best = id; }
+// Where a row's best goes.
+struct BestLogits {
+  TokenLogit* best;  // [rows]
+  __device__ void put(unsigned row, float logit, TokenId id) const { best[row] = {logit, id}; }
+};
+struct BestTokens {
+  TokenId *picks, *for_host;  // [rows], as in HeadPickArgs
+  __device__ void put(unsigned row, float, TokenId id) const {
+    picks[row] = id;
+    if (for_host) for_host[row] = id;
+  }
+};
 
 inline constexpr int kBestThreads = 1024;
 
-// A block a row; the best of its logits (Best: it and its logit, or its id alone), or kNotFinite where one is not finite.
+// A block a row; the best of its logits, or kNotFinite where one is not finite.
 template <class Best>
-__global__ void __launch_bounds__(kBestThreads) best_kernel(MatrixView<const float> logits, Best* best) {
+__global__ void __launch_bounds__(kBestThreads) best_kernel(MatrixView<const float> logits, Best best) {
   wait_for_earlier();
   __shared__ unsigned long long of_threads[kBestThreads];
   const float* row = logits.row(static_cast<int>(blockIdx.x));
@@ -66,7 +76,7 @@ __global__ void __launch_bounds__(kBestThreads) best_kernel(MatrixView<const flo
   }
   if (threadIdx.x != 0) return;
   const int id = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(of_threads[0] & 0xffffffffu));
-  put_best(best[blockIdx.x], all_finite ? row[id] : 0.0f, all_finite ? id : kNotFinite);
+  best.put(blockIdx.x, all_finite ? row[id] : 0.0f, all_finite ? id : kNotFinite);
 }
 
 // ---- more than one: the best of each tile of logits, sorted, then the best of these
@@ -164,7 +174,8 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (listed > 0) {
     if (most == 1) {
-      device.launch_early("head_best", cuda::best_kernel<TokenLogit>, cuda::blocks(rows), cuda::kBestThreads, 0, logits, found);
+      device.launch_early("head_best", cuda::best_kernel<cuda::BestLogits>, cuda::blocks(rows), cuda::kBestThreads, 0, logits,
+                          cuda::BestLogits{found});
     } else {
       cuda::find_best<false>(device, "head_best", logits, of_tiles, most, found);
     }

@@ -1,0 +1,51 @@
+// A CUDA runtime for machines without a GPU: memory is the host's, kernels do not run, and every call is counted. A program
+// links the library tenon_fake_cuda in place of cudart (CUDA_RUNTIME_LIBRARY None).
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon::test::fake_cuda {
+
+struct Counts {
+  std::uint64_t launches = 0;        // kernels launched alone
+  std::uint64_t graph_launches = 0;
+  std::uint64_t graph_kernels = 0;   // kernels that these launched
+  std::uint64_t changed_nodes = 0;   // calls of cudaGraphExecKernelNodeSetParams
+  std::uint64_t graphs = 0;          // instantiated
+  std::uint64_t copies_in = 0, bytes_in = 0;    // cudaMemcpyAsync to the device
+  std::uint64_t copies_out = 0, bytes_out = 0;  // cudaMemcpyAsync to the host
+  std::uint64_t allocations = 0;     // of device memory and of pinned memory
+  std::uint64_t waits = 0;           // for a stream or an event
+
+  std::uint64_t kernels() const { return launches + graph_kernels; }
+};
+
+// Since the last reset(). Calls of all threads count.
+Counts counts();
+void reset();
+
+enum class Call { launch, graph_launch, graph_kernel, copy_in, copy_out, event, wait };
+
+// A call as it was made. Kernels of a graph follow its launch.
+struct Traced {
+  Call call;
+  std::string_view kernel;  // mangled; empty for what is no kernel
+  std::uint64_t bytes;      // of a copy
+  std::chrono::steady_clock::time_point at;
+};
+// All calls since reset(), in order.
+std::vector<Traced> trace();
+
+// From now on, launches of kernels whose mangled name contains `name` call run(arguments), in the order of launches.
+// sizes: bytes of each argument, which a graph copies.
+void on_kernel(std::string name, std::vector<std::size_t> sizes, std::function<void(void* const* arguments)> run);
+
+// The next call of a launch, graph launch, graph instantiation, copy or allocation fails, after `calls` that do not.
+void fail_after(int calls);
+
+}  // namespace tenon::test::fake_cuda

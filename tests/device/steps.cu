@@ -1,0 +1,204 @@
+// How many kernels, graph launches and copies a step is, counted by a runtime that runs no kernel (fake_cuda.h): no GPU is needed.
+#define BOOST_TEST_MODULE tenon device steps
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fake_cuda.h"
+#include "tenon/tenon.cuh"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+// Kernels of a step that decodes, the upload of what the host has for it among them. Lower them as kernels are fused.
+constexpr std::uint64_t kKernelsFloat32 = 101, kKernelsBFloat16Mma = 150;
+// Copied to the device a step: every row has some twenty words, and a table of blocks.
+constexpr std::uint64_t kBytesOneRow = 2048, kBytes64Rows = 12288;
+
+ModelConfig gpt2_small() {
+  ModelConfig c;
+  c.model_type = "gpt2";
+  c.vocab = 50257;
+  c.positions = 1024;
+  c.hidden = 768;
+  c.layers = 12;
+  c.heads = c.kv_heads = 12;
+  c.head_dim = 64;
+  c.inner = 3072;
+  c.activation = Activation::gelu_new;
+  c.tied_head = true;
+  return c;
+}
+
+const ModelFiles& files() {
+  static const ModelFiles all = random_checkpoint(gpt2_small(), 1);
+  return all;
+}
+
+__global__ void reader(const int*) {}
+
+std::uint64_t uploaded = 0;  // bytes, by upload_kernel
+
+struct Uploads {
+  Uploads() {
+    fake_cuda::on_kernel("upload_kernel", {sizeof(void*), sizeof(void*), sizeof(unsigned)}, [](void* const* arguments) {
+      const auto* from = *static_cast<const uint4* const*>(arguments[0]);
+      auto* to = *static_cast<uint4* const*>(arguments[1]);
+      const std::size_t bytes = *static_cast<const unsigned*>(arguments[2]) * sizeof(uint4);
+      std::memcpy(to, from, bytes);
+      uploaded += bytes;
+    });
+  }
+};
+BOOST_TEST_GLOBAL_FIXTURE(Uploads);
+
+void reset() {
+  fake_cuda::reset();
+  uploaded = 0;
+}
+
+Request request(int prompt, int new_tokens) {
+  Request r;
+  for (int i = 0; i < prompt; ++i) r.input_ids.push_back(i * 7919 % 50000);
+  r.options = {.max_new_tokens = new_tokens, .ignore_eos = true};
+  return r;
+}
+
+template <class P, class... More>
+using Served = Engine<Gpt2, Device<Cuda>, Weights<P>, More...>;
+using OfFloat32 = Served<Float32>;
+using OfBFloat16Mma = Served<BFloat16Mma, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>;
+
+template <class E>
+E make() {
+  return E{files(), ContinuousPolicy{.max_batch = 64, .token_budget = 1024}, {.token_budget = 1024, .batch = 64, .cache_tokens = 64 * 128, .threads = 1, .prefix_reuse = false}};
+}
+
+template <class E>
+void finish(E& engine) {
+  while (!engine.idle()) engine.step();
+}
+
+// Steps of `rows` rows, when graphs have been made, until the texts are longer by four blocks.
+template <class E>
+void check_decoding(E& engine, int rows, std::uint64_t most_kernels, std::uint64_t most_bytes) {
+  constexpr int kFirst = 20, kSteps = 64;
+  for (int i = 0; i < rows; ++i) engine.submit(request(7, kFirst + kSteps + 10));
+  for (int i = 0; i < kFirst; ++i) engine.step();
+  reset();
+  for (int i = 0; i < kSteps; ++i) engine.step();
+  const fake_cuda::Counts c = fake_cuda::counts();
+  BOOST_TEST_MESSAGE(rows << " rows: " << c.kernels() / kSteps << " kernels and " << uploaded / kSteps << " bytes a step");
+  BOOST_TEST(c.kernels() <= kSteps * most_kernels);
+  BOOST_TEST(c.kernels() >= kSteps * 12u);  // the steps were steps
+  BOOST_TEST(c.launches == 0u);
+  BOOST_TEST(c.graph_launches == static_cast<unsigned>(kSteps));
+  BOOST_TEST(c.changed_nodes == 0u);
+  BOOST_TEST(c.graphs == 0u);
+  BOOST_TEST(c.copies_in + c.copies_out == 0u);
+  BOOST_TEST(c.allocations == 0u);
+  BOOST_TEST(uploaded > 0u);
+  BOOST_TEST(uploaded <= kSteps * most_bytes);
+  finish(engine);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(decoding_is_one_graph_that_nothing_changes) {
+  {
+    auto engine = make<OfFloat32>();
+    check_decoding(engine, 1, kKernelsFloat32, kBytesOneRow);
+    check_decoding(engine, 64, kKernelsFloat32, kBytes64Rows);
+  }
+  auto engine = make<OfBFloat16Mma>();
+  check_decoding(engine, 1, kKernelsBFloat16Mma, kBytesOneRow);
+  check_decoding(engine, 64, kKernelsBFloat16Mma, kBytes64Rows);
+}
+
+// Greedy and drawn, with ends that nobody foresees, and with newcomers: the next step is launched before this one's tokens are known.
+BOOST_AUTO_TEST_CASE(steps_are_launched_ahead) {
+  auto engine = make<OfFloat32>();
+  for (int i = 0; i < 6; ++i) {
+    Request r = request(5 + i, 20 + 5 * i);
+    if (i % 2 == 1) r.options.temperature = 0.8f, r.options.top_k = 40, r.options.top_p = 0.9f, r.options.seed = 7;
+    if (i % 3 == 1) r.options.stop_ids = {17};
+    engine.submit(std::move(r));
+  }
+  for (int i = 0; i < 10; ++i) engine.step();
+  engine.submit(request(200, 10));
+  finish(engine);
+  BOOST_TEST(engine.stats().launched_ahead == engine.stats().steps - 1);
+}
+
+// Kernels of prompts are launched as they are added, not gathered for a graph that nobody needs again.
+BOOST_AUTO_TEST_CASE(prompts_are_launched_at_once) {
+  auto engine = make<OfFloat32>();
+  for (int i = 0; i < 5; ++i) {
+    if (i == 2) reset();  // steps take turns, and memory of both has grown
+    engine.submit(request(512, 1));
+    finish(engine);
+  }
+  const fake_cuda::Counts c = fake_cuda::counts();
+  BOOST_TEST(c.launches > 0u);
+  BOOST_TEST(c.launches <= 3 * (kKernelsFloat32 + 1));  // the last layer gathers the row whose logits are wanted
+  BOOST_TEST(c.graphs + c.graph_launches == 0u);
+  BOOST_TEST(c.copies_in + c.copies_out + c.allocations == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_put_is_uploaded_before_the_kernel_that_reads_it) {
+  for (const int prompt_rows : {0, 512}) {
+    Cuda device;
+    for (int step = 0; step < 5; ++step) {
+      device.begin_step(prompt_rows);
+      reset();
+      std::vector<const int*> put;
+      const auto put_and_launch = [&](int value, int count) {
+        const std::vector<int> values(static_cast<std::size_t>(count), value);
+        put.push_back(device.put(std::span<const int>(values)));
+        device.launch("reader", reader, dim3(1), 1, 0, put.back());
+      };
+      put_and_launch(1 + step, 3);
+      BOOST_TEST(fake_cuda::counts().launches == (prompt_rows > 0 ? 2u : 0u));  // an upload before it
+      if (prompt_rows > 0) BOOST_TEST(*put[0] == 1 + step);
+      put_and_launch(11 + step, 1000);
+      put_and_launch(21 + step, step == 0 ? 100'000 : 5000);  // at first more than there is room for
+      device.flush();
+      BOOST_TEST((*put[0] == 1 + step && put[1][999] == 11 + step && put[2][4999] == 21 + step));
+      BOOST_TEST(fake_cuda::counts().copies_in == (step == 0 ? 1u : 0u));
+    }
+  }
+}
+
+// A call that fails, whichever it is, is told once, and the engine goes on.
+BOOST_AUTO_TEST_CASE(a_step_that_fails_is_told_and_the_next_go_on) {
+  auto engine = make<OfFloat32>();
+  for (int rows = 0; rows < 4; ++rows) engine.submit(request(7, 40));
+  finish(engine);
+  for (const int prompt : {7, 300}) {
+    int told = 0;
+    for (const int calls : {0, 1, 2, 3, 5, 50, 101, 102, 103, 150, 250}) {
+      for (int rows = 0; rows < 4; ++rows) engine.submit(request(prompt, 12));
+      if (prompt == 7) for (int i = 0; i < 6; ++i) engine.step();
+      fake_cuda::fail_after(calls);
+      for (int i = 0; i < 1000 && !engine.idle(); ++i) {
+        try {
+          engine.step();
+        } catch (const Error& e) {
+          BOOST_TEST(std::string(e.what()).find("cuda") != std::string::npos);
+          ++told;
+        }
+      }
+      BOOST_TEST_REQUIRE(engine.idle());
+      fake_cuda::fail_after(-1);
+    }
+    BOOST_TEST(told >= 4);
+    const auto answer = engine.complete(request(prompt, 5));
+    BOOST_TEST(answer.error == "");
+    BOOST_TEST(answer.ids.size() == 5u);
+  }
+}
