@@ -65,8 +65,7 @@ PairJob<Y> pair_job(const Args& args, const Y& y) {
   return {args.x.rows, y.cols, args.bias, args.delta, NearActivation(args.activation), args.residual.data, args.residual.stride, y, even};
 }
 
-__device__ __forceinline__ void add_pair(float& first, float& second, const float* from) {
-  const float2 pair = *reinterpret_cast<const float2*>(from);
+__device__ __forceinline__ void add_pair(float& first, float& second, float2 pair) {
   first = __fadd_rn(first, pair.x);
   second = __fadd_rn(second, pair.y);
 }
@@ -96,10 +95,38 @@ __device__ __noinline__ void finish_apart(const PairJob<Y>& job, int token, int 
   write_pair(job.y, token, output, value[0], value[1]);
 }
 
+// What is added to a thread's sums, asked for while they are made. Of 0: nothing is.
+template <int Count>
+struct PairTerms {
+  float2 bias[Count], residual[Count][2];
+
+  template <class Y>
+  __device__ __forceinline__ void load(const PairJob<Y>& job, int token, int first) {
+    if (!job.even) return;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const int output = min(first + i * kCoreColumns, job.outputs - 2);
+      bias[i] = job.bias ? *reinterpret_cast<const float2*>(job.bias + output) : float2{0.0f, 0.0f};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float* row = job.residual + min(token + h * kCoreRows, job.tokens - 1) * job.residual_stride;
+        residual[i][h] = job.residual ? *reinterpret_cast<const float2*>(row + output) : float2{0.0f, 0.0f};
+      }
+    }
+  }
+};
+
+template <>
+struct PairTerms<0> {
+  template <class Y>
+  __device__ __forceinline__ void load(const PairJob<Y>&, int, int) {}
+};
+
 // sums[i]: of tokens `token` and `token` + 8, each outputs first + 8 i, an even number, and the next, as a thread of mma holds them.
-// Outputs behind job.outputs become zeros where an operand has them. What is added is asked for before anything is written.
-template <int Count, class Y>
-__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4]) {
+// Outputs behind job.outputs become zeros where an operand has them. Terms: Count of them, loaded, or 0, which asks for what is added
+// here, before anything is written.
+template <int Count, int Terms, class Y>
+__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4], const PairTerms<Terms>& terms) {
   const int written = written_columns(job.y);
   if (!job.even) {
 #pragma unroll
@@ -109,15 +136,15 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     }
     return;
   }
+  const auto output = [&](int i) { return min(first + i * kCoreColumns, job.outputs - 2); };
   if (job.bias) {
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      const float2 pair = *reinterpret_cast<const float2*>(job.bias + min(first + i * kCoreColumns, job.outputs - 2));
+      float2 pair;
+      if constexpr (Terms > 0) pair = terms.bias[i];
+      else pair = *reinterpret_cast<const float2*>(job.bias + output(i));
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        sums[i][2 * h] = __fadd_rn(sums[i][2 * h], pair.x);
-        sums[i][2 * h + 1] = __fadd_rn(sums[i][2 * h + 1], pair.y);
-      }
+      for (int h = 0; h < 2; ++h) add_pair(sums[i][2 * h], sums[i][2 * h + 1], pair);
     }
   }
 #pragma unroll
@@ -125,7 +152,7 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     const float* delta = job.delta && token + h * kCoreRows < job.tokens ? job.delta[token + h * kCoreRows] : nullptr;
     if (!delta) continue;
 #pragma unroll
-    for (int i = 0; i < Count; ++i) add_pair(sums[i][2 * h], sums[i][2 * h + 1], delta + min(first + i * kCoreColumns, job.outputs - 2));
+    for (int i = 0; i < Count; ++i) add_pair(sums[i][2 * h], sums[i][2 * h + 1], *reinterpret_cast<const float2*>(delta + output(i)));
   }
   if (job.activation.kind != Activation::none) {
 #pragma unroll
@@ -136,7 +163,12 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     for (int h = 0; h < 2; ++h) {
       const float* row = job.residual + min(token + h * kCoreRows, job.tokens - 1) * job.residual_stride;
 #pragma unroll
-      for (int i = 0; i < Count; ++i) add_pair(sums[i][2 * h], sums[i][2 * h + 1], row + min(first + i * kCoreColumns, job.outputs - 2));
+      for (int i = 0; i < Count; ++i) {
+        float2 pair;
+        if constexpr (Terms > 0) pair = terms.residual[i][h];
+        else pair = *reinterpret_cast<const float2*>(row + output(i));
+        add_pair(sums[i][2 * h], sums[i][2 * h + 1], pair);
+      }
     }
   }
 #pragma unroll
@@ -144,9 +176,9 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     if (token + h * kCoreRows >= job.tokens) continue;
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      const int output = first + i * kCoreColumns;
-      const bool real = output < job.outputs;
-      if (output < written) write_even_pair(job.y, token + h * kCoreRows, output, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
+      const int o = first + i * kCoreColumns;
+      const bool real = o < job.outputs;
+      if (o < written) write_even_pair(job.y, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
     }
   }
 }

@@ -14,7 +14,8 @@ namespace tenon::cuda {
 
 inline constexpr int kChunkBytes = kCoreRows * kChunkColumns * 2;  // of eight rows
 
-inline constexpr int kMostWarps = 8;  // of a block that multiply
+inline constexpr int kMostWarps = 8;     // of a block that multiply
+inline constexpr int kFewFillWarps = 2;  // and that fill its ring
 
 // A stage of a block: a chunk of columns of its weights, then of its tokens.
 struct StageShape {
@@ -42,70 +43,71 @@ struct TileWalk {
   __device__ int first_x(int i) const { return (first + i * step) / across * tokens; }
 };
 
-// Where one operand's chunks of a block's tiles lie, one behind the other.
-template <class E>
-class ChunkWalk {
+// Brings the chunks of one operand of a block's tiles, one a call: eight-row blocks first_of(tile) and on, `most` at most, to byte `offset` of
+// the stages.
+template <class E, class First>
+class ChunkFill {
  public:
-  // first_of(i): the first eight-row block of tile i; at most `most` blocks belong to it.
-  template <class First>
-  __device__ ChunkWalk(const OperandTiles<const E>& all, int most, const First& first_of)
-      : all_(all), most_(most), chunks_(chunk_count(all.cols)), step_(std::ptrdiff_t{all.row_blocks()} * kBlock) {
-    begin(first_of(0));
+  __device__ ChunkFill(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& from, int most, int offset, First first_of)
+      : ring_(ring), from_(from), first_of_(first_of), stages_(stages + offset), to_(stages_), most_(most), count_(shape.stages),
+        stage_bytes_(shape.bytes()), chunks_(chunk_count(from.cols)), step_(std::ptrdiff_t{from.row_blocks()} * kBlock) {
+    begin();
   }
-  __device__ const E* from() const { return from_; }
-  __device__ int bytes() const { return bytes_; }
-  template <class First>
-  __device__ void next(const First& first_of) {
-    from_ += step_;
-    if (++chunk_ == chunks_) begin(first_of(++tile_));
+  __device__ __forceinline__ void next() {
+    if (at_.turn > 0) ring_.empty[at_.stage].wait(at_.turn - 1);
+    ring_.full[at_.stage].fill(to_, source_, bytes_);
+    to_ += stage_bytes_;
+    source_ += step_;
+    at_.next(count_);
+    if (at_.stage == 0) to_ = stages_;
+    if (++chunk_ == chunks_) begin();
   }
 
  private:
   static constexpr int kBlock = kCoreRows * kChunkColumns;
 
-  __device__ void begin(int first) {
+  __device__ void begin() {
+    const int first = first_of_(tile_++);
+    bytes_ = max(0, min(most_, from_.row_blocks() - first)) * kChunkBytes;
+    source_ = from_.data + std::ptrdiff_t{first} * kBlock;
     chunk_ = 0;
-    from_ = all_.data + std::ptrdiff_t{first} * kBlock;
-    bytes_ = max(0, min(most_, all_.row_blocks() - first)) * kChunkBytes;
   }
 
-  const OperandTiles<const E>& all_;
-  const int most_, chunks_;
+  Ring& ring_;
+  const OperandTiles<const E>& from_;
+  const First first_of_;
+  std::byte *const stages_, *to_;
+  const int most_, count_, stage_bytes_, chunks_;
   const std::ptrdiff_t step_;
-  const E* from_ = nullptr;
+  const E* source_ = nullptr;
   int bytes_ = 0, chunk_ = 0, tile_ = 0;
+  RingPlace at_;
 };
 
-// Brings the chunks of a block's tiles, weights and tokens. Weights are older than the kernel before, and do not wait for it.
-template <Fill kFill, class E>
+// The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older than the kernel
+// before, and do not wait for it.
+template <int FillWarps, class E>
 __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& x,
-                                          const OperandTiles<const E>& w, const TileWalk& walk) {
-  const auto first_w = [&](int i) { return walk.first_w(i); };
-  const auto first_x = [&](int i) { return walk.first_x(i); };
-  ChunkWalk<E> weights(w, shape.weight_blocks, first_w), tokens(x, shape.token_blocks, first_x), expected(x, shape.token_blocks, first_x);
-  const int all = walk.own() * chunk_count(x.cols), ahead = min(shape.stages, all), bytes = shape.bytes(), token_byte = shape.weight_blocks * kChunkBytes;
-  const auto fill_weights = [&](int stage) {
-    ring.full[stage].template expect<kFill>(weights.bytes() + expected.bytes());
-    if (weights.bytes() > 0) ring.full[stage].template fill<kFill>(stages + stage * bytes, weights.from(), weights.bytes());
-    weights.next(first_w);
-    expected.next(first_x);
-  };
-  const auto fill_tokens = [&](int stage) {
-    ring.full[stage].template fill<kFill>(stages + stage * bytes + token_byte, tokens.from(), tokens.bytes());
-    ring.full[stage].template sent<kFill>();
-    tokens.next(first_x);
-  };
+                                          const OperandTiles<const E>& w, const TileWalk& walk, int fill_warp) {
+  if (!is_filler()) return;
+  const int all = walk.own() * chunk_count(x.cols);
+  ChunkFill weights(ring, stages, shape, w, shape.weight_blocks, 0, [&](int i) { return walk.first_w(i); });
+  ChunkFill tokens(ring, stages, shape, x, shape.token_blocks, shape.weight_blocks * kChunkBytes, [&](int i) { return walk.first_x(i); });
+  int both = 0;  // chunks that are brought together, behind those that the ring has room for
+  if constexpr (FillWarps == 1) both = max(0, all - shape.stages);
+  if (FillWarps == 1 || fill_warp == 0) {
 #pragma unroll 1
-  for (int i = 0; i < ahead; ++i) fill_weights(i);
-  wait_for_earlier();
+    for (int i = both; i < all; ++i) weights.next();
+  }
+  if (FillWarps == 1 || fill_warp == 1) {
+    wait_for_earlier();
 #pragma unroll 1
-  for (int i = 0; i < ahead; ++i) fill_tokens(i);
-  RingPlace at{0, 1};
+    for (int i = both; i < all; ++i) tokens.next();
+  }
 #pragma unroll 1
-  for (int i = ahead; i < all; ++i, at.next(shape.stages)) {
-    ring.empty[at.stage].wait(at.turn - 1);
-    fill_weights(at.stage);
-    fill_tokens(at.stage);
+  for (int i = 0; i < both; ++i) {
+    weights.next();
+    tokens.next();
   }
 }
 
@@ -137,20 +139,20 @@ struct HalfChunk {
   }
 };
 
-// A block has up to 16 Tiles tokens; each warp but the last, which fills the ring, multiplies them with 8 Blocks rows of weights. Half a
+// A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks rows of weights. Half a
 // chunk is read while the one before is multiplied: a step waits for the step before it alone.
 template <class E, int Tiles, int Blocks, class Y>
-__global__ void __launch_bounds__(32 * (kMostWarps + 1))
+__global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
     mma_kernel(PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, StageShape shape, bool early) {
   extern __shared__ __align__(128) std::byte ring_stages[];
   __shared__ Ring ring;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, warps = static_cast<int>(blockDim.x) / 32 - 1;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps;
   const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks, first_x = static_cast<int>(blockIdx.y) * 2 * Tiles;
-  ring.begin<Fill::by_lanes>(shape.stages, warps);
+  ring.begin(shape.stages, warps);
   if (early) let_next_begin();
-  if (warp == warps) {
+  if (warp >= warps) {
     const int across = static_cast<int>(gridDim.x), tile = static_cast<int>(blockIdx.y) * across + static_cast<int>(blockIdx.x);
-    fill_ring<Fill::by_lanes>(ring, ring_stages, shape, x, w, TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles});
+    fill_ring<kFewFillWarps>(ring, ring_stages, shape, x, w, TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles}, warp - warps);
     return;
   }
 
@@ -163,6 +165,13 @@ __global__ void __launch_bounds__(32 * (kMostWarps + 1))
   for (int t = 0; t < Tiles; ++t) {
     tokens[t] = (shape.weight_blocks + min(2 * t + lane / 8 % 2, last_block)) * kChunkBytes + lane / 16 * kCoreElements * 2 + lane % 8 * 16;
   }
+  // Few sums leave registers for what is added to them.
+  PairTerms<Tiles * Blocks <= 4 ? Blocks : 0> terms[Tiles];
+  const auto token = [&](int t) { return (first_x + 2 * t) * kCoreRows + lane / 4; };
+  const int output = (first_w + own) * kCoreRows + 2 * (lane % 4);
+  wait_for_earlier();
+#pragma unroll
+  for (int t = 0; t < Tiles; ++t) terms[t].load(job, token(t), output);
   const std::uint32_t first_stage = shared_address(ring_stages);
   const int chunks = chunk_count(x.cols);
   HalfChunk<Tiles, Blocks> low, high;
@@ -183,11 +192,8 @@ __global__ void __launch_bounds__(32 * (kMostWarps + 1))
     __syncwarp();
     if (lane == 0) ring.empty[stage].arrive();
   }
-  wait_for_earlier();
 #pragma unroll
-  for (int t = 0; t < Tiles; ++t) {
-    finish_pairs(job, (first_x + 2 * t) * kCoreRows + lane / 4, (first_w + own) * kCoreRows + 2 * (lane % 4), sums[t]);
-  }
+  for (int t = 0; t < Tiles; ++t) finish_pairs(job, token(t), output, sums[t], terms[t]);
 }
 
 }  // namespace tenon::cuda

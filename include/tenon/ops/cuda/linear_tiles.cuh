@@ -42,7 +42,7 @@ void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>
   const dim3 grid(static_cast<unsigned>((blocks + shape.weight_blocks - 1) / shape.weight_blocks),
                   static_cast<unsigned>((x.row_blocks() + 2 * Tiles - 1) / (2 * Tiles)));
   const bool early = static_cast<int>(grid.x * grid.y) <= 2 * device.processors();
-  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, Y>, grid, 32 * (warps + 1), static_cast<std::size_t>(shape.bytes() * shape.stages),
+  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, Y>, grid, 32 * (warps + kFewFillWarps), static_cast<std::size_t>(shape.bytes() * shape.stages),
                       job, x, w, shape, early);
 }
 
@@ -53,7 +53,7 @@ void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const 
   const bool alone = Outputs > 128 || Groups > 2 || tiles <= device.processors();
   const int stages = std::clamp((alone ? kLargeRingBytes : kRingBytes) / kStage, 1, std::min(tiles <= device.processors() ? chunk_count(x.cols) : kMostStages, kMostStages));
   const int blocks = std::min(tiles, (alone ? 1 : 2) * device.processors());
-  device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)), Groups * kGroupThreads + 32,
+  device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)), Groups * kGroupThreads + 32 * kFillWarps<Groups>,
                       static_cast<std::size_t>(kStage * stages), job, x, w, stages, across, tiles);
 }
 
@@ -79,17 +79,19 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
   launch_wgmma<E, Y, 2, 256>(device, job, x, w);
 }
 
-// Microseconds that a product takes by this tile, as an H200 did within 30 % (docs/decisions/0010): a block's stage takes as long as a
-// processor's share of copies (85 GB/s), all copies (6.5 TB/s of the second cache), the instructions, or the chain of one output.
+// Microseconds that a product takes by this tile, to choose by: fitted to what an H200 took for 64 sizes, of which the chosen tiles took 4 %
+// more than the best on average (docs/decisions/0010). A chunk of columns takes as long as the chain of one output, a processor's copies
+// (58 GB/s), all copies (7.1 TB/s of the second cache), or the products.
 inline float tile_time(const ProductTile& tile, int tokens, int outputs, int columns, int processors) {
   const bool mma = tile.kind == ProductTile::Kind::mma;
   const int block_outputs = mma ? tile.outputs * tile.warps : tile.outputs, token_tile = std::min(tile.tokens, (tokens + 7) / 8 * 8);
+  const auto area = static_cast<float>(block_outputs * tile.tokens);
   const auto blocks = static_cast<float>((tokens + tile.tokens - 1) / tile.tokens * ((outputs + block_outputs - 1) / block_outputs));
   const float each = std::max(1.0f, blocks / static_cast<float>(processors)), stage = 0.128f * static_cast<float>(block_outputs + token_tile);  // KB
-  const float products = 64e-6f * static_cast<float>(block_outputs * tile.tokens) * (mma ? 0.6f : 0.28f);
-  const float step = std::max({mma ? 0.1f : 0.13f, each * stage / 85, blocks * stage / 6500, each * products});
-  const float finish = each * static_cast<float>(block_outputs * token_tile) * 1.5e-4f;
-  return 1.5f + static_cast<float>(chunk_count(columns)) * step + finish;
+  const float chain = mma ? 0.031f + 0.007f * static_cast<float>(tile.tokens) / 16 + 0.035f * static_cast<float>(tile.outputs) / 8
+                          : 0.118f + 0.024f * area / 4096;
+  const float chunk = std::max({chain, each * stage / 58, blocks * stage / 7100, each * area * (mma ? 15e-6f : 29e-6f)});
+  return (mma ? 2.2f : 0.95f) + static_cast<float>(chunk_count(columns)) * chunk + each * static_cast<float>(block_outputs * token_tile) * 4.2e-5f;
 }
 
 inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups) {
@@ -106,7 +108,7 @@ inline ProductTile tile_of(int tokens, int outputs, int columns, int processors,
         tile.warps = warps;
         offer(tile);
       }
-    } else if (has_groups && tokens > 32) {
+    } else if (has_groups && tokens > 32 && (tile.tokens == kGroupTokens || tokens > kGroupTokens)) {
       offer(tile);
     }
   }

@@ -9,11 +9,13 @@
 namespace tenon::cuda {
 
 inline constexpr int kGroupThreads = 128, kGroupTokens = 64;
+template <int Groups>
+inline constexpr int kFillWarps = Groups == 1 ? 2 : 1;
 
-// Groups warpgroups, each of 64 tokens, and a warp that fills the ring; all have the same `Outputs` rows of weights. A block walks over
+// Groups warpgroups, each of 64 tokens, and one or two warps that fill the ring; all have the same `Outputs` rows of weights. A block walks over
 // tiles: while sums of one are finished, the ring fills with the next.
 template <class E, int Groups, int Outputs, class Y>
-__global__ void __launch_bounds__(Groups* kGroupThreads + 32, Groups <= 2 && Outputs <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups>, Groups <= 2 && Outputs <= 128 ? 2 : 1)
     wgmma_kernel(PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, int stage_count, int across, int tiles) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) std::byte ring_stages[];
@@ -22,11 +24,8 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32, Groups <= 2 && Out
   const StageShape shape{kWeights, Groups * kGroupBlocks, stage_count};
   const TileWalk walk{static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), tiles, across, shape.weight_blocks, shape.token_blocks};
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, group = warp / 4;
-  ring.begin<Fill::bulk>(shape.stages, Groups);
-  if (group == Groups) {
-    if (is_filler<Fill::bulk>()) fill_ring<Fill::bulk>(ring, ring_stages, shape, x, w, walk);
-    return;
-  }
+  ring.begin(shape.stages, Groups);
+  if (group == Groups) return fill_ring<kFillWarps<Groups>>(ring, ring_stages, shape, x, w, walk, warp - 4 * Groups);
 
   const bool says = threadIdx.x % kGroupThreads == 0;  // that its group has read a stage
   const std::uint32_t first_stage = shared_address(ring_stages);
@@ -35,6 +34,10 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32, Groups <= 2 && Out
   wait_for_earlier();
   for (int i = 0, own = walk.own(); i < own; ++i) {
     float sums[kWeights][4] = {};
+    const int token = (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4;
+    const int output = walk.first_w(i) * kCoreRows + 2 * (lane % 4);
+    PairTerms<Groups == 1 ? kWeights : 0> terms;  // larger tiles have no registers for them
+    terms.load(job, token, output);
     int before = -1;  // the stage whose products may still run
     for (int c = 0; c < chunks; ++c, at.next(shape.stages)) {
       ring.full[at.stage].wait(at.turn);
@@ -53,8 +56,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32, Groups <= 2 && Out
     }
     wait_for_products<0>();
     if (says) ring.empty[before].arrive();
-    const int token = (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4;
-    finish_pairs(job, token, walk.first_w(i) * kCoreRows + 2 * (lane % 4), sums);
+    finish_pairs(job, token, output, sums, terms);
   }
 #endif
 }

@@ -1,6 +1,5 @@
-// A ring of stages in shared memory, which one warp fills and others read: copies of many stages are on their way at once. Large
-// stages of sm_90 are copied in bulk by one lane, and their bytes counted; small ones, and all before sm_90, sixteen bytes a lane: a
-// copy in bulk keeps its unit for some 100 cycles, however small it is.
+// A ring of stages in shared memory, which one warp or two fill and others read: copies of many stages are on their way at
+// once. sm_90 copies in bulk, by one lane, and counts bytes; before it, every lane copies sixteen bytes at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,22 +10,21 @@ namespace tenon::cuda {
 
 __device__ inline std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
 
-// How a ring is filled. Bulk needs sm_90.
-enum class Fill { bulk, by_lanes };
-template <Fill kFill>
-inline constexpr int kFillers = kFill == Fill::bulk ? 1 : 32;  // lanes that arrive for a stage
+#if __CUDA_ARCH__ >= 900
+inline constexpr int kFillers = 1;  // lanes of a filling warp that fill
+#else
+inline constexpr int kFillers = 32;
+#endif
 
 // Whether this lane of a whole warp fills. elect.sync tells the assembler that it is alone: what it issues needs no loop over lanes.
-template <Fill kFill>
 __device__ inline bool is_filler() {
 #if __CUDA_ARCH__ >= 900
-  if constexpr (kFill == Fill::bulk) {
-    std::uint32_t elected;
-    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-    return elected != 0;
-  }
-#endif
+  std::uint32_t elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected != 0;
+#else
   return true;
+#endif
 }
 
 // An mbarrier, in shared memory. Turn t ends when so many have arrived for the t-th time, and the bytes that they expect.
@@ -58,35 +56,22 @@ class RingBarrier {
     }
   }
 
-  // By whoever fills the ring: expect(all bytes of the stage), fill() of each part, sent().
-  template <Fill kFill>
-  __device__ void expect(int bytes) {
-#if __CUDA_ARCH__ >= 900
-    if constexpr (kFill == Fill::bulk) {
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes) : "memory");
-    }
-#endif
-  }
-  // A multiple of sixteen bytes, at one on both sides.
-  template <Fill kFill>
+  // By whoever fills: a multiple of sixteen bytes, at one on both sides; none where there are none.
   __device__ void fill(void* to, const void* from, int bytes) {
 #if __CUDA_ARCH__ >= 900
-    if constexpr (kFill == Fill::bulk) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes) : "memory");
+    if (bytes > 0) {
       asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
                    "l"(from), "r"(bytes), "r"(shared_address(&word_))
                    : "memory");
     }
-#endif
-    for (int at = 16 * static_cast<int>(threadIdx.x % 32); kFill == Fill::by_lanes && at < bytes; at += 16 * 32) {
+#else
+    for (int at = 16 * static_cast<int>(threadIdx.x % 32); at < bytes; at += 16 * 32) {
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to) + at), "l"(static_cast<const std::byte*>(from) + at)
                    : "memory");
     }
-  }
-  template <Fill kFill>
-  __device__ void sent() {
-    if constexpr (kFill == Fill::by_lanes) {
-      asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&word_)) : "memory");
-    }
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&word_)) : "memory");
+#endif
   }
 
  private:
@@ -95,15 +80,14 @@ class RingBarrier {
 
 inline constexpr int kMostStages = 48;
 
-// The barriers of a block's ring. `readers` warps say when they have read a stage.
+// The barriers of a block's ring. A stage is filled in two parts, by whomever; `readers` say when they have read it.
 struct Ring {
   RingBarrier full[kMostStages], empty[kMostStages];
 
   // By the whole block.
-  template <Fill kFill>
   __device__ void begin(int stages, int readers) {
     for (int s = static_cast<int>(threadIdx.x); s < stages; s += static_cast<int>(blockDim.x)) {
-      full[s].begin(kFillers<kFill>);
+      full[s].begin(2 * kFillers);
       empty[s].begin(readers);
     }
 #if __CUDA_ARCH__ >= 900
