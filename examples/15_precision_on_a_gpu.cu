@@ -1,6 +1,9 @@
 // Experiment 15 on an NVIDIA GPU: the most memory of the device that an engine allocated, and what is still allocated when it is gone.
 #include <tenon/tenon.cuh>
 
+#include <cstdint>
+#include <cstdio>
+
 #include "common/precision.h"
 
 using namespace tenon;
@@ -8,10 +11,10 @@ using namespace tenon;
 // MB of the process's memory pool on the device that are in use.
 double allocated_megabytes() {
   cudaMemPool_t pool = nullptr;
-  cuda::check(cudaDeviceGetDefaultMemPool(&pool, 0), "memory pool");
-  cuda::check(cudaDeviceSynchronize(), "device");  // what is freed in a stream's order is freed
+  tenon::cuda::check(cudaDeviceGetDefaultMemPool(&pool, 0), "memory pool");
+  tenon::cuda::check(cudaDeviceSynchronize(), "device");  // what is freed in a stream's order is freed
   std::uint64_t bytes = 0;
-  cuda::check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &bytes), "memory pool");
+  tenon::cuda::check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &bytes), "memory pool");
   return 1e-6 * static_cast<double>(bytes);
 }
 
@@ -25,7 +28,7 @@ example::PrecisionCost cost(const ModelFiles& files, int tokens) {
 
 int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--shape", "model"}, {"--new", "32"}});
-  if (cuda::device_count() == 0) {
+  if (tenon::cuda::device_count() == 0) {
     std::puts("skipped: there is no CUDA device, or no driver, on this machine");
     return 77;
   }

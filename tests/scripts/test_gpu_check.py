@@ -10,6 +10,11 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TENON = """#!/bin/sh
+if [ "$1" = inspect ]; then
+  case "$*" in *int4*) most=500,000,000;; *) most=150,000,000;; esac
+  echo "memory       float32 on cpu: weights 50,000,000 bytes, cache 60,000,000 bytes; at most $most bytes resident while it wrote"
+  exit
+fi
 case "$*" in *bfloat16*) answer=2;; *) answer=1;; esac
 for id in greedy drawn adapted; do echo "{\\"id\\": \\"$id\\", \\"output_ids\\": [$answer]}"; done
 """
@@ -66,6 +71,11 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(sum(row["passed"] is False for row in rows if row["step"] == "answers"), 5)
         self.assertIn("output_ids", failures)
         self.assertEqual(ended.returncode, 1)
+
+    def test_memory_has_a_bound(self):
+        _, rows, _ = self.check({"tenon": TENON}, "--steps", "memory")
+        self.assertEqual({row["name"] for row in rows if row["passed"] is False}, {"int4", "int4_act8"})
+        self.assertEqual({row["name"] for row in rows if row["passed"] is True}, {"float32", "bfloat16", "bfloat16_dot", "int8", "int8_act8"})
 
     def test_the_benchmark_ends_with_what_is_wanted(self):
         fast = {name: text for name, text in PROGRAMS.items() if "hangs" not in name}
