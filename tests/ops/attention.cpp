@@ -265,6 +265,25 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(int8_whose_scales_are_powers_of_two_is_float32, Po
   }
 }
 
+// Numbers that float16 holds are read back as they are: attention over them is attention over float32, to the bit.
+BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_that_float16_holds_are_float32, Policy, Policies) {
+  for (AttentionProblem<float> p : problems<float>(1, 150)) {
+    for (Matrix* m : {&p.keys, &p.values}) {
+      for (int r = 0; r < m->rows; ++r) {
+        for (int c = 0; c < m->cols; ++c) m->row(r)[c] = static_cast<float>(float16(m->row(r)[c]));
+      }
+    }
+    const Matrix exact = truth_of<Policy>(p);
+    for_each_cpu([&](Cpu& device) {
+      const Matrix out = at_once(stored_as<float16>(p), op_on<Policy>(device));
+      BOOST_TEST(first_difference(out.view(), exact.view()) == -1, name_of(device) << ", head_dim " << p.head_dim);
+    }, 1);
+    p.values.row(0)[0] = std::nextafterf(p.values.row(0)[0], 9.0f);  // the twin: a float32 that float16 does not hold
+    Cpu device({.threads = 1});
+    BOOST_TEST(first_difference(at_once(stored_as<float16>(p), op_on<Policy>(device)).view(), truth_of<Policy>(p).view()) == 0);
+  }
+}
+
 // Later tokens of the same sequence, already in the cache (a preempted sequence, a longer neighbour of a fork), are unseen.
 BOOST_AUTO_TEST_CASE_TEMPLATE(later_positions_are_unseen, Case, Cases) {
   using Policy = typename Case::Policy;

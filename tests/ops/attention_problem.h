@@ -172,7 +172,7 @@ struct Over {
   using Policy = P;
   using E = Elem;
 };
-using Cases = std::tuple<Over<FlashAttention, float>, Over<FlashAttention, bfloat16>, Over<FlashAttention, std::int8_t>,
+using Cases = std::tuple<Over<FlashAttention, float>, Over<FlashAttention, bfloat16>, Over<FlashAttention, std::int8_t>, Over<FlashAttention, float16>,
                          Over<DirectAttention, float>, Over<DirectAttention, bfloat16>, Over<DirectAttention, std::int8_t>>;
 using Policies = std::tuple<FlashAttention, DirectAttention>;
 using Elements = std::tuple<float, bfloat16, std::int8_t>;

@@ -233,6 +233,9 @@ BOOST_AUTO_TEST_CASE(known_answers_of_attention) {
 BOOST_AUTO_TEST_CASE(known_answers_of_attention_over_bfloat16) {
   check_attention<bfloat16>({0x1.65cbc8p-5f, 0x1.0f885cp-4f, 0x1.932a6cp-5f, -0x1.c13b92p-4f, 0x1.4f1fdep-3f, 0x1.ac97cep-6f, 0x1.1d5e28p-4f, 0x1.7f831ep-6f}, 0xb3d3ad8f8b769bb1, 0x96aec77fe9ad3927);
 }
+BOOST_AUTO_TEST_CASE(known_answers_of_attention_over_float16) {
+  check_attention<float16>({0x1.68005ep-5f, 0x1.0ec10cp-4f, 0x1.932192p-5f, -0x1.c28c98p-4f, 0x1.4f1d72p-3f, 0x1.a83a88p-6f, 0x1.1e76e4p-4f, 0x1.79bfc8p-6f}, 0x3f25a26e0fb5a21e, 0xc10e505aa5f1c4fd);
+}
 BOOST_AUTO_TEST_CASE(known_answers_of_attention_over_int8) {
   check_attention<std::int8_t>({0x1.6549d8p-5f, 0x1.0b794ap-4f, 0x1.8c6c7ep-5f, -0x1.c4f376p-4f, 0x1.4f5d4cp-3f, 0x1.ac63b6p-6f, 0x1.1cc5f8p-4f, 0x1.7be05cp-6f}, 0xc69738ebc837272f, 0x4018b251d3e8356f);
 }

@@ -1,4 +1,4 @@
-// What a cache may store keys and values as: float, bfloat16 or std::int8_t, and how float32 is rounded to them. A row
+// What a cache may store keys and values as: float, bfloat16, float16 or std::int8_t, and how float32 is rounded to them. A row
 // is the key or the value of one token and one head: each is rounded on its own, once, and never again
 // (docs/numerics.md).
 #pragma once
@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tenon/core/float16.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -33,8 +34,8 @@ inline constexpr bool has_scales = std::is_same_v<std::remove_const_t<Element>, 
 
 // The elements that devices have kernels for.
 template <class Element>
-concept KvElement =
-    std::is_same_v<Element, float> || std::is_same_v<Element, bfloat16> || std::is_same_v<Element, std::int8_t>;
+concept KvElement = std::is_same_v<Element, float> || std::is_same_v<Element, bfloat16> || std::is_same_v<Element, float16> ||
+                    std::is_same_v<Element, std::int8_t>;
 
 // The scale of an int8 row, symmetric: its largest magnitude / 127, so that this becomes 127 or -127. NaN where the row
 // is not finite, so that whatever reads it is not, either. 0 where the row is, or so near it that the scale would be
@@ -63,6 +64,10 @@ TENON_HD inline float store_row(const float* row /* [n] */, int n, float* out, s
 }
 TENON_HD inline float store_row(const float* row /* [n] */, int n, bfloat16* out, std::ptrdiff_t stride) {
   for (int i = 0; i < n; ++i) out[i * stride] = bfloat16(row[i]);
+  return 1.0f;
+}
+TENON_HD inline float store_row(const float* row /* [n] */, int n, float16* out, std::ptrdiff_t stride) {
+  for (int i = 0; i < n; ++i) out[i * stride] = float16(row[i]);
   return 1.0f;
 }
 TENON_HD inline float store_row(const float* row /* [n] */, int n, std::int8_t* out, std::ptrdiff_t stride) {

@@ -156,6 +156,7 @@ struct StoreKvArgs {
 // out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the keys t of the row's own sequence
 // that it sees: t <= position(r), and t > position(r) - window where there is one. Head h reads key/value head
 // h / (heads / kv_heads). Tiles that lie before all that the rows see may be gone: no op asks the view for them.
+// Out: MatrixView<float>, or OperandTiles, which attention on tensor cores writes for the product that reads it next.
 template <class V, class Out = MatrixView<float>>
 struct AttentionArgs {
   BatchView batch;

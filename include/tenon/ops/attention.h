@@ -13,12 +13,12 @@ struct DirectAttention {
   static constexpr bool materialises_scores = true;
 };
 
-// Flash attention whose products are of bfloat16, for the tensor cores of an NVIDIA GPU: a numeric class of its own, in the
-// order of sums that only that hardware has. A CPU refuses it when an engine is compiled.
+// Flash attention on the tensor cores of an NVIDIA GPU, in float16 over a cache of float16, and else in bfloat16. A numeric class of
+// its own, as only that hardware has its order of sums. An engine on a CPU does not compile with it.
 struct FlashMma {
   static constexpr bool materialises_scores = false;
   static constexpr bool on_tensor_cores = true;
-  static constexpr int queries_together = 16;  // rows of an instruction
+  static constexpr int queries_together = 64;  // which share a stride of keys: sixteen to a warp
 };
 
 }  // namespace tenon

@@ -36,14 +36,25 @@ class Side {
     const BatchView there = on_device(device_, batch.view(), tile_rows<D, Attend>(s_.heads / s_.kv_heads));
     using View = typename P::View;
     store_kv(device_, StoreKvArgs<View>{there, k, v, view, 1, s_.kv_heads, s_.head_dim});
-    attention(device_, Attend{}, AttentionArgs<View>{there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
-                                                     1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window,
-                                                     s_.sloped ? slopes : nullptr});
+    attend(there, view, q, slopes, out);
+  }
+  // Attention of rows whose keys and values have been stored.
+  template <class Out>
+  void run_again(const Batch& batch, MatrixView<const float> q, const float* slopes, Out out) {
+    device_.begin_step();
+    const auto view = store_.view(device_, batch.sequences);
+    attend(on_device(device_, batch.view(), tile_rows<D, Attend>(s_.heads / s_.kv_heads)), view, q, slopes, out);
   }
 
   void forget(SeqId seq) { store_.ledger().release(seq); }
 
  private:
+  template <class Out>
+  void attend(const BatchView& there, const typename P::View& view, MatrixView<const float> q, const float* slopes, Out out) {
+    attention(device_, Attend{}, AttentionArgs<typename P::View, Out>{there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
+                                                                      1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window,
+                                                                      s_.sloped ? slopes : nullptr});
+  }
   static KvShape shape(const Shapes& s, int positions) {
     return {.layers = 2, .heads = s.kv_heads, .head_dim = s.head_dim, .positions = positions};
   }

@@ -4,10 +4,13 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "attention_side.h"
 
@@ -23,7 +26,7 @@ const std::vector<std::vector<int>> kTogether = {{300, 17, 64}, {1, 1, 1}, {70, 
 const std::vector<std::vector<int>> kApart = {{373, 0, 0}, {0, 9, 0}, {0, 1, 0}, {0, 8, 0}, {0, 242, 0}, {0, 0, 320}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}};
 const std::vector<int> kLengths = {373, 260, 323};
 
-// Queries, keys and values of three texts, numbers that bfloat16 holds.
+// Queries, keys and values of some texts, numbers that bfloat16 holds, and float16 but for the smallest.
 struct Texts {
   std::vector<Matrix> q, k, v;
 
@@ -56,7 +59,7 @@ struct Texts {
 template <class P, class Attend, class D, class OnSide>
 std::vector<Matrix> answers(D& device, const Shapes& s, const Texts& texts, const std::vector<std::vector<int>>& steps, OnSide&& on_side) {
   const int longest = texts.q[0].rows;
-  Side<D, P, Attend> side(device, s, longest + 16, 3);
+  Side<D, P, Attend> side(device, s, longest + 64, static_cast<int>(texts.q.size()));
   const auto slopes = on_side(slopes_of(s));
   std::vector<Matrix> all;
   for (const Matrix& q : texts.q) all.emplace_back(q.rows, q.cols, q.cols);
@@ -119,17 +122,35 @@ bool all_finite(const Matrix& m, int rows) {
   return true;
 }
 
+// The first number that differs, and how many do.
+std::string first_difference(const Matrix& a, const Matrix& b) {
+  std::string first;
+  int count = 0;
+  for (int r = 0; r < a.rows; ++r) {
+    for (int c = 0; c < a.cols; ++c) {
+      if (std::bit_cast<std::uint32_t>(a.row(r)[c]) == std::bit_cast<std::uint32_t>(b.row(r)[c])) continue;
+      if (count++ > 0) continue;
+      first = "row " + std::to_string(r) + ", column " + std::to_string(c) + ": " + std::to_string(a.row(r)[c]) + " and " + std::to_string(b.row(r)[c]);
+    }
+  }
+  return first + "; of " + std::to_string(a.rows * a.cols) + " numbers differ " + std::to_string(count);
+}
+
+std::string name_of(const Shapes& s) {
+  return std::to_string(s.heads) + " heads on " + std::to_string(s.kv_heads) + " of " + std::to_string(s.head_dim) + ", window " + std::to_string(s.window);
+}
+
 // The bits of all rows, whose numbers are finite.
 void check_same(const std::vector<Matrix>& a, const std::vector<Matrix>& b, const Shapes& s) {
   for (std::size_t i = 0; i < a.size(); ++i) {
-    BOOST_TEST(same_bits(a[i], b[i]), "text " << i << ", " << s.heads << " heads on " << s.kv_heads << " of " << s.head_dim << ", window " << s.window);
-    BOOST_TEST(all_finite(a[i], a[i].rows), "text " << i);
+    BOOST_TEST(same_bits(a[i], b[i]), "text " << i << ", " << name_of(s) << ": " << first_difference(a[i], b[i]));
+    BOOST_TEST(all_finite(a[i], a[i].rows), "text " << i << ", " << name_of(s));
   }
 }
 
 }  // namespace
 
-using Caches = std::tuple<PagedKV, PagedKVOf<32, bfloat16>, PagedKVOf<64, std::int8_t>>;
+using Caches = std::tuple<PagedKV, PagedKVOf<32, bfloat16>, PagedKVOf<16, float16>, PagedKVOf<64, std::int8_t>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(alone_as_together, P, Caches) {
   for (const Shapes& s : kShapes) {
@@ -138,30 +159,98 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(alone_as_together, P, Caches) {
   }
 }
 
-// With operands that bfloat16 holds, weights alone are rounded: to 2^-9 of themselves each, of which an output, a mean of values
-// of magnitude 1 by these weights, feels at most twice that; float32's own roundings are far below.
-BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
-  constexpr float kBound = 2.0f / 512 + 1e-4f;
+// With operands that a cache's element holds, weights alone are rounded: to a unit of 2^-9 or 2^-12 of themselves each, of which an
+// output, a mean of values of magnitude 1 by these weights, feels at most twice that. Roundings of float32 are far below.
+template <class P>
+void check_as_flash_attention(float unit) {
+  const float bound = 2.0f * unit + 1e-4f;
+  float largest = 0;
   for (const Shapes& s : kShapes) {
     const Texts texts(s, kLengths, 4.0f);
     Cpu cpu = reference_cpu();
     const auto expected = answers<PagedKV, FlashAttention>(cpu, s, texts, kTogether, OnCpu{});
-    BOOST_TEST(largest_difference(on_cuda<PagedKV>(s, texts, kTogether), expected) < kBound, s.heads << " heads of " << s.head_dim);
+    const float difference = largest_difference(on_cuda<P>(s, texts, kTogether), expected);
+    largest = difference > largest ? difference : largest;
+    BOOST_TEST(difference < bound, name_of(s) << ": " << difference << " of " << bound);
     // The bound tells a key from its neighbour.
     Texts others = texts;
     for (Matrix& k : others.k) {
       for (int r = 8; r < k.rows; r += 16) std::swap_ranges(k.row(r), k.row(r) + k.cols, k.row(r - 1));
     }
-    BOOST_TEST(largest_difference(answers<PagedKV, FlashAttention>(cpu, s, others, kTogether, OnCpu{}), expected) > kBound);
+    BOOST_TEST(largest_difference(answers<PagedKV, FlashAttention>(cpu, s, others, kTogether, OnCpu{}), expected) > bound);
   }
+  BOOST_TEST_MESSAGE("largest difference from FlashAttention: " << largest << ", bound " << bound);
 }
 
-// More splits than a block walks beside one another, with a window and without.
-BOOST_AUTO_TEST_CASE(long_texts) {
-  for (const Shapes& s : {Shapes{2, 1, 16, 0, false}, Shapes{2, 1, 16, 2'100, true}, Shapes{1, 1, 256, 0, false}}) {
-    const Texts texts(s, {2'402, 5, 3}, 4.0f);
-    check_same(on_cuda<PagedKV>(s, texts, {{2'400, 3, 1}, {1, 1, 1}, {1, 1, 1}}),
-               on_cuda<PagedKV>(s, texts, {{2'241, 0, 0}, {161, 0, 0}, {0, 5, 0}, {0, 0, 3}}), s);
+BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
+  check_as_flash_attention<PagedKV>(0x1p-9f);
+  check_as_flash_attention<PagedKVOf<32, bfloat16>>(0x1p-9f);
+  check_as_flash_attention<PagedKVOf<16, float16>>(0x1p-12f);
+}
+
+// An answer for the next product is the rounded answer: as many zeros behind it as make its last chunk whole.
+template <class E, class P>
+void check_rounded_answers() {
+  for (const Shapes& s : kShapes) {
+    Cuda cuda;
+    const OnCuda on_side{cuda};
+    const Texts texts(s, kLengths, 4.0f);
+    Side<Cuda, P, FlashMma> side(cuda, s, kLengths[0] + 16, 3);
+    const auto slopes = on_side(slopes_of(s));
+    std::vector<int> known(3, 0);
+    for (const auto& rows : kTogether) {
+      const Batch batch = batch_of(rows, known);
+      const int count = static_cast<int>(batch.tokens.size()), cols = s.heads * s.head_dim;
+      const auto q = on_side(Texts::rows_of(texts.q, batch)), k = on_side(Texts::rows_of(texts.k, batch)), v = on_side(Texts::rows_of(texts.v, batch));
+      const auto floats = on_side(Matrix(count, cols, cols));
+      side.run(batch, q.view(), k.view(), v.view(), slopes.data(), floats.view());
+      const Matrix expected = floats.host();
+      const std::vector<std::uint16_t> anything(OperandTiles<E>::elements(count, cols), 0x7fff);
+      const OnDevice<std::uint16_t> there(cuda, anything);
+      const OperandTiles<E> tiles{reinterpret_cast<E*>(there.data()), count, cols};
+      side.run_again(batch, q.view(), slopes.data(), tiles);
+      const std::vector<std::uint16_t> found = there.values();
+      int wrong = 0;
+      for (int r = 0; r < count; ++r) {
+        for (int c = 0; c < chunk_count(cols) * kChunkColumns; ++c) {
+          const std::uint16_t there_is = found[static_cast<std::size_t>(tiles.at(r, c))], wanted = c < cols ? E(expected.row(r)[c]).bits : std::uint16_t{0};
+          if (there_is != wanted && wrong++ == 0) BOOST_TEST(there_is == wanted, name_of(s) << ", row " << r << ", column " << c);
+        }
+      }
+      BOOST_TEST(wrong == 0, name_of(s) << ", of " << count << " rows");
+    }
+  }
+}
+BOOST_AUTO_TEST_CASE(answers_for_a_product_are_rounded_answers) {
+  check_rounded_answers<bfloat16, PagedKVOf<32, bfloat16>>();
+  check_rounded_answers<float16, PagedKVOf<16, float16>>();
+}
+
+// So many rows that a block has few warps, and one row, whose block has as many as there are strides.
+BOOST_AUTO_TEST_CASE_TEMPLATE(few_warps_as_many, P, Caches) {
+  const Shapes s{8, 8, 16, 0, false};
+  const std::vector<int> lengths(90, 603);
+  const Texts texts(s, lengths, 4.0f);
+  const std::vector<int> ones(90, 1);
+  std::vector<std::vector<int>> apart{std::vector<int>(90, 600)};
+  for (int step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < 90; ++i) {
+      std::vector<int> one(90, 0);
+      one[i] = i % 8 == 0 ? 1 : 0;
+      if (i % 8 == 0) apart.push_back(one);
+    }
+  }
+  const auto together = on_cuda<P>(s, texts, {std::vector<int>(90, 600), ones, ones, ones}), alone = on_cuda<P>(s, texts, apart);
+  for (std::size_t i = 0; i < 90; i += 8) BOOST_TEST(same_bits(together[i], alone[i]), "text " << i << ": " << first_difference(together[i], alone[i]));
+}
+
+// More strides than a block has room for, with a window and without, for one query and for sixteen that share keys.
+BOOST_AUTO_TEST_CASE_TEMPLATE(long_texts, P, Caches) {
+  for (const Shapes& s : {Shapes{2, 1, 16, 0, false}, Shapes{2, 1, 16, 2'100, true}, Shapes{1, 1, 256, 0, false}, Shapes{1, 1, 64, 0, false},
+                          Shapes{16, 1, 64, 0, false}}) {
+    const Texts texts(s, {5'002, 5, 3}, 4.0f);
+    check_same(on_cuda<P>(s, texts, {{5'000, 3, 1}, {1, 1, 1}, {1, 1, 1}}),
+               on_cuda<P>(s, texts, {{4'841, 0, 0}, {161, 0, 0}, {0, 5, 0}, {0, 0, 3}}), s);
   }
 }
 
@@ -194,22 +283,25 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(garbage_behind_a_text, P, Caches) {
   BOOST_TEST(all_finite(all[1], 21));
 }
 
-// A token whose value is no number, or as large as can be, is nothing to those before it, nor to those whose window has passed
+// A token whose key or value is no number, or as large as can be, is nothing to those before it, nor to those whose window has passed
 // it: whatever rows are taken with it.
-BOOST_AUTO_TEST_CASE_TEMPLATE(values_that_a_row_does_not_see, P, Caches) {
-  for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{2, 2, 80, 30, true}}) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_that_a_row_does_not_see, P, Caches) {
+  const auto same_row = [](const Matrix& a, const Matrix& b, int r) { return same_bits(a.row(r), b.row(r), a.cols); };
+  for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{2, 2, 80, 30, true}, Shapes{1, 1, 256, 70, false}}) {
     for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38f, 1e30f}) {
-      constexpr int kAt = 21;
-      const Texts plain(s, {90, 1, 1}, 4.0f);
-      Texts texts = plain;
-      std::fill_n(texts.v[0].row(kAt), texts.v[0].cols, value);
-      const auto expected = on_cuda<P>(s, plain, {{90, 1, 1}}), whole = on_cuda<P>(s, texts, {{90, 1, 1}});
-      const auto pieces = on_cuda<P>(s, texts, {{7, 1, 1}, {30, 0, 0}, {1, 0, 0}, {52, 0, 0}});
-      const auto same_row = [](const Matrix& a, const Matrix& b, int r) { return same_bits(a.row(r), b.row(r), a.cols); };
-      for (int r = 0; r < 90; ++r) {
-        const bool sees = r >= kAt && (s.window == 0 || r < kAt + s.window);
-        if (!sees) BOOST_TEST(same_row(whole[0], expected[0], r), "row " << r << ", " << value);
-        if (!sees || value == 1e30f) BOOST_TEST(same_row(whole[0], pieces[0], r), "row " << r << ", " << value);
+      for (const int at : {0, 21, 64, 79}) {
+        const Texts plain(s, {90, 1, 1}, 4.0f);
+        Texts texts = plain, keys = plain;
+        std::fill_n(texts.v[0].row(at), texts.v[0].cols, value);
+        std::fill_n(keys.k[0].row(at), keys.k[0].cols, value);
+        const auto expected = on_cuda<P>(s, plain, {{90, 1, 1}}), whole = on_cuda<P>(s, texts, {{90, 1, 1}}), of_key = on_cuda<P>(s, keys, {{90, 1, 1}});
+        const auto pieces = on_cuda<P>(s, texts, {{7, 1, 1}, {30, 0, 0}, {1, 0, 0}, {52, 0, 0}});
+        for (int r = 0; r < 90; ++r) {
+          const bool sees = r >= at && (s.window == 0 || r < at + s.window), held = value == 1e30f && !std::is_same_v<typename P::View::Element, float16>;
+          if (!sees) BOOST_TEST(same_row(whole[0], expected[0], r), name_of(s) << ", row " << r << ", value " << value << " at " << at);
+          if (!sees) BOOST_TEST(same_row(of_key[0], expected[0], r), name_of(s) << ", row " << r << ", key " << value << " at " << at);
+          if (!sees || held) BOOST_TEST(same_row(whole[0], pieces[0], r), name_of(s) << ", row " << r << ", value " << value << " at " << at);
+        }
       }
     }
   }

@@ -1,8 +1,13 @@
-// Attention on tensor cores: queries, keys, weights and values are rounded to bfloat16, and a warp has up to sixteen queries
-// that share keys. Strides of 64 keys and splits of 256 lie at fixed positions, splits are combined in their order, and what a
-// query does not see enters its sums as products with zero: no bit depends on the queries beside it, nor on how many splits
-// are walked at once. A class of its own, as the hardware has an order of its own for the products of an instruction.
+// Attention on tensor cores. The order of its sums, a numeric class of its own:
+//   - queries, keys, weights and values are rounded to the cache's element where that has sixteen bits, else to bfloat16;
+//   - a score is one sum over the elements of a head, in ascending steps of sixteen;
+//   - each stride of 64 keys at a multiple of 64 has a softmax by itself: its largest score, the sum of its rounded weights, and one
+//     sum of weighted values per element, in ascending steps of sixteen positions;
+//   - strides are combined in ascending order, and at the end divided by the sum of weights.
+// A value that a query does not see enters its sums as a product with zero. So no bit depends on the queries beside it, nor on which
+// warp has which stride: a block's warps take strides of few queries in turn, or sixteen queries each of many.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,307 +16,367 @@
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
 #include "tenon/ops/attention.h"
+#include "tenon/ops/cuda/attention_stride.cuh"
 #include "tenon/ops/cuda/flash_grid.cuh"
-#include "tenon/ops/cuda/tensor_core.cuh"
+#include "tenon/ops/cuda/operand.cuh"
 
 namespace tenon {
 namespace cuda {
 
-inline constexpr int kTensorQueries = FlashMma::queries_together;
-inline constexpr int kTensorTiles = lanes::kStride / kTilePositions;
+// Elements d and d + 1 of a head that begins at column `first`; those behind head_dim are not written.
+template <class E>
+__device__ inline void write_one(const OperandTiles<E>& to, int row, int col, float value) {
+  to.data[to.at(row, col)].bits = static_cast<std::uint16_t>(round_pair_to<E>(value, 0.0f));
+}
+__device__ inline void write_one(const MatrixView<float>& to, int row, int col, float value) { to.row(row)[col] = value; }
+template <class Out>
+__device__ void write_two(const Out& to, int row, int first, int d, int head_dim, float low, float high) {
+  if (d >= head_dim) return;
+  if (head_dim % 2 == 0) return write_pair(to, row, first + d, low, high);
+  write_one(to, row, first + d, low);
+  if (d + 1 < head_dim) write_one(to, row, first + d + 1, high);
+}
 
-// A block's warps: with so many, every device since sm_80 has the shared memory that they ask for.
-template <int Dims>
-inline constexpr int kFlashWarps = Dims > 128 ? 2 : 4;
+// The columns behind all heads that the next product reads: zeros, by the job that has the last head.
+template <class V, class Out>
+__device__ void write_columns_behind(const AttentionArgs<V, Out>& args, const QueryJob<V>& job) {
+  const int begin = args.heads * args.head_dim, width = written_columns(args.out) - begin;
+  if (width <= 0 || job.first_head + job.heads < args.heads) return;
+  for (int i = static_cast<int>(threadIdx.x); i < job.rows * width; i += static_cast<int>(blockDim.x)) {
+    write_one(args.out, job.first_row + i / width, begin + i % width, 0.0f);
+  }
+}
 
-// Shared memory of a warp, for heads of Dims elements. Rows lie so that threads of one instruction meet few others in a bank.
-template <int Dims>
-struct TensorScratch {
-  static constexpr int kWords = Dims / 2 + 4, kFloats = Dims + 8;
-  std::uint32_t q[kTensorQueries][kWords];  // pairs of bfloat16
-  float split[kTensorQueries][kFloats];     // weighted values of a split
-  float total[kTensorQueries][kFloats];     // and of all before it: of a job's first warp
+// What a query has of all strides so far, and how much of it and of the next stride is left when that is added.
+struct FlashTotal {
+  float largest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
+  float before = 1.0f, here = 0.0f;
+
+  // False: the stride has nothing that the query sees, and `here` is 0. Without a branch, so that the exponents of several strides are on
+  // their way at once.
+  __device__ bool add(float largest_here, float sum_here) {
+    const bool sees = sum_here != 0.0f;
+    const float now = sees ? fmaxf(largest, largest_here) : largest;
+    before = sees ? exp2_near(__fsub_rn(largest, now)) : 1.0f;
+    here = sees ? exp2_near(__fsub_rn(largest_here, now)) : 0.0f;
+    sum = __fmaf_rn(sum, before, __fmul_rn(sum_here, here));
+    largest = now;
+    return sees;
+  }
+  __device__ float combined(float total, float value) const { return __fmaf_rn(total, before, __fmul_rn(value, here)); }
+  // + 0: the sign of a zero may be that of a product with zero.
+  __device__ float mean(float total) const { return __fadd_rn(__fmul_rn(total, __frcp_rn(sum)), 0.0f); }
 };
 
-// q[16, Dims] in pairs; zeros behind the job's queries and behind head_dim.
-template <int Dims, class V>
-__device__ void round_queries(const QueryJob<V>& job, int lane, std::uint32_t (&q)[kTensorQueries][TensorScratch<Dims>::kWords]) {
-  const int count = job.rows * job.heads;
-  for (int i = lane; i < kTensorQueries * Dims / 2; i += 32) {
-    const int query = i / (Dims / 2), d = i % (Dims / 2) * 2;
-    const float* from = job.q + query / job.heads * job.q_stride + query % job.heads * job.head_dim;
-    const auto element = [&](int at) { return query < count && at < job.head_dim ? from[at] : 0.0f; };
-    q[query][d / 2] = round_pair(element(d), element(d + 1));
-  }
-}
+// Shared memory of a block: `stages` of a stride; then `room` rows of the sums of a query over a stride, and what is known of each.
+template <int Dims>
+struct FlashMemory {
+  StrideStage<Dims>* stages;
+  float* sums;     // [room, Dims]
+  float2* states;  // [room] largest score, sum of weights
 
-// scores[16, 64] of a stride, as sums of tensor cores lie; tiles of which no query sees anything are null, and stay zero.
-template <int Dims, class V>
-__device__ void multiply_keys(const QueryJob<V>& job, const KvTile<const typename V::Element> (&tiles)[kTensorTiles], int lane,
-                              const std::uint32_t (&q)[kTensorQueries][TensorScratch<Dims>::kWords], float (&scores)[2 * kTensorTiles][4]) {
-  const int r = lane / 4, c = lane % 4;
-#pragma unroll
-  for (int n = 0; n < 2 * kTensorTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) scores[n][i] = 0.0f;
+  __device__ FlashMemory(float* shared, int stage_count, int room)
+      : stages(reinterpret_cast<StrideStage<Dims>*>(shared)), sums(reinterpret_cast<float*>(stages + stage_count)),
+        states(reinterpret_cast<float2*>(sums + room * Dims)) {}
+  static std::size_t bytes(int stage_count, int room) {
+    return sizeof(StrideStage<Dims>) * static_cast<std::size_t>(stage_count) + (Dims * sizeof(float) + sizeof(float2)) * static_cast<std::size_t>(room);
   }
-  for (int first = 0; first < job.head_dim; first += 16) {
-    const std::uint32_t a[4] = {q[r][first / 2 + c], q[r + 8][first / 2 + c], q[r][first / 2 + c + 4], q[r + 8][first / 2 + c + 4]};
-#pragma unroll
-    for (int n = 0; n < 2 * kTensorTiles; ++n) {
-      const auto& tile = tiles[n / 2];
-      if (!tile.keys) continue;
-      const int position = n % 2 * 8 + r;
-      float scale = 1.0f;
-      if constexpr (has_scales<typename V::Element>) scale = tile.key_scales[position];
-      const auto key = [&](int d) { return d < job.head_dim ? scale * static_cast<float>(tile.keys[d * kTilePositions + position]) : 0.0f; };
-      const int d = first + 2 * c;
-      const std::uint32_t b[2] = {round_pair(key(d), key(d + 1)), round_pair(key(d + 8), key(d + 9))};
-      multiply_add(scores[n], a, b);
+};
+
+// A job of sixteen queries at most, by a block: warp w has strides w, w + stages, .. of what the job sees, and a stage of its own. A
+// round ends when there is no more room for what strides sum up to: then it is combined into the first row of each query.
+template <int Dims, class V, class Out>
+struct StridesApart {
+  using F = FlashElement<typename V::Element>;
+
+  const AttentionArgs<V, Out>& args;
+  const QueryJob<V>& job;
+  const FlashMemory<Dims>& memory;
+  const int stages, room;
+  const WarpQueries queries{job, 0, kWarpQueries};
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+
+  __device__ void run() const {
+    StrideStage<Dims>& stage = memory.stages[warp < stages ? warp : 0];
+    const int begin = queries.any.begin / lanes::kStride, end = (queries.any.end + lanes::kStride - 1) / lanes::kStride;
+    const int strides = room / queries.count - 1;  // of a round
+    int stride = warp < stages ? begin + warp : end;
+    std::uint32_t q[Dims / 16][4];
+    if (stride < end) {
+      clear_behind_keys(stage, job.head_dim, lane, 32);
+      stage_keys(job, queries.any, stride * lanes::kStride, lane, 32, stage);
+      end_copies();
+      stage_values(job, queries.any, stride * lanes::kStride, lane, 32, stage);
+      end_copies();
+      queries.load<Dims>(job, lane, q);
     }
+    for (int first = begin; first < end; first += strides) {
+      for (; stride < min(first + strides, end); stride += stages) attend(stage, q, stride, stride - first + 1, stride + stages < end);
+      __syncthreads();
+      combine(first == begin ? 1 : 0, min(strides, end - first) + 1, first + strides >= end);
+    }
+    write_columns_behind(args, job);
   }
-}
 
-// Element d of a tile's value at `position`, of which `here` are seen: zero elsewhere, where anything may lie.
-template <class V>
-__device__ float value_of(const QueryJob<V>& job, const KvTile<const typename V::Element>& tile, lanes::Range here, int position, int d) {
-  if (position < here.begin || position >= here.end) return 0.0f;
-  float scale = 1.0f;
-  if constexpr (has_scales<typename V::Element>) scale = tile.value_scales[position];
-  return scale * static_cast<float>(tile.values[position * job.value_stride + d]);
-}
-
-// Whether all values that are seen stay finite as bfloat16; the same for all of a warp.
-template <class V>
-__device__ bool has_finite_values(const QueryJob<V>& job, const KvTile<const typename V::Element> (&tiles)[kTensorTiles], lanes::Range here,
-                                  int lane) {
-  bool finite = true;
+ private:
+  // Copies of the stage's next stride are on their way as soon as its keys, and its values, have been read.
+  __device__ void attend(StrideStage<Dims>& stage, const std::uint32_t (&q)[Dims / 16][4], int stride, int slot, bool goes_on) const {
+    const int first = stride * lanes::kStride, next = first + stages * lanes::kStride;
+    const unsigned tiles = tiles_met(queries.any, first);
+    float scores[kColumnTiles][4];
+    std::uint32_t weights[kColumnTiles][2];
+    wait_for_copies<1>();
+    __syncwarp();
+    multiply_keys<Dims, F>(stage, job.head_dim, tiles, lane, q, scores);
+    __syncwarp();
+    if (goes_on) stage_keys(job, queries.any, next, lane, 32, stage);
+    end_copies();
+    const StrideState state = weigh<F>(job, queries, first, lane, scores, weights);
+    wait_for_copies<1>();
+    __syncwarp();
+    const bool together = covers(queries.all, first, lanes::kStride) || job.rows == 1 || has_finite_values<Dims, F>(stage, first, queries.any, queries, job.value_stride, lane);
+    if (together) {
+      add_up<false>(stage, first, tiles, weights, slot, 0);
+    } else {
+#pragma unroll 1
+      for (int query = 0; query < queries.count; ++query) add_up<true>(stage, first, tiles, weights, slot, query);
+    }
 #pragma unroll
-  for (int t = 0; t < kTensorTiles; ++t) {
-    const lanes::Range of_tile = here.in(t * kTilePositions, kTilePositions);
-    for (int position = of_tile.begin; position < of_tile.end; ++position) {
-      for (int d = lane; d < job.head_dim; d += 32) {
-        finite = finite && isfinite(low_of_pair(round_pair(value_of(job, tiles[t], of_tile, position, d), 0.0f)));
+    for (int h = 0; h < 2; ++h) {
+      const int query = lane / 4 + 8 * h;
+      if (lane % 4 == 0 && query < queries.count) memory.states[slot * queries.count + query] = {state.largest[h], state.sum[h]};
+    }
+    __syncwarp();
+    if (goes_on) stage_values(job, queries.any, next, lane, 32, stage);
+    end_copies();
+  }
+
+  // Sums over the stride at `first`, of all queries or of one, which alone sees what it does.
+  template <bool Apart>
+  __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles, const std::uint32_t (&weights)[kColumnTiles][2], int slot,
+                         int alone) const {
+    const lanes::Range seen = Apart ? lanes::query_of(job, alone).seen : queries.any;
+#pragma unroll
+    for (int column = 0; column < Dims; column += kValueColumns) {
+      if (column >= job.value_stride) continue;
+      float sums[kColumnTiles][4];
+      multiply_values<Dims, F, Apart>(stage, first, column, job.value_stride, tiles, seen, lane, weights, sums);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int query = lane / 4 + 8 * h;
+        if (Apart ? query != alone : query >= queries.count) continue;
+        float* to = memory.sums + (slot * queries.count + query) * Dims + column + 2 * (lane % 4);
+#pragma unroll
+        for (int n = 0; n < kColumnTiles; ++n) *reinterpret_cast<float2*>(to + 8 * n) = {sums[n][2 * h], sums[n][2 * h + 1]};
       }
     }
   }
-  return __all_sync(0xffffffffu, finite) != 0;
-}
 
-// sums[16, Dims] += weights[16, 64] times values.
-template <int Dims, class V>
-__device__ void multiply_values(const QueryJob<V>& job, const KvTile<const typename V::Element> (&tiles)[kTensorTiles], lanes::Range here,
-                                int lane, const std::uint32_t (&weights)[2 * kTensorTiles][2], float (&sums)[Dims / 8][4]) {
-  const int r = lane / 4, c = lane % 4;
-#pragma unroll
-  for (int t = 0; t < kTensorTiles; ++t) {
-    const auto& tile = tiles[t];
-    if (!tile.values) continue;
-    const lanes::Range of_tile = here.in(t * kTilePositions, kTilePositions);
-    const std::uint32_t a[4] = {weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1]};
-#pragma unroll
-    for (int n = 0; n < Dims / 8; ++n) {
-      if (8 * n >= job.value_stride) continue;
-      const auto value = [&](int position) { return value_of(job, tile, of_tile, position, 8 * n + r); };
-      const std::uint32_t b[2] = {round_pair(value(2 * c), value(2 * c + 1)), round_pair(value(2 * c + 8), value(2 * c + 9))};
-      multiply_add(sums[n], a, b);
+  // Slots begin .. end - 1 of all queries, two elements a thread at a time: into slot 0, or into the answer.
+  __device__ void combine(int begin, int end, bool ends) const {
+    constexpr int kPairs = Dims / 2;
+    const int threads = static_cast<int>(blockDim.x);
+    FlashTotal total;
+    for (int i = thread; i < queries.count * kPairs; i += threads) {
+      const int query = i / kPairs, d = 2 * (i % kPairs);
+      if (d >= job.head_dim) continue;
+      total = {};
+      float2 sums = {0.0f, 0.0f};
+#pragma unroll 4
+      for (int slot = begin; slot < end; ++slot) {
+        const int row = slot * queries.count + query;
+        const float2 state = memory.states[row], here = *reinterpret_cast<const float2*>(memory.sums + row * Dims + d);
+        const bool sees = total.add(state.x, state.y);
+        sums = {total.combined(sums.x, sees ? here.x : 0.0f), total.combined(sums.y, sees ? here.y : 0.0f)};
+      }
+      if (ends) {
+        write_two(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, d, job.head_dim,
+                  total.mean(sums.x), total.mean(sums.y));
+      } else {
+        *reinterpret_cast<float2*>(memory.sums + query * Dims + d) = sums;
+      }
     }
-  }
-}
-
-// Where `sums` of a warp's thread lie in its scratch memory.
-template <int Dims, class Move>
-__device__ void for_each_sum(float (&sums)[Dims / 8][4], TensorScratch<Dims>& scratch, int lane, Move&& move) {
-#pragma unroll
-  for (int n = 0; n < Dims / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) move(sums[n][i], scratch.split[row_of_sum(lane, i)][8 * n + column_of_sum(lane, i)], row_of_sum(lane, i));
-  }
-}
-
-// The same where some queries see less than others: 0 times a value that is not finite would reach those that do not see it, so
-// that each then gets what it gets alone.
-template <int Dims, class V>
-__device__ void multiply_values_apart(const QueryJob<V>& job, const KvTile<const typename V::Element> (&tiles)[kTensorTiles], int first,
-                                      int lane, const std::uint32_t (&weights)[2 * kTensorTiles][2], float (&sums)[Dims / 8][4],
-                                      TensorScratch<Dims>& scratch) {
-  const auto load = [](float& sum, float& kept, int) { sum = kept; };
-  for_each_sum(sums, scratch, lane, [](float& sum, float& kept, int) { kept = sum; });
-  for (int query = 0; query < job.rows * job.heads; ++query) {
-    multiply_values<Dims>(job, tiles, lanes::query_of(job, query).seen.in(first, lanes::kStride), lane, weights, sums);
-    for_each_sum(sums, scratch, lane, [&](float& sum, float& kept, int row) {
-      if (row == query) kept = sum;
-    });
-    for_each_sum(sums, scratch, lane, load);
-  }
-}
-
-// Queries lane / 4 and lane / 4 + 8 of a job, and their online softmax: exponents of 2, so scores come times log2(e).
-struct QueryPair {
-  lanes::Range seen[2];
-  float slope[2], largest[2], sum[2];
-};
-
-template <class V>
-__device__ QueryPair query_pair(const QueryJob<V>& job, int lane) {
-  constexpr float kLog2e = 1.44269504f;
-  QueryPair pair;
-  for (int h = 0; h < 2; ++h) {
-    const int i = lane / 4 + 8 * h;
-    const bool is_query = i < job.rows * job.heads;
-    const lanes::Query query = lanes::query_of(job, is_query ? i : 0);
-    pair.seen[h] = is_query ? query.seen : lanes::Range{0, 0};
-    pair.slope[h] = kLog2e * query.slope;
-    pair.largest[h] = -std::numeric_limits<float>::infinity();
-    pair.sum[h] = 0.0f;
-  }
-  return pair;
-}
-
-// Scores of the stride at `first` become weights, rounded, of which sums are then taken; returns in `factors` what all before
-// shrinks by. Of a query that sees nothing here weights are 0, and the factor 1 unless it has seen nothing at all.
-__device__ inline void weigh_pair(QueryPair& queries, int first, int lane, float scale, float (&scores)[2 * kTensorTiles][4],
-                                  std::uint32_t (&weights)[2 * kTensorTiles][2], float (&factors)[2]) {
-  const float minus_infinity = -std::numeric_limits<float>::infinity();
-  float top[2] = {queries.largest[0], queries.largest[1]};
-#pragma unroll
-  for (int n = 0; n < 2 * kTensorTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int h = i / 2, position = first + 8 * n + column_of_sum(lane, i);
-      const lanes::Range seen = queries.seen[h];
-      const float distance = static_cast<float>(position - seen.end + 1);
-      const float score = __fmaf_rn(queries.slope[h], distance, __fmul_rn(scores[n][i], scale));
-      scores[n][i] = position >= seen.begin && position < seen.end ? score : minus_infinity;
-      top[h] = fmaxf(top[h], scores[n][i]);
+    if (ends) return;
+    __syncthreads();
+    for (int query = thread; query < queries.count; query += threads) {
+      total = {};
+      for (int slot = begin; slot < end; ++slot) {
+        const float2 state = memory.states[slot * queries.count + query];
+        total.add(state.x, state.y);
+      }
+      memory.states[query] = {total.largest, total.sum};
     }
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    for (int width = 1; width <= 2; width *= 2) top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffffu, top[h], width));
-    const float from = top[h] == minus_infinity ? 0.0f : top[h];
-    factors[h] = exp2_near(__fsub_rn(queries.largest[h], from));
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 0; n < 2 * kTensorTiles; ++n) {
-      weights[n][h] = round_pair(exp2_near(__fsub_rn(scores[n][2 * h], from)), exp2_near(__fsub_rn(scores[n][2 * h + 1], from)));
-      sum = __fadd_rn(sum, __fadd_rn(low_of_pair(weights[n][h]), high_of_pair(weights[n][h])));
-    }
-    queries.sum[h] = __fmaf_rn(queries.sum[h], factors[h], sum);
-    queries.largest[h] = top[h];
-  }
-}
-
-// The split at position `split`, of which the job's queries see some, by a warp. states: [16]
-template <int Dims, class V>
-__device__ void tensor_split(const QueryJob<V>& job, lanes::Range seen, int split, int lane, TensorScratch<Dims>& scratch, SplitState* states) {
-  using E = typename V::Element;
-  QueryPair queries = query_pair(job, lane);
-  float sums[Dims / 8][4] = {};
-  const float scale = __fmul_rn(job.scale, 1.44269504f);
-  const int end = min(split + lanes::kSplitPositions, seen.end);
-  for (int first = max(split, seen.begin) / lanes::kStride * lanes::kStride; first < end; first += lanes::kStride) {
-    const lanes::Range here = seen.in(first, lanes::kStride);
-    KvTile<const E> tiles[kTensorTiles];
-#pragma unroll
-    for (int t = 0; t < kTensorTiles; ++t) {
-      if (here.in(t * kTilePositions, kTilePositions).empty()) continue;
-      QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head, first / kTilePositions + t, 1, tiles + t);
-    }
-    float scores[2 * kTensorTiles][4], factors[2];
-    std::uint32_t weights[2 * kTensorTiles][2];
-    multiply_keys<Dims>(job, tiles, lane, scratch.q, scores);
-    weigh_pair(queries, first, lane, scale, scores, weights, factors);
-#pragma unroll
-    for (int n = 0; n < Dims / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[n][i] = __fmul_rn(sums[n][i], factors[i / 2]);
-    }
-    // What the first and the last see, all between them do.
-    const lanes::Range first_sees = lanes::query_of(job, 0).seen.in(first, lanes::kStride);
-    const lanes::Range last_sees = lanes::query_of(job, job.rows * job.heads - 1).seen.in(first, lanes::kStride);
-    const bool alike = first_sees.end == here.end && last_sees.begin == here.begin;
-    if (alike || has_finite_values(job, tiles, here, lane)) multiply_values<Dims>(job, tiles, here, lane, weights, sums);
-    else multiply_values_apart<Dims>(job, tiles, first, lane, weights, sums, scratch);
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float sum = queries.sum[h];
-    for (int width = 1; width <= 2; width *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, width));
-    if (lane % 4 == 0) states[lane / 4 + 8 * h] = {queries.largest[h], sum};
-  }
-#pragma unroll
-  for (int n = 0; n < Dims / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) scratch.split[row_of_sum(lane, i)][8 * n + column_of_sum(lane, i)] = sums[n][i];
-  }
-}
-
-// A query's elements thread, thread + threads, .. of so many, over the splits so far.
-template <int Dims>
-struct TensorTotal {
-  float largest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
-
-  __device__ void add(SplitState state, const float* split, float* total, int thread, int threads) {
-    if (state.sum == 0.0f) return;  // it sees nothing of this one
-    const float now = fmaxf(largest, state.largest);
-    const float a = exp2_near(__fsub_rn(largest, now)), b = exp2_near(__fsub_rn(state.largest, now));
-    sum = __fmaf_rn(sum, a, __fmul_rn(state.sum, b));
-    largest = now;
-    for (int d = thread; d < Dims; d += threads) total[d] = __fmaf_rn(total[d], a, __fmul_rn(split[d], b));
+    __syncthreads();
   }
 };
 
-template <int Dims, CacheView V>
-__global__ void __launch_bounds__(32 * kFlashWarps<Dims>) flash_tensor_kernel(AttentionArgs<V> args, FlashGrid grid) {
-  constexpr int kWarps = kFlashWarps<Dims>;
-  extern __shared__ float shared[];
-  __shared__ SplitState states[kWarps][kTensorQueries];
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, part = warp % grid.parts;
-  const int i = static_cast<int>(blockIdx.x) * (kWarps / grid.parts) + warp / grid.parts;
-  auto* scratch = reinterpret_cast<TensorScratch<Dims>*>(shared) + warp;
-  auto* first_scratch = scratch - part;
+// A job of up to 64 queries: four warps have sixteen each, and all strides, which they bring together, one ahead.
+inline constexpr int kFlashWarps = 4;
+
+template <int Dims, class V, class Out>
+struct QueriesApart {
+  using F = FlashElement<typename V::Element>;
+
+  const AttentionArgs<V, Out>& args;
+  const QueryJob<V>& job;
+  const FlashMemory<Dims>& memory;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const WarpQueries of_job{job, 0, kFlashWarps * kWarpQueries}, queries{job, warp * kWarpQueries, kWarpQueries};
+
+  __device__ void stage(int first) const {
+    StrideStage<Dims>& to = memory.stages[first / lanes::kStride % 2];
+    if (first < of_job.any.end) {
+      stage_keys(job, of_job.any, first, thread, 32 * kFlashWarps, to);
+      stage_values(job, of_job.any, first, thread, 32 * kFlashWarps, to);
+    }
+    end_copies();
+  }
+
+  __device__ void run() const {
+    const int begin = of_job.any.begin / lanes::kStride * lanes::kStride;
+    for (int s = 0; s < 2; ++s) clear_behind_keys(memory.stages[s], job.head_dim, thread, 32 * kFlashWarps);
+    stage(begin);
+    std::uint32_t q[Dims / 16][4];
+    queries.load<Dims>(job, lane, q);
+    FlashTotal totals[2];
+    float sums[Dims / 8][4] = {};
+#pragma unroll 1
+    for (int first = begin; first < of_job.any.end; first += lanes::kStride) {
+      wait_for_copies<0>();
+      __syncthreads();
+      stage(first + lanes::kStride);
+      if (meets(queries.any, first, lanes::kStride)) attend(memory.stages[first / lanes::kStride % 2], q, first, totals, sums);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int i = lane / 4 + 8 * h, query = queries.first + i;
+      if (i >= queries.count) continue;
+#pragma unroll
+      for (int n = 0; n < Dims / 8; ++n) {
+        write_two(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, 8 * n + 2 * (lane % 4),
+                  job.head_dim, totals[h].mean(sums[n][2 * h]), totals[h].mean(sums[n][2 * h + 1]));
+      }
+    }
+    write_columns_behind(args, job);
+  }
+
+ private:
+  __device__ void attend(const StrideStage<Dims>& stage, const std::uint32_t (&q)[Dims / 16][4], int first,
+                         FlashTotal (&totals)[2], float (&sums)[Dims / 8][4]) const {
+    const unsigned tiles = tiles_met(queries.any, first);
+    float scores[kColumnTiles][4];
+    std::uint32_t weights[kColumnTiles][2];
+    multiply_keys<Dims, F>(stage, job.head_dim, tiles, lane, q, scores);
+    const StrideState state = weigh<F>(job, queries, first, lane, scores, weights);
+    const bool together = covers(queries.all, first, lanes::kStride) || has_finite_values<Dims, F>(stage, first, of_job.any, queries, job.value_stride, lane);
+    const bool sees[2] = {totals[0].add(state.largest[0], state.sum[0]), totals[1].add(state.largest[1], state.sum[1])};
+    if (together) {
+      add_up<false>(stage, first, tiles, weights, sees, totals, 0, sums);
+    } else {
+#pragma unroll 1
+      for (int query = 0; query < queries.count; ++query) add_up<true>(stage, first, tiles, weights, sees, totals, query, sums);
+    }
+  }
+
+  // The stride at `first` of all queries, or of one, which alone sees what it does.
+  template <bool Apart>
+  __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles, const std::uint32_t (&weights)[kColumnTiles][2],
+                         const bool (&sees)[2], const FlashTotal (&totals)[2], int alone, float (&sums)[Dims / 8][4]) const {
+    const lanes::Range seen = Apart ? lanes::query_of(job, queries.first + alone).seen : queries.any;
+#pragma unroll
+    for (int column = 0; column < Dims; column += kValueColumns) {
+      if (column >= job.value_stride) continue;
+      float here[kColumnTiles][4];
+      multiply_values<Dims, F, Apart>(stage, first, column, job.value_stride, tiles, seen, lane, weights, here);
+#pragma unroll
+      for (int n = 0; n < kColumnTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& sum = sums[column / 8 + n][i];
+          if (sees[i / 2] && (!Apart || row_of_sum(lane, i) == alone)) sum = totals[i / 2].combined(sum, here[n][i]);
+        }
+      }
+    }
+  }
+};
+
+inline constexpr int kMostFlashThreads = 256;
+
+template <int Dims, CacheView V, class Out>
+__global__ void __launch_bounds__(kMostFlashThreads) flash_decode_kernel(const __grid_constant__ AttentionArgs<V, Out> args, FlashGrid grid,
+                                                                         int stages, int room) {
+  extern __shared__ __align__(16) float shared[];
   wait_for_earlier();
-  QueryJob<V> job = {};
-  if (i < grid.jobs) job = grid.job(args, i);
-  const int count = job.rows * job.heads;  // none where a short tile has fewer parts
-  const lanes::Range seen = count > 0 ? lanes::Range{lanes::query_of(job, 0).seen.begin, lanes::query_of(job, count - 1).seen.end} : lanes::Range{0, 0};
-  if (count > 0) round_queries<Dims>(job, lane, scratch->q);
-
-  // Behind each round, so many threads have a query of the job each.
-  const int threads = 2 * grid.parts, own = part * 32 + lane, query = own / threads, thread = own % threads;
-  float* total = first_scratch->total[query];
-  TensorTotal<Dims> state;
-  for (int d = thread; d < Dims; d += threads) total[d] = 0.0f;
-  const int first = seen.begin / lanes::kSplitPositions * lanes::kSplitPositions;
-  __syncwarp();
-  for (int round = 0; round < grid.rounds; ++round) {
-    const int round_first = first + round * grid.parts * lanes::kSplitPositions, split = round_first + part * lanes::kSplitPositions;
-    if (split < seen.end) tensor_split(job, seen, split, lane, *scratch, states[warp]);
-    grid.parts == 1 ? __syncwarp() : __syncthreads();
-    for (int p = 0; p < grid.parts && round_first + p * lanes::kSplitPositions < seen.end; ++p) {
-      state.add(states[warp - part + p][query], first_scratch[p].split[query], total, thread, threads);
-    }
-    grid.parts == 1 ? __syncwarp() : __syncthreads();
-  }
-  if (query >= count) return;
-  float* out = job.out + query / job.heads * job.out_stride + query % job.heads * job.head_dim;
-  // + 0: of a zero, the sign may be that of a product with zero.
-  for (int d = thread; d < job.head_dim; d += threads) out[d] = __fadd_rn(__fdiv_rn(total[d], state.sum), 0.0f);
+  const QueryJob<V> job = grid.job(args, static_cast<int>(blockIdx.x));
+  if (job.rows <= 0) return;  // a short tile has fewer parts
+  const FlashMemory<Dims> memory(shared, stages, room);
+  StridesApart<Dims, V, Out>{args, job, memory, stages, room}.run();
 }
 
-template <int Dims, class V>
-void launch_flash_tensor(Cuda& device, const AttentionArgs<V>& args) {
-  constexpr int kWarps = kFlashWarps<Dims>;
-  const FlashGrid grid(args, device.processors(), {.queries = kTensorQueries, .a_block = kWarps, .threads = 32});
-  device.launch_early("attention", flash_tensor_kernel<Dims, V>, grid.blocks(), 32 * kWarps, sizeof(TensorScratch<Dims>) * kWarps, args, grid);
+// A function of its own, so that its registers are not kept beside those of QueriesApart, which then spilled 28.
+template <int Dims, class V, class Out>
+__noinline__ __device__ void attend_few(const AttentionArgs<V, Out>& args, const FlashGrid& grid, int i, float* shared, int stages, int room) {
+  const QueryJob<V> job = grid.job(args, i);
+  const FlashMemory<Dims> memory(shared, stages, room);
+  StridesApart<Dims, V, Out>{args, job, memory, stages, room}.run();
+}
+
+// Late rows of a text see the most: they begin first.
+template <int Dims, CacheView V, class Out>
+__global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2) flash_prompt_kernel(const __grid_constant__ AttentionArgs<V, Out> args,
+                                                                                            const __grid_constant__ FlashGrid grid, int stages,
+                                                                                            int room) {
+  extern __shared__ __align__(16) float shared[];
+  wait_for_earlier();
+  const int i = grid.jobs - 1 - static_cast<int>(blockIdx.x);
+  const QueryJob<V> job = grid.job(args, i);
+  if (job.rows <= 0) return;
+  const int count = job.rows * job.heads;
+  if (count <= kWarpQueries && count * (stages + 1) <= room) return attend_few<Dims>(args, grid, i, shared, stages, room);
+  const FlashMemory<Dims> memory(shared, stages, room);
+  QueriesApart<Dims, V, Out>{args, job, memory}.run();
+}
+
+// Blocks of as many warps as there are strides, or fewer where jobs fill the device: no bit depends on it.
+template <int Dims, class V, class Out>
+void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
+  const FlashGrid grid(args, device.processors(), {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
+  const int queries = grid.rows * grid.heads, strides = FlashGrid::pieces(args, lanes::kStride);
+  const int processor_warps = 220 * 1024 / static_cast<int>(sizeof(StrideStage<Dims>));
+  const auto room = [&](int warps) {
+    const int rows = (grid.jobs <= device.processors() ? 64 : 4 * warps) * 64 / Dims;
+    const int kept = std::max(rows / queries - 1, warps) / warps * warps;
+    return queries * (std::min(kept, std::max(strides, warps)) + 1);
+  };
+  const auto bytes = [&](int warps) { return FlashMemory<Dims>::bytes(warps, room(warps)); };
+  int warps = kMostFlashThreads / 32;
+  while (warps > 2 && (warps > strides || grid.jobs * warps > device.processors() * processor_warps)) warps /= 2;
+  while (warps > 1 && device.blocks_that_fit(static_cast<int>(bytes(warps))) == 0) warps /= 2;
+  device.launch_early("attention", flash_decode_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * warps, bytes(warps), args, grid, warps, room(warps));
+}
+
+template <int Dims, class V, class Out>
+void launch_flash_prompt(Cuda& device, const AttentionArgs<V, Out>& args) {
+  constexpr int kRoom = 20;  // with four stages of 64 elements, three blocks fit an H100's processor
+  const FlashGrid grid(args, device.processors(), {.queries = kFlashWarps * kWarpQueries, .a_block = 1, .threads = 32 * kFlashWarps});
+  const int stages = device.blocks_that_fit(static_cast<int>(FlashMemory<Dims>::bytes(4, kRoom))) == 2 ? 4 : 2;
+  device.launch_early("attention", flash_prompt_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * kFlashWarps, FlashMemory<Dims>::bytes(stages, kRoom),
+                      args, grid, stages, kRoom);
+}
+
+template <int Dims, class V, class Out>
+void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
+  if constexpr (Dims <= 128) {
+    if (args.batch.tile_count != args.batch.rows) return launch_flash_prompt<Dims>(device, args);
+  }
+  launch_flash_decode<Dims>(device, args);
 }
 
 }  // namespace cuda
 
 // head_dim: 256 at most.
-template <cuda::ViewOnDevice V>
-void attention(Cuda& device, FlashMma, const AttentionArgs<V>& args) {
+template <cuda::ViewOnDevice V, class Out>
+void attention(Cuda& device, FlashMma, const AttentionArgs<V, Out>& args) {
   cuda::check_batch(args);
   if (args.head_dim <= 64) cuda::launch_flash_tensor<64>(device, args);
   else if (args.head_dim <= 128) cuda::launch_flash_tensor<128>(device, args);
