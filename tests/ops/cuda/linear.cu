@@ -116,46 +116,6 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   }
 }
 
-// Floats on tensor cores are in the hardware's order: a row has the same bits in any batch, and lies within what roundings of
-// its sums make of the products, which are exact. Where activations are not rounded it lies farther off.
-BOOST_AUTO_TEST_CASE(floats_on_tensor_cores) {
-  Cuda cuda;
-  double farthest = 0;
-  for (const int in : {1, 15, 16, 77, 768, 1'100}) {
-    for (const int out : {1, 16, 131}) {
-      const Problem p(in, out);
-      const Packed<BFloat16Mma> packed(p.weight);
-      const DevicePacked<BFloat16Mma> device_packed(cuda, packed);
-      const DeviceMatrix x(cuda, p.x);
-      const auto multiply = [&](int first, int rows) {
-        Matrix y(rows, out, out);
-        const DeviceMatrix device_y(cuda, y);
-        linear(cuda, LinearArgs<BFloat16Mma::View>{.x = x.view(first, rows), .weight = device_packed.view(), .y = device_y.view()});
-        return device_y.host();
-      };
-      const Matrix truth = multiply(0, 129);
-      for (const auto& [first, rows] : {std::pair{0, 1}, {128, 1}, {5, 3}, {40, 8}, {3, 9}, {17, 16}, {1, 17}, {60, 40}}) {
-        const Matrix y = multiply(first, rows);
-        for (int r = 0; r < rows; ++r) BOOST_TEST_REQUIRE(same_bits(y.row(r), truth.row(first + r), out), rows << " rows of " << in);
-      }
-      for (int r = 0; r < 20; ++r) {
-        for (int o = 0; o < out; ++o) {
-          double sum = 0, unrounded = 0, size = 0;
-          for (int k = 0; k < in; ++k) {
-            const double w = packed.view().at(o, k), rounded = static_cast<float>(bfloat16(p.x.row(r)[k]));
-            sum += w * rounded, unrounded += w * p.x.row(r)[k], size += std::fabs(w * rounded);
-          }
-          // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up, cut off or rounded.
-          const double bound = (in + 4) * 0x1p-22 * size;
-          BOOST_TEST_REQUIRE(std::fabs(truth.row(r)[o] - sum) <= bound, in << " -> " << out);
-          farthest = std::max(farthest, std::fabs(truth.row(r)[o] - unrounded) / std::max(bound, 1e-30));
-        }
-      }
-    }
-  }
-  BOOST_TEST(farthest > 4);
-}
-
 namespace tenon::test {
 struct Plain {  // has no panels(); types that kernels are made for may not be local
   Float32::View whole;

@@ -17,13 +17,14 @@ inline constexpr int kChunkBytes = kCoreRows * kChunkColumns * 2;  // of eight r
 inline constexpr int kMostWarps = 8;     // of a block that multiply
 inline constexpr int kFewFillWarps = 2;  // and that fill its ring
 
-// A stage of a block: a chunk of columns of its weights, then of its tokens.
+// A stage of a block: chunks of columns, one behind the other, each of its weights and then of its tokens.
 struct StageShape {
   int weight_blocks, token_blocks;  // of eight rows
   int stages;                       // of the ring
 
-  __host__ __device__ int bytes() const { return (weight_blocks + token_blocks) * kChunkBytes; }
+  __host__ __device__ int bytes() const { return (weight_blocks + token_blocks) * kChunkBytes; }  // of a chunk
 };
+inline constexpr int kFewChunks = 2;  // of a stage of mma_kernel: one ring's bookkeeping for eight dependent steps
 
 // Lets the kernel behind this one be made ready, and fetch its weights, while this one runs. It waits for this one's end all the same.
 __device__ inline void let_next_begin() {
@@ -45,22 +46,26 @@ struct TileWalk {
 
 // Brings the chunks of one operand of a block's tiles, one a call: eight-row blocks first_of(tile) and on, `most` at most, to byte `offset` of
 // the stages.
-template <class E, class First>
+template <int StageChunks, class E, class First>
 class ChunkFill {
  public:
   __device__ ChunkFill(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& from, int most, int offset, First first_of)
       : ring_(ring), from_(from), first_of_(first_of), stages_(stages + offset), to_(stages_), most_(most), count_(shape.stages),
-        stage_bytes_(shape.bytes()), chunks_(chunk_count(from.cols)), step_(std::ptrdiff_t{from.row_blocks()} * kBlock) {
+        bytes_step_(shape.bytes()), chunks_(chunk_count(from.cols)), step_(std::ptrdiff_t{from.row_blocks()} * kBlock) {
     begin();
   }
+  // A stage, whose last chunks may be behind the matrix.
   __device__ __forceinline__ void next() {
     if (at_.turn > 0) ring_.empty[at_.stage].wait(at_.turn - 1);
-    ring_.full[at_.stage].fill(to_, source_, bytes_);
-    to_ += stage_bytes_;
-    source_ += step_;
+#pragma unroll
+    for (int i = 0; i < StageChunks; ++i) {
+      ring_.full[at_.stage].fill(to_, source_, chunk_ + i < chunks_ ? bytes_ : 0);
+      to_ += bytes_step_;
+      source_ += step_;
+    }
     at_.next(count_);
     if (at_.stage == 0) to_ = stages_;
-    if (++chunk_ == chunks_) begin();
+    if ((chunk_ += StageChunks) >= chunks_) begin();
   }
 
  private:
@@ -77,7 +82,7 @@ class ChunkFill {
   const OperandTiles<const E>& from_;
   const First first_of_;
   std::byte *const stages_, *to_;
-  const int most_, count_, stage_bytes_, chunks_;
+  const int most_, count_, bytes_step_, chunks_;
   const std::ptrdiff_t step_;
   const E* source_ = nullptr;
   int bytes_ = 0, chunk_ = 0, tile_ = 0;
@@ -86,14 +91,16 @@ class ChunkFill {
 
 // The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older than the kernel
 // before, and do not wait for it.
-template <int FillWarps, class E>
+template <int FillWarps, int StageChunks, class E>
 __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& x,
                                           const OperandTiles<const E>& w, const TileWalk& walk, int fill_warp) {
   if (!is_filler()) return;
-  const int all = walk.own() * chunk_count(x.cols);
-  ChunkFill weights(ring, stages, shape, w, shape.weight_blocks, 0, [&](int i) { return walk.first_w(i); });
-  ChunkFill tokens(ring, stages, shape, x, shape.token_blocks, shape.weight_blocks * kChunkBytes, [&](int i) { return walk.first_x(i); });
-  int both = 0;  // chunks that are brought together, behind those that the ring has room for
+  const int all = walk.own() * ((chunk_count(x.cols) + StageChunks - 1) / StageChunks);
+  const auto first_w = [&](int i) { return walk.first_w(i); };
+  const auto first_x = [&](int i) { return walk.first_x(i); };
+  ChunkFill<StageChunks, E, decltype(first_w)> weights(ring, stages, shape, w, shape.weight_blocks, 0, first_w);
+  ChunkFill<StageChunks, E, decltype(first_x)> tokens(ring, stages, shape, x, shape.token_blocks, shape.weight_blocks * kChunkBytes, first_x);
+  int both = 0;  // stages that are brought together, behind those that the ring has room for
   if constexpr (FillWarps == 1) both = max(0, all - shape.stages);
   if (FillWarps == 1 || fill_warp == 0) {
 #pragma unroll 1
@@ -148,11 +155,11 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
   __shared__ Ring ring;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps;
   const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks, first_x = static_cast<int>(blockIdx.y) * 2 * Tiles;
-  ring.begin(shape.stages, warps);
+  ring.begin(shape.stages, 2 * kFewChunks, warps);
   if (early) let_next_begin();
   if (warp >= warps) {
     const int across = static_cast<int>(gridDim.x), tile = static_cast<int>(blockIdx.y) * across + static_cast<int>(blockIdx.x);
-    fill_ring<kFewFillWarps>(ring, ring_stages, shape, x, w, TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles}, warp - warps);
+    fill_ring<kFewFillWarps, kFewChunks>(ring, ring_stages, shape, x, w, TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles}, warp - warps);
     return;
   }
 
@@ -173,20 +180,27 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) terms[t].load(job, token(t), output);
   const std::uint32_t first_stage = shared_address(ring_stages);
-  const int chunks = chunk_count(x.cols);
+  const int chunks = chunk_count(x.cols), chunk_bytes = shape.bytes();
   HalfChunk<Tiles, Blocks> low, high;
   RingPlace at;
   ring.full[0].wait(0);
   low.load(first_stage, tokens, weights);
-  for (int c = 0; c < chunks; ++c) {
+  for (int c = 0; c < chunks; c += kFewChunks) {
     const int stage = at.stage;
+    const std::uint32_t here = first_stage + stage * kFewChunks * chunk_bytes;
     at.next(shape.stages);
-    const bool has_next = c + 1 < chunks, is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // asked early: the answer takes time
-    high.load(first_stage + stage * shape.bytes() + kChunkBytes / 2, tokens, weights);
+    const bool has_next = c + kFewChunks < chunks, is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
+    high.load(here + kChunkBytes / 2, tokens, weights);
     low.template multiply<E>(sums);
+    if (c + 1 < chunks) {
+      low.load(here + chunk_bytes, tokens, weights);
+      high.template multiply<E>(sums);
+      high.load(here + chunk_bytes + kChunkBytes / 2, tokens, weights);
+      low.template multiply<E>(sums);
+    }
     if (has_next) {
       if (!is_there) ring.full[at.stage].wait(at.turn);
-      low.load(first_stage + at.stage * shape.bytes(), tokens, weights);
+      low.load(first_stage + at.stage * kFewChunks * chunk_bytes, tokens, weights);
     }
     high.template multiply<E>(sums);
     __syncwarp();

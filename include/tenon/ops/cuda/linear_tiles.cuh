@@ -29,7 +29,7 @@ inline constexpr std::array kProductTiles = {
     ProductTile{ProductTile::Kind::mma, 32, 8, 1},  ProductTile{ProductTile::Kind::mma, 32, 16, 1}, ProductTile{ProductTile::Kind::mma, 32, 32, 1},
     ProductTile{ProductTile::Kind::mma, 64, 8, 1},  ProductTile{ProductTile::Kind::mma, 64, 16, 1},
     ProductTile{ProductTile::Kind::wgmma, 64, 32},  ProductTile{ProductTile::Kind::wgmma, 64, 64},  ProductTile{ProductTile::Kind::wgmma, 128, 64},
-    ProductTile{ProductTile::Kind::wgmma, 128, 128}, ProductTile{ProductTile::Kind::wgmma, 128, 256}, ProductTile{ProductTile::Kind::wgmma, 256, 128}};
+    ProductTile{ProductTile::Kind::wgmma, 128, 128}, ProductTile{ProductTile::Kind::wgmma, 256, 128}};
 
 // Shared memory of a block's ring: two blocks to a processor, or one of the largest.
 inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
@@ -37,12 +37,13 @@ inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
 template <class E, class Y, int Tiles, int Blocks>
 void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w, int warps) {
   StageShape shape{warps * Blocks, std::min(2 * Tiles, x.row_blocks()), 0};
-  shape.stages = std::clamp(kRingBytes / shape.bytes(), 1, std::min(chunk_count(x.cols), kMostStages));
+  const int stage_bytes = kFewChunks * shape.bytes(), most = (chunk_count(x.cols) + kFewChunks - 1) / kFewChunks;
+  shape.stages = std::min({std::max(kRingBytes / stage_bytes, 2), most, kMostStages});  // one is read before the one before it is left
   const int blocks = (written_columns(job.y) + kCoreRows - 1) / kCoreRows;
   const dim3 grid(static_cast<unsigned>((blocks + shape.weight_blocks - 1) / shape.weight_blocks),
                   static_cast<unsigned>((x.row_blocks() + 2 * Tiles - 1) / (2 * Tiles)));
   const bool early = static_cast<int>(grid.x * grid.y) <= 2 * device.processors();
-  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, Y>, grid, 32 * (warps + kFewFillWarps), static_cast<std::size_t>(shape.bytes() * shape.stages),
+  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, Y>, grid, 32 * (warps + kFewFillWarps), static_cast<std::size_t>(stage_bytes * shape.stages),
                       job, x, w, shape, early);
 }
 
@@ -50,7 +51,7 @@ template <class E, class Y, int Groups, int Outputs>
 void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w) {
   constexpr int kTokenBlocks = Groups * kGroupTokens / kCoreRows, kStage = (Outputs / kCoreRows + kTokenBlocks) * kChunkBytes;
   const int across = (written_columns(job.y) + Outputs - 1) / Outputs, tiles = across * ((x.row_blocks() + kTokenBlocks - 1) / kTokenBlocks);
-  const bool alone = Outputs > 128 || Groups > 2 || tiles <= device.processors();
+  const bool alone = Groups > 2 || tiles <= device.processors();
   const int stages = std::clamp((alone ? kLargeRingBytes : kRingBytes) / kStage, 1, std::min(tiles <= device.processors() ? chunk_count(x.cols) : kMostStages, kMostStages));
   const int blocks = std::min(tiles, (alone ? 1 : 2) * device.processors());
   device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)), Groups * kGroupThreads + 32 * kFillWarps<Groups>,
@@ -75,8 +76,7 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
   if (tile.tokens == 64) return tile.outputs == 32 ? launch_wgmma<E, Y, 1, 32>(device, job, x, w) : launch_wgmma<E, Y, 1, 64>(device, job, x, w);
   if (tile.outputs == 64) return launch_wgmma<E, Y, 2, 64>(device, job, x, w);
   if (tile.tokens == 256) return launch_wgmma<E, Y, 4, 128>(device, job, x, w);
-  if (tile.outputs == 128) return launch_wgmma<E, Y, 2, 128>(device, job, x, w);
-  launch_wgmma<E, Y, 2, 256>(device, job, x, w);
+  launch_wgmma<E, Y, 2, 128>(device, job, x, w);
 }
 
 // Microseconds that a product takes by this tile, to choose by: fitted to what an H200 took for 64 sizes, of which the chosen tiles took 4 %

@@ -80,14 +80,14 @@ class RingBarrier {
 
 inline constexpr int kMostStages = 48;
 
-// The barriers of a block's ring. A stage is filled in two parts, by whomever; `readers` say when they have read it.
+// The barriers of a block's ring. A stage is filled in so many `parts`, and `readers` warps or groups say when they have read it.
 struct Ring {
   RingBarrier full[kMostStages], empty[kMostStages];
 
   // By the whole block.
-  __device__ void begin(int stages, int readers) {
+  __device__ void begin(int stages, int parts, int readers) {
     for (int s = static_cast<int>(threadIdx.x); s < stages; s += static_cast<int>(blockDim.x)) {
-      full[s].begin(2 * kFillers);
+      full[s].begin(parts * kFillers);
       empty[s].begin(readers);
     }
 #if __CUDA_ARCH__ >= 900
