@@ -159,6 +159,9 @@ class Cuda {
 
   int index() const { return index_; }
   int processors() const { return processors_; }
+  // Steps of so many rows, at most 8, norm them within the products of tensor cores. No bit depends on it: it is for measuring.
+  void norm_within(int rows) { rows_normed_within_ = rows; }
+  int rows_normed_within() const { return rows_normed_within_; }
   // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at most.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
@@ -280,7 +283,7 @@ class Cuda {
   }
 
   int index_;
-  int processors_ = 0;
+  int processors_ = 0, rows_normed_within_ = 8;
   int block_bytes_ = 0, processor_bytes_ = 0;  // of shared memory, at most
   std::shared_ptr<cuda::Stream> stream_;  // memory that outlives this device's ops is freed on it
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();

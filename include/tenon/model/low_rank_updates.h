@@ -57,10 +57,13 @@ class LowRankUpdates {
     if constexpr (requires { D::rows_together; }) put_tiles(device, batch.rows, groups_);
   }
 
+  // Whether some row of those arranged has an update for such a matrix.
+  bool has(Site site) const { return (sites_ & AdapterSet::bit(site)) != 0; }
+
   // linear of args, and the updates of its rows for this matrix.
   template <class W, class X, class Y>
   void multiply(D& device, const LinearArgs<W, X, Y>& args, int layer, Site site) {
-    if ((sites_ & AdapterSet::bit(site)) == 0 || args.x.rows == 0) return linear(device, args);
+    if (!has(site) || args.x.rows == 0) return linear(device, args);
     const auto rows = static_cast<std::size_t>(args.x.rows);
     const int outputs = args.y.cols;
     const std::size_t pointers = (rows * sizeof(float*) + 63) / 64 * 64;

@@ -65,6 +65,36 @@ BOOST_AUTO_TEST_CASE(norms_in_place) {
   }
 }
 
+// Rounded for the product behind them: the roundings of what floats are, zeros behind the row, whatever the kernel, which follows the number
+// of rows and the width.
+BOOST_AUTO_TEST_CASE(rounded_norms) {
+  Cuda cuda;
+  for (const int width : {1, 15, 77, 768, 1600, 5000}) {
+    const DeviceMatrix gain(cuda, random_matrix(1, width, 2)), bias(cuda, random_matrix(1, width, 3));
+    for (const int rows : {1, 9, 129, 200}) {
+      const DeviceMatrix x(cuda, random_matrix(rows, width, 1, width + 3, 8.0f)), floats(cuda, Matrix(rows, width, width));
+      const OnDevice<bfloat16> memory(cuda, std::vector<bfloat16>(OperandTiles<bfloat16>::elements(rows, width), bfloat16(NAN)));
+      const OperandTiles<bfloat16> tiles{memory.data(), rows, width}, host{nullptr, rows, width};
+      const auto check = [&](const char* what) {
+        const Matrix expected = floats.host();
+        const std::vector<bfloat16> found = memory.values();
+        for (int r = 0; r < rows; ++r) {
+          for (int c = 0; c < chunk_count(width) * kChunkColumns; ++c) {
+            const bfloat16 value = c < width ? bfloat16(expected.row(r)[c]) : bfloat16(0.0f);
+            BOOST_TEST_REQUIRE(found[static_cast<std::size_t>(host.at(r, c))].bits == value.bits, what << ", " << rows << " rows of " << width << ": " << r << ", " << c);
+          }
+        }
+      };
+      layer_norm(cuda, LayerNormArgs{x.view(), gain.row(0), bias.row(0), 1e-5f, floats.view()});
+      layer_norm(cuda, LayerNormArgsOf<OperandTiles<bfloat16>>{x.view(), gain.row(0), bias.row(0), 1e-5f, tiles});
+      check("layer_norm");
+      rms_norm(cuda, RmsNormArgs{x.view(), gain.row(0), 1e-5f, floats.view()});
+      rms_norm(cuda, RmsNormArgsOf<OperandTiles<bfloat16>>{x.view(), gain.row(0), 1e-5f, tiles});
+      check("rms_norm");
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(gates) {
   for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_new, Activation::relu}) {
     for (const int n : {1, 16, 33, 500}) {

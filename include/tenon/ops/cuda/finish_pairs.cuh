@@ -95,14 +95,24 @@ __device__ __noinline__ void finish_apart(const PairJob<Y>& job, int token, int 
   write_pair(job.y, token, output, value[0], value[1]);
 }
 
+// Where pairs go, for results that have to be looked up: what is found while sums are made.
+template <class Y, int Count>
+struct PairPlaces {
+  __device__ __forceinline__ void find(const Y&, int, int) {}
+  __device__ __forceinline__ void write(const Y& to, int, int, int row, int col, float first, float second) const {
+    write_even_pair(to, row, col, first, second);
+  }
+};
+
 // What is added to a thread's sums, asked for while they are made. Of 0: nothing is.
-template <int Count>
+template <class Y, int Count>
 struct PairTerms {
   float2 bias[Count], residual[Count][2];
+  PairPlaces<Y, Count> places;
 
-  template <class Y>
   __device__ __forceinline__ void load(const PairJob<Y>& job, int token, int first) {
     if (!job.even) return;
+    places.find(job.y, token, first);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       const int output = min(first + i * kCoreColumns, job.outputs - 2);
@@ -116,9 +126,9 @@ struct PairTerms {
   }
 };
 
-template <>
-struct PairTerms<0> {
-  template <class Y>
+template <class Y>
+struct PairTerms<Y, 0> {
+  PairPlaces<Y, 0> places;
   __device__ __forceinline__ void load(const PairJob<Y>&, int, int) {}
 };
 
@@ -126,7 +136,7 @@ struct PairTerms<0> {
 // Outputs behind job.outputs become zeros where an operand has them. Terms: Count of them, loaded, or 0, which asks for what is added
 // here, before anything is written.
 template <int Count, int Terms, class Y>
-__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4], const PairTerms<Terms>& terms) {
+__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4], const PairTerms<Y, Terms>& terms) {
   const int written = written_columns(job.y);
   if (!job.even) {
 #pragma unroll
@@ -178,7 +188,7 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     for (int i = 0; i < Count; ++i) {
       const int o = first + i * kCoreColumns;
       const bool real = o < job.outputs;
-      if (o < written) write_even_pair(job.y, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
+      if (o < written) terms.places.write(job.y, i, h, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
     }
   }
 }

@@ -7,7 +7,9 @@
 
 #include "tenon/core/operand_tiles.h"
 #include "tenon/ops/cuda/finish_pairs.cuh"
+#include "tenon/ops/cuda/normed_rows.cuh"
 #include "tenon/ops/cuda/ring.cuh"
+#include "tenon/ops/cuda/stored_qkv.cuh"
 #include "tenon/ops/cuda/tensor_core.cuh"
 
 namespace tenon::cuda {
@@ -91,6 +93,14 @@ class ChunkFill {
 
 // The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older than the kernel
 // before, and do not wait for it.
+template <class E, int StageChunks>
+__device__ __forceinline__ void fill_weights(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& w, int first) {
+  if (!is_filler()) return;
+  const auto first_w = [&](int) { return first; };
+  ChunkFill<StageChunks, E, decltype(first_w)> weights(ring, stages, shape, w, shape.weight_blocks, 0, first_w);
+#pragma unroll 1
+  for (int i = 0, all = (chunk_count(w.cols) + StageChunks - 1) / StageChunks; i < all; ++i) weights.next();
+}
 template <int FillWarps, int StageChunks, class E>
 __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& x,
                                           const OperandTiles<const E>& w, const TileWalk& walk, int fill_warp) {
@@ -123,14 +133,14 @@ template <int Tiles, int Blocks>
 struct HalfChunk {
   std::uint32_t x[2][Tiles][4], w[Blocks][4];
 
-  // tokens: addresses of this lane's rows; weights: of its part of the first block
-  __device__ __forceinline__ void load(std::uint32_t stage, const int (&tokens)[Tiles], int weights) {
+  // Where this lane's part of the first block of weights lies, and the tokens, of which this lane's rows are `rows` bytes behind.
+  __device__ __forceinline__ void load(std::uint32_t weights, std::uint32_t tokens, const int (&rows)[Tiles]) {
 #pragma unroll
-    for (int n = 0; n < Blocks; ++n) load_matrices(w[n], stage + weights + n * kChunkBytes);
+    for (int n = 0; n < Blocks; ++n) load_matrices(w[n], weights + n * kChunkBytes);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
-      for (int t = 0; t < Tiles; ++t) load_matrices(x[step][t], stage + tokens[t] + step * kCoreElements * 4);
+      for (int t = 0; t < Tiles; ++t) load_matrices(x[step][t], tokens + rows[t] + step * kCoreElements * 4);
     }
   }
   template <class E>
@@ -146,65 +156,102 @@ struct HalfChunk {
   }
 };
 
+template <class X>
+inline constexpr bool kNorms = false;
+template <class E>
+inline constexpr bool kNorms<NormedRows<E>> = true;
+
+inline constexpr int kNormBarrier = 1, kPlacesBarrier = 2;  // of some of a block's threads
+
+template <class V>
+__device__ PlaceTable<V> table_of(const StoredQkv<V>&, std::byte* room, int blocks, int first_block) {
+  return {reinterpret_cast<KvPlace<typename V::Element>*>(room), blocks * kCoreColumns / 2, first_block * kCoreColumns};
+}
+
 // A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks rows of weights. Half a
-// chunk is read while the one before is multiplied: a step waits for the step before it alone.
-template <class E, int Tiles, int Blocks, class Y>
+// chunk is read while the one before is multiplied: a step waits for the step before it alone. X: OperandTiles<const E>, or NormedRows<E>,
+// which lie behind the ring once a block has normed them.
+template <class E, int Tiles, int Blocks, class X, class Y>
 __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
-    mma_kernel(PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, StageShape shape, bool early) {
+    mma_kernel(PairJob<Y> job, X x, OperandTiles<const E> w, StageShape shape, bool early) {
   extern __shared__ __align__(128) std::byte ring_stages[];
   __shared__ Ring ring;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps, chunk_bytes = shape.bytes();
   const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks, first_x = static_cast<int>(blockIdx.y) * 2 * Tiles;
-  ring.begin(shape.stages, 2 * kFewChunks, warps);
+  std::byte* normed = ring_stages + shape.stages * kFewChunks * chunk_bytes;
+  ring.begin(shape.stages, (kNorms<X> ? 1 : 2) * kFewChunks, warps);
   if (early) let_next_begin();
-  if (warp >= warps) {
+  if constexpr (kNorms<X>) {
+    if (warp == warps) return fill_weights<E, kFewChunks>(ring, ring_stages, shape, w, first_w);
+    if constexpr (kFindsPlaces<Y>) {
+      if (warp > warps) {
+        wait_for_earlier();
+        table_of(job.y, normed + NormRoom<E>{x.cols}.bytes(x.rows), shape.weight_blocks, first_w).find(job.y, lane);
+        return sync_threads(kPlacesBarrier, 32 * (warps + 1));
+      }
+      norm_rows(x, normed, static_cast<int>(threadIdx.x), 32 * warps, kNormBarrier);
+    } else {
+      norm_rows(x, normed, static_cast<int>(threadIdx.x) - (warp < warps ? 0 : 32), 32 * (warps + 1), kNormBarrier);
+      if (warp > warps) return;
+    }
+  } else if (warp >= warps) {
     const int across = static_cast<int>(gridDim.x), tile = static_cast<int>(blockIdx.y) * across + static_cast<int>(blockIdx.x);
     fill_ring<kFewFillWarps, kFewChunks>(ring, ring_stages, shape, x, w, TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles}, warp - warps);
     return;
   }
 
   float sums[Tiles][Blocks][4] = {};
-  const int own = warp * Blocks, last_block = min(shape.token_blocks, x.row_blocks() - first_x) - 1, weights = own * kChunkBytes + lane * 16;
-  // Of a step's four matrices of tokens, two blocks and two core matrices, where this lane's rows lie. A block that is not there is the
-  // one before it: nobody reads its sums.
-  int tokens[Tiles];
-#pragma unroll
-  for (int t = 0; t < Tiles; ++t) {
-    tokens[t] = (shape.weight_blocks + min(2 * t + lane / 8 % 2, last_block)) * kChunkBytes + lane / 16 * kCoreElements * 2 + lane % 8 * 16;
-  }
   // Few sums leave registers for what is added to them.
-  PairTerms<Tiles * Blocks <= 4 ? Blocks : 0> terms[Tiles];
+  PairTerms<Y, Tiles * Blocks <= 4 ? Blocks : 0> terms[Tiles];
+  const int own = warp * Blocks, output = (first_w + own) * kCoreRows + 2 * (lane % 4);
   const auto token = [&](int t) { return (first_x + 2 * t) * kCoreRows + lane / 4; };
-  const int output = (first_w + own) * kCoreRows + 2 * (lane % 4);
   wait_for_earlier();
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) terms[t].load(job, token(t), output);
-  const std::uint32_t first_stage = shared_address(ring_stages);
-  const int chunks = chunk_count(x.cols), chunk_bytes = shape.bytes();
+
+  // Of a step's four matrices of tokens, two blocks and two core matrices, where this lane's rows lie. A block that is not there is the
+  // one before it: nobody reads its sums.
+  const int last_block = kNorms<X> ? 0 : min(shape.token_blocks, x.row_blocks() - first_x) - 1;
+  int rows[Tiles];
+#pragma unroll
+  for (int t = 0; t < Tiles; ++t) rows[t] = min(2 * t + lane / 8 % 2, last_block) * kChunkBytes + lane / 16 * kCoreElements * 2 + lane % 8 * 16;
+  const std::uint32_t first_stage = shared_address(ring_stages), weights = first_stage + own * kChunkBytes + lane * 16;
+  // The tokens of a chunk whose weights lie `stage` bytes behind the first stage's.
+  const auto tokens = [&](int chunk, int stage) {
+    return kNorms<X> ? shared_address(normed) + chunk * kChunkBytes : first_stage + stage + shape.weight_blocks * kChunkBytes;
+  };
+  constexpr int kHalf = kChunkBytes / 2;
+  const int chunks = chunk_count(x.cols);
   HalfChunk<Tiles, Blocks> low, high;
   RingPlace at;
   ring.full[0].wait(0);
-  low.load(first_stage, tokens, weights);
+  low.load(weights, tokens(0, 0), rows);
   for (int c = 0; c < chunks; c += kFewChunks) {
-    const int stage = at.stage;
-    const std::uint32_t here = first_stage + stage * kFewChunks * chunk_bytes;
+    const int stage = at.stage, here = stage * kFewChunks * chunk_bytes;
     at.next(shape.stages);
     const bool has_next = c + kFewChunks < chunks, is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
-    high.load(here + kChunkBytes / 2, tokens, weights);
+    high.load(weights + here + kHalf, tokens(c, here) + kHalf, rows);
     low.template multiply<E>(sums);
     if (c + 1 < chunks) {
-      low.load(here + chunk_bytes, tokens, weights);
+      low.load(weights + here + chunk_bytes, tokens(c + 1, here + chunk_bytes), rows);
       high.template multiply<E>(sums);
-      high.load(here + chunk_bytes + kChunkBytes / 2, tokens, weights);
+      high.load(weights + here + chunk_bytes + kHalf, tokens(c + 1, here + chunk_bytes) + kHalf, rows);
       low.template multiply<E>(sums);
     }
     if (has_next) {
       if (!is_there) ring.full[at.stage].wait(at.turn);
-      low.load(first_stage + at.stage * kFewChunks * chunk_bytes, tokens, weights);
+      const int next = at.stage * kFewChunks * chunk_bytes;
+      low.load(weights + next, tokens(c + kFewChunks, next), rows);
     }
     high.template multiply<E>(sums);
     __syncwarp();
     if (lane == 0) ring.empty[stage].arrive();
+  }
+  if constexpr (kFindsPlaces<Y>) {
+    static_assert(Tiles == 1);
+    sync_threads(kPlacesBarrier, 32 * (warps + 1));
+    terms[0].places.table = table_of(job.y, normed + NormRoom<E>{x.cols}.bytes(x.rows), shape.weight_blocks, first_w);
   }
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) finish_pairs(job, token(t), output, sums[t], terms[t]);

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
     float sums[kWeights][4] = {};
     const int token = (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4;
     const int output = walk.first_w(i) * kCoreRows + 2 * (lane % 4);
-    PairTerms<Groups == 1 ? kWeights : 0> terms;  // larger tiles have no registers for them
+    PairTerms<Y, Groups == 1 ? kWeights : 0> terms;  // larger tiles have no registers for them
     terms.load(job, token, output);
     int before = -1;  // the stage whose products may still run
     for (int c = 0; c < chunks; ++c, at.next(shape.stages)) {

@@ -8,6 +8,7 @@
 #include "tenon/ops/args.h"
 #include "tenon/ops/cuda/finish_pairs.cuh"
 #include "tenon/ops/cuda/lanes.cuh"
+#include "tenon/ops/cuda/normed_rows.cuh"
 #include "tenon/ops/cuda/operand.cuh"
 #include "tenon/ops/cuda/staged.cuh"
 #include "tenon/ops/sincos.h"
@@ -76,11 +77,21 @@ std::size_t norm_bytes(int columns, const Y& y) {
   return columns > kStagedColumns ? 0 : sizeof(float) * static_cast<std::size_t>(Vectors * columns + rounded);
 }
 
-// launch(args, y) of rows that a block can stage; longer ones are made as floats, then rounded.
+// Of more rows than this a half-warp has one to itself, where eight of them fit into so many bytes: the others sum it once more in vain.
+inline constexpr int kFewNormed = 128, kNormRoomBytes = 100 * 1024;
+
+// launch(args) of rows that a block can stage; longer ones are made as floats, then rounded.
 template <class Args, class Launch>
 void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
   if constexpr (requires { args.y.stride; }) {
     launch(args);
+  } else if (args.x.rows > kFewNormed && NormRoom<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <= kNormRoomBytes) {
+    using E = typename decltype(args.y)::Element;
+    const float* bias = nullptr;
+    if constexpr (requires { args.bias; }) bias = args.bias;
+    const NormedRows<E> all{args.x, args.gain, bias, args.epsilon, args.x.rows, args.x.cols};
+    device.launch_early("norm", norm_eight_kernel<E>, blocks(static_cast<std::size_t>(args.x.rows), kCoreRows), lanes::kThreads,
+                        static_cast<std::size_t>(NormRoom<E>{args.x.cols}.bytes(kCoreRows)), all, args.y);
   } else if (args.x.cols <= kStagedColumns) {
     launch(args);
   } else {

@@ -9,10 +9,12 @@
 namespace tenon {
 namespace cuda {
 
-// Threads of a key or value, of so many elements with those that fill its last tile: one where they share a scale.
+// Threads of a key or value, of so many elements with those that fill its last tile: one where they share a scale, else one for four,
+// as each has to find its sequence.
+inline constexpr int kStoredTogether = 4;
 template <class E>
 TENON_HD int store_threads(int width) {
-  return has_scales<E> ? 1 : width;
+  return has_scales<E> ? 1 : width / kStoredTogether;
 }
 
 template <CacheView V>
@@ -21,9 +23,9 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
   wait_for_earlier();
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions, threads = store_threads<E>(width);
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), which = i / threads % 2, h = i / threads / 2 % args.kv_heads;
-  const int row = i / threads / 2 / args.kv_heads, first = has_scales<E> ? 0 : i % threads;
+  const int row = i / threads / 2 / args.kv_heads, first = has_scales<E> ? 0 : i % threads * kStoredTogether;
   if (row >= args.batch.rows) return;
-  const int count = has_scales<E> ? args.head_dim : first < args.head_dim ? 1 : 0;
+  const int last = has_scales<E> ? width : first + kStoredTogether, count = max(0, min(last, args.head_dim) - first);
   const SequenceRows& s = sequence_of(args.batch, row);
   const int position = s.start + row - s.first_row, lane = position % kTilePositions;
   const auto tile = args.kv.tile(args.layer, s.slot, h, position / kTilePositions);
@@ -34,7 +36,7 @@ __global__ void store_kv_kernel(StoreKvArgs<V> args) {
   } else {
     const float* values = args.values.row(row) + h * args.head_dim + first;
     const float scale = store_row(values, count, tile.values + lane * width + first, 1);
-    for (int d = first + count; d < (has_scales<E> ? width : first + 1); ++d) tile.values[lane * width + d] = E{};
+    for (int d = first + count; d < last; ++d) tile.values[lane * width + d] = E{};
     if constexpr (has_scales<E>) tile.value_scales[lane] = scale;
   }
 }
