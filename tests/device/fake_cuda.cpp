@@ -243,6 +243,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete reinterpret_cast<char*>(event), cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
   const std::lock_guard lock(state().mutex);
+  ++state().counts.events;
   note(Call::event);
   return cudaSuccess;
 }

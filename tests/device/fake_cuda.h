@@ -20,6 +20,7 @@ struct Counts {
   std::uint64_t copies_in = 0, bytes_in = 0;    // cudaMemcpyAsync to the device
   std::uint64_t copies_out = 0, bytes_out = 0;  // cudaMemcpyAsync to the host
   std::uint64_t allocations = 0;     // of device memory and of pinned memory
+  std::uint64_t events = 0;          // recorded
   std::uint64_t waits = 0;           // for a stream or an event
 
   std::uint64_t kernels() const { return launches + graph_kernels; }

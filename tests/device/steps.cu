@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE tenon device steps
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -16,7 +17,7 @@ using namespace tenon::test;
 namespace {
 
 // Kernels of a step that decodes, the upload of what the host has for it among them. Lower them as kernels are fused.
-constexpr std::uint64_t kKernelsFloat32 = 101, kKernelsBFloat16Mma = 150;
+constexpr std::uint64_t kKernelsFloat32 = 101, kKernelsBFloat16Mma = 102;
 // Copied to the device a step: every row has some twenty words, and a table of blocks.
 constexpr std::uint64_t kBytesOneRow = 2048, kBytes64Rows = 12288;
 
@@ -44,8 +45,12 @@ __global__ void reader(const int*) {}
 
 std::uint64_t uploaded = 0;  // bytes, by upload_kernel
 
-struct Uploads {
-  Uploads() {
+// What the host needs of kernels that do not run: what it has put is uploaded, and the weights of a row have a sum.
+struct Kernels {
+  Kernels() {
+    fake_cuda::on_kernel("draw_total_kernel", {sizeof(MatrixView<const float>), sizeof(void*), sizeof(void*)}, [](void* const* arguments) {
+      std::fill_n(*static_cast<double* const*>(arguments[2]), 2 * static_cast<const MatrixView<const float>*>(arguments[0])->rows, 1.0);
+    });
     fake_cuda::on_kernel("upload_kernel", {sizeof(void*), sizeof(void*), sizeof(unsigned)}, [](void* const* arguments) {
       const auto* from = *static_cast<const uint4* const*>(arguments[0]);
       auto* to = *static_cast<uint4* const*>(arguments[1]);
@@ -55,7 +60,7 @@ struct Uploads {
     });
   }
 };
-BOOST_TEST_GLOBAL_FIXTURE(Uploads);
+BOOST_TEST_GLOBAL_FIXTURE(Kernels);
 
 void reset() {
   fake_cuda::reset();
@@ -102,6 +107,7 @@ void check_decoding(E& engine, int rows, std::uint64_t most_kernels, std::uint64
   BOOST_TEST(c.graphs == 0u);
   BOOST_TEST(c.copies_in + c.copies_out == 0u);
   BOOST_TEST(c.allocations == 0u);
+  BOOST_TEST(c.events == static_cast<unsigned>(kSteps));
   BOOST_TEST(uploaded > 0u);
   BOOST_TEST(uploaded <= kSteps * most_bytes);
   finish(engine);
@@ -148,6 +154,59 @@ BOOST_AUTO_TEST_CASE(prompts_are_launched_at_once) {
   BOOST_TEST(c.launches <= 3 * (kKernelsFloat32 + 1));  // the last layer gathers the row whose logits are wanted
   BOOST_TEST(c.graphs + c.graph_launches == 0u);
   BOOST_TEST(c.copies_in + c.copies_out + c.allocations == 0u);
+}
+
+// A row of logits comes to the host where all of it is asked for, or where no kernel can do what is asked (docs/kernels.md, draws). Steps go
+// ahead of their tokens where the device picks these.
+BOOST_AUTO_TEST_CASE(rows_of_logits_stay_on_the_device) {
+  struct Anything {  // a constraint that allows all tokens
+    std::vector<std::uint32_t> words = std::vector<std::uint32_t>((50257 + 31) / 32, ~std::uint32_t{0});
+    std::span<const std::uint32_t> mask() const { return words; }
+    void advance(TokenId) {}
+    bool must_end() const { return false; }
+  };
+  struct Case {
+    const char* what;
+    void (*set)(Options&);
+    bool ahead, whole;
+  };
+  const Case cases[] = {
+      {"greedy", [](Options&) {}, true, false},
+      {"drawn of 40", [](Options& o) { o.temperature = 0.8f, o.top_k = 40, o.top_p = 0.9f, o.min_p = 0.01f; }, true, false},
+      {"drawn of all", [](Options& o) { o.temperature = 1; }, false, false},
+      {"top_p", [](Options& o) { o.temperature = 1, o.top_p = 0.9f; }, false, false},
+      {"penalties", [](Options& o) { o.repetition_penalty = 1.2f, o.presence_penalty = 0.1f, o.frequency_penalty = 0.1f; }, false, false},
+      {"bias", [](Options& o) { o.logit_bias = {{7, 1.0f}, {3, -1.0f}}; }, false, false},
+      {"late end", [](Options& o) { o.min_new_tokens = 5, o.stop_ids = {9}; }, false, false},
+      {"logprobs", [](Options& o) { o.top_logprobs = 5; }, false, false},
+      {"best of two", [](Options& o) { o.best_of = 2, o.temperature = 1, o.top_k = 40; }, false, false},
+      {"top_k 1000", [](Options& o) { o.temperature = 1, o.top_k = 1000; }, false, true},
+      {"typical_p", [](Options& o) { o.temperature = 1, o.typical_p = 0.9f; }, false, true},
+      {"logprobs and penalties", [](Options& o) { o.top_logprobs = 5, o.repetition_penalty = 1.2f; }, false, true},
+      {"300 logprobs", [](Options& o) { o.top_logprobs = 300; }, false, true},
+      {"hash", [](Options& o) { o.logits_hash = true; }, false, true},
+  };
+  constexpr std::uint64_t kRow = 50257 * sizeof(float);
+  auto engine = make<OfFloat32>();
+  const auto run = [&](Request r, const char* what, bool ahead, bool whole) {
+    const std::uint64_t before = engine.stats().launched_ahead, steps = engine.stats().steps;
+    reset();
+    engine.submit(std::move(r));
+    finish(engine);
+    const std::uint64_t bytes = fake_cuda::counts().bytes_out;
+    BOOST_TEST_MESSAGE(what << ": " << bytes / (engine.stats().steps - steps) << " bytes to the host a step");
+    BOOST_TEST((engine.stats().launched_ahead > before) == ahead, what);
+    BOOST_TEST((bytes >= kRow) == whole, what << ": " << bytes << " bytes to the host");
+    if (ahead) BOOST_TEST(bytes == 0u, what);
+  };
+  for (const Case& each : cases) {
+    Request r = request(7, 6);
+    each.set(r.options);
+    run(std::move(r), each.what, each.ahead, each.whole);
+  }
+  Request constrained = request(7, 6);
+  constrained.constraint = constraint_of(Anything{}, 50257);
+  run(std::move(constrained), "constraint", false, false);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_put_is_uploaded_before_the_kernel_that_reads_it) {

@@ -46,34 +46,28 @@ class Later {
 
   // Room for so many bytes, which kernels may write (unified addressing), once nothing is on its way here any more.
   std::byte* reserve(std::size_t bytes) {
-    there_.wait();
-    if (bytes > host_.bytes()) host_ = Pinned(std::max(bytes, host_.bytes() * 3 / 2));
+    if (there_) there_->wait();
+    host_.grow(bytes);
     return host_.data();
   }
-  // They are there when all that is on the stream has run. Its device is current.
-  void expect(cudaStream_t stream) { there_.set(stream); }
-  // from: [bytes], on the stream's device, which is current. Behind all that is on the stream.
-  void copy(const void* from, std::size_t bytes, cudaStream_t stream) {
-    std::byte* const to = reserve(bytes);
-    if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
-    expect(stream);
-  }
+  // The values are there at that moment.
+  void expect(std::shared_ptr<const Moment> there) { there_ = std::move(there); }
   // The values, once they are there. Valid until the next copy.
   const std::byte* wait() const {
-    there_.wait();
+    if (there_) there_->wait();
     return host_.data();
   }
 
  private:
   void quietly_wait() noexcept {
     try {
-      there_.wait();
+      wait();
     } catch (...) {  // the copy has ended all the same
     }
   }
 
   Pinned host_;
-  Moment there_;
+  std::shared_ptr<const Moment> there_;  // null: nothing was ever on its way
 };
 
 }  // namespace cuda
@@ -206,7 +200,7 @@ class Cuda {
     if (bytes == 0) return nullptr;
     stream_->flush();
     const cuda::Current current(index_);
-    if (bytes > fetched_.bytes()) fetched_ = cuda::Pinned(std::max(bytes, fetched_.bytes() * 3 / 2));
+    fetched_.grow(bytes);
     cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
     stream_->wait();
     return reinterpret_cast<const T*>(fetched_.data());
@@ -217,7 +211,9 @@ class Cuda {
   void fetch_later(const T* from, std::size_t count, Later& to) {
     stream_->flush();
     const cuda::Current current(index_);
-    to.copy(from, count * sizeof(T), stream_->get());
+    std::byte* const there = to.reserve(count * sizeof(T));
+    if (count > 0) cuda::check(cudaMemcpyAsync(there, from, count * sizeof(T), cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
+    to.expect(stream_->mark());
   }
 
   // Where kernels of this step write `count` values for the host to read without a copy; then arrive(to) comes behind them.
@@ -226,11 +222,7 @@ class Cuda {
     static_assert(std::is_trivially_copyable_v<T>);
     return reinterpret_cast<T*>(to.reserve(count * sizeof(T)));
   }
-  void arrive(Later& to) {
-    stream_->flush();
-    const cuda::Current current(index_);
-    to.expect(stream_->get());
-  }
+  void arrive(Later& to) { to.expect(stream_->mark()); }
 
   // Memory for one op's own use, gone at the next call of the same use; grows to the largest ever asked for.
   float* scratch(std::size_t floats, cuda::Scratch use = cuda::Scratch::op) {

@@ -2,11 +2,11 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <source_location>
 #include <string>
-#include <utility>
 
 #include "tenon/core/error.h"
 
@@ -70,7 +70,14 @@ class Pinned {
   std::byte* data() const { return data_.get(); }
   std::size_t bytes() const { return data_ ? bytes_ : 0; }
 
+  // Holds so many bytes or more then; what it held is lost. Growth is rare: the host waits for the whole device meanwhile.
+  void grow(std::size_t bytes) {
+    if (bytes > this->bytes()) *this = Pinned(std::max({bytes, bytes_ * 3 / 2, kLeastGrown}));
+  }
+
  private:
+  static constexpr std::size_t kLeastGrown = 4096;
+
   struct Free {
     void operator()(std::byte* data) const { cudaFreeHost(data); }
   };
@@ -85,11 +92,8 @@ class Moment {
   ~Moment() {
     if (event_) cudaEventDestroy(event_);
   }
-  Moment(Moment&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Moment& operator=(Moment&& other) noexcept {
-    std::swap(event_, other.event_);
-    return *this;
-  }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
 
   // Behind all that is on the stream, of the current device.
   void set(cudaStream_t stream) {

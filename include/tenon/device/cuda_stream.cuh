@@ -53,7 +53,18 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  cudaStream_t get() const { return stream_; }
+  // For calls of CUDA's own, of which mark() then knows.
+  cudaStream_t get() {
+    const std::lock_guard lock(mutex_);
+    marked_.reset();
+    return stream_;
+  }
+  // A place behind all that is on the stream: that of the last call where nothing has come since.
+  std::shared_ptr<const Moment> mark() {
+    const std::lock_guard lock(mutex_);
+    flush_locked();
+    return mark_locked();
+  }
   int device() const { return device_; }
   int architecture() const { return architecture_; }  // 90: compute capability 9.0
   // Steps that were one launch.
@@ -81,10 +92,10 @@ class Stream {
       at_once_ = at_once;
       const Current current(device_);
       if (rooms_.size() > 1) join_rooms();
-      ended_[turn_].set(stream_);
+      ended_[turn_] = mark_locked();
       turn_ = 1 - turn_;
     }
-    ended_[turn_].wait();  // others may flush meanwhile: there is nothing that they would send
+    if (ended_[turn_]) ended_[turn_]->wait();  // others may flush meanwhile: there is nothing that they would send
     const std::lock_guard lock(mutex_);
     for (Room& room : rooms_) room.used = room.sent = 0;
   }
@@ -145,11 +156,21 @@ class Stream {
     const bool uploads = std::exchange(uploads_, false);
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
     const Current current(device_);
+    marked_.reset();
     if (uploads) set_upload(now);
     send();
     run(now);
     now.clear();
     std::swap(now, launches_);  // its memory
+  }
+
+  std::shared_ptr<const Moment> mark_locked() {
+    if (marked_) return marked_;
+    const Current current(device_);
+    auto unused = std::find_if(moments_.begin(), moments_.end(), [](const auto& each) { return each.use_count() == 1; });
+    if (unused == moments_.end()) unused = moments_.insert(unused, std::make_shared<Moment>());
+    (*unused)->set(stream_);
+    return marked_ = *unused;
   }
 
   void add_room(std::size_t bytes) {
@@ -263,7 +284,9 @@ class Stream {
   cudaStream_t stream_ = nullptr, capture_ = nullptr;
   std::mutex mutex_;
   std::vector<Room> rooms_;
-  std::array<Moment, 2> ended_;  // of the steps that last used each of the places in the host's memory
+  std::array<std::shared_ptr<const Moment>, 2> ended_;  // of the steps that last used each of the places in the host's memory
+  std::vector<std::shared_ptr<Moment>> moments_;        // those that nobody else holds are set again
+  std::shared_ptr<const Moment> marked_;                // behind which nothing has come; null: something may have
   std::size_t turn_ = 0;
   Launches launches_;
   bool uploads_ = false;  // the first of them does
