@@ -168,9 +168,43 @@ __device__ PlaceTable<V> table_of(const StoredQkv<V>&, std::byte* room, int bloc
   return {reinterpret_cast<KvPlace<typename V::Element>*>(room), blocks * kCoreColumns / 2, first_block * kCoreColumns};
 }
 
-// A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks rows of weights. Half a
-// chunk is read while the one before is multiplied: a step waits for the step before it alone. X: OperandTiles<const E>, or NormedRows<E>,
-// which lie behind the ring once a block has normed them.
+// All chunks of a warp's sums, the ring's stage by stage. weights, tokens(chunk, stage), rows: as HalfChunk::load has them, of the first stage, and of
+// a chunk whose weights lie `stage` bytes behind those. Half a chunk is read while the one before is multiplied: a step waits for the step
+// before it alone.
+template <class E, int Tiles, int Blocks, class Tokens>
+__device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& shape, int chunks, std::uint32_t weights, const Tokens& tokens,
+                                                const int (&rows)[Tiles], float (&sums)[Tiles][Blocks][4]) {
+  constexpr int kHalf = kChunkBytes / 2;
+  const int chunk_bytes = shape.bytes();
+  HalfChunk<Tiles, Blocks> low, high;
+  RingPlace at;
+  ring.full[0].wait(0);
+  low.load(weights, tokens(0, 0), rows);
+  for (int c = 0; c < chunks; c += kFewChunks) {
+    const int stage = at.stage, here = stage * kFewChunks * chunk_bytes;
+    at.next(shape.stages);
+    const bool has_next = c + kFewChunks < chunks, is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
+    high.load(weights + here + kHalf, tokens(c, here) + kHalf, rows);
+    low.template multiply<E>(sums);
+    if (c + 1 < chunks) {
+      low.load(weights + here + chunk_bytes, tokens(c + 1, here + chunk_bytes), rows);
+      high.template multiply<E>(sums);
+      high.load(weights + here + chunk_bytes + kHalf, tokens(c + 1, here + chunk_bytes) + kHalf, rows);
+      low.template multiply<E>(sums);
+    }
+    if (has_next) {
+      if (!is_there) ring.full[at.stage].wait(at.turn);
+      const int next = at.stage * kFewChunks * chunk_bytes;
+      low.load(weights + next, tokens(c + kFewChunks, next), rows);
+    }
+    high.template multiply<E>(sums);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ring.empty[stage].arrive();
+  }
+}
+
+// A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks rows of weights. X:
+// OperandTiles<const E>, or NormedRows<E>, which lie behind the ring once a block has normed them.
 template <class E, int Tiles, int Blocks, class X, class Y>
 __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
     mma_kernel(PairJob<Y> job, X x, OperandTiles<const E> w, StageShape shape, bool early) {
@@ -221,33 +255,7 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
   const auto tokens = [&](int chunk, int stage) {
     return kNorms<X> ? shared_address(normed) + chunk * kChunkBytes : first_stage + stage + shape.weight_blocks * kChunkBytes;
   };
-  constexpr int kHalf = kChunkBytes / 2;
-  const int chunks = chunk_count(x.cols);
-  HalfChunk<Tiles, Blocks> low, high;
-  RingPlace at;
-  ring.full[0].wait(0);
-  low.load(weights, tokens(0, 0), rows);
-  for (int c = 0; c < chunks; c += kFewChunks) {
-    const int stage = at.stage, here = stage * kFewChunks * chunk_bytes;
-    at.next(shape.stages);
-    const bool has_next = c + kFewChunks < chunks, is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
-    high.load(weights + here + kHalf, tokens(c, here) + kHalf, rows);
-    low.template multiply<E>(sums);
-    if (c + 1 < chunks) {
-      low.load(weights + here + chunk_bytes, tokens(c + 1, here + chunk_bytes), rows);
-      high.template multiply<E>(sums);
-      high.load(weights + here + chunk_bytes + kHalf, tokens(c + 1, here + chunk_bytes) + kHalf, rows);
-      low.template multiply<E>(sums);
-    }
-    if (has_next) {
-      if (!is_there) ring.full[at.stage].wait(at.turn);
-      const int next = at.stage * kFewChunks * chunk_bytes;
-      low.load(weights + next, tokens(c + kFewChunks, next), rows);
-    }
-    high.template multiply<E>(sums);
-    __syncwarp();
-    if (lane == 0) ring.empty[stage].arrive();
-  }
+  multiply_chunks<E>(ring, shape, chunk_count(x.cols), weights, tokens, rows, sums);
   if constexpr (kFindsPlaces<Y>) {
     static_assert(Tiles == 1);
     sync_threads(kPlacesBarrier, 32 * (warps + 1));
