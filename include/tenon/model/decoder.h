@@ -21,7 +21,7 @@ namespace tenon {
 template <class W, class H>
 using DecoderViews = DecoderParts<W, H, const float*>;
 
-// The rows of a step between ops. Grows to the largest step seen. Operand: what products read.
+// The rows of a step between ops. Grows to an eighth more than the largest step seen. Operand: what products read.
 template <DevicePolicy D, class Operand>
 class Activations {
  public:
@@ -50,7 +50,7 @@ class Activations {
       take(hidden, logit_rows, c.hidden);
     };
     lay_out();
-    if (at > memory_.bytes()) memory_ = device.allocate(at);
+    if (at > memory_.bytes()) memory_ = device.allocate(at + at / 8);  // prompts that are a little longer need no more
     begin = reinterpret_cast<std::byte*>(memory_.data());
     lay_out();
   }
