@@ -41,7 +41,7 @@ class GpuCheck(unittest.TestCase):
                 return ended, rows, file.read()
 
     def test_each_check_has_a_line_as_it_ends(self):
-        ended, rows, failures = self.check(PROGRAMS, "--steps", "tests", "--seconds", "5")
+        ended, rows, failures = self.check(PROGRAMS, "--steps", "tests", "--seconds", "8")
         passed = {row["name"]: row["passed"] for row in rows if row["step"] == "tests"}
         self.assertEqual(passed, {"test_passes_cuda": True, "test_fails_cuda": False, "test_skips_cuda": None, "test_hangs_cuda": False, "code": None})
         details = {row["name"]: row["detail"] for row in rows if row["step"] == "tests"}
@@ -55,8 +55,8 @@ class GpuCheck(unittest.TestCase):
 
     def test_what_hangs_holds_up_nothing(self):
         _, rows, _ = self.check({"tests/test_hangs_cuda": PROGRAMS["tests/test_hangs_cuda"], "tenon": TENON}, "--steps", "tests", "answers",
-                                "--seconds", "3")
-        self.assertIn("cut off after 3 s", next(row["detail"] for row in rows if row.get("name") == "test_hangs_cuda"))
+                                "--seconds", "15")
+        self.assertIn("cut off after 15 s", next(row["detail"] for row in rows if row.get("name") == "test_hangs_cuda"))
         self.assertEqual({row["passed"] for row in rows if row.get("name") in ("int8 on cpu again", "int4 on cpu")}, {True})
 
     def test_answers_are_compared(self):
@@ -87,6 +87,15 @@ class GpuCheck(unittest.TestCase):
         distinct = json.loads(bench["adapters distinct 64"]["detail"])
         self.assertEqual((distinct["added_us"], distinct["reading_us"], distinct["share"]), (200.0, 100.0, 0.25))
         self.assertEqual(bench["decode random decode 64 900"]["passed"], None)
+
+    def test_a_benchmark_without_a_peer_has_failed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ended = subprocess.run([sys.executable, os.path.join(ROOT, "bench", "compare"), "random", "--gpu", "--quick", "--peers", "tenon", "--programs", "/usr",
+                                    "--tenon", "/bin/false", "--out", os.path.join(folder, "out.jsonl")], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn("tenon bfloat16 random: left out", ended.stderr)   # ended before it answered
+        self.assertIn("bench_peers_adapters_gpu_peer", ended.stderr)     # not there
+        self.assertIn('"ratio": null', ended.stdout)
 
     def test_without_a_device_nothing_has_passed(self):
         ended, rows, _ = self.check(PROGRAMS, dry_run=False)
