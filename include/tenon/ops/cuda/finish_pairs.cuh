@@ -50,7 +50,7 @@ struct PairJob {
   const float* residual;            // [tokens, residual_stride] or null; may be y
   std::ptrdiff_t residual_stride;
   Y y;                              // [tokens, outputs]
-  bool even;                        // pairs of all of these begin at multiples of eight bytes, and a row's last has room
+  bool even;                        // pairs of all of these begin at multiples of eight bytes, and a row's last has room: else finish_apart_kernel's
 };
 
 inline bool has_even_rows(const MatrixView<float>& y) { return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0; }
@@ -77,22 +77,21 @@ __device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int r
   write_pair(to, row, col, first, second);
 }
 
-// One pair of any job, where pairs are not even.
+// The same of any job, an output a thread, from sums of a product: [tokens, stride].
 template <class Y>
-__device__ __noinline__ void finish_apart(const PairJob<Y>& job, int token, int output, float first, float second) {
-  float value[2] = {first, second};
-  for (int j = 0; j < 2; ++j) {
-    const int o = output + j;
-    if (o >= job.outputs) {
-      value[j] = 0.0f;
-      continue;
-    }
-    if (job.bias) value[j] = __fadd_rn(value[j], job.bias[o]);
-    if (job.delta && job.delta[token]) value[j] = __fadd_rn(value[j], job.delta[token][o]);
-    value[j] = activate_near(value[j], job.activation);
-    if (job.residual) value[j] = __fadd_rn(value[j], job.residual[token * job.residual_stride + o]);
+__global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, MatrixView<const float> sums) {
+  wait_for_earlier();
+  const int o = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), token = static_cast<int>(blockIdx.y);
+  if (o >= written_columns(job.y)) return;
+  float value = 0.0f;
+  if (o < job.outputs) {
+    value = sums.row(token)[o];
+    if (job.bias) value = __fadd_rn(value, job.bias[o]);
+    if (job.delta && job.delta[token]) value = __fadd_rn(value, job.delta[token][o]);
+    value = activate_near(value, job.activation);
+    if (job.residual) value = __fadd_rn(value, job.residual[token * job.residual_stride + o]);
   }
-  write_pair(job.y, token, output, value[0], value[1]);
+  write_element(job.y, token, o, value);
 }
 
 // Where pairs go, for results that have to be looked up: what is found while sums are made.
@@ -111,7 +110,6 @@ struct PairTerms {
   PairPlaces<Y, Count> places;
 
   __device__ __forceinline__ void load(const PairJob<Y>& job, int token, int first) {
-    if (!job.even) return;
     places.find(job.y, token, first);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
@@ -138,14 +136,6 @@ struct PairTerms<Y, 0> {
 template <int Count, int Terms, class Y>
 __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4], const PairTerms<Y, Terms>& terms) {
   const int written = written_columns(job.y);
-  if (!job.even) {
-#pragma unroll
-    for (int i = 0; i < 2 * Count; ++i) {
-      const int t = token + i % 2 * kCoreRows, o = first + i / 2 * kCoreColumns;
-      if (t < job.tokens && o < written) finish_apart(job, t, o, sums[i / 2][i % 2 * 2], sums[i / 2][i % 2 * 2 + 1]);
-    }
-    return;
-  }
   const auto output = [&](int i) { return min(first + i * kCoreColumns, job.outputs - 2); };
   if (job.bias) {
 #pragma unroll

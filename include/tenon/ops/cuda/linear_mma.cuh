@@ -207,7 +207,7 @@ __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& sh
 // OperandTiles<const E>, or NormedRows<E>, which lie behind the ring once a block has normed them.
 template <class E, int Tiles, int Blocks, class X, class Y>
 __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
-    mma_kernel(PairJob<Y> job, X x, OperandTiles<const E> w, StageShape shape, bool early) {
+    mma_kernel(const __grid_constant__ PairJob<Y> job, X x, OperandTiles<const E> w, StageShape shape, bool early) {
   extern __shared__ __align__(128) std::byte ring_stages[];
   __shared__ Ring ring;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

@@ -65,6 +65,15 @@ void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const 
 // By that tile, one of kProductTiles.
 template <class E, class Y>
 void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w, const ProductTile& tile) {
+  if (!job.even) {
+    const int stride = (job.outputs + 1) / 2 * 2;
+    const MatrixView<float> sums{device.scratch(static_cast<std::size_t>(job.tokens) * static_cast<std::size_t>(stride)), job.tokens, job.outputs, stride};
+    launch_tile<E>(device, PairJob<MatrixView<float>>{job.tokens, job.outputs, nullptr, nullptr, NearActivation(Activation::none), nullptr, 0, sums, true},
+                   x, w, tile);
+    dim3 grid = blocks(static_cast<std::size_t>(written_columns(job.y)), 128);
+    grid.y = static_cast<unsigned>(job.tokens);
+    return device.launch_early("linear", finish_apart_kernel<Y>, grid, 128, 0, job, sums);
+  }
   const auto mma = [&]<int Tiles>() {
     switch (tile.outputs) {
       case 8: return launch_mma<E, Tiles, 1>(device, job, x, w, tile.warps);
@@ -160,16 +169,19 @@ inline bool can_norm_within(const Cuda& device, int rows, int cols) {
   return rows <= std::min(kMostNormed, device.rows_normed_within()) && NormRoom<bfloat16>{cols}.bytes(rows) <= kLargeRingBytes - kRingBytes;
 }
 
+// False where pairs of outputs are not even.
 template <class Norm, class W, class E, class X, class Y>
-void norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>, X>& product, const Y& y) {
+bool norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>, X>& product, const Y& y) {
   const float* bias = nullptr;
   if constexpr (requires { norm.bias; }) bias = norm.bias;
   const NormedRows<E> x{norm.x, norm.gain, bias, norm.epsilon, product.x.rows, product.x.cols};
   const PairJob<Y> job = pair_job(product, y);
+  if (!job.even) return false;
   const int blocks = (written_columns(y) + kCoreRows - 1) / kCoreRows, each = (blocks + device.processors() - 1) / device.processors();
   // Warps norm, too: a half-warp for each of eight rows, with one that else would fill the ring.
   if (each <= 4) launch_mma<E, 1, 1>(device, job, x, product.weight.tiles(), std::clamp(each, kFindsPlaces<Y> ? 4 : 3, 4));
   else launch_mma<E, 1, 2>(device, job, x, product.weight.tiles(), kMostWarps);
+  return true;
 }
 
 }  // namespace cuda
@@ -179,8 +191,7 @@ void norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, Opera
 template <class Norm, cuda::HasOperandTiles W, class E, class Y>
 bool norm_and_linear(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>, Y>& product) {
   if (!cuda::can_norm_within(device, product.x.rows, product.x.cols)) return false;
-  if (product.x.rows > 0) cuda::norm_and_multiply(device, norm, product, product.y);
-  return true;
+  return product.x.rows == 0 || cuda::norm_and_multiply(device, norm, product, product.y);
 }
 // The same of a model's queries, keys and values, and store_kv, whose keys and values are columns of product.y: of these, queries alone are
 // written.
@@ -192,8 +203,7 @@ bool norm_linear_and_store(Cuda& device, const Norm& norm, const LinearArgs<W, O
     if (store.head_dim % kTilePositions != 0 || !cuda::can_norm_within(device, product.x.rows, product.x.cols)) return false;
     const int rows = product.y.rows, cols = product.y.cols, queries = cols - 2 * store.kv_heads * store.head_dim;
     const cuda::StoredQkv<V> y{{product.y.data, rows, queries, product.y.stride}, store, rows, cols};
-    if (rows > 0) cuda::norm_and_multiply(device, norm, product, y);
-    return true;
+    return rows == 0 || cuda::norm_and_multiply(device, norm, product, y);
   }
 }
 

@@ -13,12 +13,13 @@ template <int Groups>
 inline constexpr int kFillWarps = Groups == 1 ? 2 : 1;
 // Of a thread: two blocks of one or two groups fit on a processor, or one of four. Launch bounds would leave fewer, as ptxas rounds warps up.
 template <int Groups>
-inline constexpr int kGroupRegisters = Groups == 1 ? 160 : 112;
+inline constexpr int kGroupRegisters = Groups == 1 ? 160 : Groups == 2 ? 112 : 120;
 
 // Groups warpgroups, each of 64 tokens, and one or two warps that fill the ring; all have the same `Outputs` rows of weights. A block walks over
 // tiles: while sums of one are finished, the ring fills with the next.
 template <class E, int Groups, int Outputs, class Y>
-__global__ void __maxnreg__(kGroupRegisters<Groups>) wgmma_kernel(PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, int stage_count, int across, int tiles) {
+__global__ void __maxnreg__(kGroupRegisters<Groups>)
+    wgmma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, int stage_count, int across, int tiles) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) std::byte ring_stages[];
   __shared__ Ring ring;
@@ -36,11 +37,10 @@ __global__ void __maxnreg__(kGroupRegisters<Groups>) wgmma_kernel(PairJob<Y> job
   wait_for_earlier();
   for (int i = 0, own = walk.own(); i < own; ++i) {
     float sums[kWeights][4] = {};
-    const int token = (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4;
-    const int output = walk.first_w(i) * kCoreRows + 2 * (lane % 4);
+    const auto token = [&] { return (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4; };
+    const auto output = [&] { return walk.first_w(i) * kCoreRows + 2 * (lane % 4); };
     PairTerms<Y, Groups == 1 ? kWeights : 0> terms;  // larger tiles have no registers for them
-    terms.load(job, token, output);
-    int before = -1;  // the stage whose products may still run
+    terms.load(job, token(), output());
     for (int c = 0; c < chunks; ++c, at.next(shape.stages)) {
       ring.full[at.stage].wait(at.turn);
       const std::uint32_t stage = first_stage + at.stage * shape.bytes();
@@ -53,12 +53,11 @@ __global__ void __maxnreg__(kGroupRegisters<Groups>) wgmma_kernel(PairJob<Y> job
       }
       end_products();
       wait_for_products<1>();
-      if (before >= 0 && says) ring.empty[before].arrive();
-      before = at.stage;
+      if (c > 0 && says) ring.empty[at.before(shape.stages)].arrive();  // this stage's products may still run
     }
     wait_for_products<0>();
-    if (says) ring.empty[before].arrive();
-    finish_pairs(job, token, output, sums, terms);
+    if (says) ring.empty[at.before(shape.stages)].arrive();
+    finish_pairs(job, token(), output(), sums, terms);
   }
 #endif
 }

@@ -30,6 +30,12 @@ __device__ inline void write_pair(const OperandTiles<E>& to, int row, int col, f
   *reinterpret_cast<std::uint32_t*>(to.data + to.at(row, col)) = round_pair_to<E>(first, col + 1 < to.cols ? second : 0.0f);
 }
 
+__device__ inline void write_element(const MatrixView<float>& to, int row, int col, float value) { to.row(row)[col] = value; }
+template <class E>
+__device__ inline void write_element(const OperandTiles<E>& to, int row, int col, float value) {
+  to.data[to.at(row, col)] = E(value);
+}
+
 // Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer makes zeros.
 __host__ __device__ inline int written_columns(const MatrixView<float>& to) { return to.cols; }
 template <class E>

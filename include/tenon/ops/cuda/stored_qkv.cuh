@@ -51,14 +51,6 @@ __device__ __forceinline__ void write_at(const StoredQkv<V>& to, int row, int co
   place.at[0] = typename V::Element(first);
   place.at[place.step] = typename V::Element(second);
 }
-template <class V>
-__device__ __forceinline__ void write_even_pair(const StoredQkv<V>& to, int row, int col, float first, float second) {
-  write_at(to, row, col, place_of(to, row, col), first, second);
-}
-template <class V>
-__device__ __forceinline__ void write_pair(const StoredQkv<V>& to, int row, int col, float first, float second) {
-  write_even_pair(to, row, col, first, second);
-}
 
 template <class Y>
 inline constexpr bool kFindsPlaces = false;
