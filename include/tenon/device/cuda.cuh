@@ -198,10 +198,16 @@ class Cuda {
   const T* fetch(const T* from, std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
     if (bytes == 0) return nullptr;
-    stream_->flush();
     const cuda::Current current(index_);
     fetched_.grow(bytes);
-    cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
+    if (bytes <= kMostCopiedByKernels && bytes % sizeof(unsigned) == 0 && alignof(T) % sizeof(unsigned) == 0) {
+      launch_early("copy to the host", cuda::copy_kernel<unsigned>, dim3(cuda::kCopyBlocks), cuda::kCopyThreads, 0,
+                   reinterpret_cast<const unsigned*>(from), reinterpret_cast<unsigned*>(fetched_.data()),
+                   static_cast<unsigned>(bytes / sizeof(unsigned)));
+    } else {
+      stream_->flush();
+      cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
+    }
     stream_->wait();
     return reinterpret_cast<const T*>(fetched_.data());
   }
@@ -257,6 +263,7 @@ class Cuda {
  private:
   // From about here on a kernel takes longer than its launch (2 to 3 us), and steps of the same rows seldom come again.
   static constexpr int kPromptRows = 64;
+  static constexpr std::size_t kMostCopiedByKernels = std::size_t{256} << 10;
 
   template <class... Parameters, class... Arguments>
   void add(const cuda::Launch& launch, Arguments&&... arguments) {

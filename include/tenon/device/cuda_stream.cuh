@@ -22,14 +22,14 @@
 
 namespace tenon::cuda {
 
-inline constexpr unsigned kUploadBlocks = 16, kUploadThreads = 256;
+inline constexpr unsigned kCopyBlocks = 16, kCopyThreads = 256;
 
-// Copies `count` pieces of sixteen bytes from pinned memory, whose address is the same for the device (unified addressing). A copy
-// engine would have the kernels wait for it, and it for those before.
-template <class = void>
-__global__ void __launch_bounds__(kUploadThreads) upload_kernel(const uint4* from, uint4* to, unsigned count) {
+// Copies `count` values to or from pinned memory, whose address is the same for the device (unified addressing). Copy engines wait for kernels,
+// and kernels for them: the two copies of a decoding step took 16 us more so (H200, decision 14).
+template <class T>
+__global__ void __launch_bounds__(kCopyThreads) copy_kernel(const T* from, T* to, unsigned count) {
   wait_for_earlier();
-  for (unsigned i = blockIdx.x * kUploadThreads + threadIdx.x; i < count; i += kUploadBlocks * kUploadThreads) to[i] = __ldcv(from + i);
+  for (unsigned i = blockIdx.x * kCopyThreads + threadIdx.x; i < count; i += kCopyBlocks * kCopyThreads) to[i] = __ldcv(from + i);
 }
 
 class Stream {
@@ -204,7 +204,7 @@ class Stream {
 
   // First of the kernels that are gathered. Its arguments are set when they are launched: more may be put until then.
   void add_upload() {
-    const Launch upload{reinterpret_cast<const void*>(&upload_kernel<>), "copy to the device", dim3(kUploadBlocks), kUploadThreads, 0, true};
+    const Launch upload{reinterpret_cast<const void*>(&copy_kernel<uint4>), "copy to the device", dim3(kCopyBlocks), kCopyThreads, 0, true};
     add_locked(upload, static_cast<const uint4*>(nullptr), static_cast<uint4*>(nullptr), 0u);
     uploads_ = true;
   }

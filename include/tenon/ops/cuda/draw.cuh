@@ -198,9 +198,10 @@ void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {
   sums.y = std::any_of(args.draws.begin(), args.draws.end(), [](const DrawRow& draw) { return draw.log_total; }) ? 2 : 1;
   device.launch_early("head_draw", cuda::draw_total_kernel<>, sums, cuda::kDrawThreads, 0, logits, lists.draws, totals);
   cuda::find_best<true>(device, "head_draw", logits, of_tiles, most, found);
-  const std::byte* all = device.fetch(reinterpret_cast<const std::byte*>(found), listed * sizeof(TokenLogit) + sums.y * count * sizeof(double));
+  static_assert(sizeof(TokenLogit) == sizeof(double));
+  const double* all = device.fetch(reinterpret_cast<const double*>(found), listed + sums.y * count);
   const auto* lists_found = reinterpret_cast<const TokenLogit*>(all);
-  const auto* found_totals = reinterpret_cast<const double*>(all + listed * sizeof(TokenLogit));
+  const double* found_totals = all + listed;
   for (std::size_t r = 0; r < count; ++r) {
     cuda::assign_best(lists_found + r * static_cast<std::size_t>(most), args.draws[r].best, args.best[r]);
     args.totals[r] = found_totals[r];
