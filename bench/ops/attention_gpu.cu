@@ -108,7 +108,7 @@ int main() {
   try {
     for (const Case& c : {Case{"decode", 1, 1, 100, 12, 12}, Case{"decode", 1, 1, 900, 12, 12}, Case{"decode", 8, 1, 100, 12, 12},
                           Case{"decode", 64, 1, 100, 12, 12}, Case{"decode", 64, 1, 900, 12, 12}, Case{"decode", 256, 1, 100, 12, 12},
-                          Case{"prompt", 1, 512, 512, 12, 12}, Case{"prompt", 8, 512, 512, 12, 12}, Case{"prompt", 1, 100, 100, 12, 12},
+                          Case{"prompt", 1, 512, 512, 12, 12}, Case{"prompt", 8, 512, 512, 12, 12}, Case{"prompt", 1, 64, 64, 12, 12}, Case{"prompt", 1, 100, 100, 12, 12}, Case{"prompt", 1, 200, 200, 12, 12}, Case{"prompt", 1, 520, 520, 12, 12},
                           Case{"llama", 1, 1, 100, 32, 8}, Case{"llama", 32, 1, 1000, 32, 8}, Case{"llama", 1, 512, 512, 32, 8}}) {
       measure(c);
     }

@@ -30,6 +30,7 @@ class Side {
            const float* slopes, MatrixView<float> out) {
     device_.begin_step();
     for (const SequenceRows& r : batch.sequences) {
+      if constexpr (TrimsSequences<typename P::Ledger>) store_.ledger().trim(r.seq, r.start - s_.window + 1);
       if (!store_.ledger().grow(r.seq, r.rows)) throw std::runtime_error("no room");
     }
     const auto view = store_.view(device_, batch.sequences);
@@ -56,7 +57,7 @@ class Side {
                                                                       s_.sloped ? slopes : nullptr});
   }
   static KvShape shape(const Shapes& s, int positions) {
-    return {.layers = 2, .heads = s.kv_heads, .head_dim = s.head_dim, .positions = positions};
+    return {.layers = 2, .heads = s.kv_heads, .head_dim = s.head_dim, .positions = positions, .window = s.window};
   }
   D& device_;
   Shapes s_;

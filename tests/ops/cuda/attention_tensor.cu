@@ -150,48 +150,54 @@ void check_same(const std::vector<Matrix>& a, const std::vector<Matrix>& b, cons
 
 }  // namespace
 
+// Shapes of which kTogether has so many jobs that rows of prompts share what a block brings; others' strides go beside one another.
+constexpr Shapes kBusy[] = {{24, 24, 64, 0, false}, {16, 16, 80, 0, false}, {32, 8, 128, 100, true}, {64, 64, 7, 0, true}};
+template <class Body>
+void for_shapes(Body&& body) {
+  for (const Shapes& s : kShapes) body(s);
+  for (const Shapes& s : kBusy) body(s);
+}
+
 using Caches = std::tuple<PagedKV, PagedKVOf<32, bfloat16>, PagedKVOf<16, float16>, PagedKVOf<64, std::int8_t>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(alone_as_together, P, Caches) {
-  for (const Shapes& s : kShapes) {
+  for_shapes([](const Shapes& s) {
     const Texts texts(s, kLengths, 4.0f);
     check_same(on_cuda<P>(s, texts, kTogether), on_cuda<P>(s, texts, kApart), s);
-  }
+  });
 }
 
 // With operands that a cache's element holds, weights alone are rounded: to a unit of 2^-9 or 2^-12 of themselves each, of which an
 // output, a mean of values of magnitude 1 by these weights, feels at most twice that. Roundings of float32 are far below.
-template <class P>
-void check_as_flash_attention(float unit) {
-  const float bound = 2.0f * unit + 1e-4f;
-  float largest = 0;
-  for (const Shapes& s : kShapes) {
+BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
+  const auto bound = [](float unit) { return 2.0f * unit + 1e-4f; };
+  float largest[3] = {};
+  for_shapes([&](const Shapes& s) {
     const Texts texts(s, kLengths, 4.0f);
     Cpu cpu = reference_cpu();
     const auto expected = answers<PagedKV, FlashAttention>(cpu, s, texts, kTogether, OnCpu{});
-    const float difference = largest_difference(on_cuda<P>(s, texts, kTogether), expected);
-    largest = difference > largest ? difference : largest;
-    BOOST_TEST(difference < bound, name_of(s) << ": " << difference << " of " << bound);
-    // The bound tells a key from its neighbour.
+    const auto check = [&](const std::vector<Matrix>& found, float unit, float& most) {
+      const float difference = largest_difference(found, expected);
+      most = difference > most ? difference : most;
+      BOOST_TEST(difference < bound(unit), name_of(s) << ": " << difference << " of " << bound(unit));
+    };
+    check(on_cuda<PagedKV>(s, texts, kTogether), 0x1p-9f, largest[0]);
+    check(on_cuda<PagedKVOf<32, bfloat16>>(s, texts, kTogether), 0x1p-9f, largest[1]);
+    check(on_cuda<PagedKVOf<16, float16>>(s, texts, kTogether), 0x1p-12f, largest[2]);
+    // The bounds tell a key from its neighbour.
     Texts others = texts;
     for (Matrix& k : others.k) {
       for (int r = 8; r < k.rows; r += 16) std::swap_ranges(k.row(r), k.row(r) + k.cols, k.row(r - 1));
     }
-    BOOST_TEST(largest_difference(answers<PagedKV, FlashAttention>(cpu, s, others, kTogether, OnCpu{}), expected) > bound);
-  }
-  BOOST_TEST_MESSAGE("largest difference from FlashAttention: " << largest << ", bound " << bound);
-}
-
-BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
-  check_as_flash_attention<PagedKV>(0x1p-9f);
-  check_as_flash_attention<PagedKVOf<32, bfloat16>>(0x1p-9f);
-  check_as_flash_attention<PagedKVOf<16, float16>>(0x1p-12f);
+    BOOST_TEST(largest_difference(answers<PagedKV, FlashAttention>(cpu, s, others, kTogether, OnCpu{}), expected) > bound(0x1p-9f));
+  });
+  BOOST_TEST_MESSAGE("largest differences from FlashAttention: " << largest[0] << ", " << largest[1] << " and " << largest[2]);
 }
 
 // An answer for the next product is the rounded answer: as many zeros behind it as make its last chunk whole.
 template <class E, class P>
 void check_rounded_answers() {
-  for (const Shapes& s : kShapes) {
+  for_shapes([](const Shapes& s) {
     Cuda cuda;
     const OnCuda on_side{cuda};
     const Texts texts(s, kLengths, 4.0f);
@@ -219,7 +225,7 @@ void check_rounded_answers() {
       }
       BOOST_TEST(wrong == 0, name_of(s) << ", of " << count << " rows");
     }
-  }
+  });
 }
 BOOST_AUTO_TEST_CASE(answers_for_a_product_are_rounded_answers) {
   check_rounded_answers<bfloat16, PagedKVOf<32, bfloat16>>();
@@ -252,6 +258,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(long_texts, P, Caches) {
     check_same(on_cuda<P>(s, texts, {{5'000, 3, 1}, {1, 1, 1}, {1, 1, 1}}),
                on_cuda<P>(s, texts, {{4'841, 0, 0}, {161, 0, 0}, {0, 5, 0}, {0, 0, 3}}), s);
   }
+}
+
+// A ring that forgets what its window has passed.
+BOOST_AUTO_TEST_CASE(a_ring_is_as_pages) {
+  const Shapes s{4, 2, 64, 100, true};
+  const Texts texts(s, {217, 150, 31}, 4.0f);
+  std::vector<std::vector<int>> steps;
+  for (int known = 0; known < 217; known += steps.back()[0]) {
+    const int rows = std::min(known % 5 == 0 ? 12 : 1, 217 - known);
+    steps.push_back({rows, std::clamp(150 - known, 0, rows), std::clamp(31 - known, 0, rows)});
+  }
+  check_same(on_cuda<WindowKVOf<16, bfloat16>>(s, texts, steps), on_cuda<PagedKVOf<32, bfloat16>>(s, texts, {{217, 150, 31}}), s);
 }
 
 // A block that another text has left behind: what stands behind the new one is no number.
@@ -287,14 +305,15 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(garbage_behind_a_text, P, Caches) {
 // it: whatever rows are taken with it.
 BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_that_a_row_does_not_see, P, Caches) {
   const auto same_row = [](const Matrix& a, const Matrix& b, int r) { return same_bits(a.row(r), b.row(r), a.cols); };
-  for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{2, 2, 80, 30, true}, Shapes{1, 1, 256, 70, false}}) {
+  for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{32, 16, 64, 0, false}, Shapes{24, 24, 80, 30, true}, Shapes{1, 1, 256, 70, false}}) {
+    const Texts plain(s, {90, 150, 1}, 4.0f);
+    const auto expected = on_cuda<P>(s, plain, {{90, 150, 1}});
     for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38f, 1e30f}) {
       for (const int at : {0, 21, 64, 79}) {
-        const Texts plain(s, {90, 1, 1}, 4.0f);
         Texts texts = plain, keys = plain;
         std::fill_n(texts.v[0].row(at), texts.v[0].cols, value);
         std::fill_n(keys.k[0].row(at), keys.k[0].cols, value);
-        const auto expected = on_cuda<P>(s, plain, {{90, 1, 1}}), whole = on_cuda<P>(s, texts, {{90, 1, 1}}), of_key = on_cuda<P>(s, keys, {{90, 1, 1}});
+        const auto whole = on_cuda<P>(s, texts, {{90, 150, 1}}), of_key = on_cuda<P>(s, keys, {{90, 150, 1}});
         const auto pieces = on_cuda<P>(s, texts, {{7, 1, 1}, {30, 0, 0}, {1, 0, 0}, {52, 0, 0}});
         for (int r = 0; r < 90; ++r) {
           const bool sees = r >= at && (s.window == 0 || r < at + s.window), held = value == 1e30f && !std::is_same_v<typename P::View::Element, float16>;

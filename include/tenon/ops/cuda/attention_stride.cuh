@@ -34,16 +34,17 @@ __device__ inline void load_transposed(std::uint32_t (&to)[4], const std::uint16
                : "memory");
 }
 
-// Both halves of a register, as floats; whether both are finite.
+// Both halves of a register, as floats.
 template <class F>
 __device__ inline float2 floats_of_pair(std::uint32_t pair) {
   if constexpr (std::is_same_v<F, bfloat16>) return {low_of_pair(pair), high_of_pair(pair)};
   else return {__half2float(__ushort_as_half(static_cast<unsigned short>(pair & 0xffffu))), __half2float(__ushort_as_half(static_cast<unsigned short>(pair >> 16)))};
 }
+// 0 where both are finite: one more in an exponent of ones carries into the sign's place.
 template <class F>
-__device__ inline bool is_finite_pair(std::uint32_t pair) {
-  constexpr std::uint32_t kExponent = std::is_same_v<F, bfloat16> ? 0x7f80u : 0x7c00u;
-  return (pair & kExponent) != kExponent && (pair >> 16 & kExponent) != kExponent;
+__device__ inline std::uint32_t not_finite(std::uint32_t pair) {
+  constexpr std::uint32_t kExponents = std::is_same_v<F, bfloat16> ? 0x7f807f80u : 0x7c007c00u, kOnes = std::is_same_v<F, bfloat16> ? 0x00800080u : 0x04000400u;
+  return ((pair & kExponents) + kOnes) & 0x80008000u;
 }
 
 // Keys are as the cache has them, [head_dim, 16] a tile, but that the halves of rows 4 .. 7 of each eight are exchanged; rows of
@@ -85,57 +86,84 @@ __device__ inline unsigned tiles_met(lanes::Range range, int first) {
   return tiles;
 }
 
-// Brings the keys of the stride at `first` by `threads` threads, a multiple of 16, of which this is number `thread`; tiles that meet
-// `seen` only.
-template <int Dims, class V>
-__device__ void stage_keys(const QueryJob<V>& job, lanes::Range seen, int first, int thread, int threads, StrideStage<Dims>& to) {
-#pragma unroll 1
-  for (int t = 0; t < lanes::kStrideTiles; ++t) {
-    if (!meets(seen, first + t * kTilePositions, kTilePositions)) continue;
-    KvTile<const typename V::Element> tile;
-    QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head, first / kTilePositions + t, 1, &tile);
-    for (int chunk = thread, there = staged_chunk(thread); chunk < 2 * job.head_dim; chunk += threads, there += threads) {
-      stage_eight(to.keys[t] + 8 * there, tile.keys + 8 * chunk, [&](int i) {
-        if constexpr (has_scales<typename V::Element>) return tile.key_scales[chunk % 2 * 8 + i];
+// A thread's part in copies of strides: `Threads` threads copy a tile, eight of a warp or all of it. Where the tile lies is looked up
+// while the stride before it is attended.
+template <int Dims, class V, int Threads>
+struct StrideCopy {
+  using E = typename V::Element;
+  int tile, thread;  // of the stride; of those that copy the tile
+  int begin = 0;     // its first position
+  bool meets_seen = false;
+  KvTile<const E> from = {};
+
+  // The stride at `first`; tiles that do not meet `seen` are left out. No branch, so that others work while the cache is asked.
+  __device__ void find(const QueryJob<V>& job, lanes::Range seen, int first) {
+    begin = first + tile * kTilePositions;
+    const int last = (seen.end - 1) / kTilePositions, number = min(max(begin, seen.begin) / kTilePositions, last);
+    QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head, number, 1, &from);
+    meets_seen = meets(seen, begin, kTilePositions);
+  }
+
+  __device__ void copy_keys(const QueryJob<V>& job, StrideStage<Dims>& to) const {
+    if (!meets_seen) return;
+    if (job.head_dim == Dims) copy_keys_of(Dims, to);
+    else copy_keys_of(job.head_dim, to);
+  }
+  // Positions that are not in `seen` become zeros: anything may lie there.
+  __device__ void copy_values(const QueryJob<V>& job, lanes::Range seen, StrideStage<Dims>& to) const {
+    if (!meets_seen) return;
+    const bool whole = covers(seen, begin, kTilePositions);
+    if (whole && job.head_dim == Dims) copy_values_of<true>(Dims, seen, to);
+    else if (whole) copy_values_of<true>(job.value_stride, seen, to);
+    else copy_values_of<false>(job.value_stride, seen, to);
+  }
+
+ private:
+  __device__ __forceinline__ void copy_keys_of(int head_dim, StrideStage<Dims>& to) const {
+    const int own[2] = {staged_chunk(thread), staged_chunk(thread + Threads) - Threads};
+#pragma unroll(Dims <= 64 ? 16 : 8)
+    for (int i = 0; i < 2 * Dims / Threads; ++i) {
+      const int chunk = thread + Threads * i;
+      if (chunk >= 2 * head_dim) break;
+      stage_eight(to.keys[tile] + 8 * own[i % 2] + 8 * Threads * i, from.keys + 8 * thread + 8 * Threads * i, [&](int e) {
+        if constexpr (has_scales<E>) return from.key_scales[chunk % 2 * 8 + e];
         else return 1.0f;
       });
     }
   }
-}
 
-// The same of values. Positions of a tile that are not in `seen` become zeros: anything may lie there.
-template <int Dims, class V>
-__device__ void stage_values(const QueryJob<V>& job, lanes::Range seen, int first, int thread, int threads, StrideStage<Dims>& to) {
-  constexpr int kChunks = Dims / 8;
-  const int chunk = thread % kChunks;
-  if (8 * chunk >= job.value_stride) return;
-#pragma unroll 1
-  for (int t = 0; t < lanes::kStrideTiles; ++t) {
-    const int begin = first + t * kTilePositions;
-    if (!meets(seen, begin, kTilePositions)) continue;
-    KvTile<const typename V::Element> tile;
-    QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head, begin / kTilePositions, 1, &tile);
-    for (int p = thread / kChunks; p < kTilePositions; p += threads / kChunks) {
-      std::uint16_t* row = to.values[t * kTilePositions + p] + 8 * chunk;
-      if (begin + p >= seen.begin && begin + p < seen.end) {
-        stage_eight(row, tile.values + p * job.value_stride + 8 * chunk, [&](int) {
-          if constexpr (has_scales<typename V::Element>) return tile.value_scales[p];
-          else return 1.0f;
-        });
-      } else {
-        *reinterpret_cast<uint4*>(row) = uint4{0, 0, 0, 0};
+  template <bool Whole>
+  __device__ __forceinline__ void copy_values_of(int value_stride, lanes::Range seen, StrideStage<Dims>& to) const {
+    constexpr int kChunks = Dims / 8, kAcross = Threads < kChunks ? Threads : kChunks, kRows = Threads / kAcross, kSteps = kTilePositions / kRows;
+    const int row = thread / kAcross, across = thread % kAcross;
+    std::uint16_t* there = to.values[tile * kTilePositions + row] + 8 * across;
+    const E* here = from.values + row * value_stride + 8 * across;
+#pragma unroll(Whole && Dims <= 64 ? 16 : 2)
+    for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+      for (int c = 0; c < kChunks / kAcross; ++c) {
+        if (8 * (across + kAcross * c) >= value_stride) continue;
+        std::uint16_t* const put = there + i * kRows * StrideStage<Dims>::kValueRow + 8 * kAcross * c;
+        const int p = row + kRows * i;
+        if (Whole || (begin + p >= seen.begin && begin + p < seen.end)) {
+          stage_eight(put, here + i * kRows * value_stride + 8 * kAcross * c, [&](int) {
+            if constexpr (has_scales<E>) return from.value_scales[p];
+            else return 1.0f;
+          });
+        } else {
+          *reinterpret_cast<uint4*>(put) = uint4{0, 0, 0, 0};
+        }
       }
     }
   }
-}
+};
 
-// Rows of keys behind head_dim, up to a multiple of sixteen, which no copy writes: zeros.
+// Keys behind head_dim, which no copy writes: zeros, so that products need not know where heads end.
 template <int Dims>
 __device__ void clear_behind_keys(StrideStage<Dims>& stage, int head_dim, int thread, int threads) {
-  const int begin = head_dim * kTilePositions, end = (head_dim + 15) / 16 * 16 * kTilePositions;
+  for (int i = head_dim * kTilePositions + thread; i < Dims * kTilePositions; i += threads) {
 #pragma unroll
-  for (int t = 0; t < lanes::kStrideTiles; ++t) {
-    for (int i = begin + thread; i < end; i += threads) stage.keys[t][i] = 0;
+    for (int t = 0; t < lanes::kStrideTiles; ++t) stage.keys[t][i] = 0;
   }
 }
 
@@ -168,9 +196,8 @@ struct WarpQueries {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int i = lane / 4 + 8 * h;
-      const lanes::Query query = lanes::query_of(job, i < count ? first + i : first);
-      pair.seen[h] = i < count ? query.seen : lanes::Range{0, 0};
-      pair.slope[h] = kLog2e * query.slope;
+      pair.seen[h] = i >= count ? lanes::Range{0, 0} : job.rows == 1 ? all : lanes::query_of(job, first + i).seen;
+      pair.slope[h] = job.slopes && i < count ? __fmul_rn(kLog2e, job.slopes[(first + i) % job.heads]) : 0.0f;
     }
     return pair;
   }
@@ -182,26 +209,33 @@ struct WarpQueries {
     const bool in_pairs = job.head_dim % 2 == 0 && job.q_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(job.q) % sizeof(float2) == 0;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int i = first + lane / 4 + 8 * h;
-      const float* from = job.q + i / job.heads * job.q_stride + i % job.heads * job.head_dim;
+      const int i = first + lane / 4 + 8 * h, row = job.rows == 1 ? 0 : i / job.heads, end = i < first + count ? job.head_dim : 0;
+      const float* from = job.q + row * job.q_stride + (i - row * job.heads) * job.head_dim + 2 * (lane % 4);
+      float2 two[Dims / 8];
 #pragma unroll
-      for (int k = 0; k < Dims / 8; ++k) {
-        const int d = 8 * k + 2 * (lane % 4);
-        float2 two = {0.0f, 0.0f};
-        if (i < first + count && d < job.head_dim) {
-          if (in_pairs) two = *reinterpret_cast<const float2*>(from + d);
-          else two = {from[d], d + 1 < job.head_dim ? from[d + 1] : 0.0f};
+      for (int k = 0; k < Dims / 8; ++k) two[k] = {0.0f, 0.0f};
+      if (in_pairs) {
+#pragma unroll
+        for (int k = 0; k < Dims / 8; ++k) {
+          if (8 * k + 2 * (lane % 4) < end) two[k] = *reinterpret_cast<const float2*>(from + 8 * k);
         }
-        q[k / 2][h + k % 2 * 2] = round_pair_to<F>(two.x, two.y);
+      } else {
+#pragma unroll
+        for (int k = 0; k < Dims / 8; ++k) {
+          if (8 * k + 2 * (lane % 4) < end) two[k].x = from[8 * k];
+          if (8 * k + 2 * (lane % 4) + 1 < end) two[k].y = from[8 * k + 1];
+        }
       }
+#pragma unroll
+      for (int k = 0; k < Dims / 8; ++k) q[k / 2][h + k % 2 * 2] = round_pair_to<F>(two[k].x, two[k].y);
     }
   }
 };
 
-// scores[16, 64] of the tiles in the set: over the elements of a head in ascending steps of sixteen, in one sum. Zeros elsewhere.
+// scores[16, 64] of a stride: over the elements of a head in ascending steps of sixteen, in one sum. Anything for keys that were not
+// copied.
 template <int Dims, class F>
-__device__ void multiply_keys(const StrideStage<Dims>& stage, int head_dim, unsigned tiles, int lane, const std::uint32_t (&q)[Dims / 16][4],
-                              float (&scores)[kColumnTiles][4]) {
+__device__ void multiply_keys(const StrideStage<Dims>& stage, int lane, const std::uint32_t (&q)[Dims / 16][4], float (&scores)[kColumnTiles][4]) {
   const int own = 8 * staged_chunk(2 * (lane % 16) + lane / 16);
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
@@ -210,14 +244,13 @@ __device__ void multiply_keys(const StrideStage<Dims>& stage, int head_dim, unsi
   }
 #pragma unroll
   for (int k = 0; k < Dims / 16; ++k) {
-    if (16 * k >= head_dim) continue;
+    std::uint32_t b[lanes::kStrideTiles][4];
+#pragma unroll
+    for (int t = 0; t < lanes::kStrideTiles; ++t) load_transposed(b[t], stage.keys[t] + k * 16 * kTilePositions + own);
 #pragma unroll
     for (int t = 0; t < lanes::kStrideTiles; ++t) {
-      if (!(tiles >> t & 1u)) continue;
-      std::uint32_t b[4];
-      load_transposed(b, stage.keys[t] + k * 16 * kTilePositions + own);
-      multiply_add<F>(scores[2 * t], q[k], b[0], b[1]);
-      multiply_add<F>(scores[2 * t + 1], q[k], b[2], b[3]);
+      multiply_add<F>(scores[2 * t], q[k], b[t][0], b[t][1]);
+      multiply_add<F>(scores[2 * t + 1], q[k], b[t][2], b[t][3]);
     }
   }
 }
@@ -227,22 +260,24 @@ struct StrideState {
   float largest[2], sum[2];
 };
 
-// Scores of the stride at `first` become weights, 2^(score - the largest), rounded, of which sums are then taken.
-template <class F, class V>
+// Scores of the stride at `first` become weights, 2^(score - the largest), rounded, of which sums are then taken. Halves 1: of a warp
+// that has eight queries or fewer.
+template <class F, int Halves, class V>
 __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries, int first, int lane, float (&scores)[kColumnTiles][4],
                              std::uint32_t (&weights)[kColumnTiles][2]) {
   const float minus_infinity = -std::numeric_limits<float>::infinity(), scale = __fmul_rn(job.scale, kLog2e);
+  const bool whole = covers(queries.all, first, lanes::kStride);
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scores[n][i] = __fmul_rn(scores[n][i], scale);
+    for (int i = 0; i < 2 * Halves; ++i) scores[n][i] = __fmul_rn(scores[n][i], scale);
   }
-  if (job.slopes || !covers(queries.all, first, lanes::kStride)) {
+  if (job.slopes || !whole) {
     const QueryPair pair = queries.pair(job, lane);
 #pragma unroll
     for (int n = 0; n < kColumnTiles; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 2 * Halves; ++i) {
         const int position = first + 8 * n + column_of_sum(lane, i);
         const lanes::Range seen = pair.seen[i / 2];
         const float score = __fmaf_rn(pair.slope[i / 2], static_cast<float>(position - seen.end + 1), scores[n][i]);
@@ -251,30 +286,34 @@ __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries,
     }
   }
   StrideState state;
+  float from[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    if (h == 1 && queries.count <= kWarpQueries / 2) {
-      state.largest[1] = minus_infinity, state.sum[1] = 0.0f;
+    state.largest[h] = minus_infinity, state.sum[h] = 0.0f;
 #pragma unroll
-      for (int n = 0; n < kColumnTiles; ++n) weights[n][1] = 0;
-      continue;
-    }
-    float top = minus_infinity, sum = 0.0f;
+    for (int n = 0; n < kColumnTiles && h < Halves; ++n) state.largest[h] = fmaxf(state.largest[h], fmaxf(scores[n][2 * h], scores[n][2 * h + 1]));
+  }
 #pragma unroll
-    for (int n = 0; n < kColumnTiles; ++n) top = fmaxf(top, fmaxf(scores[n][2 * h], scores[n][2 * h + 1]));
+  for (int width = 1; width <= 2; width *= 2) {
 #pragma unroll
-    for (int width = 1; width <= 2; width *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, width));
-    const float from = top == minus_infinity ? 0.0f : top;
+    for (int h = 0; h < Halves; ++h) state.largest[h] = fmaxf(state.largest[h], __shfl_xor_sync(0xffffffffu, state.largest[h], width));
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    from[h] = state.largest[h] == minus_infinity ? 0.0f : state.largest[h];
 #pragma unroll
     for (int n = 0; n < kColumnTiles; ++n) {
-      weights[n][h] = round_pair_to<F>(exp2_near(__fsub_rn(scores[n][2 * h], from)), exp2_near(__fsub_rn(scores[n][2 * h + 1], from)));
+      weights[n][h] = h >= Halves ? 0u
+                                  : round_pair_to<F>(exp2_near(__fsub_rn(scores[n][2 * h], from[h])), exp2_near(__fsub_rn(scores[n][2 * h + 1], from[h])));
+      if (h >= Halves) continue;
       const float2 two = floats_of_pair<F>(weights[n][h]);
-      sum = __fadd_rn(sum, __fadd_rn(two.x, two.y));
+      state.sum[h] = __fadd_rn(state.sum[h], __fadd_rn(two.x, two.y));
     }
+  }
 #pragma unroll
-    for (int width = 1; width <= 2; width *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, width));
-    state.largest[h] = top;
-    state.sum[h] = sum;
+  for (int width = 1; width <= 2; width *= 2) {
+#pragma unroll
+    for (int h = 0; h < Halves; ++h) state.sum[h] = __fadd_rn(state.sum[h], __shfl_xor_sync(0xffffffffu, state.sum[h], width));
   }
   return state;
 }
@@ -287,20 +326,28 @@ __device__ bool has_finite_values(const StrideStage<Dims>& stage, int first, lan
   // Of the tiles that some query sees, each of which is multiplied whole.
   const int begin = max(max(queries.any.begin / kTilePositions * kTilePositions, seen.begin), first);
   const int end = min(min((queries.any.end + kTilePositions - 1) / kTilePositions * kTilePositions, seen.end), first + lanes::kStride);
-  bool finite = true;
-  for (int position = begin; position < end; ++position) {
-    if (position >= queries.all.begin && position < queries.all.end) continue;
-    const auto* row = reinterpret_cast<const std::uint32_t*>(stage.values[position - first]);
-    for (int i = lane; i < value_stride / 2; i += 32) finite = finite && is_finite_pair<F>(row[i]);
-  }
-  return __all_sync(0xffffffffu, finite) != 0;
+  std::uint32_t found = 0;
+  const auto check = [&](int from, int to) {
+#pragma unroll 4
+    for (int position = from + lane / 8; position < to; position += 4) {
+      for (int chunk = lane % 8; 8 * chunk < value_stride; chunk += 8) {
+        const uint4 eight = *reinterpret_cast<const uint4*>(stage.values[position - first] + 8 * chunk);
+        found |= not_finite<F>(eight.x) | not_finite<F>(eight.y) | not_finite<F>(eight.z) | not_finite<F>(eight.w);
+      }
+    }
+  };
+  check(begin, min(queries.all.begin, end));
+  check(max(queries.all.end, begin), end);
+  return __all_sync(0xffffffffu, found == 0) != 0;
 }
 
-// sums[16, 64] = weights[16, 64] times elements column .. column + 63 of the values in the set's tiles, in ascending order. Masked:
-// values outside `seen` count as zeros.
-template <int Dims, class F, bool Masked>
-__device__ void multiply_values(const StrideStage<Dims>& stage, int first, int column, int value_stride, unsigned tiles, lanes::Range seen,
-                                int lane, const std::uint32_t (&weights)[kColumnTiles][2], float (&sums)[kColumnTiles][4]) {
+// Which values count: all of the tiles that were copied, those of some tiles, or of these what one query sees.
+enum class Values { all, of_tiles, seen };
+
+// sums[16, 64] = weights[16, 64] times elements column .. column + 63 of values, in ascending order. Anything behind value_stride.
+template <int Dims, class F, Values Which>
+__device__ void multiply_values(const StrideStage<Dims>& stage, int first, int column, unsigned tiles, lanes::Range seen, int lane,
+                                const std::uint32_t (&weights)[kColumnTiles][2], float (&sums)[kColumnTiles][4]) {
   const std::uint16_t* own = stage.values[lane % 16] + column + 8 * (lane / 16);
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
@@ -309,23 +356,25 @@ __device__ void multiply_values(const StrideStage<Dims>& stage, int first, int c
   }
 #pragma unroll
   for (int t = 0; t < lanes::kStrideTiles; ++t) {
-    if (!(tiles >> t & 1u)) continue;
+    if (Which != Values::all && !(tiles >> t & 1u)) continue;
     const std::uint32_t a[4] = {weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1]};
-    std::uint32_t masks[2];
+    std::uint32_t b[kColumnTiles / 2][4];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int position = first + t * kTilePositions + 8 * half + 2 * (lane % 4);
-      const std::uint32_t low = position >= seen.begin && position < seen.end ? 0xffffu : 0u;
-      const std::uint32_t high = position + 1 >= seen.begin && position + 1 < seen.end ? 0xffff0000u : 0u;
-      masks[half] = Masked ? low | high : 0xffffffffu;
+    for (int n = 0; n < kColumnTiles / 2; ++n) load_transposed(b[n], own + t * kTilePositions * StrideStage<Dims>::kValueRow + 16 * n);
+    if constexpr (Which == Values::seen) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int position = first + t * kTilePositions + 8 * half + 2 * (lane % 4);
+        const std::uint32_t low = position >= seen.begin && position < seen.end ? 0xffffu : 0u;
+        const std::uint32_t high = position + 1 >= seen.begin && position + 1 < seen.end ? 0xffff0000u : 0u;
+#pragma unroll
+        for (int n = 0; n < kColumnTiles / 2; ++n) b[n][half] &= low | high, b[n][half + 2] &= low | high;
+      }
     }
 #pragma unroll
     for (int n = 0; n < kColumnTiles / 2; ++n) {
-      if (column + 16 * n >= value_stride) continue;
-      std::uint32_t b[4];
-      load_transposed(b, own + t * kTilePositions * StrideStage<Dims>::kValueRow + 16 * n);
-      multiply_add<F>(sums[2 * n], a, b[0] & masks[0], b[1] & masks[1]);
-      multiply_add<F>(sums[2 * n + 1], a, b[2] & masks[0], b[3] & masks[1]);
+      multiply_add<F>(sums[2 * n], a, b[n][0], b[n][1]);
+      multiply_add<F>(sums[2 * n + 1], a, b[n][2], b[n][3]);
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
@@ -23,19 +24,36 @@
 namespace tenon {
 namespace cuda {
 
-// Elements d and d + 1 of a head that begins at column `first`; those behind head_dim are not written.
 template <class E>
 __device__ inline void write_one(const OperandTiles<E>& to, int row, int col, float value) {
   to.data[to.at(row, col)].bits = static_cast<std::uint16_t>(round_pair_to<E>(value, 0.0f));
 }
 __device__ inline void write_one(const MatrixView<float>& to, int row, int col, float value) { to.row(row)[col] = value; }
+
+// Writes elements d and d + 1 of a head, d even, but for those behind head_dim.
 template <class Out>
-__device__ void write_two(const Out& to, int row, int first, int d, int head_dim, float low, float high) {
-  if (d >= head_dim) return;
-  if (head_dim % 2 == 0) return write_pair(to, row, first + d, low, high);
-  write_one(to, row, first + d, low);
-  if (d + 1 < head_dim) write_one(to, row, first + d + 1, high);
-}
+struct HeadWriter {
+  const Out& to;
+  const int row, first, head_dim;  // first: the head's first column
+  const bool in_pairs;
+
+  __device__ HeadWriter(const Out& out, int r, int column, int dims) : to(out), row(r), first(column), head_dim(dims), in_pairs(dims % 2 == 0 && aligned(out)) {}
+
+  __device__ void pair(int d, float low, float high) const {
+    if (d >= head_dim) return;
+    if constexpr (std::is_same_v<Out, MatrixView<float>>) *reinterpret_cast<float2*>(to.row(row) + first + d) = {low, high};
+    else write_pair(to, row, first + d, low, high);
+  }
+  __device__ void each(int d, float low, float high) const {
+    if (d < head_dim) write_one(to, row, first + d, low);
+    if (d + 1 < head_dim) write_one(to, row, first + d + 1, high);
+  }
+
+ private:
+  __device__ static bool aligned(const MatrixView<float>& out) { return out.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out.data) % sizeof(float2) == 0; }
+  template <class E>
+  __device__ static bool aligned(const OperandTiles<E>&) { return true; }
+};
 
 // The columns behind all heads that the next product reads: zeros, by the job that has the last head.
 template <class V, class Out>
@@ -89,6 +107,8 @@ template <int Dims, class V, class Out>
 struct StridesApart {
   using F = FlashElement<typename V::Element>;
 
+  using Copy = StrideCopy<Dims, V, 8>;
+
   const AttentionArgs<V, Out>& args;
   const QueryJob<V>& job;
   const FlashMemory<Dims>& memory;
@@ -102,16 +122,18 @@ struct StridesApart {
     const int strides = room / queries.count - 1;  // of a round
     int stride = warp < stages ? begin + warp : end;
     std::uint32_t q[Dims / 16][4];
+    Copy copy{lane / 8, lane % 8};
     if (stride < end) {
+      copy.find(job, queries.any, stride * lanes::kStride);
       clear_behind_keys(stage, job.head_dim, lane, 32);
-      stage_keys(job, queries.any, stride * lanes::kStride, lane, 32, stage);
+      copy.copy_keys(job, stage);
       end_copies();
-      stage_values(job, queries.any, stride * lanes::kStride, lane, 32, stage);
+      copy.copy_values(job, queries.any, stage);
       end_copies();
       queries.load<Dims>(job, lane, q);
     }
     for (int first = begin; first < end; first += strides) {
-      for (; stride < min(first + strides, end); stride += stages) attend(stage, q, stride, stride - first + 1, stride + stages < end);
+      for (; stride < min(first + strides, end); stride += stages) attend(stage, copy, q, stride, stride - first + 1, stride + stages < end);
       __syncthreads();
       combine(first == begin ? 1 : 0, min(strides, end - first) + 1, first + strides >= end);
     }
@@ -120,26 +142,30 @@ struct StridesApart {
 
  private:
   // Copies of the stage's next stride are on their way as soon as its keys, and its values, have been read.
-  __device__ void attend(StrideStage<Dims>& stage, const std::uint32_t (&q)[Dims / 16][4], int stride, int slot, bool goes_on) const {
-    const int first = stride * lanes::kStride, next = first + stages * lanes::kStride;
-    const unsigned tiles = tiles_met(queries.any, first);
+  __device__ void attend(StrideStage<Dims>& stage, Copy& copy, const std::uint32_t (&q)[Dims / 16][4], int stride, int slot, bool goes_on) const {
+    const int first = stride * lanes::kStride;
     float scores[kColumnTiles][4];
     std::uint32_t weights[kColumnTiles][2];
+    if (goes_on) copy.find(job, queries.any, first + stages * lanes::kStride);
     wait_for_copies<1>();
     __syncwarp();
-    multiply_keys<Dims, F>(stage, job.head_dim, tiles, lane, q, scores);
+    multiply_keys<Dims, F>(stage, lane, q, scores);
     __syncwarp();
-    if (goes_on) stage_keys(job, queries.any, next, lane, 32, stage);
+    if (goes_on) copy.copy_keys(job, stage);
     end_copies();
-    const StrideState state = weigh<F>(job, queries, first, lane, scores, weights);
+    const StrideState state = queries.count <= kWarpQueries / 2 ? weigh<F, 1>(job, queries, first, lane, scores, weights)
+                                                                : weigh<F, 2>(job, queries, first, lane, scores, weights);
     wait_for_copies<1>();
     __syncwarp();
-    const bool together = covers(queries.all, first, lanes::kStride) || job.rows == 1 || has_finite_values<Dims, F>(stage, first, queries.any, queries, job.value_stride, lane);
-    if (together) {
-      add_up<false>(stage, first, tiles, weights, slot, 0);
+    const unsigned tiles = tiles_met(queries.any, first);
+    const bool whole = covers(queries.all, first, lanes::kStride);
+    if (whole) {
+      add_up<Values::all>(stage, first, tiles, weights, slot, 0);
+    } else if (job.rows == 1 || has_finite_values<Dims, F>(stage, first, queries.any, queries, job.value_stride, lane)) {
+      add_up<Values::of_tiles>(stage, first, tiles, weights, slot, 0);
     } else {
 #pragma unroll 1
-      for (int query = 0; query < queries.count; ++query) add_up<true>(stage, first, tiles, weights, slot, query);
+      for (int query = 0; query < queries.count; ++query) add_up<Values::seen>(stage, first, tiles, weights, slot, query);
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -147,20 +173,21 @@ struct StridesApart {
       if (lane % 4 == 0 && query < queries.count) memory.states[slot * queries.count + query] = {state.largest[h], state.sum[h]};
     }
     __syncwarp();
-    if (goes_on) stage_values(job, queries.any, next, lane, 32, stage);
+    if (goes_on) copy.copy_values(job, queries.any, stage);
     end_copies();
   }
 
   // Sums over the stride at `first`, of all queries or of one, which alone sees what it does.
-  template <bool Apart>
+  template <Values Which>
   __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles, const std::uint32_t (&weights)[kColumnTiles][2], int slot,
                          int alone) const {
+    constexpr bool Apart = Which == Values::seen;
     const lanes::Range seen = Apart ? lanes::query_of(job, alone).seen : queries.any;
 #pragma unroll
     for (int column = 0; column < Dims; column += kValueColumns) {
       if (column >= job.value_stride) continue;
       float sums[kColumnTiles][4];
-      multiply_values<Dims, F, Apart>(stage, first, column, job.value_stride, tiles, seen, lane, weights, sums);
+      multiply_values<Dims, F, Which>(stage, first, column, tiles, seen, lane, weights, sums);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int query = lane / 4 + 8 * h;
@@ -190,8 +217,9 @@ struct StridesApart {
         sums = {total.combined(sums.x, sees ? here.x : 0.0f), total.combined(sums.y, sees ? here.y : 0.0f)};
       }
       if (ends) {
-        write_two(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, d, job.head_dim,
-                  total.mean(sums.x), total.mean(sums.y));
+        const HeadWriter<Out> write(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, job.head_dim);
+        if (write.in_pairs) write.pair(d, total.mean(sums.x), total.mean(sums.y));
+        else write.each(d, total.mean(sums.x), total.mean(sums.y));
       } else {
         *reinterpret_cast<float2*>(memory.sums + query * Dims + d) = sums;
       }
@@ -223,25 +251,25 @@ struct QueriesApart {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const WarpQueries of_job{job, 0, kFlashWarps * kWarpQueries}, queries{job, warp * kWarpQueries, kWarpQueries};
 
-  __device__ void stage(int first) const {
-    StrideStage<Dims>& to = memory.stages[first / lanes::kStride % 2];
-    if (first < of_job.any.end) {
-      stage_keys(job, of_job.any, first, thread, 32 * kFlashWarps, to);
-      stage_values(job, of_job.any, first, thread, 32 * kFlashWarps, to);
-    }
-    end_copies();
-  }
-
   __device__ void run() const {
-    const int begin = of_job.any.begin / lanes::kStride * lanes::kStride;
+    const lanes::Range seen = of_job.any;
+    const int begin = seen.begin / lanes::kStride * lanes::kStride;
+    StrideCopy<Dims, V, 32> copy{warp, lane};
+    const auto stage = [&](int first) {
+      StrideStage<Dims>& to = memory.stages[first / lanes::kStride % 2];
+      if (first < seen.end) copy.copy_keys(job, to), copy.copy_values(job, seen, to);
+      end_copies();
+      copy.find(job, seen, first + lanes::kStride);
+    };
     for (int s = 0; s < 2; ++s) clear_behind_keys(memory.stages[s], job.head_dim, thread, 32 * kFlashWarps);
+    copy.find(job, seen, begin);
     stage(begin);
     std::uint32_t q[Dims / 16][4];
     queries.load<Dims>(job, lane, q);
     FlashTotal totals[2];
     float sums[Dims / 8][4] = {};
 #pragma unroll 1
-    for (int first = begin; first < of_job.any.end; first += lanes::kStride) {
+    for (int first = begin; first < seen.end; first += lanes::kStride) {
       wait_for_copies<0>();
       __syncthreads();
       stage(first + lanes::kStride);
@@ -251,11 +279,13 @@ struct QueriesApart {
     for (int h = 0; h < 2; ++h) {
       const int i = lane / 4 + 8 * h, query = queries.first + i;
       if (i >= queries.count) continue;
+      const HeadWriter<Out> write(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, job.head_dim);
+      const auto for_pairs = [&](auto&& body) {
 #pragma unroll
-      for (int n = 0; n < Dims / 8; ++n) {
-        write_two(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, 8 * n + 2 * (lane % 4),
-                  job.head_dim, totals[h].mean(sums[n][2 * h]), totals[h].mean(sums[n][2 * h + 1]));
-      }
+        for (int n = 0; n < Dims / 8; ++n) body(8 * n + 2 * (lane % 4), totals[h].mean(sums[n][2 * h]), totals[h].mean(sums[n][2 * h + 1]));
+      };
+      if (write.in_pairs) for_pairs([&](int d, float low, float high) { write.pair(d, low, high); });
+      else for_pairs([&](int d, float low, float high) { write.each(d, low, high); });
     }
     write_columns_behind(args, job);
   }
@@ -263,31 +293,33 @@ struct QueriesApart {
  private:
   __device__ void attend(const StrideStage<Dims>& stage, const std::uint32_t (&q)[Dims / 16][4], int first,
                          FlashTotal (&totals)[2], float (&sums)[Dims / 8][4]) const {
-    const unsigned tiles = tiles_met(queries.any, first);
     float scores[kColumnTiles][4];
     std::uint32_t weights[kColumnTiles][2];
-    multiply_keys<Dims, F>(stage, job.head_dim, tiles, lane, q, scores);
-    const StrideState state = weigh<F>(job, queries, first, lane, scores, weights);
-    const bool together = covers(queries.all, first, lanes::kStride) || has_finite_values<Dims, F>(stage, first, of_job.any, queries, job.value_stride, lane);
+    multiply_keys<Dims, F>(stage, lane, q, scores);
+    const StrideState state = weigh<F, 2>(job, queries, first, lane, scores, weights);
     const bool sees[2] = {totals[0].add(state.largest[0], state.sum[0]), totals[1].add(state.largest[1], state.sum[1])};
-    if (together) {
-      add_up<false>(stage, first, tiles, weights, sees, totals, 0, sums);
+    const unsigned tiles = tiles_met(queries.any, first);
+    if (covers(queries.all, first, lanes::kStride)) {
+      add_up<Values::all>(stage, first, tiles, weights, sees, totals, 0, sums);
+    } else if (has_finite_values<Dims, F>(stage, first, of_job.any, queries, job.value_stride, lane)) {
+      add_up<Values::of_tiles>(stage, first, tiles, weights, sees, totals, 0, sums);
     } else {
 #pragma unroll 1
-      for (int query = 0; query < queries.count; ++query) add_up<true>(stage, first, tiles, weights, sees, totals, query, sums);
+      for (int query = 0; query < queries.count; ++query) add_up<Values::seen>(stage, first, tiles, weights, sees, totals, query, sums);
     }
   }
 
   // The stride at `first` of all queries, or of one, which alone sees what it does.
-  template <bool Apart>
+  template <Values Which>
   __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles, const std::uint32_t (&weights)[kColumnTiles][2],
                          const bool (&sees)[2], const FlashTotal (&totals)[2], int alone, float (&sums)[Dims / 8][4]) const {
+    constexpr bool Apart = Which == Values::seen;
     const lanes::Range seen = Apart ? lanes::query_of(job, queries.first + alone).seen : queries.any;
 #pragma unroll
     for (int column = 0; column < Dims; column += kValueColumns) {
       if (column >= job.value_stride) continue;
       float here[kColumnTiles][4];
-      multiply_values<Dims, F, Apart>(stage, first, column, job.value_stride, tiles, seen, lane, weights, here);
+      multiply_values<Dims, F, Which>(stage, first, column, tiles, seen, lane, weights, here);
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
 #pragma unroll
@@ -302,12 +334,13 @@ struct QueriesApart {
 
 inline constexpr int kMostFlashThreads = 256;
 
+// Late rows of a text see the most: they begin first.
 template <int Dims, CacheView V, class Out>
 __global__ void __launch_bounds__(kMostFlashThreads) flash_decode_kernel(const __grid_constant__ AttentionArgs<V, Out> args, FlashGrid grid,
                                                                          int stages, int room) {
   extern __shared__ __align__(16) float shared[];
   wait_for_earlier();
-  const QueryJob<V> job = grid.job(args, static_cast<int>(blockIdx.x));
+  const QueryJob<V> job = grid.job(args, grid.jobs - 1 - static_cast<int>(blockIdx.x));
   if (job.rows <= 0) return;  // a short tile has fewer parts
   const FlashMemory<Dims> memory(shared, stages, room);
   StridesApart<Dims, V, Out>{args, job, memory, stages, room}.run();
@@ -321,7 +354,6 @@ __noinline__ __device__ void attend_few(const AttentionArgs<V, Out>& args, const
   StridesApart<Dims, V, Out>{args, job, memory, stages, room}.run();
 }
 
-// Late rows of a text see the most: they begin first.
 template <int Dims, CacheView V, class Out>
 __global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2) flash_prompt_kernel(const __grid_constant__ AttentionArgs<V, Out> args,
                                                                                             const __grid_constant__ FlashGrid grid, int stages,
@@ -336,6 +368,19 @@ __global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2) flash_pr
   const FlashMemory<Dims> memory(shared, stages, room);
   QueriesApart<Dims, V, Out>{args, job, memory}.run();
 }
+
+// Asks for as much shared memory as a processor has. An H200's times were those of one resident block where three fit.
+template <int Dims, class V, class Out>
+struct FlashMemoryFirst {
+  explicit FlashMemoryFirst(Cuda& device) {
+    const Current current(device.index());
+    const auto prefer = [](auto kernel) {
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared), "attention");
+    };
+    prefer(flash_decode_kernel<Dims, V, Out>);
+    if constexpr (Dims <= 128) prefer(flash_prompt_kernel<Dims, V, Out>);
+  }
+};
 
 // Blocks of as many warps as there are strides, or fewer where jobs fill the device: no bit depends on it.
 template <int Dims, class V, class Out>
@@ -357,17 +402,19 @@ void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
 
 template <int Dims, class V, class Out>
 void launch_flash_prompt(Cuda& device, const AttentionArgs<V, Out>& args) {
-  constexpr int kRoom = 20;  // with four stages of 64 elements, three blocks fit an H100's processor
+  constexpr int kStages = 2, kRoom = 20;  // five blocks fit an H100's processor, but for their registers
   const FlashGrid grid(args, device.processors(), {.queries = kFlashWarps * kWarpQueries, .a_block = 1, .threads = 32 * kFlashWarps});
-  const int stages = device.blocks_that_fit(static_cast<int>(FlashMemory<Dims>::bytes(4, kRoom))) == 2 ? 4 : 2;
-  device.launch_early("attention", flash_prompt_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * kFlashWarps, FlashMemory<Dims>::bytes(stages, kRoom),
-                      args, grid, stages, kRoom);
+  device.launch_early("attention", flash_prompt_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * kFlashWarps, FlashMemory<Dims>::bytes(kStages, kRoom),
+                      args, grid, kStages, kRoom);
 }
 
+// Single rows, and short prompts, whose strides then go beside one another.
 template <int Dims, class V, class Out>
 void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
+  device.template kept<FlashMemoryFirst<Dims, V, Out>>();
   if constexpr (Dims <= 128) {
-    if (args.batch.tile_count != args.batch.rows) return launch_flash_prompt<Dims>(device, args);
+    const FlashGrid grid(args, device.processors(), {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
+    if (args.batch.tile_count != args.batch.rows && grid.jobs > 3 * device.processors()) return launch_flash_prompt<Dims>(device, args);
   }
   launch_flash_decode<Dims>(device, args);
 }
