@@ -154,11 +154,12 @@ class Cuda {
   int index() const { return index_; }
   int processors() const { return processors_; }
   // Steps of so many rows, at most 8, norm them within the products of tensor cores: 102 kernels of GPT-2 become 66. No bit depends on it.
-  // None do by themselves, since a step of one row took 373 us so and 356 apart, of 8 rows 436 and 376 (H200; docs/decisions/0023).
+  // Off by default: a step of one row took 373 us so and 356 apart, of 8 rows 436 and 376 (H200; docs/decisions/0023).
   void norm_within(int rows) { rows_normed_within_ = rows; }
   int rows_normed_within() const { return rows_normed_within_; }
   // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at most.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
+  int block_bytes() const { return block_bytes_; }  // of shared memory that a block can have
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
   std::uint64_t graph_launches() const { return stream_->graph_launches(); }
   // For work of your own, behind all that was launched.
@@ -227,6 +228,7 @@ class Cuda {
   template <class T>
   T* arrivals(std::size_t count, Later& to) {
     static_assert(std::is_trivially_copyable_v<T>);
+    const cuda::Current current(index_);
     return reinterpret_cast<T*>(to.reserve(count * sizeof(T)));
   }
   void arrive(Later& to) { to.expect(stream_->mark()); }

@@ -104,10 +104,8 @@ class Stream {
   template <class... Parameters>
   void add(Launch launch, const Parameters&... arguments) {
     const std::lock_guard lock(mutex_);
-    if (launches_.size() == 0 && !rooms_.empty() && rooms_.front().sent < rooms_.front().used) {
-      add_upload();
-      launch.early = false;  // what it reads before it waits may be what is being uploaded
-    }
+    if (launches_.size() == 0 && !rooms_.empty() && rooms_.front().sent < rooms_.front().used) add_upload();
+    if (uploads_ && launches_.size() == 1) launch.early = false;  // what it reads before it waits may be what is being uploaded
     add_locked(launch, arguments...);
     if (at_once_) flush_locked();
   }

@@ -1,4 +1,4 @@
-// What follows the sums of tensor cores, whose threads hold two neighbouring outputs of a token, and two more every eight outputs.
+// The epilogue of products on tensor cores. A thread holds two neighbouring outputs of a token, and two more every eight outputs.
 // Kernels copy this code once for every pair, and each launch fetches it anew: it must stay small.
 #pragma once
 #include <cstddef>
@@ -25,7 +25,7 @@ struct NearActivation {
   }
 };
 
-// Others than those, out of line. erff() is within 2 ulp (CUDA's guide).
+// relu and gelu. Not inlined, which keeps kernels small. erff() is within 2 ulp (CUDA's guide).
 template <class = void>
 __device__ __noinline__ float activate_rarely(float x, Activation activation) {
   if (activation == Activation::relu) return fmaxf(x, 0.0f);
@@ -53,6 +53,7 @@ struct PairJob {
   bool even;                        // pairs of all of these begin at multiples of eight bytes, and a row's last has room: else finish_apart_kernel's
 };
 
+// Where the number of outputs is odd, the float behind a row's last is written too: it has to be the row's own padding.
 inline bool has_even_rows(const MatrixView<float>& y) { return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0; }
 template <class E>
 bool has_even_rows(const OperandTiles<E>&) { return true; }
@@ -81,7 +82,7 @@ __device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int r
 template <class Y>
 __global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, MatrixView<const float> sums) {
   wait_for_earlier();
-  const int o = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), token = static_cast<int>(blockIdx.y);
+  const int o = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x), token = static_cast<int>(blockIdx.x);
   if (o >= written_columns(job.y)) return;
   float value = 0.0f;
   if (o < job.outputs) {
@@ -94,7 +95,7 @@ __global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, Matr
   write_element(job.y, token, o, value);
 }
 
-// Where pairs go, for results that have to be looked up: what is found while sums are made.
+// Where a thread's pairs go, for results whose addresses have to be looked up: during the product.
 template <class Y, int Count>
 struct PairPlaces {
   __device__ __forceinline__ void find(const Y&, int, int) {}
@@ -103,7 +104,7 @@ struct PairPlaces {
   }
 };
 
-// What is added to a thread's sums, asked for while they are made. Of 0: nothing is.
+// Bias and residual of a thread's sums, prefetched during the product. Count 0 prefetches nothing.
 template <class Y, int Count>
 struct PairTerms {
   float2 bias[Count], residual[Count][2];

@@ -168,7 +168,7 @@ __device__ PlaceTable<V> table_of(const StoredQkv<V>&, std::byte* room, int bloc
   return {reinterpret_cast<KvPlace<typename V::Element>*>(room), blocks * kCoreColumns / 2, first_block * kCoreColumns};
 }
 
-// All chunks of a warp's sums, the ring's stage by stage. weights, tokens(chunk, stage), rows: as HalfChunk::load has them, of the first stage, and of
+// Adds up all chunks of columns for a warp, one stage of the ring after another. weights, tokens(chunk, stage), rows: as HalfChunk::load has them, of the first stage, and of
 // a chunk whose weights lie `stage` bytes behind those. Half a chunk is read while the one before is multiplied: a step waits for the step
 // before it alone.
 template <class E, int Tiles, int Blocks, class Tokens>

@@ -16,7 +16,7 @@
 namespace tenon {
 namespace cuda {
 
-// Of mma.sync: up to 16 Tiles tokens, and `warps` warps of 8 Blocks outputs. Of wgmma: 64 Groups tokens and so many outputs.
+// A tile of mma.sync has up to `tokens` tokens and `warps` warps of `outputs` outputs, one of wgmma `tokens` tokens by `outputs` outputs.
 struct ProductTile {
   enum class Kind { mma, wgmma } kind;
   int tokens;   // of a block
@@ -35,11 +35,15 @@ inline constexpr std::array kProductTiles = {
 // Shared memory of a block's ring: two blocks to a processor, or one of the largest.
 inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
 
+// That a block can have on this device, beside what a kernel has of its own.
+inline int ring_bytes(const Cuda& device) { return device.block_bytes() - static_cast<int>(sizeof(Ring)) - 256; }
+
 template <class E, int Tiles, int Blocks, class X, class Y>
 void launch_mma(Cuda& device, const PairJob<Y>& job, const X& x, const OperandTiles<const E>& w, int warps) {
   StageShape shape{warps * Blocks, kNorms<X> ? 0 : std::min(2 * Tiles, x.row_blocks()), 0};
   const int stage_bytes = kFewChunks * shape.bytes(), most = (chunk_count(x.cols) + kFewChunks - 1) / kFewChunks;
-  shape.stages = std::min({std::max(kRingBytes / stage_bytes, 2), most, kMostStages});  // one is read before the one before it is left
+  // One is read before the one before it is left.
+  shape.stages = std::min({std::max(std::min(kRingBytes, ring_bytes(device)) / stage_bytes, 2), most, kMostStages});
   const int blocks = (written_columns(job.y) + kCoreRows - 1) / kCoreRows;
   const dim3 grid(static_cast<unsigned>((blocks + shape.weight_blocks - 1) / shape.weight_blocks),
                   static_cast<unsigned>((x.row_blocks() + 2 * Tiles - 1) / (2 * Tiles)));
@@ -70,8 +74,8 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
     const MatrixView<float> sums{device.scratch(static_cast<std::size_t>(job.tokens) * static_cast<std::size_t>(stride)), job.tokens, job.outputs, stride};
     launch_tile<E>(device, PairJob<MatrixView<float>>{job.tokens, job.outputs, nullptr, nullptr, NearActivation(Activation::none), nullptr, 0, sums, true},
                    x, w, tile);
-    dim3 grid = blocks(static_cast<std::size_t>(written_columns(job.y)), 128);
-    grid.y = static_cast<unsigned>(job.tokens);
+    dim3 grid = blocks(job.tokens);
+    grid.y = static_cast<unsigned>((written_columns(job.y) + 127) / 128);
     return device.launch_early("linear", finish_apart_kernel<Y>, grid, 128, 0, job, sums);
   }
   const auto mma = [&]<int Tiles>() {
@@ -93,7 +97,7 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
 }
 
 // Microseconds that a product takes by this tile, to choose by: fitted to what an H200 took for 64 sizes, of which the chosen tiles took 4 %
-// more than the best on average (docs/decisions/0010). A chunk of columns takes as long as the chain of one output, a processor's copies
+// more than the best on average (docs/decisions/0023). A chunk of columns takes as long as the chain of one output, a processor's copies
 // (58 GB/s), all copies (7.1 TB/s of the second cache), or the products.
 inline float tile_time(const ProductTile& tile, int tokens, int outputs, int columns, int processors) {
   const bool mma = tile.kind == ProductTile::Kind::mma;
@@ -107,7 +111,8 @@ inline float tile_time(const ProductTile& tile, int tokens, int outputs, int col
   return (mma ? 2.2f : 0.95f) + static_cast<float>(chunk_count(columns)) * chunk + each * static_cast<float>(block_outputs * token_tile) * 4.2e-5f;
 }
 
-inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups) {
+// ring: bytes that a block's ring can have.
+inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups, int ring) {
   ProductTile best = {};
   float least = 0;
   const auto offer = [&](const ProductTile& tile) {
@@ -119,7 +124,8 @@ inline ProductTile tile_of(int tokens, int outputs, int columns, int processors,
       if (has_groups && tokens > 128) continue;
       for (int warps = 1; warps <= kMostWarps; ++warps) {
         tile.warps = warps;
-        offer(tile);
+        const int stage = kFewChunks * (tile.outputs * warps + tile.tokens) / kCoreRows * kChunkBytes;
+        if (2 * stage <= ring) offer(tile);
       }
     } else if (has_groups && tokens > 32 && (tile.tokens == kGroupTokens || tokens > kGroupTokens)) {
       offer(tile);
@@ -128,7 +134,7 @@ inline ProductTile tile_of(int tokens, int outputs, int columns, int processors,
   return best;
 }
 
-// What this device runs of what was compiled: warpgroups have no code where no sm_90a was asked for.
+// What this device runs of what was compiled: wgmma_kernel is empty, and has no ring, where no sm_90a was asked for.
 struct ProductKernels {
   bool has_groups = false;
 
@@ -136,7 +142,7 @@ struct ProductKernels {
     const Current current(device.index());
     cudaFuncAttributes attributes = {};
     check(cudaFuncGetAttributes(&attributes, wgmma_kernel<bfloat16, 1, 32, MatrixView<float>>), "linear");
-    has_groups = attributes.ptxVersion >= 90;
+    has_groups = attributes.sharedSizeBytes >= sizeof(Ring);
   }
 };
 
@@ -150,7 +156,8 @@ concept HasOperandTiles = requires(const W w) {
 template <class E, class W, class Y>
 void multiply_tiles(Cuda& device, const LinearArgs<W, OperandTiles<E>, Y>& args) {
   const PairJob<Y> job = pair_job(args, args.y);
-  const ProductTile tile = tile_of(job.tokens, job.outputs, args.x.cols, device.processors(), device.kept<ProductKernels>().has_groups);
+  const ProductTile tile = tile_of(job.tokens, job.outputs, args.x.cols, device.processors(), device.kept<ProductKernels>().has_groups,
+                                   ring_bytes(device));
   launch_tile<E>(device, job, OperandTiles<const E>{args.x.data, args.x.rows, args.x.cols}, args.weight.tiles(), tile);
 }
 
@@ -179,8 +186,7 @@ bool norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, Opera
   if (!job.even) return false;
   const int blocks = (written_columns(y) + kCoreRows - 1) / kCoreRows, each = (blocks + device.processors() - 1) / device.processors();
   // Warps norm, too: a half-warp for each of eight rows, with one that else would fill the ring.
-  if (each <= 4) launch_mma<E, 1, 1>(device, job, x, product.weight.tiles(), std::clamp(each, kFindsPlaces<Y> ? 4 : 3, 4));
-  else launch_mma<E, 1, 2>(device, job, x, product.weight.tiles(), kMostWarps);
+  launch_mma<E, 1, 1>(device, job, x, product.weight.tiles(), std::clamp(each, kFindsPlaces<Y> ? 4 : 3, kMostWarps));
   return true;
 }
 

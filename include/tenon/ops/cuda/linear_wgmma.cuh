@@ -53,6 +53,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
       if (c > 0 && says) ring.empty[at.before(shape.stages)].arrive();  // this stage's products may still run
     }
     wait_for_products<0>();
+    for_registers_of_products(sums);
     if (says) ring.empty[at.before(shape.stages)].arrive();
     finish_pairs(job, token(), output(), sums, terms);
   }

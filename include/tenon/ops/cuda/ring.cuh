@@ -27,7 +27,7 @@ __device__ inline bool is_filler() {
 #endif
 }
 
-// An mbarrier, in shared memory. Turn t ends when so many have arrived for the t-th time, and the bytes that they expect.
+// An mbarrier, in shared memory. Turn t ends after so many arrivals and all bytes that they expect.
 class RingBarrier {
  public:
   // By one thread, before a barrier of the block.

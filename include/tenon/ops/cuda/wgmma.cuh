@@ -25,6 +25,13 @@ __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
+// Keeps the compiler from moving uses of sums over this place: products write them behind its back.
+template <int Count>
+__device__ __forceinline__ void for_registers_of_products(float (&d)[Count][4]) {
+#pragma unroll
+  for (int i = 0; i < 4 * Count; ++i) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
+}
+
 // E: bfloat16 or float16; N: 32, 64 or 128.
 template <class E, int N>
 __device__ __forceinline__ void multiply_group(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b);
