@@ -111,6 +111,10 @@ inline float tile_time(const ProductTile& tile, int tokens, int outputs, int col
   return (mma ? 2.2f : 0.95f) + static_cast<float>(chunk_count(columns)) * chunk + each * static_cast<float>(block_outputs * token_tile) * 4.2e-5f;
 }
 
+// With more outputs than these, more than 32 rows go to warpgroups: the cost does not see what mma.sync loses there (the head of GPT-2 with 64 rows:
+// 41 us, and 30).
+inline constexpr int kFewOutputs = 1024;
+
 // ring: bytes that a block's ring can have.
 inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups, int ring) {
   ProductTile best = {};
@@ -121,7 +125,7 @@ inline ProductTile tile_of(int tokens, int outputs, int columns, int processors,
   };
   for (ProductTile tile : kProductTiles) {
     if (tile.kind == ProductTile::Kind::mma) {
-      if (has_groups && tokens > 128) continue;
+      if (has_groups && (tokens > 128 || (tokens > 32 && outputs > kFewOutputs))) continue;
       for (int warps = 1; warps <= kMostWarps; ++warps) {
         tile.warps = warps;
         const int stage = kFewChunks * (tile.outputs * warps + tile.tokens) / kCoreRows * kChunkBytes;
