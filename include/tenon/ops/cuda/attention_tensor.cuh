@@ -24,12 +24,6 @@
 namespace tenon {
 namespace cuda {
 
-template <class E>
-__device__ inline void write_one(const OperandTiles<E>& to, int row, int col, float value) {
-  to.data[to.at(row, col)].bits = static_cast<std::uint16_t>(round_pair_to<E>(value, 0.0f));
-}
-__device__ inline void write_one(const MatrixView<float>& to, int row, int col, float value) { to.row(row)[col] = value; }
-
 // Writes elements d and d + 1 of a head, d even, but for those behind head_dim.
 template <class Out>
 struct HeadWriter {
@@ -45,8 +39,8 @@ struct HeadWriter {
     else write_pair(to, row, first + d, low, high);
   }
   __device__ void each(int d, float low, float high) const {
-    if (d < head_dim) write_one(to, row, first + d, low);
-    if (d + 1 < head_dim) write_one(to, row, first + d + 1, high);
+    if (d < head_dim) write_element(to, row, first + d, low);
+    if (d + 1 < head_dim) write_element(to, row, first + d + 1, high);
   }
 
  private:
@@ -61,7 +55,7 @@ __device__ void write_columns_behind(const AttentionArgs<V, Out>& args, const Qu
   const int begin = args.heads * args.head_dim, width = written_columns(args.out) - begin;
   if (width <= 0 || job.first_head + job.heads < args.heads) return;
   for (int i = static_cast<int>(threadIdx.x); i < job.rows * width; i += static_cast<int>(blockDim.x)) {
-    write_one(args.out, job.first_row + i / width, begin + i % width, 0.0f);
+    write_element(args.out, job.first_row + i / width, begin + i % width, 0.0f);
   }
 }
 

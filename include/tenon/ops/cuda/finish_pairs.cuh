@@ -98,7 +98,6 @@ __global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, Matr
 // Where a thread's pairs go, for results whose addresses have to be looked up: during the product.
 template <class Y, int Count>
 struct PairPlaces {
-  __device__ __forceinline__ void find(const Y&, int, int) {}
   __device__ __forceinline__ void write(const Y& to, int, int, int row, int col, float first, float second) const {
     write_even_pair(to, row, col, first, second);
   }
@@ -111,7 +110,6 @@ struct PairTerms {
   PairPlaces<Y, Count> places;
 
   __device__ __forceinline__ void load(const PairJob<Y>& job, int token, int first) {
-    places.find(job.y, token, first);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       const int output = min(first + i * kCoreColumns, job.outputs - 2);

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
       begin_products();
 #pragma unroll
       for (int step = 0; step < kChunkColumns / 16; ++step) {
-        multiply_group<E, Outputs>(sums, tokens + step * kDescriptorStep, weights + step * kDescriptorStep);
+        multiply_group<E>(sums, tokens + step * kDescriptorStep, weights + step * kDescriptorStep);
       }
       end_products();
       wait_for_products<1>();

@@ -33,7 +33,7 @@ __device__ inline void write_pair(const OperandTiles<E>& to, int row, int col, f
 __device__ inline void write_element(const MatrixView<float>& to, int row, int col, float value) { to.row(row)[col] = value; }
 template <class E>
 __device__ inline void write_element(const OperandTiles<E>& to, int row, int col, float value) {
-  to.data[to.at(row, col)] = E(value);
+  to.data[to.at(row, col)].bits = static_cast<std::uint16_t>(round_pair_to<E>(value, 0.0f));
 }
 
 // Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer makes zeros.

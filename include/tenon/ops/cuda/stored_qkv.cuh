@@ -14,8 +14,6 @@ struct StoredQkv {
   MatrixView<float> q;  // [rows, query outputs]
   StoreKvArgs<V> store;
   int rows, cols;       // of the product
-
-  int kv_width() const { return store.kv_heads * store.head_dim; }
 };
 template <class V>
 __host__ __device__ inline int written_columns(const StoredQkv<V>& to) { return to.cols; }
@@ -75,7 +73,6 @@ template <class V, int Count>
 struct PairPlaces<StoredQkv<V>, Count> {
   PlaceTable<V> table;  // set before the pairs are written
 
-  __device__ __forceinline__ void find(const StoredQkv<V>&, int, int) {}
   __device__ __forceinline__ void write(const StoredQkv<V>& to, int, int, int row, int col, float first, float second) const {
     write_at(to, row, col, table.places[row * table.pairs + (col - table.first) / 2], first, second);
   }

@@ -38,9 +38,6 @@ __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 }
-__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  multiply_add<bfloat16>(sums, a, b[0], b[1]);
-}
 
 // Four 8 x 8 matrices of sixteen-bit elements from shared memory: lanes 8 i .. 8 i + 7 give the addresses of the rows of matrix i,
 // sixteen bytes each; thread t gets columns 2 (t % 4) and the next of row t / 4 of each.
@@ -51,12 +48,7 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row_a
                : "memory");
 }
 
-// Two floats as such a register has them, rounded to nearest, ties to even; and back.
-__device__ inline std::uint32_t round_pair(float low, float high) {
-  std::uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
+// The two floats of a register of bfloat16.
 __device__ inline float low_of_pair(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_of_pair(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
