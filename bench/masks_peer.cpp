@@ -1,5 +1,6 @@
-// tenon as one of the engines of bench/masks: a constraint and the tokens of texts a line, what it took to compile it and
-// each mask a line. Unlike `tenon constrain` it answers with every time, so that quantiles over all cases are exact.
+// tenon as one of the engines of bench/masks: a constraint and the tokens of texts a line, what it took to compile it
+// and each mask a line. Unlike `tenon constrain` it answers with every time, so that quantiles over all cases are
+// exact.
 //   bench_masks_peer DIR    DIR: a tokenizer
 #include <chrono>
 #include <exception>
@@ -19,7 +20,9 @@ using namespace tenon;
 using namespace tenon::constrain;
 using Clock = std::chrono::steady_clock;
 
-double us_since(Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); }
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
 
 std::unique_ptr<Automaton> compiled(const std::string& kind, const OrderedJson& constraint) {
   if (kind == "schema") return json_schema(constraint);
@@ -61,6 +64,7 @@ int main(int count, char** words) {
   if (count != 2) return std::cerr << "bench_masks_peer DIR\n", 2;
   const Vocabulary vocabulary = Vocabulary::from(Tokenizer::load(words[1]));
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << answer(OrderedJson::parse(line), vocabulary).dump(-1, ' ', true, OrderedJson::error_handler_t::replace) << std::endl;
+    std::cout << answer(OrderedJson::parse(line), vocabulary).dump(-1, ' ', true, OrderedJson::error_handler_t::replace)
+              << std::endl;
   }
 }

@@ -166,9 +166,11 @@ class Loop {
   void turn(Clock::duration patience) {
     epoll_event events[256];
     // Alarms alone must not keep answers waiting.
-    const auto left = alarms_.empty() ? patience : std::clamp<Clock::duration>(alarms_.begin()->first - now_, {}, patience);
+    const auto left =
+        alarms_.empty() ? patience : std::clamp<Clock::duration>(alarms_.begin()->first - now_, {}, patience);
     const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-    const timespec wait{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+    const timespec wait{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                        static_cast<long>(nanoseconds % 1'000'000'000)};
     const int count = ::epoll_pwait2(epoll_, events, 256, &wait, nullptr);
     now_ = Clock::now();
     for (int i = 0; i < count; ++i) static_cast<Handler*>(events[i].data.ptr)->ready(events[i].events);

@@ -1,4 +1,5 @@
-// Experiment 9: LoRA. What an update of low rank takes of a layer's size, and what a real adapter does to a model's text.
+// Experiment 9: LoRA. What an update of low rank takes of a layer's size, and what a real adapter does to a model's
+// text.
 #include <tenon/tenon.h>
 
 #include <string>
@@ -23,8 +24,9 @@ int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--hidden", "1024"}, {"--rank", "2"}, {"--prompt", "The weather"}});
   const int hidden = arguments.number("--hidden"), rank = arguments.number("--rank");
   const long long whole = 1LL * hidden * hidden, update = 2LL * rank * hidden;
-  std::printf("W [%d, %d]: %lld parameters; A [%d, %d] and B [%d, %d]: %lld, %.2f %% of them\n\n", hidden, hidden, whole, rank,
-              hidden, hidden, rank, update, 100.0 * static_cast<double>(update) / static_cast<double>(whole));
+  std::printf("W [%d, %d]: %lld parameters; A [%d, %d] and B [%d, %d]: %lld, %.2f %% of them\n\n", hidden, hidden,
+              whole, rank, hidden, hidden, rank, update,
+              100.0 * static_cast<double>(update) / static_cast<double>(whole));
 
   const std::string& model = arguments.text("--model");
   const std::vector<std::string> names = {"shakespeare", "weather", "characters"};

@@ -1,5 +1,5 @@
-// Experiment 10: one layer, y = W x + B (A x), where every row of a batch has an adapter of its own: in a loop, each row by
-// itself on all threads, and gathered or segmented, rows beside one another. All three have the same bits.
+// Experiment 10: one layer, y = W x + B (A x), where every row of a batch has an adapter of its own: in a loop, each
+// row by itself on all threads, and gathered or segmented, rows beside one another. All three have the same bits.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -19,10 +19,12 @@ struct Adapters {
   const int begins[kSites + 1] = {0, 1, 1, 1, 1};
 
   Adapters(int count, int hidden, int rank) : factors(static_cast<std::size_t>(count * 2 * rank * hidden)) {
-    for (std::size_t i = 0; i < factors.size(); ++i) factors[i] = static_cast<float>(static_cast<int>(mix64(i) % 2001) - 1000) / 8000;
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      factors[i] = static_cast<float>(static_cast<int>(mix64(i) % 2001) - 1000) / 8000;
     for (int i = 0; i < count; ++i) {
       const float* a = factors.data() + static_cast<std::ptrdiff_t>(i) * 2 * rank * hidden;
-      updates.push_back({a, a + static_cast<std::ptrdiff_t>(rank) * hidden, FactorType::float32, rank, 1.0f, 0, hidden});
+      updates.push_back(
+          {a, a + static_cast<std::ptrdiff_t>(rank) * hidden, FactorType::float32, rank, 1.0f, 0, hidden});
     }
     for (const LowRank& update : updates) sets.push_back({&update, begins});
   }
@@ -30,8 +32,8 @@ struct Adapters {
 
 // [layer]
 template <class Policy>
-void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight, const std::vector<const AdapterSet*>& of_row,
-           LowRankUpdates<Cpu>& updates, MatrixView<float> y) {
+void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight,
+           const std::vector<const AdapterSet*>& of_row, LowRankUpdates<Cpu>& updates, MatrixView<float> y) {
   std::vector<SequenceRows> rows;
   for (int r = 0; r < x.rows; ++r) rows.push_back({0, r, 1, 0, r, 1, of_row[static_cast<std::size_t>(r)]});
   updates.arrange(device, Policy{}, BatchView{.sequences = rows.data(), .rows = x.rows, .sequence_count = x.rows});
@@ -42,13 +44,15 @@ void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight, 
 // Of row r: one of its own, one that it draws, or the one that all have.
 int adapter_of(const std::string& rows, int r, int count) {
   if (rows == "shared") return 0;
-  if (rows == "random") return static_cast<int>(mix64(static_cast<std::uint64_t>(r)) % static_cast<std::uint64_t>(count));
+  if (rows == "random")
+    return static_cast<int>(mix64(static_cast<std::uint64_t>(r)) % static_cast<std::uint64_t>(count));
   if (rows != "distinct") throw std::runtime_error("--rows: distinct, random or shared");
   return r % count;
 }
 
 int main(int argc, char** argv) try {
-  const example::Arguments arguments(argc, argv, {{"--samples", "500"}, {"--adapters", "64"}, {"--rows", "distinct"}, {"--threads", "0"}});
+  const example::Arguments arguments(
+      argc, argv, {{"--samples", "500"}, {"--adapters", "64"}, {"--rows", "distinct"}, {"--threads", "0"}});
   const int samples = arguments.number("--samples"), count = arguments.number("--adapters");
   example::Csv csv(arguments.text("--csv"), "hidden,rank,batch,base_us,looped_us,gathered_us,segmented_us");
   Cpu device({.threads = arguments.number("--threads")});
@@ -88,7 +92,8 @@ int main(int argc, char** argv) try {
         median[i] = microseconds[i][static_cast<std::size_t>(samples / 2)];
       }
       same = same && y[1] == y[2] && y[2] == y[3] && y[0] != y[1];
-      std::printf("%6d %5d %6d %11.1f %11.1f %12.1f %13.1f\n", hidden, rank, batch, median[0], median[1], median[2], median[3]);
+      std::printf("%6d %5d %6d %11.1f %11.1f %12.1f %13.1f\n", hidden, rank, batch, median[0], median[1], median[2],
+                  median[3]);
       csv.row(hidden, rank, batch, median[0], median[1], median[2], median[3]);
     }
   }

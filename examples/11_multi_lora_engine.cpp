@@ -1,5 +1,5 @@
-// Experiment 11: a batch of 64 under 0 to 64 distinct adapters, some of its rows plain, ranks mixed: tokens a second, and
-// how many bytes of factors a step reads beside the model.
+// Experiment 11: a batch of 64 under 0 to 64 distinct adapters, some of its rows plain, ranks mixed: tokens a second,
+// and how many bytes of factors a step reads beside the model.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ double step_seconds(Engine& engine, const std::vector<tenon::Request>& requests)
   return seconds[seconds.size() / 2];
 }
 
-std::vector<tenon::Request> requests_of(const Case& each, int batch, int new_tokens, const example::RandomAdapters& adapters) {
+std::vector<tenon::Request> requests_of(const Case& each, int batch, int new_tokens,
+                                        const example::RandomAdapters& adapters) {
   std::vector<tenon::Request> requests;
   for (int i = 0; i < batch; ++i) {
     tenon::Request request{.prompt = example::kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
@@ -61,8 +62,13 @@ int main(int argc, char** argv) try {
   example::Csv csv(arguments.text("--csv"), "case,adapters,tokens_per_second,overhead,megabytes");
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
   const example::RandomAdapters adapters(tenon::Gpt2::configure(*files.config));
-  const std::vector<Case> cases = {{"none", 0, {}},           {"1 shared", 1, {16}},         {"4", 4, {16}}, {"16", 16, {16}},
-                                   {"64 distinct", 64, {16}}, {"mixed ranks", 64, kMixedRanks}, {"half plain", 32, {16}, batch / 2}};
+  const std::vector<Case> cases = {{"none", 0, {}},
+                                   {"1 shared", 1, {16}},
+                                   {"4", 4, {16}},
+                                   {"16", 16, {16}},
+                                   {"64 distinct", 64, {16}},
+                                   {"mixed ranks", 64, kMixedRanks},
+                                   {"half plain", 32, {16}, batch / 2}};
   tenon::Engine<tenon::Gpt2> engine{files, tenon::ContinuousPolicy{.max_batch = batch},
                                     tenon::EngineOptions{.batch = batch}};
   std::vector<double> seconds(cases.size(), 1e9), bytes(cases.size());  // the fastest round of each case
@@ -79,7 +85,8 @@ int main(int argc, char** argv) try {
   }
   std::printf("case            tokens/s   of plain      MB of factors\n");
   for (std::size_t c = 0; c < cases.size(); ++c) {
-    std::printf("%-14s %9.0f %9.1f %% %15.1f\n", cases[c].name, batch / seconds[c], 100 * seconds[0] / seconds[c], bytes[c] / 1e6);
+    std::printf("%-14s %9.0f %9.1f %% %15.1f\n", cases[c].name, batch / seconds[c], 100 * seconds[0] / seconds[c],
+                bytes[c] / 1e6);
     csv.row(cases[c].name, cases[c].adapters, batch / seconds[c], seconds[c] / seconds[0] - 1, bytes[c] / 1e6);
   }
   return 0;

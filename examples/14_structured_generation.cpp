@@ -1,6 +1,6 @@
 // Experiment 14: structured generation. A character as JSON, from the plain model and under an adapter that has learned
-// characters; 100 samples at temperature 1, all of which must satisfy the schema; how many are whole within a budget of tokens,
-// as they come and where they must be; and what masks cost a token.
+// characters; 100 samples at temperature 1, all of which must satisfy the schema; how many are whole within a budget of
+// tokens, as they come and where they must be; and what masks cost a token.
 #include <tenon/constrain/constraints.h>
 #include <tenon/tenon.h>
 
@@ -25,10 +25,12 @@ const std::string kCharacter = R"({
 // [/schema]
 
 // [requests]
-std::vector<tenon::Request> samples(std::shared_ptr<const tenon::Constraint> constraint, const std::string& adapter, int count) {
+std::vector<tenon::Request> samples(std::shared_ptr<const tenon::Constraint> constraint, const std::string& adapter,
+                                    int count) {
   std::vector<tenon::Request> requests;
   for (int i = 0; i < count; ++i) {
-    requests.push_back({.prompt = "A character: ", .constraint = constraint,
+    requests.push_back({.prompt = "A character: ",
+                        .constraint = constraint,
                         .options = {.max_new_tokens = 120, .temperature = 1, .seed = static_cast<std::uint64_t>(i)}});
     if (!adapter.empty()) requests.back().adapters = {{adapter}};
   }
@@ -40,7 +42,8 @@ bool is_character(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
   return json.is_object() && json.size() == 3 && json.value("name", nlohmann::json()).is_string() &&
-         json.value("age", nlohmann::json()).is_number_integer() && json.value("strength", nlohmann::json()).is_array() &&
+         json.value("age", nlohmann::json()).is_number_integer() &&
+         json.value("strength", nlohmann::json()).is_array() &&
          std::all_of(json["strength"].begin(), json["strength"].end(), is_text);
 }
 
@@ -57,8 +60,10 @@ Outcome run(tenon::Engine<tenon::Gpt2>& engine, const std::vector<tenon::Request
   for (const tenon::Completion& answer : engine.complete(requests)) {
     if (!answer.error.empty()) throw std::runtime_error(answer.error);
     if (outcome.first.empty()) outcome.first = answer.text;
-    if (answer.reason == tenon::FinishReason::length) ++outcome.cut;
-    else ++(is_character(answer.text) ? outcome.valid : outcome.wrong);
+    if (answer.reason == tenon::FinishReason::length)
+      ++outcome.cut;
+    else
+      ++(is_character(answer.text) ? outcome.valid : outcome.wrong);
     if (is_character(answer.text)) outcome.tokens.push_back(answer.ids.size());
   }
   const auto after = engine.stats();
@@ -66,8 +71,8 @@ Outcome run(tenon::Engine<tenon::Gpt2>& engine, const std::vector<tenon::Request
   return outcome;
 }
 
-// Of the samples, in percent: whole after so many tokens as they come, and with finish_within_budget. False where one of these
-// is not whole: the shortest text is shorter than any of the budgets.
+// Of the samples, in percent: whole after so many tokens as they come, and with finish_within_budget. False where one
+// of these is not whole: the shortest text is shorter than any of the budgets.
 bool within_budgets(tenon::Engine<tenon::Gpt2>& engine, const std::shared_ptr<const tenon::Constraint>& character,
                     const std::vector<std::string>& adapters, int count, example::Csv& csv) {
   std::vector<Outcome> free;
@@ -78,7 +83,8 @@ bool within_budgets(tenon::Engine<tenon::Gpt2>& engine, const std::shared_ptr<co
     double whole[2] = {}, finished[2] = {};
     for (std::size_t a = 0; a < adapters.size(); ++a) {
       auto requests = samples(character, adapters[a], count);
-      for (auto& request : requests) request.options.max_new_tokens = budget, request.options.finish_within_budget = true;
+      for (auto& request : requests)
+        request.options.max_new_tokens = budget, request.options.finish_within_budget = true;
       const auto fits = [&](std::size_t tokens) { return tokens <= static_cast<std::size_t>(budget); };
       whole[a] = 100.0 * static_cast<double>(std::count_if(free[a].tokens.begin(), free[a].tokens.end(), fits)) / count;
       finished[a] = 100.0 * static_cast<double>(run(engine, requests).tokens.size()) / count;
@@ -99,16 +105,19 @@ int main(int argc, char** argv) try {
   tenon::Engine<tenon::Gpt2> engine{files, {.threads = arguments.number("--threads")}};
   tenon::constrain::Constraints constraints(
       tenon::constrain::Vocabulary::from(*files.tokenizer, engine.config().vocab, engine.config().eos));
-  const auto character = constraints.json_schema(kCharacter);  // compiled once; throws where it could not be kept exactly
+  const auto character =
+      constraints.json_schema(kCharacter);  // compiled once; throws where it could not be kept exactly
   // [/engine]
   bool sound = true;
   for (const std::string adapter : {"", "characters"}) {
-    const Outcome o = run(engine, samples(character, adapter.empty() ? "" : model + "/adapters/" + adapter, arguments.number("--samples")));
-    std::printf("%-11s %3d valid, %d cut off, %d wrong; the first: %s\n", adapter.empty() ? "plain model" : adapter.c_str(), o.valid, o.cut,
-                o.wrong, o.first.c_str());
+    const Outcome o = run(engine, samples(character, adapter.empty() ? "" : model + "/adapters/" + adapter,
+                                          arguments.number("--samples")));
+    std::printf("%-11s %3d valid, %d cut off, %d wrong; the first: %s\n",
+                adapter.empty() ? "plain model" : adapter.c_str(), o.valid, o.cut, o.wrong, o.first.c_str());
     sound = sound && o.wrong == 0 && o.valid > 0;
   }
-  sound = within_budgets(engine, character, {"", model + "/adapters/characters"}, arguments.number("--samples"), csv) && sound;
+  sound = within_budgets(engine, character, {"", model + "/adapters/characters"}, arguments.number("--samples"), csv) &&
+          sound;
   std::vector<double> with, without;
   for (int round = 0; round < 5; ++round) {
     auto free = samples(nullptr, "", 32);
@@ -120,7 +129,8 @@ int main(int argc, char** argv) try {
   }
   std::sort(with.begin(), with.end());
   std::sort(without.begin(), without.end());
-  std::printf("\na step of 32 rows: %.2f ms without constraints, %.2f ms with (medians of 5 rounds)\n", without[2], with[2]);
+  std::printf("\na step of 32 rows: %.2f ms without constraints, %.2f ms with (medians of 5 rounds)\n", without[2],
+              with[2]);
   return example::verdict("every complete text satisfies its schema", sound);
 } catch (const std::exception& error) {
   return example::failed(error);

@@ -1,5 +1,6 @@
-// Experiment 15: what a format costs in production. The most memory that loading and running take, the time of a token, and what the
-// process gives back when the engine is gone. Rows are encoded in blocks: no matrix is ever held in float32.
+// Experiment 15: what a format costs in production. The most memory that loading and running take, the time of a token,
+// and what the process gives back when the engine is gone. Rows are encoded in blocks: no matrix is ever held in
+// float32.
 #include <tenon/tenon.h>
 
 #include "common/memory.h"
@@ -12,7 +13,8 @@ example::PrecisionCost cost(const ModelFiles& files, int tokens) {
   const double before = example::resident_megabytes();
   example::forget_peak();
   return example::precision_cost<Engine<Gpt2, Weights<P>>>(
-      files, tokens, [&](const auto&) { return example::peak_megabytes() - before; }, [&] { return example::resident_megabytes() - before; });
+      files, tokens, [&](const auto&) { return example::peak_megabytes() - before; },
+      [&] { return example::resident_megabytes() - before; });
 }
 
 int main(int argc, char** argv) try {
@@ -20,7 +22,8 @@ int main(int argc, char** argv) try {
   example::Csv csv(arguments.text("--csv"), example::kPrecisionColumns);
   const auto files = example::precision_model(arguments);
   example::precision_heading();
-  // Rows on their way to be encoded take 8 MB and as much again. A second copy of the default model's weights would take 24 MB.
+  // Rows on their way to be encoded take 8 MB and as much again. A second copy of the default model's weights would
+  // take 24 MB.
   const double slack = example::is_gpt2_shape(arguments) ? 32 : 16;
   bool lean = true;
   const auto of = [&]<class P>(P, const char* name) {

@@ -1,4 +1,5 @@
-// Experiment 15 on an NVIDIA GPU: the most memory of the device that an engine allocated, and what is still allocated when it is gone.
+// Experiment 15 on an NVIDIA GPU: the most memory of the device that an engine allocated, and what is still allocated
+// when it is gone.
 #include <tenon/tenon.cuh>
 
 #include <cstdint>

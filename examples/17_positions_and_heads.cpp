@@ -1,6 +1,6 @@
-// Experiment 17: how families tell positions apart, and how many heads share their keys and values. Published shapes give
-// the bytes of a token; then each family, with random weights in one size, writes past the length it was "trained" for,
-// as far as its positions go, and the cache says what the text holds.
+// Experiment 17: how families tell positions apart, and how many heads share their keys and values. Published shapes
+// give the bytes of a token; then each family, with random weights in one size, writes past the length it was "trained"
+// for, as far as its positions go, and the cache says what the text holds.
 #include <tenon/tenon.h>
 
 #include <array>
@@ -17,7 +17,8 @@ struct Run {
 };
 
 void published(const char* name, const char* positions, const tenon::ModelConfig& c) {
-  const std::size_t bytes = c.kv().tile_bytes<float>() / tenon::kTilePositions * static_cast<std::size_t>(c.layers * c.kv_heads);
+  const std::size_t bytes =
+      c.kv().tile_bytes<float>() / tenon::kTilePositions * static_cast<std::size_t>(c.layers * c.kv_heads);
   std::printf("  %-14s %-12s %5d %12d %14zu\n", name, positions, c.heads, c.kv_heads, bytes);
 }
 
@@ -29,7 +30,8 @@ Run run(const char* name, tenon::ModelConfig c, int kv_heads, int window = 0) {
   // Learned positions end with their table; the others are computed for any.
   const int longest = Model::positions == tenon::PositionKind::learned ? kTrained : kText;
   tenon::Engine<Model, Choices...> engine{tenon::random_checkpoint(c), {.cache_tokens = kText, .positions = longest}};
-  engine.submit({.input_ids = {1, 2, 3}, .options = {.max_new_tokens = longest - 2, .temperature = 1, .ignore_eos = true}});
+  engine.submit(
+      {.input_ids = {1, 2, 3}, .options = {.max_new_tokens = longest - 2, .temperature = 1, .ignore_eos = true}});
   Run out;
   for (example::Stopwatch watch; !engine.idle(); ++out.tokens) {
     if (engine.pending() > 0 && out.tokens % kStride == 0) out.kilobytes.push_back(out.held);
@@ -37,7 +39,8 @@ Run run(const char* name, tenon::ModelConfig c, int kv_heads, int window = 0) {
     engine.step();
     out.last_ms = watch.lap();
     const auto cache = engine.cache_stats();
-    if (engine.pending() > 0) out.held = 1e-3 * static_cast<double>(cache.bytes) * cache.used_tokens / cache.capacity_tokens;
+    if (engine.pending() > 0)
+      out.held = 1e-3 * static_cast<double>(cache.bytes) * cache.used_tokens / cache.capacity_tokens;
   }
   std::printf("  %-12s %8d %16.0f %14.2f\n", name, out.tokens, out.held, out.last_ms);
   return out;
@@ -54,13 +57,17 @@ int main(int argc, char** argv) try {
   published("Llama 3.2 1B", "rotary", Llama::one_billion());
   published("Mistral 7B", "rotary", Mistral::seven_billion());
   published("BLOOM 560M", "ALiBi", Bloom::small());
-  std::printf("\n  one size, trained for %d positions\n  family         tokens   KV kB in the end    ms, last token\n", kTrained);
-  const std::array runs = {run<Gpt2>("Gpt2", Gpt2::small(), 8), run<GptBigCode>("GptBigCode", GptBigCode::starcoder(), 1),
+  std::printf("\n  one size, trained for %d positions\n  family         tokens   KV kB in the end    ms, last token\n",
+              kTrained);
+  const std::array runs = {run<Gpt2>("Gpt2", Gpt2::small(), 8),
+                           run<GptBigCode>("GptBigCode", GptBigCode::starcoder(), 1),
                            run<Llama>("Llama", Llama::one_billion(), 2),
                            run<Mistral, Cache<WindowKV>>("Mistral", Mistral::seven_billion(), 2, 128),
                            run<Bloom>("Bloom", Bloom::small(), 8)};
   for (std::size_t i = 0; i < runs[2].kilobytes.size(); ++i) {
-    const auto cell = [&](const Run& r) { return i < r.kilobytes.size() ? std::to_string(r.kilobytes[i]) : std::string{}; };
+    const auto cell = [&](const Run& r) {
+      return i < r.kilobytes.size() ? std::to_string(r.kilobytes[i]) : std::string{};
+    };
     csv.row((i + 1) * kStride, cell(runs[0]), cell(runs[1]), cell(runs[2]), cell(runs[3]), cell(runs[4]));
   }
   bool holds = runs[0].tokens == kTrained && runs[1].tokens == kTrained;

@@ -1,5 +1,5 @@
-// Prefix reuse: requests that begin alike, as those under one system prompt do, read what the first of them has computed.
-// The same engine with and without it: the same bits, in a fraction of the time.
+// Prefix reuse: requests that begin alike, as those under one system prompt do, read what the first of them has
+// computed. The same engine with and without it: the same bits, in a fraction of the time.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ Result run(const tenon::ModelFiles& files, const std::vector<tenon::Request>& re
 // [/run]
 
 int main(int argc, char** argv) try {
-  const example::Arguments arguments(argc, argv, {{"--requests", "64"}, {"--prefix", "512"}, {"--new", "16"}, {"--rounds", "1"}});
+  const example::Arguments arguments(argc, argv,
+                                     {{"--requests", "64"}, {"--prefix", "512"}, {"--new", "16"}, {"--rounds", "1"}});
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
   const int vocab = tenon::Gpt2::configure(*files.config).vocab;
 
@@ -49,11 +50,13 @@ int main(int argc, char** argv) try {
     const Result without = run(files, requests, false), with = run(files, requests, true);
     for (const auto* r : {&without, &with}) {
       std::printf("%-12s %9.2f %17llu %20llu\n", r == &with ? "with reuse" : "without", r->seconds,
-                  static_cast<unsigned long long>(r->stats.rows), static_cast<unsigned long long>(r->stats.prefix_hit_tokens));
+                  static_cast<unsigned long long>(r->stats.rows),
+                  static_cast<unsigned long long>(r->stats.prefix_hit_tokens));
     }
     ratios.push_back(without.seconds / with.seconds);
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      same = same && with.answers[i].ids == without.answers[i].ids && with.answers[i].logits_hash == without.answers[i].logits_hash;
+      same = same && with.answers[i].ids == without.answers[i].ids &&
+             with.answers[i].logits_hash == without.answers[i].logits_hash;
     }
   }
   std::sort(ratios.begin(), ratios.end());

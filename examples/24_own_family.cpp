@@ -1,5 +1,5 @@
-// A family of your own, in your own file: Qwen2 (Yang et al., 2024) is Llama whose queries, keys and values have biases and
-// whose other matrices have none. The checkpoint is a small random one, with the answers of transformers beside it.
+// A family of your own, in your own file: Qwen2 (Yang et al., 2024) is Llama whose queries, keys and values have biases
+// and whose other matrices have none. The checkpoint is a small random one, with the answers of transformers beside it.
 #include <tenon/tenon.h>
 
 #include <nlohmann/json.hpp>
@@ -29,9 +29,10 @@ struct Qwen2 {
     tenon::DecoderSpec spec = tenon::llama_like_tensors(c);
     for (int l = 0; l < c.layers; ++l) {
       const std::string attention = "layers." + std::to_string(l) + ".self_attn.";
-      spec.layers[static_cast<std::size_t>(l)].qkv = tenon::stacked_spec(
-          {{attention + "q_proj", c.query_width()}, {attention + "k_proj", c.kv_width()}, {attention + "v_proj", c.kv_width()}},
-          c.hidden, /*bias=*/true);
+      spec.layers[static_cast<std::size_t>(l)].qkv = tenon::stacked_spec({{attention + "q_proj", c.query_width()},
+                                                                          {attention + "k_proj", c.kv_width()},
+                                                                          {attention + "v_proj", c.kv_width()}},
+                                                                         c.hidden, /*bias=*/true);
     }
     return spec;
   }
@@ -50,8 +51,9 @@ int main(int argc, char** argv) try {
   bool same = true;
   for (const auto& ref : expected["base"]) {
     const auto ids = ref["greedy_ids"].get<std::vector<tenon::TokenId>>();
-    const auto answer = engine.complete({.input_ids = ref["input_ids"].get<std::vector<tenon::TokenId>>(),
-                                         .options = {.max_new_tokens = static_cast<int>(ids.size()), .ignore_eos = true}});
+    const auto answer =
+        engine.complete({.input_ids = ref["input_ids"].get<std::vector<tenon::TokenId>>(),
+                         .options = {.max_new_tokens = static_cast<int>(ids.size()), .ignore_eos = true}});
     std::printf("  prompt of %2zu tokens:", ref["input_ids"].size());
     for (const auto id : answer.ids) std::printf(" %d", id);
     std::printf("\n");

@@ -22,10 +22,12 @@ constexpr auto kWeight = [](double x) { return x >= -1000 && x <= 1000; };  // s
 void check_source(const RequestFields& f) {
   const auto source = f.string("adapter_source");
   if (!source || source->empty() || *source == "local" || *source == "hub") return;
-  throw ApiError(ApiError::Kind::invalid, "`adapter_source=" + shown(*source) + "` is not supported, only local and hub", "adapter_source");
+  throw ApiError(ApiError::Kind::invalid,
+                 "`adapter_source=" + shown(*source) + "` is not supported, only local and hub", "adapter_source");
 }
 
-void add_use(Uses& uses, const std::string& name, float weight, const std::string& field, const RequestContext& context) {
+void add_use(Uses& uses, const std::string& name, float weight, const std::string& field,
+             const RequestContext& context) {
   if (names_base(name, context)) return;
   check_adapter_name(name, field);
   uses.push_back({name, weight});
@@ -33,7 +35,8 @@ void add_use(Uses& uses, const std::string& name, float weight, const std::strin
 
 // Before any name is looked up.
 void check_count(const RequestFields& f, const char* field, std::size_t count) {
-  if (count > tenon::kMostAdapters) f.refuse(field, "must hold at most " + std::to_string(tenon::kMostAdapters) + " adapters");
+  if (count > tenon::kMostAdapters)
+    f.refuse(field, "must hold at most " + std::to_string(tenon::kMostAdapters) + " adapters");
 }
 
 Uses by_name(const RequestFields& f, const std::string& field, const RequestContext& context) {
@@ -57,13 +60,16 @@ AdapterUse scaled(const RequestFields& f, const std::string& path, const Request
   const Json* const id = f.find("id");
   auto name = f.string("path");
   if (!id && !name) f.refuse("id", "is missing");
-  if (id && !id->is_number_integer() && !id->is_string()) f.refuse_type("id", "an id of GET /lora-adapters, or a name", *id);
+  if (id && !id->is_number_integer() && !id->is_string())
+    f.refuse_type("id", "an id of GET /lora-adapters, or a name", *id);
   if (id) {
     const auto of_id = id->is_string() ? std::optional(id->get<std::string>())
                        : context.adapter_of_id
-                           ? context.adapter_of_id(f.check_integer("id", *id, 0, kMaxInt, "must be an id that GET /lora-adapters lists"))
+                           ? context.adapter_of_id(
+                                 f.check_integer("id", *id, 0, kMaxInt, "must be an id that GET /lora-adapters lists"))
                            : std::nullopt;
-    if (!of_id) f.refuse("id", "must be an id that GET /lora-adapters lists, or an adapter's name; is " + shown(id->dump()));
+    if (!of_id)
+      f.refuse("id", "must be an id that GET /lora-adapters lists, or an adapter's name; is " + shown(id->dump()));
     if (name && *name != *of_id) f.refuse("path", "names another adapter than `id`");
     name = of_id;
   }
@@ -108,7 +114,8 @@ Uses merged(const RequestFields& fields, UnknownFields& unknown) {
   const RequestFields f = *fields.object("merged_adapters", kMerged, unknown);
   const std::string strategy = f.string("merge_strategy").value_or("linear");
   if (strategy != "linear") {
-    throw ApiError(ApiError::Kind::invalid, "`merged_adapters` with `merge_strategy=" + shown(strategy) + "` is not supported, only linear",
+    throw ApiError(ApiError::Kind::invalid,
+                   "`merged_adapters` with `merge_strategy=" + shown(strategy) + "` is not supported, only linear",
                    "merged_adapters");
   }
   const std::vector<std::string> ids = f.strings("ids");
@@ -151,7 +158,8 @@ void check_adapter_name(const std::string& name, const std::string& param) {
                  param);
 }
 
-NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context, UnknownFields& unknown) {
+NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context,
+                             UnknownFields& unknown) {
   NamedAdapters found;
   bool merges = false;
   for (const RequestFields* const f : objects) {

@@ -11,8 +11,8 @@
 
 namespace serve {
 
-// Empty, a name of the base model, LoRAX's word for it, or what TGI's clients call any model: `tgi` and `dummy`, where no
-// adapter has that name.
+// Empty, a name of the base model, LoRAX's word for it, or what TGI's clients call any model: `tgi` and `dummy`, where
+// no adapter has that name.
 bool names_base(const std::string& name, const RequestContext& context);
 
 // ApiError bad_adapter_name; `param` is the field that it stands in.
@@ -23,8 +23,9 @@ struct NamedAdapters {
   std::string field;                    // the field that names them; empty: none
 };
 
-// Adapters that the objects of one request name by model, adapter_id, adapters, lora, lora_request or merged_adapters. ApiError
-// where two fields name different ones.
-NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context, UnknownFields& unknown);
+// Adapters that the objects of one request name by model, adapter_id, adapters, lora, lora_request or merged_adapters.
+// ApiError where two fields name different ones.
+NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context,
+                             UnknownFields& unknown);
 
 }  // namespace serve

@@ -21,7 +21,8 @@ bool holds_adapter(const fs::path& folder) {
 
 fs::path AdapterNames::below_root(const std::string& path) const {
   if (root_.empty()) {
-    throw tenon::Error(tenon::Error::Kind::io, "adapter " + tenon::printable(path, 60), "is not known: the server has no adapter root");
+    throw tenon::Error(tenon::Error::Kind::io, "adapter " + tenon::printable(path, 60),
+                       "is not known: the server has no adapter root");
   }
   return tenon::adapter_below(root_, path);
 }
@@ -52,10 +53,13 @@ std::vector<std::string> AdapterNames::list() const {
   }
   const auto look_into = [&](const fs::path& folder, const std::string& prefix, auto&& inner) {
     std::error_code failed;
-    for (auto each = fs::directory_iterator(folder, failed); !failed && each != fs::directory_iterator(); each.increment(failed)) {
+    for (auto each = fs::directory_iterator(folder, failed); !failed && each != fs::directory_iterator();
+         each.increment(failed)) {
       const std::string name = prefix + each->path().filename().string();
-      if (is_known(name)) names.insert(name);
-      else inner(each->path(), name + "/");
+      if (is_known(name))
+        names.insert(name);
+      else
+        inner(each->path(), name + "/");
     }
   };
   if (!root_.empty()) {

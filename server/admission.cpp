@@ -27,7 +27,8 @@ Work Admission::work() const {
 bool Admission::add(int client, const Work& work) {
   std::lock_guard lock(mutex_);
   Share& share = clients_.at(client);
-  const bool fits = work.sequences <= limits_.sequences - all_.work.sequences && work.tokens <= limits_.tokens - all_.work.tokens;
+  const bool fits =
+      work.sequences <= limits_.sequences - all_.work.sequences && work.tokens <= limits_.tokens - all_.work.tokens;
   if (!fits && share.work.sequences > 0) return false;
   for (Share* each : {&share, &all_}) {
     each->work.sequences += work.sequences;

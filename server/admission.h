@@ -1,7 +1,7 @@
-// Who is served now. A request counts as one, as its sequences and as the tokens that they may compute. Beyond a limit a
-// request is refused at once. A client that has nothing under way is let in beyond the limits of sequences and tokens, and to
-// a few more places for requests. While others have requests under way, a client that has half of the places leaves the last
-// quarter to them. So nobody can take all of them.
+// Who is served now. A request counts as one, as its sequences and as the tokens that they may compute. Beyond a limit
+// a request is refused at once. A client that has nothing under way is let in beyond the limits of sequences and
+// tokens, and to a few more places for requests. While others have requests under way, a client that has half of the
+// places leaves the last quarter to them. So nobody can take all of them.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -34,7 +34,8 @@ class Admission {
   class Ticket {
    public:
     Ticket(Admission& admission, int client) : admission_(&admission), client_(client) {}
-    Ticket(Ticket&& other) noexcept : admission_(std::exchange(other.admission_, nullptr)), client_(other.client_), work_(other.work_) {}
+    Ticket(Ticket&& other) noexcept
+        : admission_(std::exchange(other.admission_, nullptr)), client_(other.client_), work_(other.work_) {}
     Ticket& operator=(Ticket&&) = delete;
     ~Ticket() {
       if (admission_) admission_->leave(client_, work_);

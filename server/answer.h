@@ -22,18 +22,18 @@ class Answer {
  public:
   explicit Answer(Service& service) : service_(service), inbox_(std::make_shared<Inbox>()) {}
 
-  // One more prompt, whose choices are numbered behind those of the prompts before it. Errors as Service::submit; what was
-  // submitted before is cancelled with the answer.
+  // One more prompt, whose choices are numbered behind those of the prompts before it. Errors as Service::submit; what
+  // was submitted before is cancelled with the answer.
   void submit(tenon::Request request, tenon::SubmitOptions options);
 
-  // What a reader sleeps for: so many events, of which one came at that moment or later. Being woken takes time from the
-  // engine's threads.
+  // What a reader sleeps for: so many events, of which one came at that moment or later. Being woken takes time from
+  // the engine's threads.
   struct Wish {
     std::size_t events = 1;
     tenon::TimePoint not_before{};
   };
-  // Sleeps until then, or a choice's last event, or the time is over. Then the first of them; none where none came, or all
-  // has ended. `last` is that of the whole answer.
+  // Sleeps until then, or a choice's last event, or the time is over. Then the first of them; none where none came, or
+  // all has ended. `last` is that of the whole answer.
   std::optional<tenon::Event> next_for(tenon::Clock::duration time, Wish wish);
   bool ended() const { return ended_ == streams_.size(); }
 

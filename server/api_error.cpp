@@ -23,23 +23,37 @@ constexpr const char* kFailed = "Request failed during generation: ";
 
 Wire lorax_wire(Kind kind) {
   switch (kind) {
-    case Kind::malformed: return {400, "validation"};
+    case Kind::malformed:
+      return {400, "validation"};
     case Kind::invalid:
-    case Kind::bad_adapter_name: return {422, "validation", nullptr, kInvalid};
+    case Kind::bad_adapter_name:
+      return {422, "validation", nullptr, kInvalid};
     case Kind::unknown_adapter:
     case Kind::adapter_unusable:
-    case Kind::engine: return {424, "generation", nullptr, kFailed};
-    case Kind::unauthorized: return {401, "authentication"};
-    case Kind::forbidden: return {403, "forbidden"};
-    case Kind::too_large: return {413, "validation"};
-    case Kind::unsupported_media: return {415, "validation"};
-    case Kind::not_implemented: return {501, "not_implemented"};
-    case Kind::overloaded: return {429, "overloaded"};
-    case Kind::unavailable: return {503, "overloaded"};
-    case Kind::incomplete: return {500, "incomplete_generation"};
-    case Kind::timeout: return {504, "timeout"};
-    case Kind::not_found: return {404, "not_found"};
-    case Kind::method_not_allowed: return {405, "method_not_allowed"};
+    case Kind::engine:
+      return {424, "generation", nullptr, kFailed};
+    case Kind::unauthorized:
+      return {401, "authentication"};
+    case Kind::forbidden:
+      return {403, "forbidden"};
+    case Kind::too_large:
+      return {413, "validation"};
+    case Kind::unsupported_media:
+      return {415, "validation"};
+    case Kind::not_implemented:
+      return {501, "not_implemented"};
+    case Kind::overloaded:
+      return {429, "overloaded"};
+    case Kind::unavailable:
+      return {503, "overloaded"};
+    case Kind::incomplete:
+      return {500, "incomplete_generation"};
+    case Kind::timeout:
+      return {504, "timeout"};
+    case Kind::not_found:
+      return {404, "not_found"};
+    case Kind::method_not_allowed:
+      return {405, "method_not_allowed"};
   }
   return {500, "generation"};
 }
@@ -48,21 +62,34 @@ Wire openai_wire(Kind kind) {
   switch (kind) {
     case Kind::malformed:
     case Kind::invalid:
-    case Kind::adapter_unusable: return {400, "invalid_request_error"};
+    case Kind::adapter_unusable:
+      return {400, "invalid_request_error"};
     case Kind::unknown_adapter:
-    case Kind::bad_adapter_name: return {404, "invalid_request_error", "model_not_found"};
-    case Kind::unauthorized: return {401, "authentication_error", "invalid_api_key"};
-    case Kind::forbidden: return {403, "permission_error", "origin_not_allowed"};
-    case Kind::too_large: return {413, "invalid_request_error"};
-    case Kind::unsupported_media: return {415, "invalid_request_error"};
-    case Kind::not_implemented: return {501, "not_supported_error"};
-    case Kind::overloaded: return {429, "rate_limit_error", "overloaded"};
-    case Kind::unavailable: return {503, "server_error"};
+    case Kind::bad_adapter_name:
+      return {404, "invalid_request_error", "model_not_found"};
+    case Kind::unauthorized:
+      return {401, "authentication_error", "invalid_api_key"};
+    case Kind::forbidden:
+      return {403, "permission_error", "origin_not_allowed"};
+    case Kind::too_large:
+      return {413, "invalid_request_error"};
+    case Kind::unsupported_media:
+      return {415, "invalid_request_error"};
+    case Kind::not_implemented:
+      return {501, "not_supported_error"};
+    case Kind::overloaded:
+      return {429, "rate_limit_error", "overloaded"};
+    case Kind::unavailable:
+      return {503, "server_error"};
     case Kind::engine:
-    case Kind::incomplete: return {500, "server_error"};
-    case Kind::timeout: return {504, "server_error", "timeout"};
-    case Kind::not_found: return {404, "not_found_error"};
-    case Kind::method_not_allowed: return {405, "invalid_request_error"};
+    case Kind::incomplete:
+      return {500, "server_error"};
+    case Kind::timeout:
+      return {504, "server_error", "timeout"};
+    case Kind::not_found:
+      return {404, "not_found_error"};
+    case Kind::method_not_allowed:
+      return {405, "invalid_request_error"};
   }
   return {500, "server_error"};
 }
@@ -87,19 +114,8 @@ constexpr std::array kNames{
     Name{"adapter", "merged_adapters", "adapter_id"},
 };
 constexpr std::array<std::string_view, 14> kCalledAlike{
-    "messages", "temperature",
-                                                        "top_k",
-                                                        "top_p",
-                                                        "min_p",
-                                                        "typical_p",
-                                                        "repetition_penalty",
-                                                        "presence_penalty",
-                                                        "frequency_penalty",
-                                                        "logit_bias",
-                                                        "stop",
-                                                        "seed",
-                                                        "n",
-                                                        "best_of"};
+    "messages",         "temperature",       "top_k",      "top_p", "min_p", "typical_p", "repetition_penalty",
+    "presence_penalty", "frequency_penalty", "logit_bias", "stop",  "seed",  "n",         "best_of"};
 
 // Refusals of constraints do.
 bool points_into_schema(std::string_view where) { return where.starts_with('#') || where.starts_with("character "); }
@@ -169,12 +185,14 @@ ApiError from(const tenon::Error& error, Dialect dialect) {
       if (where == "adapter") return {Kind::adapter_unusable, "more adapters at once than this server holds"};
       return {Kind::overloaded, "the server is overloaded: " + shown(error.what(), 1000)};
     case Of::invalid_request:
-    case Of::unsupported: return is_about_an_adapter(error) ? about_adapter(error, dialect) : invalid(error, dialect);
+    case Of::unsupported:
+      return is_about_an_adapter(error) ? about_adapter(error, dialect) : invalid(error, dialect);
     case Of::invalid_file:
     case Of::io:
       if (is_about_an_adapter(error)) return about_adapter(error, dialect);
       break;
-    case Of::internal: break;
+    case Of::internal:
+      break;
   }
   return {Kind::engine, "the engine could not answer this request"};
 }

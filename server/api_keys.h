@@ -28,7 +28,9 @@ class ApiKeys {
 
   // The values of the headers Authorization ("Bearer KEY") and X-Api-Key, empty where absent: one good key is enough.
   // The time depends on the length of what came alone: not on the keys, nor on which of them it is.
-  bool accepts(std::string_view authorization, std::string_view x_api_key) const { return number(authorization, x_api_key) != 0; }
+  bool accepts(std::string_view authorization, std::string_view x_api_key) const {
+    return number(authorization, x_api_key) != 0;
+  }
   // Which key it is, from 1 in the order in which they were given; 0: none.
   int number(std::string_view authorization, std::string_view x_api_key) const;
 

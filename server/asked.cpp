@@ -17,16 +17,23 @@ void take_listed(Model& model, Asked& asked, const std::string& param) {
   std::size_t listed = 0;
   for (const tenon::Request& request : asked.requests) {
     const tenon::Options& o = request.options;
-    const auto of = [](int alternatives, std::size_t tokens) { return alternatives < 0 ? 0 : (static_cast<std::size_t>(alternatives) + 1) * tokens; };
-    listed += of(o.top_logprobs, static_cast<std::size_t>(o.max_new_tokens) * static_cast<std::size_t>(o.n)) + of(o.prompt_logprobs, request.input_ids.size() * static_cast<std::size_t>(o.n));
+    const auto of = [](int alternatives, std::size_t tokens) {
+      return alternatives < 0 ? 0 : (static_cast<std::size_t>(alternatives) + 1) * tokens;
+    };
+    listed += of(o.top_logprobs, static_cast<std::size_t>(o.max_new_tokens) * static_cast<std::size_t>(o.n)) +
+              of(o.prompt_logprobs, request.input_ids.size() * static_cast<std::size_t>(o.n));
   }
   if (listed > kMostListed) {
-    throw ApiError(ApiError::Kind::invalid, "`" + param + "`: the answer could list " + std::to_string(listed) + " log-probabilities; at most " +
-                                                std::to_string(kMostListed) + " are possible", param);
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + param + "`: the answer could list " + std::to_string(listed) + " log-probabilities; at most " +
+                       std::to_string(kMostListed) + " are possible",
+                   param);
   }
   if (listed <= kFewListed) return;
   asked.listed = model.listed().enter(static_cast<int>(listed));
-  if (!asked.listed) throw ApiError(ApiError::Kind::overloaded, "`" + param + "`: answers under way list as many log-probabilities as this server holds", param);
+  if (!asked.listed)
+    throw ApiError(ApiError::Kind::overloaded,
+                   "`" + param + "`: answers under way list as many log-probabilities as this server holds", param);
 }
 
 // Before anything is read: one that nobody knows is another error than one that does not fit.
@@ -45,7 +52,10 @@ std::string name_of(const std::vector<tenon::AdapterUse>& adapters) {
 void need_tokens(const Model& model, const std::vector<tenon::TokenId>& ids, const std::string& field) {
   for (const tenon::TokenId id : ids) {
     if (id < model.config().vocab) continue;
-    throw ApiError(ApiError::Kind::invalid, "`" + field + "`: token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(model.config().vocab), field);
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + field + "`: token " + std::to_string(id) + " is outside the vocabulary of " +
+                       std::to_string(model.config().vocab),
+                   field);
   }
 }
 
@@ -61,7 +71,10 @@ void keep_last(std::vector<tenon::TokenId>& ids, std::optional<int> most) {
 // Where a request names no length, only here is known how long its answer may be.
 void check_least(const tenon::Options& options, const std::string& field) {
   if (options.min_new_tokens <= options.max_new_tokens) return;
-  throw ApiError(ApiError::Kind::invalid, "`" + field + "` must be at most the length of the answer, which is " + std::to_string(options.max_new_tokens) + " tokens", field);
+  throw ApiError(ApiError::Kind::invalid,
+                 "`" + field + "` must be at most the length of the answer, which is " +
+                     std::to_string(options.max_new_tokens) + " tokens",
+                 field);
 }
 
 // Tokens that end an answer and are no part of it.
@@ -97,7 +110,8 @@ struct OpenAiAsked {
 
   void add(const Model& model, const SamplingRequest& request, std::vector<tenon::TokenId> ids, std::string echo) {
     tenon::Request one = common;
-    one.options.max_new_tokens = openai_new_tokens(request.max_tokens, ids.size(), model.limits(), request.length_field, request.prompt_field);
+    one.options.max_new_tokens =
+        openai_new_tokens(request.max_tokens, ids.size(), model.limits(), request.length_field, request.prompt_field);
     check_least(one.options, "min_tokens");
     one.input_ids = ids;
     asked.max_new_tokens = std::max(asked.max_new_tokens, one.options.max_new_tokens);
@@ -149,7 +163,10 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
               .max_new_tokens = options.max_new_tokens,
               .characters = characters(request.inputs),
               .ignored = std::move(request.ignored)};
-  LoraxWriter::Terms terms{.input = one.input_ids, .max_new_tokens = options.max_new_tokens, .ends = ends_of(model, options), .as_list = as_list};
+  LoraxWriter::Terms terms{.input = one.input_ids,
+                           .max_new_tokens = options.max_new_tokens,
+                           .ends = ends_of(model, options),
+                           .as_list = as_list};
   asked.requests.push_back(std::move(one));
   take_listed(model, asked, request.top_tokens > request.alternatives ? "top_n_tokens" : "return_k_alternatives");
   asked.writer = std::make_unique<LoraxWriter>(std::move(request), model.tokenizer(), std::move(terms));

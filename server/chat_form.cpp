@@ -37,15 +37,14 @@ constexpr ChatForm kLlama2 = {.name = "llama2",
                               .alternates = true,
                               .trims = true};
 
-constexpr ChatForm kLlama3 = {
-    .name = "llama3",
-    .opening = "{bos}",
-    .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
-    .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
-    .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
-    .generation = "<|start_header_id|>assistant<|end_header_id|>\n\n",
-    .trims = true,
-    .stops = {"<|eot_id|>"}};
+constexpr ChatForm kLlama3 = {.name = "llama3",
+                              .opening = "{bos}",
+                              .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
+                              .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
+                              .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
+                              .generation = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+                              .trims = true,
+                              .stops = {"<|eot_id|>"}};
 
 constexpr ChatForm kZephyr = {.name = "zephyr",
                               .opening = "",

@@ -23,12 +23,14 @@ constexpr std::uint64_t kMostTemplateBytes = 16 << 20;
 
 std::string at(std::size_t index) { return "[" + std::to_string(index) + "] "; }
 
-// Bytes of the white space that a text begins with: one character, or none. Python's str.isspace(), by which Jinja trims.
+// Bytes of the white space that a text begins with: one character, or none. Python's str.isspace(), by which Jinja
+// trims.
 std::size_t space_at_front(std::string_view text) {
   if (text.empty()) return 0;
   const tenon::CodePoint point = tenon::decode_utf8(text, 0);
   const bool separator = point.value >= 0x1c && point.value <= 0x1f;
-  return separator || tenon::char_class(point.value) == tenon::CharClass::space ? static_cast<std::size_t>(point.length) : 0;
+  return separator || tenon::char_class(point.value) == tenon::CharClass::space ? static_cast<std::size_t>(point.length)
+                                                                                : 0;
 }
 std::size_t space_at_back(std::string_view text) {
   for (std::size_t n = 1; n <= 3 && n <= text.size(); ++n)
@@ -100,7 +102,8 @@ class PromptWriter {
     add(turn.after);
   }
 
-  // White space is trimmed at the end of both texts together; at the front stands what the form puts before the system's.
+  // White space is trimmed at the end of both texts together; at the front stands what the form puts before the
+  // system's.
   void add_folded(std::string_view system, std::string_view user) {
     const std::string_view rest = form_.trims ? back_stripped(user) : user;
     add(form_.user.before);

@@ -41,7 +41,8 @@ class ChatTemplate {
   // The prompt, up to where the assistant's answer begins. bos_text and eos_text are those of the tokenizer, empty
   // where it has none; the prompt has its own begin of text, so the tokenizer must add none. Contents may spell
   // anything. Error, invalid_request, field messages, where the form takes no such order or role.
-  RenderedChat render(std::span<const ChatMessage> messages, std::string_view bos_text, std::string_view eos_text) const;
+  RenderedChat render(std::span<const ChatMessage> messages, std::string_view bos_text,
+                      std::string_view eos_text) const;
 
   // Texts that end an answer besides the tokenizer's end of text. Most are one special token of the tokenizer.
   std::vector<std::string> stops() const;

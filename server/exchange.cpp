@@ -16,14 +16,16 @@ using tenon::Clock;
 using tenon::Event;
 using tenon::TimePoint;
 
-constexpr auto kLook = 50ms;      // so often somebody looks whether the client is still there
+constexpr auto kLook = 50ms;         // so often somebody looks whether the client is still there
 constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
-constexpr auto kHeartbeat = 15s;  // a stream that has nothing to say says so
-constexpr int kClientClosed = 499;  // nginx's, for the log
+constexpr auto kHeartbeat = 15s;     // a stream that has nothing to say says so
+constexpr int kClientClosed = 499;   // nginx's, for the log
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 // Of two moments that both were; else 0.
-double between(TimePoint from, TimePoint to) { return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from)); }
+double between(TimePoint from, TimePoint to) {
+  return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from));
+}
 
 // The same for all streams, so that the engine's threads are disturbed once for all of them.
 TimePoint tick_after(TimePoint moment, Clock::duration interval) {
@@ -35,19 +37,26 @@ FailureKind failure_of(ApiError::Kind kind) {
   using enum ApiError::Kind;
   switch (kind) {
     case overloaded:
-    case unavailable: return FailureKind::overloaded;
-    case unknown_adapter: return FailureKind::download_adapter;
-    case adapter_unusable: return FailureKind::load_adapter;
-    case engine: return FailureKind::generation;
+    case unavailable:
+      return FailureKind::overloaded;
+    case unknown_adapter:
+      return FailureKind::download_adapter;
+    case adapter_unusable:
+      return FailureKind::load_adapter;
+    case engine:
+      return FailureKind::generation;
     case incomplete:
-    case timeout: return FailureKind::incomplete;
-    default: return FailureKind::validation;
+    case timeout:
+      return FailureKind::incomplete;
+    default:
+      return FailureKind::validation;
   }
 }
 
 }  // namespace
 
-Exchange::Exchange(Serving& serving, std::string route, std::string id) : serving_(serving), route_(std::move(route)), id_(std::move(id)) {
+Exchange::Exchange(Serving& serving, std::string route, std::string id)
+    : serving_(serving), route_(std::move(route)), id_(std::move(id)) {
   times_.arrived = HttpServer::arrival();
 }
 
@@ -98,8 +107,10 @@ void Exchange::log(const Usage& usage) const {
     line.tokens = usage.generated_tokens;
   }
   if (times_.first != TimePoint{}) line.ttft_ms = between(times_.arrived, times_.first) * 1000;
-  if (error_) line.error = type_of(error_->kind);
-  else line.reason = dropped_ ? "dropped" : to_string(reason_);
+  if (error_)
+    line.error = type_of(error_->kind);
+  else
+    line.reason = dropped_ ? "dropped" : to_string(reason_);
   serving_.log.write(line);
 }
 
@@ -120,7 +131,8 @@ void Exchange::take_work() {
     o.ordinal = work.sequences;
     const int sequences = std::max(o.n, o.best_of);
     work.sequences += sequences;
-    work.tokens += static_cast<std::int64_t>(sequences) * (static_cast<std::int64_t>(request.input_ids.size()) + o.max_new_tokens);
+    work.tokens +=
+        static_cast<std::int64_t>(sequences) * (static_cast<std::int64_t>(request.input_ids.size()) + o.max_new_tokens);
   }
   if (ticket_->take(work)) return;
   throw ApiError(ApiError::Kind::overloaded, "the server is computing as many sequences and tokens as it takes");
@@ -139,7 +151,8 @@ void Exchange::submit() {
   } catch (const tenon::Error& error) {
     if (error.kind() != tenon::Error::Kind::overloaded || error.where() != "adapter") throw;
     if (HttpServer::client_gone()) drop();
-    throw ApiError(ApiError::Kind::overloaded, "all places for adapters are in use, and stayed so as long as a request waits");
+    throw ApiError(ApiError::Kind::overloaded,
+                   "all places for adapters are in use, and stayed so as long as a request waits");
   }
   asked_.requests.clear();
   times_.submitted = Clock::now();
@@ -147,7 +160,8 @@ void Exchange::submit() {
 
 // Those that wait for an adapter hold places, of which others shall find some.
 void Exchange::refuse_another_wait(const Settings& settings) const {
-  if (asked_.adapter.empty() || model_->adapter_stats().waiting < std::max(1, settings.max_concurrent_requests / 2)) return;
+  if (asked_.adapter.empty() || model_->adapter_stats().waiting < std::max(1, settings.max_concurrent_requests / 2))
+    return;
   throw ApiError(ApiError::Kind::overloaded, "too many requests wait for their adapters already");
 }
 
@@ -168,8 +182,10 @@ void Exchange::note(const Event& event) {
     if (event.reason != tenon::FinishReason::cancelled) reason_ = event.reason;
   }
   if (event.kind != Event::Kind::token || asked_.writer->complete()) return;
-  if (times_.first == TimePoint{}) times_.first = now;
-  else serving_.metrics.token_gap(seconds(now - times_.last));
+  if (times_.first == TimePoint{})
+    times_.first = now;
+  else
+    serving_.metrics.token_gap(seconds(now - times_.last));
   times_.last = now;
 }
 
@@ -208,7 +224,9 @@ void Exchange::answer_stream(httplib::Response& response) {
   written_ = Clock::now();
   response.set_header("Cache-Control", "no-cache");
   response.set_header("X-Accel-Buffering", "no");
-  response.set_chunked_content_provider("text/event-stream", [self = shared_from_this()](std::size_t, httplib::DataSink& sink) { return self->write_more(sink); });
+  response.set_chunked_content_provider(
+      "text/event-stream",
+      [self = shared_from_this()](std::size_t, httplib::DataSink& sink) { return self->write_more(sink); });
 }
 
 // What is there goes out in one piece. An answer that fails now can only say so in the stream.
@@ -243,14 +261,17 @@ bool Exchange::write_more(httplib::DataSink& sink) {
 
 // Tokens that come sooner than the interval share a write.
 std::string Exchange::next_text() {
-  if (!asked_.writer->has_streamed()) take(kLook, {.not_before = tick_after(sent_, model_->settings().stream_interval)});
-  while (take({})) {}
+  if (!asked_.writer->has_streamed())
+    take(kLook, {.not_before = tick_after(sent_, model_->settings().stream_interval)});
+  while (take({})) {
+  }
   std::string text = asked_.writer->streamed();
   if (!text.empty()) sent_ = Clock::now();
   return text;
 }
 
-// A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the request waited.
+// A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the
+// request waited.
 void Exchange::settle() noexcept {
   try {
     while (!error_ && !answer_->ended()) take(kLook);

@@ -24,8 +24,8 @@ struct Asked {
   bool stream = false;
   std::string adapter;  // empty: none
   int max_new_tokens = 0;
-  std::size_t characters = 0;  // of the input
-  std::vector<std::string> ignored = {};  // unknown fields that a lenient server left out
+  std::size_t characters = 0;               // of the input
+  std::vector<std::string> ignored = {};    // unknown fields that a lenient server left out
   std::optional<Gate::Ticket> listed = {};  // for the log-probabilities that it may hold
 };
 
@@ -38,7 +38,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // Takes a place among those that are served. ApiError where there is none, or nothing is served now.
   Model& enter(int client);
 
-  // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own. ApiError.
+  // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own.
+  // ApiError.
   void serve(Asked asked, httplib::Response& response);
   void failed(const ApiError& error) { error_ = error; }
 

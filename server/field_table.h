@@ -1,5 +1,5 @@
-// Every member of a request's objects that this server knows, as data: the parser checks bodies against it, docs/fields.md is
-// made of it (scripts/field-table), and tests/server/test_fields.py asks each of its rows.
+// Every member of a request's objects that this server knows, as data: the parser checks bodies against it,
+// docs/fields.md is made of it (scripts/field-table), and tests/server/test_fields.py asks each of its rows.
 #pragma once
 #include <span>
 #include <string>
@@ -42,8 +42,8 @@ struct Field {
   unsigned places;
   FieldClass kind;
   std::string_view same_as;
-  // Values of a refused field that ask for nothing: a JSON list, in addition to null, false, "", [] and {}; behind '=' it and null
-  // alone.
+  // Values of a refused field that ask for nothing: a JSON list, in addition to null, false, "", [] and {}; behind '='
+  // it and null alone.
   std::string_view neutral;
   std::string_view advice;
   std::string_view peers;

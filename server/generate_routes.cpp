@@ -32,11 +32,16 @@ void add(HttpServer& http, Serving& serving, const char* path, Make make) {
 }  // namespace
 
 void add_generate_routes(HttpServer& http, Serving& serving) {
-  add(http, serving, "/", [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::as_asked, true); });
-  add(http, serving, "/generate", [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::never, false); });
-  add(http, serving, "/generate_stream", [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::always, false); });
-  add(http, serving, "/v1/completions", [](Model& model, const std::string& body) { return completion_asked(model, body, "cmpl-" + random_id()); });
-  add(http, serving, "/v1/chat/completions", [](Model& model, const std::string& body) { return chat_asked(model, body, "chatcmpl-" + random_id()); });
+  add(http, serving, "/",
+      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::as_asked, true); });
+  add(http, serving, "/generate",
+      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::never, false); });
+  add(http, serving, "/generate_stream",
+      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::always, false); });
+  add(http, serving, "/v1/completions",
+      [](Model& model, const std::string& body) { return completion_asked(model, body, "cmpl-" + random_id()); });
+  add(http, serving, "/v1/chat/completions",
+      [](Model& model, const std::string& body) { return chat_asked(model, body, "chatcmpl-" + random_id()); });
 }
 
 }  // namespace serve

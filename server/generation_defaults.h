@@ -7,8 +7,8 @@
 
 namespace serve {
 
-// Sets the options of sampling that the request leaves out; `defaults` absent: none. A request with `do_sample` decides about
-// greedy answers itself.
+// Sets the options of sampling that the request leaves out; `defaults` absent: none. A request with `do_sample` decides
+// about greedy answers itself.
 void take_generation_defaults(const RequestFields& request, const std::optional<tenon::Options>& defaults,
                               tenon::Options& options);
 

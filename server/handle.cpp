@@ -15,7 +15,8 @@ constexpr const char* kIdHeader = "x-request-id";
 constexpr std::size_t kLongestId = 128;
 
 bool is_plain(const std::string& id) {
-  return !id.empty() && id.size() <= kLongestId && std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return !id.empty() && id.size() <= kLongestId &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 }  // namespace
@@ -23,19 +24,33 @@ bool is_plain(const std::string& id) {
 ApiError transport_error(const HttpRefusal& refusal) {
   using enum ApiError::Kind;
   switch (refusal.status) {
-    case 401: return {unauthorized, refusal.why};
-    case 403: return {forbidden, refusal.why};
-    case 404: return {not_found, "there is no such route"};
-    case 405: return {method_not_allowed, "this route has other methods"};
-    case 408: return {timeout, "the request took too long to arrive"};
-    case 413: return {too_large, "the body is larger than this server takes"};
-    case 414: return {too_large, "the request line is too long"};
-    case 415: return {unsupported_media, "neither compressed nor multipart bodies are taken"};
-    case 431: return {too_large, "the header is too large"};
-    case 501: return {not_implemented, "the body is sent in a coding that this server does not know"};
-    case 503: return {unavailable, refusal.why};
-    case 505: return {not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-    default: return refusal.status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"} : ApiError{engine, "internal error"};
+    case 401:
+      return {unauthorized, refusal.why};
+    case 403:
+      return {forbidden, refusal.why};
+    case 404:
+      return {not_found, "there is no such route"};
+    case 405:
+      return {method_not_allowed, "this route has other methods"};
+    case 408:
+      return {timeout, "the request took too long to arrive"};
+    case 413:
+      return {too_large, "the body is larger than this server takes"};
+    case 414:
+      return {too_large, "the request line is too long"};
+    case 415:
+      return {unsupported_media, "neither compressed nor multipart bodies are taken"};
+    case 431:
+      return {too_large, "the header is too large"};
+    case 501:
+      return {not_implemented, "the body is sent in a coding that this server does not know"};
+    case 503:
+      return {unavailable, refusal.why};
+    case 505:
+      return {not_implemented, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+    default:
+      return refusal.status < 500 ? ApiError{malformed, "the request is not well-formed HTTP"}
+                                  : ApiError{engine, "internal error"};
   }
 }
 
@@ -60,7 +75,8 @@ void answer_json(httplib::Response& response, const tenon::OrderedJson& json, in
   response.set_content(one_line(json), "application/json");
 }
 
-// Any page that somebody opens may send requests to a server in reach of their machine. Without keys nothing else stands in its way.
+// Any page that somebody opens may send requests to a server in reach of their machine. Without keys nothing else
+// stands in its way.
 HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
   if (serving.keys.required()) {
     if (serving.keys.accepts(from.authorization, from.x_api_key)) return {};
@@ -68,7 +84,8 @@ HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
   }
   if (!serving.pages.is_foreign(from.origin, from.host)) return {};
   return {403,
-          "web pages of this origin may not ask: start the server with --cors-origin and the page's origin, with --allowed-host and "
+          "web pages of this origin may not ask: start the server with --cors-origin and the page's origin, with "
+          "--allowed-host and "
           "this server's name where the page is its own, or with a key"};
 }
 
@@ -93,7 +110,8 @@ ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
   }
 }
 
-std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response, const std::function<void()>& work) {
+std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response,
+                                const std::function<void()>& work) {
   try {
     work();
     return std::nullopt;
@@ -106,13 +124,14 @@ std::optional<ApiError> attempt(const httplib::Request& request, httplib::Respon
 }
 
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler) {
-  http.route(method, path, [&serving, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
-    const auto error = attempt(request, response, [&] {
-      check_key(serving, request);
-      handler(request, response);
-    });
-    if (error) response.set_header(kErrorHeader, type_of(error->kind));
-  });
+  http.route(method, path,
+             [&serving, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
+               const auto error = attempt(request, response, [&] {
+                 check_key(serving, request);
+                 handler(request, response);
+               });
+               if (error) response.set_header(kErrorHeader, type_of(error->kind));
+             });
 }
 
 void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
@@ -122,7 +141,8 @@ void log_answer(const Serving& serving, const httplib::Request& request, httplib
   if (response.headers.erase(kLogsItselfHeader) > 0) return;
   const bool probes = HttpServer::is_open_route() || route == "/metrics" || route == "/ui/steps";
   if (probes && response.status < 400) return;
-  RequestLine line{.id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
+  RequestLine line{
+      .id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
   const bool by_transport = HttpServer::refusal() || response.status == 404 || response.status == 405;

@@ -34,10 +34,11 @@ void check_key(const Serving& serving, const httplib::Request& request);
 ApiError api_error(std::exception_ptr thrown, Dialect dialect);
 
 // Runs `work`; what it throws becomes an answer in the dialect of the path. The error, if there was one.
-std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response, const std::function<void()>& work);
+std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response,
+                                const std::function<void()>& work);
 
-// For the log alone: that a route writes its own line, or what was wrong. log_answer takes them off the response, and writes a line
-// where nobody else has, but for probes that succeed.
+// For the log alone: that a route writes its own line, or what was wrong. log_answer takes them off the response, and
+// writes a line where nobody else has, but for probes that succeed.
 inline constexpr const char* kLogsItselfHeader = "x-logs-itself";
 inline constexpr const char* kErrorHeader = "x-error-type";
 void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response);

@@ -13,7 +13,7 @@ namespace serve {
 
 class HttpLingering {
  public:
-  HttpLingering();  // tenon::Error capacity where the system refuses its thread
+  HttpLingering();   // tenon::Error capacity where the system refuses its thread
   ~HttpLingering();  // closes all
   HttpLingering(const HttpLingering&) = delete;
   HttpLingering& operator=(const HttpLingering&) = delete;

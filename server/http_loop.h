@@ -33,8 +33,8 @@ class HttpLoop {
     std::function<HttpAdmission(const HttpHead&)> admit;
   };
 
-  // Starts all threads: tenon::Error capacity where the system refuses one. `overloaded`: the whole answer to connections
-  // beyond the limits. Once constructed, it owns the listener.
+  // Starts all threads: tenon::Error capacity where the system refuses one. `overloaded`: the whole answer to
+  // connections beyond the limits. Once constructed, it owns the listener.
   HttpLoop(int listener, const HttpLimits& limits, HttpState& state, Callbacks callbacks, std::string overloaded,
            std::atomic<std::uint64_t>& refused);
   ~HttpLoop();

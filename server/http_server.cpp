@@ -67,23 +67,25 @@ void clear(httplib::Response& response, int status) {
 
 using Adopt = std::function<void(httplib::Request&)>;
 
-// httplib::Server::process_request before 0.18, which asks the stream for the addresses of both ends, and since then, when they are
-// arguments. The type of the member decides which of the two is called.
+// httplib::Server::process_request before 0.18, which asks the stream for the addresses of both ends, and since then,
+// when they are arguments. The type of the member decides which of the two is called.
 [[maybe_unused]] bool process(bool (httplib::Server::*process_request)(httplib::Stream&, bool, bool&, const Adopt&),
                               httplib::Server& server, Connection& connection, const Adopt& adopt) {
   bool unused = false;
   return (server.*process_request)(connection, connection.closing(), unused, adopt);
 }
 
-[[maybe_unused]] bool process(bool (httplib::Server::*process_request)(httplib::Stream&, const std::string&, int, const std::string&,
-                                                                       int, bool, bool&, const Adopt&),
+[[maybe_unused]] bool process(bool (httplib::Server::*process_request)(httplib::Stream&, const std::string&, int,
+                                                                       const std::string&, int, bool, bool&,
+                                                                       const Adopt&),
                               httplib::Server& server, Connection& connection, const Adopt& adopt) {
   std::string remote, local;
   int remote_port = 0, local_port = 0;
   connection.get_remote_ip_and_port(remote, remote_port);
   connection.get_local_ip_and_port(local, local_port);
   bool unused = false;
-  return (server.*process_request)(connection, remote, remote_port, local, local_port, connection.closing(), unused, adopt);
+  return (server.*process_request)(connection, remote, remote_port, local, local_port, connection.closing(), unused,
+                                   adopt);
 }
 
 }  // namespace
@@ -163,9 +165,10 @@ void HttpServer::start() {
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
       "Content-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
-  HttpLoop::Callbacks callbacks{.answer = [this](Connection& connection, HttpRequest& request,
-                                                 const HttpRefusal& refusal) { return serve(connection, request, refusal); },
-                                .admit = [this](const HttpHead& head) { return admit(head); }};
+  HttpLoop::Callbacks callbacks{
+      .answer = [this](Connection& connection, HttpRequest& request,
+                       const HttpRefusal& refusal) { return serve(connection, request, refusal); },
+      .admit = [this](const HttpHead& head) { return admit(head); }};
   loop_ = std::make_unique<HttpLoop>(listener_, limits_, state_, std::move(callbacks), overloaded, refused_);
   listener_ = -1;  // the loop's
 }

@@ -38,7 +38,8 @@ constexpr int httplib_minor(std::string_view version) {
   return minor;
 }
 static_assert(httplib_minor(CPPHTTPLIB_VERSION) >= 11 && httplib_minor(CPPHTTPLIB_VERSION) <= 18,
-              "server/ needs cpp-httplib 0.11 to 0.18 (Debian 12 and 13: libcpp-httplib-dev); later ones change what it builds on");
+              "server/ needs cpp-httplib 0.11 to 0.18 (Debian 12 and 13: libcpp-httplib-dev); later ones change what "
+              "it builds on");
 
 class HttpLoop;
 

@@ -21,9 +21,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStuck{1}, kLongestEnd{5};
 
-std::uint64_t lines_of(std::string_view text) { return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n')); }
+std::uint64_t lines_of(std::string_view text) {
+  return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
-// As many whole lines as a pipe takes in one piece, so that lines of other writers do not come between; a longer line as it is.
+// As many whole lines as a pipe takes in one piece, so that lines of other writers do not come between; a longer line
+// as it is.
 std::string_view first_piece(std::string_view text) {
   const std::size_t end = text.substr(0, PIPE_BUF).rfind('\n');
   return text.substr(0, end == text.npos ? std::min(text.find('\n'), text.size() - 1) + 1 : end + 1);
@@ -50,9 +53,9 @@ struct LogWriter::State {
   const int descriptor;  // -1: there is none, and every line is lost
   std::mutex mutex;      // guards the next five
   std::string queue;
-  bool ending = false;     // no line will come
-  bool abandoned = false;  // nobody waits for the thread
-  bool ended = false;      // all was written
+  bool ending = false;       // no line will come
+  bool abandoned = false;    // nobody waits for the thread
+  bool ended = false;        // all was written
   std::uint64_t pieces = 0;  // written so far
   std::condition_variable came, went;
   std::atomic<std::uint64_t> lost{0};
@@ -144,8 +147,10 @@ bool write_in_time(int descriptor, std::string_view text, std::chrono::milliseco
     if ((fd.revents & POLLOUT) == 0) return false;
     // A pipe that is writable takes this much without waiting.
     const ssize_t count = ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-    else if (count == 0 || errno != EINTR) return false;
+    if (count > 0)
+      text.remove_prefix(static_cast<std::size_t>(count));
+    else if (count == 0 || errno != EINTR)
+      return false;
   }
   return true;
 }

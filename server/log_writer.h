@@ -1,5 +1,5 @@
-// The only thread that writes the server's log. Whoever logs puts a line in a bounded queue and goes on: a reader that stops
-// reading costs lines, which are counted, and never a request or the end of the process.
+// The only thread that writes the server's log. Whoever logs puts a line in a bounded queue and goes on: a reader that
+// stops reading costs lines, which are counted, and never a request or the end of the process.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -23,8 +23,8 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  // Queues whole lines, each with its newline. Any thread; never waits for the reader. Lines for which there is no room are
-  // lost, all of this call.
+  // Queues whole lines, each with its newline. Any thread; never waits for the reader. Lines for which there is no room
+  // are lost, all of this call.
   void put(std::string_view lines) noexcept;
 
   // Lines that had no room, could not be written, or were written in part.

@@ -84,8 +84,11 @@ void read_details(const RequestFields& f, const Limits& limits, GenerateRequest&
   const std::string needed = "must be > 0 and <= " + std::to_string(limits.max_alternatives);
   out.alternatives =
       static_cast<int>(f.integer("return_k_alternatives", 1, limits.max_alternatives, needed).value_or(0));
-  out.top_tokens = static_cast<int>(f.integer("top_n_tokens", 0, limits.max_alternatives, "must be >= 0 and <= " + std::to_string(limits.max_alternatives)).value_or(0));
-  if (out.details || out.decoder_input_details || out.stream) out.options.top_logprobs = std::max(out.alternatives, out.top_tokens);
+  out.top_tokens = static_cast<int>(f.integer("top_n_tokens", 0, limits.max_alternatives,
+                                              "must be >= 0 and <= " + std::to_string(limits.max_alternatives))
+                                        .value_or(0));
+  if (out.details || out.decoder_input_details || out.stream)
+    out.options.top_logprobs = std::max(out.alternatives, out.top_tokens);
   if (out.decoder_input_details) out.options.prompt_logprobs = 0;
 }
 
@@ -120,7 +123,8 @@ std::vector<ChatMessage> messages_in(const std::string& inputs, const RequestFie
   const std::string needed = "must hold a list of messages as JSON, with `apply_chat_template`: ";
   Json list;
   try {
-    list = tenon::parse_json(inputs, "", {.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request});
+    list =
+        tenon::parse_json(inputs, "", {.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request});
   } catch (const tenon::Error& error) {
     top.refuse("inputs", needed + error.what());
   }
@@ -139,13 +143,15 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   GenerateRequest out;
   out.inputs = inputs_of(top);
   const bool streams = top.boolean("stream", false);
-  if (streams && streaming == Streaming::never) top.refuse("stream", "true is for POST /; this route answers whole, and /generate_stream streams");
+  if (streams && streaming == Streaming::never)
+    top.refuse("stream", "true is for POST /; this route answers whole, and /generate_stream streams");
   out.stream = streaming == Streaming::as_asked ? streams : streaming == Streaming::always;
   top.object("options", kHubOptions, unknown);
   const Json* const given = top.find("parameters");
   if (given && !given->is_object()) top.refuse_type("parameters", "an object", *given);
   const Json none = Json::object();
-  const RequestFields parameters(given ? *given : none, kParameters, unknown);  // whose names LoRAX's messages do not prefix
+  const RequestFields parameters(given ? *given : none, kParameters,
+                                 unknown);  // whose names LoRAX's messages do not prefix
   NamedAdapters named = named_adapters({&top, &parameters}, context, unknown);
   out.adapters = std::move(named.uses);
   out.adapter_field = std::move(named.field);
@@ -161,9 +167,12 @@ GenerateRequest parse_generate(std::string_view text, const RequestContext& cont
   out.add_special_tokens = parameters.boolean("add_special_tokens", true);
   if (parameters.boolean("apply_chat_template", false)) {
     out.messages = messages_in(out.inputs, top, unknown);
-    if (!out.add_special_tokens) parameters.refuse("add_special_tokens", "has no effect beside `apply_chat_template`: the chat template writes them");
+    if (!out.add_special_tokens)
+      parameters.refuse("add_special_tokens",
+                        "has no effect beside `apply_chat_template`: the chat template writes them");
     if (parameters.has("parse_special") && out.parse_special) {
-      parameters.refuse("parse_special", "has no effect beside `apply_chat_template`: contents of messages are always text");
+      parameters.refuse("parse_special",
+                        "has no effect beside `apply_chat_template`: contents of messages are always text");
     }
   }
   out.ignored = std::move(unknown.ignored);

@@ -21,8 +21,8 @@ struct GenerateRequest {
   bool stream = false;
   std::vector<tenon::AdapterUse> adapters;  // none: the base model; several, or one with a weight: merged
   std::string adapter_field;                // that names them; empty: none does
-  // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, stop_ids, top_logprobs and
-  // prompt_logprobs. Left for later: max_new_tokens, n, best_of, and a seed where none is given.
+  // The sampling parameters (temperature 0 where `sampling` is false), the seed if given, ignore_eos, stop_ids,
+  // top_logprobs and prompt_logprobs. Left for later: max_new_tokens, n, best_of, and a seed where none is given.
   tenon::Options options;
   std::optional<std::uint32_t> max_new_tokens;  // none: lorax_new_tokens
   bool endless = false;  // no max_new_tokens, and what is left is asked for, whatever the default
@@ -51,7 +51,8 @@ struct TokenizeRequest {
 enum class Streaming { as_asked, never, always };
 
 // ApiError: malformed, invalid, bad_adapter_name.
-GenerateRequest parse_generate(std::string_view body, const RequestContext& context, Streaming streaming = Streaming::as_asked);
+GenerateRequest parse_generate(std::string_view body, const RequestContext& context,
+                               Streaming streaming = Streaming::as_asked);
 TokenizeRequest parse_tokenize(std::string_view body, const RequestContext& context);
 
 }  // namespace serve

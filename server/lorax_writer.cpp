@@ -108,9 +108,11 @@ OrderedJson LoraxWriter::seed_of(const Sequence& sequence) const {
 OrderedJson LoraxWriter::prefill() const {
   OrderedJson all = OrderedJson::array();
   if (!request_.decoder_input_details) return all;
-  if (!scores_) throw ApiError(ApiError::Kind::engine, "decoder_input_details: the engine failed before they were known");
+  if (!scores_)
+    throw ApiError(ApiError::Kind::engine, "decoder_input_details: the engine failed before they were known");
   for (std::size_t i = 0; i < terms_.input.size(); ++i) {
-    OrderedJson token = token_json(terms_.input[i], text_of(tokenizer_, terms_.input[i]), i == 0 ? 0 : scores_->prompt.at(i - 1).token.logprob);
+    OrderedJson token = token_json(terms_.input[i], text_of(tokenizer_, terms_.input[i]),
+                                   i == 0 ? 0 : scores_->prompt.at(i - 1).token.logprob);
     if (i == 0) token["logprob"] = nullptr;
     all.push_back(std::move(token));
   }

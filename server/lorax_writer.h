@@ -35,8 +35,8 @@ class LoraxWriter final : public Writer {
  private:
   struct Sequence {
     std::uint64_t seed = 0;
-    std::string text;  // of what is not special
-    int count = 0;  // of its tokens
+    std::string text;                        // of what is not special
+    int count = 0;                           // of its tokens
     std::vector<tenon::OrderedJson> tokens;  // of an answer that is not streamed
     std::vector<tenon::OrderedJson> tops;    // alternatives to each of them, in TGI's form
     double logprob = 0;

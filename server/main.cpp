@@ -1,5 +1,5 @@
-// tenon-serve: a model over HTTP. Exit status 0: asked to end, and ended; 1: a file, the address or the model failed, or the system
-// refused memory or threads; 2: wrong usage.
+// tenon-serve: a model over HTTP. Exit status 0: asked to end, and ended; 1: a file, the address or the model failed,
+// or the system refused memory or threads; 2: wrong usage.
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -33,8 +33,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGTERM and SIGINT, taken by a thread of their own for as long as the process lives. The second ends the process at once. So does
-// the first while the model is being read: nothing has to be finished then.
+// SIGTERM and SIGINT, taken by a thread of their own for as long as the process lives. The second ends the process at
+// once. So does the first while the model is being read: nothing has to be finished then.
 class EndSignals {
  public:
   EndSignals() {
@@ -66,7 +66,8 @@ class EndSignals {
 };
 
 HttpLimits limits_of(const Settings& s) {
-  // Each request that is being answered holds a thread; so many more are for those that look, and those that are refused.
+  // Each request that is being answered holds a thread; so many more are for those that look, and those that are
+  // refused.
   return {.body_bytes = s.payload_limit,
           .header_read = s.header_timeout,
           .body_read = s.body_timeout,
@@ -98,7 +99,8 @@ bool comes_true(const Condition& condition, std::chrono::steady_clock::time_poin
 // Those that are being answered end first, or are cut short with an error when their time is over.
 void drain(HttpServer& http, Serving& serving, const Settings& settings) {
   serving.drain();
-  program::say("ending: new requests are refused, " + std::to_string(serving.admission.requests()) + " are being answered");
+  program::say("ending: new requests are refused, " + std::to_string(serving.admission.requests()) +
+               " are being answered");
   const auto answered = [&] { return serving.admission.requests() == 0; };
   const auto written = [&] { return http.open_connections() == 0; };
   const auto until = std::chrono::steady_clock::now() + settings.shutdown_timeout;
@@ -120,10 +122,11 @@ void allow_most_descriptors() {
 }
 
 constexpr const char* kLessMemory =
-    "lower --cache-tokens, --batch or --adapter-slots, name smaller --weights or --kv, or raise the limit of address space (ulimit -v)";
+    "lower --cache-tokens, --batch or --adapter-slots, name smaller --weights or --kv, or raise the limit of address "
+    "space (ulimit -v)";
 
-// The engine's threads, which are started here, yield to those of HTTP: these need little time, and need it soon. A refusal of memory
-// or threads names the flags that lower the need.
+// The engine's threads, which are started here, yield to those of HTTP: these need little time, and need it soon. A
+// refusal of memory or threads names the flags that lower the need.
 std::unique_ptr<Model> model_of(const Settings& settings) try {
   constexpr int kNicer = 5;
   std::unique_ptr<Model> model;
@@ -139,15 +142,18 @@ std::unique_ptr<Model> model_of(const Settings& settings) try {
   if (failure) std::rethrow_exception(failure);
   return model;
 } catch (const std::bad_alloc&) {
-  throw tenon::Error(tenon::Error::Kind::capacity, "memory", std::string("there is not enough for the model; ") + kLessMemory);
+  throw tenon::Error(tenon::Error::Kind::capacity, "memory",
+                     std::string("there is not enough for the model; ") + kLessMemory);
 } catch (const tenon::Error& error) {
   if (error.kind() != tenon::Error::Kind::capacity) throw;
   const bool by_system = error.where() == "threads" || error.where() == "memory";
   if (!by_system || std::string_view(error.what()).ends_with(kFewerThreads)) throw;
-  throw tenon::Error(error.kind(), "", std::string(error.what()) + "; " + (error.where() == "threads" ? kFewerThreads : kLessMemory));
+  throw tenon::Error(error.kind(), "",
+                     std::string(error.what()) + "; " + (error.where() == "threads" ? kFewerThreads : kLessMemory));
 }
 
-// program::say() through the log's queue for as long as this lives. Before and after, a line waits for its reader a second at most.
+// program::say() through the log's queue for as long as this lives. Before and after, a line waits for its reader a
+// second at most.
 class Messages {
  public:
   explicit Messages(LogWriter& log) {
@@ -172,7 +178,8 @@ int serve_with(Settings settings) {
   HttpServer http(limits_of(settings));
   add_routes(http, serving, settings);
   if (!http.bind(settings.host, settings.port)) {
-    throw tenon::Error(tenon::Error::Kind::io, "--port", host_and_port(settings.host, settings.port) + " is taken, or no address of this machine");
+    throw tenon::Error(tenon::Error::Kind::io, "--port",
+                       host_and_port(settings.host, settings.port) + " is taken, or no address of this machine");
   }
   http.start();
   std::thread listening = begin_thread("reads connections", [&] { http.run(); });

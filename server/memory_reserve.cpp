@@ -8,7 +8,8 @@
 namespace serve {
 namespace {
 
-constexpr std::size_t kHalf = 16 << 20;  // a body has 400,000 values of 16 bytes at most, and a vocabulary about as many
+constexpr std::size_t kHalf =
+    16 << 20;  // a body has 400,000 values of 16 bytes at most, and a vocabulary about as many
 
 std::atomic<void*> for_retry{nullptr}, for_destructors{nullptr};
 

@@ -165,7 +165,8 @@ void write_lorax(Exposition& out, const Counts& c, const Snapshot& snapshot) {
   const tenon::EngineStats& engine = snapshot.service.engine;
   out.sums("lorax_batch_next_size", "Sequences of a step; only sum and count are known.", engine.steps,
            static_cast<double>(engine.sequences));
-  out.gauge("lorax_queue_length", "Requests of whose answer nothing has come yet.", load_of(snapshot.service, snapshot.adapters).waiting);
+  out.gauge("lorax_queue_length", "Requests of whose answer nothing has come yet.",
+            load_of(snapshot.service, snapshot.adapters).waiting);
 }
 
 template <class Counts>
@@ -233,8 +234,10 @@ std::string Metrics::text(const Snapshot& snapshot) const {
   write_by_adapter(out, c);
   write_adapters(out, snapshot.adapters);
   write_service(out, snapshot.service);
-  out.counter("tenon_log_lines_lost_total", "Lines of the log that standard error did not take.", snapshot.log_lines_lost);
-  out.counter("tenon_ignored_fields_total", "Unknown fields of requests that were left out (--lenient).", c.ignored_fields);
+  out.counter("tenon_log_lines_lost_total", "Lines of the log that standard error did not take.",
+              snapshot.log_lines_lost);
+  out.counter("tenon_ignored_fields_total", "Unknown fields of requests that were left out (--lenient).",
+              c.ignored_fields);
   write_process(out);
   return out.take();
 }

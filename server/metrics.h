@@ -47,9 +47,9 @@ struct Finished {
 struct Snapshot {
   tenon::ServiceStats service;
   tenon::AdapterStats adapters;
-  std::vector<std::string> resident = {};                       // names of adapters in memory
+  std::vector<std::string> resident = {};                                 // names of adapters in memory
   std::vector<std::string> running_adapters = {}, waiting_adapters = {};  // of requests, where that is known
-  int adapter_slots = 0;                                        // 0: any number
+  int adapter_slots = 0;                                                  // 0: any number
   std::uint64_t log_lines_lost = 0;
   std::string model;
   bool vllm = true;  // with vLLM's names
@@ -69,7 +69,7 @@ class Metrics {
   void request_begins();
   void request_failed(FailureKind kind);
   void request_finished(const Finished& request);
-  void token_gap(double seconds);  // between two tokens of a stream
+  void token_gap(double seconds);          // between two tokens of a stream
   void fields_ignored(std::size_t count);  // of a request to a lenient server
 
   // Prometheus text, version 0.0.4. An adapter that is no longer resident counts as `other` from here on: its own

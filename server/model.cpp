@@ -35,7 +35,8 @@ tenon::ModelFiles open(const Settings& settings) {
 // The longest sequence that an engine for these files will take.
 int context_of(const Settings& settings, const tenon::ModelFiles& files) {
   if (settings.model.positions > 0) return settings.model.positions;
-  return program::with_family(program::model_type(files), [&](auto family) { return decltype(family)::configure(*files.config).positions; });
+  return program::with_family(program::model_type(files),
+                              [&](auto family) { return decltype(family)::configure(*files.config).positions; });
 }
 
 Settings resolved(Settings settings, const tenon::ModelFiles& files) {
@@ -44,7 +45,8 @@ Settings resolved(Settings settings, const tenon::ModelFiles& files) {
   return settings;
 }
 
-// Admission counts requests and their work; the service only has to bear those that come through, with all their prompts.
+// Admission counts requests and their work; the service only has to bear those that come through, with all their
+// prompts.
 tenon::ServiceOptions service_options(const Settings& settings) {
   const int most = (settings.max_concurrent_requests + settings.guests()) * static_cast<int>(kMostChoicesOfABody);
   return {.max_open = most, .max_waiting = most, .max_waiting_tokens = std::numeric_limits<int>::max()};
@@ -55,7 +57,8 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::sha
   program::ModelOptions options = settings.model;
   options.guests = std::max(1, options.batch / 8);
   options.adapter_folder = [adapters = std::move(adapters)](const std::string& name) { return adapters->folder(name); };
-  if (settings.ui) options.on_step = [steps = std::move(steps)](const tenon::StepReport& report) { steps->add(report); };
+  if (settings.ui)
+    options.on_step = [steps = std::move(steps)](const tenon::StepReport& report) { steps->add(report); };
   return program::make_engine(options, files);
 }
 
@@ -93,7 +96,8 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
 void Model::load_adapter(const std::string& name) {
   const tenon::AdapterUse use{name};
   const auto there = resident();
-  const bool loaded = std::any_of(there.begin(), there.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
+  const bool loaded =
+      std::any_of(there.begin(), there.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
   if (!loaded) engine_.unload_adapter(name);  // forgets a failure: the files may be right by now
   const tenon::AdapterLease held = engine_.lease(std::span(&use, 1), tenon::detail::after(settings_.adapter_wait));
 }
@@ -127,16 +131,22 @@ std::optional<std::string> Model::adapter_of_number(std::int64_t number) {
 std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& form) {
   try {
     std::call_once(constraints_made_, [&] {
-      constraints_ = std::make_unique<tenon::constrain::Constraints>(tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, config().eos));
+      constraints_ = std::make_unique<tenon::constrain::Constraints>(
+          tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, config().eos));
     });
     switch (form.kind) {
-      case AnswerForm::Kind::schema: return constraints_->json_schema(form.schema);
-      case AnswerForm::Kind::regex: return constraints_->regex(form.text);
-      case AnswerForm::Kind::grammar: return constraints_->grammar(form.text);
-      case AnswerForm::Kind::choice: return constraints_->choice(form.choices);
+      case AnswerForm::Kind::schema:
+        return constraints_->json_schema(form.schema);
+      case AnswerForm::Kind::regex:
+        return constraints_->regex(form.text);
+      case AnswerForm::Kind::grammar:
+        return constraints_->grammar(form.text);
+      case AnswerForm::Kind::choice:
+        return constraints_->choice(form.choices);
     }
   } catch (const tenon::constrain::Refused& refused) {
-    throw ApiError(ApiError::Kind::invalid, "`" + form.field + "`: " + shown(refused.where()) + ": " + shown(refused.reason()), form.field);
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + form.field + "`: " + shown(refused.where()) + ": " + shown(refused.reason()), form.field);
   }
   return nullptr;
 }
@@ -149,7 +159,8 @@ std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& m
       if (token.id == id) return token.text;
     return std::string();
   };
-  const RenderedChat chat = chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
+  const RenderedChat chat =
+      chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
   tenon::check_length_of_text(chat.text, tokenizer(), limits().max_input_tokens, "messages");
   return tokenizer().encode_rendered(chat.text, chat.template_spans);
 }
@@ -159,8 +170,10 @@ void Model::add_chat_stops(tenon::Options& options) const {
   for (std::string& stop : chat_->stops()) {
     const auto id = tokenizer().special(stop);
     const auto& eos = config().eos;
-    if (!id) options.stop.push_back(std::move(stop));
-    else if (!options.ignore_eos || std::find(eos.begin(), eos.end(), *id) == eos.end()) options.stop_ids.push_back(*id);
+    if (!id)
+      options.stop.push_back(std::move(stop));
+    else if (!options.ignore_eos || std::find(eos.begin(), eos.end(), *id) == eos.end())
+      options.stop_ids.push_back(*id);
   }
 }
 
@@ -171,7 +184,8 @@ std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptT
   if (how.truncate == 0) tenon::check_length_of_text(text, tokenizer(), config().positions);
   std::vector<tenon::TokenId> ids = tokenizer().encode(text, how.parse_special);
   if (!how.add_special_tokens) {
-    if (how.truncate > 0 && ids.size() > static_cast<std::size_t>(how.truncate)) ids.erase(ids.begin(), ids.end() - how.truncate);
+    if (how.truncate > 0 && ids.size() > static_cast<std::size_t>(how.truncate))
+      ids.erase(ids.begin(), ids.end() - how.truncate);
     return ids;
   }
   const auto before = tokenizer().before_prompt(), after = tokenizer().after_prompt();

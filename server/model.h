@@ -55,17 +55,21 @@ class Model {
   std::string adapter_name(int adapter) { return engine_.adapter_name(adapter); }  // of a StepHistory's row
   const StepHistory& steps() const { return *steps_; }
   const std::string& boot() const { return boot_; }  // another one each time that the model is loaded
-  // Reads it now, to refuse here what a request would be refused for; what is remembered of an earlier failure is forgotten.
+  // Reads it now, to refuse here what a request would be refused for; what is remembered of an earlier failure is
+  // forgotten.
   void load_adapter(const std::string& name);
-  // False where it is neither resident nor a name that was added. One at a time: two that ask at once are not both told yes.
+  // False where it is neither resident nor a name that was added. One at a time: two that ask at once are not both told
+  // yes.
   bool unload_adapter(const std::string& name);
 
   // Compiled in the caller's thread. ApiError invalid with the field and the place in it.
   std::shared_ptr<const tenon::Constraint> constraint(const AnswerForm& form);
 
-  // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no template.
+  // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no
+  // template.
   std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
-  void add_chat_stops(tenon::Options& options) const;  // what ends the assistant's turn; not an eos where that is ignored
+  void add_chat_stops(
+      tenon::Options& options) const;  // what ends the assistant's turn; not an eos where that is ignored
   // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
   std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
 

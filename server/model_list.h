@@ -13,7 +13,8 @@ namespace serve {
 // Any thread. Whoever asks while it is being made waits, so that it is made once.
 class ModelList {
  public:
-  // make(): the body. It is kept for 1 s, or 20 times as long as it took, so that making it takes 5 % of one core at most.
+  // make(): the body. It is kept for 1 s, or 20 times as long as it took, so that making it takes 5 % of one core at
+  // most.
   std::string body(const std::function<std::string()>& make) {
     std::lock_guard lock(mutex_);
     const tenon::TimePoint now = tenon::Clock::now();

@@ -43,14 +43,16 @@ void list_models(Model& model, httplib::Response& response) {
 }
 
 void show_model(Model& model, const std::string& name, httplib::Response& response) {
-  if (!names_base(name, model.context()) && !(tenon::is_adapter_id(name) && model.adapters().is_known(name))) throw unknown_adapter(name);
+  if (!names_base(name, model.context()) && !(tenon::is_adapter_id(name) && model.adapters().is_known(name)))
+    throw unknown_adapter(name);
   answer_json(response, model_json(model, name));
 }
 
 // llama.cpp's: what is resident. Requests name their adapters themselves, so there is nothing to switch.
 void list_adapters(Model& model, httplib::Response& response) {
   OrderedJson all = OrderedJson::array();
-  for (const auto& [number, name] : model.numbered_adapters()) all.push_back({{"id", number}, {"path", name}, {"scale", 1.0}});
+  for (const auto& [number, name] : model.numbered_adapters())
+    all.push_back({{"id", number}, {"path", name}, {"scale", 1.0}});
   answer_json(response, all);
 }
 
@@ -79,7 +81,8 @@ void show_info(Serving& serving, httplib::Response& response) {
                          {"request_logger_url", nullptr}});
 }
 
-// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input may be.
+// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input
+// may be.
 void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response& response) {
   Model& model = serving.taking_model();
   const auto ticket = serving.admission.enter(client_of(serving.keys, asked));
@@ -100,7 +103,8 @@ void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response
     const tenon::TokenId id = ids[i];
     const bool special = tokenizer.is_special(id), around = i < before || i + after >= ids.size();
     std::string text = special ? text_of(tokenizer, id) : decoder.push(id);
-    if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' ')) text.erase(0, 1);  // SentencePiece's
+    if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' '))
+      text.erase(0, 1);  // SentencePiece's
     const std::size_t length = around ? 0 : characters(text);
     all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + length}});
     at += length;
@@ -113,7 +117,8 @@ void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response
 void say(httplib::Response& response, const std::string& text) { response.set_content(text, "text/plain"); }
 
 void refuse_admin(httplib::Response& response, int status, const char* type, const std::string& message) {
-  answer_json(response, {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}}, status);
+  answer_json(response, {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}},
+              status);
 }
 
 std::string text_field(const RequestFields& fields, const char* name) {
@@ -124,7 +129,8 @@ std::string text_field(const RequestFields& fields, const char* name) {
 // A folder of the root has its name already: then it is only loaded.
 bool add_name(Model& model, const std::string& name, const std::string& path) {
   const auto resident = model.resident();
-  const bool loaded = std::any_of(resident.begin(), resident.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
+  const bool loaded =
+      std::any_of(resident.begin(), resident.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
   return !loaded && (name == path || model.adapters().add(name, path));
 }
 
@@ -135,7 +141,8 @@ void load_adapter(Serving& serving, const std::string& text, httplib::Response& 
   const RequestFields fields(body.json, kLoad, unknown);
   tell_ignored(response, serving, unknown.ignored);
   const std::string name = text_field(fields, "lora_name"), path = text_field(fields, "lora_path");
-  if (name.empty() || path.empty()) return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
+  if (name.empty() || path.empty())
+    return refuse_admin(response, 400, "InvalidUserInput", "Both 'lora_name' and 'lora_path' must be provided.");
   const auto& names = model.names();
   if (!tenon::is_adapter_id(name) || std::find(names.begin(), names.end(), name) != names.end()) {
     return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' is no name for an adapter");
@@ -143,10 +150,14 @@ void load_adapter(Serving& serving, const std::string& text, httplib::Response& 
   if (const auto base = fields.string("base_model_name"); base && !names_base(*base, model.context())) {
     fields.refuse("base_model_name", "must be the model that is served: " + model.name());
   }
-  const auto not_found = [&] { refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'."); };
+  const auto not_found = [&] {
+    refuse_admin(response, 404, "NotFoundError", "No adapter found for '" + shown(path) + "'.");
+  };
   try {
     if (!model.adapters().is_known(path)) return not_found();
-    if (!add_name(model, name, path)) return refuse_admin(response, 400, "InvalidUserInput", "The lora adapter '" + name + "' has already been loaded.");
+    if (!add_name(model, name, path))
+      return refuse_admin(response, 400, "InvalidUserInput",
+                          "The lora adapter '" + name + "' has already been loaded.");
   } catch (const tenon::Error&) {
     return not_found();
   }
@@ -168,8 +179,11 @@ void unload_adapter(Serving& serving, const std::string& text, httplib::Response
   const RequestFields fields(body.json, kUnload, unknown);
   tell_ignored(response, serving, unknown.ignored);
   const std::string name = text_field(fields, "lora_name");
-  if (name.empty()) return refuse_admin(response, 400, "InvalidUserInput", "'lora_name' needs to be provided to unload a LoRA adapter.");
-  if (!tenon::is_adapter_id(name) || !model.unload_adapter(name)) return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
+  if (name.empty())
+    return refuse_admin(response, 400, "InvalidUserInput",
+                        "'lora_name' needs to be provided to unload a LoRA adapter.");
+  if (!tenon::is_adapter_id(name) || !model.unload_adapter(name))
+    return refuse_admin(response, 404, "NotFoundError", "The lora adapter '" + shown(name) + "' cannot be found.");
   say(response, "Success: LoRA adapter '" + name + "' removed successfully.");
 }
 
@@ -179,20 +193,27 @@ void add_model_routes(HttpServer& http, Serving& serving) {
   using Request = const httplib::Request&;
   using Response = httplib::Response&;
   add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
-  add_plain(http, serving, "GET", "/v1/models", [&](Request, Response response) { list_models(serving.model(), response); });
-  add_plain(http, serving, "GET", "/v1/models/(.+)", [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
-  add_plain(http, serving, "POST", "/tokenize", [&](Request request, Response response) { tokenize(serving, request, response); });
-  add_plain(http, serving, "GET", "/lora-adapters", [&](Request, Response response) { list_adapters(serving.model(), response); });
+  add_plain(http, serving, "GET", "/v1/models",
+            [&](Request, Response response) { list_models(serving.model(), response); });
+  add_plain(http, serving, "GET", "/v1/models/(.+)",
+            [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
+  add_plain(http, serving, "POST", "/tokenize",
+            [&](Request request, Response response) { tokenize(serving, request, response); });
+  add_plain(http, serving, "GET", "/lora-adapters",
+            [&](Request, Response response) { list_adapters(serving.model(), response); });
   add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response) {
-    throw ApiError(ApiError::Kind::not_implemented, "scales of all requests are not supported: each request names its adapter");
+    throw ApiError(ApiError::Kind::not_implemented,
+                   "scales of all requests are not supported: each request names its adapter");
   });
 }
 
 void add_admin_routes(HttpServer& http, Serving& serving) {
   using Request = const httplib::Request&;
   using Response = httplib::Response&;
-  add_plain(http, serving, "POST", "/v1/load_lora_adapter", [&](Request request, Response response) { load_adapter(serving, request.body, response); });
-  add_plain(http, serving, "POST", "/v1/unload_lora_adapter", [&](Request request, Response response) { unload_adapter(serving, request.body, response); });
+  add_plain(http, serving, "POST", "/v1/load_lora_adapter",
+            [&](Request request, Response response) { load_adapter(serving, request.body, response); });
+  add_plain(http, serving, "POST", "/v1/unload_lora_adapter",
+            [&](Request request, Response response) { unload_adapter(serving, request.body, response); });
 }
 
 }  // namespace serve

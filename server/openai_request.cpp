@@ -67,7 +67,8 @@ void check_best_of(const RequestFields& f, int n) {
 }
 
 // "messages[3].content"
-std::string content_of(const RequestFields& message, const std::string& role, const std::string& name, UnknownFields& unknown) {
+std::string content_of(const RequestFields& message, const std::string& role, const std::string& name,
+                       UnknownFields& unknown) {
   const Json* const value = message.find("content");
   if (!value) {
     if (role != "assistant") message.refuse("content", "is missing");
@@ -98,7 +99,8 @@ ChatMessage message_of(const Json& value, const std::string& name, UnknownFields
   if (std::find(roles.begin(), roles.end(), *role) == roles.end()) {
     message.refuse("role", "must be system, developer, user, assistant or tool, is \"" + shown(*role) + "\"");
   }
-  return {.role = *role, .content = content_of(message, *role, name, unknown), .name = message.string("name").value_or("")};
+  return {
+      .role = *role, .content = content_of(message, *role, name, unknown), .name = message.string("name").value_or("")};
 }
 
 void read_chat_logprobs(const RequestFields& f, ChatRequest& out) {

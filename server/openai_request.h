@@ -30,7 +30,7 @@ struct SamplingRequest {
   std::optional<int> truncate;         // the prompt's last tokens that are kept; none: all
   std::optional<int> prompt_logprobs;  // alternatives to each token of the prompt, as vLLM shows them; none: not asked
   bool return_token_ids = false;
-  std::vector<std::string> ignored;    // unknown fields, where the server is lenient
+  std::vector<std::string> ignored;  // unknown fields, where the server is lenient
 };
 
 struct CompletionRequest : SamplingRequest {

@@ -23,7 +23,9 @@ OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : Ordere
 }  // namespace
 
 OpenAiWriter::OpenAiWriter(Terms terms, const tenon::Tokenizer& tokenizer)
-    : terms_(std::move(terms)), tokenizer_(tokenizer), open_(terms_.prompts.size() * static_cast<std::size_t>(terms_.n)) {
+    : terms_(std::move(terms)),
+      tokenizer_(tokenizer),
+      open_(terms_.prompts.size() * static_cast<std::size_t>(terms_.n)) {
   for (std::size_t i = 0; i < open_; ++i) choices_.emplace_back(tokenizer);
 }
 
@@ -76,7 +78,8 @@ bool OpenAiWriter::is_end(tenon::TokenId token) const {
 
 void OpenAiWriter::stream_choice(int index) {
   Choice& choice = choices_[static_cast<std::size_t>(index)];
-  if (choice.unsent.empty() && choice.begun && !choice.reason) return;  // held back for a stop string, or half a character
+  if (choice.unsent.empty() && choice.begun && !choice.reason)
+    return;  // held back for a stop string, or half a character
   std::string text = std::exchange(choice.unsent, {});
   const std::size_t from = std::exchange(choice.unsent_from, choice.listed.size());
   const OrderedJson logprobs = terms_.logprobs ? logprobs_of(choice, from) : OrderedJson(nullptr);
@@ -91,7 +94,8 @@ void OpenAiWriter::stream_choice(int index) {
   if (first) text = echo_of(index) + text;
   OrderedJson part = {{"text", text}};
   if (first && terms_.return_token_ids) part["prompt_token_ids"] = prompt_of(index);
-  if (!text.empty() || choice.reason || part.size() > 1) stream_part(index, std::move(part), choice.reason, logprobs, true);
+  if (!text.empty() || choice.reason || part.size() > 1)
+    stream_part(index, std::move(part), choice.reason, logprobs, true);
 }
 
 void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, OrderedJson logprobs, bool ids) {
@@ -99,7 +103,8 @@ void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, 
   choice.update(part);
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = or_null(reason);
-  if (terms_.return_token_ids && ids) choice["token_ids"] = std::exchange(choices_[static_cast<std::size_t>(index)].ids, {});
+  if (terms_.return_token_ids && ids)
+    choice["token_ids"] = std::exchange(choices_[static_cast<std::size_t>(index)].ids, {});
   OrderedJson chunk = head(terms_.chat ? "chat.completion.chunk" : "text_completion");
   if (terms_.chat && terms_.return_token_ids && !ids) chunk["prompt_token_ids"] = prompt_of(index);
   chunk["choices"] = OrderedJson::array({std::move(choice)});
@@ -119,7 +124,8 @@ std::string OpenAiWriter::end_of_stream() {
 
 OrderedJson OpenAiWriter::head(const char* object) const {
   OrderedJson head = {{"id", terms_.id}, {"object", object}, {"created", terms_.created}, {"model", terms_.model}};
-  if (terms_.chat) head["system_fingerprint"] = "tenon-" + std::string(tenon::kVersion);  // text-generation 0.7 needs a text
+  if (terms_.chat)
+    head["system_fingerprint"] = "tenon-" + std::string(tenon::kVersion);  // text-generation 0.7 needs a text
   return head;
 }
 
@@ -130,7 +136,9 @@ OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, st
     const Listed& token = choice.listed[i];
     if (terms_.chat) {
       const auto one = [&](tenon::TokenId id, float logprob) {
-        return OrderedJson{{"token", text_of(tokenizer_, id)}, {"logprob", finite_logprob(logprob)}, {"bytes", bytes_of(tokenizer_, id)}};
+        return OrderedJson{{"token", text_of(tokenizer_, id)},
+                           {"logprob", finite_logprob(logprob)},
+                           {"bytes", bytes_of(tokenizer_, id)}};
       };
       OrderedJson entry = one(token.id, token.logprob), alternatives = OrderedJson::array();
       for (const tenon::TokenLogprob& each : token.top) alternatives.push_back(one(each.id, each.logprob));
@@ -144,7 +152,10 @@ OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, st
     offsets.push_back(echoed + token.offset);
   }
   if (terms_.chat) return {{"content", std::move(content)}, {"refusal", nullptr}};
-  return {{"tokens", std::move(tokens)}, {"token_logprobs", std::move(values)}, {"top_logprobs", std::move(tops)}, {"text_offset", std::move(offsets)}};
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
 }
 
 // The chosen one is always among them. Tokens that read alike (halves of characters) are one key: the likeliest stands.
@@ -155,28 +166,32 @@ OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, std::span<cons
 }
 
 const tenon::Scores& OpenAiWriter::scores_of(int index) const {
-  const auto& scores = choices_[static_cast<std::size_t>(index / terms_.n * terms_.n)].scores;  // the prompt's first choice has them
-  if (!scores) throw ApiError(ApiError::Kind::engine, "the engine failed before the prompt's log-probabilities were known");
+  const auto& scores =
+      choices_[static_cast<std::size_t>(index / terms_.n * terms_.n)].scores;  // the prompt's first choice has them
+  if (!scores)
+    throw ApiError(ApiError::Kind::engine, "the engine failed before the prompt's log-probabilities were known");
   return *scores;
 }
 
 // vLLM's form: an object a token, from ids to what is known of them; nothing comes before the first.
 OrderedJson OpenAiWriter::prompt_logprobs(int index) const {
   const auto entry = [&](const tenon::TokenLogprob& token, int rank) {
-    return OrderedJson{{"logprob", finite_logprob(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(tokenizer_, token.id)}};
+    return OrderedJson{
+        {"logprob", finite_logprob(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(tokenizer_, token.id)}};
   };
   OrderedJson all = OrderedJson::array({nullptr});
   for (const tenon::PromptLogprob& each : scores_of(index).prompt) {
     OrderedJson token = {{std::to_string(each.token.id), entry(each.token, each.rank)}};
     const std::size_t shown = std::min(each.top.size(), static_cast<std::size_t>(*terms_.prompt_logprobs));
-    for (std::size_t i = 0; i < shown; ++i) token.emplace(std::to_string(each.top[i].id), entry(each.top[i], static_cast<int>(i) + 1));
+    for (std::size_t i = 0; i < shown; ++i)
+      token.emplace(std::to_string(each.top[i].id), entry(each.top[i], static_cast<int>(i) + 1));
     all.push_back(std::move(token));
   }
   return all;
 }
 
-// The prompt's tokens, then the answer's; nothing comes before the first of them, and so it has no probability. A special token has
-// its spelling where the echo has it.
+// The prompt's tokens, then the answer's; nothing comes before the first of them, and so it has no probability. A
+// special token has its spelling where the echo has it.
 OrderedJson OpenAiWriter::with_prompt(int index) const {
   const std::vector<tenon::TokenId>& ids = prompt_of(index);
   const std::vector<tenon::PromptLogprob>& scored = scores_of(index).prompt;
@@ -186,15 +201,20 @@ OrderedJson OpenAiWriter::with_prompt(int index) const {
   std::size_t offset = 0, bytes = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     std::string text;
-    if (!tokenizer_.is_special(ids[i])) text = decoder.push(ids[i]);
-    else if (const std::string spelled = text_of(tokenizer_, ids[i]); echo.compare(std::min(bytes, echo.size()), spelled.size(), spelled) == 0) text = spelled;
+    if (!tokenizer_.is_special(ids[i]))
+      text = decoder.push(ids[i]);
+    else if (const std::string spelled = text_of(tokenizer_, ids[i]);
+             echo.compare(std::min(bytes, echo.size()), spelled.size(), spelled) == 0)
+      text = spelled;
     offsets.push_back(offset);
     offset += characters(text);
     bytes += text.size();
     tokens.push_back(std::move(text));
     const tenon::PromptLogprob* const score = i == 0 ? nullptr : &scored.at(i - 1);
     values.push_back(score ? OrderedJson(finite_logprob(score->token.logprob)) : OrderedJson(nullptr));
-    const auto top = [&] { return std::span(score->top).first(std::min(score->top.size(), static_cast<std::size_t>(terms_.alternatives))); };
+    const auto top = [&] {
+      return std::span(score->top).first(std::min(score->top.size(), static_cast<std::size_t>(terms_.alternatives)));
+    };
     tops.push_back(score ? top_by_text(score->token, top()) : OrderedJson(nullptr));
   }
   OrderedJson answer = logprobs_of(choices_[static_cast<std::size_t>(index)], 0, characters(echo_of(index)));
@@ -216,8 +236,10 @@ std::string OpenAiWriter::whole() const {
     const Choice& choice = choices_[i];
     const int index = static_cast<int>(i);
     OrderedJson out = {{"index", index}};
-    if (terms_.chat) out["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
-    else out["text"] = echo_of(index) + choice.text;
+    if (terms_.chat)
+      out["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    else
+      out["text"] = echo_of(index) + choice.text;
     const bool echoes = terms_.logprobs && !echo_of(index).empty();
     out["logprobs"] = echoes ? with_prompt(index) : terms_.logprobs ? logprobs_of(choice, 0) : OrderedJson(nullptr);
     out["finish_reason"] = or_null(choice.reason);
@@ -241,7 +263,9 @@ Usage OpenAiWriter::usage() const {
 
 OrderedJson OpenAiWriter::usage_json() const {
   const Usage now = usage();
-  return {{"prompt_tokens", now.prompt_tokens}, {"completion_tokens", now.generated_tokens}, {"total_tokens", now.prompt_tokens + now.generated_tokens}};
+  return {{"prompt_tokens", now.prompt_tokens},
+          {"completion_tokens", now.generated_tokens},
+          {"total_tokens", now.prompt_tokens + now.generated_tokens}};
 }
 
 }  // namespace serve

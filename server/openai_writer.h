@@ -18,18 +18,18 @@ class OpenAiWriter final : public Writer {
  public:
   struct Terms {
     bool chat = false;
-    std::string id, model;  // as the client is told them
+    std::string id, model;     // as the client is told them
     std::int64_t created = 0;  // seconds since 1970
     std::vector<std::vector<tenon::TokenId>> prompts = {};
     std::vector<std::string> echoes = {};  // by prompt, what stands before the answers; empty: nothing
-    int n = 1;                        // answers to each prompt
+    int n = 1;                             // answers to each prompt
     bool stream = false, include_usage = false;
     bool logprobs = false;
-    int alternatives = 0;                 // to each token of an echoed prompt
+    int alternatives = 0;                     // to each token of an echoed prompt
     std::optional<int> prompt_logprobs = {};  // alternatives to each token of a prompt, in vLLM's form; none: not asked
-    bool return_token_ids = false;        // in vLLM's form
-    bool skip_special = true;             // special tokens add nothing to the text
-    std::vector<tenon::TokenId> ends = {};  // that end an answer, and are no part of it
+    bool return_token_ids = false;            // in vLLM's form
+    bool skip_special = true;                 // special tokens add nothing to the text
+    std::vector<tenon::TokenId> ends = {};    // that end an answer, and are no part of it
   };
 
   // The tokenizer must outlive it.
@@ -58,16 +58,16 @@ class OpenAiWriter final : public Writer {
 
   struct Choice {
     explicit Choice(const tenon::Tokenizer& tokenizer) : decoder(tokenizer) {}
-    tenon::StreamDecoder decoder;      // without stop strings: of tokens
+    tenon::StreamDecoder decoder;           // without stop strings: of tokens
     std::size_t decoded = 0, released = 0;  // characters
-    std::string text;                  // released
-    std::deque<Listed> waiting;        // tokens of whose text nothing is released yet
+    std::string text;                       // released
+    std::deque<Listed> waiting;             // tokens of whose text nothing is released yet
     std::vector<Listed> listed;
     int tokens = 0;
-    std::vector<tenon::TokenId> ids;   // where asked for; in a stream those since the last chunk
-    const char* reason = nullptr;      // null: still being written
-    std::string unsent;                // in a stream: released since the last chunk,
-    std::size_t unsent_from = 0;       // with the tokens listed from here on
+    std::vector<tenon::TokenId> ids;  // where asked for; in a stream those since the last chunk
+    const char* reason = nullptr;     // null: still being written
+    std::string unsent;               // in a stream: released since the last chunk,
+    std::size_t unsent_from = 0;      // with the tokens listed from here on
     bool begun = false;
     std::shared_ptr<const tenon::Scores> scores;
   };
@@ -76,14 +76,17 @@ class OpenAiWriter final : public Writer {
   void release(Choice& choice, const std::string& text, bool ended);
   void stream_choice(int index);
   // `ids`: the choice's tokens since the last chunk that told them go with it.
-  void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs, bool ids = false);
+  void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs,
+                   bool ids = false);
   bool is_end(tenon::TokenId token) const;
 
   tenon::OrderedJson head(const char* object) const;
   tenon::OrderedJson logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed = 0) const;
   tenon::OrderedJson with_prompt(int index) const;
   tenon::OrderedJson prompt_logprobs(int index) const;
-  const std::vector<tenon::TokenId>& prompt_of(int index) const { return terms_.prompts[static_cast<std::size_t>(index / terms_.n)]; }
+  const std::vector<tenon::TokenId>& prompt_of(int index) const {
+    return terms_.prompts[static_cast<std::size_t>(index / terms_.n)];
+  }
   const tenon::Scores& scores_of(int index) const;
   tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const;
   tenon::OrderedJson usage_json() const;

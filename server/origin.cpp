@@ -32,7 +32,8 @@ bool is_ipv6(const std::string& host) {
 bool is_port(std::string_view text) {
   int port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc() && end == text.data() + text.size() && is_digit(text.front()) && text.front() != '0' && port <= 65535;
+  return error == std::errc() && end == text.data() + text.size() && is_digit(text.front()) && text.front() != '0' &&
+         port <= 65535;
 }
 
 std::string without_brackets(std::string_view host) {
@@ -53,7 +54,8 @@ std::optional<Origin> parse(std::string_view text) {
   if (end == text.npos || end == 0) return std::nullopt;
   const std::string_view scheme = text.substr(0, end);  // RFC 3986, 3.1
   if (!is_lower(scheme.front())) return std::nullopt;
-  if (!all_of(scheme, [](char c) { return is_lower(c) || is_digit(c) || c == '+' || c == '-' || c == '.'; })) return std::nullopt;
+  if (!all_of(scheme, [](char c) { return is_lower(c) || is_digit(c) || c == '+' || c == '-' || c == '.'; }))
+    return std::nullopt;
   auto authority = Authority::parse(text.substr(end + 3));
   if (!authority) return std::nullopt;
   return Origin{std::string(scheme), std::move(*authority)};
@@ -97,11 +99,16 @@ bool is_loopback(std::string_view text) {
 std::string why_no_origin(std::string_view text) {
   if (text == "null") return "null is what browsers send for any local file and sandboxed frame, an attacker's too";
   const auto origin = parse(text);
-  if (!origin) return "must be SCHEME://HOST[:PORT] without a path or wildcard, as in https://a.example:8443 or chrome-extension://ID, is " + std::string(text);
+  if (!origin)
+    return "must be SCHEME://HOST[:PORT] without a path or wildcard, as in https://a.example:8443 or "
+           "chrome-extension://ID, is " +
+           std::string(text);
   const bool has_capitals = std::any_of(text.begin(), text.end(), [](char c) { return c != lower(c); });
-  if (origin->is_web() && has_capitals) return "browsers send it in lower case, and it is compared as it stands, is " + std::string(text);
+  if (origin->is_web() && has_capitals)
+    return "browsers send it in lower case, and it is compared as it stands, is " + std::string(text);
   if (!origin->authority.port.empty() && origin->authority.port == origin->default_port())
-    return "browsers leave out the default port :" + origin->authority.port + ", and it is compared as it stands, is " + std::string(text);
+    return "browsers leave out the default port :" + origin->authority.port + ", and it is compared as it stands, is " +
+           std::string(text);
   return {};
 }
 

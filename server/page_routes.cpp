@@ -15,7 +15,8 @@ namespace {
 
 // A page that can load, send and run nothing but what came with it and from here.
 constexpr const char* kPolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src 'self' "
+    "data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 void show_page(httplib::Response& response) {
@@ -57,7 +58,8 @@ class AdapterList {
 
 tenon::OrderedJson json_of(const StepHistory::Step& step, AdapterList& adapters) {
   tenon::OrderedJson rows = tenon::OrderedJson::array();
-  for (const StepHistory::Row& row : step.rows) rows.push_back({row.place, adapters.number(row.adapter), row.tokens, row.prompt_tokens});
+  for (const StepHistory::Row& row : step.rows)
+    rows.push_back({row.place, adapters.number(row.adapter), row.tokens, row.prompt_tokens});
   return {{"step", step.number}, {"at_ms", rounded(step.at_ms)}, {"ms", rounded(step.ms)}, {"rows", std::move(rows)}};
 }
 
@@ -84,7 +86,9 @@ void show_steps(Model& model, const httplib::Request& request, httplib::Response
 }  // namespace
 
 void add_page_routes(HttpServer& http, Serving& serving) {
-  http.route("GET", "/ui", [](const httplib::Request&, httplib::Response& response) { show_page(response); }, HttpServer::Access::open);
+  http.route(
+      "GET", "/ui", [](const httplib::Request&, httplib::Response& response) { show_page(response); },
+      HttpServer::Access::open);
   add_plain(http, serving, "GET", "/ui/steps", [&](const httplib::Request& request, httplib::Response& response) {
     show_steps(serving.model(), request, response);
   });

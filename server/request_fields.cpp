@@ -28,11 +28,13 @@ void RequestFields::check(const std::string& key, const Json& value, Place place
   const Field* const field = find_field(key, place);
   if (!field) {
     const bool writes = (place & kWriting) != 0;
-    const bool elsewhere = writes && (find_field(key, kCompletions) || find_field(key, kChat) || find_field(key, kParameters));
+    const bool elsewhere =
+        writes && (find_field(key, kCompletions) || find_field(key, kChat) || find_field(key, kParameters));
     if (value.is_null() || (elsewhere && (value == false || asks_nothing(value)))) return;
     if (place == kGenerate && find_field(key, kParameters)) refuse_here("goes into `parameters` on this route");
     if (elsewhere) refuse_here("is a field of other routes, not of this one");
-    if (!unknown.lenient) refuse_here("is not a field that this server knows here; with --lenient it would be left out");
+    if (!unknown.lenient)
+      refuse_here("is not a field that this server knows here; with --lenient it would be left out");
     unknown.ignored.push_back(path);
     return;
   }

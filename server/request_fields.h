@@ -26,8 +26,9 @@ class RequestFields {
  public:
   // `path`: where the object stands in the body, empty for what needs no mention.
   explicit RequestFields(const tenon::Json& value, std::string path = {});
-  // The members are checked against the field table: what it refuses or does not know is refused. From here on every spelling
-  // of a field is found under the name that the table's `same_as` gives; two spellings with different values are refused.
+  // The members are checked against the field table: what it refuses or does not know is refused. From here on every
+  // spelling of a field is found under the name that the table's `same_as` gives; two spellings with different values
+  // are refused.
   RequestFields(const tenon::Json& value, Place place, UnknownFields& unknown, std::string path = {});
 
   const tenon::Json* find(const std::string& key) const;  // null: absent, or null
@@ -42,7 +43,8 @@ class RequestFields {
   int integer_or(const std::string& key, int fallback, int low, int high = std::numeric_limits<int>::max()) const {
     return static_cast<int>(integer(key, low, high).value_or(fallback));
   }
-  // 0 .. 2^64-1; with `negative` -2^63 .. -2 too, as their two's complement. -1 is none: so vLLM and llama.cpp write it.
+  // 0 .. 2^64-1; with `negative` -2^63 .. -2 too, as their two's complement. -1 is none: so vLLM and llama.cpp write
+  // it.
   std::optional<std::uint64_t> seed(const std::string& key, bool negative) const;
   // A number that float32 holds, of which `holds` is true; or the refusal says `needed`.
   float number(const std::string& key, float fallback, bool (*holds)(double), const std::string& needed) const;
@@ -64,7 +66,9 @@ class RequestFields {
   [[noreturn]] void refuse_type(const std::string& key, const char* needed, const tenon::Json& value) const;
 
  private:
-  std::string path_of(const std::string& key) const { return path_.empty() ? name_of(key) : path_ + "." + name_of(key); }
+  std::string path_of(const std::string& key) const {
+    return path_.empty() ? name_of(key) : path_ + "." + name_of(key);
+  }
   void check(const std::string& key, const tenon::Json& value, Place place, UnknownFields& unknown);
 
   const tenon::Json* object_;

@@ -16,8 +16,8 @@ struct Limits {
   int max_stop_sequences = 10;
   int max_best_of = 2;
   int max_n = 8;
-  int max_alternatives = 20;  // to each token
-  int default_new_tokens = 0;  // LoRAX's routes, where a request names no length; 0: what is left
+  int max_alternatives = 20;                      // to each token
+  int default_new_tokens = 0;                     // LoRAX's routes, where a request names no length; 0: what is left
   std::optional<tenon::Options> generation = {};  // of generation_config.json: defaults in place of the API's own
 };
 
@@ -33,8 +33,9 @@ inline constexpr std::size_t kMostSchemaBytes = std::size_t{256} << 10;
 // ApiError where there are too many, or an empty one.
 void check_stop(const std::vector<std::string>& stop, const Limits& limits);
 
-// How long an answer may become, once the input is tokenised: as asked, else limits.default_new_tokens (LoRAX) or what is left. ApiError where that does not
-// fit; `field` is what the client calls the length ("max_tokens", "max_completion_tokens"), `prompt_field` what it calls the prompt.
+// How long an answer may become, once the input is tokenised: as asked, else limits.default_new_tokens (LoRAX) or what
+// is left. ApiError where that does not fit; `field` is what the client calls the length ("max_tokens",
+// "max_completion_tokens"), `prompt_field` what it calls the prompt.
 int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const Limits& limits);
 int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const Limits& limits,
                       const std::string& field = "max_tokens", const std::string& prompt_field = "prompt");

@@ -18,20 +18,82 @@ using tenon::OrderedJson;
 using Path = std::vector<std::string>;
 using FormKind = AnswerForm::Kind;
 
-constexpr tenon::JsonLimits kSchemaLimits{.depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request};
+constexpr tenon::JsonLimits kSchemaLimits{
+    .depth = 64, .values = 400'000, .refusal = tenon::Error::Kind::invalid_request};
 
 // Keywords of all drafts of JSON Schema, with annotations.
-constexpr std::string_view kKeywords[] = {
-    "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema",
-    "$vocabulary", "additionalItems", "additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding",
-    "contentMediaType", "contentSchema", "default", "definitions", "dependencies", "dependentRequired", "dependentSchemas",
-    "deprecated", "description", "discriminator", "else", "enum", "example", "examples", "exclusiveMaximum", "exclusiveMinimum", "externalDocs", "format", "id", "if", "items",
-    "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties",
-    "minimum", "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "prefixItems", "properties",
-    "propertyNames", "readOnly", "required", "then", "title", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
-    "writeOnly", "xml"};
+constexpr std::string_view kKeywords[] = {"$anchor",
+                                          "$comment",
+                                          "$defs",
+                                          "$dynamicAnchor",
+                                          "$dynamicRef",
+                                          "$id",
+                                          "$recursiveAnchor",
+                                          "$recursiveRef",
+                                          "$ref",
+                                          "$schema",
+                                          "$vocabulary",
+                                          "additionalItems",
+                                          "additionalProperties",
+                                          "allOf",
+                                          "anyOf",
+                                          "const",
+                                          "contains",
+                                          "contentEncoding",
+                                          "contentMediaType",
+                                          "contentSchema",
+                                          "default",
+                                          "definitions",
+                                          "dependencies",
+                                          "dependentRequired",
+                                          "dependentSchemas",
+                                          "deprecated",
+                                          "description",
+                                          "discriminator",
+                                          "else",
+                                          "enum",
+                                          "example",
+                                          "examples",
+                                          "exclusiveMaximum",
+                                          "exclusiveMinimum",
+                                          "externalDocs",
+                                          "format",
+                                          "id",
+                                          "if",
+                                          "items",
+                                          "maxContains",
+                                          "maxItems",
+                                          "maxLength",
+                                          "maxProperties",
+                                          "maximum",
+                                          "minContains",
+                                          "minItems",
+                                          "minLength",
+                                          "minProperties",
+                                          "minimum",
+                                          "multipleOf",
+                                          "not",
+                                          "nullable",
+                                          "oneOf",
+                                          "pattern",
+                                          "patternProperties",
+                                          "prefixItems",
+                                          "properties",
+                                          "propertyNames",
+                                          "readOnly",
+                                          "required",
+                                          "then",
+                                          "title",
+                                          "type",
+                                          "unevaluatedItems",
+                                          "unevaluatedProperties",
+                                          "uniqueItems",
+                                          "writeOnly",
+                                          "xml"};
 
-bool is_keyword(std::string_view key) { return std::find(std::begin(kKeywords), std::end(kKeywords), key) != std::end(kKeywords); }
+bool is_keyword(std::string_view key) {
+  return std::find(std::begin(kKeywords), std::end(kKeywords), key) != std::end(kKeywords);
+}
 
 bool looks_like_schema(const OrderedJson& value) {
   if (!value.is_object()) return false;
@@ -60,8 +122,10 @@ class FormReader {
       if (is_given(name)) add_text(FormKind::grammar, name, fields_, name);
     if (is_given("response_format")) add_format("response_format");
     if (is_given("grammar")) {
-      if (fields_.find("grammar")->is_string()) add_text(FormKind::grammar, "grammar", fields_, "grammar");
-      else add_format("grammar");
+      if (fields_.find("grammar")->is_string())
+        add_text(FormKind::grammar, "grammar", fields_, "grammar");
+      else
+        add_format("grammar");
     }
     if (is_given("structured_outputs")) add_structured();
     if (is_given("format")) add_ollama();
@@ -80,8 +144,9 @@ class FormReader {
     if (form.schema.dump().size() > kMostSchemaBytes) refuse_size(form.field, "schema");
     if (form.text.size() > kMostSchemaBytes) refuse_size(form.field, "text");
     if (form_ && !form_->is_same(form)) {
-      fields_.refuse(form.field, form.field == form_->field ? "asks for two forms that differ; keep one of them"
-                                                            : "asks for another form than `" + form_->field + "`; keep one of them");
+      fields_.refuse(form.field, form.field == form_->field
+                                     ? "asks for two forms that differ; keep one of them"
+                                     : "asks for another form than `" + form_->field + "`; keep one of them");
     }
     if (!form_) form_ = std::move(form);
   }
@@ -99,7 +164,8 @@ class FormReader {
     return *at;
   }
 
-  // The path leads to a schema, or to {"name", "schema"} around one, as OpenAI writes it. `field` is the path's first name.
+  // The path leads to a schema, or to {"name", "schema"} around one, as OpenAI writes it. `field` is the path's first
+  // name.
   void add_schema(const std::string& field, const Path& path) {
     const std::string& key = path.back();
     const std::string needed = path.size() > 1 ? "needs an object as `" + key + "`, has " : "must be an object, is ";
@@ -120,13 +186,15 @@ class FormReader {
     add({.schema = std::move(value), .field = field});
   }
 
-  // Schemas ignore members that they do not know: one that stands under a name of somebody else's would ask for nothing.
+  // Schemas ignore members that they do not know: one that stands under a name of somebody else's would ask for
+  // nothing.
   void refuse_hidden(const std::string& field, const OrderedJson& schema) const {
     bool knows_any = schema.empty();
     for (const auto& [key, each] : schema.items()) {
       const bool known = is_keyword(key);
       knows_any = knows_any || known;
-      if (!known && looks_like_schema(each)) fields_.refuse(field, "holds a schema as `" + shown(key) + "`, where nobody looks for one; use `schema`");
+      if (!known && looks_like_schema(each))
+        fields_.refuse(field, "holds a schema as `" + shown(key) + "`, where nobody looks for one; use `schema`");
     }
     if (!knows_any) fields_.refuse(field, "holds no keyword of schemas");
   }
@@ -179,20 +247,25 @@ class FormReader {
     for (const char* const key : {"regex", "pattern", "grammar"}) refuse_beside_type(f, field, name, key);
     bool found = false;
     for (const char* const key : {"json_schema", "schema", "value", "response_schema"}) {
-      if (name == "text") refuse_beside_type(f, field, name, key);
-      else if (f.has(key)) add_schema(field, {field, key});
+      if (name == "text")
+        refuse_beside_type(f, field, name, key);
+      else if (f.has(key))
+        add_schema(field, {field, key});
       found = found || f.has(key);
     }
     if (found || name == "text") return;
-    if (name != "json_object") fields_.refuse(field, "of type \"" + name + "\" needs a schema, as `json_schema.schema`");
+    if (name != "json_object")
+      fields_.refuse(field, "of type \"" + name + "\" needs a schema, as `json_schema.schema`");
     add_any_object(field);
   }
 
-  void refuse_beside_type(const RequestFields& f, const std::string& field, const std::string& type, const char* key) const {
+  void refuse_beside_type(const RequestFields& f, const std::string& field, const std::string& type,
+                          const char* key) const {
     if (f.has(key)) fields_.refuse(field, "of type \"" + type + "\" takes no `" + key + "`");
   }
 
-  void add_first_text(FormKind kind, const std::string& field, const RequestFields& f, std::initializer_list<const char*> keys) {
+  void add_first_text(FormKind kind, const std::string& field, const RequestFields& f,
+                      std::initializer_list<const char*> keys) {
     bool found = false;
     for (const char* const key : keys) {
       if (!f.has(key)) continue;
@@ -205,7 +278,9 @@ class FormReader {
   void add_structured() {
     const RequestFields f = *fields_.object("structured_outputs", kStructured, unknown_);
     const std::string field = "structured_outputs";
-    const auto given = [&](const char* name) { return f.has(name) && (name == std::string_view("json") || !asks_nothing(*f.find(name))); };
+    const auto given = [&](const char* name) {
+      return f.has(name) && (name == std::string_view("json") || !asks_nothing(*f.find(name)));
+    };
     if (given("json")) add_schema(field, {field, "json"});
     if (given("regex")) add_text(FormKind::regex, field, f, "regex");
     if (given("choice")) add_choice(field, f, "choice");
@@ -231,7 +306,8 @@ class FormReader {
 
 }  // namespace
 
-std::optional<AnswerForm> form_of(const Body& body, const RequestFields& fields, bool in_parameters, UnknownFields& unknown) {
+std::optional<AnswerForm> form_of(const Body& body, const RequestFields& fields, bool in_parameters,
+                                  UnknownFields& unknown) {
   return FormReader(body, fields, in_parameters, unknown).read();
 }
 

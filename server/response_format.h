@@ -19,13 +19,15 @@ struct AnswerForm {
 
   bool is_same(const AnswerForm& other) const {
     // The order of keys is no difference: tenon::Json sorts them.
-    return kind == other.kind && tenon::Json(schema) == tenon::Json(other.schema) && text == other.text && choices == other.choices;
+    return kind == other.kind && tenon::Json(schema) == tenon::Json(other.schema) && text == other.text &&
+           choices == other.choices;
   }
 };
 
-// What the fields ask for: response_format, or any spelling of a peer; none for plain text. `fields` are the body's members, or
-// where `in_parameters` those of its `parameters`. Two fields may ask for the same form. Whether it can be honoured is for who
-// compiles it. ApiError: invalid.
-std::optional<AnswerForm> form_of(const Body& body, const RequestFields& fields, bool in_parameters, UnknownFields& unknown);
+// What the fields ask for: response_format, or any spelling of a peer; none for plain text. `fields` are the body's
+// members, or where `in_parameters` those of its `parameters`. Two fields may ask for the same form. Whether it can be
+// honoured is for who compiles it. ApiError: invalid.
+std::optional<AnswerForm> form_of(const Body& body, const RequestFields& fields, bool in_parameters,
+                                  UnknownFields& unknown);
 
 }  // namespace serve

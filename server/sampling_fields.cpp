@@ -66,7 +66,8 @@ void read_streaming(const RequestFields& f, UnknownFields& unknown, SamplingRequ
   out.stream = f.boolean("stream", false);
   const auto options = f.object("stream_options", kStreamOptions, unknown);
   if (!options) return;
-  if (!out.stream && !asks_nothing(*f.find("stream_options"))) f.refuse("stream_options", "is only allowed when `stream` is true");
+  if (!out.stream && !asks_nothing(*f.find("stream_options")))
+    f.refuse("stream_options", "is only allowed when `stream` is true");
   out.include_usage = options->boolean("include_usage", false);
 }
 
@@ -106,15 +107,17 @@ std::vector<tenon::TokenId> stop_token_ids_of(const RequestFields& f) {
   std::vector<tenon::TokenId> ids;
   const Json* const list = f.list("stop_token_ids");
   if (!list) return ids;
-  if (list->size() > kMostStopIds) f.refuse("stop_token_ids", "must hold at most " + std::to_string(kMostStopIds) + " ids");
+  if (list->size() > kMostStopIds)
+    f.refuse("stop_token_ids", "must hold at most " + std::to_string(kMostStopIds) + " ids");
   for (const Json& each : *list) {
-    ids.push_back(static_cast<tenon::TokenId>(f.check_integer("stop_token_ids", each, 0, kMaxInt, "must hold ids of tokens, of at least 0")));
+    ids.push_back(static_cast<tenon::TokenId>(
+        f.check_integer("stop_token_ids", each, 0, kMaxInt, "must hold ids of tokens, of at least 0")));
   }
   return ids;
 }
 
-void read_sampling_request(const Body& body, const RequestFields& f, const RequestContext& context, UnknownFields& unknown,
-                           SamplingRequest& out) {
+void read_sampling_request(const Body& body, const RequestFields& f, const RequestContext& context,
+                           UnknownFields& unknown, SamplingRequest& out) {
   out.model = f.string("model").value_or("");
   NamedAdapters named = named_adapters({&f}, context, unknown);
   out.adapters = std::move(named.uses);

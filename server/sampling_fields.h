@@ -10,9 +10,10 @@
 namespace serve {
 
 // Fills all of `out` but max_tokens.
-void read_sampling_request(const Body& body, const RequestFields& fields, const RequestContext& context, UnknownFields& unknown,
-                           SamplingRequest& out);
-// max_tokens where it is given, and what the client calls it. `none_too`: 0 is allowed. -1 is llama.cpp's word for what is left.
+void read_sampling_request(const Body& body, const RequestFields& fields, const RequestContext& context,
+                           UnknownFields& unknown, SamplingRequest& out);
+// max_tokens where it is given, and what the client calls it. `none_too`: 0 is allowed. -1 is llama.cpp's word for what
+// is left.
 void read_max_tokens(const RequestFields& fields, SamplingRequest& out, bool none_too);
 // Once max_tokens is known.
 void check_min_tokens(const RequestFields& fields, const SamplingRequest& request);

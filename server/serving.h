@@ -22,7 +22,9 @@ enum class Phase { loading, ready, draining };
 class Serving {
  public:
   Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
-      : keys(std::move(guard)), pages{settings.cors_origins, settings.allowed_hosts}, log(out),
+      : keys(std::move(guard)),
+        pages{settings.cors_origins, settings.allowed_hosts},
+        log(out),
         admission({.requests = settings.max_concurrent_requests,
                    .guests = settings.guests(),
                    .sequences = settings.max_concurrent_sequences,

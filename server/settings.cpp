@@ -109,10 +109,12 @@ void add_server_flags(CLI::App& app, Settings& s) {
                "form of chat prompts; auto: that of tokenizer_config.json, where it is one of these");
   flags.flag("--parse-special,!--no-parse-special", s.parse_special,
              "special tokens spelled in raw prompts are tokens, where a request does not say (on)");
-  flags.flag("--lenient", s.lenient, "leave out unknown fields of requests instead of refusing them; the header x-ignored-fields names them");
+  flags.flag("--lenient", s.lenient,
+             "leave out unknown fields of requests instead of refusing them; the header x-ignored-fields names them");
   flags.flag("--generation-config", s.generation_config,
              "defaults of sampling from the model's generation_config.json, in place of each API's own");
-  flags.seconds("--stream-interval", s.stream_interval, 0, 0.05, "tokens of a stream that come sooner share a write; 0: none does");
+  flags.seconds("--stream-interval", s.stream_interval, 0, 0.05,
+                "tokens of a stream that come sooner share a write; 0: none does");
   flags.choice("--metrics-compat", s.metrics_compat, {"vllm", "none"}, "names in /metrics besides LoRAX's and tenon's");
   flags.flag("--ui,!--no-ui", s.ui, "the page in the browser, at /ui");
   flags.flag("--log-requests,!--no-log-requests", s.log_requests,
@@ -120,7 +122,8 @@ void add_server_flags(CLI::App& app, Settings& s) {
   flags.list("--cors-origin", s.cors_origins, "ORIGIN",
              "web pages, extensions and apps of this origin may ask, as in https://a.example or chrome-extension://ID");
   flags.list("--allowed-host", s.allowed_hosts, "NAME",
-             "a name of this server, as in chat.example: its own pages may ask under it without a key, as they may under an address");
+             "a name of this server, as in chat.example: its own pages may ask under it without a key, as they may "
+             "under an address");
 }
 
 void add_limit_flags(CLI::App& app, Settings& s) {
@@ -218,7 +221,8 @@ void check(const Settings& s) {
     refuse_flag("--block", "must be 16, 32 or 64, is " + std::to_string(s.model.block));
   if (s.host.empty()) refuse_flag("--host", "an address is needed");
   if (!is_loopback(s.host) && !s.has_key() && !s.insecure)
-    refuse_flag("--host", s.host + " is reached from other machines: name a key with --api-key-file, or say --insecure");
+    refuse_flag("--host",
+                s.host + " is reached from other machines: name a key with --api-key-file, or say --insecure");
   if (s.enable_adapter_admin && !s.has_key()) refuse_flag("--enable-adapter-admin", "needs a key: --api-key-file");
   for (const std::string& name : s.served_model_names) {
     if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), in_name))
@@ -234,16 +238,18 @@ void check(const Settings& s) {
   if (preloaded.contains("")) refuse_flag("--preload-adapters", "a name is empty");
   if (s.model.adapter_slots > 0 && preloaded.size() > static_cast<std::size_t>(s.model.adapter_slots))
     refuse_flag("--preload-adapters", std::to_string(preloaded.size()) + " are more than --adapter-slots " +
-                                     std::to_string(s.model.adapter_slots));
+                                          std::to_string(s.model.adapter_slots));
 }
 
 // As people write them: brackets of an IPv6 address, and capitals of names.
 void normalise(Settings& s) {
-  if (s.host.size() > 2 && s.host.starts_with('[') && s.host.ends_with(']')) s.host = s.host.substr(1, s.host.size() - 2);
+  if (s.host.size() > 2 && s.host.starts_with('[') && s.host.ends_with(']'))
+    s.host = s.host.substr(1, s.host.size() - 2);
   for (std::string& host : s.allowed_hosts) {
     const auto authority = Authority::parse(host);
     if (!authority || !authority->port.empty())
-      refuse_flag("--allowed-host", "must be a host's name without scheme, port or wildcard, as in chat.example, is " + host);
+      refuse_flag("--allowed-host",
+                  "must be a host's name without scheme, port or wildcard, as in chat.example, is " + host);
     host = authority->host;
   }
 }
@@ -319,7 +325,7 @@ void Settings::resolve(const std::filesystem::path& model_folder, int context) {
     max_input_length = std::min(max_input_length, std::max(1, max_total_tokens - 1));
   } else if (max_input_length >= max_total_tokens) {
     refuse_flag("--max-input-length", std::to_string(max_input_length) + " tokens leave no room for an answer within " +
-                                     std::to_string(max_total_tokens) + " (--max-total-tokens)");
+                                          std::to_string(max_total_tokens) + " (--max-total-tokens)");
   }
 }
 

@@ -25,7 +25,7 @@ struct Settings {
   program::ModelOptions model = model_defaults();  // adapter_root empty: no adapters (not, as elsewhere, any folder)
 
   std::string host = "127.0.0.1";
-  int port = 8080;                // 0: a free one
+  int port = 8080;                              // 0: a free one
   std::vector<std::string> served_model_names;  // the first is what answers say; after resolve() never empty
   std::vector<std::string> preload_adapters;
   std::chrono::milliseconds adapter_wait{30'000};
@@ -33,12 +33,12 @@ struct Settings {
 
   bool generation_config = false;  // defaults of sampling from the model's generation_config.json
 
-  int max_concurrent_requests = 64;  // running and waiting
-  int max_concurrent_sequences = 2048;                 // of those requests: prompts x choices
-  std::int64_t max_concurrent_tokens = 1 << 20;        // of those sequences: prompts and longest answers
-  int default_max_new_tokens = 100;                    // of a request to /generate that names no length; 0: what is left
-  int max_input_length = 0;          // tokens; 0 until resolve()
-  int max_total_tokens = 0;          // tokens; 0 until resolve()
+  int max_concurrent_requests = 64;              // running and waiting
+  int max_concurrent_sequences = 2048;           // of those requests: prompts x choices
+  std::int64_t max_concurrent_tokens = 1 << 20;  // of those sequences: prompts and longest answers
+  int default_max_new_tokens = 100;              // of a request to /generate that names no length; 0: what is left
+  int max_input_length = 0;                      // tokens; 0 until resolve()
+  int max_total_tokens = 0;                      // tokens; 0 until resolve()
   int max_stop_sequences = 10;
   int max_best_of = 2;
   int max_n = 8;
@@ -56,8 +56,8 @@ struct Settings {
   std::vector<std::string> cors_origins;   // of pages that may ask
   std::vector<std::string> allowed_hosts;  // names of this server, in lower case, whose own pages may ask
 
-  bool lenient = false;       // unknown fields of requests are left out, not refused
-  bool parse_special = true;  // special tokens spelled in raw prompts are tokens
+  bool lenient = false;                 // unknown fields of requests are left out, not refused
+  bool parse_special = true;            // special tokens spelled in raw prompts are tokens
   std::string chat_template = "auto";   // a word of kChatTemplates
   std::string metrics_compat = "vllm";  // or none
   bool log_requests = true;

@@ -25,9 +25,12 @@ void show_health(Serving& serving, httplib::Response& response) {
 
 void show_readiness(Serving& serving, httplib::Response& response) {
   switch (serving.phase()) {
-    case Phase::ready: return answer_json(response, {{"status", "ready"}});
-    case Phase::loading: return answer_json(response, {{"status", "loading"}}, 503);
-    case Phase::draining: return answer_json(response, {{"status", "draining"}}, 503);
+    case Phase::ready:
+      return answer_json(response, {{"status", "ready"}});
+    case Phase::loading:
+      return answer_json(response, {{"status", "loading"}}, 503);
+    case Phase::draining:
+      return answer_json(response, {{"status", "draining"}}, 503);
   }
 }
 
@@ -49,12 +52,17 @@ void show_metrics(Serving& serving, httplib::Response& response) {
 void add_status_routes(HttpServer& http, Serving& serving) {
   constexpr auto kOpen = HttpServer::Access::open;
   for (const char* path : {"/health", "/", "/ping"}) {
-    http.route("GET", path, [&](const httplib::Request&, httplib::Response& response) { show_health(serving, response); }, kOpen);
+    http.route(
+        "GET", path, [&](const httplib::Request&, httplib::Response& response) { show_health(serving, response); },
+        kOpen);
   }
   for (const char* path : {"/ready", "/v1/health", "/startup"}) {
-    http.route("GET", path, [&](const httplib::Request&, httplib::Response& response) { show_readiness(serving, response); }, kOpen);
+    http.route(
+        "GET", path, [&](const httplib::Request&, httplib::Response& response) { show_readiness(serving, response); },
+        kOpen);
   }
-  add_plain(http, serving, "GET", "/metrics", [&](const httplib::Request&, httplib::Response& response) { show_metrics(serving, response); });
+  add_plain(http, serving, "GET", "/metrics",
+            [&](const httplib::Request&, httplib::Response& response) { show_metrics(serving, response); });
 }
 
 }  // namespace serve

@@ -9,8 +9,10 @@ namespace serve {
 void StepHistory::add(const tenon::StepReport& report) {
   find_places(report);
   std::lock_guard lock(mutex_);
-  if (steps_.size() < kKept) steps_.emplace_back();
-  else oldest_ = (oldest_ + 1) % kKept;
+  if (steps_.size() < kKept)
+    steps_.emplace_back();
+  else
+    oldest_ = (oldest_ + 1) % kKept;
   Step& step = steps_[(oldest_ + steps_.size() - 1) % kKept];
   step.number = report.step;
   step.at_ms = milliseconds(report.begin);

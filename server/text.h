@@ -1,4 +1,5 @@
-// Texts from outside, for messages, logs and metrics; what names answers: digits and times; and the largest number of a field.
+// Texts from outside, for messages, logs and metrics; what names answers: digits and times; and the largest number of a
+// field.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -27,10 +27,10 @@ class Writer {
   virtual bool complete() const = 0;
   virtual Usage usage() const = 0;
 
-  virtual std::string whole() const = 0;      // a body, once it is complete
-  virtual std::string streamed() = 0;         // events of SSE for what was taken since the last call; may be empty
-  virtual bool has_streamed() const = 0;      // whether there are any
-  virtual std::string end_of_stream() = 0;    // what follows the last of them
+  virtual std::string whole() const = 0;    // a body, once it is complete
+  virtual std::string streamed() = 0;       // events of SSE for what was taken since the last call; may be empty
+  virtual bool has_streamed() const = 0;    // whether there are any
+  virtual std::string end_of_stream() = 0;  // what follows the last of them
   virtual std::string failure(const ApiError& error) = 0;  // and what stands there instead, where it failed
 };
 
@@ -59,8 +59,10 @@ inline std::string text_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id)
 inline void refuse_failed(const tenon::Event& event, Dialect dialect) {
   if (event.kind == tenon::Event::Kind::error) throw from(tenon::Error(event.error_kind, "", event.error), dialect);
   if (event.kind != tenon::Event::Kind::finished) return;
-  if (event.reason == tenon::FinishReason::deadline) throw ApiError(ApiError::Kind::timeout, "the request took longer than the server allows");
-  if (event.reason == tenon::FinishReason::cancelled) throw ApiError(ApiError::Kind::incomplete, "the answer was cut short: the server is going down");
+  if (event.reason == tenon::FinishReason::deadline)
+    throw ApiError(ApiError::Kind::timeout, "the request took longer than the server allows");
+  if (event.reason == tenon::FinishReason::cancelled)
+    throw ApiError(ApiError::Kind::incomplete, "the answer was cut short: the server is going down");
 }
 
 }  // namespace serve

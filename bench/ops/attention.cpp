@@ -1,11 +1,10 @@
-// Attention over texts of 1,024 tokens. So many layers are read in turn that no cache of the processor holds them until they
-// come again, as between two steps of a model.
+// Attention over texts of 1,024 tokens. So many layers are read in turn that no cache of the processor holds them until
+// they come again, as between two steps of a model.
 //   bench_ops_attention --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
-// decode<Cache>/BATCH/TURN: one row a sequence, GPT-2's heads. TURN is how many tokens of blocks each sequence takes before
-// it is the next one's turn: 512 as prompts that are read in chunks of the default budget, 64 as if all had grown side by
-// side, strangers in memory.
-// shared/HEADS/KV_HEADS/HEAD_DIM/BATCH/ROWS: the last so many rows of each sequence; 1 is decoding, 512 a long prompt's
-// second half.
+// decode<Cache>/BATCH/TURN: one row a sequence, GPT-2's heads. TURN is how many tokens of blocks each sequence takes
+// before it is the next one's turn: 512 as prompts that are read in chunks of the default budget, 64 as if all had
+// grown side by side, strangers in memory. shared/HEADS/KV_HEADS/HEAD_DIM/BATCH/ROWS: the last so many rows of each
+// sequence; 1 is decoding, 512 a long prompt's second half.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -62,9 +61,12 @@ class Work {
   void run() {
     const int rows = static_cast<int>(rows_.size()) * rows_[0].rows;
     const BatchView batch{nullptr, nullptr, rows_.data(), nullptr, rows, static_cast<int>(rows_.size()), 0};
-    const auto matrix = [&](std::vector<float>& v) { return MatrixView<float>{v.data(), rows, heads_.width(), heads_.width()}; };
+    const auto matrix = [&](std::vector<float>& v) {
+      return MatrixView<float>{v.data(), rows, heads_.width(), heads_.width()};
+    };
     attention(device_, FlashAttention{},
-              AttentionArgs<typename CacheP::View>{batch, matrix(q_), store_.view(device_, rows_), layer_, heads_.query, heads_.kv, heads_.dim, 0.125f, matrix(out_)});
+              AttentionArgs<typename CacheP::View>{batch, matrix(q_), store_.view(device_, rows_), layer_, heads_.query,
+                                                   heads_.kv, heads_.dim, 0.125f, matrix(out_)});
     layer_ = (layer_ + 1) % layers_;
   }
 
@@ -77,9 +79,11 @@ class Work {
     const std::vector<SequenceRows> rows = {{static_cast<SeqId>(s), 0, kContext, 0, 0}};
     const BatchView batch{nullptr, nullptr, rows.data(), nullptr, kContext, 1, 0};
     const int width = heads_.kv_width();
-    const MatrixView<const float> keys{kv.data(), kContext, width, width}, values{kv.data() + std::ptrdiff_t{kContext} * width, kContext, width, width};
+    const MatrixView<const float> keys{kv.data(), kContext, width, width},
+        values{kv.data() + std::ptrdiff_t{kContext} * width, kContext, width, width};
     for (int layer = 0; layer < layers_; ++layer) {
-      store_kv(device_, StoreKvArgs<typename CacheP::View>{batch, keys, values, store_.view(device_, rows), layer, heads_.kv, heads_.dim});
+      store_kv(device_, StoreKvArgs<typename CacheP::View>{batch, keys, values, store_.view(device_, rows), layer,
+                                                           heads_.kv, heads_.dim});
     }
   }
 
@@ -105,7 +109,8 @@ template <class CacheP>
 void measure(benchmark::State& state, Work<CacheP>& work) {
   for (auto _ : state) work.run();
   state.counters["GB/s"] = benchmark::Counter(work.bytes() * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["GFLOP/s"] = benchmark::Counter(work.operations() * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(work.operations() * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <class CacheP>
@@ -118,7 +123,8 @@ void shared(benchmark::State& state) {
   measure(state, filled<PagedKV>({arg(0), arg(1), arg(2)}, arg(3), 512, arg(4)));
 }
 
-#define TENON_BENCH_DECODE(...) BENCHMARK(decode<__VA_ARGS__>)->ArgsProduct({{1, 8, 32}, {512, 64}})->UseRealTime()->Unit(benchmark::kMicrosecond)
+#define TENON_BENCH_DECODE(...) \
+  BENCHMARK(decode<__VA_ARGS__>)->ArgsProduct({{1, 8, 32}, {512, 64}})->UseRealTime()->Unit(benchmark::kMicrosecond)
 TENON_BENCH_DECODE(ContiguousKVOf<float>);
 TENON_BENCH_DECODE(PagedKVOf<16, float>);
 TENON_BENCH_DECODE(PagedKVOf<64, float>);
@@ -128,11 +134,11 @@ TENON_BENCH_DECODE(ContiguousKVOf<std::int8_t>);
 TENON_BENCH_DECODE(PagedKVOf<16, std::int8_t>);
 
 BENCHMARK(shared)
-    ->ArgsProduct({{12}, {12}, {64}, {1, 2, 8}, {1}})     // multi-head, GPT-2 small
+    ->ArgsProduct({{12}, {12}, {64}, {1, 2, 8}, {1}})  // multi-head, GPT-2 small
     ->Args({12, 12, 64, 1, 512})
-    ->ArgsProduct({{32}, {8}, {64}, {1, 2, 8}, {1}})      // grouped, Llama 3.2 1B
+    ->ArgsProduct({{32}, {8}, {64}, {1, 2, 8}, {1}})  // grouped, Llama 3.2 1B
     ->Args({32, 8, 64, 1, 512})
-    ->ArgsProduct({{48}, {1}, {128}, {1, 2, 8}, {1}})     // multi-query, StarCoder
+    ->ArgsProduct({{48}, {1}, {128}, {1, 2, 8}, {1}})  // multi-query, StarCoder
     ->Args({48, 1, 128, 1, 512})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);

@@ -1,7 +1,8 @@
 // Attention on tensor cores (FlashMma) on an NVIDIA GPU, over a paged cache of bfloat16. One JSON object a line:
 //   bench_ops_attention_gpu
 // us: microseconds a launch, the median of several graphs of 24 launches each. Twelve layers are read in turn.
-// share: bytes of keys and values that are seen, read once, over `us` times 4.2 TB/s; tflops: of products that are needed.
+// share: bytes of keys and values that are seen, read once, over `us` times 4.2 TB/s; tflops: of products that are
+// needed.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -24,14 +25,16 @@ constexpr int kLayers = 12, kLaunches = 24, kHeadDim = 64;
 
 // Numbers between -1 and 1.
 __global__ void fill_cache(bfloat16* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::size_t{gridDim.x} * blockDim.x) {
     std::uint32_t x = static_cast<std::uint32_t>(i) * 0x9e3779b9u;
     x = (x ^ x >> 15) * 0x85ebca6bu;
     to[i] = bfloat16(static_cast<float>(static_cast<std::int32_t>(x ^ x >> 13)) * 0x1p-31f);
   }
 }
 __global__ void fill_queries(float* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::size_t{gridDim.x} * blockDim.x) {
     to[i] = static_cast<float>(static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * 2654435761u)) * 0x1p-31f;
   }
 }
@@ -61,14 +64,19 @@ void measure(const Case& c) {
   const int width = c.heads * kHeadDim, rows = c.sequences * c.rows;
   const std::size_t floats = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
   const auto q = device.allocate(floats * sizeof(float)), out = device.allocate(floats * sizeof(float));
-  const auto matrix = [&](const Cuda::Memory& m) { return MatrixView<float>{reinterpret_cast<float*>(m.data()), rows, width, width}; };
-  fill_cache<<<1024, 256, 0, device.stream()>>>(reinterpret_cast<bfloat16*>(storage.data()), storage.bytes() / sizeof(bfloat16));
+  const auto matrix = [&](const Cuda::Memory& m) {
+    return MatrixView<float>{reinterpret_cast<float*>(m.data()), rows, width, width};
+  };
+  fill_cache<<<1024, 256, 0, device.stream()>>>(reinterpret_cast<bfloat16*>(storage.data()),
+                                                storage.bytes() / sizeof(bfloat16));
   fill_queries<<<1024, 256, 0, device.stream()>>>(matrix(q).data, floats);
   const BatchView there = on_device(device, batch.view(), tile_rows<Cuda, FlashMma>(c.heads / c.kv_heads));
 
   const auto launch = [&] {
     for (int i = 0; i < kLaunches; ++i) {
-      attention(device, FlashMma{}, AttentionArgs<CacheP::View>{there, matrix(q), view, i % kLayers, c.heads, c.kv_heads, kHeadDim, 0.125f, matrix(out)});
+      attention(device, FlashMma{},
+                AttentionArgs<CacheP::View>{there, matrix(q), view, i % kLayers, c.heads, c.kv_heads, kHeadDim, 0.125f,
+                                            matrix(out)});
     }
     device.flush();
   };
@@ -95,10 +103,12 @@ void measure(const Case& c) {
   const double us = static_cast<double>(times[times.size() / 2]);
   const double bytes = 2.0 * 2 * kHeadDim * c.kv_heads * c.context * c.sequences;
   const double seen = static_cast<double>(c.sequences) * c.rows * (c.context - (c.rows - 1) / 2.0);
-  std::printf("{\"case\": \"%s\", \"sequences\": %d, \"rows\": %d, \"context\": %d, \"heads\": %d, \"kv_heads\": %d, \"us\": %.2f, \"least_us\": %.2f, "
-              "\"share\": %.3f, \"tflops\": %.1f}\n",
-              c.name, c.sequences, c.rows, c.context, c.heads, c.kv_heads, us, static_cast<double>(times.front()), bytes / us / 4.2e6,
-              4.0 * kHeadDim * c.heads * seen / us / 1e6);
+  std::printf(
+      "{\"case\": \"%s\", \"sequences\": %d, \"rows\": %d, \"context\": %d, \"heads\": %d, \"kv_heads\": %d, \"us\": "
+      "%.2f, \"least_us\": %.2f, "
+      "\"share\": %.3f, \"tflops\": %.1f}\n",
+      c.name, c.sequences, c.rows, c.context, c.heads, c.kv_heads, us, static_cast<double>(times.front()),
+      bytes / us / 4.2e6, 4.0 * kHeadDim * c.heads * seen / us / 1e6);
   std::fflush(stdout);
 }
 
@@ -106,10 +116,12 @@ void measure(const Case& c) {
 
 int main() {
   try {
-    for (const Case& c : {Case{"decode", 1, 1, 100, 12, 12}, Case{"decode", 1, 1, 900, 12, 12}, Case{"decode", 8, 1, 100, 12, 12},
-                          Case{"decode", 64, 1, 100, 12, 12}, Case{"decode", 64, 1, 900, 12, 12}, Case{"decode", 256, 1, 100, 12, 12},
-                          Case{"prompt", 1, 512, 512, 12, 12}, Case{"prompt", 8, 512, 512, 12, 12}, Case{"prompt", 1, 64, 64, 12, 12}, Case{"prompt", 1, 100, 100, 12, 12}, Case{"prompt", 1, 200, 200, 12, 12}, Case{"prompt", 1, 520, 520, 12, 12},
-                          Case{"llama", 1, 1, 100, 32, 8}, Case{"llama", 32, 1, 1000, 32, 8}, Case{"llama", 1, 512, 512, 32, 8}}) {
+    for (const Case& c :
+         {Case{"decode", 1, 1, 100, 12, 12}, Case{"decode", 1, 1, 900, 12, 12}, Case{"decode", 8, 1, 100, 12, 12},
+          Case{"decode", 64, 1, 100, 12, 12}, Case{"decode", 64, 1, 900, 12, 12}, Case{"decode", 256, 1, 100, 12, 12},
+          Case{"prompt", 1, 512, 512, 12, 12}, Case{"prompt", 8, 512, 512, 12, 12}, Case{"prompt", 1, 64, 64, 12, 12},
+          Case{"prompt", 1, 100, 100, 12, 12}, Case{"prompt", 1, 200, 200, 12, 12}, Case{"prompt", 1, 520, 520, 12, 12},
+          Case{"llama", 1, 1, 100, 32, 8}, Case{"llama", 32, 1, 1000, 32, 8}, Case{"llama", 1, 512, 512, 32, 8}}) {
       measure(c);
     }
   } catch (const std::exception& e) {

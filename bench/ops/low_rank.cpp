@@ -1,7 +1,7 @@
 // Low-rank updates of one matrix, factors read from memory each time: BM_low_rank/ARRANGEMENT/ADAPTERS, where of the
 // rows M each has an adapter of its own ("distinct"), all have one ("shared"), or distinct ones have ranks 4, 8, 16 and
-// 64 in turn ("mixed": R is their mean). BM_base is the product that they are added to, its matrix read from memory, too.
-// factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
+// 64 in turn ("mixed": R is their mean). BM_base is the product that they are added to, its matrix read from memory,
+// too. factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
 //   bench_ops_low_rank --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include <array>
 #include <span>

@@ -1,4 +1,5 @@
-// Batches whose requests have adapters on c_attn, beside the same batches without: what adapters_peer and adapters_gpu_peer measure.
+// Batches whose requests have adapters on c_attn, beside the same batches without: what adapters_peer and
+// adapters_gpu_peer measure.
 #pragma once
 #include <tenon/tenon.h>
 
@@ -46,7 +47,8 @@ class AdapterBatches {
     double factor_bytes = 0;
     for (int i = 0, last = -1; i < batch; ++i) {
       const RowAdapter adapter = adapter_of(kind, i);
-      if (adapter.rank > 0 && std::exchange(last, adapter.which) != adapter.which) factor_bytes += adapters_.bytes(adapter.rank);
+      if (adapter.rank > 0 && std::exchange(last, adapter.which) != adapter.which)
+        factor_bytes += adapters_.bytes(adapter.rank);
     }
     return {{"tok_s", batch / median(adapted)}, {"plain_tok_s", batch / median(plain)}, {"factor_bytes", factor_bytes}};
   }

@@ -21,25 +21,31 @@ using Made = std::unique_ptr<AnyEngine>;
 template <class P, class A, class... More>
 Made made(const ModelFiles& files) {
   using Served = Engine<Gpt2, Device<Cuda>, Weights<P>, Adapter<A>, Scheduler<ContinuousPolicy>, More...>;
-  return std::make_unique<EngineBox<Served>>(files, ContinuousPolicy{.max_batch = 64},
-                                             EngineOptions{.batch = 64, .cache_tokens = 64 * 128, .prefix_reuse = false});
+  return std::make_unique<EngineBox<Served>>(
+      files, ContinuousPolicy{.max_batch = 64},
+      EngineOptions{.batch = 64, .cache_tokens = 64 * 128, .prefix_reuse = false});
 }
 
 struct Choice {
   const char* name;
   Made (*make)(const ModelFiles&);
 };
-constexpr Choice kChoices[] = {{"float32", made<Float32, SegmentedLoRA>},         {"float32-gathered", made<Float32, GatheredLoRA>},
-                               {"float32-looped", made<Float32, LoopedLoRA>},     {"int8", made<ZeroPointInt8, SegmentedLoRA>},
-                               {"int8_act8", made<ZeroPointInt8Act8, SegmentedLoRA>},
-                               {"bfloat16_mma", made<BFloat16Mma, SegmentedLoRA, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>}};
+constexpr Choice kChoices[] = {
+    {"float32", made<Float32, SegmentedLoRA>},
+    {"float32-gathered", made<Float32, GatheredLoRA>},
+    {"float32-looped", made<Float32, LoopedLoRA>},
+    {"int8", made<ZeroPointInt8, SegmentedLoRA>},
+    {"int8_act8", made<ZeroPointInt8Act8, SegmentedLoRA>},
+    {"bfloat16_mma", made<BFloat16Mma, SegmentedLoRA, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>}};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Choice* choice = bench::chosen(argc, argv, "adapters_gpu_peer DIR|random FORMAT", kChoices, [](const Choice& c) { return c.name; });
+  const Choice* choice = bench::chosen(argc, argv, "adapters_gpu_peer DIR|random FORMAT", kChoices,
+                                       [](const Choice& c) { return c.name; });
   if (!choice) return 2;
-  if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
+  if (tenon::cuda::device_count() == 0)
+    return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const Made engine = choice->make(bench::checkpoint(argv[1]));
   bench::AdapterBatches batches(*engine);
   bench::CopyRate copies;

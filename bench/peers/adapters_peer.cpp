@@ -1,5 +1,5 @@
-// tenon as the peer of bench/compare --adapters: a batch whose requests have adapters on c_attn, and the time to the first
-// token of clients that ask for more adapters than there are slots.
+// tenon as the peer of bench/compare --adapters: a batch whose requests have adapters on c_attn, and the time to the
+// first token of clients that ask for more adapters than there are slots.
 //   adapters_peer DIR FORMAT
 #include <tenon/tenon.h>
 
@@ -30,7 +30,8 @@ struct Choice {
 
 template <class P, class H = P>
 Made made(const ModelFiles& files, const ContinuousPolicy& scheduler, const EngineOptions& options) {
-  return std::make_unique<EngineBox<Engine<Gpt2, Weights<P>, Head<H>, Scheduler<ContinuousPolicy>>>>(files, scheduler, options);
+  return std::make_unique<EngineBox<Engine<Gpt2, Weights<P>, Head<H>, Scheduler<ContinuousPolicy>>>>(files, scheduler,
+                                                                                                     options);
 }
 constexpr Choice kChoices[] = {{"float32", made<Float32>},
                                {"float32_int8_exact", made<Float32, Int8Exact>},
@@ -43,7 +44,8 @@ class Peer {
   Peer(const ModelFiles& files, const Choice& choice)
       : files_(files),
         choice_(choice),
-        engine_(choice.make(files, {.max_batch = 64}, {.batch = 64, .cache_tokens = 64 * 64, .threads = kThreads, .prefix_reuse = false})),
+        engine_(choice.make(files, {.max_batch = 64},
+                            {.batch = 64, .cache_tokens = 64 * 64, .threads = kThreads, .prefix_reuse = false})),
         batches_(*engine_),
         ceilings_(kThreads) {}
 
@@ -52,7 +54,8 @@ class Peer {
     if (kind == "line") return {{"line_ns", bench::line_ns()}};
     nlohmann::json row = ask;
     row.update({{"peer", "tenon"}, {"format", choice_.name}});
-    row.update(kind.starts_with("slots:") ? slots(kind, ask["batch"], ask["tokens"]) : decode(kind, ask["batch"], ask["tokens"]));
+    row.update(kind.starts_with("slots:") ? slots(kind, ask["batch"], ask["tokens"])
+                                          : decode(kind, ask["batch"], ask["tokens"]));
     return row;
   }
 
@@ -69,11 +72,14 @@ class Peer {
   nlohmann::json slots(const std::string& kind, int batch, int new_tokens) {
     constexpr int kAdapters = 16, kEach = 16;
     const int count = std::stoi(kind.substr(6)), clients = std::stoi(kind.substr(kind.rfind(':') + 1));
-    auto owned = choice_.make(files_, {.max_batch = batch},
-                              {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false});
+    auto owned =
+        choice_.make(files_, {.max_batch = batch},
+                     {.batch = batch, .threads = kThreads, .adapters = {.count = count}, .prefix_reuse = false});
     AnyEngine& engine = *owned;
     Service<AnyEngine> service(std::move(owned));
-    const auto name = [&](std::uint64_t draw) { return batches_.adapters().folder(static_cast<int>(draw % kAdapters), bench::kRank); };
+    const auto name = [&](std::uint64_t draw) {
+      return batches_.adapters().folder(static_cast<int>(draw % kAdapters), bench::kRank);
+    };
     for (int i = 0; i < kAdapters; ++i) {
       const AdapterUse use{name(static_cast<std::uint64_t>(i))};
       engine.lease({&use, 1});
@@ -84,13 +90,17 @@ class Peer {
       threads.emplace_back([&, c] {
         for (int i = 0; i < kEach; ++i) {
           const std::uint64_t draw = mix64(static_cast<std::uint64_t>(c * kEach + i));
-          const int length = new_tokens / 2 + static_cast<int>(draw / kAdapters % static_cast<std::uint64_t>(new_tokens));  // or all go in step
+          const int length =
+              new_tokens / 2 +
+              static_cast<int>(draw / kAdapters % static_cast<std::uint64_t>(new_tokens));  // or all go in step
           Request request{.adapters = {{name(draw)}}, .options = {.max_new_tokens = length, .ignore_eos = true}};
           for (TokenId t = 0; t < 32; ++t) request.input_ids.push_back((c * kEach + i) * 37 + t * 7919 % 5000);
           const auto begin = Clock::now();
           auto stream = service.submit(std::move(request), {.adapter_wait = std::chrono::minutes(1)});
           for (bool first = true; stream.next(); first = false) {
-            if (first) waited[static_cast<std::size_t>(c)].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+            if (first)
+              waited[static_cast<std::size_t>(c)].push_back(
+                  std::chrono::duration<double>(Clock::now() - begin).count());
           }
         }
       });
@@ -113,7 +123,8 @@ class Peer {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Choice* choice = bench::chosen(argc, argv, "adapters_peer DIR FORMAT", kChoices, [](const Choice& c) { return c.name; });
+  const Choice* choice =
+      bench::chosen(argc, argv, "adapters_peer DIR FORMAT", kChoices, [](const Choice& c) { return c.name; });
   if (!choice) return 2;
   const auto files = load_checkpoint(argv[1]);
   Peer peer(files, *choice);

@@ -64,7 +64,8 @@ inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::ve
   for (int i = 0; i < batch; ++i) engine.submit(request(prompt, new_tokens));
   std::vector<double> seconds;
   run_steps(engine, batch, seconds);
-  const double step = median(std::move(seconds)), rows = batch, context = static_cast<double>(prompt.size()) + new_tokens / 2.0;
+  const double step = median(std::move(seconds)), rows = batch,
+               context = static_cast<double>(prompt.size()) + new_tokens / 2.0;
   return {rows / step, 1 / step, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
 }
 
@@ -73,7 +74,9 @@ inline Result prefill(AnyEngine& engine, int tokens, int prompts = 1) {
   for (int i = 0; i < prompts; ++i) engine.submit(request(long_prompt(tokens, i * tokens), 1));
   const double seconds = seconds_of([&] { finish(engine); });
   const double sequences = prompts, rows = sequences * tokens;
-  return {rows / seconds, 1 / seconds, {.rows = rows, .logit_rows = sequences, .sequences = sequences, .context = 1.0 * tokens}};
+  return {rows / seconds,
+          1 / seconds,
+          {.rows = rows, .logit_rows = sequences, .sequences = sequences, .context = 1.0 * tokens}};
 }
 
 }  // namespace bench

@@ -30,7 +30,8 @@ class CopyRate {
     for (int i = 0; i < 5; ++i) {
       device_.synchronize();
       const double seconds = seconds_of([&] {
-        tenon::cuda::check(cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice, device_.stream()), "copy");
+        tenon::cuda::check(
+            cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice, device_.stream()), "copy");
         device_.synchronize();
       });
       best = std::max(best, 2e-9 * kBytes / seconds);

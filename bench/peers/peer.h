@@ -1,4 +1,5 @@
-// What tenon's peers of bench/compare have in common: PEER DIR FORMAT, then a row of JSON for each line of it that comes.
+// What tenon's peers of bench/compare have in common: PEER DIR FORMAT, then a row of JSON for each line of it that
+// comes.
 #pragma once
 #include <algorithm>
 #include <iostream>
@@ -11,8 +12,10 @@ namespace bench {
 
 // The choice that the command line names, by name_of(choice), or null, and what there is to choose has been said.
 template <class Choices, class NameOf>
-auto chosen(int argc, char** argv, std::string_view usage, const Choices& choices, NameOf&& name_of) -> decltype(&*std::begin(choices)) {
-  const auto found = std::find_if(std::begin(choices), std::end(choices), [&](auto& each) { return argc == 3 && std::string_view(argv[2]) == name_of(each); });
+auto chosen(int argc, char** argv, std::string_view usage, const Choices& choices, NameOf&& name_of)
+    -> decltype(&*std::begin(choices)) {
+  const auto found = std::find_if(std::begin(choices), std::end(choices),
+                                  [&](auto& each) { return argc == 3 && std::string_view(argv[2]) == name_of(each); });
   if (found != std::end(choices)) return &*found;
   std::cerr << "usage: " << usage << "; formats:";
   for (const auto& each : choices) std::cerr << ' ' << name_of(each);
@@ -24,7 +27,8 @@ auto chosen(int argc, char** argv, std::string_view usage, const Choices& choice
 template <class Answer>
 void answer_all(Answer&& answer) {
   std::cout << R"({"ready": true})" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) std::cout << answer(nlohmann::json::parse(line)).dump() << std::endl;
+  for (std::string line; std::getline(std::cin, line);)
+    std::cout << answer(nlohmann::json::parse(line)).dump() << std::endl;
 }
 
 }  // namespace bench

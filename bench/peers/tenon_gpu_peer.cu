@@ -1,9 +1,9 @@
-// tenon on a GPU as a peer of bench/compare --gpu. Each answer also has the bytes a second that its steps read, and the rate at which
-// the device copies, measured before and after.
+// tenon on a GPU as a peer of bench/compare --gpu. Each answer also has the bytes a second that its steps read, and the
+// rate at which the device copies, measured before and after.
 //   tenon_gpu_peer DIR|random|random-llama-1b FORMAT
+#include <tenon/weights/fast_math_bfloat16.h>
 #include <tenon/ops/cuda/linear_cublas.cuh>
 #include <tenon/tenon.cuh>
-#include <tenon/weights/fast_math_bfloat16.h>
 
 #include <array>
 #include <iostream>
@@ -21,8 +21,8 @@ namespace {
 using namespace tenon;
 using Made = std::unique_ptr<AnyEngine>;
 
-constexpr int kMostRows = 256;          // sequences of a step
-constexpr int kTokenBudget = 4096;      // tokens of a step: 8 prompts of 512
+constexpr int kMostRows = 256;           // sequences of a step
+constexpr int kTokenBudget = 4096;       // tokens of a step: 8 prompts of 512
 constexpr int kCacheTokens = 64 * 1024;  // 64 sequences of 900 tokens and what they write
 
 template <class Model, class P, class... More>
@@ -33,7 +33,8 @@ template <class Model, class P, class... More>
 Made make(const ModelFiles& files) {
   return std::make_unique<EngineBox<Served<Model, P, More...>>>(
       files, ContinuousPolicy{.max_batch = kMostRows, .token_budget = kTokenBudget},
-      EngineOptions{.token_budget = kTokenBudget, .batch = kMostRows, .cache_tokens = kCacheTokens, .prefix_reuse = false});
+      EngineOptions{
+          .token_budget = kTokenBudget, .batch = kMostRows, .cache_tokens = kCacheTokens, .prefix_reuse = false});
 }
 
 struct Choice {
@@ -44,11 +45,13 @@ struct Choice {
 template <class Model, class P, class... More>
 constexpr Choice choice(const char* name) {
   using Element = typename Served<Model, P, More...>::CacheViewT::Element;
-  return {{name, [](Shape shape) { return P::bytes(shape); }}, {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }}, make<Model, P, More...>};
+  return {{name, [](Shape shape) { return P::bytes(shape); }},
+          {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }},
+          make<Model, P, More...>};
 }
 using Kv16 = Cache<PagedKVOf<16, bfloat16>>;
-// bfloat16_mma: products and attention on tensor cores, keys and values in bfloat16. bfloat16_fast_math: the same with cuBLASLt's
-// products, whose order of a sum depends on the shape of a step: what the promise costs.
+// bfloat16_mma: products and attention on tensor cores, keys and values in bfloat16. bfloat16_fast_math: the same with
+// cuBLASLt's products, whose order of a sum depends on the shape of a step: what the promise costs.
 const std::array kChoices = {choice<Gpt2, Float32>("float32"),
                              choice<Gpt2, BFloat16>("bfloat16"),
                              choice<Gpt2, ZeroPointInt8>("int8"),
@@ -57,7 +60,8 @@ const std::array kChoices = {choice<Gpt2, Float32>("float32"),
                              choice<Gpt2, ZeroPointInt8Act8>("int8_act8"),
                              choice<Gpt2, GroupInt4>("int4"),
                              choice<Gpt2, GroupInt4Act8>("int4_act8")};
-const std::array kLlamaChoices = {choice<Llama, BFloat16>("bfloat16"), choice<Llama, BFloat16Mma, Attention<FlashMma>, Kv16>("bfloat16_mma")};
+const std::array kLlamaChoices = {choice<Llama, BFloat16>("bfloat16"),
+                                  choice<Llama, BFloat16Mma, Attention<FlashMma>, Kv16>("bfloat16_mma")};
 
 const Choice* chosen(int argc, char** argv) {
   constexpr const char* kUsage = "tenon_gpu_peer DIR|random|random-llama-1b FORMAT";
@@ -71,7 +75,8 @@ const Choice* chosen(int argc, char** argv) {
 int main(int argc, char** argv) {
   const Choice* choice = chosen(argc, argv);
   if (!choice) return 2;
-  if (tenon::cuda::device_count() == 0) return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
+  if (tenon::cuda::device_count() == 0)
+    return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;
   const Made engine = choice->make(bench::checkpoint(argv[1]));
   const program::Traffic traffic(engine->config(), choice->weights, choice->kv);
   bench::CopyRate copies;
@@ -83,7 +88,8 @@ int main(int argc, char** argv) {
       if (row["case"] == "prefill") return bench::prefill(*engine, tokens, batch);
       return bench::decode(*engine, batch, tokens, context > 0 ? bench::long_prompt(context) : bench::kPrompt);
     };
-    // The first run makes graphs and grows memory. A prompt is one step, of which there is no median: it has a run before each time.
+    // The first run makes graphs and grows memory. A prompt is one step, of which there is no median: it has a run
+    // before each time.
     if (known.insert(row.dump()).second || row["case"] == "prefill") run();
     const bench::Result result = run();
     row.update({{"peer", "tenon"},

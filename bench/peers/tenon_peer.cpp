@@ -112,7 +112,8 @@ class Peer {
 
 int main(int argc, char** argv) {
   const auto all = choices();
-  const Choice* choice = bench::chosen(argc, argv, "tenon_peer DIR FORMAT", all, [](const Choice& c) { return c.weights.name; });
+  const Choice* choice =
+      bench::chosen(argc, argv, "tenon_peer DIR FORMAT", all, [](const Choice& c) { return c.weights.name; });
   if (!choice) return 2;
   const auto files = load_checkpoint(argv[1]);
   Peer peer(files, *choice);

@@ -1,7 +1,7 @@
 // Random adapters of a model's c_attn, as files: for the examples and benchmarks that need many.
 #pragma once
-#include <tenon/testing/random_adapter.h>
 #include <tenon/tenon.h>
+#include <tenon/testing/random_adapter.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -42,7 +42,8 @@ class RandomAdapters {
   }
 
  private:
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("tenon-adapters-" + std::to_string(::getpid()));
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("tenon-adapters-" + std::to_string(::getpid()));
   std::vector<tenon::AdapterSite> sites_;
 };
 

@@ -31,11 +31,14 @@ PrecisionCost precision_cost(const tenon::ModelFiles& files, int tokens, Peak&& 
   return result;
 }
 
-inline void precision_heading() { std::printf("  format          weights, MB  peak, MB  of weights  ms a token  left after, MB\n"); }
+inline void precision_heading() {
+  std::printf("  format          weights, MB  peak, MB  of weights  ms a token  left after, MB\n");
+}
 
 // A row of the table; whether it took little: weights, a tenth of them, cache and `slack` MB.
 inline bool precision_row(Csv& csv, const char* format, const PrecisionCost& c, double slack) {
-  std::printf("  %-13s %13.1f %9.1f %11.2f %11.2f %15.1f\n", format, c.weights_mb, c.peak_mb, c.peak_mb / c.weights_mb, c.ms, c.left_mb);
+  std::printf("  %-13s %13.1f %9.1f %11.2f %11.2f %15.1f\n", format, c.weights_mb, c.peak_mb, c.peak_mb / c.weights_mb,
+              c.ms, c.left_mb);
   csv.row(format, c.weights_mb, c.peak_mb, c.ms, c.left_mb);
   return c.peak_mb < 1.1 * c.weights_mb + c.cache_mb + slack && c.left_mb < 16;
 }
@@ -43,7 +46,8 @@ inline bool precision_row(Csv& csv, const char* format, const PrecisionCost& c, 
 // --shape gpt2: the sizes of GPT-2 124M with random weights, and no file.
 inline bool is_gpt2_shape(const Arguments& arguments) { return arguments.text("--shape") == "gpt2"; }
 inline tenon::ModelFiles precision_model(const Arguments& arguments) {
-  return is_gpt2_shape(arguments) ? tenon::random_checkpoint(tenon::Gpt2::small()) : tenon::load_checkpoint(arguments.text("--model"));
+  return is_gpt2_shape(arguments) ? tenon::random_checkpoint(tenon::Gpt2::small())
+                                  : tenon::load_checkpoint(arguments.text("--model"));
 }
 
 constexpr const char* kPrecisionColumns = "format,weights_mb,peak_mb,ms,left_mb";

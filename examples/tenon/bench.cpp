@@ -172,8 +172,8 @@ std::string json_row(const Measured& m, const ModelOptions& options, const Traff
       "{\"case\": \"%s\", \"weights\": \"%s\", %s\"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"tok_s\": %.6g, "
       "\"ms_per_step\": %.6g, \"bytes_per_step\": %.0f, \"gb_s\": %.6g, \"ceiling_gb_s\": %.6g, \"peak_gops\": %.6g}\n",
       std::string(m.name).c_str(), options.weights.c_str(), head_field.c_str(), options.device.c_str(),
-      thread_count(options), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6,
-      m.ceiling.read_gb_s, m.ceiling.peak_gops(instruction));
+      thread_count(options), m.batch, 1e3 * m.tokens / m.ms, m.ms, bytes, bytes / m.ms * 1e-6, m.ceiling.read_gb_s,
+      m.ceiling.peak_gops(instruction));
 }
 
 // Each row's shares are of the ceilings of its own seconds.
@@ -182,11 +182,10 @@ std::string table(const std::vector<Measured>& rows, const ModelOptions& options
   const Instruction instruction = ceilings.instruction_of(options.weights);
   Ceiling best;
   for (const Measured& m : rows) best.add(m.ceiling);
-  std::string text = formatted("%s%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s",
-                               options.weights.c_str(),
-                               options.head == "same" ? "" : (", head " + options.head).c_str(),
-                               options.device.c_str(), thread_count(options),
-                               tenon::to_string(ceilings.isa()), best.read_gb_s);
+  std::string text =
+      formatted("%s%s on %s, %d threads (%s); ceilings of this run: read %.1f GB/s", options.weights.c_str(),
+                options.head == "same" ? "" : (", head " + options.head).c_str(), options.device.c_str(),
+                thread_count(options), tenon::to_string(ceilings.isa()), best.read_gb_s);
   for (int i = 0; i < kInstructions; ++i) {
     const auto each = static_cast<Instruction>(i);
     if (ceilings.has(each)) text += formatted(", %s %.0f", to_string(each), best.peak_gops(each));

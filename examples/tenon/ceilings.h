@@ -162,8 +162,8 @@ class Ceilings {
     return now;
   }
 
-  // What a format's kernels multiply with here: where the processor lacks an instruction, or it is slow, they make do with
-  // multiply-adds of float32, whose peak then stands for them.
+  // What a format's kernels multiply with here: where the processor lacks an instruction, or it is slow, they make do
+  // with multiply-adds of float32, whose peak then stands for them.
   Instruction instruction_of(std::string_view weights) const {
     using tenon::cpu::DotIsa;
     if (weights == "int8_act8" || weights == "int4_act8") {
@@ -171,7 +171,8 @@ class Ceilings {
       return set == DotIsa::amx ? Instruction::amx : set == DotIsa::avx512 ? Instruction::vnni : Instruction::fma;
     }
     if (weights == "bfloat16_amx") {
-      return tenon::cpu::dot_isa<tenon::BFloat16Blocks>(isa()) == DotIsa::amx ? Instruction::amx_bf16 : Instruction::fma;
+      return tenon::cpu::dot_isa<tenon::BFloat16Blocks>(isa()) == DotIsa::amx ? Instruction::amx_bf16
+                                                                              : Instruction::fma;
     }
     if (weights != "bfloat16_dot") return Instruction::fma;
     return tenon::cpu::dot_isa<tenon::BFloat16Pairs>(isa()) == DotIsa::avx512 ? Instruction::bf16 : Instruction::fma;

@@ -1,4 +1,5 @@
-// tenon chat-batch: several prompts, each under an adapter of its own or none, in one batch; their rows stream side by side.
+// tenon chat-batch: several prompts, each under an adapter of its own or none, in one batch; their rows stream side by
+// side.
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -17,7 +17,8 @@ int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>&
   while (!engine.idle()) {
     for (const tenon::Event& event : step_or_nap(engine)) {
       if (event.kind == tenon::Event::Kind::token) ++generated;
-      if (event.kind == tenon::Event::Kind::error) throw tenon::Error(tenon::Error::Kind::invalid_file, "", event.error);
+      if (event.kind == tenon::Event::Kind::error)
+        throw tenon::Error(tenon::Error::Kind::invalid_file, "", event.error);
     }
   }
   return generated;

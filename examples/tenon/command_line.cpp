@@ -26,7 +26,7 @@ constexpr const char* kSamplingGroup = "Sampling";
 // An option of one of several words, the first of which is the default.
 template <std::size_t N>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value, const char* const (&words)[N],
-                const std::string& help) {
+                        const std::string& help) {
   const std::vector<std::string> list(std::begin(words), std::end(words));
   return app.add_option(name, value, help + ": " + joined(list))
       ->check(CLI::IsMember(list))
@@ -62,9 +62,11 @@ void add_model(CLI::App& app, std::string& model) {
 // with_batch: false where --batch means something else.
 void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) {
   add_model(app, o.model);
-  add_choice(app, "--weights", o.weights, words::weights, "how weights are stored; of a quantised folder by default its own")
+  add_choice(app, "--weights", o.weights, words::weights,
+             "how weights are stored; of a quantised folder by default its own")
       ->each([&o](const std::string&) { o.weights_given = true; });
-  add_choice(app, "--head", o.head, words::head, "how the head is stored: as the weights, or with an int8 copy that is read first");
+  add_choice(app, "--head", o.head, words::head,
+             "how the head is stored: as the weights, or with an int8 copy that is read first");
   add_choice(app, "--cache", o.cache, words::cache, "where keys and values live");
   app.add_option("--block", o.block, "tokens a block of the paged cache: 16, 32, 64")
       ->check(CLI::IsMember({16, 32, 64}))
@@ -76,7 +78,8 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
   add_number(app, "--max-wait-ms", o.max_wait_ms, 0, "50",
              "static scheduler: a batch departs after so long, full or not");
   add_choice(app, "--lora", o.lora, words::lora, "how adapters are added");
-  app.add_option("--adapter-slots", o.adapter_slots, "adapters in memory at once; requests for others wait until one is idle")
+  app.add_option("--adapter-slots", o.adapter_slots,
+                 "adapters in memory at once; requests for others wait until one is idle")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N (any number)")
       ->group(kEngineGroup);
@@ -87,21 +90,23 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
       ->group(kEngineGroup);
   if (with_batch) add_number(app, "--batch", o.batch, 1, "32", "sequences at once");
   add_number(app, "--token-budget", o.token_budget, 1, "512", "rows of a step, and so the longest chunk of a prompt");
-  app.add_option(
-         "--cache-tokens", o.cache_tokens,
-         "tokens of cache for all sequences together; by default --batch times what a longest one fills, at most what 2 GiB "
-         "holds but never less than one")
+  app.add_option("--cache-tokens", o.cache_tokens,
+                 "tokens of cache for all sequences together; by default --batch times what a longest one fills, at "
+                 "most what 2 GiB "
+                 "holds but never less than one")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
   app.add_option("--positions", o.positions,
-                 "the longest sequence; by default what the model's files say. More only where positions are computed: rotary, ALiBi")
+                 "the longest sequence; by default what the model's files say. More only where positions are computed: "
+                 "rotary, ALiBi")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
-  app.add_flag_callback("--no-prefix-reuse", [&o] { o.prefix_reuse = false; },
-                        "compute every prompt from its start, whatever the cache holds of it (the answers to one request, "
-                        "n > 1, still share theirs)")
+  app.add_flag_callback(
+         "--no-prefix-reuse", [&o] { o.prefix_reuse = false; },
+         "compute every prompt from its start, whatever the cache holds of it (the answers to one request, "
+         "n > 1, still share theirs)")
       ->group(kEngineGroup);
   app.add_option("--seed", o.seed, "of what is random, where nothing else names a seed")
       ->check(is_seed)
@@ -190,7 +195,8 @@ constexpr const char* kRunHelp =
     "\"priority\": 0,\n"
     "   \"ignore_eos\": false, \"stop\": [\".\"], \"stop_ids\": [0], \"logits_at\": [0, 4], \"nll\": true, "
     "\"top_logprobs\": 5,\n"
-    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, \"finish_within_budget\": false,\n"
+    "   \"logits_hash\": true, \"cache_salt\": \"\", \"delay_ms\": 0, \"schema\": {}, \"finish_within_budget\": "
+    "false,\n"
     "   \"parse_special\": false,\n"
     "   \"adapter\": \"folder\" or {\"folder\": 0.7, \"other\": 0.5}}\n"
     "Its answer:\n"
@@ -204,7 +210,8 @@ constexpr const char* kRunHelp =
 using Action = std::function<int()>;
 
 CLI::Option* add_parse_special(CLI::App& app, bool& parse_special) {
-  return app.add_flag("--parse-special", parse_special, "special tokens that a text spells become their ids; without it, they are text");
+  return app.add_flag("--parse-special", parse_special,
+                      "special tokens that a text spells become their ids; without it, they are text");
 }
 
 Action add_generate(CLI::App& app, GenerateCommand& c) {
@@ -212,11 +219,17 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   app.add_option("--adapter", c.adapter, "folder of a LoRA adapter in PEFT's format")
       ->check(is_folder_name)
       ->option_text("DIR");
-  auto* const schema = app.add_option("--schema", c.schema, "JSON that satisfies the JSON Schema in this file")->option_text("FILE");
-  auto* const regex = app.add_option("--regex", c.regex, "a text that the regular expression matches as a whole")->option_text("PATTERN");
-  app.add_option("--grammar", c.grammar, "a text of the grammar (GBNF) in this file")->option_text("FILE")->excludes(schema)->excludes(regex);
+  auto* const schema =
+      app.add_option("--schema", c.schema, "JSON that satisfies the JSON Schema in this file")->option_text("FILE");
+  auto* const regex = app.add_option("--regex", c.regex, "a text that the regular expression matches as a whole")
+                          ->option_text("PATTERN");
+  app.add_option("--grammar", c.grammar, "a text of the grammar (GBNF) in this file")
+      ->option_text("FILE")
+      ->excludes(schema)
+      ->excludes(regex);
   regex->excludes(schema);
-  app.add_flag("--finish", c.options.finish_within_budget, "bring a text under one of these to its end within --max-new-tokens");
+  app.add_flag("--finish", c.options.finish_within_budget,
+               "bring a text under one of these to its end within --max-new-tokens");
   add_sampling_options(app, c.options);
   add_parse_special(app, c.parse_special);
   add_generation_config(app, c.generation);
@@ -250,7 +263,8 @@ Action add_tokens(CLI::App& app, TokensCommand& c) {
 }
 
 Action add_constrain(CLI::App& app, ConstrainCommand& c) {
-  app.add_option("--tokenizer", c.tokenizer, "folder of a tokenizer; without it, single bytes and one token to end with")
+  app.add_option("--tokenizer", c.tokenizer,
+                 "folder of a tokenizer; without it, single bytes and one token to end with")
       ->check(is_folder_name)
       ->option_text("DIR");
   app.add_option("--walk", c.walk, "how texts become tokens: bpe, bytes, random:SEED")
@@ -259,7 +273,8 @@ Action add_constrain(CLI::App& app, ConstrainCommand& c) {
   app.add_option("--audit", c.audit, "compare the masks of the first N steps of every text with each token by itself")
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N (0)");
-  app.add_option("--option", c.options, "whitespace=single|compact|flexible, additional_properties=closed|spec, one_of=disjoint|any")
+  app.add_option("--option", c.options,
+                 "whitespace=single|compact|flexible, additional_properties=closed|spec, one_of=disjoint|any")
       ->allow_extra_args(false)
       ->option_text("K=V");
   return [&c] { return constrain(c); };
@@ -268,7 +283,8 @@ Action add_constrain(CLI::App& app, ConstrainCommand& c) {
 Action add_inspect(CLI::App& app, InspectCommand& c) {
   add_model(app, c.model.model);
   app.add_flag("--tensors", c.all_tensors, "list every tensor");
-  auto* const device = add_choice(app, "--device", c.model.device, words::device, "load the model there too, and say how much memory it takes");
+  auto* const device = add_choice(app, "--device", c.model.device, words::device,
+                                  "load the model there too, and say how much memory it takes");
   device->each([&c](const std::string&) { c.load = true; });
   add_choice(app, "--weights", c.model.weights, words::weights, "with --device: how weights are stored")
       ->each([&c](const std::string&) { c.model.weights_given = true; })
@@ -278,7 +294,8 @@ Action add_inspect(CLI::App& app, InspectCommand& c) {
 
 Action add_quantize(CLI::App& app, QuantizeCommand& c) {
   add_model(app, c.model);
-  const std::vector<std::string> formats{"int8", "int8_tensor", "int4", "float8_e4m3", "float8_e5m2", "bfloat16", "float16"};
+  const std::vector<std::string> formats{"int8",        "int8_tensor", "int4",   "float8_e4m3",
+                                         "float8_e5m2", "bfloat16",    "float16"};
   app.add_option("--weights", c.weights, "the format to write: " + joined(formats))
       ->check(CLI::IsMember(formats))
       ->required()
@@ -292,9 +309,7 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
       ->check(CLI::Range(1, 4096))
       ->option_text("N (all cores)")
       ->group(kEngineGroup);
-  app.add_option("OUT", c.out, "folder to write, which has no model yet")
-      ->required()
-      ->check(is_folder_name);
+  app.add_option("OUT", c.out, "folder to write, which has no model yet")->required()->check(is_folder_name);
   return [&c, group] {
     if (group->count() > 0 && c.weights != "int4")
       throw UsageError("--group " + std::to_string(c.group) + " is of int4; --weights is " + c.weights);
@@ -303,7 +318,9 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
 }
 
 Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
-  app.add_option("--row", c.rows, "a prompt and, behind its last @, the folder of its adapter; nothing there: the plain model. May be repeated")
+  app.add_option(
+         "--row", c.rows,
+         "a prompt and, behind its last @, the folder of its adapter; nothing there: the plain model. May be repeated")
       ->required()
       ->allow_extra_args(false)
       ->option_text("\"PROMPT@ADAPTER_DIR\"");
@@ -319,7 +336,9 @@ Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
 
 Action add_check(CLI::App& app, CheckCommand& c) {
   add_engine_options(app, c.model);
-  auto* root = app.add_option("--adapter-root", c.adapter_root, "folder of adapters")->check(is_folder_name)->option_text("ROOT");
+  auto* root = app.add_option("--adapter-root", c.adapter_root, "folder of adapters")
+                   ->check(is_folder_name)
+                   ->option_text("ROOT");
   auto* id = app.add_option("--adapter-id", c.adapter_id, "an adapter below that folder")->option_text("NAME");
   root->needs(id);
   id->needs(root);
@@ -346,7 +365,8 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
   std::set<std::string> shapes;
   for (const KnownShape& shape : known_shapes()) shapes.emplace(shape.name);
   app.add_option("--random", c.random,
-                 "random weights in the shapes of a known model, with no file: gpt2, llama-1b, mistral-7b, bloom-560m, starcoder")
+                 "random weights in the shapes of a known model, with no file: gpt2, llama-1b, mistral-7b, bloom-560m, "
+                 "starcoder")
       ->check(CLI::IsMember(shapes))
       ->option_text("WORD")
       ->excludes("--model");
@@ -486,10 +506,12 @@ int run_command_line(int argc, char** argv) {
     actions.emplace_back(sub, define(*sub, command));
   };
   add("generate", "Writes on from a prompt, text as it comes", generate_command, add_generate);
-  add("chat-batch", "Several prompts, each under an adapter of its own, side by side", chat_batch_command, add_chat_batch);
+  add("chat-batch", "Several prompts, each under an adapter of its own, side by side", chat_batch_command,
+      add_chat_batch);
   add("run", "JSON lines in, JSON lines out, all requests together", run_command, add_run);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
-  add("constrain", "Tests a JSON schema, a regex or a grammar with no model, JSON lines in and out", constrain_command, add_constrain);
+  add("constrain", "Tests a JSON schema, a regex or a grammar with no model, JSON lines in and out", constrain_command,
+      add_constrain);
   add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);
   add("quantize", "Writes a model in another weight format", quantize_command, add_quantize);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);

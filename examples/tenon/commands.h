@@ -19,8 +19,8 @@ struct Generation {
 
 struct GenerateCommand {
   ModelOptions model;
-  std::optional<std::string> prompt;  // absent: standard input
-  std::optional<std::string> adapter;  // a folder; absent: the plain model
+  std::optional<std::string> prompt;                  // absent: standard input
+  std::optional<std::string> adapter;                 // a folder; absent: the plain model
   std::optional<std::string> schema, regex, grammar;  // a file, a pattern, a file; one at most
   tenon::Options options = {.max_new_tokens = 64};
   bool parse_special = false;  // likewise of `prompt`
@@ -40,7 +40,7 @@ int chat_batch(const ChatBatchCommand& command);
 
 struct RunCommand {
   ModelOptions model;
-  bool parse_special = false;  // of requests that do not say
+  bool parse_special = false;      // of requests that do not say
   bool generation_config = false;  // defaults of sampling from generation_config.json
 };
 int run(const RunCommand& command);
@@ -48,7 +48,7 @@ int run(const RunCommand& command);
 struct TokensCommand {
   std::string model;  // empty: the default model
   bool decode = false;
-  bool special = false;  // with the special tokens that a prompt gets
+  bool special = false;        // with the special tokens that a prompt gets
   bool parse_special = false;  // spellings of special tokens become their ids
 };
 int tokens(const TokensCommand& command);
@@ -56,7 +56,7 @@ int tokens(const TokensCommand& command);
 struct ConstrainCommand {
   std::string tokenizer;  // empty: 256 single bytes
   std::string walk = "bpe";
-  int audit = 0;          // steps of every text
+  int audit = 0;  // steps of every text
   std::vector<std::string> options;
 };
 int constrain(const ConstrainCommand& command);
@@ -71,7 +71,7 @@ int inspect(const InspectCommand& command);
 struct QuantizeCommand {
   std::string model, out;
   std::string weights;
-  int group = 32;    // columns of int4 that share a scale
+  int group = 32;   // columns of int4 that share a scale
   int threads = 0;  // 0: all cores
 };
 int quantize(const QuantizeCommand& command);

@@ -1,4 +1,5 @@
-// tenon constrain: tests constraints with no model: a JSON line in, a JSON line out, through the masks that requests use.
+// tenon constrain: tests constraints with no model: a JSON line in, a JSON line out, through the masks that requests
+// use.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -26,11 +27,16 @@ using tenon::OrderedJson;
 using tenon::TokenId;
 using Clock = std::chrono::steady_clock;
 
-double us_since(Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); }
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
 
 std::string from_hex(const std::string& hex) {
   const auto digit = [&](char c) {
-    const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    const int value = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
     if (value < 0) throw Error(Error::Kind::invalid_request, "texts", "must hold hexadecimal digits");
     return value;
   };
@@ -52,7 +58,9 @@ std::string to_hex(std::string_view bytes) {
 class Walk {
  public:
   Walk(const std::string& words, const tenon::Tokenizer* tokenizer, const Vocabulary& vocabulary)
-      : tokenizer_(words == "bpe" ? tokenizer : nullptr), random_(words.starts_with("random:")), vocabulary_(vocabulary) {
+      : tokenizer_(words == "bpe" ? tokenizer : nullptr),
+        random_(words.starts_with("random:")),
+        vocabulary_(vocabulary) {
     if (random_) seed_ = std::stoull(words.substr(7));
   }
 
@@ -99,9 +107,12 @@ class Times {
   OrderedJson json() {
     if (us_.empty()) return {{"n", 0}};
     std::sort(us_.begin(), us_.end());
-    const auto at = [&](double share) { return us_[std::min(us_.size() - 1, static_cast<std::size_t>(share * static_cast<double>(us_.size())))]; };
+    const auto at = [&](double share) {
+      return us_[std::min(us_.size() - 1, static_cast<std::size_t>(share * static_cast<double>(us_.size())))];
+    };
     return {{"n", us_.size()}, {"mean", std::accumulate(us_.begin(), us_.end(), 0.0) / static_cast<double>(us_.size())},
-            {"p50", at(0.5)}, {"p95", at(0.95)}, {"p99", at(0.99)}, {"max", us_.back()}};
+            {"p50", at(0.5)},  {"p95", at(0.95)},
+            {"p99", at(0.99)}, {"max", us_.back()}};
   }
 
  private:
@@ -172,7 +183,8 @@ class Trial {
       const bool is_end = std::find(ends.begin(), ends.end(), id) != ends.end();
       const bool right = is_end ? masks_.automaton().accepts(state) : masks_.advance(state, id) != Automaton::kDead;
       if (allows(mask, id) == right) continue;
-      throw Error(Error::Kind::internal, "", "mask mismatch token " + std::to_string(id) + " at byte " + std::to_string(at));
+      throw Error(Error::Kind::internal, "",
+                  "mask mismatch token " + std::to_string(id) + " at byte " + std::to_string(at));
     }
   }
 
@@ -184,14 +196,24 @@ class Trial {
 SchemaOptions options_of(const std::vector<std::string>& words) {
   SchemaOptions options;
   for (const std::string& word : words) {
-    if (word == "whitespace=single") options.whitespace = SchemaOptions::Whitespace::single;
-    else if (word == "whitespace=compact") options.whitespace = SchemaOptions::Whitespace::compact;
-    else if (word == "whitespace=flexible") options.whitespace = SchemaOptions::Whitespace::flexible;
-    else if (word == "additional_properties=closed") options.additional_properties = SchemaOptions::AdditionalProperties::closed;
-    else if (word == "additional_properties=spec") options.additional_properties = SchemaOptions::AdditionalProperties::spec;
-    else if (word == "one_of=disjoint") options.any_of_for_one_of = false;
-    else if (word == "one_of=any") options.any_of_for_one_of = true;
-    else throw UsageError("--option " + word + ": must be whitespace=single|compact|flexible, additional_properties=closed|spec or one_of=disjoint|any");
+    if (word == "whitespace=single")
+      options.whitespace = SchemaOptions::Whitespace::single;
+    else if (word == "whitespace=compact")
+      options.whitespace = SchemaOptions::Whitespace::compact;
+    else if (word == "whitespace=flexible")
+      options.whitespace = SchemaOptions::Whitespace::flexible;
+    else if (word == "additional_properties=closed")
+      options.additional_properties = SchemaOptions::AdditionalProperties::closed;
+    else if (word == "additional_properties=spec")
+      options.additional_properties = SchemaOptions::AdditionalProperties::spec;
+    else if (word == "one_of=disjoint")
+      options.any_of_for_one_of = false;
+    else if (word == "one_of=any")
+      options.any_of_for_one_of = true;
+    else
+      throw UsageError(
+          "--option " + word +
+          ": must be whitespace=single|compact|flexible, additional_properties=closed|spec or one_of=disjoint|any");
   }
   return options;
 }
@@ -199,17 +221,22 @@ SchemaOptions options_of(const std::vector<std::string>& words) {
 class Session {
  public:
   Session(const ConstrainCommand& command, const tenon::Tokenizer* tokenizer, const Vocabulary& vocabulary)
-      : options_(options_of(command.options)), audit_(command.audit), vocabulary_(vocabulary), walk_(command.walk, tokenizer, vocabulary) {}
+      : options_(options_of(command.options)),
+        audit_(command.audit),
+        vocabulary_(vocabulary),
+        walk_(command.walk, tokenizer, vocabulary) {}
 
   OrderedJson answer(const std::string& line, int number) const {
     OrderedJson out = {{"id", nullptr}};
     try {
       check_nesting(line);
-      const OrderedJson ask = tenon::parse_json<OrderedJson>(line, line_name(number), {.depth = kMostNesting, .refusal = Error::Kind::invalid_request});
+      const OrderedJson ask = tenon::parse_json<OrderedJson>(
+          line, line_name(number), {.depth = kMostNesting, .refusal = Error::Kind::invalid_request});
       if (ask.is_object() && ask.contains("id")) out["id"] = ask["id"];
       try_all(ask, out);
     } catch (const Refused& refused) {
-      fail(out, refused.kind() == Error::Kind::unsupported ? "unsupported" : "invalid", refused.reason(), refused.where());
+      fail(out, refused.kind() == Error::Kind::unsupported ? "unsupported" : "invalid", refused.reason(),
+           refused.where());
     } catch (const std::exception& error) {
       fail(out, "error", error.what(), "");
     }
@@ -258,14 +285,18 @@ class Session {
       verdicts.push_back(verdict.accepted);
       stopped.push_back(verdict.stopped_at ? OrderedJson(*verdict.stopped_at) : OrderedJson(nullptr));
     }
-    out.update({{"status", "ok"}, {"warnings", automaton->grammar().warnings}, {"verdicts", verdicts}, {"stopped_at", stopped},
+    out.update({{"status", "ok"},
+                {"warnings", automaton->grammar().warnings},
+                {"verdicts", verdicts},
+                {"stopped_at", stopped},
                 {"compile_us", compile_us}});
     if (ask.contains("generate")) {
       const auto& wanted = ask["generate"];
       OrderedJson generated = OrderedJson::array();
       for (int i = 0; i < wanted.value("count", 1); ++i) {
-        generated.push_back(trial.generate(tenon::mix64(wanted.value("seed", std::uint64_t{0}) + static_cast<std::uint64_t>(i) * 7919),
-                                           wanted.value("max_tokens", 400)));
+        generated.push_back(
+            trial.generate(tenon::mix64(wanted.value("seed", std::uint64_t{0}) + static_cast<std::uint64_t>(i) * 7919),
+                           wanted.value("max_tokens", 400)));
       }
       out["generated"] = std::move(generated);
     }
@@ -284,7 +315,8 @@ int constrain(const ConstrainCommand& command) {
   std::optional<tenon::Tokenizer> tokenizer;
   if (!command.tokenizer.empty()) tokenizer = tenon::Tokenizer::load(command.tokenizer);
   const Vocabulary vocabulary = tokenizer ? Vocabulary::from(*tokenizer) : Vocabulary::bytes();
-  if (vocabulary.ends().empty()) throw Error(Error::Kind::unsupported, command.tokenizer, "has no token that ends a text");
+  if (vocabulary.ends().empty())
+    throw Error(Error::Kind::unsupported, command.tokenizer, "has no token that ends a text");
   const Session session(command, tokenizer ? &*tokenizer : nullptr, vocabulary);
   Output output;
   std::string line;

@@ -17,7 +17,8 @@ std::shared_ptr<const tenon::Constraint> of_field(const char* field, Compile&& c
     for (const std::string& warning : made->warnings()) say(std::string(field) + ": " + warning);
     return made;
   } catch (const tenon::constrain::Refused& refused) {
-    throw tenon::Error(refused.kind(), field, refused.where().empty() ? refused.reason() : refused.where() + ": " + refused.reason());
+    throw tenon::Error(refused.kind(), field,
+                       refused.where().empty() ? refused.reason() : refused.where() + ": " + refused.reason());
   }
 }
 
@@ -32,9 +33,12 @@ RequestConstraints::RequestConstraints(const tenon::Tokenizer* tokenizer, const 
 RequestConstraints::~RequestConstraints() = default;
 
 RequestConstraints::Compilers& RequestConstraints::compilers(const char* field) {
-  if (!tokenizer_) throw tenon::Error(tenon::Error::Kind::invalid_request, field, "this model has no tokenizer to constrain texts with");
+  if (!tokenizer_)
+    throw tenon::Error(tenon::Error::Kind::invalid_request, field,
+                       "this model has no tokenizer to constrain texts with");
   if (!compilers_) {
-    compilers_ = std::make_unique<Compilers>(tenon::constrain::Vocabulary::from(*tokenizer_, config_.vocab, config_.eos));
+    compilers_ =
+        std::make_unique<Compilers>(tenon::constrain::Vocabulary::from(*tokenizer_, config_.vocab, config_.eos));
   }
   return *compilers_;
 }

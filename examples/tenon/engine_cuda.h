@@ -5,7 +5,8 @@
 
 namespace program {
 
-template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention, class Model = tenon::Gpt2>
+template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention,
+          class Model = tenon::Gpt2>
 MenuEntry on_cuda() {
   return menu_entry<Model, WeightP, CacheP, AttentionP, WeightP, tenon::Cuda>();
 }

@@ -1,5 +1,5 @@
-// GPT-2 in weights of 8 bits as integers, and those and float32 with a head that looks at 8 bits first. Keys and values in int8
-// beside them: what a full batch wants.
+// GPT-2 in weights of 8 bits as integers, and those and float32 with a head that looks at 8 bits first. Keys and values
+// in int8 beside them: what a full batch wants.
 #include "engine_unit.h"
 
 namespace program {

@@ -119,17 +119,22 @@ void add_weight_entries(std::vector<MenuEntry>& entries) {
 // With a head that looks at 8 bits first.
 template <class WeightP>
 void add_exact_head_entry(std::vector<MenuEntry>& entries) {
-  entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
+  entries.push_back(
+      menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
 }
 
-// Every family beside GPT-2: float32 in each cache that keeps tokens, with both attentions; int8 in the paged one, and there float32
-// with a head that looks at 8 bits first.
+// Every family beside GPT-2: float32 in each cache that keeps tokens, with both attentions; int8 in the paged one, and
+// there float32 with a head that looks at 8 bits first.
 template <class Model>
 std::vector<MenuEntry> family_entries() {
-  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::PagedKV, tenon::WindowKV;
-  return {menu_entry<Model, Float32, PagedKV, FlashAttention>(),      menu_entry<Model, Float32, PagedKV, DirectAttention>(),
-          menu_entry<Model, Float32, ContiguousKV, FlashAttention>(), menu_entry<Model, Float32, ContiguousKV, DirectAttention>(),
-          menu_entry<Model, Float32, WindowKV, FlashAttention>(),     menu_entry<Model, Float32, WindowKV, DirectAttention>(),
+  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::PagedKV,
+      tenon::WindowKV;
+  return {menu_entry<Model, Float32, PagedKV, FlashAttention>(),
+          menu_entry<Model, Float32, PagedKV, DirectAttention>(),
+          menu_entry<Model, Float32, ContiguousKV, FlashAttention>(),
+          menu_entry<Model, Float32, ContiguousKV, DirectAttention>(),
+          menu_entry<Model, Float32, WindowKV, FlashAttention>(),
+          menu_entry<Model, Float32, WindowKV, DirectAttention>(),
           menu_entry<Model, tenon::ZeroPointInt8, PagedKV, FlashAttention>(),
           menu_entry<Model, Float32, PagedKV, FlashAttention, tenon::Int8Exact>()};
 }

@@ -3,7 +3,8 @@
 namespace program {
 
 std::vector<MenuEntry> unpaged_engines() {
-  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::Gpt2, tenon::NoCache, tenon::WindowKV;
+  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::Gpt2, tenon::NoCache,
+      tenon::WindowKV;
   return {menu_entry<Gpt2, Float32, ContiguousKV, FlashAttention>(),
           menu_entry<Gpt2, Float32, ContiguousKV, DirectAttention>(),
           menu_entry<Gpt2, Float32, WindowKV, FlashAttention>(),

@@ -83,14 +83,16 @@ class Timing {
 }  // namespace
 
 int generate(const GenerateCommand& command) {
-  tenon::Request request{.prompt = prompt_of(command), .options = command.options, .parse_special = command.parse_special};
+  tenon::Request request{
+      .prompt = prompt_of(command), .options = command.options, .parse_special = command.parse_special};
   if (command.adapter) request.adapters.push_back({*command.adapter});
   const auto begin = Clock::now();
   const auto files = open_model(command.model);
   need_tokenizer(files, "generate");
   ModelOptions options = with_stored_weights(command.model, files);
   if (options.lora == "merged") options.merged.swap(request.adapters);
-  if (command.generation.config) request.options = with_generation_config(files, request.options, command.generation.given);
+  if (command.generation.config)
+    request.options = with_generation_config(files, request.options, command.generation.given);
   const auto engine = make_engine(options, files);
   RequestConstraints constraints(engine->tokenizer(), engine->config());
   if (command.schema) request.constraint = constraints.schema_file(*command.schema);
@@ -99,7 +101,8 @@ int generate(const GenerateCommand& command) {
   const double load_ms = ms_between(begin, Clock::now());
 
   if (command.top > 0) request.options.top_logprobs = std::min(command.top, engine->config().vocab);
-  const std::size_t prompt_tokens = command.timing ? files.tokenizer->encode_prompt(request.prompt, request.parse_special).size() : 0;
+  const std::size_t prompt_tokens =
+      command.timing ? files.tokenizer->encode_prompt(request.prompt, request.parse_special).size() : 0;
   Output output;
   std::string text;  // all of it, for the end of the tables
   Timing timing;

@@ -1,4 +1,5 @@
-// tenon inspect: what a model folder holds, with no weight read. Where a device is named, the memory that the model takes there.
+// tenon inspect: what a model folder holds, with no weight read. Where a device is named, the memory that the model
+// takes there.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -28,11 +29,16 @@ std::string list_of(const Words& words) {
 
 std::string_view activation_name(tenon::Activation activation) {
   switch (activation) {
-    case tenon::Activation::none: return "none";
-    case tenon::Activation::gelu_new: return "gelu_new";
-    case tenon::Activation::gelu: return "gelu";
-    case tenon::Activation::relu: return "relu";
-    case tenon::Activation::silu: return "silu";
+    case tenon::Activation::none:
+      return "none";
+    case tenon::Activation::gelu_new:
+      return "gelu_new";
+    case tenon::Activation::gelu:
+      return "gelu";
+    case tenon::Activation::relu:
+      return "relu";
+    case tenon::Activation::silu:
+      return "silu";
   }
   return "unknown";
 }
@@ -62,10 +68,10 @@ std::string describe_attention(const tenon::ModelConfig& c) {
 
 template <class Family>
 std::string describe_config(const tenon::ModelConfig& c) {
-  std::string text = formatted("model        %s: %d layers of width %d, %d heads of %d, %s of %d (%s)\n",
-                               c.model_type.c_str(), c.layers, c.hidden, c.heads, c.head_dim,
-                               Family::mlp == tenon::MlpKind::gated ? "gated MLP" : "MLP", c.inner,
-                               std::string(activation_name(c.activation)).c_str());
+  std::string text =
+      formatted("model        %s: %d layers of width %d, %d heads of %d, %s of %d (%s)\n", c.model_type.c_str(),
+                c.layers, c.hidden, c.heads, c.head_dim, Family::mlp == tenon::MlpKind::gated ? "gated MLP" : "MLP",
+                c.inner, std::string(activation_name(c.activation)).c_str());
   text += describe_attention<Family>(c);
   text += formatted(
       "             vocabulary of %s, %s positions, head %s\n", with_commas(static_cast<unsigned>(c.vocab)).c_str(),
@@ -73,18 +79,19 @@ std::string describe_config(const tenon::ModelConfig& c) {
   text += "             begin of text " + (c.bos ? std::to_string(*c.bos) : "none") + ", end of text";
   for (const auto id : c.eos) text += " " + std::to_string(id);
   text += c.eos.empty() ? " none\n" : "\n";
-  if (!c.dropped_tokens.empty()) text += "             outside the vocabulary, and dropped: " + printable(list_of(c.dropped_tokens)) + "\n";
+  if (!c.dropped_tokens.empty())
+    text += "             outside the vocabulary, and dropped: " + printable(list_of(c.dropped_tokens)) + "\n";
   return text;
 }
 
-// What the literature counts for a GPT-2 of PyTorch, to compare: parameters of 4 bytes or of 1, and a causal mask a layer,
-// [positions, positions] truth values and a float32, which this library has no need of.
+// What the literature counts for a GPT-2 of PyTorch, to compare: parameters of 4 bytes or of 1, and a causal mask a
+// layer, [positions, positions] truth values and a float32, which this library has no need of.
 std::string describe_literature(std::size_t parameters, const tenon::ModelConfig& c) {
   const auto positions = static_cast<std::size_t>(c.positions), layers = static_cast<std::size_t>(c.layers);
   const std::size_t masks = layers * (positions * positions + sizeof(float));
-  return formatted("literature   %s bytes in float32, %s in int8: parameters x 4 or x 1, and %s bytes of causal masks\n",
-                   with_commas(4 * parameters + masks).c_str(), with_commas(parameters + masks).c_str(),
-                   with_commas(masks).c_str());
+  return formatted(
+      "literature   %s bytes in float32, %s in int8: parameters x 4 or x 1, and %s bytes of causal masks\n",
+      with_commas(4 * parameters + masks).c_str(), with_commas(parameters + masks).c_str(), with_commas(masks).c_str());
 }
 
 std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelConfig& config) {
@@ -172,8 +179,9 @@ std::string describe_adapter(const std::filesystem::path& folder, const tenon::A
       bytes += adapter.bytes_of(*f.a) + adapter.bytes_of(*f.b);
     }
     std::string text = "rank " + list_of(ranks) + ", scale " + list_of(scales) + ", " +
-                       std::to_string(adapter.factors().size()) + " of " + std::to_string(modules.size()) + " linears, " +
-                       list_of(types) + ", " + with_commas(bytes) + " bytes; inert: " + list_of(adapter.config().inert);
+                       std::to_string(adapter.factors().size()) + " of " + std::to_string(modules.size()) +
+                       " linears, " + list_of(types) + ", " + with_commas(bytes) +
+                       " bytes; inert: " + list_of(adapter.config().inert);
     const auto more = [&](const char* what, const auto& words) {
       if (!words.empty()) text += std::string("; ") + what + ": " + printable(list_of(words));
     };
@@ -204,7 +212,8 @@ std::string describe_adapters(const std::filesystem::path& folder, const tenon::
   return text;
 }
 
-// Loads the model and generates a few tokens: the most memory that it took, of the device where that counts it, else of the process.
+// Loads the model and generates a few tokens: the most memory that it took, of the device where that counts it, else of
+// the process.
 std::string describe_memory(const ModelOptions& asked, const tenon::ModelFiles& files) {
   const ModelOptions options = with_stored_weights(asked, files);
   const double before = example::resident_megabytes();
@@ -213,10 +222,12 @@ std::string describe_memory(const ModelOptions& asked, const tenon::ModelFiles& 
   const int generated = generate_few(*engine);
   const std::size_t on_device = engine->device_memory().peak;
   const auto in_process = static_cast<std::size_t>(std::max(0.0, 1e6 * (example::peak_megabytes() - before)));
-  return formatted("memory       %s on %s: weights %s bytes, cache %s bytes; at most %s bytes %s while it loaded and wrote %d tokens\n",
-                   options.weights.c_str(), options.device.c_str(), with_commas(engine->weight_bytes()).c_str(),
-                   with_commas(engine->cache_stats().bytes).c_str(), with_commas(on_device > 0 ? on_device : in_process).c_str(),
-                   on_device > 0 ? "of the device" : "resident", generated);
+  return formatted(
+      "memory       %s on %s: weights %s bytes, cache %s bytes; at most %s bytes %s while it loaded and wrote %d "
+      "tokens\n",
+      options.weights.c_str(), options.device.c_str(), with_commas(engine->weight_bytes()).c_str(),
+      with_commas(engine->cache_stats().bytes).c_str(), with_commas(on_device > 0 ? on_device : in_process).c_str(),
+      on_device > 0 ? "of the device" : "resident", generated);
 }
 
 }  // namespace

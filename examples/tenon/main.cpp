@@ -7,7 +7,8 @@
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has had enough is told by EPIPE instead
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond ulimit -f: EFBIG, so that what was written is removed and the error named
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file beyond ulimit -f: EFBIG, so that what was written is removed and the error named
   std::ios::sync_with_stdio(false);
   return program::exit_status(program::run_command_line, argc, argv);
 }

@@ -101,7 +101,9 @@ std::string list_of(const Entries& entries, std::string_view model_type) {
   for (const MenuEntry& entry : entries) {
     if (entry.words.model_type == model_type) text += "\n  " + as_options(entry.words);
   }
-  return text + "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented, gathered, looped, merged or none";
+  return text +
+         "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented, gathered, looped, "
+         "merged or none";
 }
 
 const MenuEntry* find(const EngineWords& wanted, const Entries& entries) {
@@ -124,7 +126,9 @@ tenon::AdapterOptions adapters_of(const ModelOptions& options) {
   } else if (options.adapter_folder) {
     adapters.folder_of = options.adapter_folder;
   } else if (!options.adapter_root.empty()) {
-    adapters.folder_of = [root = options.adapter_root](const std::string& id) { return tenon::adapter_below(root, id); };
+    adapters.folder_of = [root = options.adapter_root](const std::string& id) {
+      return tenon::adapter_below(root, id);
+    };
   }
   return adapters;
 }
@@ -172,15 +176,18 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   const std::string type = model_type(files);
   const EngineWords wanted = words_of(type, options);
   if (options.block != ModelOptions{}.block && options.cache != "paged") {
-    throw UsageError("--block " + std::to_string(options.block) + " is of the paged cache; --cache is " + options.cache);
+    throw UsageError("--block " + std::to_string(options.block) + " is of the paged cache; --cache is " +
+                     options.cache);
   }
   if (options.lora == "merged" && options.merged.empty()) {
     throw UsageError("--lora merged: generate --adapter and run say which adapter goes into the weights");
   }
   const MenuEntry* entry = find(wanted, entries);
   if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries, type));
-  const SchedulerOptions scheduling{
-      .batch = options.batch, .guests = options.guests, .token_budget = options.token_budget, .max_wait_ms = options.max_wait_ms};
+  const SchedulerOptions scheduling{.batch = options.batch,
+                                    .guests = options.guests,
+                                    .token_budget = options.token_budget,
+                                    .max_wait_ms = options.max_wait_ms};
   return entry->make(files, {.scheduler = make_scheduler(options.scheduler, scheduling),
                              .lora = lora_of(options.lora),
                              .adapters = adapters_of(options),

@@ -16,13 +16,14 @@
 namespace program {
 
 struct ModelOptions {
-  std::string model;  // a folder; empty: the default model
-  int adapter_slots = 0;           // adapters on the device at once; 0: any number
+  std::string model;              // a folder; empty: the default model
+  int adapter_slots = 0;          // adapters on the device at once; 0: any number
   std::string adapter_root = {};  // adapters are names below it; empty: they are folders
-  std::function<std::filesystem::path(const std::string& name)> adapter_folder = {};  // in its place, for programs that know better
+  std::function<std::filesystem::path(const std::string& name)> adapter_folder =
+      {};                                      // in its place, for programs that know better
   std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: what goes into the weights
-  std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash", scheduler = "continuous",
-              lora = "segmented", device = "cpu";
+  std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash",
+              scheduler = "continuous", lora = "segmented", device = "cpu";
   bool weights_given = false;  // by name: where they are not, a quantised folder's own are taken
   int block = 16;
   int threads = 0;  // 0: all cores
@@ -38,9 +39,9 @@ struct ModelOptions {
 
 // The words that each option may have, compiled in or not: the first is the default.
 namespace words {
-inline constexpr const char* weights[] = {"float32",     "bfloat16",  "bfloat16_dot", "bfloat16_amx", "float16",
-                                          "float8_e4m3", "float8_e5m2", "int8",       "int8_tensor",  "int8_act8",
-                                          "int4",        "int4_act8", "int4_group64", "int4_group128"};
+inline constexpr const char* weights[] = {"float32",     "bfloat16",    "bfloat16_dot", "bfloat16_amx", "float16",
+                                          "float8_e4m3", "float8_e5m2", "int8",         "int8_tensor",  "int8_act8",
+                                          "int4",        "int4_act8",   "int4_group64", "int4_group128"};
 inline constexpr const char* head[] = {"same", "int8_exact"};
 inline constexpr const char* cache[] = {"paged", "contiguous", "window", "none"};
 inline constexpr const char* kv[] = {"float32", "bfloat16", "int8"};

@@ -38,8 +38,9 @@ void Output::flush() {
 
 namespace {
 
-std::function<void(std::string_view)> writer_of_lines =
-    [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); };
+std::function<void(std::string_view)> writer_of_lines = [](std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+};
 
 }  // namespace
 

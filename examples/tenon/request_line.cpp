@@ -26,10 +26,10 @@ constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 void refuse_unknown(const Fields& fields) {
   static const std::set<std::string_view> known = [] {
-    std::set<std::string_view> names{"id",       "prompt",     "input_ids",  "adapter",    "logit_bias",
-                                     "seed",     "n",          "best_of",    "priority",   "ignore_eos",
-                                     "stop",     "stop_ids",   "logits_at",  "nll",        "logits_hash",
-                                     "schema",   "delay_ms",   "cache_salt", "top_logprobs", "finish_within_budget",
+    std::set<std::string_view> names{"id",           "prompt",   "input_ids",  "adapter",      "logit_bias",
+                                     "seed",         "n",        "best_of",    "priority",     "ignore_eos",
+                                     "stop",         "stop_ids", "logits_at",  "nll",          "logits_hash",
+                                     "schema",       "delay_ms", "cache_salt", "top_logprobs", "finish_within_budget",
                                      "parse_special"};
     for (const auto& each : kFloatParameters) names.insert(each.name);
     for (const auto& each : kIntParameters) names.insert(each.name);
@@ -162,7 +162,11 @@ RequestLine parse_request(std::string_view line, int number, const RequestDefaul
 }
 
 AnswerParts answer_parts(const tenon::Options& o, bool has_tokenizer) {
-  return {.text = has_tokenizer, .logits = !o.logits_at.empty(), .nll = o.nll, .logprobs = o.top_logprobs >= 0, .choices = o.n > 1};
+  return {.text = has_tokenizer,
+          .logits = !o.logits_at.empty(),
+          .nll = o.nll,
+          .logprobs = o.top_logprobs >= 0,
+          .choices = o.n > 1};
 }
 
 namespace {
@@ -207,7 +211,8 @@ void append_answer(std::string& out, const tenon::Answer& answer, const AnswerPa
     out += ", \"top_logprobs\": ";
     append_json_list(out, answer.top_logprobs, append_alternatives);
   }
-  if (answer.logits_hash) out += formatted(", \"logits_hash\": \"%016llx\"", static_cast<unsigned long long>(*answer.logits_hash));
+  if (answer.logits_hash)
+    out += formatted(", \"logits_hash\": \"%016llx\"", static_cast<unsigned long long>(*answer.logits_hash));
 }
 
 }  // namespace

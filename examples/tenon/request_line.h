@@ -14,7 +14,7 @@ struct RequestLine {
   std::string id = "null";  // as JSON
   std::string error;        // why the line is refused; empty: it is not
   tenon::Request request;
-  double delay_ms = 0;  // to be submitted so long after the start
+  double delay_ms = 0;                            // to be submitted so long after the start
   std::optional<tenon::OrderedJson> schema = {};  // with its keys in order, to be compiled for request.constraint
 };
 

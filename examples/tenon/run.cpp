@@ -56,8 +56,10 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
   const std::vector<tenon::AdapterUse> merged = first->line.request.adapters;
   for (Job& job : jobs) {
     if (!job.line.error.empty()) continue;
-    if (job.line.request.adapters == merged) job.line.request.adapters.clear();
-    else job.line.error = "request: adapter: the weights hold that of the first request that names one (--lora merged)";
+    if (job.line.request.adapters == merged)
+      job.line.request.adapters.clear();
+    else
+      job.line.error = "request: adapter: the weights hold that of the first request that names one (--lora merged)";
   }
   return merged;
 }

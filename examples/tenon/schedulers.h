@@ -26,7 +26,8 @@ inline tenon::AnyScheduler make_scheduler(std::string_view word, const Scheduler
   if (word == "sequential") return tenon::SequentialPolicy{};
   if (word == "static") return tenon::StaticPolicy{.n = o.batch, .max_wait = std::chrono::milliseconds(o.max_wait_ms)};
   if (word == "fair") {
-    return tenon::FairPolicy{.max_batch = o.batch, .guests = o.guests, .token_budget = o.token_budget, .patience = o.patience};
+    return tenon::FairPolicy{
+        .max_batch = o.batch, .guests = o.guests, .token_budget = o.token_budget, .patience = o.patience};
   }
   return tenon::ContinuousPolicy{
       .max_batch = o.batch, .token_budget = o.token_budget, .order = o.order, .patience = o.patience};

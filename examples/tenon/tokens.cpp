@@ -53,8 +53,7 @@ int tokens(const TokensCommand& command) {
     try {
       const auto json = parse_json_line(line, number);
       const Fields fields(json, line_name(number), {}, tenon::Error::Kind::invalid_request);
-      output.write(command.decode ? decode_line(tokenizer, fields)
-                                  : encode_line(tokenizer, fields, command));
+      output.write(command.decode ? decode_line(tokenizer, fields) : encode_line(tokenizer, fields, command));
     } catch (const tenon::Error& error) {
       std::string out = "{\"error\": ";
       append_json_string(out, error.what());

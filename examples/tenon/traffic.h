@@ -35,8 +35,8 @@ class Traffic {
            step.sequences * seen(step.context) * kv_bytes_;
   }
 
-  // Two for a multiply-add. Of the matrix products: what attention adds is small at these lengths. A copy of the head is walked by other
-  // instructions than the weights are, and not counted.
+  // Two for a multiply-add. Of the matrix products: what attention adds is small at these lengths. A copy of the head
+  // is walked by other instructions than the weights are, and not counted.
   double operations(const StepSize& step) const {
     const double head = rough_head_bytes_ > 0 ? 0 : static_cast<double>(config_.vocab) * config_.hidden;
     return 2 * (static_cast<double>(count_.matrix_parameters) * step.rows + head * step.logit_rows);

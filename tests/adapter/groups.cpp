@@ -45,7 +45,8 @@ void check_every_row_once(const AdapterGroups& groups, const std::vector<const A
     for (int i = group.first; i < group.first + group.count; ++i) {
       const auto row = static_cast<std::size_t>(groups.rows[static_cast<std::size_t>(i)]);
       BOOST_TEST(of_row[row] == group.adapters);
-      if (i > group.first) BOOST_TEST(groups.rows[static_cast<std::size_t>(i - 1)] < groups.rows[static_cast<std::size_t>(i)]);
+      if (i > group.first)
+        BOOST_TEST(groups.rows[static_cast<std::size_t>(i - 1)] < groups.rows[static_cast<std::size_t>(i)]);
       ++seen[row];
     }
   }

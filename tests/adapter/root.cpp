@@ -14,10 +14,11 @@ using namespace tenon::test;
 
 BOOST_AUTO_TEST_CASE(ids) {
   for (const char* id : {"a", "weather", "team/weather", "v1.2_x-y", "0"}) BOOST_TEST(is_adapter_id(id), id);
-  for (const std::string& id : {std::string(), std::string("."), std::string(".."), std::string("a..b"), std::string("/a"), std::string("a/"),
-                                std::string("a//b"), std::string("a/b/c"), std::string("../a"), std::string("a/../b"),
-                                std::string("a b"), std::string("a\nb"), std::string("a\0b", 3), std::string("%2e%2e"),
-                                std::string(129, 'a'), std::string("-a"), std::string("a/.b"), std::string("\xc3\xa4")}) {
+  for (const std::string& id :
+       {std::string(), std::string("."), std::string(".."), std::string("a..b"), std::string("/a"), std::string("a/"),
+        std::string("a//b"), std::string("a/b/c"), std::string("../a"), std::string("a/../b"), std::string("a b"),
+        std::string("a\nb"), std::string("a\0b", 3), std::string("%2e%2e"), std::string(129, 'a'), std::string("-a"),
+        std::string("a/.b"), std::string("\xc3\xa4")}) {
     BOOST_TEST(!is_adapter_id(id), id);
   }
   BOOST_TEST(is_adapter_id(std::string(128, 'a')));
@@ -46,7 +47,8 @@ BOOST_AUTO_TEST_CASE(links_may_not_lead_out) {
 // Files of an adapter may be links, as in a download cache, as long as they stay below the root.
 BOOST_AUTO_TEST_CASE(links_in_the_folder_may_not_lead_out) {
   const Scratch scratch, elsewhere;
-  for (const char* name : {"stays", "leaves", "broken", "team/leaves"}) std::filesystem::create_directories(scratch / "root" / name);
+  for (const char* name : {"stays", "leaves", "broken", "team/leaves"})
+    std::filesystem::create_directories(scratch / "root" / name);
   scratch.write("root/config", "{}");
   elsewhere.write("secret", "{}");
   std::filesystem::create_symlink(scratch / "root/config", scratch / "root/stays/adapter_config.json");

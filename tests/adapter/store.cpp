@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "../core/scratch.h"
-#include "tenon/testing/random_adapter.h"
 #include "tenon/adapter/store.h"
 #include "tenon/device/cpu.h"
+#include "tenon/testing/random_adapter.h"
 
 BOOST_AUTO_TEST_SUITE(adapter_store)
 
@@ -58,14 +58,16 @@ AdapterLease lease(AdapterStore<Cpu>& store, const std::string& name, float weig
 }
 
 // One that waits as long as it takes, in a thread of its own.
-std::future<AdapterLease> waiting(AdapterStore<Cpu>& store, std::vector<std::string> names, Patience patience = TimePoint::max()) {
+std::future<AdapterLease> waiting(AdapterStore<Cpu>& store, std::vector<std::string> names,
+                                  Patience patience = TimePoint::max()) {
   const int before = store.stats().waiting;
   auto waits = std::async(std::launch::async, [&store, patience = std::move(patience), names = std::move(names)] {
     std::vector<AdapterUse> uses;
     for (const std::string& name : names) uses.push_back({name});
     return store.lease(uses, patience);
   });
-  while (store.stats().waiting == before && waits.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {}
+  while (store.stats().waiting == before && waits.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+  }
   return waits;
 }
 
@@ -94,7 +96,8 @@ BOOST_AUTO_TEST_CASE(factors_stand_where_the_ops_look_for_them) {
     file.read(tensor, std::as_writable_bytes(std::span(all)));
     return all;
   };
-  const auto check = [&](const LowRank& update, const std::vector<float>& a, const std::vector<float>& b, auto stored_row) {
+  const auto check = [&](const LowRank& update, const std::vector<float>& a, const std::vector<float>& b,
+                         auto stored_row) {
     const auto* own_a = static_cast<const float*>(update.a);
     const auto* own_b = static_cast<const float*>(update.b);
     BOOST_TEST(std::equal(a.begin(), a.end(), own_a));
@@ -141,7 +144,8 @@ BOOST_AUTO_TEST_CASE(all_who_wait_for_a_load_hear_that_it_failed) {
   std::vector<std::thread> clients;
   std::atomic<int> refused = 0;
   for (int i = 0; i < 4; ++i) {
-    clients.emplace_back([&] { refused += mentions(refusal([&] { lease(store, "nobody"); }), {"adapter_config.json"}); });
+    clients.emplace_back(
+        [&] { refused += mentions(refusal([&] { lease(store, "nobody"); }), {"adapter_config.json"}); });
   }
   for (auto& client : clients) client.join();
   BOOST_TEST(refused == 4);
@@ -178,7 +182,8 @@ BOOST_AUTO_TEST_CASE(identity_is_content_and_weight) {
   const auto updates = one.set->at(0, Site::attn_out);
   BOOST_REQUIRE(updates.size() == 2u);
   BOOST_TEST(updates[0].a == lease(store, "a").set->at(0, Site::attn_out)[0].a);  // nothing is copied
-  BOOST_TEST(updates[0].scale == static_cast<float>(static_cast<double>(static_cast<float>(16.0 / 3)) * static_cast<double>(0.7f)));
+  BOOST_TEST(updates[0].scale ==
+             static_cast<float>(static_cast<double>(static_cast<float>(16.0 / 3)) * static_cast<double>(0.7f)));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_used_longest_ago_makes_room_and_what_is_in_use_does_not) {
@@ -254,7 +259,8 @@ BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {
   BOOST_TEST(hot.get().set != nullptr);
 }
 
-// Who may not have all of its adapters yet holds none of them, however short: the first in line would find it in use, and wait.
+// Who may not have all of its adapters yet holds none of them, however short: the first in line would find it in use,
+// and wait.
 BOOST_AUTO_TEST_CASE(who_waits_for_several_is_not_in_the_way_of_the_first) {
   Folder folder;
   for (const char* name : {"hot", "a", "cold"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
@@ -299,7 +305,9 @@ BOOST_AUTO_TEST_CASE(compositions_wait_for_all_their_parts_and_hold_none_meanwhi
   BOOST_TEST(!is_there(ab));
   has_cd.reset();
   BOOST_TEST(ab.get().set != nullptr);
-  BOOST_TEST(mentions(refusal([&] { store.lease(std::vector<AdapterUse>{{"a"}, {"b"}, {"c"}}, TimePoint::max()); }),
+  BOOST_TEST(mentions(refusal([&] {
+                        store.lease(std::vector<AdapterUse>{{"a"}, {"b"}, {"c"}}, TimePoint::max());
+                      }),
                       {"3 at once", "adapters.count"}));
 }
 
@@ -360,7 +368,7 @@ BOOST_AUTO_TEST_CASE(failures_are_remembered_and_pass) {
   auto store = folder.store({.remember_failures = std::chrono::milliseconds(50)});
   const auto ask = [&] { return refusal([&] { lease(store, "a"); }); };
   const std::string failure = ask();
-  BOOST_TEST(mentions(failure, {"adapter_config.json"}) , failure);
+  BOOST_TEST(mentions(failure, {"adapter_config.json"}), failure);
   folder.add("a", 1);
   BOOST_TEST(ask() == failure);  // at once, without a look at the disk
   BOOST_TEST(folder.opened == 1);
@@ -407,7 +415,8 @@ BOOST_AUTO_TEST_CASE(prefetch_loads_for_those_who_come) {
 BOOST_AUTO_TEST_CASE(churn) {
   Folder folder;
   std::vector<std::string> names;
-  for (int i = 0; i < 6; ++i) names.push_back(folder.add("a" + std::to_string(i), static_cast<std::uint64_t>(i), 1 + i));
+  for (int i = 0; i < 6; ++i)
+    names.push_back(folder.add("a" + std::to_string(i), static_cast<std::uint64_t>(i), 1 + i));
   std::filesystem::create_directories(folder.scratch.folder() / "bad");
   auto store = folder.store({.count = 4, .remember_failures = std::chrono::milliseconds(1)});
   std::atomic<int> wrong = 0, granted = 0, refused = 0, bad = 0;
@@ -425,7 +434,8 @@ BOOST_AUTO_TEST_CASE(churn) {
             const std::size_t which = draw / 5 % names.size();
             const AdapterLease held = lease(store, names[which]);
             ++granted;
-            for (const LowRank& update : held.set->at(0, Site::qkv)) wrong += update.rank != static_cast<int>(which) + 1;
+            for (const LowRank& update : held.set->at(0, Site::qkv))
+              wrong += update.rank != static_cast<int>(which) + 1;
             if (draw % 7 == 0) store.unload(names[which]);
           }
         } catch (const Error&) {
@@ -445,7 +455,8 @@ BOOST_AUTO_TEST_CASE(churn) {
 BOOST_AUTO_TEST_CASE(crowd) {
   Folder folder;
   std::vector<std::string> names;
-  for (int i = 0; i < 6; ++i) names.push_back(folder.add("a" + std::to_string(i), static_cast<std::uint64_t>(i), 1 + i));
+  for (int i = 0; i < 6; ++i)
+    names.push_back(folder.add("a" + std::to_string(i), static_cast<std::uint64_t>(i), 1 + i));
   auto store = folder.store({.count = 2});
   std::atomic<int> wrong = 0, granted = 0;
   std::vector<std::thread> clients;

@@ -185,7 +185,8 @@ BOOST_AUTO_TEST_CASE(forgetting_makes_every_free_block_blank) {
   BOOST_TEST(ledger.match(text(8, 500), "").tokens == 8);  // in use
 }
 
-BOOST_AUTO_TEST_CASE(a_fork_publishes_what_its_parent_filed_behind_a_block_that_is_gone, *boost::unit_test::timeout(5)) {
+BOOST_AUTO_TEST_CASE(a_fork_publishes_what_its_parent_filed_behind_a_block_that_is_gone,
+                     *boost::unit_test::timeout(5)) {
   // Found by the simulation: the block was filed twice, and whoever looked through its bucket never came back.
   BlockLedger<1> ledger(4, 4, 0);
   const std::vector<TokenId> text = {7, 8}, other = {7, 9};

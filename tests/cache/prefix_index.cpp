@@ -20,7 +20,8 @@ Tokens walk(const PrefixIndex& index, const Tokens& tokens, std::string_view ide
 }
 
 // Inserts a text, a block of two tokens at a time, into the blocks first, first + 1, ...
-PrefixIndex::Chain insert(PrefixIndex& index, const Tokens& tokens, std::int32_t first, std::string_view identity = "") {
+PrefixIndex::Chain insert(PrefixIndex& index, const Tokens& tokens, std::int32_t first,
+                          std::string_view identity = "") {
   PrefixIndex::Chain chain;
   for (std::size_t at = 0; at + 2 <= tokens.size(); at += 2) {
     chain = index.insert(chain, std::span(tokens).subspan(at, 2), identity, first++);

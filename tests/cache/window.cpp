@@ -57,8 +57,8 @@ BOOST_AUTO_TEST_CASE(a_view_of_what_is_passed_or_was_never_reserved_is_refused) 
     std::vector<std::int32_t> table(WindowKV::table_entries(shape, {&rows, 1}));
     WindowKV::view(shape, 200, ledger, {&rows, 1}, storage.data(), table);
   };
-  view({1, 0, 8, 40, 0});   // to the end of the third block
-  view({1, 0, 1, 35, 0});   // sees 16 and on
+  view({1, 0, 8, 40, 0});  // to the end of the third block
+  view({1, 0, 1, 35, 0});  // sees 16 and on
   BOOST_CHECK_THROW(view({1, 0, 1, 34, 0}), Error);
   BOOST_CHECK_THROW(view({1, 0, 9, 40, 0}), Error);
   BOOST_CHECK_THROW(view({2, 0, 1, 0, 0}), Error);

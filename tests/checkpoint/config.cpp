@@ -71,7 +71,8 @@ BOOST_AUTO_TEST_CASE(special_tokens_of_config_json) {
   BOOST_TEST(tokens("{\"eos_token_id\": []}").eos.empty());
   for (const std::string value : {"\"5\"", "5.0", "1e99", "[5, 5.0]", "[null]", "{}", "true"})
     for (const std::string key : {"bos_token_id", "eos_token_id"})
-      BOOST_TEST(mentions(refusal([&] { tokens("{\"" + key + "\": " + value + "}"); }), {"config.json", key, "integer"}));
+      BOOST_TEST(
+          mentions(refusal([&] { tokens("{\"" + key + "\": " + value + "}"); }), {"config.json", key, "integer"}));
   BOOST_TEST(mentions(refusal([&] { tokens("{\"bos_token_id\": [1]}"); }), {"bos_token_id", "is a list"}));
 }
 
@@ -101,7 +102,8 @@ BOOST_AUTO_TEST_CASE(ids_outside_the_vocabulary_are_dropped) {
     const SpecialTokens read = tokens("{\"bos_token_id\": " + value + ", \"eos_token_id\": " + value + "}");
     BOOST_TEST(!read.bos.has_value(), value);
     BOOST_TEST(read.eos.empty(), value);
-    const std::vector<std::string> expected = {"config.json: bos_token_id " + value, "config.json: eos_token_id " + value};
+    const std::vector<std::string> expected = {"config.json: bos_token_id " + value,
+                                               "config.json: eos_token_id " + value};
     BOOST_TEST(read.dropped == expected, value);
   }
   const SpecialTokens some = tokens("{\"eos_token_id\": [5, 100, 7]}");
@@ -142,7 +144,8 @@ BOOST_AUTO_TEST_CASE(generation_config_says_where_a_text_ends) {
   const SpecialTokens listed = config(scratch, R"({"eos_token_id": 109})").special_tokens(100);
   BOOST_TEST(listed.eos == std::vector<TokenId>{29});
   BOOST_TEST(listed.dropped == both);
-  for (const char* broken : {"", "[]", "{\"eos_token_id\": \"5\"}", "{\"eos_token_id\": 1.0}", "{\"eos_token_id\": [true]}"}) {
+  for (const char* broken :
+       {"", "[]", "{\"eos_token_id\": \"5\"}", "{\"eos_token_id\": 1.0}", "{\"eos_token_id\": [true]}"}) {
     const std::string message = refusal([&] { tokens(broken); });
     BOOST_TEST(message.starts_with("generation_config.json: "), message);
   }

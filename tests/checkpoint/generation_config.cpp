@@ -40,22 +40,27 @@ BOOST_AUTO_TEST_CASE(options_of_sampling_are_read) {
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_honoured_is_refused_by_name) {
-  for (const char* field : {"num_beams", "num_beam_groups", "num_return_sequences", "min_length", "min_new_tokens",
-                            "no_repeat_ngram_size", "encoder_repetition_penalty", "guidance_scale", "penalty_alpha", "bad_words_ids", "forced_bos_token_id", "suppress_tokens",
-                            "begin_suppress_tokens", "sequence_bias", "watermarking_config", "stop_strings"}) {
+  for (const char* field :
+       {"num_beams", "num_beam_groups", "num_return_sequences", "min_length", "min_new_tokens", "no_repeat_ngram_size",
+        "encoder_repetition_penalty", "guidance_scale", "penalty_alpha", "bad_words_ids", "forced_bos_token_id",
+        "suppress_tokens", "begin_suppress_tokens", "sequence_bias", "watermarking_config", "stop_strings"}) {
     const std::string key = std::string("{\"") + field + "\": ";
     for (const char* value : {"3", "0.5", "\"x\"", "[3]", "{\"a\": 1}"})
-      BOOST_TEST(mentions(refusal([&] { defaults(key + value + "}"); }), {"generation_config.json: " + std::string(field)}), key + value);
+      BOOST_TEST(
+          mentions(refusal([&] { defaults(key + value + "}"); }), {"generation_config.json: " + std::string(field)}),
+          key + value);
     BOOST_TEST(refusal([&] { defaults(key + "null}"); }) == "accepted");
   }
-  for (const char* neutral : {R"({"num_beams": 1, "guidance_scale": 1.0, "no_repeat_ngram_size": 0, "epsilon_cutoff": 0.0})",
-                              R"({"token_healing": false, "bad_words_ids": [], "penalty_alpha": 0})"})
+  for (const char* neutral :
+       {R"({"num_beams": 1, "guidance_scale": 1.0, "no_repeat_ngram_size": 0, "epsilon_cutoff": 0.0})",
+        R"({"token_healing": false, "bad_words_ids": [], "penalty_alpha": 0})"})
     BOOST_TEST(refusal([&] { defaults(neutral); }) == "accepted", neutral);
   BOOST_TEST(mentions(refusal([] { defaults(R"({"token_healing": true})"); }), {"token_healing"}));
   // Steps of draws, and of groups of beams, are none without them.
   for (const std::string field : {"epsilon_cutoff", "eta_cutoff", "top_h"}) {
     BOOST_TEST(refusal([&] { defaults("{\"" + field + "\": 0.1}"); }) == "accepted");
-    BOOST_TEST(mentions(refusal([&] { defaults("{\"do_sample\": true, \"" + field + "\": 0.1}"); }), {"generation_config.json: " + field}));
+    BOOST_TEST(mentions(refusal([&] { defaults("{\"do_sample\": true, \"" + field + "\": 0.1}"); }),
+                        {"generation_config.json: " + field}));
   }
   BOOST_TEST(refusal([] { defaults(R"({"diversity_penalty": 0.5})"); }) == "accepted");
 }

@@ -155,7 +155,8 @@ BOOST_AUTO_TEST_CASE(modules_are_targeted_as_by_peft) {
       {R"("target_modules": ["c_attn", "q_proj", "v_proj"])", {0, 4, 8}},
       {R"("target_modules": ["c_attn", "attn", "fc", ".c_fc", "", "h.2.attn.c_attn"])", {0, 4, 8}},
       {R"("target_modules": ["c_attn"], "layers_to_transform": [0, 12])", {0}},
-      {R"("target_modules": ["transformer.h.1.mlp.c_fc", "c_attn"], "layers_to_transform": [0], "layers_pattern": "layers")", {6}},
+      {R"("target_modules": ["transformer.h.1.mlp.c_fc", "c_attn"], "layers_to_transform": [0], "layers_pattern": "layers")",
+       {6}},
       {R"x("target_modules": ["c_attn"], "layers_to_transform": [11], "layers_pattern": "(h|layers)")x", {8}},
       {R"("target_modules": ["c_attn"], "layers_to_transform": [1], "layers_pattern": "[gh]")", {4}},
       {R"("target_modules": ".*\\.attn\\.c_attn")", {0, 4, 8}},
@@ -216,7 +217,8 @@ BOOST_AUTO_TEST_CASE(keys_match_as_by_peft) {
   };
   for (const Case& each : cases) {
     std::uint64_t budget = 1000;
-    BOOST_TEST(detail::PeftKey(each.key, "rank_pattern").matches(each.path, budget) == each.matches, each.path << " " << each.key);
+    BOOST_TEST(detail::PeftKey(each.key, "rank_pattern").matches(each.path, budget) == each.matches,
+               each.path << " " << each.key);
     BOOST_TEST(PythonRegex(detail::peft_key_regex(each.key), "").prefix_match(each.path, budget) == each.matches);
   }
 }
@@ -263,7 +265,8 @@ BOOST_AUTO_TEST_CASE(layers_are_found_as_by_peft) {
     BOOST_TEST(layer(each.path, {"(layers|h)"}) == each.layers_or_h, each.path);
   }
   BOOST_TEST(layer("model.layers.3.experts.7.up", {"[a-z]+"}) == 3);
-  BOOST_TEST(mentions(refusal([&] { layer("model.layers.3.experts.7.up", {"l.*"}); }), {"layers_pattern", "several layers"}));
+  BOOST_TEST(
+      mentions(refusal([&] { layer("model.layers.3.experts.7.up", {"l.*"}); }), {"layers_pattern", "several layers"}));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_and_scales_of_single_modules) {
@@ -292,7 +295,8 @@ BOOST_AUTO_TEST_CASE(ranks_and_scales_of_single_modules) {
 }
 
 BOOST_AUTO_TEST_CASE(an_adapter_without_a_target_is_refused) {
-  BOOST_TEST(mentions(refused(R"("target_modules": ["q_proj", "warp_drive"])", "target_modules"), {"warp_drive", "no linear"}));
+  BOOST_TEST(mentions(refused(R"("target_modules": ["q_proj", "warp_drive"])", "target_modules"),
+                      {"warp_drive", "no linear"}));
   for (const char* name :
        {"", "attn", "fc", ".c_fc", "c_attn.", "wte", "transformer", "h.2.attn.c_attn", "h.01.attn.c_attn"})
     refused("\"target_modules\": [\"" + std::string(name) + "\"]", "target_modules");
@@ -302,15 +306,16 @@ BOOST_AUTO_TEST_CASE(an_adapter_without_a_target_is_refused) {
   BOOST_TEST(mentions(refused(attn + R"("exclude_modules": ["c_attn"])", "target_modules"), {"no linear", "exclude"}));
   BOOST_TEST(mentions(refused(R"("target_modules": ["1.mlp.c_fc"], "layers_to_transform": [0])", "target_modules"),
                       {"no linear"}));
-  BOOST_TEST(mentions(refused(R"("target_modules": "c_attn")", "target_modules"), {"no linear"}));  // the whole path must match
+  BOOST_TEST(mentions(refused(R"("target_modules": "c_attn")", "target_modules"),
+                      {"no linear"}));  // the whole path must match
   BOOST_TEST(mentions(refusal([] {
                         targets("\"target_modules\": \"all-linear\"", {{"lm_head", 8, 260, true}});
                       }),
                       {"adapter_config.json: target_modules", "no linear"}));
   refused(R"("target_modules": ["c_attn", "lm_head"], "ensure_weight_tying": true)", "ensure_weight_tying");
   BOOST_TEST(targeted(R"("target_modules": ["c_attn"], "ensure_weight_tying": true)").size() == 3U);
-  BOOST_TEST((peft_absent_targets(parse_peft_config(config_text(R"("target_modules": ["q_proj", "c_attn", "attn"])")), kThree) ==
-              std::vector<std::string>{"q_proj", "attn"}));
+  BOOST_TEST((peft_absent_targets(parse_peft_config(config_text(R"("target_modules": ["q_proj", "c_attn", "attn"])")),
+                                  kThree) == std::vector<std::string>{"q_proj", "attn"}));
 }
 
 // Names that lead to the embedding or the head are not passed over: PEFT updates them.
@@ -321,10 +326,13 @@ BOOST_AUTO_TEST_CASE(modules_that_peft_alone_can_update_are_refused) {
   const auto refused_for = [&](const std::string& fields) {
     return refusal([&] { peft_targets(parse_peft_config(config_text(fields)), linears, others); });
   };
-  for (const char* fields : {R"("target_modules": ["c_attn", "wte"])", R"("target_modules": ["transformer.wte", "c_attn"])",
-                             R"x("target_modules": ".*(wte|c_attn)")x"})
-    BOOST_TEST(mentions(refused_for(fields), {"adapter_config.json: target_modules", "transformer.wte", "not supported"}));
-  for (const char* fields : {R"x("target_modules": ["c_attn", "lm_head"])x", R"x("target_modules": ".*(lm_head|c_attn)")x"})
+  for (const char* fields :
+       {R"("target_modules": ["c_attn", "wte"])", R"("target_modules": ["transformer.wte", "c_attn"])",
+        R"x("target_modules": ".*(wte|c_attn)")x"})
+    BOOST_TEST(
+        mentions(refused_for(fields), {"adapter_config.json: target_modules", "transformer.wte", "not supported"}));
+  for (const char* fields :
+       {R"x("target_modules": ["c_attn", "lm_head"])x", R"x("target_modules": ".*(lm_head|c_attn)")x"})
     BOOST_TEST(mentions(refused_for(fields), {"adapter_config.json: target_modules", "lm_head", "not supported"}));
   for (const char* fields : {R"("target_modules": "all-linear")", R"("target_modules": ["c_attn", "embed_tokens"])",
                              R"("target_modules": ["c_attn", "wte"], "exclude_modules": ["wte"])"})
@@ -333,13 +341,16 @@ BOOST_AUTO_TEST_CASE(modules_that_peft_alone_can_update_are_refused) {
 
 // No pattern takes exponential time, and what would take long is refused.
 BOOST_AUTO_TEST_CASE(hostile_patterns_end) {
-  BOOST_TEST(mentions(refusal([] { targeted(R"("target_modules": "(a*)*(a*)*((.*)*)*(.*.*.*.*.*)*x")"); }), {"no linear"}));
+  BOOST_TEST(
+      mentions(refusal([] { targeted(R"("target_modules": "(a*)*(a*)*((.*)*)*(.*.*.*.*.*)*x")"); }), {"no linear"}));
   std::string nested = "a";
   for (int i = 0; i < 40; ++i) nested = "(?:(?:" + nested + "|.)*.?)*";
   BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + nested + "x\""); }), {"target_modules"}));
   const std::string deep(2000, '(');
-  BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + deep + "\""); }), {"target_modules", "nested"}));
-  BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + std::string(20'000, 'a') + "\""); }), {"longer than"}));
+  BOOST_TEST(
+      mentions(refusal([&] { targeted("\"target_modules\": \"" + deep + "\""); }), {"target_modules", "nested"}));
+  BOOST_TEST(mentions(refusal([&] { targeted("\"target_modules\": \"" + std::string(20'000, 'a') + "\""); }),
+                      {"longer than"}));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_above_every_dimension_are_refused) {
@@ -467,7 +478,8 @@ BOOST_AUTO_TEST_CASE(keys_may_hold_the_name_of_the_adapter) {
   rename(two, "0.attn.c_attn.lora_A.weight", "0.attn.c_attn.lora_A.default.weight");
   BOOST_TEST(two.open().factors().size() == 2U);  // beside keys without a name
   two.add("base_model.model.transformer.h.0.attn.c_attn.lora_B.other.weight", {24, 2});
-  BOOST_TEST(mentions(refusal([&] { two.open(); }), {"adapter_model.safetensors", "several adapters", "default", "other"}));
+  BOOST_TEST(
+      mentions(refusal([&] { two.open(); }), {"adapter_model.safetensors", "several adapters", "default", "other"}));
   Adapter twice;
   const std::string again = "base_model.model.transformer.h.0.attn.c_attn.lora_A.default.weight";
   twice.add(again, {2, 8});
@@ -497,7 +509,10 @@ BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
     if (!tied) model.add("lm_head.weight", DType::f32, {4, 8}, head);
     model.write(folder / "model.safetensors");
     return PeftBase{.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder.folder())),
-                    .prefix = "transformer.", .embedding = "transformer.wte", .head = "lm_head", .tied_head = tied};
+                    .prefix = "transformer.",
+                    .embedding = "transformer.wte",
+                    .head = "lm_head",
+                    .tied_head = tied};
   };
   const auto open = [&](const Adapter& made, const PeftBase& own) {
     made.scratch.write("adapter_config.json", made.config);
@@ -515,7 +530,8 @@ BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
                 std::vector<std::string>{head_key, key}));
   }
   const auto refused_for = [&](const PeftBase& own) { return refusal([&] { open(made, own); }); };
-  BOOST_TEST(mentions(refused_for(base(false, "wte.weight", DType::f32)), {"adapter_model.safetensors: " + head_key, "differs"}));
+  BOOST_TEST(mentions(refused_for(base(false, "wte.weight", DType::f32)),
+                      {"adapter_model.safetensors: " + head_key, "differs"}));
   made.file.add(head_key, DType::f32, {4, 8}, head);
   BOOST_TEST(refused_for(base(false, "wte.weight", DType::f32)) == "accepted");
   BOOST_TEST(mentions(refused_for({}), {head_key, "neither lora_A"}));  // no file to compare with

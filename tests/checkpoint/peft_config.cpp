@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(fields_without_effect_are_listed) {
 // PEFT warns and ignores a field that its LoraConfig does not have.
 // report: adapter_unknown_inert_field
 BOOST_AUTO_TEST_CASE(unknown_fields_are_ignored_and_listed) {
-  for (const char* value : {"null", "false", "[]", "true", "0", "1e-06", "\"\"", "\"x\"", "[0]", "{}", "{\"a\": null}"}) {
+  for (const char* value :
+       {"null", "false", "[]", "true", "0", "1e-06", "\"\"", "\"x\"", "[0]", "{}", "{\"a\": null}"}) {
     const PeftConfig config = parse({{"use_magic", value}});
     BOOST_TEST(config.unknown == Names{"use_magic"}, value);
     BOOST_TEST(config.inert.empty(), value);
@@ -204,7 +205,8 @@ BOOST_AUTO_TEST_CASE(loftq_config_counts_with_its_initialisation_only) {
   BOOST_TEST(parse({{"loftq_config", "{\"loftq_bits\": 4}"}}).inert == Names{"loftq_config"});
   BOOST_TEST((parse({{"loftq_config", "{\"loftq_bits\": 4}"}, {"init_lora_weights", "true"}}).inert ==
               Names{"init_lora_weights", "loftq_config"}));
-  for (const char* value : {"[]", "true", "1", "\"\"", "[1]"}) BOOST_TEST(mentions(refused("loftq_config", value), {"not supported"}));
+  for (const char* value : {"[]", "true", "1", "\"\"", "[1]"})
+    BOOST_TEST(mentions(refused("loftq_config", value), {"not supported"}));
   BOOST_TEST(mentions(refusal([] {
                         parse({{"loftq_config", "{\"loftq_bits\": 4}"}, {"init_lora_weights", "\"loftq\""}});
                       }),
@@ -240,8 +242,14 @@ BOOST_AUTO_TEST_CASE(ranks_and_alphas_are_numbers) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_patterns_are_names_or_regular_expressions) {
-  for (const char* key : {"c_fc", "mlp.c_fc", "transformer.h.11.mlp.c_fc", "0", "a-b", "A_9.z", "", ".", ".c_fc", "c_fc.", "h..c_fc",
-                          "^h", "h$", "h.*", "a|b", "a+", "(a)", "[a]", "a{2}", "a?", "a b", "a/b", "a)|(b", "(?:a|b)"})
+  for (const char* key : {"c_fc",  "mlp.c_fc", "transformer.h.11.mlp.c_fc",
+                          "0",     "a-b",      "A_9.z",
+                          "",      ".",        ".c_fc",
+                          "c_fc.", "h..c_fc",  "^h",
+                          "h$",    "h.*",      "a|b",
+                          "a+",    "(a)",      "[a]",
+                          "a{2}",  "a?",       "a b",
+                          "a/b",   "a)|(b",    "(?:a|b)"})
     BOOST_TEST(parse({{"rank_pattern", "{\"" + std::string(key) + "\": 3}"}}).rank_pattern.at(0).first == key, key);
   for (const char* key : {"(", "a)", "[a", "*a", "a**", "(?i)a", "a{2,1}", "(?P<n>a)(?P<n>b)"})
     for (const std::string field : {"rank_pattern", "alpha_pattern"}) {
@@ -249,7 +257,9 @@ BOOST_AUTO_TEST_CASE(keys_of_patterns_are_names_or_regular_expressions) {
       BOOST_TEST(mentions(message, {field + ".", "no regular expression"}), message);
     }
   for (const char* key : {"(a)\\\\1", "a*+", "(?>a)", "(a)?(?(1)b|c)"})
-    BOOST_TEST(mentions(refused("alpha_pattern", "{\"" + std::string(key) + "\": 3}"), {"regular expression", "not supported"}), key);
+    BOOST_TEST(mentions(refused("alpha_pattern", "{\"" + std::string(key) + "\": 3}"),
+                        {"regular expression", "not supported"}),
+               key);
 }
 
 BOOST_AUTO_TEST_CASE(targets_are_a_list_or_a_regular_expression) {
@@ -280,7 +290,9 @@ BOOST_AUTO_TEST_CASE(layers_are_numbers_behind_names_or_regular_expressions) {
   for (const char* value : {"-1", "1.0", "\"1\"", "true", "{}", "[null]", "[0, -1]", "[true]", "4294967296"})
     BOOST_TEST(mentions(refused("layers_to_transform", value), {"integer"}), value);
   BOOST_TEST(mentions(refused("layers_pattern", "\"h\""), {"layers_to_transform"}));
-  const auto with_layer = [](const char* value) { return parse({{"layers_to_transform", "1"}, {"layers_pattern", value}}); };
+  const auto with_layer = [](const char* value) {
+    return parse({{"layers_to_transform", "1"}, {"layers_pattern", value}});
+  };
   BOOST_TEST(with_layer("\"h.*\"").layers_pattern == Names{"h.*"});
   BOOST_TEST(with_layer("[\"h\", \"(a|b)\"]").layers_pattern == (Names{"h", "(a|b)"}));
   for (const char* value : {"\"h|layers\"", "[\"(h\"]", "\"a)|(b\"", "\"(?i)h\""})

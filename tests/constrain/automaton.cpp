@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/constrain/compile.h"
 #include "samples.h"
+#include "tenon/constrain/compile.h"
 #include "texts.h"
 
 BOOST_AUTO_TEST_SUITE(constrain_automaton)
@@ -405,7 +405,8 @@ BOOST_AUTO_TEST_CASE(what_can_be_read_in_too_many_ways_is_refused) {
     rules += name + " ::= \"a\" " + name + "? \"b" + std::to_string(i) + "\"\n";
   }
   BOOST_TEST(begins(refusal([&] { grammar("root ::= " + ways + "\n" + rules); }), "unsupported # too complex"));
-  BOOST_TEST(begins(refusal([&] { grammar("root ::= \"xz\" (" + ways + ") | \"y\"\n" + rules); }), "unsupported # too complex"));
+  BOOST_TEST(begins(refusal([&] { grammar("root ::= \"xz\" (" + ways + ") | \"y\"\n" + rules); }),
+                    "unsupported # too complex"));
   const std::string far(300, 'x');  // beyond what is explored beforehand
   const Made later = grammar("root ::= \"" + far + "\" (" + ways + ") | \"y\"\n" + rules);
   BOOST_TEST(begins(refusal([&] { walk(*later, far); }), "unsupported # too complex"));

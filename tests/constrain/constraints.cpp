@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <ctime>
 #include <memory>
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
@@ -215,8 +215,10 @@ BOOST_AUTO_TEST_CASE(what_is_refused_says_so) {
       {"[]", Kind::invalid_request},
       {"{\"enum\":[\"\xFF\"]}", Kind::invalid_request}};
   for (const auto& [text, kind] : schemas) BOOST_TEST((error_of([&] { constraints.json_schema(text); }) == kind), text);
-  for (const auto& [text, kind] : std::vector<std::pair<std::string, Kind>>{
-           {"(", Kind::invalid_request}, {"(?>a)", Kind::unsupported}, {"a(?=b)", Kind::invalid_request}, {"a{2,1}", Kind::invalid_request}}) {
+  for (const auto& [text, kind] : std::vector<std::pair<std::string, Kind>>{{"(", Kind::invalid_request},
+                                                                            {"(?>a)", Kind::unsupported},
+                                                                            {"a(?=b)", Kind::invalid_request},
+                                                                            {"a{2,1}", Kind::invalid_request}}) {
     BOOST_TEST((error_of([&] { constraints.regex(text); }) == kind), text);
   }
   for (const auto& [text, kind] :
@@ -267,7 +269,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_counted_is_refused_before_and_harms_no_other
   BOOST_TEST(shared->bytes() == bytes);
   BOOST_TEST(first_text(*plain, 50) == std::string(50, 'a'));
   BOOST_TEST(first_text(*shared->start(), 3) == before);
-  const auto phases = constraints.json_schema(R"({"type":"string","minLength":1500,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}[0-9]*$"})");
+  const auto phases = constraints.json_schema(
+      R"({"type":"string","minLength":1500,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}[0-9]*$"})");
   BOOST_TEST((error_of([&] { phases->counts_tokens(); }) == Error::Kind::unsupported));
 }
 
@@ -276,8 +279,11 @@ BOOST_AUTO_TEST_CASE(unique_items_are_written_to_the_least_number) {
   const auto written = [&](int values, int least) {
     Json::array_t names;
     for (int i = 0; i < values; ++i) names.push_back("v" + std::to_string(i));
-    const Json schema = {
-        {"type", "array"}, {"items", {{"enum", names}}}, {"uniqueItems", true}, {"minItems", least}, {"maxItems", least}};
+    const Json schema = {{"type", "array"},
+                         {"items", {{"enum", names}}},
+                         {"uniqueItems", true},
+                         {"minItems", least},
+                         {"maxItems", least}};
     const Json list = Json::parse(first_text(*constraints.json_schema(schema.dump())->start(), 4000));
     std::set<std::string> different;
     for (const Json& item : list) different.insert(item.get<std::string>());

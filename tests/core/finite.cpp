@@ -35,7 +35,8 @@ BOOST_AUTO_TEST_CASE(a_bound_is_never_below_what_it_bounds) {
     BOOST_TEST(static_cast<double>(float_above(bound)) >= bound);
     BOOST_TEST(static_cast<double>(float_above(bound)) <= bound * 1.0001 + 0x1p-125);
   }
-  for (const double bound : {static_cast<double>(limits::max()) * (1 + 0x1p-30), 1e300, std::numeric_limits<double>::infinity(), std::nan("")}) {
+  for (const double bound : {static_cast<double>(limits::max()) * (1 + 0x1p-30), 1e300,
+                             std::numeric_limits<double>::infinity(), std::nan("")}) {
     BOOST_TEST(float_above(bound) == limits::infinity());
   }
 }

@@ -1,7 +1,7 @@
 #include "tenon/core/hash.h"
 
-#include <boost/test/unit_test.hpp>
 #include <bit>
+#include <boost/test/unit_test.hpp>
 #include <set>
 #include <string>
 

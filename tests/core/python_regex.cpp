@@ -63,7 +63,8 @@ BOOST_AUTO_TEST_CASE(patterns_of_trainers) {
 
 BOOST_AUTO_TEST_CASE(a_choice_without_a_group_is_open) {
   for (const char* pattern : {"a|b", "|"}) BOOST_TEST(PythonRegex(pattern, "").is_open_choice(), pattern);
-  for (const char* pattern : {"(a|b)", "(?:a|b)c", "a", "[|]", "\\|"}) BOOST_TEST(!PythonRegex(pattern, "").is_open_choice(), pattern);
+  for (const char* pattern : {"(a|b)", "(?:a|b)c", "a", "[|]", "\\|"})
+    BOOST_TEST(!PythonRegex(pattern, "").is_open_choice(), pattern);
 }
 
 BOOST_AUTO_TEST_CASE(refusals_name_the_place) {

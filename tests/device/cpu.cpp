@@ -32,7 +32,8 @@ bool is_zero(const Cpu::Memory& memory) {
 
 BOOST_AUTO_TEST_CASE(memory_is_aligned_zeroed_and_as_large_as_asked) {
   Cpu device({.threads = 1});
-  for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, std::size_t{4096}, kHugePage - 1, kHugePage, kHugePage + 1, 3 * kHugePage + 5}) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, std::size_t{4096}, kHugePage - 1, kHugePage,
+                                  kHugePage + 1, 3 * kHugePage + 5}) {
     const Cpu::Memory memory = device.allocate(bytes);
     BOOST_TEST(memory.bytes() == bytes);
     BOOST_TEST(reinterpret_cast<std::uintptr_t>(memory.data()) % kPage == 0);
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(memory_is_given_back) {
 }
 
 BOOST_AUTO_TEST_CASE(too_much_memory_is_an_error_of_capacity) {
-  for (const std::size_t bytes : {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() - kHugePage, std::size_t{1} << 60}) {
+  for (const std::size_t bytes : {std::numeric_limits<std::size_t>::max(),
+                                  std::numeric_limits<std::size_t>::max() - kHugePage, std::size_t{1} << 60}) {
     BOOST_CHECK_EXCEPTION(Cpu::Memory{bytes}, Error, [](const Error& e) { return e.kind() == Error::Kind::capacity; });
   }
 }
@@ -109,9 +111,12 @@ BOOST_AUTO_TEST_CASE(an_instruction_set_that_the_machine_lacks_is_refused) {
       });
     }
   }
-  if (!refused) std::printf("note: this processor has every instruction set, so that a number beyond them stands for one it lacks\n");
+  if (!refused)
+    std::printf(
+        "note: this processor has every instruction set, so that a number beyond them stands for one it lacks\n");
   const auto beyond = static_cast<Isa>(static_cast<int>(best_isa()) + 1);
-  BOOST_CHECK_EXCEPTION(Cpu({.threads = 2, .isa = beyond}), Error, [](const Error& e) { return e.kind() == Error::Kind::unsupported; });
+  BOOST_CHECK_EXCEPTION(Cpu({.threads = 2, .isa = beyond}), Error,
+                        [](const Error& e) { return e.kind() == Error::Kind::unsupported; });
 }
 
 BOOST_AUTO_TEST_CASE(instruction_sets_have_names) {

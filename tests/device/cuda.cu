@@ -53,7 +53,8 @@ BOOST_AUTO_TEST_CASE(memory_begins_zeroed) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, std::size_t{3} << 20}) {
     auto memory = device.allocate(bytes);
     for (const std::byte b : memory.contents(bytes)) BOOST_TEST_REQUIRE(std::to_integer<int>(b) == 0);
-    device.fill({memory.data(), bytes}, [](std::span<std::byte> host) { std::fill(host.begin(), host.end(), std::byte{7}); });
+    device.fill({memory.data(), bytes},
+                [](std::span<std::byte> host) { std::fill(host.begin(), host.end(), std::byte{7}); });
     BOOST_TEST(std::to_integer<int>(memory.contents(bytes).back()) == 7);
   }
   BOOST_TEST(device.allocate(0).bytes() == 0u);
@@ -75,7 +76,8 @@ BOOST_AUTO_TEST_CASE(memory_is_counted_with_its_peak) {
   BOOST_TEST(device.memory_use().peak == before + 1500);
 }
 
-// More than there is room for, in one step, and again in the next; in a step that is gathered and in one that is launched at once.
+// More than there is room for, in one step, and again in the next; in a step that is gathered and in one that is
+// launched at once.
 BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
   Cuda device;
   for (int step = 0; step < 6; ++step) {
@@ -86,14 +88,16 @@ BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
       const int* there = device.put(std::span<const int>(values));
       std::fill(values.begin(), values.end(), -1);  // the caller's own may go
       int wanted = 0;
-      for (int i = 0; i < count; ++i) wanted = static_cast<int>(static_cast<unsigned>(wanted) + static_cast<unsigned>(step + i));
+      for (int i = 0; i < count; ++i)
+        wanted = static_cast<int>(static_cast<unsigned>(wanted) + static_cast<unsigned>(step + i));
       BOOST_TEST(sum_of(device, there, count) == wanted);
     }
     BOOST_TEST((device.put(std::span<const int>{}) == nullptr));
   }
 }
 
-// What a step has put is still its own when the next one's is, though the host waits for neither; nor for what it will ask for later.
+// What a step has put is still its own when the next one's is, though the host waits for neither; nor for what it will
+// ask for later.
 BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
   constexpr int kCount = 100'000, kSteps = 6;
   Cuda device;
@@ -105,7 +109,8 @@ BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
     const std::vector<int> values(kCount, step + 1);
     const int* there = device.put(std::span<const int>(values));
     device.launch("add_to", add_to, dim3(1), 1, 0, there, kCount, sums[static_cast<std::size_t>(step)].data());
-    device.fetch_later(static_cast<const int*>(sums[static_cast<std::size_t>(step)].data()), 1, laters[static_cast<std::size_t>(step)]);
+    device.fetch_later(static_cast<const int*>(sums[static_cast<std::size_t>(step)].data()), 1,
+                       laters[static_cast<std::size_t>(step)]);
   }
   for (int step = 0; step < kSteps; ++step) {
     BOOST_TEST(*reinterpret_cast<const int*>(laters[static_cast<std::size_t>(step)].wait()) == kCount * (step + 1));
@@ -156,12 +161,15 @@ BOOST_AUTO_TEST_CASE(steps_that_come_again_are_one_launch) {
       if (kernels == 21) factor += 2;
       for (unsigned i = 0; i < kernels; ++i) {
         wanted = wanted * factor + i;
-        if (i % 2 == 0) device.launch("step", step_kernel<>, dim3(1), 1, 0, factor, i, value.data());
-        else device.launch_early("step", step_kernel<>, dim3(1), 1, 0, factor, i, value.data());
+        if (i % 2 == 0)
+          device.launch("step", step_kernel<>, dim3(1), 1, 0, factor, i, value.data());
+        else
+          device.launch_early("step", step_kernel<>, dim3(1), 1, 0, factor, i, value.data());
       }
       BOOST_TEST(*device.fetch(value.data(), 1) == wanted);
     }
-    BOOST_TEST(device.graph_launches() == (graphs ? 4u : 0u));  // 20 from its second time on, 21 from its second; 4 are few
+    BOOST_TEST(device.graph_launches() ==
+               (graphs ? 4u : 0u));  // 20 from its second time on, 21 from its second; 4 are few
   }
 }
 

@@ -1,4 +1,5 @@
-// The functions of CUDA's runtime that tenon calls, and those that nvcc's host code calls before main(). See fake_cuda.h.
+// The functions of CUDA's runtime that tenon calls, and those that nvcc's host code calls before main(). See
+// fake_cuda.h.
 #include "fake_cuda.h"
 
 #include <cuda_runtime.h>
@@ -166,14 +167,17 @@ void __cudaRegisterFatBinaryEnd(void**) {}
 char __cudaInitModule(void**) { return 1; }
 void __cudaUnregisterFatBinary(void**) {}
 void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
-void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
+void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {
   const std::lock_guard lock(state().mutex);
   kernel_of(stub).name = name;
 }
 unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, void*) { return 1; }  // kernel<<<>>>: tenon does not
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) { return cudaErrorNotSupported; }
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) { return cudaErrorNotSupported; }
-cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t) { return cudaErrorNotSupported; }
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t) {
+  return cudaErrorNotSupported;
+}
 
 // ---- the device: an H100 as far as it is asked
 
@@ -182,12 +186,18 @@ cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   switch (which) {
-    case cudaDevAttrComputeCapabilityMajor: return *value = 9, cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor: return *value = 0, cudaSuccess;
-    case cudaDevAttrMultiProcessorCount: return *value = 132, cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return *value = 227 << 10, cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return *value = 228 << 10, cudaSuccess;
-    default: return cudaErrorInvalidValue;
+    case cudaDevAttrComputeCapabilityMajor:
+      return *value = 9, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      return *value = 0, cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      return *value = 132, cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      return *value = 227 << 10, cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      return *value = 228 << 10, cudaSuccess;
+    default:
+      return cudaErrorInvalidValue;
   }
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
@@ -208,7 +218,9 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return std::free(memory)
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) { return allocate(memory, bytes); }
 cudaError_t cudaFreeHost(void* memory) { return std::free(memory), cudaSuccess; }
 // All that tenon sets is new memory, to 0: it is.
-cudaError_t cudaMemsetAsync(void*, int value, std::size_t, cudaStream_t) { return value == 0 ? cudaSuccess : cudaErrorNotSupported; }
+cudaError_t cudaMemsetAsync(void*, int value, std::size_t, cudaStream_t) {
+  return value == 0 ? cudaSuccess : cudaErrorNotSupported;
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -269,8 +281,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = reinterpret_cast<cudaGraph_t>(stream_of(stream).capturing.release());
   return cudaSuccess;
 }
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long*, cudaGraph_t*,
-                                     const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges, std::size_t* count) {
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long*,
+                                     cudaGraph_t*, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
+                                     std::size_t* count) {
   Stream& s = stream_of(stream);
   *status = s.capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   *nodes = &s.last;
@@ -292,8 +305,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsi
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete reinterpret_cast<Graph*>(graph), cudaSuccess; }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return delete reinterpret_cast<ReadyGraph*>(graph), cudaSuccess; }
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* params) {
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  return delete reinterpret_cast<ReadyGraph*>(graph), cudaSuccess;
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams* params) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (fails()) return cudaErrorUnknown;

@@ -1,5 +1,5 @@
-// A CUDA runtime for machines without a GPU: memory is the host's, kernels do not run, and every call is counted. A program
-// links the library tenon_fake_cuda in place of cudart (CUDA_RUNTIME_LIBRARY None).
+// A CUDA runtime for machines without a GPU: memory is the host's, kernels do not run, and every call is counted. A
+// program links the library tenon_fake_cuda in place of cudart (CUDA_RUNTIME_LIBRARY None).
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -12,16 +12,16 @@
 namespace tenon::test::fake_cuda {
 
 struct Counts {
-  std::uint64_t launches = 0;        // kernels launched alone
+  std::uint64_t launches = 0;  // kernels launched alone
   std::uint64_t graph_launches = 0;
-  std::uint64_t graph_kernels = 0;   // kernels that these launched
-  std::uint64_t changed_nodes = 0;   // calls of cudaGraphExecKernelNodeSetParams
-  std::uint64_t graphs = 0;          // instantiated
+  std::uint64_t graph_kernels = 0;              // kernels that these launched
+  std::uint64_t changed_nodes = 0;              // calls of cudaGraphExecKernelNodeSetParams
+  std::uint64_t graphs = 0;                     // instantiated
   std::uint64_t copies_in = 0, bytes_in = 0;    // cudaMemcpyAsync to the device
   std::uint64_t copies_out = 0, bytes_out = 0;  // cudaMemcpyAsync to the host
-  std::uint64_t allocations = 0;     // of device memory and of pinned memory
-  std::uint64_t events = 0;          // recorded
-  std::uint64_t waits = 0;           // for a stream or an event
+  std::uint64_t allocations = 0;                // of device memory and of pinned memory
+  std::uint64_t events = 0;                     // recorded
+  std::uint64_t waits = 0;                      // for a stream or an event
 
   std::uint64_t kernels() const { return launches + graph_kernels; }
 };

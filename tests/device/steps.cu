@@ -1,4 +1,5 @@
-// How many kernels, graph launches and copies a step is, counted by a runtime that runs no kernel (fake_cuda.h): no GPU is needed.
+// How many kernels, graph launches and copies a step is, counted by a runtime that runs no kernel (fake_cuda.h): no GPU
+// is needed.
 #define BOOST_TEST_MODULE tenon device steps
 #include <boost/test/unit_test.hpp>
 
@@ -33,9 +34,11 @@ std::uint64_t uploaded = 0, fetched = 0;  // bytes, by copy_kernel
 // What the host needs of kernels that do not run: what it has put is uploaded, and the weights of a row have a sum.
 struct Kernels {
   Kernels() {
-    fake_cuda::on_kernel("draw_total_kernel", {sizeof(MatrixView<const float>), sizeof(void*), sizeof(void*)}, [](void* const* arguments) {
-      std::fill_n(*static_cast<double* const*>(arguments[2]), 2 * static_cast<const MatrixView<const float>*>(arguments[0])->rows, 1.0);
-    });
+    fake_cuda::on_kernel("draw_total_kernel", {sizeof(MatrixView<const float>), sizeof(void*), sizeof(void*)},
+                         [](void* const* arguments) {
+                           std::fill_n(*static_cast<double* const*>(arguments[2]),
+                                       2 * static_cast<const MatrixView<const float>*>(arguments[0])->rows, 1.0);
+                         });
     copies<uint4>("copy_kernelI5uint4", uploaded);
     copies<unsigned>("copy_kernelIj", fetched);
   }
@@ -69,7 +72,9 @@ using OfBFloat16Mma = Served<BFloat16Mma, Attention<FlashMma>, Cache<PagedKVOf<1
 
 template <class E>
 E make() {
-  return E{files(), ContinuousPolicy{.max_batch = 64, .token_budget = 1024}, {.token_budget = 1024, .batch = 64, .cache_tokens = 64 * 128, .threads = 1, .prefix_reuse = false}};
+  return E{files(),
+           ContinuousPolicy{.max_batch = 64, .token_budget = 1024},
+           {.token_budget = 1024, .batch = 64, .cache_tokens = 64 * 128, .threads = 1, .prefix_reuse = false}};
 }
 
 template <class E>
@@ -86,7 +91,8 @@ void check_decoding(E& engine, int rows, std::uint64_t most_kernels, std::uint64
   reset();
   for (int i = 0; i < kSteps; ++i) engine.step();
   const fake_cuda::Counts c = fake_cuda::counts();
-  BOOST_TEST_MESSAGE(rows << " rows: " << c.kernels() / kSteps << " kernels and " << uploaded / kSteps << " bytes a step");
+  BOOST_TEST_MESSAGE(rows << " rows: " << c.kernels() / kSteps << " kernels and " << uploaded / kSteps
+                          << " bytes a step");
   BOOST_TEST(c.kernels() <= kSteps * most_kernels);
   BOOST_TEST(c.kernels() >= kSteps * 12u);  // the steps were steps
   BOOST_TEST(c.launches == 0u);
@@ -114,7 +120,8 @@ BOOST_AUTO_TEST_CASE(decoding_is_one_graph_that_nothing_changes) {
   check_decoding(engine, 64, kKernelsBFloat16Mma, kBytes64Rows);
 }
 
-// Greedy and drawn, with ends that nobody foresees, and with newcomers: the next step is launched before this one's tokens are known.
+// Greedy and drawn, with ends that nobody foresees, and with newcomers: the next step is launched before this one's
+// tokens are known.
 BOOST_AUTO_TEST_CASE(steps_are_launched_ahead) {
   auto engine = make<OfFloat32>();
   for (int i = 0; i < 6; ++i) {
@@ -129,8 +136,8 @@ BOOST_AUTO_TEST_CASE(steps_are_launched_ahead) {
   BOOST_TEST(engine.stats().launched_ahead == engine.stats().steps - 1);
 }
 
-// Kernels of prompts are launched as they are added, not gathered for a graph that nobody needs again. Prompts that are a little longer take
-// no more memory.
+// Kernels of prompts are launched as they are added, not gathered for a graph that nobody needs again. Prompts that are
+// a little longer take no more memory.
 BOOST_AUTO_TEST_CASE(prompts_are_launched_at_once) {
   auto engine = make<OfFloat32>();
   for (int i = 0; i < 5; ++i) {
@@ -145,8 +152,8 @@ BOOST_AUTO_TEST_CASE(prompts_are_launched_at_once) {
   BOOST_TEST(c.copies_in + c.copies_out + c.allocations == 0u);
 }
 
-// A row of logits comes to the host where all of it is asked for, or where no kernel can do what is asked (docs/kernels.md, draws). Steps go
-// ahead of their tokens where the device picks these.
+// A row of logits comes to the host where all of it is asked for, or where no kernel can do what is asked
+// (docs/kernels.md, draws). Steps go ahead of their tokens where the device picks these.
 BOOST_AUTO_TEST_CASE(rows_of_logits_stay_on_the_device) {
   struct Anything {  // a constraint that allows all tokens
     std::vector<std::uint32_t> words = std::vector<std::uint32_t>((50257 + 31) / 32, ~std::uint32_t{0});
@@ -161,11 +168,18 @@ BOOST_AUTO_TEST_CASE(rows_of_logits_stay_on_the_device) {
   };
   const Case cases[] = {
       {"greedy", [](Options&) {}, true, false},
-      {"drawn of 40", [](Options& o) { o.temperature = 0.8f, o.top_k = 40, o.top_p = 0.9f, o.min_p = 0.01f; }, true, false},
+      {"drawn of 40", [](Options& o) { o.temperature = 0.8f, o.top_k = 40, o.top_p = 0.9f, o.min_p = 0.01f; }, true,
+       false},
       {"drawn of all", [](Options& o) { o.temperature = 1; }, false, false},
       {"top_p", [](Options& o) { o.temperature = 1, o.top_p = 0.9f; }, false, false},
-      {"penalties", [](Options& o) { o.repetition_penalty = 1.2f, o.presence_penalty = 0.1f, o.frequency_penalty = 0.1f; }, false, false},
-      {"bias", [](Options& o) { o.logit_bias = {{7, 1.0f}, {3, -1.0f}}; }, false, false},
+      {"penalties",
+       [](Options& o) { o.repetition_penalty = 1.2f, o.presence_penalty = 0.1f, o.frequency_penalty = 0.1f; }, false,
+       false},
+      {"bias",
+       [](Options& o) {
+         o.logit_bias = {{7, 1.0f}, {3, -1.0f}};
+       },
+       false, false},
       {"late end", [](Options& o) { o.min_new_tokens = 5, o.stop_ids = {9}; }, false, false},
       {"logprobs", [](Options& o) { o.top_logprobs = 5; }, false, false},
       {"best of two", [](Options& o) { o.best_of = 2, o.temperature = 1, o.top_k = 40; }, false, false},
@@ -232,7 +246,8 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_is_told_and_the_next_go_on) {
     int told = 0;
     for (const int calls : {0, 1, 2, 3, 5, 50, 101, 102, 103, 150, 250}) {
       for (int rows = 0; rows < 4; ++rows) engine.submit(request(prompt, 12));
-      if (prompt == 7) for (int i = 0; i < 6; ++i) engine.step();
+      if (prompt == 7)
+        for (int i = 0; i < 6; ++i) engine.step();
       fake_cuda::fail_after(calls);
       for (int i = 0; i < 1000 && !engine.idle(); ++i) {
         try {

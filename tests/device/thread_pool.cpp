@@ -119,7 +119,9 @@ BOOST_AUTO_TEST_CASE(share_gives_each_thread_its_own_part_in_order_first) {
     const std::vector<int>& mine = taken[static_cast<std::size_t>(t)];
     // Owners in the order t, t + 1, ..; of each, pieces in order.
     BOOST_TEST(std::is_sorted(mine.begin(), mine.end(), [&](int a, int b) {
-      const auto rank = [&](int piece) { return (piece / (kCount / kThreads) + kThreads - t) % kThreads * kCount + piece; };
+      const auto rank = [&](int piece) {
+        return (piece / (kCount / kThreads) + kThreads - t) % kThreads * kCount + piece;
+      };
       return rank(a) < rank(b);
     }));
   }
@@ -145,7 +147,8 @@ BOOST_AUTO_TEST_CASE(many_short_jobs_do_not_hang) {
     for (int job = 0; job < jobs; ++job) {
       pool.run([&, job](int t) { sums[static_cast<std::size_t>(t) * 16] += job; });
     }
-    for (int t = 0; t < threads; ++t) BOOST_TEST(sums[static_cast<std::size_t>(t) * 16] == std::int64_t{jobs} * (jobs - 1) / 2);
+    for (int t = 0; t < threads; ++t)
+      BOOST_TEST(sums[static_cast<std::size_t>(t) * 16] == std::int64_t{jobs} * (jobs - 1) / 2);
   }
 }
 
@@ -177,7 +180,8 @@ BOOST_AUTO_TEST_CASE(two_pools_side_by_side) {
   BOOST_TEST(calls == 2000);
 }
 
-// What the caller wrote before run() is seen by all, what they wrote is seen after it, and const jobs and temporaries run.
+// What the caller wrote before run() is seen by all, what they wrote is seen after it, and const jobs and temporaries
+// run.
 BOOST_AUTO_TEST_CASE(memory_is_ordered_across_a_job) {
   ThreadPool pool(3);
   std::vector<int> data(3000, 0);

@@ -1,6 +1,6 @@
-// Adapters come and go under streams: a thousand times names are replaced and unloaded while eight clients ask, one in five for
-// something malformed: a rank of 0, a file cut short, shapes of another rank, a value that is NaN. Every answer is that of the
-// version it began with, and all memory comes back.
+// Adapters come and go under streams: a thousand times names are replaced and unloaded while eight clients ask, one in
+// five for something malformed: a rank of 0, a file cut short, shapes of another rank, a value that is NaN. Every
+// answer is that of the version it began with, and all memory comes back.
 #include <boost/test/unit_test.hpp>
 
 #include <malloc.h>
@@ -35,7 +35,8 @@ constexpr int kNames = 6, kVersions = 2, kClients = 8, kCycles = 1000, kMalforme
 }
 
 Request request(std::uint64_t draw) {
-  return {.input_ids = {static_cast<TokenId>(draw % 7), 3, 1}, .options = {.max_new_tokens = 3, .ignore_eos = true, .logits_hash = true}};
+  return {.input_ids = {static_cast<TokenId>(draw % 7), 3, 1},
+          .options = {.max_new_tokens = 3, .ignore_eos = true, .logits_hash = true}};
 }
 
 class Churn {
@@ -43,7 +44,8 @@ class Churn {
   Churn() : files_(random_checkpoint(tiny_gpt2(), 1)) {
     const auto sites = adapter_sites(Gpt2::tensors(tiny_gpt2()), Gpt2::name_prefix).sites;
     for (int n = 0; n < kNames * kVersions; ++n) {
-      testing::write_adapter(folder(n), sites, {.rank = 1 + n, .alpha = 4.0 * (1 + n), .seed = static_cast<std::uint64_t>(n)});
+      testing::write_adapter(folder(n), sites,
+                             {.rank = 1 + n, .alpha = 4.0 * (1 + n), .seed = static_cast<std::uint64_t>(n)});
     }
     for (int n = 0; n < kMalformed; ++n) testing::write_adapter(bad(n), sites, {.rank = 2, .seed = 1});
     std::ofstream(bad(0) / "adapter_config.json") << R"({"peft_type": "LORA", "r": 0})";
@@ -68,9 +70,12 @@ class Churn {
   // Clients that answer while names change; returns how many answers were wrong.
   int run(int cycles) {
     auto owned = std::make_unique<Engine<Gpt2>>(
-        files_, EngineOptions{.threads = 1, .adapters = {.count = kClients + 2, .remember_failures = {}, .folder_of = [this](const std::string& name) {
-                                return name.starts_with("bad") ? scratch_ / name : folder(std::stoi(name) * kVersions);
-                              }}});
+        files_,
+        EngineOptions{
+            .threads = 1,
+            .adapters = {.count = kClients + 2, .remember_failures = {}, .folder_of = [this](const std::string& name) {
+                           return name.starts_with("bad") ? scratch_ / name : folder(std::stoi(name) * kVersions);
+                         }}});
     Engine<Gpt2>& engine = *owned;
     Service<Engine<Gpt2>> service(std::move(owned));
     std::atomic<int> wrong = 0, malformed = 0, answered = 0;
@@ -82,7 +87,8 @@ class Churn {
           const std::uint64_t draw = mix64(static_cast<std::uint64_t>(c) << 32 | i);
           Request r = request(draw % 7);
           try {
-            r.lease = lease(engine, draw % 5 == 0 ? bad(static_cast<int>(draw / 5 % kMalformed)).filename().string() : std::to_string(draw / 7 % kNames));
+            r.lease = lease(engine, draw % 5 == 0 ? bad(static_cast<int>(draw / 5 % kMalformed)).filename().string()
+                                                  : std::to_string(draw / 7 % kNames));
             if (draw % 5 == 0) ++wrong;
             const auto expected = truth_.find({r.lease.identity, draw % 7});
             auto stream = service.submit(std::move(r));
@@ -91,14 +97,17 @@ class Churn {
             if (expected == truth_.end() || hash != expected->second) ++wrong;
             ++answered;
           } catch (const Error& error) {
-            if (draw % 5 == 0) ++malformed;
-            else if (error.kind() != Error::Kind::overloaded) ++wrong;
+            if (draw % 5 == 0)
+              ++malformed;
+            else if (error.kind() != Error::Kind::overloaded)
+              ++wrong;
           }
         }
       });
     }
     for (int i = 0, changes = 0; changes < cycles; ++i) {
-      while (answered <= i) std::this_thread::sleep_for(std::chrono::microseconds(100));  // streams are what it is about
+      while (answered <= i)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));  // streams are what it is about
       const int name = static_cast<int>(mix64(static_cast<std::uint64_t>(i)) % kNames);
       if (i % 3 == 0) {
         changes += engine.adapters().unload(std::to_string(name));

@@ -1,5 +1,5 @@
-// Adapters in the engine: every answer is the one that the request gets alone, whoever runs beside it, however rows are taken
-// together, and whatever the cache, the format of weights and the family.
+// Adapters in the engine: every answer is the one that the request gets alone, whoever runs beside it, however rows are
+// taken together, and whatever the cache, the format of weights and the family.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -29,20 +29,27 @@ const ModelFiles& tales_files() {
 Request request(std::string prompt, std::vector<AdapterUse> adapters, std::uint64_t seed = 0) {
   return {.prompt = std::move(prompt),
           .adapters = std::move(adapters),
-          .options = {.max_new_tokens = 12, .temperature = seed ? 0.9f : 0.0f, .seed = seed, .ignore_eos = true, .nll = true,
+          .options = {.max_new_tokens = 12,
+                      .temperature = seed ? 0.9f : 0.0f,
+                      .seed = seed,
+                      .ignore_eos = true,
+                      .nll = true,
                       .logits_hash = true}};
 }
 
 // Plain requests, each adapter, compositions; prompts in common, so that prefixes would be shared if they could.
 std::vector<Request> mixed() {
   std::vector<Request> all;
-  const std::vector<std::vector<AdapterUse>> sets = {
-      {}, {{tales("weather")}}, {{tales("shakespeare")}}, {{tales("characters")}},
-      {{tales("weather"), 0.7f}, {tales("shakespeare"), 0.5f}}, {{tales("weather"), -0.25f}}};
+  const std::vector<std::vector<AdapterUse>> sets = {{},
+                                                     {{tales("weather")}},
+                                                     {{tales("shakespeare")}},
+                                                     {{tales("characters")}},
+                                                     {{tales("weather"), 0.7f}, {tales("shakespeare"), 0.5f}},
+                                                     {{tales("weather"), -0.25f}}};
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      all.push_back(request(round == 1 ? "Once upon a time there was" : "The king said to the weather and the wind", sets[i],
-                            static_cast<std::uint64_t>(round) * 7));
+      all.push_back(request(round == 1 ? "Once upon a time there was" : "The king said to the weather and the wind",
+                            sets[i], static_cast<std::uint64_t>(round) * 7));
     }
   }
   return all;
@@ -80,8 +87,11 @@ BOOST_AUTO_TEST_CASE(neighbours_and_ways_to_add_change_nothing) {
   const auto requests = mixed();
   const auto truth = alone(Engine<Gpt2>(tales_files(), {.threads = 1, .prefix_reuse = false}), requests);
   BOOST_TEST((together(Engine<Gpt2>(tales_files()), requests) == truth));
-  BOOST_TEST((together(Engine<Gpt2, Adapter<GatheredLoRA>>(tales_files(), EngineOptions{.token_budget = 7}), requests) == truth));
-  BOOST_TEST((together(Engine<Gpt2, Adapter<LoopedLoRA>>(tales_files(), EngineOptions{.token_budget = 33, .threads = 3}), requests) == truth));
+  BOOST_TEST((together(Engine<Gpt2, Adapter<GatheredLoRA>>(tales_files(), EngineOptions{.token_budget = 7}),
+                       requests) == truth));
+  BOOST_TEST(
+      (together(Engine<Gpt2, Adapter<LoopedLoRA>>(tales_files(), EngineOptions{.token_budget = 33, .threads = 3}),
+                requests) == truth));
   BOOST_TEST((together(Engine<Gpt2, Cache<ContiguousKV>>(tales_files()), requests) == truth));
   BOOST_TEST((together(Engine<Gpt2, Cache<NoCache>>(tales_files()), requests) == truth));
   Engine<Gpt2, Scheduler<FairPolicy>> tight(tales_files(), EngineOptions{.token_budget = 16, .cache_tokens = 96});
@@ -102,7 +112,8 @@ BOOST_AUTO_TEST_CASE(rounded_weights_keep_the_promise_too) {
   const auto requests = mixed();
   const auto check = [&](auto weights) {
     using E = Engine<Gpt2, Weights<decltype(weights)>>;
-    BOOST_TEST((together(E(tales_files()), requests) == alone(E(tales_files(), {.threads = 1, .prefix_reuse = false}), requests)));
+    BOOST_TEST((together(E(tales_files()), requests) ==
+                alone(E(tales_files(), {.threads = 1, .prefix_reuse = false}), requests)));
   };
   check(ZeroPointInt8{});
   check(ZeroPointInt8Act8{});
@@ -140,10 +151,13 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_every_family_is_where_its_weights_are) {
   const auto check = [](auto family, ModelConfig config) {
     using Family = decltype(family);
     Scratch scratch;
-    testing::write_adapter(scratch / "a", adapter_sites(Family::tensors(config), Family::name_prefix).sites, {.rank = 3, .seed = 1});
+    testing::write_adapter(scratch / "a", adapter_sites(Family::tensors(config), Family::name_prefix).sites,
+                           {.rank = 3, .seed = 1});
     const ModelFiles files = random_checkpoint(config, 5);
     const auto logits = [](auto&& engine, std::vector<AdapterUse> adapters) {
-      Request r{.input_ids = {1, 5, 9, 2}, .adapters = std::move(adapters), .options = {.max_new_tokens = 0, .logits_at = {3}}};
+      Request r{.input_ids = {1, 5, 9, 2},
+                .adapters = std::move(adapters),
+                .options = {.max_new_tokens = 0, .logits_at = {3}}};
       const Completion c = engine.complete(r);
       BOOST_REQUIRE_MESSAGE(c.error.empty(), c.error);
       return c.scores->logits[0].second;
@@ -160,7 +174,8 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_every_family_is_where_its_weights_are) {
     BOOST_TEST(distance(added, merged) < 1e-3 * distance(added, plain), Family::model_type);
   };
   ModelConfig c;
-  c.layers = 2, c.hidden = 32, c.heads = 4, c.kv_heads = 4, c.head_dim = 8, c.inner = 64, c.vocab = 50, c.positions = 32;
+  c.layers = 2, c.hidden = 32, c.heads = 4, c.kv_heads = 4, c.head_dim = 8, c.inner = 64, c.vocab = 50,
+  c.positions = 32;
   const auto with = [&](std::string_view type, int kv_heads) {
     ModelConfig own = c;
     own.model_type = type;
@@ -182,18 +197,22 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_every_family_is_where_its_weights_are) {
 // Another order of the same sums: near, and another numeric class. The twin: the plain model is far.
 BOOST_AUTO_TEST_CASE(merged_into_the_weights_is_nearly_the_same) {
   const std::string prompt = "The clouds over the hills were dark";
-  const auto nll = [&](auto&& engine, std::vector<AdapterUse> adapters) { return *alone(engine, {request(prompt, std::move(adapters))})[0].nll; };
+  const auto nll = [&](auto&& engine, std::vector<AdapterUse> adapters) {
+    return *alone(engine, {request(prompt, std::move(adapters))})[0].nll;
+  };
   const double added = nll(Engine<Gpt2>(tales_files()), {{tales("weather"), 0.5f}});
   Engine<Gpt2, Adapter<MergedLoRA>> merged(tales_files(), EngineOptions{.merged = {{tales("weather"), 0.5f}}});
   BOOST_TEST(std::abs(nll(merged, {}) - added) < 1e-5);
   BOOST_TEST(std::abs(nll(Engine<Gpt2>(tales_files()), {}) - added) > 1e-2);
-  Engine<Gpt2, Adapter<MergedLoRA>, Weights<ZeroPointInt8>> rounded(tales_files(), EngineOptions{.merged = {{tales("weather"), 0.5f}}});
+  Engine<Gpt2, Adapter<MergedLoRA>, Weights<ZeroPointInt8>> rounded(
+      tales_files(), EngineOptions{.merged = {{tales("weather"), 0.5f}}});
   BOOST_TEST(std::abs(nll(rounded, {}) - added) < 0.05);
   BOOST_CHECK_THROW(Engine<Gpt2>(tales_files(), EngineOptions{.merged = {{tales("weather")}}}), Error);
 }
 
 BOOST_AUTO_TEST_CASE(prefixes_are_shared_under_the_same_adapters_only) {
-  const std::string prompt = "It was a dark and stormy night, and the rain fell upon the old house by the sea, where nobody lived";
+  const std::string prompt =
+      "It was a dark and stormy night, and the rain fell upon the old house by the sea, where nobody lived";
   Engine<Gpt2> engine(tales_files());
   const auto hits = [&](std::vector<AdapterUse> adapters) {
     const auto before = engine.stats().prefix_hit_tokens;
@@ -211,9 +230,9 @@ BOOST_AUTO_TEST_CASE(prefixes_are_shared_under_the_same_adapters_only) {
 
 BOOST_AUTO_TEST_CASE(a_bad_adapter_fails_its_own_request_alone) {
   Engine<Gpt2> engine(tales_files());
-  const auto answers = engine.complete(
-      {request("One", {{tales("weather")}}), request("Two", {{tales("nobody")}}), request("Three", {}),
-       request("Four", {{tales("weather"), std::numeric_limits<float>::infinity()}})});
+  const auto answers =
+      engine.complete({request("One", {{tales("weather")}}), request("Two", {{tales("nobody")}}), request("Three", {}),
+                       request("Four", {{tales("weather"), std::numeric_limits<float>::infinity()}})});
   BOOST_TEST(answers[0].error.empty());
   BOOST_TEST(answers[1].error.find("adapter_config.json") != std::string::npos, answers[1].error);
   BOOST_TEST(answers[2].error.empty());

@@ -93,7 +93,9 @@ std::vector<Request> of_the_best(int count) {
     for (int t = random.between(1, i % 9 == 4 ? 90 : 20); t > 0; --t) r.input_ids.push_back(random.between(0, 298));
     r.options = {.max_new_tokens = i % 10 == 7 ? 0 : random.between(1, 30), .ignore_eos = true};
     if (i % 8 == 3) r.options.n = 2;
-    if (i % 4 == 1) r.options.temperature = 0.5f + 0.1f * static_cast<float>(i % 7), r.options.top_k = std::array{1, 5, 40, 256}[static_cast<std::size_t>(i / 4 % 4)];
+    if (i % 4 == 1)
+      r.options.temperature = 0.5f + 0.1f * static_cast<float>(i % 7),
+      r.options.top_k = std::array{1, 5, 40, 256}[static_cast<std::size_t>(i / 4 % 4)];
     if (i % 12 == 1) r.options.top_p = 0.6f;
     if (i % 16 == 5) r.options.min_p = 0.1f;
     r.options.seed = static_cast<std::uint64_t>(i);
@@ -109,14 +111,15 @@ std::vector<Request> of_the_best(int count) {
 }
 
 bool alike(const Completion& a, const Completion& b) {
-  bool same = a.error == b.error && a.ids == b.ids && a.reason == b.reason && a.logprobs == b.logprobs && a.logits_hash == b.logits_hash &&
-              a.others.size() == b.others.size();
+  bool same = a.error == b.error && a.ids == b.ids && a.reason == b.reason && a.logprobs == b.logprobs &&
+              a.logits_hash == b.logits_hash && a.others.size() == b.others.size();
   for (std::size_t i = 0; same && i < a.others.size(); ++i) same = a.others[i].ids == b.others[i].ids;
   return same;
 }
 void check_alike(const std::vector<Completion>& a, const std::vector<Completion>& b, const std::string& what) {
   BOOST_TEST_REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(alike(a[i], b[i]), what << ", request " << i << " " << a[i].error);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    BOOST_TEST(alike(a[i], b[i]), what << ", request " << i << " " << a[i].error);
 }
 
 // All of them, of an engine of which exactly one step throws.
@@ -143,7 +146,8 @@ bool as_far_as_it_goes(const Answer& a, const Answer& whole) {
 }
 
 template <class... Choices>
-void check(const std::vector<Request>& requests, EngineOptions options, AnyScheduler scheduler, const std::string& what) {
+void check(const std::vector<Request>& requests, EngineOptions options, AnyScheduler scheduler,
+           const std::string& what) {
   options.threads = 2;
   const auto expected = Of<Cpu, Scheduler<AnyScheduler>, Choices...>{files(), scheduler, options}.complete(requests);
   AheadCpu::now = {};
@@ -160,14 +164,16 @@ BOOST_AUTO_TEST_CASE(a_step_ahead_gives_the_same_answers) {
   const std::vector<Request> requests = of_the_best(60);
   for (const int batch : {1, 3, 16, 64}) {
     check(requests, {}, ContinuousPolicy{.max_batch = batch}, "batch of " + std::to_string(batch));
-    check(requests, {.token_budget = 9}, ContinuousPolicy{.max_batch = batch}, "small steps, batch of " + std::to_string(batch));
+    check(requests, {.token_budget = 9}, ContinuousPolicy{.max_batch = batch},
+          "small steps, batch of " + std::to_string(batch));
   }
   check(requests, {}, FairPolicy{.max_batch = 5}, "fair");
   check(requests, {}, SequentialPolicy{}, "sequential");
   check(requests, {}, StaticPolicy{.n = 4, .max_wait = std::chrono::hours(24)}, "static");
   check<Cache<ContiguousKV>>(requests, {}, ContinuousPolicy{.max_batch = 7}, "contiguous");
   check<Cache<NoCache>>(requests, {}, ContinuousPolicy{.max_batch = 7}, "no cache");
-  check<Weights<ZeroPointInt8>, Attention<DirectAttention>>(requests, {.prefix_reuse = false}, ContinuousPolicy{.max_batch = 7}, "int8");
+  check<Weights<ZeroPointInt8>, Attention<DirectAttention>>(requests, {.prefix_reuse = false},
+                                                            ContinuousPolicy{.max_batch = 7}, "int8");
 }
 
 // Room for few: texts are sent back and read again, some while one of their tokens is only on the device.
@@ -191,23 +197,30 @@ BOOST_AUTO_TEST_CASE(steps_that_the_host_must_end_come_between) {
   for (std::size_t i = 0; i < requests.size(); i += 7) {
     Options& o = requests[i].options;
     o.seed = i;
-    if (i % 2 == 0) o.temperature = 0.8f, o.repetition_penalty = 1.2f;
-    else o.prompt_logprobs = 2, o.logits_hash = true;
+    if (i % 2 == 0)
+      o.temperature = 0.8f, o.repetition_penalty = 1.2f;
+    else
+      o.prompt_logprobs = 2, o.logits_hash = true;
     if (i % 3 == 0) o.top_logprobs = 2;
     if (i % 5 == 0) o.min_new_tokens = std::min(3, o.max_new_tokens);
     if (i % 4 == 3) o.temperature = 1, o.top_k = 9, o.typical_p = 0.8f;
   }
   for (const std::size_t i : {11u, 22u, 26u}) {
-    requests[i].options = {.max_new_tokens = 20, .temperature = 2, .top_k = 30, .typical_p = 0.3f, .seed = i, .ignore_eos = true};
+    requests[i].options = {
+        .max_new_tokens = 20, .temperature = 2, .top_k = 30, .typical_p = 0.3f, .seed = i, .ignore_eos = true};
   }
-  for (const int batch : {1, 2, 3, 5}) check(requests, {.token_budget = 30}, ContinuousPolicy{.max_batch = batch}, "mixed, batch of " + std::to_string(batch));
+  for (const int batch : {1, 2, 3, 5})
+    check(requests, {.token_budget = 30}, ContinuousPolicy{.max_batch = batch},
+          "mixed, batch of " + std::to_string(batch));
 }
 
 BOOST_AUTO_TEST_CASE(adapters_live_as_long_as_a_step_reads_them) {
   std::vector<Request> requests = of_the_best(24);
   const test::Scratch folder;
   for (int a = 0; a < 4; ++a) {
-    testing::write_adapter(folder / std::to_string(a), adapter_sites(Gpt2::tensors(tiny_gpt2()), Gpt2::name_prefix).sites, {.rank = a + 2, .seed = static_cast<std::uint64_t>(a)});
+    testing::write_adapter(folder / std::to_string(a),
+                           adapter_sites(Gpt2::tensors(tiny_gpt2()), Gpt2::name_prefix).sites,
+                           {.rank = a + 2, .seed = static_cast<std::uint64_t>(a)});
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (i % 5 != 0) requests[i].adapters = {{(folder / std::to_string(i % 4)).string()}};
@@ -217,7 +230,8 @@ BOOST_AUTO_TEST_CASE(adapters_live_as_long_as_a_step_reads_them) {
   check(requests, options, ContinuousPolicy{.max_batch = 6}, "two slots for four adapters");
 }
 
-// Between two steps somebody is held, resumed or cancelled, and what the device has computed for them meanwhile is nobody's.
+// Between two steps somebody is held, resumed or cancelled, and what the device has computed for them meanwhile is
+// nobody's.
 BOOST_AUTO_TEST_CASE(who_leaves_between_two_steps_is_left_out) {
   std::vector<Request> requests = of_the_best(30);
   requests[5].options.temperature = requests[17].options.temperature = 0.7f;
@@ -226,7 +240,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_between_two_steps_is_left_out) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Random random(seed);
     AheadCpu::now = {};
-    Of<AheadCpu> engine{files(), ContinuousPolicy{.max_batch = 8}, {.cache_tokens = seed % 2 == 0 ? 0 : 256, .threads = 1}};
+    Of<AheadCpu> engine{
+        files(), ContinuousPolicy{.max_batch = 8}, {.cache_tokens = seed % 2 == 0 ? 0 : 256, .threads = 1}};
     std::map<RequestId, std::size_t> number;
     std::map<RequestId, Completion> answers;
     std::vector<RequestId> open, on_hold;
@@ -236,7 +251,9 @@ BOOST_AUTO_TEST_CASE(who_leaves_between_two_steps_is_left_out) {
         number[id] = next++;
         open.push_back(id);
       }
-      const auto any = [&](std::vector<RequestId>& from) { return from[static_cast<std::size_t>(random.between(0, static_cast<int>(from.size()) - 1))]; };
+      const auto any = [&](std::vector<RequestId>& from) {
+        return from[static_cast<std::size_t>(random.between(0, static_cast<int>(from.size()) - 1))];
+      };
       if (!open.empty() && random.between(0, 5) == 0) {
         const RequestId id = any(open);
         if (engine.hold(id)) on_hold.push_back(id), ++held;
@@ -248,14 +265,16 @@ BOOST_AUTO_TEST_CASE(who_leaves_between_two_steps_is_left_out) {
         std::erase(on_hold, id);
       }
       for (const Event& event : engine.step()) {
-        if (answers[event.request].add(event, false)) std::erase(open, event.request), std::erase(on_hold, event.request);
+        if (answers[event.request].add(event, false))
+          std::erase(open, event.request), std::erase(on_hold, event.request);
       }
     }
     for (const auto& [id, answer] : answers) {
       const Completion& whole = expected[number[id]];
       const auto what = "seed " + std::to_string(seed) + ", request " + std::to_string(number[id]) + " " + answer.error;
       BOOST_TEST(as_far_as_it_goes(answer, whole), what);
-      for (std::size_t i = 0; i < answer.others.size(); ++i) BOOST_TEST(as_far_as_it_goes(answer.others[i], whole.others[i]), what);
+      for (std::size_t i = 0; i < answer.others.size(); ++i)
+        BOOST_TEST(as_far_as_it_goes(answer.others[i], whole.others[i]), what);
     }
     BOOST_TEST(answers.size() == requests.size());
     BOOST_TEST(AheadCpu::now.most_on_the_way == 2);
@@ -288,8 +307,10 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_takes_what_it_had) {
   int failed = 0;
   std::size_t i = 0;
   for (const auto& [id, answer] : answers) {
-    if (!answer.error.empty()) ++failed;
-    else BOOST_TEST(alike(answer, expected[i]));
+    if (!answer.error.empty())
+      ++failed;
+    else
+      BOOST_TEST(alike(answer, expected[i]));
     if (!answer.error.empty()) BOOST_TEST(answer.error == "step: the device fails");
     ++i;
   }
@@ -309,7 +330,8 @@ BOOST_AUTO_TEST_CASE(logits_that_are_not_finite_fail_their_own_request) {
   requests[9].input_ids.front() = invariance::kPoison;
   const auto expected = Of<Cpu, Head<invariance::PoisonedHead>>{files(), {}, {.threads = 1}}.complete(requests);
   AheadCpu::now = {};
-  check_alike(Of<AheadCpu, Head<invariance::PoisonedHead>>{files(), {}, {.threads = 1}}.complete(requests), expected, "poisoned");
+  check_alike(Of<AheadCpu, Head<invariance::PoisonedHead>>{files(), {}, {.threads = 1}}.complete(requests), expected,
+              "poisoned");
   BOOST_TEST(expected[4].error.find("not finite") != std::string::npos);
   BOOST_TEST(expected[9].error.find("not finite") != std::string::npos);
   BOOST_TEST(AheadCpu::now.most_on_the_way == 2);
@@ -349,7 +371,8 @@ BOOST_AUTO_TEST_CASE(ends_that_are_foreseen_cost_nothing) {
   BOOST_TEST(nothing_kept.stats().rows == waiting_too.stats().rows);
 }
 
-// What has ended since a step was launched lives until the one behind it has been launched twice: by then the device has ended it.
+// What has ended since a step was launched lives until the one behind it has been launched twice: by then the device
+// has ended it.
 BOOST_AUTO_TEST_CASE(adapters_that_have_retired) {
   AheadCpu device({.threads = 1});
   RetiredAdapters<AheadCpu> retired;

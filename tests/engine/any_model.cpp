@@ -37,8 +37,9 @@ BOOST_AUTO_TEST_CASE(each_family_answers_as_the_reference_does) {
     std::ifstream(kGolden / name / "expected.json") >> expected;
     for (const auto& ref : expected["base"]) {
       const auto ids = ref["greedy_ids"].get<std::vector<TokenId>>();
-      const auto got = answer(*engine, {.input_ids = ref["input_ids"].get<std::vector<TokenId>>(),
-                                        .options = {.max_new_tokens = static_cast<int>(ids.size()), .ignore_eos = true}});
+      const auto got =
+          answer(*engine, {.input_ids = ref["input_ids"].get<std::vector<TokenId>>(),
+                           .options = {.max_new_tokens = static_cast<int>(ids.size()), .ignore_eos = true}});
       BOOST_TEST(got == ids, boost::test_tools::per_element());
     }
   }
@@ -56,7 +57,8 @@ BOOST_AUTO_TEST_CASE(learned_positions_have_an_end) {
   const auto shorter = any_model<Cache<WindowKV>>(files, EngineOptions{.positions = 40, .threads = 1});
   BOOST_TEST(shorter->config().positions == 40);
   BOOST_CHECK_THROW(answer(*shorter, {.input_ids = {5, 6, 7}, .options = {.max_new_tokens = 40}}), Error);
-  BOOST_TEST(answer(*shorter, {.input_ids = {5, 6, 7}, .options = {.max_new_tokens = 38, .ignore_eos = true}}).size() == 38u);
+  BOOST_TEST(answer(*shorter, {.input_ids = {5, 6, 7}, .options = {.max_new_tokens = 38, .ignore_eos = true}}).size() ==
+             38u);
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_says_what_would) {

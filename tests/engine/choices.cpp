@@ -54,7 +54,8 @@ Answer choice_alone(Request r, int choice) {
 
 BOOST_AUTO_TEST_CASE(each_choice_is_the_answer_to_a_request_of_its_own) {
   for (const int prompt : {1, 2, 15, 16, 17, 45}) {
-    for (const EngineOptions& options : {EngineOptions{}, EngineOptions{.token_budget = 7}, EngineOptions{.prefix_reuse = false}}) {
+    for (const EngineOptions& options :
+         {EngineOptions{}, EngineOptions{.token_budget = 7}, EngineOptions{.prefix_reuse = false}}) {
       Request r = request(prompt, 3);
       r.options.n = 4;
       Paged e = engine(options);

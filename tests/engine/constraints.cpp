@@ -1,5 +1,5 @@
-// Constraints in the engine: texts keep to them, beside whoever runs; an answer is the one that the request gets alone; what a
-// constraint gets wrong fails its own request.
+// Constraints in the engine: texts keep to them, beside whoever runs; an answer is the one that the request gets alone;
+// what a constraint gets wrong fails its own request.
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
@@ -19,7 +19,8 @@ using namespace tenon;
 namespace {
 
 const std::string kTales = std::string(TENON_SOURCE_DIR) + "/examples/models/tales";
-constexpr const char* kCharacter = R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}, "age": {"type": "integer"},
+constexpr const char* kCharacter =
+    R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}, "age": {"type": "integer"},
     "strength": {"type": "array", "items": {"type": "string", "maxLength": 12}, "minItems": 1, "maxItems": 3}},
     "required": ["name", "age", "strength"], "additionalProperties": false})";
 constexpr const char* kSky = "(sun|rain|wind)( and (sun|rain|wind)){2,5}";
@@ -43,7 +44,8 @@ Request request(std::shared_ptr<const Constraint> constraint, std::uint64_t seed
 
 bool is_character(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || json.size() != 3 || !json["name"].is_string() || !json["age"].is_number_integer()) return false;
+  if (!json.is_object() || json.size() != 3 || !json["name"].is_string() || !json["age"].is_number_integer())
+    return false;
   return json["strength"].is_array() && json["strength"].size() >= 1 && json["strength"].size() <= 3;
 }
 
@@ -86,7 +88,8 @@ int vocab() { return constraints().regex("a")->vocab(); }
 BOOST_AUTO_TEST_CASE(a_schema_is_kept_at_any_temperature) {
   Engine<Gpt2> engine(files());
   std::vector<Request> requests;
-  for (std::uint64_t seed = 0; seed < 12; ++seed) requests.push_back(request(constraints().json_schema(kCharacter), seed, 160));
+  for (std::uint64_t seed = 0; seed < 12; ++seed)
+    requests.push_back(request(constraints().json_schema(kCharacter), seed, 160));
   int complete = 0;
   for (const Completion& answer : engine.complete(requests)) {
     BOOST_TEST(answer.error.empty(), answer.error);
@@ -155,7 +158,8 @@ BOOST_AUTO_TEST_CASE(beside_others_as_alone) {
     requests.back().adapters = {{weather}};
   }
   std::vector<Completion> truth;
-  for (const Request& each : requests) truth.push_back(Engine<Gpt2>(files(), {.threads = 1, .prefix_reuse = false}).complete(each));
+  for (const Request& each : requests)
+    truth.push_back(Engine<Gpt2>(files(), {.threads = 1, .prefix_reuse = false}).complete(each));
   const auto check = [&](auto&& engine) {
     const auto answers = engine.complete(requests);
     for (std::size_t i = 0; i < answers.size(); ++i) {

@@ -23,7 +23,8 @@ struct DrawingCpu : Cpu {
 template <class W>
 void head_draw(DrawingCpu& device, const HeadDrawArgs<W>& args) {
   std::vector<float> logits(static_cast<std::size_t>(args.hidden.rows) * static_cast<std::size_t>(args.vocab));
-  head(static_cast<Cpu&>(device), HeadArgs<W>{args.hidden, args.weight, {logits.data(), args.hidden.rows, args.vocab, args.vocab}});
+  head(static_cast<Cpu&>(device),
+       HeadArgs<W>{args.hidden, args.weight, {logits.data(), args.hidden.rows, args.vocab, args.vocab}});
   for (int r = 0; r < args.hidden.rows; ++r) {
     const auto i = static_cast<std::size_t>(r);
     args.best[i].clear();
@@ -59,7 +60,9 @@ std::vector<Request> requests() {
     Request request;
     for (int t = 0; t < 3 + i % 9; ++t) request.input_ids.push_back(random.below(300));
     Options& o = request.options;
-    o = {.max_new_tokens = 10, .temperature = i % 4 == 0 ? 0.0f : 0.5f + 0.05f * static_cast<float>(i), .seed = static_cast<std::uint64_t>(i)};
+    o = {.max_new_tokens = 10,
+         .temperature = i % 4 == 0 ? 0.0f : 0.5f + 0.05f * static_cast<float>(i),
+         .seed = static_cast<std::uint64_t>(i)};
     o.top_k = i % 5 == 1 ? 3 : 0;
     o.top_p = i % 3 == 1 ? 0.8f : 1.0f;
     if (i % 4 == 2) o.repetition_penalty = 1.4f;
@@ -77,17 +80,20 @@ std::vector<Request> requests() {
 
 template <class D>
 std::vector<Completion> run(int batch) {
-  Engine<Gpt2, Device<D>> engine{random_checkpoint(tiny_gpt2(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = 2}};
+  Engine<Gpt2, Device<D>> engine{
+      random_checkpoint(tiny_gpt2(), 9), ContinuousPolicy{.max_batch = batch}, {.threads = 2}};
   return engine.complete(requests());
 }
 
 bool alike(const std::vector<Completion>& a, const std::vector<Completion>& b) {
   bool same = a.size() == b.size();
   for (std::size_t i = 0; same && i < a.size(); ++i) {
-    same = a[i].error == b[i].error && a[i].ids == b[i].ids && a[i].logprobs == b[i].logprobs && a[i].logits_hash == b[i].logits_hash &&
-           a[i].top_logprobs.size() == b[i].top_logprobs.size();
+    same = a[i].error == b[i].error && a[i].ids == b[i].ids && a[i].logprobs == b[i].logprobs &&
+           a[i].logits_hash == b[i].logits_hash && a[i].top_logprobs.size() == b[i].top_logprobs.size();
     for (std::size_t t = 0; same && t < a[i].top_logprobs.size(); ++t) {
-      const auto equal = [](const TokenLogprob& x, const TokenLogprob& y) { return x.id == y.id && x.logprob == y.logprob; };
+      const auto equal = [](const TokenLogprob& x, const TokenLogprob& y) {
+        return x.id == y.id && x.logprob == y.logprob;
+      };
       same = std::ranges::equal(a[i].top_logprobs[t], b[i].top_logprobs[t], equal);
     }
   }
@@ -108,21 +114,28 @@ BOOST_AUTO_TEST_CASE(rows_that_the_device_prepares_give_the_same_tokens) {
 
 // Alone, a row that the device has prepared never leaves it.
 BOOST_AUTO_TEST_CASE(a_row_that_is_decided_is_not_asked_for_again) {
-  Engine<Gpt2, Device<DrawingCpu>> engine{random_checkpoint(tiny_gpt2(), 9), ContinuousPolicy{.max_batch = 4}, {.threads = 1}};
+  Engine<Gpt2, Device<DrawingCpu>> engine{
+      random_checkpoint(tiny_gpt2(), 9), ContinuousPolicy{.max_batch = 4}, {.threads = 1}};
   DrawingCpu::heads = 0;
-  engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 20, .temperature = 1, .top_p = 0.5f, .ignore_eos = true}});
+  engine.complete(Request{.input_ids = {1, 2, 3},
+                          .options = {.max_new_tokens = 20, .temperature = 1, .top_p = 0.5f, .ignore_eos = true}});
   BOOST_TEST(DrawingCpu::heads == 0);
   for (const float temperature : {0.0f, 0.7f, 1.0f}) {  // nor with log-probabilities
-    engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 20, .temperature = temperature, .top_p = 0.5f, .ignore_eos = true, .top_logprobs = 5}});
+    engine.complete(Request{
+        .input_ids = {1, 2, 3},
+        .options = {
+            .max_new_tokens = 20, .temperature = temperature, .top_p = 0.5f, .ignore_eos = true, .top_logprobs = 5}});
   }
   BOOST_TEST(DrawingCpu::heads == 0);
-  engine.complete(Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 5, .temperature = 1, .ignore_eos = true, .logits_hash = true}});
+  engine.complete(Request{.input_ids = {1, 2, 3},
+                          .options = {.max_new_tokens = 5, .temperature = 1, .ignore_eos = true, .logits_hash = true}});
   BOOST_TEST(DrawingCpu::heads == 5);
 }
 
 // A flat row is drawn beyond its best 256 of 301: then, and only then, it comes whole.
 BOOST_AUTO_TEST_CASE(a_walk_that_leaves_the_best_asks_for_the_row) {
-  const Request request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 60, .temperature = 50, .seed = 3, .ignore_eos = true}};
+  const Request request{.input_ids = {1, 2, 3},
+                        .options = {.max_new_tokens = 60, .temperature = 50, .seed = 3, .ignore_eos = true}};
   Engine<Gpt2, Device<DrawingCpu>> engine{random_checkpoint(tiny_gpt2(), 9), {}, {.threads = 1}};
   DrawingCpu::heads = 0;
   const auto drawn = engine.complete(request);
@@ -134,13 +147,19 @@ BOOST_AUTO_TEST_CASE(a_walk_that_leaves_the_best_asks_for_the_row) {
 // Where nothing is allowed the whole row says so, beside rows that are decided.
 BOOST_AUTO_TEST_CASE(a_row_with_no_token_fails_as_on_any_device) {
   const auto run = [](auto engine) {
-    std::vector<Request> all(3, Request{.input_ids = {1, 2, 3}, .options = {.max_new_tokens = 4, .temperature = 1, .top_p = 0.5f, .ignore_eos = true}});
-    for (TokenId id = 0; id < 301; ++id) all[1].options.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
+    std::vector<Request> all(
+        3, Request{.input_ids = {1, 2, 3},
+                   .options = {.max_new_tokens = 4, .temperature = 1, .top_p = 0.5f, .ignore_eos = true}});
+    for (TokenId id = 0; id < 301; ++id)
+      all[1].options.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
     return engine->complete(all);
   };
-  const auto drawn = run(std::make_unique<Engine<Gpt2, Device<DrawingCpu>>>(random_checkpoint(tiny_gpt2(), 9), EngineOptions{.threads = 1}));
-  const auto whole = run(std::make_unique<Engine<Gpt2, Device<Cpu>>>(random_checkpoint(tiny_gpt2(), 9), EngineOptions{.threads = 1}));
-  BOOST_TEST((alike(drawn, whole) && !whole[1].error.empty() && whole[0].error.empty() && whole[2].error.empty()), whole[1].error);
+  const auto drawn = run(std::make_unique<Engine<Gpt2, Device<DrawingCpu>>>(random_checkpoint(tiny_gpt2(), 9),
+                                                                            EngineOptions{.threads = 1}));
+  const auto whole =
+      run(std::make_unique<Engine<Gpt2, Device<Cpu>>>(random_checkpoint(tiny_gpt2(), 9), EngineOptions{.threads = 1}));
+  BOOST_TEST((alike(drawn, whole) && !whole[1].error.empty() && whole[0].error.empty() && whole[2].error.empty()),
+             whole[1].error);
 }
 
 // The twin.
@@ -150,7 +169,9 @@ BOOST_AUTO_TEST_CASE(a_device_that_sums_up_wrongly_is_noticed) {
   DrawingCpu::spoiled = false;
   const auto right = run<Cpu>(7);
   BOOST_TEST(!alike(wrong, right));
-  const auto greedy = [](const std::vector<Completion>& all) { return std::vector(all.begin(), all.begin() + 1); };  // by its log-probabilities alone
+  const auto greedy = [](const std::vector<Completion>& all) {
+    return std::vector(all.begin(), all.begin() + 1);
+  };  // by its log-probabilities alone
   BOOST_TEST((wrong[0].ids == right[0].ids && !alike(greedy(wrong), greedy(right))));
 }
 

@@ -63,7 +63,8 @@ void require_same(const Completion& a, const Completion& b) {
 }
 
 template <class E, class S>
-void require_answers(const std::vector<Completion>& alone, const std::vector<Request>& requests, S scheduler, EngineOptions options) {
+void require_answers(const std::vector<Completion>& alone, const std::vector<Request>& requests, S scheduler,
+                     EngineOptions options) {
   E engine(random_checkpoint(tiny_gpt2(), 5), scheduler, options);
   engine.set_draining(true);
   const auto answers = engine.complete(requests);
@@ -113,8 +114,8 @@ BOOST_AUTO_TEST_CASE(a_cache_that_forces_preemption_changes_nothing) {
   BOOST_TEST(engine.stats().preemptions > 0u);
 }
 
-// The two attentions sum in other orders: within 1e-5 of each other, the greedy tokens equal while margins exceed that. The
-// twin shows that the bound is not met by anything: another seed of weights breaks it.
+// The two attentions sum in other orders: within 1e-5 of each other, the greedy tokens equal while margins exceed that.
+// The twin shows that the bound is not met by anything: another seed of weights breaks it.
 BOOST_AUTO_TEST_CASE(direct_and_flash_agree_closely) {
   auto requests = mixed_requests(6, 13, 300);
   for (auto& r : requests) {
@@ -171,11 +172,13 @@ BOOST_AUTO_TEST_CASE(leaving_the_loop_cancels) {
 
 BOOST_AUTO_TEST_CASE(stop_strings_stop_ids_and_the_models_end) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
-  const auto stopped = engine.complete({.prompt = "The rain in Spain falls", .options = {.max_new_tokens = 40, .stop = {" sun was"}}});
+  const auto stopped =
+      engine.complete({.prompt = "The rain in Spain falls", .options = {.max_new_tokens = 40, .stop = {" sun was"}}});
   BOOST_TEST(stopped.text == " in the air, and the");
   BOOST_TEST(to_string(stopped.reason) == "stop");
   const TokenId comma = engine.tokenizer()->encode(",").front();
-  const auto at_id = engine.complete({.prompt = "The rain in Spain falls", .options = {.max_new_tokens = 40, .stop_ids = {comma}}});
+  const auto at_id =
+      engine.complete({.prompt = "The rain in Spain falls", .options = {.max_new_tokens = 40, .stop_ids = {comma}}});
   BOOST_TEST(at_id.ids.back() == comma);
   BOOST_TEST(at_id.text == " in the air");
   BOOST_TEST(to_string(at_id.reason) == "stop");
@@ -186,7 +189,8 @@ BOOST_AUTO_TEST_CASE(stop_strings_stop_ids_and_the_models_end) {
   BOOST_TEST(engine.complete({.prompt = "Hello", .options = wants_end}).ids == std::vector<TokenId>(8, end));
 }
 
-// The end may come right behind the fewest tokens, and not before; of all else the answer is the one without a least length.
+// The end may come right behind the fewest tokens, and not before; of all else the answer is the one without a least
+// length.
 BOOST_AUTO_TEST_CASE(no_end_before_the_fewest_tokens) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const TokenId end = engine.config().eos.front(), comma = engine.tokenizer()->encode(",").front();
@@ -196,7 +200,8 @@ BOOST_AUTO_TEST_CASE(no_end_before_the_fewest_tokens) {
   BOOST_TEST(ids.back() == end);
   BOOST_TEST(std::count(ids.begin(), ids.end(), end) == 1);
   o.logit_bias = {};
-  const auto plain = engine.complete({.prompt = "Hello", .options = {.max_new_tokens = 8, .logit_bias = {{end, -INFINITY}}}}).ids;
+  const auto plain =
+      engine.complete({.prompt = "Hello", .options = {.max_new_tokens = 8, .logit_bias = {{end, -INFINITY}}}}).ids;
   BOOST_TEST(engine.complete({.prompt = "Hello", .options = o}).ids == plain);
   o = {.max_new_tokens = 12, .min_new_tokens = 9, .logit_bias = {{comma, 1e4f}}, .stop_ids = {comma}};
   const auto stopped = engine.complete({.prompt = "Hello", .options = o}).ids;
@@ -208,10 +213,12 @@ BOOST_AUTO_TEST_CASE(no_end_before_the_fewest_tokens) {
 BOOST_AUTO_TEST_CASE(prompt_logprobs_are_those_of_the_same_tokens_generated) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const auto ids = engine.tokenizer()->encode("Once upon a time");
-  const auto written = engine.complete({.input_ids = ids, .options = {.max_new_tokens = 12, .ignore_eos = true, .top_logprobs = 3}});
+  const auto written =
+      engine.complete({.input_ids = ids, .options = {.max_new_tokens = 12, .ignore_eos = true, .top_logprobs = 3}});
   std::vector<TokenId> whole = ids;
   whole.insert(whole.end(), written.ids.begin(), written.ids.end());
-  const auto scored = engine.complete({.input_ids = whole, .options = {.max_new_tokens = 0, .nll = true, .prompt_logprobs = 3}});
+  const auto scored =
+      engine.complete({.input_ids = whole, .options = {.max_new_tokens = 0, .nll = true, .prompt_logprobs = 3}});
   const auto& prompt = scored.scores->prompt;
   BOOST_REQUIRE_EQUAL(prompt.size(), whole.size() - 1);
   double sum = 0;
@@ -223,7 +230,8 @@ BOOST_AUTO_TEST_CASE(prompt_logprobs_are_those_of_the_same_tokens_generated) {
     BOOST_TEST(prompt[i].token.logprob == written.logprobs[i + 1 - ids.size()]);
     BOOST_TEST(prompt[i].top.front().id == written.top_logprobs[i + 1 - ids.size()].front().id);
   }
-  BOOST_TEST(std::abs(sum / static_cast<double>(prompt.size()) - *scored.scores->nll_mean) < 1e-5);  // floats summed as doubles
+  BOOST_TEST(std::abs(sum / static_cast<double>(prompt.size()) - *scored.scores->nll_mean) <
+             1e-5);  // floats summed as doubles
   const auto alone = engine.complete({.input_ids = whole, .options = {.max_new_tokens = 0, .prompt_logprobs = 0}});
   BOOST_TEST(!alone.scores->nll_mean.has_value());
   BOOST_TEST(alone.scores->prompt.back().top.empty());
@@ -232,7 +240,8 @@ BOOST_AUTO_TEST_CASE(prompt_logprobs_are_those_of_the_same_tokens_generated) {
 
 BOOST_AUTO_TEST_CASE(nothing_new_only_scores) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
-  const auto answer = engine.complete({.prompt = "Once upon a time there was a king", .options = {.max_new_tokens = 0, .logits_at = {2, 0, 2}, .nll = true}});
+  const auto answer = engine.complete({.prompt = "Once upon a time there was a king",
+                                       .options = {.max_new_tokens = 0, .logits_at = {2, 0, 2}, .nll = true}});
   BOOST_TEST(answer.ids.empty());
   BOOST_REQUIRE(answer.scores != nullptr);
   BOOST_REQUIRE_EQUAL(answer.scores->logits.size(), 2u);
@@ -278,7 +287,8 @@ BOOST_AUTO_TEST_CASE(refusals_name_the_field) {
   refused({.input_ids = {1}, .options = {.prompt_logprobs = 302}}, "prompt_logprobs");
   refused({.input_ids = {1}, .options = {.finish_within_budget = true}}, "finish_within_budget");
   // The longest that fits: the last token is never fed back.
-  BOOST_TEST(engine.complete({.input_ids = {1}, .options = {.max_new_tokens = 320, .ignore_eos = true}}).ids.size() == 320u);
+  BOOST_TEST(engine.complete({.input_ids = {1}, .options = {.max_new_tokens = 320, .ignore_eos = true}}).ids.size() ==
+             320u);
 }
 
 // Banning every token leaves nothing to draw: that request fails, its neighbour's answer is as without it.
@@ -299,8 +309,9 @@ BOOST_AUTO_TEST_CASE(the_last_token_is_marked) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const TokenId comma = engine.tokenizer()->encode(",").front();
   const auto before = Clock::now();
-  for (const Options& options : {Options{.max_new_tokens = 5, .n = 2}, Options{.max_new_tokens = 40, .stop = {" sun was"}},
-                                 Options{.max_new_tokens = 40, .stop_ids = {comma}}}) {
+  for (const Options& options :
+       {Options{.max_new_tokens = 5, .n = 2}, Options{.max_new_tokens = 40, .stop = {" sun was"}},
+        Options{.max_new_tokens = 40, .stop_ids = {comma}}}) {
     std::vector<bool> ended(2, false);
     engine.submit({.prompt = "The rain in Spain falls", .options = options});
     while (!engine.idle()) {
@@ -330,7 +341,8 @@ BOOST_AUTO_TEST_CASE(cancel_frees_at_once_and_says_so) {
 BOOST_AUTO_TEST_CASE(continuous_batching_takes_130_steps_where_static_takes_400) {
   std::vector<Request> requests;
   for (int i = 0; i < 32; ++i) {
-    requests.push_back({.input_ids = {1, 2, 3, 4, 5, 6, 7}, .options = {.max_new_tokens = i % 8 == 0 ? 100 : 10, .ignore_eos = true}});
+    requests.push_back(
+        {.input_ids = {1, 2, 3, 4, 5, 6, 7}, .options = {.max_new_tokens = i % 8 == 0 ? 100 : 10, .ignore_eos = true}});
   }
   const auto steps = [&](AnyScheduler scheduler) {
     Engine<Gpt2, Scheduler<AnyScheduler>> engine(random_checkpoint(tiny_gpt2(), 5), std::move(scheduler));

@@ -15,8 +15,10 @@ using namespace tenon::test;
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
-static_assert(PicksAhead<Cuda, Float32::View> && PicksAhead<Cuda, ZeroPointInt8Act8::View>, "or every step would wait for the host");
-static_assert(PreparesDraws<Cuda, Float32::View> && PreparesDraws<Cuda, ZeroPointInt8Act8::View>, "or whole rows would come back");
+static_assert(PicksAhead<Cuda, Float32::View> && PicksAhead<Cuda, ZeroPointInt8Act8::View>,
+              "or every step would wait for the host");
+static_assert(PreparesDraws<Cuda, Float32::View> && PreparesDraws<Cuda, ZeroPointInt8Act8::View>,
+              "or whole rows would come back");
 
 namespace {
 
@@ -30,7 +32,8 @@ std::vector<Request> requests(int vocab) {
     if (i % 3 == 1) r.options.temperature = 0.8f;
     if (i % 6 == 1) r.options.top_k = 20;  // drawn from the best that the device finds
     if (i == 5) r.options.n = 3;           // blocks that two write are copied
-    if (i % 4 == 3) r.options.repetition_penalty = 1.3f, r.options.frequency_penalty = 0.2f;  // prepared for a draw there
+    if (i % 4 == 3)
+      r.options.repetition_penalty = 1.3f, r.options.frequency_penalty = 0.2f;  // prepared for a draw there
     if (i == 7) r.options.top_p = 0.7f, r.options.logit_bias = {{3, 2.0f}, {9, -100.0f}};
     if (i == 9) r.options.min_new_tokens = 5, r.options.ignore_eos = false;
     if (i % 4 == 2 || i == 3) r.options.top_logprobs = 3;  // of the best that the device finds, or of a whole row
@@ -63,7 +66,8 @@ void check(const ModelConfig& config, const char* what) {
 
 }  // namespace
 
-// Requests that are greedy or drawn among few, of which some end at a token that nobody foresees: steps are launched before the tokens of those before are known.
+// Requests that are greedy or drawn among few, of which some end at a token that nobody foresees: steps are launched
+// before the tokens of those before are known.
 BOOST_AUTO_TEST_CASE(steps_ahead) {
   const ModelConfig config = invariance::tiny(0);
   const ModelFiles files = random_checkpoint(config, 5);
@@ -72,7 +76,8 @@ BOOST_AUTO_TEST_CASE(steps_ahead) {
     Request r;
     for (int t = 0; t < 1 + i % 9 * 5; ++t) r.input_ids.push_back((i * 31 + t * 7) % config.vocab);
     r.options = {.max_new_tokens = 3 + i, .ignore_eos = true};
-    if (i % 3 == 1) r.options.temperature = 0.9f, r.options.top_k = 10 + i, r.options.top_p = i % 2 ? 0.7f : 1.0f, r.options.seed = 5;
+    if (i % 3 == 1)
+      r.options.temperature = 0.9f, r.options.top_k = 10 + i, r.options.top_p = i % 2 ? 0.7f : 1.0f, r.options.seed = 5;
     all.push_back(std::move(r));
   }
   Engine<Gpt2> here(files, {.token_budget = 60, .threads = 2});
@@ -81,9 +86,12 @@ BOOST_AUTO_TEST_CASE(steps_ahead) {
   const auto expected = here.complete(all);
   for (const bool ahead : {true, false}) {
     for (const int cache_tokens : {0, 256}) {
-      Engine<Gpt2, Device<Cuda>> there(files, ContinuousPolicy{.max_batch = 11}, {.token_budget = 60, .cache_tokens = cache_tokens, .threads = 2, .run_ahead = ahead});
+      Engine<Gpt2, Device<Cuda>> there(
+          files, ContinuousPolicy{.max_batch = 11},
+          {.token_budget = 60, .cache_tokens = cache_tokens, .threads = 2, .run_ahead = ahead});
       const auto answers = there.complete(all);
-      for (std::size_t i = 0; i < all.size(); ++i) BOOST_TEST(answers[i].ids == expected[i].ids, "request " << i << ", ahead " << ahead);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        BOOST_TEST(answers[i].ids == expected[i].ids, "request " << i << ", ahead " << ahead);
       BOOST_TEST((there.stats().launched_ahead > 0u) == ahead);
       BOOST_TEST((there.stats().preemptions > 0u) == (cache_tokens > 0));
     }
@@ -113,7 +121,8 @@ BOOST_AUTO_TEST_CASE(caches_and_attentions) {
 BOOST_AUTO_TEST_CASE(adapters) {
   // The environment's where the program was compiled elsewhere.
   const char* moved = std::getenv("TENON_SOURCE_DIR");
-  const std::string tales = std::string(moved ? moved : TENON_SOURCE_DIR) + "/examples/models/tales", adapters = tales + "/adapters/";
+  const std::string tales = std::string(moved ? moved : TENON_SOURCE_DIR) + "/examples/models/tales",
+                    adapters = tales + "/adapters/";
   std::vector<Request> all = requests(4096);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i % 4 == 1) all[i].adapters = {{adapters + "weather"}};
@@ -125,8 +134,9 @@ BOOST_AUTO_TEST_CASE(adapters) {
 }
 
 // Sums that only tensor cores have are no CPU's, but one request's are the same alone and beside others.
-using EnginesOnTensorCores = std::tuple<Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>>, Engine<Gpt2, Device<Cuda>, Attention<FlashMma>>,
-                                        Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>>;
+using EnginesOnTensorCores =
+    std::tuple<Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>>, Engine<Gpt2, Device<Cuda>, Attention<FlashMma>>,
+               Engine<Gpt2, Device<Cuda>, Weights<BFloat16Mma>, Attention<FlashMma>, Cache<PagedKVOf<16, bfloat16>>>>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(tensor_cores_keep_the_promise, E, EnginesOnTensorCores) {
   const ModelConfig config = invariance::tiny(0);

@@ -37,7 +37,11 @@ ModelConfig tiny() {
 
 Request request(int n = 1) {
   Request r{.input_ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}};
-  r.options = {.max_new_tokens = 8, .temperature = 1, .ignore_eos = true, .n = n, .cache_salt = "a salt that needs memory of its own"};
+  r.options = {.max_new_tokens = 8,
+               .temperature = 1,
+               .ignore_eos = true,
+               .n = n,
+               .cache_salt = "a salt that needs memory of its own"};
   return r;
 }
 

@@ -359,7 +359,8 @@ BOOST_AUTO_TEST_CASE(print_digest, *boost::unit_test::disabled()) {
 BOOST_AUTO_TEST_CASE(two_runs_and_two_processes) {
   const std::string expected = text_of(digest_of_a_run());
   BOOST_TEST(text_of(digest_of_a_run()) == expected);
-  const std::string command = std::filesystem::read_symlink("/proc/self/exe").string() + " --run_test=engine_invariance/print_digest";
+  const std::string command =
+      std::filesystem::read_symlink("/proc/self/exe").string() + " --run_test=engine_invariance/print_digest";
   std::FILE* other = ::popen(command.c_str(), "r");
   BOOST_REQUIRE(other != nullptr);
   std::string output;
@@ -490,7 +491,8 @@ std::vector<Threshold> thresholds_in(const std::string& source, const std::strin
     const std::regex regex(pattern);
     for (auto i = std::sregex_iterator(text.begin(), text.end(), regex); i != std::sregex_iterator(); ++i) {
       const std::string name = (*i)[1].str();
-      if (!name.ends_with("Columns") && !name.ends_with("Contenders")) found.push_back({file + ": " + name, std::stoi((*i)[2].str())});
+      if (!name.ends_with("Columns") && !name.ends_with("Contenders"))
+        found.push_back({file + ": " + name, std::stoi((*i)[2].str())});
     }
   };
   std::string line;
@@ -537,13 +539,28 @@ BOOST_AUTO_TEST_CASE(the_sizes_hold_both_sides_of_every_threshold) {
   // The search finds what there is.
   std::set<std::string> names;
   for (const Threshold& t : thresholds) names.insert(t.where);
-  for (const char* name : {"concepts.h: kTilePositions", "kernels.h: kSplitPositions", "attention.inc: kStride",
-                           "attention.h: kAttentionRows", "picker.h: kRows", "avx512.inc: kTokens",
-                           "avx512.inc: kWideTokens", "avx512.inc: kLoneTokens", "avx512.inc: kQueries", "avx2.inc: kTokens",
-                           "portable.inc: kTokens", "rows.h: rows", "linear.h: tokens",
-                           "dot_zmm.inc: kDotTokens", "dot_zmm.inc: kDotWideTokens", "dot_avx2.inc: kDotTokens",
-                           "dot_zmm.inc: kGroupTokens", "dot_zmm.inc: kGroupWideTokens", "dot_amx.inc: kTileTokens",
-                           "dot_portable.inc: kDotTokens", "attention.inc: positions", "low_rank.h: kLowRankRows",
+  for (const char* name : {"concepts.h: kTilePositions",
+                           "kernels.h: kSplitPositions",
+                           "attention.inc: kStride",
+                           "attention.h: kAttentionRows",
+                           "picker.h: kRows",
+                           "avx512.inc: kTokens",
+                           "avx512.inc: kWideTokens",
+                           "avx512.inc: kLoneTokens",
+                           "avx512.inc: kQueries",
+                           "avx2.inc: kTokens",
+                           "portable.inc: kTokens",
+                           "rows.h: rows",
+                           "linear.h: tokens",
+                           "dot_zmm.inc: kDotTokens",
+                           "dot_zmm.inc: kDotWideTokens",
+                           "dot_avx2.inc: kDotTokens",
+                           "dot_zmm.inc: kGroupTokens",
+                           "dot_zmm.inc: kGroupWideTokens",
+                           "dot_amx.inc: kTileTokens",
+                           "dot_portable.inc: kDotTokens",
+                           "attention.inc: positions",
+                           "low_rank.h: kLowRankRows",
                            "avx512.inc: kFactorTile"}) {
     BOOST_TEST(names.contains(name), name << " was not found");
   }

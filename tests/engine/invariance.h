@@ -89,7 +89,8 @@ inline constexpr std::array kKeeps = {Keep::none, Keep::contiguous, Keep::paged1
 inline std::string to_string(Kv kv) { return kv == Kv::int8 ? "int8" : kv == Kv::bfloat16 ? "bfloat16" : "float32"; }
 inline std::string to_string(Attend attend) { return attend == Attend::direct ? "direct" : "flash"; }
 inline std::string to_string(Keep cache) {
-  return std::array{"none", "contiguous", "paged 16", "paged 32", "paged 64", "window"}[static_cast<std::size_t>(cache)];
+  return std::array{
+      "none", "contiguous", "paged 16", "paged 32", "paged 64", "window"}[static_cast<std::size_t>(cache)];
 }
 inline bool is_paged(Keep cache) { return cache >= Keep::paged16 && cache <= Keep::paged64; }
 inline int block_of(Keep cache) { return cache == Keep::paged64 ? 64 : cache == Keep::paged32 ? 32 : 16; }

@@ -1,5 +1,6 @@
-// The promise for the other families: what random mixes of requests, schedules and caches answer is what each request gives
-// alone. Shared heads, rotary positions under every scaling, windows and ALiBi, each in sizes that divide nothing.
+// The promise for the other families: what random mixes of requests, schedules and caches answer is what each request
+// gives alone. Shared heads, rotary positions under every scaling, windows and ALiBi, each in sizes that divide
+// nothing.
 #include <boost/test/unit_test.hpp>
 
 #include "mixes.h"
@@ -76,7 +77,8 @@ std::unique_ptr<AnyEngine> make_family(const Setup& s) {
   return s.shape <= 4 ? make_with<Mistral>(s) : make_with<Bloom>(s);
 }
 
-constexpr std::array kCaches = {Keep::paged16, Keep::paged16, Keep::contiguous, Keep::window, Keep::window, Keep::window};
+constexpr std::array kCaches = {Keep::paged16, Keep::paged16, Keep::contiguous,
+                                Keep::window,  Keep::window,  Keep::window};
 constexpr std::array kElements = {Kv::float32};
 constexpr std::array kFlash = {Attend::flash};
 constexpr Choices kChoices = {kFamilyShapes, [](int) { return kVocab; }, kCaches, kElements, kFlash};
@@ -113,7 +115,8 @@ BOOST_AUTO_TEST_CASE(a_window_forgets_what_nobody_reads) {
     Random random(9);
     std::vector<Request> requests;
     for (const int prompt : {5, 100, 333, 500}) {
-      requests.push_back({.input_ids = random_text(random, prompt), .options = {.max_new_tokens = 120, .ignore_eos = true, .top_logprobs = 1}});
+      requests.push_back({.input_ids = random_text(random, prompt),
+                          .options = {.max_new_tokens = 120, .ignore_eos = true, .top_logprobs = 1}});
     }
     const auto expected = run_all(*make_family(kept), requests);
     const auto engine = make_family(forgets);
@@ -126,7 +129,8 @@ BOOST_AUTO_TEST_CASE(a_window_forgets_what_nobody_reads) {
 BOOST_AUTO_TEST_CASE(another_window_is_another_answer) {
   Setup setup{.shape = 3, .cache = Keep::paged16};
   Random random(2);
-  const std::vector<Request> requests = {{.input_ids = random_text(random, 60), .options = {.max_new_tokens = 8, .ignore_eos = true, .logits_hash = true}}};
+  const std::vector<Request> requests = {{.input_ids = random_text(random, 60),
+                                          .options = {.max_new_tokens = 8, .ignore_eos = true, .logits_hash = true}}};
   const auto answer = [&](int window) {
     ModelConfig config = of_shape(3);
     config.window = window;

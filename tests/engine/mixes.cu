@@ -1,6 +1,7 @@
 // The promise on a GPU over random mixes: 32 in each run of the tests, 2,000 by scripts/gpu-check, which passes
-// `-- --mixes N --seed S --seconds T` to this program. Mixes with float32 keys are of the exact class, and their answers are those that
-// each request has alone on the CPU. Mixes with bfloat16 keys are of tensor cores, and the request is alone on the GPU.
+// `-- --mixes N --seed S --seconds T` to this program. Mixes with float32 keys are of the exact class, and their
+// answers are those that each request has alone on the CPU. Mixes with bfloat16 keys are of tensor cores, and the
+// request is alone on the GPU.
 #define BOOST_TEST_MODULE tenon engine mixes cuda
 #include <boost/test/unit_test.hpp>
 
@@ -69,9 +70,10 @@ BOOST_AUTO_TEST_CASE(random_mixes_give_what_each_request_gives_alone) {
   std::uint64_t mixes = 0, equal = 0, preemptions = 0, hits = 0, tokens = 0;
   while (mixes < wanted && std::chrono::steady_clock::now() - begin < limit) {
     const Totals some = run_mixes(first + mixes, std::min(kTogether, wanted - mixes), on_gpu, false, kGpuChoices);
-    mixes += some.mixes, equal += some.equal, preemptions += some.preemptions, hits += some.hit_tokens, tokens += some.tokens;
-    std::printf("%llu of %llu mixes are equal, %llu tokens\n", static_cast<unsigned long long>(equal), static_cast<unsigned long long>(mixes),
-                static_cast<unsigned long long>(tokens));
+    mixes += some.mixes, equal += some.equal, preemptions += some.preemptions, hits += some.hit_tokens,
+        tokens += some.tokens;
+    std::printf("%llu of %llu mixes are equal, %llu tokens\n", static_cast<unsigned long long>(equal),
+                static_cast<unsigned long long>(mixes), static_cast<unsigned long long>(tokens));
     std::fflush(stdout);
   }
   BOOST_TEST(equal == mixes);

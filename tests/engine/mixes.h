@@ -80,9 +80,11 @@ struct Choices {
   std::span<const Attend> attends;
 };
 
-inline constexpr std::array kOftenPaged = {Keep::paged16, Keep::paged16, Keep::paged16,    Keep::paged32,    Keep::paged32,
-                                           Keep::paged64, Keep::paged64, Keep::contiguous, Keep::contiguous, Keep::none};
-inline constexpr Choices kGpt2Choices = {kShapes, [](int shape) { return tiny(shape).vocab; }, kOftenPaged, kKvs, kAttends};
+inline constexpr std::array kOftenPaged = {Keep::paged16,    Keep::paged16, Keep::paged16, Keep::paged32,
+                                           Keep::paged32,    Keep::paged64, Keep::paged64, Keep::contiguous,
+                                           Keep::contiguous, Keep::none};
+inline constexpr Choices kGpt2Choices = {kShapes, [](int shape) { return tiny(shape).vocab; }, kOftenPaged, kKvs,
+                                         kAttends};
 
 inline Setup random_setup(Random& random, Setup s, const Choices& choices) {
   s.cache = pick(random, choices.caches);
@@ -90,7 +92,8 @@ inline Setup random_setup(Random& random, Setup s, const Choices& choices) {
   s.options.prefix_reuse = !chance(random, 4);
   s.options.threads = pick(random, std::array{1, 1, 1, 2, 2, 3, 4});
   // Plain C++ calls a function for each fused multiply-add: one such mix takes as long as a hundred others.
-  const Isa isa = pick(random, std::array{Isa::avx512, Isa::avx512, Isa::avx512, Isa::avx512, Isa::avx2, Isa::avx2, Isa::portable});
+  const Isa isa =
+      pick(random, std::array{Isa::avx512, Isa::avx512, Isa::avx512, Isa::avx512, Isa::avx2, Isa::avx2, Isa::portable});
   s.isa = std::min(isa, best_isa());
   return s;
 }
@@ -229,8 +232,9 @@ inline Totals run_mixes(std::uint64_t first, std::uint64_t count, Factory factor
     const Mix mix = draw_mix(seed, choices);
     if (mix.pool != of) pools.clear();
     of = mix.pool;
-    Pool& pool = pools.try_emplace({mix.setup.kv, mix.setup.attend}, mix64(mix.pool), mix.setup, factory,
-                                   choices.vocab(mix.setup.shape))
+    Pool& pool = pools
+                     .try_emplace({mix.setup.kv, mix.setup.attend}, mix64(mix.pool), mix.setup, factory,
+                                  choices.vocab(mix.setup.shape))
                      .first->second;
     ++totals.mixes;
     Differences differences;

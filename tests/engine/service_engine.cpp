@@ -102,7 +102,8 @@ double resident_mib() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_crowd_gets_the_answers_of_each_alone) {
-  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 4}, random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 2});
+  Service<Engine<Gpt2>> service(ServiceOptions{.buffer = 4}, random_checkpoint(tiny_gpt2(), 5),
+                                EngineOptions{.threads = 2});
   serve_a_crowd(service);
 }
 

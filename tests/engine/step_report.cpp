@@ -38,7 +38,8 @@ struct TracedPolicy {
     std::vector<Granted> step;
     for (const auto& line : {state.running, state.waiting}) {
       for (const Candidate& c : line) {
-        if (const int tokens = out.take(c.seq, std::min(c.pending, 5)); tokens > 0) step.push_back({c.seq, c.adapter, tokens});
+        if (const int tokens = out.take(c.seq, std::min(c.pending, 5)); tokens > 0)
+          step.push_back({c.seq, c.adapter, tokens});
       }
     }
     if (!step.empty()) trace->push_back(std::move(step));
@@ -78,13 +79,15 @@ Request request(const std::string& prompt, const char* adapter, int new_tokens) 
 BOOST_AUTO_TEST_CASE(it_says_what_the_scheduler_granted) {
   Reported reported;
   TracedPolicy policy;
-  Traced engine(tales_files(), policy, {.prefix_reuse = false, .on_step = [&](const StepReport& r) { reported.add(r); }});
+  Traced engine(tales_files(), policy,
+                {.prefix_reuse = false, .on_step = [&](const StepReport& r) { reported.add(r); }});
   int prompt_tokens = 0;
   const std::vector<Request> requests = {request("The king said to the weather and the wind that", "", 9),
                                          request("Once upon a time", "weather", 4), request("It", "shakespeare", 1),
                                          request("The old man of the sea and the wolf", "weather", 12)};
   engine.complete(requests);
-  for (const Request& each : requests) prompt_tokens += static_cast<int>(tales_files().tokenizer->encode(each.prompt).size());
+  for (const Request& each : requests)
+    prompt_tokens += static_cast<int>(tales_files().tokenizer->encode(each.prompt).size());
 
   BOOST_TEST((reported.steps == *policy.trace));
   BOOST_TEST(reported.steps.size() == engine.stats().steps);
@@ -108,8 +111,8 @@ BOOST_AUTO_TEST_CASE(what_it_throws_loses_no_event_and_changes_no_answer) {
   const auto expected = undisturbed.complete(request("Once upon a time", "", 6));
   int steps = 0;
   Engine<Gpt2> engine(tales_files(), {.on_step = [&](const StepReport&) {
-    if (++steps == 3) throw std::runtime_error("watched enough");
-  }});
+                        if (++steps == 3) throw std::runtime_error("watched enough");
+                      }});
   engine.submit(request("Once upon a time", "", 6));
   std::vector<TokenId> ids;
   int thrown = 0;

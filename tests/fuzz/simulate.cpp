@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
             << " sequences (" << c.finished << " finished, " << c.cancelled << " cancelled), " << c.steps << " steps ("
             << c.failed_steps << " more failed), " << c.rows << " rows, " << c.preemptions << " preemptions, "
             << c.prefix_hits << " tokens found, " << c.copies << " copies, " << c.refusals << " refusals, " << c.holds
-            << " holds, " << c.passed_blocks << " blocks passed, " << c.unpreemptible << " preempted to the bound: 0 violations in "
+            << " holds, " << c.passed_blocks << " blocks passed, " << c.unpreemptible
+            << " preempted to the bound: 0 violations in "
             << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << " s\n";
 }

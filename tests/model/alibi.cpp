@@ -19,8 +19,10 @@ BOOST_AUTO_TEST_CASE(other_counts_take_every_second_one_of_twice_as_many) {
   // BLOOM itself: 64 heads of 64, then every second one of 128.
   const auto slopes = alibi_slopes(112);
   BOOST_REQUIRE(slopes.size() == 112u);
-  for (const auto& [head, expected] : {std::pair{0, 0.9170040488f}, {63, 0.003906251397f}, {64, 0.9576032758f}, {111, 0.01631676964f}}) {
-    BOOST_TEST(std::abs(slopes[static_cast<std::size_t>(head)] / expected - 1) < 1e-6f, head);  // torch's pow in float32
+  for (const auto& [head, expected] :
+       {std::pair{0, 0.9170040488f}, {63, 0.003906251397f}, {64, 0.9576032758f}, {111, 0.01631676964f}}) {
+    BOOST_TEST(std::abs(slopes[static_cast<std::size_t>(head)] / expected - 1) < 1e-6f,
+               head);  // torch's pow in float32
   }
 }
 

@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(fused_heads_are_put_in_order) {
       for (int d = 0; d < 8; ++d) {
         const int packed = which * 48 + head * 8 + d, stored = (head * 3 + which) * 8 + d;
         same = same && qkv.bias[packed] == bias[static_cast<std::size_t>(stored)];
-        for (int k = 0; k < 48; ++k) same = same && qkv.weight.at(packed, k) == matrix[static_cast<std::size_t>(stored * 48 + k)];
+        for (int k = 0; k < 48; ++k)
+          same = same && qkv.weight.at(packed, k) == matrix[static_cast<std::size_t>(stored * 48 + k)];
       }
     }
   }

@@ -16,7 +16,8 @@ using Change = std::function<void(nlohmann::json&)>;
 
 // `base`: a model folder below the repository's root.
 template <class Family>
-ModelConfig configured(const std::string& base, const Change& change = [](auto&) {}) {
+ModelConfig configured(
+    const std::string& base, const Change& change = [](auto&) {}) {
   nlohmann::json config;
   std::ifstream(TENON_SOURCE_DIR "/" + base + "/config.json") >> config;
   change(config);
@@ -31,7 +32,8 @@ void refused(const std::string& base, const std::string& field, const Change& ch
   try {
     configured<Family>(base, change);
   } catch (const Error& error) {
-    BOOST_TEST(std::string(error.what()).find("config.json: " + field) != std::string::npos, field + ": " + error.what());
+    BOOST_TEST(std::string(error.what()).find("config.json: " + field) != std::string::npos,
+               field + ": " + error.what());
     return;
   }
   BOOST_ERROR("accepted a change that concerns " + field);

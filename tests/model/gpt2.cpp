@@ -83,7 +83,8 @@ BOOST_AUTO_TEST_CASE(packed_weights_are_those_of_the_file) {
   const auto& view = weights.parts().layers[3].up.weight;
   bool same = true;
   for (int out = 0; out < 1024; ++out) {
-    for (int in = 0; in < 256; ++in) same = same && view.at(out, in) == whole[static_cast<std::size_t>(in * 1024 + out)];
+    for (int in = 0; in < 256; ++in)
+      same = same && view.at(out, in) == whole[static_cast<std::size_t>(in * 1024 + out)];
   }
   BOOST_TEST(same);
 }

@@ -13,7 +13,9 @@ namespace {
 
 const std::string kBase = "tests/golden/gptbigcode_mha";
 ModelConfig configured(const test::Change& change) { return test::configured<GptBigCode>(kBase, change); }
-void refused(const std::string& field, const nlohmann::json& value) { test::refused_value<GptBigCode>(kBase, field, value); }
+void refused(const std::string& field, const nlohmann::json& value) {
+  test::refused_value<GptBigCode>(kBase, field, value);
+}
 
 }  // namespace
 

@@ -50,13 +50,18 @@ BOOST_AUTO_TEST_CASE(both_forms_of_rope_scaling_are_read) {
   });
   BOOST_TEST(newer.rotary.theta == 7e5);
   BOOST_CHECK(newer.rotary.scaling == RotaryScaling::none);
-  const auto dynamic = configured([](Json& config) { config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 3}}; });
+  const auto dynamic = configured([](Json& config) {
+    config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 3}};
+  });
   BOOST_TEST(dynamic.rotary.trained_positions == 128);
   BOOST_TEST(dynamic.positions == 384);
 }
 
 BOOST_AUTO_TEST_CASE(llama3_scaling_needs_all_its_fields) {
-  const Json whole = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4},
+  const Json whole = {{"rope_type", "llama3"},
+                      {"factor", 8},
+                      {"low_freq_factor", 1},
+                      {"high_freq_factor", 4},
                       {"original_max_position_embeddings", 32}};
   const auto c = configured([&](Json& config) { config["rope_scaling"] = whole; });
   BOOST_CHECK(c.rotary.scaling == RotaryScaling::llama3);
@@ -64,10 +69,13 @@ BOOST_AUTO_TEST_CASE(llama3_scaling_needs_all_its_fields) {
   BOOST_TEST(c.positions == 128);  // its files name the stretched length
   for (const auto& [key, value] : whole.items()) {
     if (key == "rope_type") continue;
-    refused_after("rope_scaling." + key, [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"].erase(key); });
-    refused_after("rope_scaling." + key, [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"][key] = -1; });
+    refused_after("rope_scaling." + key,
+                  [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"].erase(key); });
+    refused_after("rope_scaling." + key,
+                  [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"][key] = -1; });
   }
-  refused_after("rope_scaling.high_freq_factor", [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"]["high_freq_factor"] = 1; });
+  refused_after("rope_scaling.high_freq_factor",
+                [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"]["high_freq_factor"] = 1; });
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
@@ -86,7 +94,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("rope_theta", 0.5);
   refused("sliding_window", 4096);
   refused("attention_chunk_size", 8192);
-  refused_after("rope_scaling.original_max_position_embeddings", [](Json& c) { c["rope_scaling"]["original_max_position_embeddings"] = 64; });
+  refused_after("rope_scaling.original_max_position_embeddings",
+                [](Json& c) { c["rope_scaling"]["original_max_position_embeddings"] = 64; });
   refused("partial_rotary_factor", 0.5);
   refused("hidden_act", "geglu");
   refused("num_key_value_heads", 3);

@@ -43,11 +43,14 @@ std::vector<std::vector<LowRank>> places(const TestAdapter& adapter, std::initia
 BOOST_AUTO_TEST_CASE(a_table_says_which_sites_have_updates) {
   const TestAdapter adapter(kIn, {random_update(kIn, 0, kOut, 4, 1)});
   Cpu device({.threads = 1});
-  const auto sites = [&](std::initializer_list<Site> of) { return UpdateTable<Cpu>(device, places(adapter, of)).set().sites; };
+  const auto sites = [&](std::initializer_list<Site> of) {
+    return UpdateTable<Cpu>(device, places(adapter, of)).set().sites;
+  };
   BOOST_TEST(sites({}) == 0u);
   BOOST_TEST(sites({Site::qkv}) == AdapterSet::bit(Site::qkv));
   BOOST_TEST(AdapterSet{}.sites == ~0u);  // made by hand, it may have some anywhere
-  BOOST_TEST(sites({Site::attn_out, Site::mlp_down}) == (AdapterSet::bit(Site::attn_out) | AdapterSet::bit(Site::mlp_down)));
+  BOOST_TEST(sites({Site::attn_out, Site::mlp_down}) ==
+             (AdapterSet::bit(Site::attn_out) | AdapterSet::bit(Site::mlp_down)));
 }
 
 BOOST_AUTO_TEST_CASE(only_sites_of_the_steps_adapters_are_given_updates) {
@@ -59,7 +62,8 @@ BOOST_AUTO_TEST_CASE(only_sites_of_the_steps_adapters_are_given_updates) {
   const Problem p(kIn, kOut);
   const Packed<Float32> packed(p.weight);
   LowRankUpdates<CountingCpu> updates;
-  // Rows under these sets, the last one under none: whether the product of a site is given updates, and whether they are in it.
+  // Rows under these sets, the last one under none: whether the product of a site is given updates, and whether they
+  // are in it.
   const auto check = [&](std::vector<const AdapterSet*> sets, Site site, bool given, bool changes) {
     Batch batch;
     for (std::size_t s = 0; s <= sets.size(); ++s) append(batch, static_cast<int>(s), 3, 1);

@@ -26,7 +26,9 @@ BOOST_AUTO_TEST_CASE(a_window_is_a_number_or_none_or_the_default) {
 
 BOOST_AUTO_TEST_CASE(heads_of_keys_default_to_eight) {
   const auto of = [](const test::Change& change) {
-    return configured([&](Json& c) { c["num_attention_heads"] = 16, c["hidden_size"] = 64, c["head_dim"] = 4, change(c); }).kv_heads;
+    return configured(
+               [&](Json& c) { c["num_attention_heads"] = 16, c["hidden_size"] = 64, c["head_dim"] = 4, change(c); })
+        .kv_heads;
   };
   BOOST_TEST(of([](Json& c) { c.erase("num_key_value_heads"); }) == 8);
   BOOST_TEST(of([](Json& c) { c["num_key_value_heads"] = nullptr; }) == 16);

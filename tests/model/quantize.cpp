@@ -288,8 +288,8 @@ BOOST_AUTO_TEST_CASE(a_failure_leaves_nothing_and_names_the_tensor) {
   // At load, the matrix that the tensor is a part of.
   attempt(65520.0f, "float16");
   using F16 = Loaded<Llama, Float16>;
-  BOOST_TEST(mentions(refusal([&] { F16(scratch / "model"); }),
-                      {"model.safetensors: ", name, "16-bit", "another format"}));
+  BOOST_TEST(
+      mentions(refusal([&] { F16(scratch / "model"); }), {"model.safetensors: ", name, "16-bit", "another format"}));
 }
 
 // Where a scale is almost too large or too small for float32, what is written is read back, as near to the original as

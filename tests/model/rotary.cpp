@@ -38,14 +38,17 @@ std::vector<std::vector<float>> frequencies(RotaryFrequencies& rotary, const Bat
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(frequencies_are_those_of_transformers) {
-  agree(rotary_frequencies({}, 12, 0), {1.f, 0.215443447f, 0.046415884f, 0.00999999978f, 0.00215443433f, 0.000464158948f});
+  agree(rotary_frequencies({}, 12, 0),
+        {1.f, 0.215443447f, 0.046415884f, 0.00999999978f, 0.00215443433f, 0.000464158948f});
   agree(rotary_frequencies({.scaling = RotaryScaling::linear, .factor = 4}, 12, 0),
         {0.25f, 0.0538608618f, 0.011603971f, 0.00249999994f, 0.000538608583f, 0.000116039737f});
   agree(rotary_frequencies({RotaryScaling::llama3, 500, 8, 1, 4, 24}, 12, 0),
         {0.947417855f, 0.0812069252f, 0.0157490131f, 0.00559017016f, 0.0019842512f, 0.000704317412f});
   const RotaryConfig dynamic{.scaling = RotaryScaling::dynamic, .factor = 4, .trained_positions = 128};
-  agree(rotary_frequencies(dynamic, 12, 128), {1.f, 0.215443447f, 0.046415884f, 0.00999999978f, 0.00215443433f, 0.000464158948f});
-  agree(rotary_frequencies(dynamic, 12, 200), {1.f, 0.170198858f, 0.0289676506f, 0.00493026199f, 0.000839124783f, 0.000142818157f});
+  agree(rotary_frequencies(dynamic, 12, 128),
+        {1.f, 0.215443447f, 0.046415884f, 0.00999999978f, 0.00215443433f, 0.000464158948f});
+  agree(rotary_frequencies(dynamic, 12, 200),
+        {1.f, 0.170198858f, 0.0289676506f, 0.00493026199f, 0.000839124783f, 0.000142818157f});
 }
 
 BOOST_AUTO_TEST_CASE(all_rows_share_what_does_not_stretch) {
@@ -63,7 +66,8 @@ BOOST_AUTO_TEST_CASE(dynamic_frequencies_depend_on_the_text_alone) {
     for (int position = 0; position < 60; ++position) {
       const int length = std::max(prompt, position + 1);
       BOOST_TEST(whole[static_cast<std::size_t>(position)] == rotary_frequencies(config, 12, length));
-      BOOST_TEST(frequencies(rotary, rows_of(position, 1, prompt), 6).front() == whole[static_cast<std::size_t>(position)]);
+      BOOST_TEST(frequencies(rotary, rows_of(position, 1, prompt), 6).front() ==
+                 whole[static_cast<std::size_t>(position)]);
     }
   }
 }

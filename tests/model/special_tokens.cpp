@@ -1,4 +1,5 @@
-// Tokens that begin and end a text, of every family: what config.json says, and where it is silent the class of transformers.
+// Tokens that begin and end a text, of every family: what config.json says, and where it is silent the class of
+// transformers.
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ void check_defaults(const std::string& base, TokenId bos, TokenId eos) {
   BOOST_TEST(c.bos.value_or(-1) == bos, base);
   BOOST_TEST(c.eos == std::vector<TokenId>{eos}, base);
   BOOST_TEST(c.dropped_tokens.empty(), base);
-  const ModelConfig none = test::configured<Family>(base, [](Json& j) { j["bos_token_id"] = nullptr, j["eos_token_id"] = nullptr; });
+  const ModelConfig none =
+      test::configured<Family>(base, [](Json& j) { j["bos_token_id"] = nullptr, j["eos_token_id"] = nullptr; });
   BOOST_TEST(!none.bos.has_value(), base);
   BOOST_TEST(none.eos.empty(), base);
   const ModelConfig outside = test::configured<Family>(base, [](Json& j) { j["eos_token_id"] = {3, 70000}; });
@@ -43,16 +45,20 @@ BOOST_AUTO_TEST_CASE(absent_ids_are_those_of_the_class) {
 // A descendant of Llama has the defaults that it names, not Llama's.
 BOOST_AUTO_TEST_CASE(a_family_of_a_user_has_its_own_defaults) {
   struct Descendant {
-    static ModelConfig configure(const ConfigFile& file) { return configure_llama_like(file, "llama", {.tokens = {.eos = 7}}); }
+    static ModelConfig configure(const ConfigFile& file) {
+      return configure_llama_like(file, "llama", {.tokens = {.eos = 7}});
+    }
   };
-  const auto c = test::configured<Descendant>("tests/golden/llama_linear", [](Json& j) { j.erase("bos_token_id"), j.erase("eos_token_id"); });
+  const auto c = test::configured<Descendant>("tests/golden/llama_linear",
+                                              [](Json& j) { j.erase("bos_token_id"), j.erase("eos_token_id"); });
   BOOST_TEST(!c.bos.has_value());
   BOOST_TEST(c.eos == std::vector<TokenId>{7});
 }
 
 // GPT-2 trained from scratch with a small vocabulary of its own.
 BOOST_AUTO_TEST_CASE(a_default_outside_the_vocabulary_is_dropped) {
-  const auto c = test::configured<Gpt2>("examples/models/tales", [](Json& j) { j.erase("bos_token_id"), j.erase("eos_token_id"); });
+  const auto c = test::configured<Gpt2>("examples/models/tales",
+                                        [](Json& j) { j.erase("bos_token_id"), j.erase("eos_token_id"); });
   BOOST_TEST(!c.bos.has_value());
   BOOST_TEST(c.eos.empty());
   BOOST_TEST(c.dropped_tokens.size() == 2U);

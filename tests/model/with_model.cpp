@@ -26,7 +26,8 @@ BOOST_AUTO_TEST_CASE(others_are_refused_with_the_list) {
   BOOST_CHECK_EXCEPTION(family_of("mystery9000"), Error, [](const Error& error) {
     const std::string text = error.what();
     return error.kind() == Error::Kind::unsupported && text.find("config.json: model_type") != std::string::npos &&
-           text.find("mystery9000") != std::string::npos && text.find("gpt2, gpt_bigcode, llama, mistral, bloom") != std::string::npos;
+           text.find("mystery9000") != std::string::npos &&
+           text.find("gpt2, gpt_bigcode, llama, mistral, bloom") != std::string::npos;
   });
 }
 

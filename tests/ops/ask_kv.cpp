@@ -1,4 +1,5 @@
-// What is asked for while a product is made: all lines of the tiles that are read next, once, and no bit of the product depends on it.
+// What is asked for while a product is made: all lines of the tiles that are read next, once, and no bit of the product
+// depends on it.
 #include <boost/test/unit_test.hpp>
 
 #include <set>
@@ -33,7 +34,8 @@ struct Step {
 
   Step(int sequences, int head_dim, int longest, int rows = 1)
       : shape{.layers = 2, .heads = kHeads, .head_dim = head_dim, .positions = longest + rows}, kv(shape, sequences) {
-    for (int s = 0; s < sequences; ++s) append(batch, sequences - 1 - s, (s * 37 + longest) % (longest + 1), s % 3 == 1 ? rows : 1);
+    for (int s = 0; s < sequences; ++s)
+      append(batch, sequences - 1 - s, (s * 37 + longest) % (longest + 1), s % 3 == 1 ? rows : 1);
     kv.see(batch.view());
   }
 };

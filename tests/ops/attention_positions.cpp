@@ -14,7 +14,8 @@ template <class E>
 AttentionProblem<E> with(AttentionProblem<E> p, int window, bool sloped) {
   p.window = window;
   if (sloped) {
-    for (int h = 0; h < p.heads; ++h) p.slopes.push_back(std::ldexp(1.5f, -6 - h));  // 300 positions off still weigh something
+    for (int h = 0; h < p.heads; ++h)
+      p.slopes.push_back(std::ldexp(1.5f, -6 - h));  // 300 positions off still weigh something
   }
   return p;
 }
@@ -56,15 +57,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_are_the_same_in_any_chunks_over_a_cache_that_
     const Matrix truth = truth_of<Policy>(p);
     BOOST_REQUIRE(all_finite(truth, 0, p.length));
     p.forgets = true;
-    for_each_cpu([&](Cpu& device) {
-      const auto op = op_on<Policy>(device);
-      BOOST_TEST_CONTEXT(name_of(device) << ", window " << window) {
-        BOOST_TEST(first_difference(at_once(p, op).view(), truth.view()) == -1);
-        for (const int most : {2, 20, 150}) {
-          BOOST_TEST(first_difference(in_chunks(p, most, static_cast<std::uint64_t>(most), op).view(), truth.view()) == -1);
-        }
-      }
-    }, window == 17 ? 4 : 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          const auto op = op_on<Policy>(device);
+          BOOST_TEST_CONTEXT(name_of(device) << ", window " << window) {
+            BOOST_TEST(first_difference(at_once(p, op).view(), truth.view()) == -1);
+            for (const int most : {2, 20, 150}) {
+              BOOST_TEST(first_difference(in_chunks(p, most, static_cast<std::uint64_t>(most), op).view(),
+                                          truth.view()) == -1);
+            }
+          }
+        },
+        window == 17 ? 4 : 1);
   }
 }
 
@@ -75,9 +79,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(decoding_over_a_cache_that_forgets_is_the_same, Ca
     auto p = with(AttentionProblem<E>(2, 200, 4, 2, 16), window, true);
     const Matrix truth = truth_of<Policy>(p);
     p.forgets = true;
-    for_each_cpu([&](Cpu& device) {
-      BOOST_TEST(first_difference(alone(p, op_on<Policy>(device)).view(), truth.view()) == -1, name_of(device) << ", window " << window);
-    }, 2);
+    for_each_cpu(
+        [&](Cpu& device) {
+          BOOST_TEST(first_difference(alone(p, op_on<Policy>(device)).view(), truth.view()) == -1,
+                     name_of(device) << ", window " << window);
+        },
+        2);
   }
 }
 
@@ -90,12 +97,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_shape_is_the_same_in_any_company, Case, Case
       auto p = with(plain, window, true);
       const Matrix truth = truth_of<Policy>(p);
       p.forgets = true;
-      for_each_cpu([&](Cpu& device) {
-        BOOST_TEST_CONTEXT(name_of(device) << ", head_dim " << p.head_dim << ", window " << window) {
-          BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), truth.view()) == -1);
-          BOOST_TEST(first_difference(in_chunks(p, 20, 1, op_on<Policy>(device)).view(), truth.view()) == -1);
-        }
-      }, p.head_dim == 64 ? 4 : 1);
+      for_each_cpu(
+          [&](Cpu& device) {
+            BOOST_TEST_CONTEXT(name_of(device) << ", head_dim " << p.head_dim << ", window " << window) {
+              BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), truth.view()) == -1);
+              BOOST_TEST(first_difference(in_chunks(p, 20, 1, op_on<Policy>(device)).view(), truth.view()) == -1);
+            }
+          },
+          p.head_dim == 64 ? 4 : 1);
     }
   }
 }
@@ -106,12 +115,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_as_long_as_the_text_is_none, Case, Cases)
   for (const bool sloped : {false, true}) {
     const AttentionProblem<E> p(1, 300, 2, 1, 20);
     const Matrix truth = truth_of<Policy>(with(p, 0, sloped));
-    for_each_cpu([&](Cpu& device) {
-      for (const int window : {300, 301, 1 << 30}) {
-        BOOST_TEST(first_difference(at_once(with(p, window, sloped), op_on<Policy>(device)).view(), truth.view()) == -1);
-      }
-      BOOST_TEST(first_difference(at_once(with(p, 299, sloped), op_on<Policy>(device)).view(), truth.view()) == 299);  // the twin
-    }, 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          for (const int window : {300, 301, 1 << 30}) {
+            BOOST_TEST(first_difference(at_once(with(p, window, sloped), op_on<Policy>(device)).view(), truth.view()) ==
+                       -1);
+          }
+          BOOST_TEST(first_difference(at_once(with(p, 299, sloped), op_on<Policy>(device)).view(), truth.view()) ==
+                     299);  // the twin
+        },
+        1);
   }
 }
 
@@ -123,25 +136,32 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_that_begins_a_split_is_a_text_of_its_own,
   for (const bool sloped : {false, true}) {
     const auto p = with(AttentionProblem<E>(1, 560, 2, 1, 20), 0, sloped);
     const Matrix text = truth_of<Policy>(part_of(p, 256, 304));
-    for_each_cpu([&](Cpu& device) {
-      for (const int last : {0, 5, 15, 16, 63, 64, 100, 255, 256, 303}) {
-        auto windowed = p;
-        windowed.window = last + 1;
-        auto kv = windowed.cache();
-        Matrix out = windowed.output();
-        step(windowed, kv, {{0, 0, 256 + last}}, out, [](const auto&) {});
-        windowed.forgets = true;
-        step(windowed, kv, {{0, 256 + last, 1}}, out, op_on<Policy>(device));
-        BOOST_TEST(first_difference(out.view(256 + last, 1), text.view(last, 1)) == -1, name_of(device) << ", row " << last);
-      }
-    }, 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          for (const int last : {0, 5, 15, 16, 63, 64, 100, 255, 256, 303}) {
+            auto windowed = p;
+            windowed.window = last + 1;
+            auto kv = windowed.cache();
+            Matrix out = windowed.output();
+            step(windowed, kv, {{0, 0, 256 + last}}, out, [](const auto&) {});
+            windowed.forgets = true;
+            step(windowed, kv, {{0, 256 + last, 1}}, out, op_on<Policy>(device));
+            BOOST_TEST(first_difference(out.view(256 + last, 1), text.view(last, 1)) == -1, name_of(device)
+                                                                                                << ", row " << last);
+          }
+        },
+        1);
   }
 }
 
 // A window of one position is its value: the softmax of one score is 1.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_of_one_is_the_value, Policy, Policies) {
   const auto p = with(AttentionProblem<float>(1, 70, 2, 2, 20), 1, true);
-  for_each_cpu([&](Cpu& device) { BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), p.values.view()) == -1); }, 1);
+  for_each_cpu(
+      [&](Cpu& device) {
+        BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), p.values.view()) == -1);
+      },
+      1);
 }
 
 // A key or a value that is not finite is seen by the rows whose window holds it, and by no others.
@@ -154,16 +174,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_seen_within_its_window_only, Case, Cases) {
     for (const int bad : {0, 16, 63, 64, 90}) {
       for (const auto wrong : {kNaN, std::numeric_limits<float>::infinity()}) {
         for (Matrix AttentionProblem<E>::*where : {&AttentionProblem<E>::keys, &AttentionProblem<E>::values}) {
-          if (where == &AttentionProblem<E>::keys && std::isinf(wrong)) continue;  // its score may be -infinity, which is no weight
+          if (where == &AttentionProblem<E>::keys && std::isinf(wrong))
+            continue;  // its score may be -infinity, which is no weight
           auto hostile = p;
           (hostile.*where).row(bad)[3] = wrong;
           const int end = std::min(p.length, bad + window);
-          for_each_cpu([&](Cpu& device) {
-            const Matrix out = at_once(hostile, op_on<Policy>(device));
-            BOOST_TEST(first_difference(out.view(0, bad), truth.view(0, bad)) == -1);
-            BOOST_TEST(first_difference(out.view(end, p.length - end), truth.view(end, p.length - end)) == -1);
-            for (int r = bad; r < end; ++r) BOOST_TEST(!std::isfinite(out.row(r)[3]));
-          }, 1);
+          for_each_cpu(
+              [&](Cpu& device) {
+                const Matrix out = at_once(hostile, op_on<Policy>(device));
+                BOOST_TEST(first_difference(out.view(0, bad), truth.view(0, bad)) == -1);
+                BOOST_TEST(first_difference(out.view(end, p.length - end), truth.view(end, p.length - end)) == -1);
+                for (int r = bad; r < end; ++r) BOOST_TEST(!std::isfinite(out.row(r)[3]));
+              },
+              1);
         }
       }
     }
@@ -176,11 +199,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(slopes_of_zero_are_none, Case, Cases) {
   const AttentionProblem<E> p(1, 300, 3, 1, 20);
   auto flat = p;
   flat.slopes = {0.0f, 0.0f, 0x1p-20f};
-  for_each_cpu([&](Cpu& device) {
-    const Matrix plain = at_once(p, op_on<Policy>(device)), sloped = at_once(flat, op_on<Policy>(device));
-    for (int r = 0; r < p.length; ++r) BOOST_TEST(same_bits(plain.row(r), sloped.row(r), 2 * p.head_dim));
-    BOOST_TEST(!same_bits(plain.row(299) + 2 * p.head_dim, sloped.row(299) + 2 * p.head_dim, p.head_dim));  // the twin
-  }, 1);
+  for_each_cpu(
+      [&](Cpu& device) {
+        const Matrix plain = at_once(p, op_on<Policy>(device)), sloped = at_once(flat, op_on<Policy>(device));
+        for (int r = 0; r < p.length; ++r) BOOST_TEST(same_bits(plain.row(r), sloped.row(r), 2 * p.head_dim));
+        BOOST_TEST(
+            !same_bits(plain.row(299) + 2 * p.head_dim, sloped.row(299) + 2 * p.head_dim, p.head_dim));  // the twin
+      },
+      1);
 }
 
 // slope * (t - position) is one dimension more in the chain of a score: the last, where the key holds t - position.
@@ -201,15 +227,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_slope_is_one_dimension_more, Policy, Policies) {
         wider.keys.row(r)[h * (dim + 1) + dim] = static_cast<float>(r - row);
       }
     }
-    for_each_cpu([&](Cpu& device) {
-      const Matrix out = at_once(wider, op_on<Policy>(device));
-      for (int h = 0; h < 2; ++h) BOOST_TEST(same_bits(out.row(row) + h * (dim + 1), sloped.row(row) + h * dim, dim), name_of(device) << ", row " << row);
-    }, 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          const Matrix out = at_once(wider, op_on<Policy>(device));
+          for (int h = 0; h < 2; ++h)
+            BOOST_TEST(same_bits(out.row(row) + h * (dim + 1), sloped.row(row) + h * dim, dim), name_of(device)
+                                                                                                    << ", row " << row);
+        },
+        1);
   }
 }
 
-// Tolerance: as without slopes (attention.cpp), and one rounding more a score: slopes make no more than 8 of it, whose ulp is
-// 1e-6.
+// Tolerance: as without slopes (attention.cpp), and one rounding more a score: slopes make no more than 8 of it, whose
+// ulp is 1e-6.
 BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -221,10 +251,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
       for (const Isa isa : isas()) {
         Cpu device({.threads = 2, .isa = isa});
         const auto difference = [&](auto&& change) {
-          return largest_difference(at_once(p, [&](auto args) {
-            change(args);
-            attention(device, Policy{}, args);
-          }), expected);
+          return largest_difference(at_once(p,
+                                            [&](auto args) {
+                                              change(args);
+                                              attention(device, Policy{}, args);
+                                            }),
+                                    expected);
         };
         BOOST_TEST(difference([](auto&) {}) < tolerance);
         // The twins: a window one position off, and slopes off by a hundredth, are seen.

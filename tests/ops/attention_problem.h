@@ -1,4 +1,5 @@
-// What the tests of attention share: texts, the steps of an engine that runs them, in any pieces, and the ways to compare.
+// What the tests of attention share: texts, the steps of an engine that runs them, in any pieces, and the ways to
+// compare.
 #pragma once
 #include <array>
 #include <cmath>
@@ -12,8 +13,8 @@ namespace tenon::test {
 
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Sequences of one length; sequence s owns the rows s * length .. of q, keys and values, and slot sequences - 1 - s. Keys
-// and values are stored as E.
+// Sequences of one length; sequence s owns the rows s * length .. of q, keys and values, and slot sequences - 1 - s.
+// Keys and values are stored as E.
 template <class E>
 struct AttentionProblem {
   using Kv = TestKvOf<E>;
@@ -39,7 +40,8 @@ struct AttentionProblem {
   Kv cache() const { return Kv(shape(), sequences); }
   int slot(int sequence) const { return sequences - 1 - sequence; }
   Matrix output() const { return Matrix(sequences * length, heads * head_dim, heads * head_dim + 9); }
-  AttentionArgs<typename Kv::View> args(const Batch& batch, const Matrix& some_q, const Kv& kv, const Matrix& out) const {
+  AttentionArgs<typename Kv::View> args(const Batch& batch, const Matrix& some_q, const Kv& kv,
+                                        const Matrix& out) const {
     return {.batch = batch.view(),
             .q = some_q.view(),
             .kv = kv.view(),
@@ -69,7 +71,8 @@ void step(const AttentionProblem<E>& p, TestKvOf<E>& kv, const std::vector<Piece
   for (const Piece& piece : pieces) append(batch, p.slot(piece.sequence), piece.start, piece.rows);
   kv.see(batch.view());
   const int rows = static_cast<int>(batch.tokens.size());
-  Matrix q(rows, p.q.cols, p.q.cols + 1), keys(rows, p.keys.cols, p.keys.cols), values(rows, p.values.cols, p.values.cols), y(rows, out.cols, out.cols + 2);
+  Matrix q(rows, p.q.cols, p.q.cols + 1), keys(rows, p.keys.cols, p.keys.cols),
+      values(rows, p.values.cols, p.values.cols), y(rows, out.cols, out.cols + 2);
   int i = 0;
   for (const Piece& piece : pieces) {
     for (int r = piece.sequence * p.length + piece.start, end = r + piece.rows; r < end; ++r, ++i) {
@@ -78,8 +81,13 @@ void step(const AttentionProblem<E>& p, TestKvOf<E>& kv, const std::vector<Piece
       copy_row(p.values, r, values, i);
     }
   }
-  reference::store_kv(StoreKvArgs<typename TestKvOf<E>::View>{
-      .batch = batch.view(), .keys = keys.view(), .values = values.view(), .kv = kv.view(), .layer = 1, .kv_heads = p.kv_heads, .head_dim = p.head_dim});
+  reference::store_kv(StoreKvArgs<typename TestKvOf<E>::View>{.batch = batch.view(),
+                                                              .keys = keys.view(),
+                                                              .values = values.view(),
+                                                              .kv = kv.view(),
+                                                              .layer = 1,
+                                                              .kv_heads = p.kv_heads,
+                                                              .head_dim = p.head_dim});
   for (const Piece& piece : pieces) {
     if (p.forgets && p.window > 0) kv.forget(p.slot(piece.sequence), piece.start - p.window + 1);
   }
@@ -87,7 +95,8 @@ void step(const AttentionProblem<E>& p, TestKvOf<E>& kv, const std::vector<Piece
   if (!gaps_untouched(y)) throw std::runtime_error("attention wrote between rows");
   i = 0;
   for (const Piece& piece : pieces) {
-    for (int r = piece.sequence * p.length + piece.start, end = r + piece.rows; r < end; ++r, ++i) copy_row(y, i, out, r);
+    for (int r = piece.sequence * p.length + piece.start, end = r + piece.rows; r < end; ++r, ++i)
+      copy_row(y, i, out, r);
   }
 }
 
@@ -161,7 +170,8 @@ inline double largest_difference(const Matrix& a, const Matrix& b) {
 template <class E>
 std::vector<AttentionProblem<E>> problems(int sequences, int length) {
   std::vector<AttentionProblem<E>> all;
-  for (const auto& [heads, kv_heads, dim] : {std::array{2, 2, 4}, {4, 2, 16}, {3, 1, 20}, {2, 1, 64}, {2, 2, 80}, {1, 1, 128}}) {
+  for (const auto& [heads, kv_heads, dim] :
+       {std::array{2, 2, 4}, {4, 2, 16}, {3, 1, 20}, {2, 1, 64}, {2, 2, 80}, {1, 1, 128}}) {
     all.emplace_back(sequences, length, heads, kv_heads, dim);
   }
   return all;
@@ -172,12 +182,14 @@ struct Over {
   using Policy = P;
   using E = Elem;
 };
-using Cases = std::tuple<Over<FlashAttention, float>, Over<FlashAttention, bfloat16>, Over<FlashAttention, std::int8_t>, Over<FlashAttention, float16>,
-                         Over<DirectAttention, float>, Over<DirectAttention, bfloat16>, Over<DirectAttention, std::int8_t>>;
+using Cases = std::tuple<Over<FlashAttention, float>, Over<FlashAttention, bfloat16>, Over<FlashAttention, std::int8_t>,
+                         Over<FlashAttention, float16>, Over<DirectAttention, float>, Over<DirectAttention, bfloat16>,
+                         Over<DirectAttention, std::int8_t>>;
 using Policies = std::tuple<FlashAttention, DirectAttention>;
 using Elements = std::tuple<float, bfloat16, std::int8_t>;
 
-// Elements differ in how sixteen of them are loaded, not in where a row ends: float32 tries every place, the others some.
+// Elements differ in how sixteen of them are loaded, not in where a row ends: float32 tries every place, the others
+// some.
 template <class E>
 constexpr int kEvery = std::is_same_v<E, float> ? 1 : 4;
 

@@ -44,7 +44,16 @@ AttentionProblem<E> repeated(const AttentionProblem<E>& p) {
 template <class E>
 std::vector<AttentionProblem<E>> groups() {
   std::vector<AttentionProblem<E>> all;
-  for (const auto& [heads, kv_heads, dim] : {std::array{4, 2, 16}, {6, 2, 20}, {5, 1, 4}, {8, 1, 64}, {32, 2, 4}, {48, 1, 4}, {63, 1, 4}, {64, 1, 4}, {65, 1, 4}, {130, 2, 7}}) {
+  for (const auto& [heads, kv_heads, dim] : {std::array{4, 2, 16},
+                                             {6, 2, 20},
+                                             {5, 1, 4},
+                                             {8, 1, 64},
+                                             {32, 2, 4},
+                                             {48, 1, 4},
+                                             {63, 1, 4},
+                                             {64, 1, 4},
+                                             {65, 1, 4},
+                                             {130, 2, 7}}) {
     all.push_back(grouped<E>(90, heads, kv_heads, dim));
     all.push_back(grouped<E>(90, heads, kv_heads, dim, 21, true));
   }
@@ -59,13 +68,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shared_heads_are_heads_with_keys_repeated, Case, C
   for (const auto& p : groups<E>()) {
     Cpu best;
     const Matrix own = at_once(repeated(p), op_on<Policy>(best));
-    for_each_cpu([&](Cpu& device) {
-      if (device.isa() == Isa::portable && p.heads > 8) return;  // slow; its rows are compared below
-      BOOST_TEST_CONTEXT(name_of(device) << ", " << p.heads << " heads, " << p.kv_heads << " of keys, window " << p.window) {
-        BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), own.view()) == -1);
-        BOOST_TEST(first_difference(in_chunks(p, 20, 3, op_on<Policy>(device)).view(), own.view()) == -1);
-      }
-    }, 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          if (device.isa() == Isa::portable && p.heads > 8) return;  // slow; its rows are compared below
+          BOOST_TEST_CONTEXT(name_of(device)
+                             << ", " << p.heads << " heads, " << p.kv_heads << " of keys, window " << p.window) {
+            BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), own.view()) == -1);
+            BOOST_TEST(first_difference(in_chunks(p, 20, 3, op_on<Policy>(device)).view(), own.view()) == -1);
+          }
+        },
+        1);
   }
 }
 
@@ -100,14 +112,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_group_does_not_leak_into_another, Case, Cases) {
   for (int r = 0; r < p.length; ++r) {  // of sequence 0, the first head of keys and values
     for (int d = 0; d < p.head_dim; ++d) hostile.keys.row(r)[d] = hostile.values.row(r)[d] = kNaN;
   }
-  for_each_cpu([&](Cpu& device) {
-    const Matrix out = at_once(hostile, op_on<Policy>(device));
-    BOOST_TEST(first_difference(out.view(p.length, p.length), truth.view(p.length, p.length)) == -1);
-    for (int r = 0; r < p.length; ++r) {
-      BOOST_TEST(same_bits(out.row(r) + 3 * p.head_dim, truth.row(r) + 3 * p.head_dim, 3 * p.head_dim));
-      BOOST_TEST(std::isnan(out.row(r)[0]));
-    }
-  }, 2);
+  for_each_cpu(
+      [&](Cpu& device) {
+        const Matrix out = at_once(hostile, op_on<Policy>(device));
+        BOOST_TEST(first_difference(out.view(p.length, p.length), truth.view(p.length, p.length)) == -1);
+        for (int r = 0; r < p.length; ++r) {
+          BOOST_TEST(same_bits(out.row(r) + 3 * p.head_dim, truth.row(r) + 3 * p.head_dim, 3 * p.head_dim));
+          BOOST_TEST(std::isnan(out.row(r)[0]));
+        }
+      },
+      2);
 }
 
 BOOST_AUTO_TEST_CASE(items_hold_every_row_and_head_once) {
@@ -124,10 +138,12 @@ BOOST_AUTO_TEST_CASE(items_hold_every_row_and_head_once) {
         std::set<std::tuple<int, int, int>> seen;
         const int group = heads / kv_heads;
         for (const auto& item : cpu::attention_items(p.args(batch, p.q, kv, out), most_rows, most_heads)) {
-          BOOST_REQUIRE((item.rows <= most_rows && item.heads <= most_heads && item.first_head / group == item.kv_head));
+          BOOST_REQUIRE(
+              (item.rows <= most_rows && item.heads <= most_heads && item.first_head / group == item.kv_head));
           BOOST_REQUIRE((item.first_head + item.heads - 1) / group == item.kv_head);
           for (int i = 0; i < item.rows * item.heads; ++i) {
-            BOOST_REQUIRE(seen.insert({item.sequence, item.first_row + i / item.heads, item.first_head + i % item.heads}).second);
+            BOOST_REQUIRE(
+                seen.insert({item.sequence, item.first_row + i / item.heads, item.first_head + i % item.heads}).second);
           }
         }
         BOOST_TEST(seen.size() == static_cast<std::size_t>(98 * heads));

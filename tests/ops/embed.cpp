@@ -24,7 +24,11 @@ struct Problem {
   Batch batch;
 
   explicit Problem(int n)
-      : width(n), table(random_matrix(kVocabulary, n, 1)), positions(random_matrix(kPositions, n, 2)), panels(table), columns(table) {
+      : width(n),
+        table(random_matrix(kVocabulary, n, 1)),
+        positions(random_matrix(kPositions, n, 2)),
+        panels(table),
+        columns(table) {
     Random random(3);
     for (int r = 0; r < kMostRows; ++r) {
       batch.tokens.push_back(r < 2 ? (r == 0 ? 0 : kVocabulary - 1) : random.below(kVocabulary));
@@ -40,7 +44,8 @@ struct Problem {
   }
   template <class W>
   EmbedArgs<W> args(const W& w, bool learned, int first, int count, const Matrix& x) const {
-    return {.batch = rows(first, count), .table = w, .position_table = learned ? positions.row(0) : nullptr, .x = x.view()};
+    return {
+        .batch = rows(first, count), .table = w, .position_table = learned ? positions.row(0) : nullptr, .x = x.view()};
   }
 };
 
@@ -52,16 +57,19 @@ BOOST_AUTO_TEST_CASE(rows_equal_the_reference_in_any_batch_on_any_threads) {
     for (const bool learned : {false, true}) {
       Matrix truth(kMostRows, width, width);
       reference::embed(p.args(p.panels.view(), learned, 0, kMostRows, truth));
-      for_each_cpu([&](Cpu& device) {
-        for (const int rows : kRows) {
-          const int first = rows * 7 % (kMostRows - rows + 1);
-          Matrix x(rows, width, width + 3), again = x;
-          embed(device, p.args(p.panels.view(), learned, first, rows, x));
-          embed(device, p.args(p.columns.view(), learned, first, rows, again));
-          const bool same = first_difference(x.view(), truth.view(first, rows)) == -1 && gaps_untouched(x) && same_bits(x, again);
-          BOOST_TEST(same, name_of(device) << ": width " << width << ", a batch of " << rows);
-        }
-      }, width == 77 ? 4 : 2);
+      for_each_cpu(
+          [&](Cpu& device) {
+            for (const int rows : kRows) {
+              const int first = rows * 7 % (kMostRows - rows + 1);
+              Matrix x(rows, width, width + 3), again = x;
+              embed(device, p.args(p.panels.view(), learned, first, rows, x));
+              embed(device, p.args(p.columns.view(), learned, first, rows, again));
+              const bool same =
+                  first_difference(x.view(), truth.view(first, rows)) == -1 && gaps_untouched(x) && same_bits(x, again);
+              BOOST_TEST(same, name_of(device) << ": width " << width << ", a batch of " << rows);
+            }
+          },
+          width == 77 ? 4 : 2);
     }
   }
 }

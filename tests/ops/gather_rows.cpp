@@ -11,7 +11,8 @@ using namespace tenon;
 using namespace tenon::test;
 
 BOOST_AUTO_TEST_CASE(chosen_rows_come_to_the_front) {
-  const std::vector<std::vector<int>> choices = {{}, {0}, {8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}, {0, 4, 8}, {3, 4, 7}, {0, 1, 8}};
+  const std::vector<std::vector<int>> choices = {
+      {}, {0}, {8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}, {0, 4, 8}, {3, 4, 7}, {0, 1, 8}};
   for (const auto& rows : choices) {
     const Matrix x = random_matrix(9, 77, 1, 80), q = random_matrix(9, 20, 2, 21);
     Matrix x_here = x, q_here = q, x_there = x, q_there = q;

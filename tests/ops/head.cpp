@@ -1,5 +1,5 @@
-// head_best names what a search through head's logits would name, for every format, count of rows and threads; a head behind an int8
-// copy gives the same bits as its format.
+// head_best names what a search through head's logits would name, for every format, count of rows and threads; a head
+// behind an int8 copy gives the same bits as its format.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -90,7 +90,10 @@ void check(Cpu& device, const Problem& p, bool spoil = false) {
   head(device, HeadArgs<typename Q::View>{hidden.view(), plain.view(), logits.view()});
   std::vector<int> counts;
   for (int r = 0; r < p.rows; ++r) {
-    counts.push_back(p.most_wanted > 0 ? 1 + r % p.most_wanted : r % 5 == 0 ? 1 : r % 5 == 1 ? p.vocab + 3 : 1 + r * 7 % 40);
+    counts.push_back(p.most_wanted > 0 ? 1 + r % p.most_wanted
+                     : r % 5 == 0      ? 1
+                     : r % 5 == 1      ? p.vocab + 3
+                                       : 1 + r * 7 % 40);
   }
   std::vector<std::vector<TokenLogit>> best(static_cast<std::size_t>(p.rows));
   head_best(device, HeadBestArgs<typename P::View>{hidden.view(), packed.view(), p.vocab, counts.data(), best.data()});
@@ -200,7 +203,8 @@ BOOST_AUTO_TEST_CASE(a_row_that_wants_many_has_them_among_others_that_want_one) 
   BOOST_TEST(names_the_best(packed.view(), p.vocab, hidden_of(p), counts));
 }
 
-// Codes near their zero points and both far from 128: sums of codes are large, and what is left of them is small, or nothing.
+// Codes near their zero points and both far from 128: sums of codes are large, and what is left of them is small, or
+// nothing.
 BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_bound) {
   using Exact = Int8ExactOf<ZeroPointInt8>;
   constexpr Shape kShape{64, 700};
@@ -271,8 +275,8 @@ BOOST_AUTO_TEST_CASE(products_below_the_smallest_number_are_within_the_bound) {
   check_by_hand<Float32>(w, x);
 }
 
-// If bounds were smaller, rows that win would be passed over: the tests above could fail. What rounding weights costs, where int8 has
-// the hidden states as they are; and what rounding those costs, where it has the weights as they are.
+// If bounds were smaller, rows that win would be passed over: the tests above could fail. What rounding weights costs,
+// where int8 has the hidden states as they are; and what rounding those costs, where it has the weights as they are.
 BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
   const Problem p{5000, 64, 128};
   const std::vector<float> nothing(5000 + kPanelRows, 0.0f);
@@ -283,7 +287,8 @@ BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
   BOOST_TEST(names_the_best(of_rows, p.vocab, hidden, counts));
   of_rows.copy.lengths = nothing.data();
   BOOST_TEST(!names_the_best(of_rows, p.vocab, hidden, counts));
-  for (std::size_t i = 0; i < hidden.values.size(); ++i) hidden.values.data()[i] = std::nearbyint(127 * hidden.values.data()[i]);
+  for (std::size_t i = 0; i < hidden.values.size(); ++i)
+    hidden.values.data()[i] = std::nearbyint(127 * hidden.values.data()[i]);
   for (int r = 0; r < p.rows; ++r) hidden.view().row(r)[0] = 127;
   const Packed<Int8Exact> packed(weights_of(p));
   auto of_weights = packed.view();
@@ -294,7 +299,8 @@ BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
 
 namespace {
 
-// The largest share of its bound that a rough logit is off by, of all rows and logits. Rows with an outlier have rests, the others none.
+// The largest share of its bound that a rough logit is off by, of all rows and logits. Rows with an outlier have rests,
+// the others none.
 template <class P>
 double share_of_bound(Cpu& device, const Problem& p) {
   const Matrix w = weights_of(p);

@@ -1,5 +1,6 @@
-// What the tests of the ops share: matrices with fixed seeds, in memory that faults when an op reads behind its end; every
-// instruction set and thread count; a weight format with at() alone; a cache view that knows what may be asked of it.
+// What the tests of the ops share: matrices with fixed seeds, in memory that faults when an op reads behind its end;
+// every instruction set and thread count; a weight format with at() alone; a cache view that knows what may be asked of
+// it.
 #pragma once
 #include <sys/mman.h>
 
@@ -26,7 +27,7 @@
 namespace tenon::test {
 
 // Both sides of every place where an op takes another path (kernels.cpp checks that), and of what future ones may use.
-inline constexpr int kRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 12, 13, 15,  16,  17,
+inline constexpr int kRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 12, 13,  15,  16, 17,
                                 18, 19, 23, 24, 25, 31, 32, 33, 63, 64, 65, 127, 128, 129};
 inline constexpr int kMostRows = 129;
 inline constexpr int kWidths[] = {1, 4, 15, 16, 17, 64, 77, 768};
@@ -81,7 +82,11 @@ struct Matrix {
   GuardedFloats values;  // [rows, stride], the last row without its gap
 
   Matrix(int r, int c, int s, float fill = kGap)
-      : rows(r), cols(c), stride(s), values(r > 0 ? static_cast<std::size_t>(r - 1) * static_cast<std::size_t>(s) + static_cast<std::size_t>(c) : 0, fill) {}
+      : rows(r),
+        cols(c),
+        stride(s),
+        values(r > 0 ? static_cast<std::size_t>(r - 1) * static_cast<std::size_t>(s) + static_cast<std::size_t>(c) : 0,
+               fill) {}
 
   float* row(int r) const { return values.data() + std::ptrdiff_t{r} * stride; }
   MatrixView<float> view() const { return {values.data(), rows, cols, stride}; }
@@ -92,7 +97,8 @@ inline Matrix random_matrix(int rows, int cols, std::uint64_t seed, int stride =
   Matrix m(rows, cols, stride ? stride : cols);
   Random random(seed);
   for (int r = 0; r < rows; ++r) {
-    for (int c = 0; c < cols; ++c) m.row(r)[c] = scale * random.uniform();  // scale: a power of two, or a single rounding
+    for (int c = 0; c < cols; ++c)
+      m.row(r)[c] = scale * random.uniform();  // scale: a power of two, or a single rounding
   }
   return m;
 }
@@ -102,7 +108,8 @@ inline bool same_bits(const float* a, const float* b, int n) {
 }
 // Values and gaps.
 inline bool same_bits(const Matrix& a, const Matrix& b) {
-  return a.values.size() == b.values.size() && std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(float)) == 0;
+  return a.values.size() == b.values.size() &&
+         std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(float)) == 0;
 }
 
 // The first row in which two matrices differ, -1 if none: the comparison that every equivalence test here is made of.
@@ -127,8 +134,10 @@ inline const std::vector<Isa>& isas() {
   static const std::vector<Isa> all = [] {
     std::vector<Isa> found;
     for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
-      if (isa <= best_isa()) found.push_back(isa);
-      else std::printf("skipped: instruction set %s, which this processor has not\n", to_string(isa));
+      if (isa <= best_isa())
+        found.push_back(isa);
+      else
+        std::printf("skipped: instruction set %s, which this processor has not\n", to_string(isa));
     }
     std::fflush(stdout);
     return found;
@@ -141,7 +150,8 @@ template <class Body>
 void for_each_cpu(Body&& body, int most_threads = 4) {
   for (const Isa isa : isas()) {
     for (int threads = 1; threads <= most_threads; ++threads) {
-      if (isa == Isa::portable && threads != 1 && threads != most_threads) continue;  // it takes a hundred times as long
+      if (isa == Isa::portable && threads != 1 && threads != most_threads)
+        continue;  // it takes a hundred times as long
       Cpu device({.threads = threads, .isa = isa});
       body(device);
     }
@@ -158,17 +168,22 @@ struct ColumnMajor {
     int rows, cols;
     float at(int row, int col) const { return values[std::ptrdiff_t{col} * rows + row]; }
   };
-  static std::size_t bytes(Shape shape) { return static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols) * sizeof(float); }
+  static std::size_t bytes(Shape shape) {
+    return static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols) * sizeof(float);
+  }
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     float* out = reinterpret_cast<float*>(packed.data());
     const int count = static_cast<int>(rows.size()) / shape.cols;
     for (int r = 0; r < count; ++r) {
       for (int c = 0; c < shape.cols; ++c) {
-        out[std::ptrdiff_t{c} * shape.rows + first_row + r] = rows[static_cast<std::size_t>(r) * static_cast<std::size_t>(shape.cols) + static_cast<std::size_t>(c)];
+        out[std::ptrdiff_t{c} * shape.rows + first_row + r] =
+            rows[static_cast<std::size_t>(r) * static_cast<std::size_t>(shape.cols) + static_cast<std::size_t>(c)];
       }
     }
   }
-  static View view(Shape shape, std::span<const std::byte> stored) { return {reinterpret_cast<const float*>(stored.data()), shape.rows, shape.cols}; }
+  static View view(Shape shape, std::span<const std::byte> stored) {
+    return {reinterpret_cast<const float*>(stored.data()), shape.rows, shape.cols};
+  }
 };
 static_assert(WeightPolicy<ColumnMajor> && !HasPanels<ColumnMajor::View> && !DecodesPanels<ColumnMajor::View>);
 
@@ -189,14 +204,16 @@ struct Packed {
       P::encode(shape, 0, rows, packed);
     }
   }
-  typename P::View view() const { return P::view(shape, std::as_bytes(std::span<const float>(stored.data(), stored.size()))); }
+  typename P::View view() const {
+    return P::view(shape, std::as_bytes(std::span<const float>(stored.data(), stored.size())));
+  }
 };
 
 // Bits that are NaN as float32 and as bfloat16, and -1 as int8, whose scales are then NaN.
 inline const float kGarbage = std::bit_cast<float>(0xffffffffu);
 
-// Keys and values in tiles that lie in memory in an order of their own, filled with garbage. A sequence has as many tiles
-// as `see` says; whoever asks for another ends the program.
+// Keys and values in tiles that lie in memory in an order of their own, filled with garbage. A sequence has as many
+// tiles as `see` says; whoever asks for another ends the program.
 template <class E>
 class TestKvOf {
  public:
@@ -209,31 +226,39 @@ class TestKvOf {
     KvShape shape;
 
     KvTile<E> tile(int layer, int sequence, int head, int t) const {
-      if (layer < 0 || layer >= shape.layers || sequence < 0 || sequence >= sequences || head < 0 || head >= shape.heads ||
-          t < gone[sequence] || t >= tiles[sequence]) {
-        std::fprintf(stderr, "an op asked for a tile that does not exist: layer %d sequence %d head %d tile %d\n", layer, sequence, head, t);
+      if (layer < 0 || layer >= shape.layers || sequence < 0 || sequence >= sequences || head < 0 ||
+          head >= shape.heads || t < gone[sequence] || t >= tiles[sequence]) {
+        std::fprintf(stderr, "an op asked for a tile that does not exist: layer %d sequence %d head %d tile %d\n",
+                     layer, sequence, head, t);
         std::abort();
       }
       const int most = (shape.positions + kTilePositions - 1) / kTilePositions;
-      const std::ptrdiff_t index = ((std::ptrdiff_t{layer} * shape.heads + head) * most + (most - 1 - t)) * sequences + sequence;
+      const std::ptrdiff_t index =
+          ((std::ptrdiff_t{layer} * shape.heads + head) * most + (most - 1 - t)) * sequences + sequence;
       float* scales = data + index * static_cast<std::ptrdiff_t>(shape.tile_bytes<E>() / sizeof(float));
       E* values = reinterpret_cast<E*>(scales + (has_scales<E> ? 2 * kTilePositions : 0));
       E* keys = values + kTilePositions * shape.value_stride();
-      if constexpr (has_scales<E>) return {keys, values, scales, scales + kTilePositions};
-      else return {keys, values};
+      if constexpr (has_scales<E>)
+        return {keys, values, scales, scales + kTilePositions};
+      else
+        return {keys, values};
     }
   };
   static_assert(CacheView<View>);
 
   TestKvOf(KvShape shape, int sequences)
-      : shape_(shape), tiles_(static_cast<std::size_t>(sequences), 0), gone_(tiles_), values_(floats(shape, sequences), kGarbage) {}
+      : shape_(shape),
+        tiles_(static_cast<std::size_t>(sequences), 0),
+        gone_(tiles_),
+        values_(floats(shape, sequences), kGarbage) {}
 
   // The sequence has tiles for so many positions from now on.
   void see(int sequence, int positions) {
     tiles_[static_cast<std::size_t>(sequence)] = (positions + kTilePositions - 1) / kTilePositions;
   }
   void see(const BatchView& batch) {
-    for (int s = 0; s < batch.sequence_count; ++s) see(batch.sequences[s].slot, batch.sequences[s].start + batch.sequences[s].rows);
+    for (int s = 0; s < batch.sequence_count; ++s)
+      see(batch.sequences[s].slot, batch.sequences[s].start + batch.sequences[s].rows);
   }
   // Positions below `before` become garbage; tiles that hold no others are gone.
   void forget(int sequence, int before) {
@@ -243,7 +268,8 @@ class TestKvOf {
         const auto tile = view().tile(i / shape_.heads, sequence, i % shape_.heads, t / kTilePositions);
         const int lane = t % kTilePositions;
         for (int d = 0; d < shape_.head_dim; ++d) std::memset(tile.keys + d * kTilePositions + lane, 0xff, sizeof(E));
-        std::memset(tile.values + lane * shape_.value_stride(), 0xff, sizeof(E) * static_cast<std::size_t>(shape_.value_stride()));
+        std::memset(tile.values + lane * shape_.value_stride(), 0xff,
+                    sizeof(E) * static_cast<std::size_t>(shape_.value_stride()));
         if (tile.key_scales) tile.key_scales[lane] = tile.value_scales[lane] = kGarbage;
       }
     }

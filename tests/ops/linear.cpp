@@ -37,10 +37,13 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructi
       for (int i = 0; i < (all ? static_cast<int>(std::size(kEpilogues)) : 1); ++i) {
         const Epilogue& e = kEpilogues[(number + i) % static_cast<int>(std::size(kEpilogues))];
         const Matrix truth = alone(p, e);
-        for_each_cpu([&](Cpu& device) {
-          const int bad = first_variant_batch(p, p.panels.view(), e, truth, [&](const auto& args) { linear(device, args); });
-          BOOST_TEST(bad == 0, name_of(device) << ": " << in << " -> " << out << " differs in a batch of " << bad);
-        }, threads);
+        for_each_cpu(
+            [&](Cpu& device) {
+              const int bad =
+                  first_variant_batch(p, p.panels.view(), e, truth, [&](const auto& args) { linear(device, args); });
+              BOOST_TEST(bad == 0, name_of(device) << ": " << in << " -> " << out << " differs in a batch of " << bad);
+            },
+            threads);
       }
       ++number;
     }
@@ -56,10 +59,13 @@ BOOST_AUTO_TEST_CASE(a_format_with_at_alone_has_the_bits_of_panels) {
       const int threads = in == 77 ? 4 : 2;
       const Epilogue& e = kEpilogues[number++ % static_cast<int>(std::size(kEpilogues))];
       const Matrix truth = alone(p, e);
-      for_each_cpu([&](Cpu& device) {
-        const int bad = first_variant_batch(p, p.columns.view(), e, truth, [&](const auto& args) { linear(device, args); });
-        BOOST_TEST(bad == 0, name_of(device) << ": " << in << " -> " << out << " differs in a batch of " << bad);
-      }, threads);
+      for_each_cpu(
+          [&](Cpu& device) {
+            const int bad =
+                first_variant_batch(p, p.columns.view(), e, truth, [&](const auto& args) { linear(device, args); });
+            BOOST_TEST(bad == 0, name_of(device) << ": " << in << " -> " << out << " differs in a batch of " << bad);
+          },
+          threads);
     }
   }
 }
@@ -83,7 +89,9 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
     return chain(args, r, o, 0, args.x.cols / 2) + chain(args, r, o, args.x.cols / 2, args.x.cols);
   };
   const auto whole = [&](const auto& args, int r, int o) { return chain(args, r, o, 0, args.x.cols); };
-  const auto by_batch = [&](const auto& args, int r, int o) { return args.x.rows < 65 ? whole(args, r, o) : halves(args, r, o); };
+  const auto by_batch = [&](const auto& args, int r, int o) {
+    return args.x.rows < 65 ? whole(args, r, o) : halves(args, r, o);
+  };
   const auto by_place = [&](const auto& args, int r, int o) { return r < 24 ? whole(args, r, o) : halves(args, r, o); };
   const auto unfused = [&](const auto& args, int r, int o) {
     float y = 0;
@@ -103,8 +111,9 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
   BOOST_TEST(caught(unfused) == 1);
 }
 
-// Tolerance: the rounding of a chain of n fused multiply-adds is at most n u sum |w x| (Higham, 2002, section 3.1), with
-// u = 2^-24; bias, delta and residual add one rounding each, and the activations (slope at most 1.13) their own few ulps.
+// Tolerance: the rounding of a chain of n fused multiply-adds is at most n u sum |w x| (Higham, 2002, section 3.1),
+// with u = 2^-24; bias, delta and residual add one rounding each, and the activations (slope at most 1.13) their own
+// few ulps.
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for (const int in : kWidths) {
     const Products p(in, 131);
@@ -117,7 +126,8 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
     }
     const Packed<Float32> magnitudes(magnitude_w);
     Matrix bound(kMostRows, p.out, p.out);
-    reference::linear(LinearArgs<Float32::View>{.x = magnitude_x.view(), .weight = magnitudes.view(), .y = bound.view()});
+    reference::linear(
+        LinearArgs<Float32::View>{.x = magnitude_x.view(), .weight = magnitudes.view(), .y = bound.view()});
     std::vector<Matrix> expected;
     for (const Epilogue& e : kEpilogues) {
       expected.push_back(p.output(kMostRows));
@@ -161,9 +171,11 @@ BOOST_AUTO_TEST_CASE(a_row_without_a_delta_keeps_its_minus_zero) {
   for_each_cpu([&](Cpu& device) {
     for (int rows = 1; rows <= 4; ++rows) {
       Matrix y(rows, 16, 16);
-      linear(device, LinearArgs<Float32::View>{.x = x.view(0, rows), .weight = weight.view(), .delta = delta, .y = y.view()});
+      linear(device,
+             LinearArgs<Float32::View>{.x = x.view(0, rows), .weight = weight.view(), .delta = delta, .y = y.view()});
       for (int r = 0; r < rows; ++r) {
-        for (int o = 0; o < 16; ++o) BOOST_TEST((y.row(r)[o] == 0 && std::signbit(y.row(r)[o]) == (delta[r] == nullptr)));
+        for (int o = 0; o < 16; ++o)
+          BOOST_TEST((y.row(r)[o] == 0 && std::signbit(y.row(r)[o]) == (delta[r] == nullptr)));
       }
     }
   });
@@ -175,7 +187,8 @@ BOOST_AUTO_TEST_CASE(a_neighbour_of_nan_and_infinity_changes_nothing) {
   const Matrix truth = alone(p, e);
   Products hostile(77, 48);
   for (int r = 1; r < kMostRows; r += 2) {
-    for (int k = 0; k < 77; ++k) hostile.x.row(r)[k] = k % 2 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+    for (int k = 0; k < 77; ++k)
+      hostile.x.row(r)[k] = k % 2 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
     for (int o = 0; o < 48; ++o) hostile.deltas.row(r)[o] = std::numeric_limits<float>::quiet_NaN();
   }
   for_each_cpu([&](Cpu& device) {
@@ -194,7 +207,8 @@ BOOST_AUTO_TEST_CASE(head_is_linear_without_more) {
     for (const int rows : {1, 3, 8, 33}) {
       Matrix y = p.output(rows), logits = p.output(rows);
       linear(device, p.args(p.panels.view(), kEpilogues[0], 0, rows, y));
-      head(device, HeadArgs<Float32::View>{.hidden = p.x.view(0, rows), .weight = p.panels.view(), .logits = logits.view()});
+      head(device,
+           HeadArgs<Float32::View>{.hidden = p.x.view(0, rows), .weight = p.panels.view(), .logits = logits.view()});
       BOOST_TEST(same_bits(y, logits));
     }
   });

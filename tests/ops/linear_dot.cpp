@@ -18,8 +18,8 @@ BOOST_AUTO_TEST_SUITE(ops_linear_dot)
 using namespace tenon;
 using namespace tenon::test;
 
-using Formats =
-    std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>, BFloat16Dot, BFloat16Amx>;
+using Formats = std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>,
+                           BFloat16Dot, BFloat16Amx>;
 using Integers = std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>>;
 using OfPairs = std::tuple<BFloat16Dot, BFloat16Amx>;
 
@@ -105,7 +105,8 @@ float product(const BFloat16Blocks& w, int row, const Rounded& x) {
     float chains[2] = {0, 0};
     for (int k = begin; k < begin + 32; ++k) {
       const bool is = k < w.cols;  // zeros behind the last column
-      chains[k % 2] = std::fma(is ? pair_weight(w, row, k) : 0.0f, is ? x.values[static_cast<std::size_t>(k)] : 0.0f, chains[k % 2]);
+      chains[k % 2] = std::fma(is ? pair_weight(w, row, k) : 0.0f, is ? x.values[static_cast<std::size_t>(k)] : 0.0f,
+                               chains[k % 2]);
     }
     sum += chains[0] + chains[1];
   }
@@ -267,7 +268,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_
   }
 }
 
-// A policy of a user's may have other groups than the library's, also such as no block of rounded columns is a multiple of.
+// A policy of a user's may have other groups than the library's, also such as no block of rounded columns is a multiple
+// of.
 BOOST_AUTO_TEST_CASE(groups_of_any_whole_words_have_the_bits_of_the_definition) {
   Random random(6);
   for (const int in : {9, 40, 257, 768}) {
@@ -287,7 +289,8 @@ BOOST_AUTO_TEST_CASE(groups_of_any_whole_words_have_the_bits_of_the_definition) 
           [&](Cpu& device) {
             const int bad = first_variant_batch(
                 p, weight, kEpilogues[0], truth, [&](const auto& args) { linear(device, args); }, kFewRows);
-            BOOST_TEST(bad == 0, name_of(device) << ": " << in << " columns in groups of " << group << " differ in a batch of " << bad);
+            BOOST_TEST(bad == 0, name_of(device) << ": " << in << " columns in groups of " << group
+                                                 << " differ in a batch of " << bad);
           },
           2);
     }
@@ -480,7 +483,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_become_the_nearest_bfloat16, P, OfPairs) {
 
 namespace {
 
-// Sixteen rows of a few columns, of which blocks are one whole and a part, of hostile numbers: y for every instruction set.
+// Sixteen rows of a few columns, of which blocks are one whole and a part, of hostile numbers: y for every instruction
+// set.
 template <class P>
 struct Hostile {
   static constexpr int kCols = std::is_same_v<P, BFloat16Amx> ? 36 : 6;
@@ -552,7 +556,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(pairs_are_multiplied_alike_everywhere, P, OfPairs)
       BOOST_TEST_REQUIRE(alike(problem.product(isa), truth), to_string(isa) << ", seed " << seed);
   }
   const int enough = std::is_same_v<P, BFloat16Dot> ? 4000 : 1000;  // sums of 18 pairs are rarely small
-  BOOST_TEST((zeros > 4000 && small > enough && finite > 60'000), zeros << ", " << small << ", " << finite);  // of 76,800
+  BOOST_TEST((zeros > 4000 && small > enough && finite > 60'000),
+             zeros << ", " << small << ", " << finite);  // of 76,800
 }
 
 // A sum just below 2^-126 is that where it would be if exponents had no end, and else a zero; the sign of a zero is
@@ -605,13 +610,15 @@ BOOST_AUTO_TEST_CASE(zeros_stand_behind_the_last_column_of_a_block) {
   for (const Isa isa : isas()) {
     Cpu device({.threads = 1, .isa = isa});
     for (const int cols : {64, kCols}) {
-      linear(device, LinearArgs<BFloat16Amx::View>{.x = {x.row(0), 1, cols, cols}, .weight = {{codes.data(), 16, cols}}, .y = y.view()});
+      linear(device, LinearArgs<BFloat16Amx::View>{
+                         .x = {x.row(0), 1, cols, cols}, .weight = {{codes.data(), 16, cols}}, .y = y.view()});
       BOOST_TEST((y.row(0)[3] == 0 && std::signbit(y.row(0)[3]) == (cols == 64)), to_string(isa) << ", " << cols);
     }
   }
 }
 
-// Sets that multiply pairs by fused multiply-adds set a mode of the processor, which must be as before when others compute.
+// Sets that multiply pairs by fused multiply-adds set a mode of the processor, which must be as before when others
+// compute.
 BOOST_AUTO_TEST_CASE_TEMPLATE(subnormal_numbers_are_numbers_again_afterwards, P, OfPairs) {
   Matrix x(3, 2, 2, 1.0f), w(16, 2, 2, 0.0f), bias(1, 16, 16, 0x1p-140f);
   const Packed<P> packed(w);
@@ -645,7 +652,7 @@ Int4Quads guarded(Int4Quads w, std::vector<GuardedFloats>& keep) {
   return w;
 }
 template <class Layout>
-  requires requires(const Layout& w) { w.pairs(); }
+requires requires(const Layout& w) { w.pairs(); }
 Layout guarded(Layout w, std::vector<GuardedFloats>& keep) {
   w.codes = guarded(w.codes, panel_count(w.rows) * 16 * static_cast<std::size_t>(w.pairs()) * 2, keep);
   return w;

@@ -19,23 +19,25 @@ using namespace tenon;
 using namespace tenon::test;
 using cpu::DotIsa;
 
-using Formats =
-    std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>, BFloat16Dot, BFloat16Amx>;
+using Formats = std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>,
+                           BFloat16Dot, BFloat16Amx>;
 
 namespace {
 
 // Those for a layout beside plain C++.
 template <class Layout>
 constexpr std::array<std::pair<DotIsa, const char*>, 4> kSets{{{DotIsa::avx2, "AVX2"},
-                                                              {DotIsa::avx2_vnni, "AVX-VNNI"},
-                                                              {DotIsa::avx512, "AVX-512 with VNNI"},
-                                                              {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
+                                                               {DotIsa::avx2_vnni, "AVX-VNNI"},
+                                                               {DotIsa::avx512, "AVX-512 with VNNI"},
+                                                               {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
 template <>
 constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Pairs>{
     {{DotIsa::avx2, "AVX2"}, {DotIsa::avx512_fma, "AVX-512 with VNNI"}, {DotIsa::avx512, "AVX-512 with BF16"}}};
 template <>
 constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Blocks>{
-    {{DotIsa::avx2, "AVX2"}, {DotIsa::avx512_fma, "AVX-512 with VNNI"}, {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
+    {{DotIsa::avx2, "AVX2"},
+     {DotIsa::avx512_fma, "AVX-512 with VNNI"},
+     {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
 
 // What this processor has of these; says on standard output what it has not.
 template <class Layout>
@@ -43,8 +45,10 @@ const std::vector<DotIsa>& dot_isas() {
   static const std::vector<DotIsa> all = [] {
     std::vector<DotIsa> found;
     for (const auto& [isa, name] : kSets<Layout>) {
-      if (cpu::has_dot_isa<Layout>(isa)) found.push_back(isa);
-      else std::printf("skipped: %s, which this processor has not\n", name);
+      if (cpu::has_dot_isa<Layout>(isa))
+        found.push_back(isa);
+      else
+        std::printf("skipped: %s, which this processor has not\n", name);
     }
     std::fflush(stdout);
     return found;
@@ -64,7 +68,8 @@ Matrix product(DotIsa isa, const Layout& weight, const Matrix& x, int rows) {
   std::vector<float> scales(tokens);
   Matrix y(rows, weight.rows, weight.rows + 3);
   const LinearArgs<Bare<Layout>> args{.x = x.view(0, rows), .weight = {weight}, .y = y.view()};
-  const cpu::DotJob job{tiles, form, kernels.side(rows), units.data(), sums.data(), scales.data(), cpu::panel_job(args)};
+  const cpu::DotJob job{tiles,       form,          kernels.side(rows),  units.data(),
+                        sums.data(), scales.data(), cpu::panel_job(args)};
   for (int i = 0; i < tiles.count(); ++i) {
     const cpu::DotTile tile = job.tile(i);
     kernels.round_tokens(args.x.rows_from(tiles.begin(i), tile.tokens), form, tile);
@@ -108,7 +113,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_code_that_differs_is_seen, P, Formats) {
   const Packed<P> other(weights);
   for (const DotIsa isa : dot_isas<Layout>()) {
     for (const int rows : {5, 20}) {
-      BOOST_TEST(!same_bits(product(isa, packed.view().panels(), x, rows), product(isa, other.view().panels(), x, rows)));
+      BOOST_TEST(
+          !same_bits(product(isa, packed.view().panels(), x, rows), product(isa, other.view().panels(), x, rows)));
     }
   }
 }
@@ -137,8 +143,10 @@ BOOST_AUTO_TEST_CASE(sums_of_the_largest_codes_do_not_overflow) {
     }
   };
   for (const int group : {32, 64, 128}) check(Int4Quads{codes.data(), halves.data(), group, out, in}, 15.0f - 8.0f);
-  check(Int8Quads{.codes = codes.data(), .scales = ones.data(), .zero_points = zero_points.data(), .rows = out, .cols = in},
-        255.0f - 3.0f);
+  check(
+      Int8Quads{
+          .codes = codes.data(), .scales = ones.data(), .zero_points = zero_points.data(), .rows = out, .cols = in},
+      255.0f - 3.0f);
 }
 
 using Panels = std::tuple<Int8Quads, Int4Quads, BFloat16Pairs, BFloat16Blocks>;
@@ -165,8 +173,8 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
     return features;
   };
   using F = cpu::DotFeatures;
-  cpu::DotFeatures xeon = with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16,
-                               &F::slow_bf16);
+  cpu::DotFeatures xeon =
+      with(Isa::avx512, &F::avx_vnni, &F::avx512_vnni, &F::avx512_bf16, &F::amx_int8, &F::amx_bf16, &F::slow_bf16);
   xeon.may_use_tiles = [] { return true; };
   cpu::DotFeatures refused = xeon, narrow = xeon, unpaired = xeon;
   refused.may_use_tiles = [] { return false; };
@@ -175,9 +183,10 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
   for (const Processor& each :
        {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
         {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
-        {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512, DotIsa::avx512_fma,
+        {"Cascade Lake, Ice Lake", with(Isa::avx512, &F::avx512_vnni, &F::slow_bf16), DotIsa::avx512,
+         DotIsa::avx512_fma, DotIsa::avx512_fma},
+        {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512,
          DotIsa::avx512_fma},
-        {"Zen 4", with(Isa::avx512, &F::avx512_vnni, &F::avx512_bf16), DotIsa::avx512, DotIsa::avx512, DotIsa::avx512_fma},
         {"Alder Lake", with(Isa::avx2, &F::avx_vnni, &F::slow_bf16), DotIsa::avx2_vnni, DotIsa::avx2, DotIsa::avx2},
         {"a Xeon with AMX", xeon, DotIsa::amx, DotIsa::avx512_fma, DotIsa::amx},
         {"the same without AVX-512's BF16", unpaired, DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512_fma},
@@ -211,7 +220,8 @@ BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
   for (const Isa isa : {Isa::portable, Isa::avx2}) {
     BOOST_TEST((!asks(Int8Quads{}, isa, true) && !asks(Int4Quads{}, isa, true) && !asks(BFloat16Blocks{}, isa, true)));
   }
-  BOOST_TEST((asks(Int8Quads{}, Isa::avx512, true) && asks(Int4Quads{}, Isa::avx512, true) && asks(BFloat16Blocks{}, Isa::avx512, true)));
+  BOOST_TEST((asks(Int8Quads{}, Isa::avx512, true) && asks(Int4Quads{}, Isa::avx512, true) &&
+              asks(BFloat16Blocks{}, Isa::avx512, true)));
   BOOST_TEST((!asks(BFloat16Pairs{}, Isa::avx512, true) && !asks(Int4Quads{.group = 256}, Isa::avx512, true)));
   BOOST_TEST((!asks(Int8Quads{}, Isa::avx512, false) && !asks(BFloat16Blocks{}, Isa::avx512, false)));
 }
@@ -220,7 +230,8 @@ BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
 BOOST_AUTO_TEST_CASE(rounded_tokens_begin_with_a_line) {
   for (const int groups : {0, 1, 3, 24}) {
     for (const int tokens : {1, 13, 16, 33}) {
-      const cpu::DotMemory memory = cpu::dot_memory({.columns = 4, .units = 48, .group = 32, .groups = groups, .factor = -8}, tokens);
+      const cpu::DotMemory memory =
+          cpu::dot_memory({.columns = 4, .units = 48, .group = 32, .groups = groups, .factor = -8}, tokens);
       const auto n = static_cast<std::size_t>(tokens), g = static_cast<std::size_t>(groups);
       BOOST_TEST((memory.sums >= n && memory.x >= memory.sums + g * n && memory.size >= memory.x + 48 * n));
       BOOST_TEST((memory.x % 16 == 0 && memory.size % 16 == 0));

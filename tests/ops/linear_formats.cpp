@@ -493,7 +493,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
       GuardedFloats packed(wanted.floats(rows, in), kNaN);
       cpu::PanelJob job{rows,    in, out,     p.x.row(0), nullptr, p.bias.row(0), nullptr, Activation::none,
                         nullptr, 0,  nullptr, out};
-      cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(), packed.data());
+      cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(),
+                      packed.data());
       cpu::read_packed(job, wanted, packed.data());
       const std::size_t tiles = wanted.packs(rows) ? static_cast<std::size_t>(rows * in) : 0;
       GuardedFloats x(tiles);
@@ -504,8 +505,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
       GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, in)), kNaN);
       for (int first = 0; first < panels; ++first) {
         for (int last = first; last <= panels; ++last) {
-          if (first % 2 == 0) job.widened = widened.size() > 0 ? widened.data() : nullptr;
-          else job.widened = nullptr;  // as where it would not fit
+          if (first % 2 == 0)
+            job.widened = widened.size() > 0 ? widened.data() : nullptr;
+          else
+            job.widened = nullptr;  // as where it would not fit
           Matrix y(rows, out, out);
           job.y = y.row(0);
           kernels.multiply(job, layout, first, last, first * 16);
@@ -521,8 +524,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
   }
 }
 
-// Widened panels have a place where several tiles of tokens walk them, they are not float32 anyway, and it is no larger than
-// 576 KiB.
+// Widened panels have a place where several tiles of tokens walk them, they are not float32 anyway, and it is no larger
+// than 576 KiB.
 BOOST_AUTO_TEST_CASE_TEMPLATE(panels_are_kept_widened_where_that_helps, P, Formats) {
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   for (const Isa isa : isas()) {
@@ -565,14 +568,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_may_stand_for_other_outputs, P, Layouts) {
 #if defined(__x86_64__)
 using WidenedAhead = std::tuple<Float8<E4M3>, Float8<E5M2>>;
 using CodesWidenedAhead = std::tuple<float8<E4M3>, float8<E5M2>>;
-constexpr cpu::Widening kWidenings[] = {cpu::Widening::in_registers, cpu::Widening::by_integers, cpu::Widening::by_vectors};
+constexpr cpu::Widening kWidenings[] = {cpu::Widening::in_registers, cpu::Widening::by_integers,
+                                        cpu::Widening::by_vectors};
 
-// Which way a processor takes is a matter of speed: all are there on any with AVX-512, and read no further than codes go.
+// Which way a processor takes is a matter of speed: all are there on any with AVX-512, and read no further than codes
+// go.
 BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead) {
   if (best_isa() < Isa::avx512) return;  // isas() says so
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   const auto ways = [](cpu::Widening how) { return cpu::avx512::panel_table<Layout>(how).multiply; };
-  BOOST_TEST((ways(kWidenings[0]) != ways(kWidenings[1]) && ways(kWidenings[1]) != ways(kWidenings[2]) && ways(kWidenings[2]) != ways(kWidenings[0])));
+  BOOST_TEST((ways(kWidenings[0]) != ways(kWidenings[1]) && ways(kWidenings[1]) != ways(kWidenings[2]) &&
+              ways(kWidenings[2]) != ways(kWidenings[0])));
   for (const int inputs : {1, 15, 16, 17, 18, 31, 33, 77, 768}) {
     Products<P> p(inputs, 37);
     std::vector<GuardedFloats> keep;
@@ -583,13 +589,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead)
         const cpu::Wanted wanted = cpu::wanted(layout);
         GuardedFloats packed(wanted.floats(rows, inputs));
         Matrix y(rows, 37, 37);
-        cpu::PanelJob job{rows, inputs, 37, nullptr, nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y.row(0), 37};
-        cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(), packed.data());
+        cpu::PanelJob job{rows,    inputs,           37,      nullptr, nullptr,  nullptr,
+                          nullptr, Activation::none, nullptr, 0,       y.row(0), 37};
+        cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(),
+                        packed.data());
         cpu::read_packed(job, wanted, packed.data());
         GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, inputs)), kNaN);
         if (widened.size() > 0) job.widened = widened.data();
         kernels.multiply(job, layout, 0, 3, 0);
-        for (int r = 0; r < rows; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r), 37), rows << " rows of " << inputs << ", way " << static_cast<int>(how));
+        for (int r = 0; r < rows; ++r)
+          BOOST_TEST(same_bits(y.row(r), p.products.row(r), 37),
+                     rows << " rows of " << inputs << ", way " << static_cast<int>(how));
       }
     }
   }
@@ -600,7 +610,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_widened_ahead_is_the_same, Code, CodesW
   if (best_isa() < Isa::avx512) return;
   std::vector<Code> codes;
   for (int panel = 0; panel < 16; ++panel) {
-    for (int i = 0; i < 4 * 16; ++i) codes.push_back(std::bit_cast<Code>(static_cast<std::uint8_t>(panel * 16 + i % 16)));
+    for (int i = 0; i < 4 * 16; ++i)
+      codes.push_back(std::bit_cast<Code>(static_cast<std::uint8_t>(panel * 16 + i % 16)));
   }
   CodePanels<Code> panels;
   panels.codes = codes.data();
@@ -610,7 +621,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_widened_ahead_is_the_same, Code, CodesW
     const Matrix x(4, tokens, tokens, 1.0f);  // [inputs, tokens]
     std::vector<Matrix> y(3, Matrix(tokens, 256, 256));
     for (std::size_t i = 0; i < y.size(); ++i) {
-      const cpu::PanelJob job{tokens, 4, 256, x.row(0), nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y[i].row(0), 256};
+      const cpu::PanelJob job{tokens,           4,       256, x.row(0),    nullptr, nullptr, nullptr,
+                              Activation::none, nullptr, 0,   y[i].row(0), 256};
       cpu::avx512::panel_table<CodePanels<Code>>(kWidenings[i]).multiply(job, panels, 0, 16, 0);
     }
     BOOST_TEST(same_bits(y[0], y[1]));

@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(several_updates_have_types_of_their_own) {
     return random_update(33, first, outputs, rank, seed, type);
   };
   std::vector<TestAdapter> adapters;
-  adapters.emplace_back(33, std::vector{update(0, 200, 5, 1, f16), update(0, 200, 4, 2, f32), update(70, 60, 9, 3, f16)},
+  adapters.emplace_back(33,
+                        std::vector{update(0, 200, 5, 1, f16), update(0, 200, 4, 2, f32), update(70, 60, 9, 3, f16)},
                         std::vector{f16, f32, f16});
   adapters.emplace_back(33, std::vector{update(64, 64, 16, 4, bf16), update(0, 64, 3, 5, f32)}, std::vector{bf16, f32});
   adapters.emplace_back(33, std::vector{update(0, 200, 16, 6, f32)});

@@ -19,7 +19,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Every step-th float between two of the same sign, from nearer to zero to farther.
 std::vector<float> floats_between(float near, float far, std::uint32_t step) {
   std::vector<float> all;
-  for (std::uint64_t bits = std::bit_cast<std::uint32_t>(near); bits <= std::bit_cast<std::uint32_t>(far); bits += step) {
+  for (std::uint64_t bits = std::bit_cast<std::uint32_t>(near); bits <= std::bit_cast<std::uint32_t>(far);
+       bits += step) {
     all.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   }
   return all;
@@ -66,9 +67,12 @@ Worst worst(const std::vector<float>& x, const std::vector<float>& y, Truth&& tr
 }
 const auto in_ulps = [](float, float y, long double truth) { return ulps(y, truth); };
 // As a share of x: what matters in y = x * gate(x), for the next layer sees y among values as large as x.
-const auto of_argument = [](float x, float y, long double truth) { return std::fabs(y - truth) / (0x1p-24L * std::fabs(static_cast<long double>(x))); };
+const auto of_argument = [](float x, float y, long double truth) {
+  return std::fabs(y - truth) / (0x1p-24L * std::fabs(static_cast<long double>(x)));
+};
 
-constexpr std::array kActivations = {Activation::none, Activation::gelu_new, Activation::gelu, Activation::relu, Activation::silu};
+constexpr std::array kActivations = {Activation::none, Activation::gelu_new, Activation::gelu, Activation::relu,
+                                     Activation::silu};
 
 long double exact_gelu(long double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0L)); }
 long double exact_gelu_new(long double x) {
@@ -78,14 +82,18 @@ long double exact_gelu_new(long double x) {
 
 long double exact_silu(long double x) { return x / (1 + std::exp(-x)); }
 
-void report(const char* what, const Worst& w) { std::printf("%-52s %8.3Lf at %a\n", what, w.error, static_cast<double>(w.at)); }
+void report(const char* what, const Worst& w) {
+  std::printf("%-52s %8.3Lf at %a\n", what, w.error, static_cast<double>(w.at));
+}
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(all_instruction_sets_give_the_same_bits) {
   std::vector<float> x;
-  for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 4099) x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-  for (const float special : {0.0f, 1.0f, 88.0f, 87.33f, 88.5f, 0.927734375f, 1.31f, kInfinity, 0x1p-149f, 0x1p-126f, 3.4e38f, 0.34657359f, 1.0397208f}) {
+  for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 4099)
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  for (const float special : {0.0f, 1.0f, 88.0f, 87.33f, 88.5f, 0.927734375f, 1.31f, kInfinity, 0x1p-149f, 0x1p-126f,
+                              3.4e38f, 0.34657359f, 1.0397208f}) {
     for (float value : {special, std::nextafterf(special, kInfinity), std::nextafterf(special, -kInfinity)}) {
       x.push_back(value);
       x.push_back(-value);
@@ -102,7 +110,8 @@ BOOST_AUTO_TEST_CASE(all_instruction_sets_give_the_same_bits) {
   for (const Isa isa : isas()) {
     BOOST_TEST(same(e, exp_of(x, isa)), "exp, " << to_string(isa));
     for (const Activation activation : kActivations) {
-      BOOST_TEST(same(activated(x, activation), activated(x, activation, isa)), "activation " << static_cast<int>(activation) << ", " << to_string(isa));
+      BOOST_TEST(same(activated(x, activation), activated(x, activation, isa)),
+                 "activation " << static_cast<int>(activation) << ", " << to_string(isa));
     }
   }
 }
@@ -133,13 +142,16 @@ BOOST_AUTO_TEST_CASE(exp_is_within_its_bound) {
   auto x = floats_between(0x1p-30f, 88.0f, 499);
   const auto negative = floats_between(0x1p-30f, 87.33f, 499);
   for (const float value : negative) x.push_back(-value);
-  const Worst w = worst(x, exp_of(x), [](long double v) { return std::exp(v); }, in_ulps);
+  const Worst w = worst(
+      x, exp_of(x), [](long double v) { return std::exp(v); }, in_ulps);
   report("exp, in ulps", w);
   BOOST_TEST(w.error < 1.02L);
   // The twin: the check sees an error in the last digit of one constant, ln 2 say.
   auto y = exp_of(x);
   for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<float>(double{y[i]} * (1 + double{x[i]} * 2e-8));
-  BOOST_TEST(worst(x, y, [](long double v) { return std::exp(v); }, in_ulps).error > 1.02L);
+  BOOST_TEST(worst(
+                 x, y, [](long double v) { return std::exp(v); }, in_ulps)
+                 .error > 1.02L);
 }
 
 BOOST_AUTO_TEST_CASE(exp_keeps_its_promises) {
@@ -167,7 +179,8 @@ BOOST_AUTO_TEST_CASE(exp_keeps_its_promises) {
 
 BOOST_AUTO_TEST_CASE(erf_is_within_its_bound) {
   const auto x = both_signs(floats_between(0x1p-30f, 12.0f, 307));
-  const Worst w = worst(x, erf_of(x), [](long double v) { return std::erf(v); }, in_ulps);
+  const Worst w = worst(
+      x, erf_of(x), [](long double v) { return std::erf(v); }, in_ulps);
   report("erf, in ulps", w);
   BOOST_TEST(w.error < 1.04L);
   for (const float value : {4.0f, 10.0f, 1e10f, kInfinity}) {
@@ -211,7 +224,8 @@ BOOST_AUTO_TEST_CASE(silu_is_within_its_bound) {
   const auto positive = floats_between(0x1p-40f, 100.0f, 503), negative = floats_between(0x1p-40f, 87.0f, 503);
   std::vector<float> minus;
   for (const float value : negative) minus.push_back(-value);
-  for (const auto& [what, x] : {std::pair{"silu, in ulps, right of 0", &positive}, {"silu, in ulps, -87 to 0", &minus}}) {
+  for (const auto& [what, x] :
+       {std::pair{"silu, in ulps, right of 0", &positive}, {"silu, in ulps, -87 to 0", &minus}}) {
     const Worst w = worst(*x, activated(*x, Activation::silu), exact_silu, in_ulps);
     report(what, w);
     BOOST_TEST(w.error < 3.0L);

@@ -41,10 +41,10 @@ BOOST_AUTO_TEST_CASE(are_made_beside_the_product_where_that_leaves_memory_idle) 
   BOOST_TEST(!idle(floats, 8, 1));
   BOOST_TEST(!idle(floats, 64, 0));  // nobody has an update
   BOOST_TEST(!idle(bytes, 4, 4));
-  BOOST_TEST(!idle(bytes, 6, 1));  // no tile that asks
-  BOOST_TEST(!idle(bytes, 300, 1));  // more than was measured
+  BOOST_TEST(!idle(bytes, 6, 1));       // no tile that asks
+  BOOST_TEST(!idle(bytes, 300, 1));     // more than was measured
   BOOST_TEST(!idle(bytes, 64, 1, 10));  // 36 blocks are few for so many threads
-  BOOST_TEST(!idle(quads, 64, 1));  // kernels of integers do not ask
+  BOOST_TEST(!idle(quads, 64, 1));      // kernels of integers do not ask
   BOOST_TEST(!idle(bytes, 64, 1, 2, Isa::portable));
 }
 

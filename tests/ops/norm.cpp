@@ -137,11 +137,12 @@ BOOST_AUTO_TEST_CASE(a_norm_whose_strips_follow_the_batch_is_caught) {
   };
   BOOST_TEST(first_variant_batch<LayerNorm>(p, truth, [&](const LayerNormArgs& args) { with_strips(args, 16); }) == 0);
   BOOST_TEST(first_variant_batch<LayerNorm>(p, truth, [&](const LayerNormArgs& args) { with_strips(args, 8); }) > 0);
-  BOOST_TEST(first_variant_batch<LayerNorm>(p, truth, [&](const LayerNormArgs& args) { with_strips(args, args.x.rows < 64 ? 16 : 32); }) == 64);
+  BOOST_TEST(first_variant_batch<LayerNorm>(
+                 p, truth, [&](const LayerNormArgs& args) { with_strips(args, args.x.rows < 64 ? 16 : 32); }) == 64);
 }
 
-// Tolerance: the sums are 16 strips of n / 16 additions and a tree of 4, a mean is off by at most (n / 16 + 5) u of the mean
-// magnitude, and the quotient carries that over: (n / 16 + 16) u of the normalised magnitude, u = 2^-24.
+// Tolerance: the sums are 16 strips of n / 16 additions and a tree of 4, a mean is off by at most (n / 16 + 5) u of the
+// mean magnitude, and the quotient carries that over: (n / 16 + 16) u of the normalised magnitude, u = 2^-24.
 BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Norm, Norms) {
   for (const int width : kWidths) {
     for (const float offset : {0.0f, 3.0f}) {
@@ -155,7 +156,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Norm, Norms) {
         change(args);
         Norm::run(device, args);
         // A row of one value, or all alike, has no deviation: x - mean is rounding noise over sqrt(epsilon).
-        const double noise = 0x1p-24 * (width / 16.0 + 16) * (1 + std::fabs(double{offset})) / (width == 1 ? std::sqrt(double{kEpsilon}) : 0.2);
+        const double noise = 0x1p-24 * (width / 16.0 + 16) * (1 + std::fabs(double{offset})) /
+                             (width == 1 ? std::sqrt(double{kEpsilon}) : 0.2);
         for (int r = 0; r < kMostRows; ++r) {
           for (int c = 0; c < width; ++c) {
             const double e = expected.row(r)[c];
@@ -181,11 +183,13 @@ BOOST_AUTO_TEST_CASE(a_row_without_deviation_is_the_bias) {
   for (const int width : kWidths) {
     const Problem p(width);
     Matrix x(5, width, width, 0.5f);
-    for_each_cpu([&](Cpu& device) {
-      Matrix y = p.output(5);
-      layer_norm(device, LayerNorm::args(p, x.view(), y));
-      for (int r = 0; r < 5; ++r) BOOST_TEST(same_bits(y.row(r), p.bias.row(0), width));
-    }, 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          Matrix y = p.output(5);
+          layer_norm(device, LayerNorm::args(p, x.view(), y));
+          for (int r = 0; r < 5; ++r) BOOST_TEST(same_bits(y.row(r), p.bias.row(0), width));
+        },
+        1);
   }
 }
 
@@ -197,12 +201,15 @@ BOOST_AUTO_TEST_CASE(a_row_of_one_magnitude_is_the_gain) {
     for (int r = 0; r < 5; ++r) {
       for (int c = 0; c < width; ++c) x.row(r)[c] = r == 4 ? 0.0f : std::ldexp(c % 3 ? 1.0f : -1.0f, 3 * r);
     }
-    for_each_cpu([&](Cpu& device) {
-      rms_norm(device, {.x = x.view(), .gain = p.gain.row(0), .epsilon = 0x1p-60f, .y = y.view()});
-      for (int r = 0; r < 5; ++r) {
-        for (int c = 0; c < width; ++c) BOOST_TEST(y.row(r)[c] == (r == 4 ? 0.0f : c % 3 ? p.gain.row(0)[c] : -p.gain.row(0)[c]));
-      }
-    }, 1);
+    for_each_cpu(
+        [&](Cpu& device) {
+          rms_norm(device, {.x = x.view(), .gain = p.gain.row(0), .epsilon = 0x1p-60f, .y = y.view()});
+          for (int r = 0; r < 5; ++r) {
+            for (int c = 0; c < width; ++c)
+              BOOST_TEST(y.row(r)[c] == (r == 4 ? 0.0f : c % 3 ? p.gain.row(0)[c] : -p.gain.row(0)[c]));
+          }
+        },
+        1);
   }
 }
 

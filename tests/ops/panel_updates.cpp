@@ -1,4 +1,5 @@
-// linear with the updates of its rows: the bits of low_rank and linear one after the other, whichever way they are made.
+// linear with the updates of its rows: the bits of low_rank and linear one after the other, whichever way they are
+// made.
 #include <boost/test/unit_test.hpp>
 
 #include <numeric>
@@ -6,13 +7,13 @@
 
 #include "linear_problem.h"
 #include "low_rank_problem.h"
+#include "tenon/ops/cpu/memory_idle.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
 #include "tenon/weights/int4.h"
 #include "tenon/weights/int8.h"
-#include "tenon/ops/cpu/memory_idle.h"
 #include "tenon/weights/int8_act8.h"
 
 BOOST_AUTO_TEST_SUITE(ops_panel_updates)
@@ -22,7 +23,8 @@ using namespace tenon::test;
 using namespace tenon::test::low_rank_problem;
 
 // One format of each path through the kernels, and one that kernels know nothing of.
-using Formats = std::tuple<Float32, BFloat16, Float8<E4M3>, ZeroPointInt8, GroupInt4, ZeroPointInt8Act8, BFloat16Dot, ColumnMajor>;
+using Formats =
+    std::tuple<Float32, BFloat16, Float8<E4M3>, ZeroPointInt8, GroupInt4, ZeroPointInt8Act8, BFloat16Dot, ColumnMajor>;
 
 // Those whose kernels ask for what comes next.
 using AskingFormats = std::tuple<Float32, BFloat16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, GroupInt4, ColumnMajor>;
@@ -36,7 +38,8 @@ struct Updated {
   AdapterGroups groups;
   Epilogue epilogue = kEpilogues[5];
 
-  Updated(int in, int out, int rows, const std::vector<TestAdapter>& adapters, AnyLoRA::Kind kind = AnyLoRA::Kind::segmented)
+  Updated(int in, int out, int rows, const std::vector<TestAdapter>& adapters,
+          AnyLoRA::Kind kind = AnyLoRA::Kind::segmented)
       : problem(in, out), step(in, out, rows) {
     mix(step, adapters, static_cast<std::uint64_t>(rows));
     groups = arranged(step, kind);
@@ -65,11 +68,14 @@ struct Updated {
 std::vector<TestAdapter> some_adapters(int in, int out) {
   std::vector<TestAdapter> all;
   all.emplace_back(in, std::vector{random_update(in, 0, out, 16, 1)});
-  all.emplace_back(in, std::vector{random_update(in, out / 5, out / 2, 3, 2), random_update(in, out / 3, out - out / 3, 17, 3)});
+  all.emplace_back(
+      in, std::vector{random_update(in, out / 5, out / 2, 3, 2), random_update(in, out / 3, out - out / 3, 17, 3)});
   all.emplace_back(in, std::vector{random_update(in, out - 1, 1, 5, 4, FactorType::float16)}, FactorType::float16);
   all.emplace_back(in, std::vector{random_update(in, 0, out, 8, 5, FactorType::bfloat16)}, FactorType::bfloat16);
-  all.emplace_back(in, std::vector{random_update(in, 0, out, 4, 6)}, FactorType::float32, Site::mlp_up);  // of another matrix
-  all.emplace_back(in, std::vector{random_update(in, 0, out, 6, 7, FactorType::float16), random_update(in, 0, out, 2, 8)},
+  all.emplace_back(in, std::vector{random_update(in, 0, out, 4, 6)}, FactorType::float32,
+                   Site::mlp_up);  // of another matrix
+  all.emplace_back(in,
+                   std::vector{random_update(in, 0, out, 6, 7, FactorType::float16), random_update(in, 0, out, 2, 8)},
                    std::vector{FactorType::float16, FactorType::float32});
   return all;
 }
@@ -103,9 +109,10 @@ void check(int in, int out, int rows, int most_threads) {
           args.soon = &soon;
           cpu::multiply_and_update(device, args, updates);
         });
-        const Matrix either = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) { linear(device, args, updates); });
-        const std::string what =
-            name_of(device) + ": " + std::to_string(in) + " -> " + std::to_string(out) + ", " + std::to_string(rows) + " rows";
+        const Matrix either = u.result(
+            packed.view(), [&](const auto& args, const LowRankArgs& updates) { linear(device, args, updates); });
+        const std::string what = name_of(device) + ": " + std::to_string(in) + " -> " + std::to_string(out) + ", " +
+                                 std::to_string(rows) + " rows";
         BOOST_TEST(same_bits(beside, truth), what);
         BOOST_TEST(same_bits(asking, truth), what);
         BOOST_TEST(same_bits(either, truth), what);
@@ -135,13 +142,15 @@ BOOST_AUTO_TEST_CASE(are_the_same_in_any_arrangement) {
   for (const auto kind : kKinds) {
     const Updated u(64, 131, 37, adapters, kind);
     const Packed<Float32> packed(u.problem.weight);
-    results.push_back(u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) { linear(device, args, updates); }));
+    results.push_back(
+        u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) { linear(device, args, updates); }));
     results.push_back(u.one_after_the_other(device, packed.view()));
   }
   for (const Matrix& each : results) BOOST_TEST(same_bits(each, results.front()));
 }
 
-// Rows of one adapter that follow each other share its updates, though each is a group of its own: their factors are asked for once.
+// Rows of one adapter that follow each other share its updates, though each is a group of its own: their factors are
+// asked for once.
 BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 131);
   Step s(64, 131, 12);
@@ -179,7 +188,8 @@ BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
   }
 }
 
-// Where pieces are 3 panels a block ends within one: each block is asked for once, with the piece that begins the block before.
+// Where pieces are 3 panels a block ends within one: each block is asked for once, with the piece that begins the block
+// before.
 BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
   Cpu device({.threads = 1});
   std::vector<TestAdapter> adapters;
@@ -257,7 +267,8 @@ BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_piece_by_piece) {
       std::size_t sum = 0;
       for (int output = 0; output < args.y.cols; output += outputs) {
         const std::size_t more = lines(with, output) - lines(without, output);
-        BOOST_TEST((more >= cpu::kMostKvLines / pieces && more <= cpu::kMostKvLines / pieces + 1), "output " << output << ": " << more);
+        BOOST_TEST((more >= cpu::kMostKvLines / pieces && more <= cpu::kMostKvLines / pieces + 1),
+                   "output " << output << ": " << more);
         sum += more;
       }
       BOOST_TEST(sum == cpu::kMostKvLines);
@@ -286,7 +297,9 @@ BOOST_AUTO_TEST_CASE(a_lost_update_is_caught) {
   const Packed<Float32> packed(u.problem.weight);
   Cpu device({.threads = 2});
   const auto beside = [&] {
-    return u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) { cpu::multiply_and_update(device, args, updates); });
+    return u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+      cpu::multiply_and_update(device, args, updates);
+    });
   };
   const Matrix truth = u.one_after_the_other(device, packed.view());
   BOOST_TEST(same_bits(beside(), truth));
@@ -314,7 +327,8 @@ BOOST_AUTO_TEST_CASE(lines_of_b_are_those_that_are_read) {
             for (int o = std::max(first - first_output, 0); o < std::min(first + 64 - first_output, outputs); ++o) {
               const int block = o / kFactorBlock * kFactorBlock, width = std::min(outputs - block, kFactorBlock);
               for (int i = 0; i < rank; ++i) {
-                const auto at = (std::uintptr_t{1} << 20) + bytes * static_cast<std::uintptr_t>(block * rank + i * width + o - block);
+                const auto at = (std::uintptr_t{1} << 20) +
+                                bytes * static_cast<std::uintptr_t>(block * rank + i * width + o - block);
                 least = least == 0 ? at : std::min(least, at);
                 most = std::max(most, at + bytes);
               }
@@ -349,11 +363,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
         std::vector<cpu::AskBeside::Range> ranges(static_cast<std::size_t>(lines), {here, here + 64});
         cpu::AskBeside beside;
         beside.begin(ranges);
-        cpu::with_panels(device, p.args(packed.view(), kEpilogues[0], 0, rows, y), [&](cpu::PanelJob job, auto&& compute) {
-          job.beside = &beside;
-          compute(job, 0, 4, 0, 0);
-        });
-        BOOST_TEST(beside.lines() == 0u, in << " inputs, " << rows << " rows: of " << lines << " lines are left " << beside.lines());
+        cpu::with_panels(device, p.args(packed.view(), kEpilogues[0], 0, rows, y),
+                         [&](cpu::PanelJob job, auto&& compute) {
+                           job.beside = &beside;
+                           compute(job, 0, 4, 0, 0);
+                         });
+        BOOST_TEST(beside.lines() == 0u,
+                   in << " inputs, " << rows << " rows: of " << lines << " lines are left " << beside.lines());
       }
     }
   }
@@ -378,7 +394,8 @@ BOOST_AUTO_TEST_CASE(a_term_that_shrinks_asks_for_all_lines) {
             cpu::AskBeside beside;
             beside.begin(ranges);
             cpu::shrink(isa, term, s.x.view(), asking.data(), term.update.b, &beside);
-            BOOST_TEST(beside.lines() == 0u, in << " inputs, rank " << rank << ", " << rows << " rows: " << beside.lines() << " are left");
+            BOOST_TEST(beside.lines() == 0u,
+                       in << " inputs, rank " << rank << ", " << rows << " rows: " << beside.lines() << " are left");
             BOOST_TEST((asking == u));
           }
         }

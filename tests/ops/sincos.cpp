@@ -29,14 +29,16 @@ Errors errors(F&& next, long count) {
     const long double s = std::sin(static_cast<long double>(x)), c = std::cos(static_cast<long double>(x));
     if (s != 0) e.sine = std::max(e.sine, std::fabs((sine - s) / s));
     e.cosine = std::max(e.cosine, std::fabs((cosine - c) / c));
-    e.misrounded += (static_cast<float>(sine) != static_cast<float>(s)) + (static_cast<float>(cosine) != static_cast<float>(c));
+    e.misrounded +=
+        (static_cast<float>(sine) != static_cast<float>(s)) + (static_cast<float>(cosine) != static_cast<float>(c));
     e.all += 2;
   }
   return e;
 }
 
 void check(const char* what, const Errors& e) {
-  std::printf("%-36s sine off by %.3Lg, cosine by %.3Lg; %ld of %ld not the nearest float\n", what, e.sine, e.cosine, e.misrounded, e.all);
+  std::printf("%-36s sine off by %.3Lg, cosine by %.3Lg; %ld of %ld not the nearest float\n", what, e.sine, e.cosine,
+              e.misrounded, e.all);
   BOOST_TEST(e.sine < 0x1p-51L);
   BOOST_TEST(e.cosine < 0x1p-51L);
   BOOST_TEST(e.misrounded <= e.all >> 20);
@@ -50,8 +52,11 @@ constexpr double kHalfPi = 0x1.921fb54442d18p0;
 BOOST_AUTO_TEST_CASE(is_within_its_bound_for_floats_of_every_size) {
   constexpr std::uint32_t first = 0x00800000, last = 0x4f000000;  // 2^-126, 2^31
   constexpr std::uint32_t step = 1009;
-  check("up to 2^31", errors([](long i) { return std::bit_cast<float>(first + static_cast<std::uint32_t>(i) * step); }, (last - first) / step));
-  check("down to -2^31", errors([](long i) { return -std::bit_cast<float>(first + static_cast<std::uint32_t>(i) * step); }, (last - first) / step));
+  check("up to 2^31", errors([](long i) { return std::bit_cast<float>(first + static_cast<std::uint32_t>(i) * step); },
+                             (last - first) / step));
+  check("down to -2^31",
+        errors([](long i) { return -std::bit_cast<float>(first + static_cast<std::uint32_t>(i) * step); },
+               (last - first) / step));
 }
 
 BOOST_AUTO_TEST_CASE(is_within_its_bound_for_whole_angles) {
@@ -94,7 +99,8 @@ BOOST_AUTO_TEST_CASE(keeps_its_promises) {
 BOOST_AUTO_TEST_CASE(is_the_same_bits_on_every_machine) {
   std::uint64_t digest = 0;
   for (std::uint64_t i = 0; i < 200000; ++i) {
-    const double x = static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(0x30000000 + i * 2600)));  // to 2^31
+    const double x =
+        static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(0x30000000 + i * 2600)));  // to 2^31
     const auto [sine, cosine] = exact::sincos(x);
     digest = mix64(digest ^ std::bit_cast<std::uint64_t>(sine));
     digest = mix64(digest ^ std::bit_cast<std::uint64_t>(cosine));

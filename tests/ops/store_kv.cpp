@@ -80,8 +80,10 @@ BOOST_AUTO_TEST_CASE(the_reference_scales_rows_of_int8_by_themselves) {
       int largest_key = 0, largest_value = 0;
       for (int d = 0; d < 20; ++d) {
         const int k = tile.keys[d * 16 + t % 16], v = tile.values[t % 16 * 32 + d];
-        BOOST_REQUIRE(std::fabs(static_cast<float>(k) * tile.key_scales[t % 16] - key[d]) <= 0.5001f * tile.key_scales[t % 16]);
-        BOOST_REQUIRE(std::fabs(static_cast<float>(v) * tile.value_scales[t % 16] - value[d]) <= 0.5001f * tile.value_scales[t % 16]);
+        BOOST_REQUIRE(std::fabs(static_cast<float>(k) * tile.key_scales[t % 16] - key[d]) <=
+                      0.5001f * tile.key_scales[t % 16]);
+        BOOST_REQUIRE(std::fabs(static_cast<float>(v) * tile.value_scales[t % 16] - value[d]) <=
+                      0.5001f * tile.value_scales[t % 16]);
         largest_key = std::max(largest_key, std::abs(k));
         largest_value = std::max(largest_value, std::abs(v));
       }
@@ -94,30 +96,33 @@ BOOST_AUTO_TEST_CASE(the_reference_scales_rows_of_int8_by_themselves) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_reference, E, Elements) {
   for (const int head_dim : {1, 4, 16, 17, 20, 64, 80, 128}) {
     const Problem p(head_dim == 20 ? 3 : 1, head_dim);
-    for_each_cpu([&](Cpu& device) {
-      for (int layer = 0; layer < 2; ++layer) {
-        TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);  // garbage where nobody writes: compared, too
-        Batch whole;
-        append(whole, 2, 0, kLength);
-        append(whole, 0, 0, kLength - 7);
-        reference::store_kv(p.args(whole, truth, layer, 0));
-        store_kv(device, p.args(whole, kv, layer, 0));
-        BOOST_TEST(same_memory(kv, truth), name_of(device));
+    for_each_cpu(
+        [&](Cpu& device) {
+          for (int layer = 0; layer < 2; ++layer) {
+            TestKvOf<E> truth(p.shape, kSequences),
+                kv(p.shape, kSequences);  // garbage where nobody writes: compared, too
+            Batch whole;
+            append(whole, 2, 0, kLength);
+            append(whole, 0, 0, kLength - 7);
+            reference::store_kv(p.args(whole, truth, layer, 0));
+            store_kv(device, p.args(whole, kv, layer, 0));
+            BOOST_TEST(same_memory(kv, truth), name_of(device));
 
-        // The same in chunks of random sizes, the two sequences taking turns.
-        TestKvOf<E> chunked(p.shape, kSequences);
-        Random random(static_cast<std::uint64_t>(head_dim + layer));
-        for (int at[2] = {0, 0}, turn = 0; at[0] < kLength || at[1] < kLength - 7; turn ^= 1) {
-          const int length = turn ? kLength - 7 : kLength, rows = std::min(1 + random.below(20), length - at[turn]);
-          if (rows <= 0) continue;
-          Batch chunk;
-          append(chunk, turn ? 0 : 2, at[turn], rows);
-          store_kv(device, p.args(chunk, chunked, layer, turn * kLength + at[turn]));
-          at[turn] += rows;
-        }
-        BOOST_TEST(same_memory(chunked, truth), name_of(device));
-      }
-    }, head_dim == 20 ? 4 : 2);
+            // The same in chunks of random sizes, the two sequences taking turns.
+            TestKvOf<E> chunked(p.shape, kSequences);
+            Random random(static_cast<std::uint64_t>(head_dim + layer));
+            for (int at[2] = {0, 0}, turn = 0; at[0] < kLength || at[1] < kLength - 7; turn ^= 1) {
+              const int length = turn ? kLength - 7 : kLength, rows = std::min(1 + random.below(20), length - at[turn]);
+              if (rows <= 0) continue;
+              Batch chunk;
+              append(chunk, turn ? 0 : 2, at[turn], rows);
+              store_kv(device, p.args(chunk, chunked, layer, turn * kLength + at[turn]));
+              at[turn] += rows;
+            }
+            BOOST_TEST(same_memory(chunked, truth), name_of(device));
+          }
+        },
+        head_dim == 20 ? 4 : 2);
   }
 }
 
@@ -125,14 +130,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_ref
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_text_that_goes_on_within_a_tile_fills_whole_ones, E, Elements) {
   for (const int head_dim : {1, 17, 64}) {
     const Problem p(2, head_dim);
-    for_each_cpu([&](Cpu& device) {
-      TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);
-      Batch batch;
-      append(batch, 1, 5, 43);
-      reference::store_kv(p.args(batch, truth, 1, kSequences * kLength - 43));
-      store_kv(device, p.args(batch, kv, 1, kSequences * kLength - 43));
-      BOOST_TEST(same_memory(kv, truth), name_of(device));
-    }, 3);
+    for_each_cpu(
+        [&](Cpu& device) {
+          TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);
+          Batch batch;
+          append(batch, 1, 5, 43);
+          reference::store_kv(p.args(batch, truth, 1, kSequences * kLength - 43));
+          store_kv(device, p.args(batch, kv, 1, kSequences * kLength - 43));
+          BOOST_TEST(same_memory(kv, truth), name_of(device));
+        },
+        3);
   }
 }
 
@@ -140,7 +147,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_text_that_goes_on_within_a_tile_fills_whole_ones
 BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_any_magnitude_are_rounded_as_by_the_reference, E, Elements) {
   const Problem p(1, 64);
   Random random(9);
-  constexpr float odd[] = {0.0f, -0.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -3e38f, 1e-45f};
+  constexpr float odd[] = {
+      0.0f, -0.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -3e38f, 1e-45f};
   for (const Matrix* m : {&p.keys, &p.values}) {
     for (int r = 0; r < m->rows; ++r) {
       const float scale = std::ldexp(1.0f, random.below(270) - 150);
@@ -154,21 +162,24 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_any_magnitude_are_rounded_as_by_the_refere
       if (random.below(8) == 0) m->row(r)[random.below(64)] = odd[random.below(6)];
     }
   }
-  for_each_cpu([&](Cpu& device) {
-    TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);
-    Batch batch;
-    for (int s = 0; s < kSequences; ++s) append(batch, s, 0, kLength);
-    reference::store_kv(p.args(batch, truth, 0, 0));
-    store_kv(device, p.args(batch, kv, 0, 0));
-    BOOST_TEST(same_memory(kv, truth), name_of(device));
-  }, 2);
+  for_each_cpu(
+      [&](Cpu& device) {
+        TestKvOf<E> truth(p.shape, kSequences), kv(p.shape, kSequences);
+        Batch batch;
+        for (int s = 0; s < kSequences; ++s) append(batch, s, 0, kLength);
+        reference::store_kv(p.args(batch, truth, 0, 0));
+        store_kv(device, p.args(batch, kv, 0, 0));
+        BOOST_TEST(same_memory(kv, truth), name_of(device));
+      },
+      2);
 }
 
 // A scale is a token's own: whatever comes later, however large, leaves what stands there as it is.
 BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_rescaled_by_later_tokens, E, Elements) {
   const Problem p(2, 20);
   for (int r = 1; r < kLength; ++r) {
-    for (int c = 0; c < p.keys.cols; ++c) p.keys.row(r)[c] *= std::ldexp(1.0f, r), p.values.row(r)[c] *= std::ldexp(1.0f, r);
+    for (int c = 0; c < p.keys.cols; ++c)
+      p.keys.row(r)[c] *= std::ldexp(1.0f, r), p.values.row(r)[c] *= std::ldexp(1.0f, r);
   }
   Cpu device({.threads = 1});
   TestKvOf<E> kv(p.shape, 1);
@@ -180,9 +191,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_rescaled_by_later_tokens, E, Elements) 
     for (int earlier = 0; earlier < t; ++earlier) {
       const auto was = before.view().tile(0, 0, 1, earlier / 16), is = kv.view().tile(0, 0, 1, earlier / 16);
       const int lane = earlier % 16;
-      for (int d = 0; d < 20; ++d) BOOST_REQUIRE(std::memcmp(was.keys + d * 16 + lane, is.keys + d * 16 + lane, sizeof(E)) == 0);
+      for (int d = 0; d < 20; ++d)
+        BOOST_REQUIRE(std::memcmp(was.keys + d * 16 + lane, is.keys + d * 16 + lane, sizeof(E)) == 0);
       BOOST_REQUIRE(std::memcmp(was.values + lane * 32, is.values + lane * 32, 32 * sizeof(E)) == 0);
-      if (has_scales<E>) BOOST_REQUIRE((was.key_scales[lane] == is.key_scales[lane] && was.value_scales[lane] == is.value_scales[lane]));
+      if (has_scales<E>)
+        BOOST_REQUIRE((was.key_scales[lane] == is.key_scales[lane] && was.value_scales[lane] == is.value_scales[lane]));
     }
   }
 }

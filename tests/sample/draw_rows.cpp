@@ -1,4 +1,5 @@
-// What a device that prepares rows finds of them gives the token that the whole row gives, or says that it does not decide.
+// What a device that prepares rows finds of them gives the token that the whole row gives, or says that it does not
+// decide.
 #include "tenon/sample/draw_rows.h"
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +22,9 @@ struct Ask {
   int position = 7;
   std::vector<std::uint32_t> mask;
 
-  SampleInput input() const { return {logits, prompt, generated, options, position, mask.empty() ? nullptr : mask.data()}; }
+  SampleInput input() const {
+    return {logits, prompt, generated, options, position, mask.empty() ? nullptr : mask.data()};
+  }
 };
 
 // Of every kind: greedy, drawn, filtered, penalised, biased, masked.
@@ -30,7 +33,8 @@ Ask ask(std::size_t vocab, unsigned seed) {
   std::normal_distribution<float> normal(0, seed % 3 == 0 ? 1.0f : 5.0f);
   const auto below = [&](unsigned n) { return static_cast<unsigned>(bits() % n); };
   Ask a;
-  for (std::size_t i = 0; i < vocab; ++i) a.logits.push_back(below(20) ? normal(bits) : 0.5f * static_cast<float>(below(9)));  // ties
+  for (std::size_t i = 0; i < vocab; ++i)
+    a.logits.push_back(below(20) ? normal(bits) : 0.5f * static_cast<float>(below(9)));  // ties
   Options& o = a.options;
   o.seed = seed;
   o.temperature = below(4) ? 0.3f * static_cast<float>(1 + below(6)) : 0.0f;
@@ -39,17 +43,21 @@ Ask ask(std::size_t vocab, unsigned seed) {
   if (below(3) == 0) o.top_p = 0.5f + 0.1f * static_cast<float>(below(6));
   if (below(4) == 0) o.min_p = 0.02f;
   if (below(6) == 0) o.typical_p = 0.7f;
-  for (unsigned i = below(60); i > 0; --i) a.prompt.push_back(static_cast<TokenId>(below(static_cast<unsigned>(vocab) + 3)));
+  for (unsigned i = below(60); i > 0; --i)
+    a.prompt.push_back(static_cast<TokenId>(below(static_cast<unsigned>(vocab) + 3)));
   for (unsigned i = below(40); i > 0; --i) a.generated.push_back(static_cast<TokenId>(below(30)));
   if (below(4) == 0) o.top_logprobs = static_cast<int>(below(280));
   if (below(2)) o.repetition_penalty = 1.3f;
   if (below(3) == 0) o.presence_penalty = 0.4f;
   if (below(3) == 0) o.frequency_penalty = -0.3f;
-  constexpr float kBiases[] = {3.0f, -100.0f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
-  for (unsigned i = below(3) ? 0 : below(5); i > 0; --i) o.logit_bias.push_back({static_cast<TokenId>(below(static_cast<unsigned>(vocab))), kBiases[below(4)]});
+  constexpr float kBiases[] = {3.0f, -100.0f, std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity()};
+  for (unsigned i = below(3) ? 0 : below(5); i > 0; --i)
+    o.logit_bias.push_back({static_cast<TokenId>(below(static_cast<unsigned>(vocab))), kBiases[below(4)]});
   if (below(3) == 0) {
     const unsigned kind = below(3);
-    for (std::size_t w = 0; w < (vocab + 31) / 32; ++w) a.mask.push_back(kind == 0 ? ~0u : kind == 1 ? static_cast<std::uint32_t>(bits()) : w == 1 ? 0x8010u : 0u);
+    for (std::size_t w = 0; w < (vocab + 31) / 32; ++w)
+      a.mask.push_back(kind == 0 ? ~0u : kind == 1 ? static_cast<std::uint32_t>(bits()) : w == 1 ? 0x8010u : 0u);
   }
   return a;
 }
@@ -64,7 +72,8 @@ std::optional<Pick> from_best(const Ask& a, std::size_t vocab, double doubt = 1)
   const auto args = rows.args<Nothing>({}, {}, nullptr, nullptr, nullptr);
   const test::Drawn found = test::drawn(a.logits, args.draws[0], args);
   Sampler sampler;
-  const auto token = sampler.best_of_row(a.input(), found.best, vocab, found.best.size() < kMost || vocab <= kMost, doubt * found.total);
+  const auto token = sampler.best_of_row(a.input(), found.best, vocab, found.best.size() < kMost || vocab <= kMost,
+                                         doubt * found.total);
   if (!token) return {};
   Pick pick;
   pick.token = *token;
@@ -78,7 +87,9 @@ Pick from_row(const Ask& a) {
 }
 
 bool alike(const Pick& a, const Pick& b) {
-  const auto equal = [](const TokenLogprob& x, const TokenLogprob& y) { return x.id == y.id && x.logprob == y.logprob; };
+  const auto equal = [](const TokenLogprob& x, const TokenLogprob& y) {
+    return x.id == y.id && x.logprob == y.logprob;
+  };
   return a.token == b.token && a.logprob == b.logprob && std::ranges::equal(a.top, b.top, equal);
 }
 

@@ -144,8 +144,8 @@ BOOST_AUTO_TEST_CASE(top_k_of_one_is_greedy) {
   }
 }
 
-// Draws at 20,000 positions, and over seeds and the seeds of choices, have the softmax's frequencies; and not those of one that is
-// 15 % warmer, which is the proof that the test can fail.
+// Draws at 20,000 positions, and over seeds and the seeds of choices, have the softmax's frequencies; and not those of
+// one that is 15 % warmer, which is the proof that the test can fail.
 BOOST_AUTO_TEST_CASE(draws_have_the_distribution) {
   const std::vector<float> logits = {0.2f, -1, 1.5f, 0, -0.3f, 0.9f, -2, 1.1f, 0.4f, -0.6f, 0.1f, 2};
   for (const float temperature : {1.0f, 0.7f}) {
@@ -328,7 +328,8 @@ BOOST_AUTO_TEST_CASE(known_answers) {
   std::vector<float> logits(777);
   for (int i = 0; i < 300; ++i) {
     for (std::size_t j = 0; j < logits.size(); ++j) {
-      const auto bits = tenon::philox4x32_10({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), 0, 0}, {99, 0})[0];
+      const auto bits =
+          tenon::philox4x32_10({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), 0, 0}, {99, 0})[0];
       logits[j] = 8 * (static_cast<float>(bits >> 8) * 0x1p-24f) - 4;
     }
     Ask ask{.logits = logits, .generated = {5, 9, 5}, .position = i};

@@ -22,7 +22,9 @@ std::vector<std::vector<SeqId>> trace(P policy) {
   testing::Random random(3);
   for (int i = 0; i < 30; ++i) {
     queue.add({.tokens = std::vector<TokenId>(static_cast<std::size_t>(random.between(1, 30)), i),
-               .max_new_tokens = random.between(1, 40), .priority = random.between(0, 2)}, ledger);
+               .max_new_tokens = random.between(1, 40),
+               .priority = random.between(0, 2)},
+              ledger);
   }
   queue.set_draining(true);
   std::vector<std::vector<SeqId>> steps;
@@ -62,7 +64,8 @@ BOOST_AUTO_TEST_CASE(copies_are_independent) {
   const QueueState state{.running = {}, .waiting = {&waiting, 1}};
   const auto takes = [&](AnyScheduler& scheduler) {
     Plan plan;
-    PlanWriter out(plan, 10, {nullptr, [](void*, SeqId, int tokens, int) { return tokens; }, [](void*, SeqId) { return 1; }});
+    PlanWriter out(plan, 10,
+                   {nullptr, [](void*, SeqId, int tokens, int) { return tokens; }, [](void*, SeqId) { return 1; }});
     scheduler.plan(state, out);
     return plan.slices.size();
   };

@@ -271,7 +271,8 @@ BOOST_AUTO_TEST_CASE(a_long_prompt_leaves_half_of_a_step_to_a_client_that_runs_n
     BOOST_CHECK((b.queue.sequence(late).state == Sequence::State::running) == (guests > 0));
     BOOST_TEST(b.queue.sequence(reads).cached == (guests > 0 ? 3 * 64 + 32 : 4 * 64));
     b.step(64);
-    BOOST_TEST(b.queue.sequence(reads).cached >= (guests > 0 ? 3 * 64 + 32 + 63 : 5 * 64));  // nobody waits: it has all but a row
+    BOOST_TEST(b.queue.sequence(reads).cached >=
+               (guests > 0 ? 3 * 64 + 32 + 63 : 5 * 64));  // nobody waits: it has all but a row
   }
 }
 
@@ -336,7 +337,8 @@ BOOST_AUTO_TEST_CASE(a_plan_leaves_the_accounts_as_they_are) {
     for (int i = 0; i < 4; ++i) BOOST_TEST(ask(often) == 2U);
     once.served(step);
     often.served(step);
-    for (const int adapter : {0, 1, 2}) BOOST_TEST((once.counters.counter(0, adapter) == often.counters.counter(0, adapter)));
+    for (const int adapter : {0, 1, 2})
+      BOOST_TEST((once.counters.counter(0, adapter) == often.counters.counter(0, adapter)));
   }
   BOOST_TEST(once.counters.counter(0, 0).second == 33);
   BOOST_TEST(once.counters.counter(0, 0).first == 36);

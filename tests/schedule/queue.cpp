@@ -74,8 +74,9 @@ BOOST_AUTO_TEST_CASE(refuses_what_could_never_finish) {
                         [](const Error& e) { return e.where() == "max_new_tokens"; });
   BOOST_CHECK_EXCEPTION(queue.add({.tokens = text(60), .max_new_tokens = 42}, ledger), Error, [](const Error& e) {
     return e.kind() == Error::Kind::capacity &&
-           e.what() == std::string("prompt: 60 tokens and max_new_tokens 42 need 101 tokens of cache; a sequence can "
-                                   "have 100");
+           e.what() == std::string(
+                           "prompt: 60 tokens and max_new_tokens 42 need 101 tokens of cache; a sequence can "
+                           "have 100");
   });
   BOOST_CHECK_THROW(queue.add({.tokens = text(101), .max_new_tokens = 0}, ledger), Error);
   BOOST_CHECK_THROW(queue.add({.tokens = text(3), .max_new_tokens = 2147483647}, ledger), Error);
@@ -171,7 +172,8 @@ BOOST_AUTO_TEST_CASE(the_last_admitted_is_preempted_and_the_oldest_never) {
 BOOST_AUTO_TEST_CASE(tokens_may_be_learned_after_the_next_plan) {
   CountingLedger ledger(15);
   RequestQueue<ContinuousPolicy> queue;
-  const SeqId a = queue.add({.tokens = text(4), .max_new_tokens = 2}, ledger), b = queue.add({.tokens = text(8), .max_new_tokens = 8}, ledger);
+  const SeqId a = queue.add({.tokens = text(4), .max_new_tokens = 2}, ledger),
+              b = queue.add({.tokens = text(8), .max_new_tokens = 8}, ledger);
   const auto commit = [&] {
     queue.commit(Plan(queue.plan(ledger, 512, {})), ledger);
     for (const SeqId seq : {a, b}) queue.append(seq, kUnknownToken);
@@ -182,7 +184,8 @@ BOOST_AUTO_TEST_CASE(tokens_may_be_learned_after_the_next_plan) {
   queue.learn(b, 8);
   BOOST_TEST(queue.sequence(a).tokens.back() == 7);
   commit();
-  // The first has written all that it may: it is not asked to go on. Its room comes back soon, so nobody is sent back for room.
+  // The first has written all that it may: it is not asked to go on. Its room comes back soon, so nobody is sent back
+  // for room.
   BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{b, 1}}));
   queue.learn(b, 9);
   queue.commit(Plan(queue.plan(ledger, 512, {})), ledger);
@@ -377,8 +380,8 @@ struct TagSimulation {
     std::vector<TokenId> tokens;
     for (int n = random.between(1, 50); n > 0; --n) tokens.push_back(random.between(0, 99));
     const int fresh = random.between(1, 30);
-    const SeqId seq = queue.add({.tokens = tokens, .max_new_tokens = fresh, .arrival = now,
-                                 .priority = random.between(0, 2)}, cache.ledger());
+    const SeqId seq = queue.add(
+        {.tokens = tokens, .max_new_tokens = fresh, .arrival = now, .priority = random.between(0, 2)}, cache.ledger());
     for (int i = 0; i < fresh; ++i) tokens.push_back(fake_next_token(tokens));
     expected[seq] = tokens;
   }

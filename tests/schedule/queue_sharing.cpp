@@ -111,7 +111,8 @@ BOOST_AUTO_TEST_CASE(children_wait_for_the_prompt_and_share_it) {
   const SeqId parent = queue.add({.tokens = text(14), .max_new_tokens = 5}, ledger);
   std::vector<SeqId> children;
   for (int choice = 1; choice < 3; ++choice) {
-    children.push_back(queue.add({.choice = choice, .tokens = text(14), .max_new_tokens = 5, .parent = parent}, ledger));
+    children.push_back(
+        queue.add({.choice = choice, .tokens = text(14), .max_new_tokens = 5, .parent = parent}, ledger));
   }
   const SeqId stranger = queue.add({.tokens = text(3, 900), .max_new_tokens = 5}, ledger);
   BOOST_TEST((step(queue, ledger, 9) == Granted{{parent, 9}}));
@@ -251,8 +252,10 @@ BOOST_AUTO_TEST_CASE(accounts_hold_what_was_served_once) {
       while (!queue.empty()) fake_step(queue, ledger, queue.plan(ledger, 5, {}), [](const Sequence&) {});
       BOOST_TEST(queue.stats().preemptions > 0U);
     };
-    if (erased) run(RequestQueue<AnyScheduler>(AnyScheduler(policy)));
-    else run(RequestQueue<Counts>(policy));
+    if (erased)
+      run(RequestQueue<AnyScheduler>(AnyScheduler(policy)));
+    else
+      run(RequestQueue<Counts>(policy));
     for (int i = 0; i < 3; ++i) {
       BOOST_TEST(accounts[static_cast<SeqId>(i)].first == 9 + i);
       BOOST_TEST(accounts[static_cast<SeqId>(i)].second == 12);

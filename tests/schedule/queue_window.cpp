@@ -1,5 +1,5 @@
-// The queue where rows see a window: what it tells the ledger, what room it asks for, and that texts far longer than the
-// cache get through.
+// The queue where rows see a window: what it tells the ledger, what room it asks for, and that texts far longer than
+// the cache get through.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>

@@ -45,13 +45,18 @@ BOOST_AUTO_TEST_CASE(rows_are_found_by_place) {
 }
 
 BOOST_AUTO_TEST_CASE(neutral_values) {
-  const auto neutral = [](const char* name, Place place, const char* value) { return is_neutral(*find_field(name, place), Json::parse(value)); };
-  for (const char* const nothing : {"null", "false", "\"\"", "[]", "{}"}) BOOST_TEST(neutral("watermark", kParameters, nothing), nothing);
-  for (const char* const something : {"true", "1", "0", "\"x\"", "[0]"}) BOOST_TEST(!neutral("watermark", kParameters, something), something);
+  const auto neutral = [](const char* name, Place place, const char* value) {
+    return is_neutral(*find_field(name, place), Json::parse(value));
+  };
+  for (const char* const nothing : {"null", "false", "\"\"", "[]", "{}"})
+    BOOST_TEST(neutral("watermark", kParameters, nothing), nothing);
+  for (const char* const something : {"true", "1", "0", "\"x\"", "[0]"})
+    BOOST_TEST(!neutral("watermark", kParameters, something), something);
   BOOST_TEST(neutral("no_repeat_ngram_size", kChat, "0"));
   BOOST_TEST(!neutral("no_repeat_ngram_size", kChat, "1"));
   for (const char* const one : {"1", "1.0", "null"}) BOOST_TEST(neutral("length_penalty", kChat, one), one);
-  for (const char* const other : {"0", "false", "true", "2"}) BOOST_TEST(!neutral("length_penalty", kChat, other), other);
+  for (const char* const other : {"0", "false", "true", "2"})
+    BOOST_TEST(!neutral("length_penalty", kChat, other), other);
   BOOST_TEST(!neutral("add_generation_prompt", kChat, "false"));
   BOOST_TEST(neutral("tool_choice", kChat, "\"auto\""));
 }

@@ -51,9 +51,9 @@ BOOST_AUTO_TEST_CASE(lines_arrive_whole_and_in_order) {
 BOOST_AUTO_TEST_CASE(a_line_longer_than_a_pipe_takes_at_once_arrives) {
   const std::string longer = std::string(200'000, 'x') + "\n";
   BOOST_TEST((pipes::written([&](int end) {
-               LogWriter log(end);
-               log.put(longer + "short\n");
-             }) == longer + "short\n"));
+                LogWriter log(end);
+                log.put(longer + "short\n");
+              }) == longer + "short\n"));
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_that_stops_makes_nobody_wait_and_lines_are_counted) {
@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(a_reader_that_stops_makes_nobody_wait_and_lines_are_counted
       LogWriter log(pipe.in);
       const auto start = Clock::now();
       for (int i = 0; i < kTooMany; ++i) log.put(line_of(i));
-      BOOST_TEST(seconds_since(start) < 5);  // some milliseconds on an idle machine; a blocking writer would never return
+      BOOST_TEST(seconds_since(start) <
+                 5);  // some milliseconds on an idle machine; a blocking writer would never return
       lost = log.lost();
       BOOST_TEST(lost > 0U);
       ::fcntl(pipe.out, F_SETFL, 0);

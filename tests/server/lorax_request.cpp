@@ -15,10 +15,11 @@ using serve::test::times;
 namespace {
 
 const Limits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
-const RequestContext kContext{.limits = kLimits,
-                              .base_names = {"base/model", "second"},
-                              .is_adapter = [](const std::string& name) { return name == "weather"; },
-                              .adapter_of_id = [](std::int64_t id) { return id == 3 ? std::optional<std::string>("team/a") : std::nullopt; }};
+const RequestContext kContext{
+    .limits = kLimits,
+    .base_names = {"base/model", "second"},
+    .is_adapter = [](const std::string& name) { return name == "weather"; },
+    .adapter_of_id = [](std::int64_t id) { return id == 3 ? std::optional<std::string>("team/a") : std::nullopt; }};
 
 GenerateRequest parse(const std::string& body, Streaming streaming = Streaming::as_asked) {
   return parse_generate(body, kContext, streaming);
@@ -45,8 +46,9 @@ void check_invalid(const std::string& parameters, const std::string& message) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(defaults) {
-  for (const char* const body : {R"({"inputs": "hi"})", R"({"inputs": "hi", "parameters": null, "stream": null})",
-                                 R"({"inputs": "hi", "parameters": {}, "future": null, "user": "u", "options": {"use_cache": false}})"}) {
+  for (const char* const body :
+       {R"({"inputs": "hi"})", R"({"inputs": "hi", "parameters": null, "stream": null})",
+        R"({"inputs": "hi", "parameters": {}, "future": null, "user": "u", "options": {"use_cache": false}})"}) {
     const GenerateRequest r = parse(body);
     BOOST_TEST(r.inputs == "hi");
     BOOST_TEST(!r.stream);
@@ -136,7 +138,8 @@ BOOST_AUTO_TEST_CASE(spellings_of_peers) {
   BOOST_TEST(*with(R"("truncate_prompt_tokens": 5)").truncate == 5);
   BOOST_TEST(with(R"("echo": true)").return_full_text);
   BOOST_TEST(*with(R"("max_tokens": 9, "max_new_tokens": 9)").max_new_tokens == 9U);
-  check_invalid(R"("max_tokens": 9, "max_new_tokens": 8)", "`max_tokens` is another name of `max_new_tokens`, and the two differ");
+  check_invalid(R"("max_tokens": 9, "max_new_tokens": 8)",
+                "`max_tokens` is another name of `max_new_tokens`, and the two differ");
   check_invalid(R"("stop": ["b"], "stop_sequences": ["a"])", "`stop_sequences` is another name of `stop`");
   check_invalid(R"("min_new_tokens": 5, "max_new_tokens": 4)", "`min_new_tokens` must be at most `max_new_tokens`");
   check_invalid(R"("min_new_tokens": 5, "stop": ["a"])", "`min_new_tokens` cannot be combined with `stop`");
@@ -147,22 +150,26 @@ BOOST_AUTO_TEST_CASE(adapters_as_peers_name_them) {
   using Uses = std::vector<tenon::AdapterUse>;
   const Uses one{{"weather", 1}};
   for (const char* const named :
-       {R"("adapter_id": "weather")", R"("adapter": "weather")", R"("adapter_name": "weather")", R"("lora_path": "weather")",
-        R"("lora_name": "weather")", R"("lora_dir": "weather")", R"("adapters": ["weather"])", R"("adapters": "weather")",
-        R"("lora_request": "weather")", R"("lora_request": {"lora_name": "weather", "lora_int_id": 1, "lora_path": "weather"})",
+       {R"("adapter_id": "weather")", R"("adapter": "weather")", R"("adapter_name": "weather")",
+        R"("lora_path": "weather")", R"("lora_name": "weather")", R"("lora_dir": "weather")",
+        R"("adapters": ["weather"])", R"("adapters": "weather")", R"("lora_request": "weather")",
+        R"("lora_request": {"lora_name": "weather", "lora_int_id": 1, "lora_path": "weather"})",
         R"("lora_request": {"name": "weather"})", R"("lora": [{"id": "weather", "scale": 1}])", R"("model": "weather")",
-        R"("merged_adapters": {"ids": ["weather"], "weights": [1]})", R"("adapter_id": "weather", "lora_path": "weather")"}) {
+        R"("merged_adapters": {"ids": ["weather"], "weights": [1]})",
+        R"("adapter_id": "weather", "lora_path": "weather")"}) {
     BOOST_TEST((with(named).adapters == one), named);
     BOOST_TEST((parse(R"({"inputs": "hi", )" + std::string(named) + "}").adapters == one), named);
   }
-  BOOST_TEST((with(R"("lora": [{"id": 3, "scale": 0.5}, {"id": "b", "scale": 0}])").adapters == Uses{{"team/a", 0.5F}}));
+  BOOST_TEST(
+      (with(R"("lora": [{"id": 3, "scale": 0.5}, {"id": "b", "scale": 0}])").adapters == Uses{{"team/a", 0.5F}}));
   BOOST_TEST((with(R"("adapters": ["a", "b"])").adapters == Uses{{"a", 1}, {"b", 1}}));
   check_invalid(R"("lora": [{"id": 4, "scale": 1}])", "`lora[0].id` must be an id that GET /lora-adapters lists");
   check_invalid(R"("lora": [{"id": 3}])", "`lora[0].scale` is missing");
   check_invalid(R"("lora": [{"id": 3, "scale": 1, "rank": 2}])", "`lora[0].rank` is not a field");
   check_invalid(R"("lora_request": {"lora_name": "a", "lora_path": "b"})", "`lora_request.lora_path` must be the name");
   check_invalid(R"("adapter_id": "a", "lora_path": "b")", "`lora_path` is another name of `adapter_id`");
-  check_invalid(R"("adapter_id": "a", "lora": [{"id": "b", "scale": 1}])", "`lora` names another adapter than `adapter_id`");
+  check_invalid(R"("adapter_id": "a", "lora": [{"id": "b", "scale": 1}])",
+                "`lora` names another adapter than `adapter_id`");
   const Refused apart = refused(R"({"inputs": "hi", "adapter_id": "a", "parameters": {"adapter_id": "b"}})");
   BOOST_TEST((apart.lorax == 422 && mentions(apart.message, "`adapter_id` names another adapter")), apart.message);
 }
@@ -173,7 +180,9 @@ BOOST_AUTO_TEST_CASE(names_that_clients_of_tgi_give_any_model) {
     BOOST_TEST(with(R"("adapter_id": ")" + std::string(name) + '"').adapters.empty(), name);
   RequestContext context = kContext;
   context.is_adapter = [](const std::string& name) { return name == "dummy"; };
-  const auto named = [&](const std::string& name) { return parse_generate(R"({"inputs": "x", "model": ")" + name + "\"}", context).adapters.size(); };
+  const auto named = [&](const std::string& name) {
+    return parse_generate(R"({"inputs": "x", "model": ")" + name + "\"}", context).adapters.size();
+  };
   BOOST_TEST(named("dummy") == 1U);  // a folder of that name is meant
   BOOST_TEST(named("tgi") == 0U);
 }
@@ -185,23 +194,29 @@ BOOST_AUTO_TEST_CASE(unknown_fields) {
   check_invalid(R"("suffix": "x")", "`suffix` is a field of other routes");
   with(R"("suffix": "", "stream_options": {}, "top_logprobs": 0)");
   const Refused beside = refused(R"({"inputs": "hi", "max_new_tokens": 5})");
-  BOOST_TEST((beside.lorax == 422 && beside.message == "`max_new_tokens` goes into `parameters` on this route"), beside.message);
+  BOOST_TEST((beside.lorax == 422 && beside.message == "`max_new_tokens` goes into `parameters` on this route"),
+             beside.message);
   BOOST_TEST(refused(R"({"inputs": "hi", "no_such_field": 1})").param == "no_such_field");
   RequestContext lenient = kContext;
   lenient.lenient = true;
   const auto ignored = [&](const std::string& body) { return parse_generate(body, lenient).ignored; };
-  BOOST_TEST(ignored(R"({"inputs": "x", "a": 1, "parameters": {"b": 2, "lora": [{"id": 3, "scale": 1, "c": 3}], "user": "u"}})") ==
-             (std::vector<std::string>{"a", "b", "lora[0].c"}));
-  BOOST_TEST(serve::test::refused([&] { ignored(R"({"inputs": "x", "parameters": {"watermark": true}})"); }).lorax == 422);  // known
+  BOOST_TEST(
+      ignored(
+          R"({"inputs": "x", "a": 1, "parameters": {"b": 2, "lora": [{"id": 3, "scale": 1, "c": 3}], "user": "u"}})") ==
+      (std::vector<std::string>{"a", "b", "lora[0].c"}));
+  BOOST_TEST(serve::test::refused([&] { ignored(R"({"inputs": "x", "parameters": {"watermark": true}})"); }).lorax ==
+             422);  // known
 }
 
 BOOST_AUTO_TEST_CASE(a_conversation_in_the_inputs) {
-  const GenerateRequest r = parse(R"({"inputs": "[{\"role\": \"user\", \"content\": \"hi\"}]", "parameters": {"apply_chat_template": true}})");
+  const GenerateRequest r = parse(
+      R"({"inputs": "[{\"role\": \"user\", \"content\": \"hi\"}]", "parameters": {"apply_chat_template": true}})");
   BOOST_TEST(r.messages.size() == 1U);
   BOOST_TEST(r.messages.at(0).content == "hi");
   BOOST_TEST(with(R"("apply_chat_template": false)").messages.empty());
   for (const char* const inputs : {"hi", "{}", "[]", R"([{\"role\": \"x\"}])"}) {
-    const Refused was = refused(R"({"inputs": ")" + std::string(inputs) + R"(", "parameters": {"apply_chat_template": true}})");
+    const Refused was =
+        refused(R"({"inputs": ")" + std::string(inputs) + R"(", "parameters": {"apply_chat_template": true}})");
     BOOST_TEST((was.lorax == 422 && was.param.starts_with("inputs")), was.message);
   }
 }
@@ -226,7 +241,8 @@ BOOST_AUTO_TEST_CASE(sampling_is_what_lorax_takes_for_it) {
 BOOST_AUTO_TEST_CASE(streams) {
   BOOST_TEST(parse(R"({"inputs": "x", "stream": true})").stream);
   BOOST_TEST(!parse(R"({"inputs": "x", "stream": false})", Streaming::never).stream);
-  BOOST_TEST(serve::test::refused([] { parse(R"({"inputs": "x", "stream": true})", Streaming::never); }).param == "stream");
+  BOOST_TEST(serve::test::refused([] { parse(R"({"inputs": "x", "stream": true})", Streaming::never); }).param ==
+             "stream");
   BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).stream);
   BOOST_TEST(parse(R"({"inputs": "x"})", Streaming::always).options.top_logprobs == 0);  // each token has its own
 }
@@ -279,7 +295,8 @@ BOOST_AUTO_TEST_CASE(what_would_change_the_answer_is_refused) {
   check_invalid(R"("do_sample": true, "num_beams": 4)", "`num_beams` is not supported");
   check_invalid(R"("include_stop_str_in_output": false)", "`include_stop_str_in_output` is not supported");
   check_invalid(R"("tools": [{}])", "`tools` is not supported");
-  with(R"("no_repeat_ngram_size": 0, "num_beams": 1, "length_penalty": 1.0, "include_stop_str_in_output": true, "tools": [],
+  with(
+      R"("no_repeat_ngram_size": 0, "num_beams": 1, "length_penalty": 1.0, "include_stop_str_in_output": true, "tools": [],
           "min_p": 0, "logit_bias": {}, "guided_json": null, "mirostat": 0, "mirostat_tau": 5, "cache_prompt": false)");
 }
 
@@ -412,14 +429,16 @@ BOOST_AUTO_TEST_CASE(response_formats) {
   const std::string s = R"({"type":"object","properties":{"z":{},"a":{"minimum":2}}})";
   BOOST_TEST(schema(R"({"type": "text"})") == "none");
   for (const char* const nothing : {"{}", "[]", "null"}) BOOST_TEST(schema(nothing) == "none");
-  const std::string shown = R"({"type":"object","properties":{"a":{}},"example":{"items":[1]}})";  // pydantic's json_schema_extra
+  const std::string shown =
+      R"({"type":"object","properties":{"a":{}},"example":{"items":[1]}})";  // pydantic's json_schema_extra
   BOOST_TEST(schema(R"({"type": "json_object", "schema": )" + shown + "}") == shown);
   BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
   for (const char* const type : {"json_object", "json_schema", "json"}) {
     const std::string head = R"({"type": ")" + std::string(type) + "\", ";
     for (const char* const key : {"schema", "value", "json_schema", "response_schema"}) {
       BOOST_TEST(schema(head + '"' + key + "\": " + s + "}") == s, type << ' ' << key);
-      BOOST_TEST(schema(head + '"' + key + R"(": {"name": "x", "strict": true, "schema": )" + s + "}}") == s, type << ' ' << key);
+      BOOST_TEST(schema(head + '"' + key + R"(": {"name": "x", "strict": true, "schema": )" + s + "}}") == s,
+                 type << ' ' << key);
       BOOST_TEST(schema(head + '"' + key + R"(": {"name": "x", "parameters": )" + s + "}}") == s, type << ' ' << key);
     }
   }
@@ -429,13 +448,15 @@ BOOST_AUTO_TEST_CASE(response_formats) {
         R"({"type": "json_object", "schema": "x"})", R"({"type": "json_object", "schema": []})", R"({"type": "json"})",
         R"({"type": "json_schema", "json_schema": []})", R"({"type": "json_schema", "json_schema": {"name": "x"}})",
         R"({"type": "json_schema", "json_schema": {"name": "x", "value": {"type": "string"}}})",
-        R"({"type": "json_schema", "json_schema": {"json_schema": {"type": "string"}}})", R"({"type": "json_object", "schema": {"z": 1}})",
+        R"({"type": "json_schema", "json_schema": {"json_schema": {"type": "string"}}})",
+        R"({"type": "json_object", "schema": {"z": 1}})",
         R"({"type": "json_object", "schema": {"type": "object", "definition": {"properties": {}}}})",
         R"({"type": "text", "schema": {"type": "null"}})", R"({"type": "json_object", "regex": "a"})",
         R"({"type": "json_object", "schema": {"const": 1}, "value": {"const": 2}})", R"({"type": "regex"})"}) {
     check_invalid(R"("response_format": )" + std::string(bad), "`response_format` ");
   }
-  BOOST_TEST(refused_with(R"("response_format": {"type": "json_object", "shema": {"z": 1}})").param == "response_format.shema");
+  BOOST_TEST(refused_with(R"("response_format": {"type": "json_object", "shema": {"z": 1}})").param ==
+             "response_format.shema");
   check_invalid(
       R"("response_format": {"type": "json_object", "schema": {"enum": [")" + std::string(300'000, 'x') + R"("]}})",
       "`response_format` has a schema of more than 262144 bytes");
@@ -446,38 +467,46 @@ BOOST_AUTO_TEST_CASE(forms_as_peers_write_them) {
   using Kind = AnswerForm::Kind;
   const std::string s = R"({"title":"z","enum":["a"]})", text = R"("{\"title\":\"z\",\"enum\":[\"a\"]}")";
   for (const std::string& form :
-       {R"("grammar": {"type": "json", "value": )" + s + "}", R"("grammar": {"type": "json_schema", "value": {"name": "x", "schema": )" + s + "}}",
-        R"("guided_json": )" + s, R"("guided_json": )" + text, R"("json_schema": )" + s, R"("json_schema": )" + text, R"("schema": )" + s,
-        R"("response_schema": )" + s, R"("format": )" + s, R"("guided_json": )" + s + R"(, "schema": {"enum":["a"],"title":"z"})",
-        R"("structured_outputs": {"regex": "", "choice": [], "json": )" + s + "}", R"("structured_outputs": {"json": )" + s + "}",
-        R"("structured_outputs": {"json": )" + text + "}", R"("guided_json": )" + s + R"(, "format": )" + s}) {
+       {R"("grammar": {"type": "json", "value": )" + s + "}",
+        R"("grammar": {"type": "json_schema", "value": {"name": "x", "schema": )" + s + "}}", R"("guided_json": )" + s,
+        R"("guided_json": )" + text, R"("json_schema": )" + s, R"("json_schema": )" + text, R"("schema": )" + s,
+        R"("response_schema": )" + s, R"("format": )" + s,
+        R"("guided_json": )" + s + R"(, "schema": {"enum":["a"],"title":"z"})",
+        R"("structured_outputs": {"regex": "", "choice": [], "json": )" + s + "}",
+        R"("structured_outputs": {"json": )" + s + "}", R"("structured_outputs": {"json": )" + text + "}",
+        R"("guided_json": )" + s + R"(, "format": )" + s}) {
     const auto found = with(form).form;
     BOOST_REQUIRE_MESSAGE(found, form);
     BOOST_TEST((found->kind == Kind::schema && found->schema.dump() == s), form);
   }
-  for (const char* const form : {R"("regex": "a+")", R"("guided_regex": "a+")", R"("structured_outputs": {"regex": "a+"})",
-                                 R"("grammar": {"type": "regex", "value": "a+"})", R"("response_format": {"type": "regex", "pattern": "a+"})"}) {
+  for (const char* const form :
+       {R"("regex": "a+")", R"("guided_regex": "a+")", R"("structured_outputs": {"regex": "a+"})",
+        R"("grammar": {"type": "regex", "value": "a+"})", R"("response_format": {"type": "regex", "pattern": "a+"})"}) {
     const auto found = with(form).form;
     BOOST_REQUIRE_MESSAGE(found, form);
     BOOST_TEST((found->kind == Kind::regex && found->text == "a+"), form);
   }
-  for (const char* const form : {R"("choice": ["a", "b"])", R"("guided_choice": ["a", "b"])", R"("structured_outputs": {"choice": ["a", "b"]})"}) {
+  for (const char* const form : {R"("choice": ["a", "b"])", R"("guided_choice": ["a", "b"])",
+                                 R"("structured_outputs": {"choice": ["a", "b"]})"}) {
     const auto found = with(form).form;
     BOOST_REQUIRE_MESSAGE(found, form);
     BOOST_TEST((found->kind == Kind::choice && found->choices.size() == 2), form);
   }
-  for (const char* const form : {R"("ebnf": "root ::= \"a\"")", R"("guided_grammar": "root ::= \"a\"")", R"("grammar": "root ::= \"a\"")",
-                                 R"("structured_outputs": {"grammar": "root ::= \"a\""})"}) {
+  for (const char* const form :
+       {R"("ebnf": "root ::= \"a\"")", R"("guided_grammar": "root ::= \"a\"")", R"("grammar": "root ::= \"a\"")",
+        R"("structured_outputs": {"grammar": "root ::= \"a\""})"}) {
     const auto found = with(form).form;
     BOOST_REQUIRE_MESSAGE(found, form);
     BOOST_TEST((found->kind == Kind::grammar && found->text == "root ::= \"a\""), form);
   }
   BOOST_TEST(with(R"("format": "json")").form->schema.dump() == R"({"type":"object"})");
   BOOST_TEST(with(R"("structured_outputs": {"json_object": true})").form->schema.dump() == R"({"type":"object"})");
-  BOOST_TEST(!with(R"("structured_outputs": {}, "guided_choice": [], "regex": "", "grammar": {}, "json_schema": {})").form);
+  BOOST_TEST(
+      !with(R"("structured_outputs": {}, "guided_choice": [], "regex": "", "grammar": {}, "json_schema": {})").form);
   check_invalid(R"("regex": "a", "guided_json": {"type": "null"})", "`regex` asks for another form than `guided_json`");
   check_invalid(R"("guided_json": "x")", "`guided_json` must be an object, is a text that is no JSON");
-  check_invalid(R"("structured_outputs": {"whitespace_pattern": " "})", "`structured_outputs.whitespace_pattern` is not supported");
+  check_invalid(R"("structured_outputs": {"whitespace_pattern": " "})",
+                "`structured_outputs.whitespace_pattern` is not supported");
   check_invalid(R"("structural_tag": {"a": 1})", "`structural_tag` is not supported");
   check_invalid(R"("format": "xml")", "`format` must be \"json\" or a schema");
 }
@@ -500,9 +529,12 @@ BOOST_AUTO_TEST_CASE(texts_to_tokenize) {
   BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "add_special_tokens": false})", kContext).add_special_tokens);
   BOOST_TEST(parse_tokenize(R"({"inputs": "x"})", kContext).parse_special);
   BOOST_TEST(!parse_tokenize(R"({"inputs": "x", "parse_special": false})", kContext).parse_special);
-  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"prompt": "x"})", kContext); }).message == "`prompt` is not supported; use `inputs`");
+  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"prompt": "x"})", kContext); }).message ==
+             "`prompt` is not supported; use `inputs`");
   BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": ""})", kContext); }).lorax == 422);
-  BOOST_TEST(serve::test::refused([] { parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})", kContext); }).lorax == 422);
+  BOOST_TEST(serve::test::refused([] {
+               parse_tokenize(R"({"inputs": "x", "add_special_tokens": 1})", kContext);
+             }).lorax == 422);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(large_values_are_destroyed_where_memory_has_run_out) {
   BOOST_TEST_MESSAGE("skipped: sanitizers map terabytes");
 #else
   const int without = status_of_process(false);
-  BOOST_TEST_MESSAGE("without a reserve the process ends with the wait status " << without);  // SIGABRT with nlohmann-json 3.11
+  BOOST_TEST_MESSAGE("without a reserve the process ends with the wait status "
+                     << without);  // SIGABRT with nlohmann-json 3.11
   BOOST_TEST(status_of_process(true) == 0);
 #endif
 }

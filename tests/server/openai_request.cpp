@@ -54,8 +54,7 @@ void check_each(const std::string& field, std::initializer_list<const char*> val
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(defaults) {
-  const CompletionRequest r =
-      with(R"("future": null, "user": "u", "metadata": {}, "store": true, "temperature": null,
+  const CompletionRequest r = with(R"("future": null, "user": "u", "metadata": {}, "store": true, "temperature": null,
                                       "stop": null, "stream_options": null, "response_format": null, "suffix": null)");
   BOOST_TEST(r.model.empty());
   BOOST_TEST(r.adapters.empty());
@@ -184,14 +183,19 @@ BOOST_AUTO_TEST_CASE(response_formats) {
   };
   BOOST_TEST(schema(R"({"type": "text"})") == "none");
   BOOST_TEST(schema(R"({"type": "json_object"})") == R"({"type":"object"})");
-  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"type": "string", "const": "a"}})") == R"({"type":"string","const":"a"})");
+  BOOST_TEST(schema(R"({"type": "json_object", "schema": {"type": "string", "const": "a"}})") ==
+             R"({"type":"string","const":"a"})");
   BOOST_TEST(schema(R"({"type": "json_schema", "json_schema": {"name": "x", "strict": true,
-                        "schema": {"properties": {"z": {}, "a": {}}, "$defs": {}}}})") == R"({"properties":{"z":{},"a":{}},"$defs":{}})");
+                        "schema": {"properties": {"z": {}, "a": {}}, "$defs": {}}}})") ==
+             R"({"properties":{"z":{},"a":{}},"$defs":{}})");
   // report: response_format_schema_dropped
   for (const char* const type : {"json_object", "json_schema"}) {
     for (const char* const key : {"value", "schema", "json_schema", "response_schema"})
-      BOOST_TEST(schema(R"({"type": ")" + std::string(type) + "\", \"" + key + R"(": {"type": "string", "const": "a"}})") == R"({"type":"string","const":"a"})", key);
-    BOOST_TEST(schema(R"({"type": ")" + std::string(type) + R"(", "json_schema": {"parameters": {"const": 1}}})") == R"({"const":1})");
+      BOOST_TEST(schema(R"({"type": ")" + std::string(type) + "\", \"" + key +
+                        R"(": {"type": "string", "const": "a"}})") == R"({"type":"string","const":"a"})",
+                 key);
+    BOOST_TEST(schema(R"({"type": ")" + std::string(type) + R"(", "json_schema": {"parameters": {"const": 1}}})") ==
+               R"({"const":1})");
   }
   check_each(
       "response_format",
@@ -338,7 +342,8 @@ BOOST_AUTO_TEST_CASE(lengths_of_answers) {
   check(refusal(2147483647, 24), "max_completion_tokens", "2147483647");
   BOOST_TEST(refusal(1, 769).openai == 400);
   BOOST_TEST(refusal(1, 769).param == "prompt");
-  BOOST_TEST(serve::test::refused([] { openai_new_tokens(1, 769, kLimits, "max_tokens", "messages"); }).param == "messages");
+  BOOST_TEST(serve::test::refused([] { openai_new_tokens(1, 769, kLimits, "max_tokens", "messages"); }).param ==
+             "messages");
 }
 
 BOOST_AUTO_TEST_CASE(hostile_bodies) {
@@ -357,12 +362,15 @@ BOOST_AUTO_TEST_CASE(hostile_bodies) {
 
 // report: peer_fields_ignored
 BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
-  for (const char* field : {R"("use_beam_search": true)", R"("bad_words": ["x"])", R"("allowed_token_ids": [5])", R"("do_sample": false)",
-                            R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
-                            R"("documents": [{}])", R"("length_penalty": 0.5)", R"("no_repeat_ngram_size": 2)", R"("mirostat": 2)",
-                            R"("top_n_tokens": 2)", R"("n_probs": 2)", R"("options": {"num_predict": 1})", R"("stop_regex": "a")"}) {
-    BOOST_CHECK_EXCEPTION(with(field), ApiError, [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
-    BOOST_CHECK_EXCEPTION(chat_with(field), ApiError, [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
+  for (const char* field :
+       {R"("use_beam_search": true)", R"("bad_words": ["x"])", R"("allowed_token_ids": [5])", R"("do_sample": false)",
+        R"("prompt_embeds": "AA==")", R"("chat_template": "x")", R"("chat_template_kwargs": {"thinking": true})",
+        R"("documents": [{}])", R"("length_penalty": 0.5)", R"("no_repeat_ngram_size": 2)", R"("mirostat": 2)",
+        R"("top_n_tokens": 2)", R"("n_probs": 2)", R"("options": {"num_predict": 1})", R"("stop_regex": "a")"}) {
+    BOOST_CHECK_EXCEPTION(with(field), ApiError,
+                          [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
+    BOOST_CHECK_EXCEPTION(chat_with(field), ApiError,
+                          [](const ApiError& error) { return mentions(error.what(), "is not supported; "); });
   }
   check_chat(chat_body(R"("continue_final_message": true)"), "continue_final_message");
   check_chat(chat_body(R"("add_generation_prompt": false)"), "add_generation_prompt");
@@ -370,15 +378,19 @@ BOOST_AUTO_TEST_CASE(fields_of_peers_that_are_not_honoured_are_refused) {
   check_both(R"("some_future_field": {"a": 1})", "some_future_field");
   check_both(R"("stream": true, "stream_options": {"a": 1})", "stream_options.a");
   check_chat(R"({"messages": [{"role": "user", "content": "x", "mood": "glad"}]})", "messages[0].mood");
-  check_chat(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "mood": 1}]}]})", "messages[0].content[0].mood");
-  chat_with(R"("add_generation_prompt": true, "modalities": ["text"], "reasoning_effort": "none", "verbosity": "medium")");
-  with(R"("length_penalty": 1.0, "guided_json": null, "use_beam_search": false, "stop_token_ids": [], "do_sample": true, "num_beams": 1)");
+  check_chat(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "mood": 1}]}]})",
+             "messages[0].content[0].mood");
+  chat_with(
+      R"("add_generation_prompt": true, "modalities": ["text"], "reasoning_effort": "none", "verbosity": "medium")");
+  with(
+      R"("length_penalty": 1.0, "guided_json": null, "use_beam_search": false, "stop_token_ids": [], "do_sample": true, "num_beams": 1)");
   BOOST_TEST(with(R"("typical_p": 0.5)").options.typical_p == 0.5f);
 }
 
 // report: peer_fields_ignored
 BOOST_AUTO_TEST_CASE(spellings_of_peers) {
-  for (const char* const name : {"max_tokens", "n_predict", "max_completion_tokens", "max_new_tokens", "max_output_tokens"}) {
+  for (const char* const name :
+       {"max_tokens", "n_predict", "max_completion_tokens", "max_new_tokens", "max_output_tokens"}) {
     const std::string field = '"' + std::string(name) + "\": 9";
     BOOST_TEST(*with(field).max_tokens == 9, name);
     BOOST_TEST(*chat_with(field).max_tokens == 9, name);
@@ -407,9 +419,11 @@ BOOST_AUTO_TEST_CASE(spellings_of_peers) {
   check_both(R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs");
   BOOST_TEST((with(R"("lora_path": "a", "model": "base")").adapters == std::vector<tenon::AdapterUse>{{"a", 1}}));
   BOOST_TEST((with(R"("lora_path": "a", "model": "a")").adapters == std::vector<tenon::AdapterUse>{{"a", 1}}));
-  BOOST_TEST((with(R"("merged_adapters": {"ids": ["a", "b"], "weights": [1, 2]})").adapters == std::vector<tenon::AdapterUse>{{"a", 1}, {"b", 2}}));
+  BOOST_TEST((with(R"("merged_adapters": {"ids": ["a", "b"], "weights": [1, 2]})").adapters ==
+              std::vector<tenon::AdapterUse>{{"a", 1}, {"b", 2}}));
   check_both(R"("lora_path": "a", "model": "b")", "lora_path");
-  for (const char* const name : {"tgi", "dummy"}) BOOST_TEST(chat_with(R"("model": ")" + std::string(name) + '"').adapters.empty());
+  for (const char* const name : {"tgi", "dummy"})
+    BOOST_TEST(chat_with(R"("model": ")" + std::string(name) + '"').adapters.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

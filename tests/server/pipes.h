@@ -38,7 +38,8 @@ struct Pipe {
   std::string read_all() const {
     std::string all;
     char part[4096];
-    for (ssize_t count; (count = ::read(out, part, sizeof part)) > 0;) all.append(part, static_cast<std::size_t>(count));
+    for (ssize_t count; (count = ::read(out, part, sizeof part)) > 0;)
+      all.append(part, static_cast<std::size_t>(count));
     return all;
   }
 

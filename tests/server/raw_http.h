@@ -172,7 +172,8 @@ inline serve::HttpLimits small_limits() {
 }
 
 inline std::string error_body(int status, const std::string& path, const std::string& why = "") {
-  return "{\"status\":" + std::to_string(status) + ",\"path\":\"" + path + "\"" + (why.empty() ? "" : ",\"why\":\"" + why + "\"") + "}";
+  return "{\"status\":" + std::to_string(status) + ",\"path\":\"" + path + "\"" +
+         (why.empty() ? "" : ",\"why\":\"" + why + "\"") + "}";
 }
 
 class Server {

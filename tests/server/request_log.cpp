@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(lines_that_the_writer_loses_are_lost_to_the_log) {
   const pipes::Pipe pipe;
   LogWriter out(pipe.in);
   RequestLog log(out);
-  const int lines = static_cast<int>(2 * (LogWriter::kQueueBytes + pipes::kPipeBytes) / RequestLog::text(line_of("b"), 0).size());
+  const int lines =
+      static_cast<int>(2 * (LogWriter::kQueueBytes + pipes::kPipeBytes) / RequestLog::text(line_of("b"), 0).size());
   for (int i = 0; i < lines; ++i) log.write(line_of("b"));
   BOOST_TEST(log.lost() > 0U);
   BOOST_TEST(log.lost() == out.lost());

@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(without_flags_the_defaults_hold) {
   BOOST_TEST(s.max_n == 8);
   BOOST_TEST(s.payload_limit == 2'000'000U);
   BOOST_CHECK(s.header_timeout == 5s && s.body_timeout == 30s && s.idle_timeout == 65s && s.write_timeout == 10s);
-  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s && s.stream_interval == 10ms);
+  BOOST_CHECK(s.request_timeout == 0s && s.shutdown_timeout == 30s && s.adapter_wait == 30s &&
+              s.stream_interval == 10ms);
   BOOST_TEST(s.model.weights == "float32");
   BOOST_TEST(!s.model.weights_given);
   BOOST_TEST(s.log_requests);
@@ -133,9 +134,11 @@ BOOST_AUTO_TEST_CASE(flags_are_taken) {
   BOOST_TEST(s.api_keys == (std::vector<std::string>{"k1", "k2"}), boost::test_tools::per_element());
   BOOST_TEST(s.port == 0);
   BOOST_TEST(s.payload_limit == 4096U);
-  BOOST_TEST(s.cors_origins == (std::vector<std::string>{"https://a.example:8443", "chrome-extension://abc", "tauri://localhost"}),
+  BOOST_TEST(s.cors_origins ==
+                 (std::vector<std::string>{"https://a.example:8443", "chrome-extension://abc", "tauri://localhost"}),
              boost::test_tools::per_element());
-  BOOST_TEST(s.allowed_hosts == (std::vector<std::string>{"chat.example", "b.example"}), boost::test_tools::per_element());
+  BOOST_TEST(s.allowed_hosts == (std::vector<std::string>{"chat.example", "b.example"}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_flag_beats_the_variable_and_the_variable_the_file) {

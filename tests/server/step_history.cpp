@@ -16,7 +16,8 @@ BOOST_AUTO_TEST_CASE(a_text_keeps_its_place_and_others_get_the_first_that_is_fre
   StepHistory history;
   auto places = [&, step = std::uint64_t{0}](const std::vector<tenon::SeqId>& texts) mutable {
     std::vector<tenon::StepRow> rows;
-    for (const tenon::SeqId text : texts) rows.push_back({text, -1, static_cast<int>(text), 0});  // told apart by their tokens
+    for (const tenon::SeqId text : texts)
+      rows.push_back({text, -1, static_cast<int>(text), 0});  // told apart by their tokens
     const auto now = tenon::Clock::now();
     history.add({++step, now, now, rows});
     std::vector<std::pair<int, int>> found;  // place, text
@@ -27,7 +28,7 @@ BOOST_AUTO_TEST_CASE(a_text_keeps_its_place_and_others_get_the_first_that_is_fre
   using Places = std::vector<std::pair<int, int>>;
   BOOST_TEST((places({10, 11, 12}) == Places{{0, 10}, {1, 11}, {2, 12}}));
   BOOST_TEST((places({12, 10}) == Places{{0, 10}, {2, 12}}));
-  BOOST_TEST((places({12}) == Places{{2, 12}}));                             // alone, in a place beyond the number of texts
+  BOOST_TEST((places({12}) == Places{{2, 12}}));  // alone, in a place beyond the number of texts
   BOOST_TEST((places({20, 12, 21, 22}) == Places{{0, 20}, {1, 21}, {2, 12}, {3, 22}}));
   BOOST_TEST((places({30}) == Places{{0, 30}}));
   BOOST_TEST((places({12}) == Places{{0, 12}}));  // who was away for a step has no place any more
@@ -54,7 +55,8 @@ BOOST_AUTO_TEST_CASE(the_last_steps_are_kept_and_told_once) {
     BOOST_TEST(all[i].rows[0].tokens == 5);
     BOOST_TEST(all[i].rows[0].prompt_tokens == 4);
   }
-  BOOST_TEST(all.back().at_ms - all.front().at_ms == 10.0 * (StepHistory::kKept - 1), boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(all.back().at_ms - all.front().at_ms == 10.0 * (StepHistory::kKept - 1),
+             boost::test_tools::tolerance(1e-9));
   BOOST_TEST(history.behind(998).size() == 2u);
   BOOST_TEST(history.behind(1000).empty());
 }

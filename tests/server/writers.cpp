@@ -26,12 +26,14 @@ TokenId end_of_text() { return *tokenizer().end_of_text(); }
 
 // The events that an engine gives for these tokens: text held back for stop strings, the end with the last.
 // cut: whether a stop string has ended them.
-std::vector<Event> events_of(const std::vector<TokenId>& tokens, const std::vector<std::string>& stop, bool constrained = false, bool* cut = nullptr) {
+std::vector<Event> events_of(const std::vector<TokenId>& tokens, const std::vector<std::string>& stop,
+                             bool constrained = false, bool* cut = nullptr) {
   std::vector<Event> events;
   tenon::AnswerText text(&tokenizer(), stop);
   tenon::FinishReason reason = constrained ? tenon::FinishReason::stop : tenon::FinishReason::length;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Event event{.token = tokens[i], .logprob = -0.5f * static_cast<float>(i), .top_logprobs = {{tokens[i], -0.5f}, {7, -9}}};
+    Event event{
+        .token = tokens[i], .logprob = -0.5f * static_cast<float>(i), .top_logprobs = {{tokens[i], -0.5f}, {7, -9}}};
     const bool ends = tokens[i] == end_of_text();
     if (!ends) event.text = text.push(tokens[i]);
     event.final = ends || text.stopped() || i + 1 == tokens.size();
@@ -46,7 +48,15 @@ std::vector<Event> events_of(const std::vector<TokenId>& tokens, const std::vect
 }
 
 OpenAiWriter openai(bool chat, bool stream, bool logprobs) {
-  return {{.chat = chat, .id = "x", .model = "m", .prompts = {{1, 2, 3}}, .echoes = {""}, .stream = stream, .include_usage = stream, .logprobs = logprobs, .ends = {end_of_text()}},
+  return {{.chat = chat,
+           .id = "x",
+           .model = "m",
+           .prompts = {{1, 2, 3}},
+           .echoes = {""},
+           .stream = stream,
+           .include_usage = stream,
+           .logprobs = logprobs,
+           .ends = {end_of_text()}},
           tokenizer()};
 }
 
@@ -57,8 +67,10 @@ std::vector<Json> data_of(const std::string& sse, bool done) {
     BOOST_REQUIRE(sse.compare(at, 6, "data: ") == 0);
     const std::string data = sse.substr(at + 6, end - at - 6);
     BOOST_REQUIRE(data.find('\n') == data.npos);
-    if (data != "[DONE]") all.push_back(Json::parse(data));
-    else BOOST_TEST((done && end + 2 == sse.size()));
+    if (data != "[DONE]")
+      all.push_back(Json::parse(data));
+    else
+      BOOST_TEST((done && end + 2 == sse.size()));
   }
   BOOST_TEST(at == sse.size());
   return all;
@@ -137,10 +149,13 @@ BOOST_AUTO_TEST_CASE(a_stream_of_openai_says_what_the_whole_says) {
     }
     std::string tokens_text;
     for (const Json& token : chat ? choice["logprobs"]["content"] : choice["logprobs"]["tokens"]) {
-      if (!chat) tokens_text += token.get<std::string>();
-      else for (const Json& byte : token["bytes"]) tokens_text += static_cast<char>(byte.get<int>());
+      if (!chat)
+        tokens_text += token.get<std::string>();
+      else
+        for (const Json& byte : token["bytes"]) tokens_text += static_cast<char>(byte.get<int>());
     }
-    // A stop string may cut the last token, and the end of text leave half a character; what is listed begins within the text.
+    // A stop string may cut the last token, and the end of text leave half a character; what is listed begins within
+    // the text.
     stopped += cut;
     const std::string said = chat ? tenon::sanitize_utf8(tokens_text) : tokens_text;
     const bool half = !cut && expected.starts_with(said) && expected.substr(said.size()) == "\ufffd";
@@ -159,7 +174,8 @@ BOOST_AUTO_TEST_CASE(a_stream_of_lorax_says_what_the_whole_says) {
     request.details = true;
     request.stop = random_stops(random, tokens);
     const auto events = events_of(tokens, {});
-    const LoraxWriter::Terms terms{.input = {5}, .max_new_tokens = static_cast<int>(tokens.size()), .ends = {end_of_text()}};
+    const LoraxWriter::Terms terms{
+        .input = {5}, .max_new_tokens = static_cast<int>(tokens.size()), .ends = {end_of_text()}};
     LoraxWriter one(request, tokenizer(), terms);
     request.stream = true;
     LoraxWriter other(request, tokenizer(), terms);
@@ -203,9 +219,11 @@ BOOST_AUTO_TEST_CASE(answers_that_are_cut_short_are_errors) {
                                      std::pair{tenon::FinishReason::cancelled, ApiError::Kind::incomplete}}) {
     OpenAiWriter writer = openai(false, true, false);
     const auto is_kind = [kind = kind](const ApiError& error) { return error.kind == kind; };
-    BOOST_CHECK_EXCEPTION(writer.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError, is_kind);
+    BOOST_CHECK_EXCEPTION(writer.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError,
+                          is_kind);
     LoraxWriter other({}, tokenizer(), {.input = {5}, .max_new_tokens = 3, .ends = {}});
-    BOOST_CHECK_EXCEPTION(other.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError, is_kind);
+    BOOST_CHECK_EXCEPTION(other.take({.kind = Event::Kind::finished, .last = true, .reason = reason}), ApiError,
+                          is_kind);
   }
 }
 

@@ -44,8 +44,10 @@ struct Inventive {  // takes a sequence that nobody showed it
 struct Moody {  // decides by something else than the state
   void plan(const QueueState& state, PlanWriter& out) const {
     static int calls = 0;
-    if (++calls % 2) ContinuousPolicy{}.plan(state, out);
-    else SequentialPolicy{}.plan(state, out);
+    if (++calls % 2)
+      ContinuousPolicy{}.plan(state, out);
+    else
+      SequentialPolicy{}.plan(state, out);
   }
 };
 struct Forgetful {  // serves but one of those that run
@@ -160,15 +162,19 @@ struct KeepsNoRing : WindowLedgerOf {  // wants a free block where it has one of
 struct TrimsStrangers : WindowLedgerOf {
   using WindowLedgerOf::WindowLedgerOf;
   void trim(SeqId seq, int before) {
-    if (living(seq).blocks.empty()) grow(seq, 1);
-    else WindowLedgerOf::trim(seq, before);
+    if (living(seq).blocks.empty())
+      grow(seq, 1);
+    else
+      WindowLedgerOf::trim(seq, before);
   }
 };
 struct GivesBackWhatIsSeen : WindowLedgerOf {
   using WindowLedgerOf::WindowLedgerOf;
   void trim(SeqId seq, int before) {
-    if (before <= 0) release(seq);
-    else WindowLedgerOf::trim(seq, before);
+    if (before <= 0)
+      release(seq);
+    else
+      WindowLedgerOf::trim(seq, before);
   }
 };
 struct Forgets : LedgerOf {  // what it held, wherever it trims
@@ -278,9 +284,9 @@ BOOST_AUTO_TEST_CASE(our_caches_obey) {
   obeys(cache_laws<WindowKV>({1, 1, 64, 1000, 33}, 64));  // room for hardly more than one ring
   obeys(cache_laws<WindowKV>({1, 1, 64, 1000, 33}, 32));  // or less
   obeys(cache_laws<WithLedger<WindowLedgerOf, WindowKV>>({2, 2, 5, 150, 20}, 400));
-  obeys(cache_laws<PagedKV>({2, 2, 5, 150, 20}, 400));    // it keeps all the same
-  obeys(cache_laws<PagedKV>({1, 1, 64, 1000}, 48));      // fewer tokens than positions
-  obeys(cache_laws<ContiguousKV>({1, 3, 16, 33}, 1));    // one slot at least
+  obeys(cache_laws<PagedKV>({2, 2, 5, 150, 20}, 400));  // it keeps all the same
+  obeys(cache_laws<PagedKV>({1, 1, 64, 1000}, 48));     // fewer tokens than positions
+  obeys(cache_laws<ContiguousKV>({1, 3, 16, 33}, 1));   // one slot at least
   obeys(cache_laws<NoCache>({3, 2, 17, 1000}, 48));
 }
 

@@ -62,9 +62,10 @@ inline std::string read(const std::filesystem::path& path) {
 // The tokenizers of all families, by make_fixtures.py.
 inline std::filesystem::path data() { return TENON_SOURCE_DIR "/tests/tokenizer/data"; }
 inline constexpr const char* kFamilies[] = {
-    "gpt2",          "starcoder", "llama3", "bloom",        "qwen2",       "shuffled",       "llama2",    "mistral", "metaspace",
-    "plain_replace", "prefix",    "tekken", "deepseek_llm", "deepseek_v3", "deepseek_coder", "falcon",    "midm",    "holes",
-    "holes_unknown", "behaviors", "llama2_added", "gemma"};
+    "gpt2",          "starcoder",   "llama3",         "bloom",         "qwen2",  "shuffled",
+    "llama2",        "mistral",     "metaspace",      "plain_replace", "prefix", "tekken",
+    "deepseek_llm",  "deepseek_v3", "deepseek_coder", "falcon",        "midm",   "holes",
+    "holes_unknown", "behaviors",   "llama2_added",   "gemma"};
 
 // UTF-8 by its definition (RFC 3629, section 3), apart from the code under test.
 inline void append(std::string& out, std::uint32_t c) {

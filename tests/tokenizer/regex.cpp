@@ -86,9 +86,12 @@ BOOST_AUTO_TEST_CASE(without_case) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused) {
-  for (const char* pattern : {"(?<=a)b", "(?<!a)b", "(?>a)", "\\ba", "\\w+", "\\1", "^a", "a*?", "a{2,3}+", "a**", "[[:alpha:]]", "[a&&b]",
-                              "[]", "[^]", "\\p{Han}", "\\p{L", "\\pL", "(a", "a)", "[a", "*a", "a{2,1}", "a{,2}", "a{5000}", "(?i:ss)",
-                              "(?i:[^a])", "(?i:\\S)", "(?i:\u00e9)", "(?i)a", "(a|b)+", "(?:a+)+", "(?:a?)*", "a*", "a|", "", "(?=a)", "(?=a)?b", "\\", "[z-a]"})
+  for (const char* pattern :
+       {"(?<=a)b",     "(?<!a)b",     "(?>a)",  "\\ba",    "\\w+",    "\\1",      "^a",      "a*?",       "a{2,3}+",
+        "a**",         "[[:alpha:]]", "[a&&b]", "[]",      "[^]",     "\\p{Han}", "\\p{L",   "\\pL",      "(a",
+        "a)",          "[a",          "*a",     "a{2,1}",  "a{,2}",   "a{5000}",  "(?i:ss)", "(?i:[^a])", "(?i:\\S)",
+        "(?i:\u00e9)", "(?i)a",       "(a|b)+", "(?:a+)+", "(?:a?)*", "a*",       "a|",      "",          "(?=a)",
+        "(?=a)?b",     "\\",          "[z-a]"})
     BOOST_TEST(refusal(pattern) != "accepted", pattern);
   BOOST_TEST(refusal("(?<=a)b").find("(?<=a)b") != std::string::npos);
   std::string deep = "a";
@@ -135,7 +138,8 @@ BOOST_AUTO_TEST_CASE(steps_are_counted) {
   BOOST_TEST(too_long(repeated("(?:a|aa)", 28) + "b", std::string(100, 'a')).find(said) != std::string::npos);
   BOOST_TEST(too_long(repeated("(?:a|a)", 40) + "b", std::string(100, 'a')).find(said) != std::string::npos);
   BOOST_TEST(too_long("\\s+\\d|x", spaces).find(said) != std::string::npos);
-  BOOST_TEST(too_long("\\s++\\d|x", spaces).find(said) != std::string::npos);  // gives nothing back, still reads the run
+  BOOST_TEST(too_long("\\s++\\d|x", spaces).find(said) !=
+             std::string::npos);  // gives nothing back, still reads the run
   BOOST_TEST(too_long("(?=\\s+\\d)\\s|x", spaces).find(said) != std::string::npos);
   BOOST_TEST(too_long("(?:  )+x", spaces).find(said) != std::string::npos);
   BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 60);
@@ -145,7 +149,9 @@ BOOST_AUTO_TEST_CASE(steps_are_counted) {
 }
 
 BOOST_AUTO_TEST_CASE(too_many_parts_are_refused_while_they_are_read) {
-  const auto refused = [](const std::string& pattern) { return refusal(pattern).find("too many parts") != std::string::npos; };
+  const auto refused = [](const std::string& pattern) {
+    return refusal(pattern).find("too many parts") != std::string::npos;
+  };
   BOOST_TEST(!refused("a" + repeated("|a", 1'365)));  // 3 * 1365 + 1 = 4096 steps
   BOOST_TEST(refused("a" + repeated("|a", 1'366)));
   BOOST_TEST(refused(repeated("a", 4'097)));

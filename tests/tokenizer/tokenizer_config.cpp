@@ -145,7 +145,8 @@ BOOST_AUTO_TEST_CASE(a_space_in_front) {
   }
   BOOST_TEST(with_config("gpt2", R"({"add_prefix_space": true})").encode("\n")[0] == space[0]);
   BOOST_TEST(with_config("prefix", R"({"tokenizer_class": "TokenizersBackend"})").encode("\n").size() == 2u);
-  refused("llama3", R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": true})", kUnsupported, "add_prefix_space");
+  refused("llama3", R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": true})", kUnsupported,
+          "add_prefix_space");
   const auto llama = [](const std::string& value, const std::string& legacy = "") {
     return R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": )" + value +
            (legacy.empty() ? "" : ", \"legacy\": " + legacy) + "}";

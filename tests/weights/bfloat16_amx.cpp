@@ -15,7 +15,8 @@ static_assert(std::is_same_v<P::Code, BFloat16::Code>, "one file for both");
 BOOST_AUTO_TEST_CASE(bytes_and_values_are_those_of_bfloat16_dot) {
   for_odd_weights(127, [](const Weights& w) {
     const auto packed = encoded<P>(w), other = encoded<BFloat16Dot>(w);
-    BOOST_TEST_REQUIRE((std::vector<std::byte>(packed.begin(), packed.end()) == std::vector<std::byte>(other.begin(), other.end())));
+    BOOST_TEST_REQUIRE(
+        (std::vector<std::byte>(packed.begin(), packed.end()) == std::vector<std::byte>(other.begin(), other.end())));
     const auto view = P::view(w.shape, packed);
     const auto dot = BFloat16Dot::view(w.shape, other);
     BOOST_TEST((view.panels().rows == w.shape.rows && view.panels().cols == w.shape.cols));

@@ -14,7 +14,9 @@ using P = FastMathBFloat16;
 static_assert(WeightPolicy<P> && std::is_trivially_copyable_v<P::View>);
 
 template <class W>
-concept OnCpu = requires(Cpu& device, const LinearArgs<W>& args) { linear(device, args); };
+concept OnCpu = requires(Cpu& device, const LinearArgs<W>& args) {
+  linear(device, args);
+};
 static_assert(!OnCpu<P::View> && OnCpu<BFloat16::View>, "a CPU keeps its promise");
 
 BOOST_AUTO_TEST_CASE(values_are_those_of_bfloat16) {

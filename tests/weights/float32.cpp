@@ -26,7 +26,8 @@ std::vector<std::byte> encoded(Shape shape, const std::vector<float>& values, in
   std::vector<std::byte> packed(Float32::bytes(shape), std::byte{0});
   for (int first = 0; first < shape.rows; first += block) {
     const int rows = std::min(block, shape.rows - first);
-    const std::span<const float> part(values.data() + static_cast<std::ptrdiff_t>(first) * shape.cols, static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.cols));
+    const std::span<const float> part(values.data() + static_cast<std::ptrdiff_t>(first) * shape.cols,
+                                      static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.cols));
     Float32::encode(shape, first, part, packed);
   }
   return packed;
@@ -43,7 +44,8 @@ BOOST_AUTO_TEST_CASE(every_weight_comes_back) {
     const auto view = Float32::view(shape, packed);
     BOOST_TEST((view.packed.rows == shape.rows && view.packed.cols == shape.cols));
     for (int r = 0; r < shape.rows; ++r) {
-      for (int c = 0; c < shape.cols; ++c) BOOST_REQUIRE(view.at(r, c) == values[static_cast<std::size_t>(r * shape.cols + c)]);
+      for (int c = 0; c < shape.cols; ++c)
+        BOOST_REQUIRE(view.at(r, c) == values[static_cast<std::size_t>(r * shape.cols + c)]);
     }
   }
 }
@@ -62,7 +64,10 @@ BOOST_AUTO_TEST_CASE(blocks_may_come_in_any_order) {
   std::vector<std::byte> packed(Float32::bytes(shape), std::byte{0});
   for (const int first : {48, 0, 32, 16}) {
     const int rows = std::min(16, shape.rows - first);
-    Float32::encode(shape, first, std::span(values).subspan(static_cast<std::size_t>(first * shape.cols), static_cast<std::size_t>(rows * shape.cols)), packed);
+    Float32::encode(shape, first,
+                    std::span(values).subspan(static_cast<std::size_t>(first * shape.cols),
+                                              static_cast<std::size_t>(rows * shape.cols)),
+                    packed);
   }
   BOOST_TEST((packed == encoded(shape, values, shape.rows)));
 }
@@ -73,12 +78,14 @@ BOOST_AUTO_TEST_CASE(panels_hold_sixteen_rows_side_by_side_and_zeros_behind) {
     const auto packed = encoded(shape, values, 16);
     const auto view = Float32::view(shape, packed);
     const int panels = (shape.rows + 15) / 16;
-    BOOST_TEST(packed.size() == static_cast<std::size_t>(panels) * 16 * static_cast<std::size_t>(shape.cols) * sizeof(float));
+    BOOST_TEST(packed.size() ==
+               static_cast<std::size_t>(panels) * 16 * static_cast<std::size_t>(shape.cols) * sizeof(float));
     for (int p = 0; p < panels; ++p) {
       for (int k = 0; k < shape.cols; ++k) {
         for (int i = 0; i < 16; ++i) {
           const int row = p * 16 + i;
-          BOOST_REQUIRE(view.packed.panel(p)[k * 16 + i] == (row < shape.rows ? values[static_cast<std::size_t>(row * shape.cols + k)] : 0.0f));
+          BOOST_REQUIRE(view.packed.panel(p)[k * 16 + i] ==
+                        (row < shape.rows ? values[static_cast<std::size_t>(row * shape.cols + k)] : 0.0f));
         }
       }
     }
@@ -87,10 +94,16 @@ BOOST_AUTO_TEST_CASE(panels_hold_sixteen_rows_side_by_side_and_zeros_behind) {
 
 BOOST_AUTO_TEST_CASE(bits_survive) {
   const Shape shape{3, 2};
-  const std::vector<float> values = {-0.0f, 0x1p-149f, std::numeric_limits<float>::infinity(), std::bit_cast<float>(0x7fc12345u), std::bit_cast<float>(0xffbfffffu), 3.4e38f};
+  const std::vector<float> values = {-0.0f,
+                                     0x1p-149f,
+                                     std::numeric_limits<float>::infinity(),
+                                     std::bit_cast<float>(0x7fc12345u),
+                                     std::bit_cast<float>(0xffbfffffu),
+                                     3.4e38f};
   const auto packed = encoded(shape, values, 3);
   const float* panel = Float32::view(shape, packed).panels().panel(0);
-  for (int i = 0; i < 6; ++i) BOOST_TEST(std::memcmp(panel + i % 2 * 16 + i / 2, &values[static_cast<std::size_t>(i)], sizeof(float)) == 0);
+  for (int i = 0; i < 6; ++i)
+    BOOST_TEST(std::memcmp(panel + i % 2 * 16 + i / 2, &values[static_cast<std::size_t>(i)], sizeof(float)) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(sizes_of_large_matrices_do_not_overflow) {

@@ -1,4 +1,5 @@
-// Int8ExactOf: a format as it is, and a copy as int8_act8 has it, with what the copy's rows are off by, and their lengths.
+// Int8ExactOf: a format as it is, and a copy as int8_act8 has it, with what the copy's rows are off by, and their
+// lengths.
 #include "tenon/weights/int8_exact.h"
 
 #include "encoding.h"
@@ -21,7 +22,8 @@ void check(int top) {
   using P = Int8ExactOf<Base>;
   const auto check_one = [&](const Weights& w) {
     const auto whole = encoded<P>(w), base_alone = encoded<Base>(w);
-    for (const int block : {16, 32}) BOOST_TEST_REQUIRE((encoded<P>(w, block) == whole), name_of(w) << " in blocks of " << block);
+    for (const int block : {16, 32})
+      BOOST_TEST_REQUIRE((encoded<P>(w, block) == whole), name_of(w) << " in blocks of " << block);
     const auto view = P::view(w.shape, whole);
     const auto base = Base::view(w.shape, base_alone);
     const typename P::Rough::View copy{view.rough().panels};
@@ -33,12 +35,16 @@ void check(int top) {
         furthest = std::max(furthest, std::fabs(value - rough));
         squares += rough * rough;
       }
-      // As close as floats are, and what is added for roundings: of the largest weight, 512 of the copy's scales at most.
-      const double error = static_cast<double>(view.rough().errors[r]), length = static_cast<double>(view.rough().lengths[r]);
+      // As close as floats are, and what is added for roundings: of the largest weight, 512 of the copy's scales at
+      // most.
+      const double error = static_cast<double>(view.rough().errors[r]),
+                   length = static_cast<double>(view.rough().lengths[r]);
       const double scale = static_cast<double>(view.rough().panels.scales[r]);
       const double roundings = 1.01 * (2 * w.shape.cols + 64) * 0x1p-24 * (512 * scale + furthest);
-      BOOST_TEST_REQUIRE((error >= furthest && error <= 1.001 * furthest + roundings + 0x1p-125), name_of(w) << ", row " << r);
-      BOOST_TEST_REQUIRE((length >= std::sqrt(squares) && length <= 1.001 * std::sqrt(squares) + 0x1p-125), name_of(w) << ", row " << r);
+      BOOST_TEST_REQUIRE((error >= furthest && error <= 1.001 * furthest + roundings + 0x1p-125), name_of(w)
+                                                                                                      << ", row " << r);
+      BOOST_TEST_REQUIRE((length >= std::sqrt(squares) && length <= 1.001 * std::sqrt(squares) + 0x1p-125),
+                         name_of(w) << ", row " << r);
     }
   };
   for_odd_weights(top, check_one);

@@ -8,10 +8,13 @@
 namespace tenon::test {
 
 template <class P>
-concept IsOperand = WeightPolicy<P> && EncodesBlocks<P> && !HasPanels<typename P::View> && std::is_trivially_copyable_v<typename P::View>;
+concept IsOperand = WeightPolicy<P> && EncodesBlocks<P> && !HasPanels<typename P::View> &&
+                    std::is_trivially_copyable_v<typename P::View>;
 
 template <class W>
-concept OnCpu = requires(Cpu& device, const LinearArgs<W, typename OperandOf<W>::Input>& args) { linear(device, args); };
+concept OnCpu = requires(Cpu& device, const LinearArgs<W, typename OperandOf<W>::Input>& args) {
+  linear(device, args);
+};
 
 template <class P, class Plain>
 void values_are_those_of(int top) {
@@ -25,7 +28,8 @@ void values_are_those_of(int top) {
     // All else is zero: kernels multiply whole chunks of whole blocks of rows.
     std::size_t others = 0;
     const auto& tiles = view.tiles();
-    for (std::size_t i = 0; i < OperandTiles<float16>::elements(w.shape.rows, w.shape.cols); ++i) others += tiles.data[i].bits != 0;
+    for (std::size_t i = 0; i < OperandTiles<float16>::elements(w.shape.rows, w.shape.cols); ++i)
+      others += tiles.data[i].bits != 0;
     std::size_t own = 0;
     for (int r = 0; r < w.shape.rows; ++r) {
       for (int c = 0; c < w.shape.cols; ++c) own += tiles.data[tiles.at(r, c)].bits != 0;

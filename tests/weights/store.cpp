@@ -33,7 +33,8 @@ BOOST_AUTO_TEST_CASE(blocks_make_the_whole_for_any_number_of_threads) {
     const std::vector<Shape> shapes = {{37, 5}, {1, 1}, {2000, 1500}, {16, 16}};
     WeightStore<Float32, Cpu> store(device, shapes);
     for (const Shape shape : shapes) {
-      const auto view = store.add(device, shape, [&](int first, int count, float* out) { rows_of(shape.cols, first, count, out); });
+      const auto view =
+          store.add(device, shape, [&](int first, int count, float* out) { rows_of(shape.cols, first, count, out); });
       bool same = true;
       for (int r = 0; r < shape.rows; ++r) {
         for (int c = 0; c < shape.cols; ++c) same = same && view.at(r, c) == element(r, c);
@@ -113,7 +114,9 @@ BOOST_AUTO_TEST_CASE(what_a_format_refuses_names_the_matrix) {
   const std::vector<Shape> shapes = {{16, 4}};
   WeightStore<GroupInt4, Cpu> store(device, shapes);
   const std::string said = tenon::test::refusal([&] {
-    store.add(device, shapes[0], [](int, int count, float* out) { std::fill_n(out, count * 4, 1e30f); }, "model.safetensors: h.0.attn");
+    store.add(
+        device, shapes[0], [](int, int count, float* out) { std::fill_n(out, count * 4, 1e30f); },
+        "model.safetensors: h.0.attn");
   });
   BOOST_TEST(said.rfind("model.safetensors: h.0.attn: holds a value", 0) == 0u, said);
 }

@@ -16,9 +16,12 @@ class AnyLoRA {
 
   void arrange(std::span<const AdapterSet* const> rows, AdapterGroups& out) const {
     switch (kind_) {
-      case Kind::segmented: return SegmentedLoRA{}.arrange(rows, out);
-      case Kind::gathered: return GatheredLoRA{}.arrange(rows, out);
-      case Kind::looped: return LoopedLoRA{}.arrange(rows, out);
+      case Kind::segmented:
+        return SegmentedLoRA{}.arrange(rows, out);
+      case Kind::gathered:
+        return GatheredLoRA{}.arrange(rows, out);
+      case Kind::looped:
+        return LoopedLoRA{}.arrange(rows, out);
     }
   }
 

@@ -38,10 +38,12 @@ class Compositions {
     }
     const auto by_place = weighted(uses, adapters);
     D device = make_device();
-    auto made = std::make_shared<const Composition<D>>(Composition<D>{std::move(adapters), UpdateTable<D>(device, by_place)});
+    auto made =
+        std::make_shared<const Composition<D>>(Composition<D>{std::move(adapters), UpdateTable<D>(device, by_place)});
     device.synchronize();
     std::lock_guard lock(mutex_);
-    if (Handle found = known(identity)) return found;  // equal pointers are equal adapters: the first one made is everybody's
+    if (Handle found = known(identity))
+      return found;  // equal pointers are equal adapters: the first one made is everybody's
     std::erase_if(by_identity_, [](const auto& each) { return each.second.expired(); });
     by_identity_[identity] = made;
     return made;
@@ -53,8 +55,8 @@ class Compositions {
     return found == by_identity_.end() ? nullptr : found->second.lock();
   }
 
-  static std::vector<std::vector<LowRank>> weighted(std::span<const AdapterUse> uses,
-                                                    std::span<const std::shared_ptr<const ResidentAdapter<D>>> adapters) {
+  static std::vector<std::vector<LowRank>> weighted(
+      std::span<const AdapterUse> uses, std::span<const std::shared_ptr<const ResidentAdapter<D>>> adapters) {
     std::vector<std::vector<LowRank>> by_place(adapters.front()->by_place().size());
     for (std::size_t i = 0; i < adapters.size(); ++i) {
       for (std::size_t place = 0; place < by_place.size(); ++place) {

@@ -1,5 +1,5 @@
-// The baseline that others are measured against: row after row, each shared by all threads, as a loop over a batch in Python
-// would have it.
+// The baseline that others are measured against: row after row, each shared by all threads, as a loop over a batch in
+// Python would have it.
 #pragma once
 #include "tenon/adapter/gathered.h"
 

@@ -1,5 +1,5 @@
-// One adapter for everybody: into the weights while they are read, before they are rounded to whatever format they get. Nothing
-// is left to add at run time, and it is another numeric class than adding it there.
+// One adapter for everybody: into the weights while they are read, before they are rounded to whatever format they get.
+// Nothing is left to add at run time, and it is another numeric class than adding it there.
 #pragma once
 #include "tenon/adapter/no_adapter.h"
 

@@ -12,10 +12,10 @@
 namespace tenon {
 
 struct AdapterOptions {
-  // What is on the device at once. A request that would need more, because all of it is in use, waits as long as it says
-  // (SubmitOptions::adapter_wait), or is refused: overloaded.
-  int count = 0;          // adapters; 0: any number
-  std::size_t bytes = 0;  // of their factors; 0: any
+  // What is on the device at once. A request that would need more, because all of it is in use, waits as long as it
+  // says (SubmitOptions::adapter_wait), or is refused: overloaded.
+  int count = 0;                                                // adapters; 0: any number
+  std::size_t bytes = 0;                                        // of their factors; 0: any
   Clock::duration remember_failures = std::chrono::seconds(2);  // so long one that could not be read is not tried again
   // The folder of an adapter by its name. By default the name is the folder.
   std::function<std::filesystem::path(const std::string& name)> folder_of = [](const std::string& name) {

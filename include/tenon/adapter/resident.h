@@ -82,8 +82,10 @@ class ResidentAdapter {
         std::vector<std::byte> stored(host.size());
         adapter.read(*f.b, stored);
         digest.add(*f.b, stored);
-        if (f.type == FactorType::float32) in_blocks<std::uint32_t>(stored, site, f.rank, host);
-        else in_blocks<std::uint16_t>(stored, site, f.rank, host);
+        if (f.type == FactorType::float32)
+          in_blocks<std::uint32_t>(stored, site, f.rank, host);
+        else
+          in_blocks<std::uint16_t>(stored, site, f.rank, host);
       });
       next += padded(*f.b);
       by_place_[static_cast<std::size_t>(site.layer * kSites + static_cast<int>(site.site))].push_back(
@@ -108,13 +110,16 @@ class ResidentAdapter {
  private:
   static constexpr std::size_t kLine = 64;
 
-  static std::size_t size_of(const TensorInfo& tensor) { return static_cast<std::size_t>(PeftAdapter::bytes_of(tensor)); }
+  static std::size_t size_of(const TensorInfo& tensor) {
+    return static_cast<std::size_t>(PeftAdapter::bytes_of(tensor));
+  }
   // Each factor begins a cache line.
   static std::size_t padded(const TensorInfo& tensor) { return (size_of(tensor) + kLine - 1) / kLine * kLine; }
 
   // From [outputs, rank] of the file to the blocks of LowRank::b, in the order of the model's outputs.
   template <class Word>
-  static void in_blocks(std::span<const std::byte> stored, const AdapterSite& site, int rank, std::span<std::byte> out) {
+  static void in_blocks(std::span<const std::byte> stored, const AdapterSite& site, int rank,
+                        std::span<std::byte> out) {
     const Word* from = reinterpret_cast<const Word*>(stored.data());
     Word* to = reinterpret_cast<Word*>(out.data());
     for (const OutputRun& run : site.runs) {

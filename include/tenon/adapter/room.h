@@ -1,4 +1,5 @@
-// The room that a store's adapters take: all that live, whatever their names mean by now, and those that are being read.
+// The room that a store's adapters take: all that live, whatever their names mean by now, and those that are being
+// read.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -18,7 +19,8 @@ class AdapterRoom {
  public:
   using Handle = std::shared_ptr<const Resident>;
 
-  AdapterRoom(int count, std::size_t bytes, std::shared_ptr<WaitingLine> line) : most_{count, bytes}, line_(std::move(line)) {}
+  AdapterRoom(int count, std::size_t bytes, std::shared_ptr<WaitingLine> line)
+      : most_{count, bytes}, line_(std::move(line)) {}
 
   // Adapters, and their bytes.
   struct Taken {

@@ -11,8 +11,8 @@
 
 namespace tenon {
 
-// "weather", or "team/weather": letters, digits, '.', '_' and '-', each part beginning with a letter or digit and at most 128 long;
-// no "..".
+// "weather", or "team/weather": letters, digits, '.', '_' and '-', each part beginning with a letter or digit and at
+// most 128 long; no "..".
 inline bool is_adapter_id(std::string_view id) {
   const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
   const auto part = [&](std::string_view name) {
@@ -32,8 +32,8 @@ inline bool is_within(const std::filesystem::path& root, const std::filesystem::
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-// Whether a link in the folder leads out of the root, or the folder cannot be listed. Any link counts, not only those of
-// known file names: an index of shards may name any file, and a refusal would tell of the file that it leads to.
+// Whether a link in the folder leads out of the root, or the folder cannot be listed. Any link counts, not only those
+// of known file names: an index of shards may name any file, and a refusal would tell of the file that it leads to.
 inline bool has_link_out(const std::filesystem::path& real_root, const std::filesystem::path& folder) {
   std::error_code failed;
   auto each = std::filesystem::directory_iterator(folder, failed);
@@ -48,8 +48,9 @@ inline bool has_link_out(const std::filesystem::path& real_root, const std::file
 
 }  // namespace detail
 
-// The folder of an adapter below `root`, for AdapterOptions::folder_of. Errors: invalid_request where the id is none, or where
-// the folder or a link in it leads out of the root; io where there is no such folder. The messages name no path.
+// The folder of an adapter below `root`, for AdapterOptions::folder_of. Errors: invalid_request where the id is none,
+// or where the folder or a link in it leads out of the root; io where there is no such folder. The messages name no
+// path.
 inline std::filesystem::path adapter_below(const std::filesystem::path& root, const std::string& id) {
   const std::string where = "adapter " + printable(id, 60);
   if (!is_adapter_id(id)) {

@@ -1,4 +1,5 @@
-// Rows of one adapter as one product, so that its factors are read once for all of them (SGMV of Punica; Chen et al., 2023).
+// Rows of one adapter as one product, so that its factors are read once for all of them (SGMV of Punica; Chen et al.,
+// 2023).
 #pragma once
 #include <algorithm>
 
@@ -15,9 +16,12 @@ struct SegmentedLoRA {
     for (const AdapterSet* set : rows) {
       if (!set) continue;
       // Rows of a sequence follow one another: the last group is the likeliest.
-      const auto found = std::find_if(out.groups.rbegin(), out.groups.rend(), [&](const AdapterGroup& g) { return g.adapters == set; });
-      if (found != out.groups.rend()) ++found->count;
-      else out.groups.push_back({set, 0, 1});
+      const auto found = std::find_if(out.groups.rbegin(), out.groups.rend(),
+                                      [&](const AdapterGroup& g) { return g.adapters == set; });
+      if (found != out.groups.rend())
+        ++found->count;
+      else
+        out.groups.push_back({set, 0, 1});
     }
     int first = 0;
     for (AdapterGroup& group : out.groups) {

@@ -16,10 +16,10 @@ struct OutputRun {
 };
 
 struct AdapterSite {
-  PeftModule module;            // what PEFT calls it, and its sizes
+  PeftModule module;  // what PEFT calls it, and its sizes
   int layer = 0;
   Site site = Site::qkv;
-  int first_output = 0;         // of the matrix: the linear's outputs are first_output .. first_output + module.outputs - 1
+  int first_output = 0;  // of the matrix: the linear's outputs are first_output .. first_output + module.outputs - 1
   std::vector<OutputRun> runs;  // all of them, ascending in `own`
 };
 

@@ -1,11 +1,12 @@
-// The adapters that a device holds: loaded on first use, shared by all who use them, and given back when others need the room.
+// The adapters that a device holds: loaded on first use, shared by all who use them, and given back when others need
+// the room.
 #pragma once
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <condition_variable>
 #include <cstddef>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -30,8 +31,8 @@
 
 namespace tenon {
 
-// Safe from any number of threads. Whoever asks first for an adapter loads it, in the caller's thread; others who ask meanwhile
-// wait for the same load. What a lease holds is never dropped or changed, whatever happens to its name.
+// Safe from any number of threads. Whoever asks first for an adapter loads it, in the caller's thread; others who ask
+// meanwhile wait for the same load. What a lease holds is never dropped or changed, whatever happens to its name.
 template <DevicePolicy D>
 class AdapterStore {
  public:
@@ -40,14 +41,17 @@ class AdapterStore {
 
   // make_device: a device for one load, so that loads share nothing with each other or with the engine.
   AdapterStore(std::function<D()> make_device, AdapterSites sites, AdapterOptions options = {})
-      : make_device_(std::move(make_device)), sites_(std::move(sites)), modules_(sites_.modules()), options_(checked(options)) {}
+      : make_device_(std::move(make_device)),
+        sites_(std::move(sites)),
+        modules_(sites_.modules()),
+        options_(checked(options)) {}
 
   AdapterStore(const AdapterStore&) = delete;
   AdapterStore& operator=(const AdapterStore&) = delete;
 
-  // What a request runs under, loaded where it is not there yet. Where the adapters in use leave no room it waits, first come
-  // first served; by default not at all. Errors: what reading the adapter says; overloaded where there is no room now, capacity
-  // where there can be none; invalid_request for weights that are not finite.
+  // What a request runs under, loaded where it is not there yet. Where the adapters in use leave no room it waits,
+  // first come first served; by default not at all. Errors: what reading the adapter says; overloaded where there is no
+  // room now, capacity where there can be none; invalid_request for weights that are not finite.
   AdapterLease lease(std::span<const AdapterUse> uses, Patience patience = {}) {
     if (uses.empty()) return {};
     check(uses);
@@ -72,8 +76,8 @@ class AdapterStore {
   // Whether the lease is of this store: factors are laid out for one engine's model. One of no adapter is anybody's.
   bool is_own(const AdapterLease& lease) const { return !lease.set || lease.line == line_.get(); }
 
-  // Loads it in a thread of its own, for requests that will come. get() throws what lease would; the future's destructor waits,
-  // and the store must outlive it.
+  // Loads it in a thread of its own, for requests that will come. get() throws what lease would; the future's
+  // destructor waits, and the store must outlive it.
   [[nodiscard]] std::future<void> prefetch(std::string name) {
     return std::async(std::launch::async, [this, name = std::move(name)] {
       acquire(name, nullptr);
@@ -87,7 +91,8 @@ class AdapterStore {
       Handle held = acquire(name, nullptr);
       std::lock_guard lock(mutex_);
       const auto found = entries_.find(name);
-      const bool stands = found != entries_.end() && found->second.resident == held;  // not unloaded or replaced meanwhile
+      const bool stands =
+          found != entries_.end() && found->second.resident == held;  // not unloaded or replaced meanwhile
       if (stands) found->second.pinned = true;
       held.reset();
       line_->changed();
@@ -120,8 +125,8 @@ class AdapterStore {
     return known;
   }
 
-  // From now on the name means what the folder holds: if it means `expected`, a digest, or nothing where that is empty (compare
-  // and swap). Gives the new digest. Error invalid_request where it means something else; what reading says.
+  // From now on the name means what the folder holds: if it means `expected`, a digest, or nothing where that is empty
+  // (compare and swap). Gives the new digest. Error invalid_request where it means something else; what reading says.
   std::string replace(const std::string& name, const std::filesystem::path& folder, const std::string& expected) {
     Reservation room = load(folder, nullptr);
     std::lock_guard lock(mutex_);
@@ -132,8 +137,13 @@ class AdapterStore {
                   current.empty() ? "no adapter of that name is known" : "the adapter is " + current + " by now");
     }
     Entry& entry = entries_[name];
-    entry = {.resident = room.keep(), .digest = room.digest(), .folder = folder, .loading = entry.loading,
-             .pinned = entry.pinned, .used = ++clock_, .generation = entry.generation + 1};
+    entry = {.resident = room.keep(),
+             .digest = room.digest(),
+             .folder = folder,
+             .loading = entry.loading,
+             .pinned = entry.pinned,
+             .used = ++clock_,
+             .generation = entry.generation + 1};
     return entry.digest;
   }
 
@@ -152,7 +162,8 @@ class AdapterStore {
   // The name that a Candidate's, Served's or StepRow's `adapter` stands for; empty for -1.
   std::string name_of(int adapter) const {
     std::lock_guard lock(mutex_);
-    const auto found = std::find_if(tenants_.begin(), tenants_.end(), [&](const auto& each) { return each.second == adapter; });
+    const auto found =
+        std::find_if(tenants_.begin(), tenants_.end(), [&](const auto& each) { return each.second == adapter; });
     return found == tenants_.end() ? "" : found->first;
   }
 
@@ -173,11 +184,11 @@ class AdapterStore {
 
   struct Entry {
     Handle resident = {};
-    std::string digest = {};                    // of what was resident last
-    std::filesystem::path folder = {};          // where it was replaced; else options.folder_of says
+    std::string digest = {};            // of what was resident last
+    std::filesystem::path folder = {};  // where it was replaced; else options.folder_of says
     bool loading = false, pinned = false;
-    std::uint64_t loaded = 0, used = 0;         // when, by clock_
-    std::uint64_t generation = 0;               // counts unload and replace
+    std::uint64_t loaded = 0, used = 0;  // when, by clock_
+    std::uint64_t generation = 0;        // counts unload and replace
     std::optional<Error> failure = {};
     TimePoint retry_at{};
   };
@@ -196,7 +207,8 @@ class AdapterStore {
 
   void check(std::span<const AdapterUse> uses) const {
     if (uses.size() > kMostAdapters) {
-      throw Error(Error::Kind::invalid_request, "adapter", "at most " + std::to_string(kMostAdapters) + " can be added up");
+      throw Error(Error::Kind::invalid_request, "adapter",
+                  "at most " + std::to_string(kMostAdapters) + " can be added up");
     }
     std::set<std::string> names;
     for (const AdapterUse& use : uses) {
@@ -204,13 +216,15 @@ class AdapterStore {
       names.insert(use.name);
     }
     if (options_.count > 0 && names.size() > static_cast<std::size_t>(options_.count)) {
-      throw Error(Error::Kind::capacity, "adapter",
-                  std::to_string(names.size()) + " at once are more than adapters.count, " + std::to_string(options_.count));
+      throw Error(
+          Error::Kind::capacity, "adapter",
+          std::to_string(names.size()) + " at once are more than adapters.count, " + std::to_string(options_.count));
     }
   }
 
   AdapterLease lease_now(std::span<const AdapterUse> uses, WaitingLine::Place& place) {
-    if (!place.is_first() && !all_usable(uses, place)) throw no_room();  // before anything is held that the first may need
+    if (!place.is_first() && !all_usable(uses, place))
+      throw no_room();  // before anything is held that the first may need
     std::vector<Handle> handles;
     std::string identity;
     try {
@@ -225,7 +239,10 @@ class AdapterStore {
     }
     const int tenant = tenant_of(uses.front().name);
     const auto hold = [&](auto owner, const AdapterSet& set) {
-      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set}, std::move(identity), tenant, line_.get()};
+      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set},
+                          std::move(identity),
+                          tenant,
+                          line_.get()};
     };
     if (uses.size() == 1 && uses.front().weight == 1) {
       const AdapterSet& set = handles.front()->set();
@@ -250,7 +267,8 @@ class AdapterStore {
     const std::string* oldest = nullptr;
     std::uint64_t loaded = 0;
     for (const auto& [name, entry] : entries_) {
-      if (!entry.resident || entry.pinned || entry.resident.use_count() == 1 || (oldest && entry.loaded > loaded)) continue;
+      if (!entry.resident || entry.pinned || entry.resident.use_count() == 1 || (oldest && entry.loaded > loaded))
+        continue;
       oldest = &name;
       loaded = entry.loaded;
     }
@@ -270,7 +288,8 @@ class AdapterStore {
     } catch (const NoRoom&) {
       throw;
     } catch (const Error& error) {
-      throw Error(error.kind(), "adapter " + printable(std::filesystem::path(name).filename().string(), 60), error.what());
+      throw Error(error.kind(), "adapter " + printable(std::filesystem::path(name).filename().string(), 60),
+                  error.what());
     }
   }
 
@@ -285,7 +304,8 @@ class AdapterStore {
     for (;;) {
       Entry& entry = entries_[name];
       if (entry.resident) {
-        if (place && !place->may_use(name)) throw NoRoom(Error::Kind::overloaded, "adapter", "it yields to those who wait");
+        if (place && !place->may_use(name))
+          throw NoRoom(Error::Kind::overloaded, "adapter", "it yields to those who wait");
         entry.used = ++clock_;
         return entry.resident;
       }
@@ -338,8 +358,8 @@ class AdapterStore {
     std::unique_lock<std::mutex>& lock_;
   };
 
-  // Nothing but a failure is known of the name: for a while it is answered at once, so that a client that asks again and again
-  // does not read the disk as often. A lack of room may be over the next moment.
+  // Nothing but a failure is known of the name: for a while it is answered at once, so that a client that asks again
+  // and again does not read the disk as often. A lack of room may be over the next moment.
   void remember(const std::string& name, const Error& error) {
     const TimePoint now = Clock::now();
     Entry& entry = entries_[name];
@@ -369,12 +389,13 @@ class AdapterStore {
     return room;
   }
 
-  // Room for one more of so many bytes. What is used longest ago goes, of those that nobody uses; nothing goes where that
-  // would not be enough.
+  // Room for one more of so many bytes. What is used longest ago goes, of those that nobody uses; nothing goes where
+  // that would not be enough.
   Reservation reserve(std::size_t bytes, const WaitingLine::Place* place) {
     if (options_.bytes > 0 && bytes > options_.bytes) {
-      throw Error(Error::Kind::capacity, "adapter",
-                  "its " + std::to_string(bytes) + " bytes are more than adapters.bytes, " + std::to_string(options_.bytes));
+      throw Error(
+          Error::Kind::capacity, "adapter",
+          "its " + std::to_string(bytes) + " bytes are more than adapters.bytes, " + std::to_string(options_.bytes));
     }
     std::lock_guard lock(mutex_);
     if (place && !place->is_first()) throw no_room();
@@ -415,7 +436,7 @@ class AdapterStore {
   std::map<std::string, Entry> entries_;
   Room room_{options_.count, options_.bytes, line_};
   TimePoint forget_at_{};
-  std::map<std::string, int> tenants_;                                     // numbers of names, for policies that share time
+  std::map<std::string, int> tenants_;  // numbers of names, for policies that share time
   std::uint64_t clock_ = 0;
   AdapterStats stats_;
 };

@@ -14,8 +14,8 @@
 
 namespace tenon {
 
-// Room goes to who has waited longest. So that an adapter which is always in use cannot keep the first in line waiting for
-// ever, one of them yields: those who wait, too, leave it alone until the first has been served.
+// Room goes to who has waited longest. So that an adapter which is always in use cannot keep the first in line waiting
+// for ever, one of them yields: those who wait, too, leave it alone until the first has been served.
 class WaitingLine {
  public:
   // Of one who asks; it leaves the line with it.
@@ -108,7 +108,8 @@ class WaitingLine {
 // What a lease owns: those who wait hear of its end.
 class HeldInLine {
  public:
-  HeldInLine(std::shared_ptr<const void> held, std::shared_ptr<WaitingLine> line) : held_(std::move(held)), line_(std::move(line)) {}
+  HeldInLine(std::shared_ptr<const void> held, std::shared_ptr<WaitingLine> line)
+      : held_(std::move(held)), line_(std::move(line)) {}
   HeldInLine(const HeldInLine&) = delete;
   ~HeldInLine() {
     held_.reset();

@@ -1,8 +1,8 @@
 // Who owns which block of a paged cache: reference counts, and an index of what full blocks hold, so that a text that
 // begins like an earlier one need not be computed again (vLLM's prefix caching; Kwon et al., 2023).
 //
-// A block is in use (some sequence's table holds it), kept (nobody's, but its contents are known: the least recently used
-// goes first), or blank. Kept and blank blocks are free.
+// A block is in use (some sequence's table holds it), kept (nobody's, but its contents are known: the least recently
+// used goes first), or blank. Kept and blank blocks are free.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -86,7 +86,8 @@ class BlockLedger {
     const int full = static_cast<int>(tokens.size()) / BlockTokens;
     for (; table.published < full; ++table.published) {
       const auto at = static_cast<std::size_t>(table.published);
-      table.chain = index_.insert(table.chain, tokens.subspan(at * BlockTokens, BlockTokens), identity, table.blocks[at]);
+      table.chain =
+          index_.insert(table.chain, tokens.subspan(at * BlockTokens, BlockTokens), identity, table.blocks[at]);
     }
   }
 
@@ -95,7 +96,8 @@ class BlockLedger {
     while (index_.idle() > 0) blank_.push_back(index_.evict());
   }
 
-  // ---- forks. The child gets a block of its own for the tokens of a block that is not full: it is about to write there.
+  // ---- forks. The child gets a block of its own for the tokens of a block that is not full: it is about to write
+  // there.
 
   bool fork(SeqId parent, SeqId child, int tokens) {
     const auto found = tables_.find(parent);
@@ -168,10 +170,13 @@ class BlockLedger {
   void drop(std::int32_t block) {
     if (--references_[static_cast<std::size_t>(block)] > 0) return;
     // A copy into it is not needed any more, unless another one goes on from there.
-    const bool read = std::any_of(copies_.begin(), copies_.end(), [&](const BlockCopy& copy) { return copy.from == block; });
+    const bool read =
+        std::any_of(copies_.begin(), copies_.end(), [&](const BlockCopy& copy) { return copy.from == block; });
     if (!read) std::erase_if(copies_, [&](const BlockCopy& copy) { return copy.to == block; });
-    if (index_.knows(block)) index_.retire(block);
-    else blank_.push_back(block);
+    if (index_.knows(block))
+      index_.retire(block);
+    else
+      blank_.push_back(block);
   }
 
   int positions_;

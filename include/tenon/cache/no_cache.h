@@ -52,9 +52,9 @@ class NoCacheLedger {
 template <class E>
 struct NoCacheView {
   using Element = E;
-  std::byte* storage = nullptr;           // [tiles of the step, heads] of tiles
-  const std::int32_t* table = nullptr;    // [sequence_count, 2]: tiles before the sequence, and its own
-  std::size_t tile_stride = 0;            // in bytes
+  std::byte* storage = nullptr;         // [tiles of the step, heads] of tiles
+  const std::int32_t* table = nullptr;  // [sequence_count, 2]: tiles before the sequence, and its own
+  std::size_t tile_stride = 0;          // in bytes
   int heads = 0;
   detail::TileParts<E> parts;
 

@@ -1,8 +1,8 @@
-// What full blocks of tokens hold, found by content: a hash chained over all tokens from the start, and then a comparison
-// of the tokens themselves, so that a collision costs time and never an answer.
+// What full blocks of tokens hold, found by content: a hash chained over all tokens from the start, and then a
+// comparison of the tokens themselves, so that a collision costs time and never an answer.
 //
-// An entry is found through its predecessor: its key is (the predecessor's serial number, its own tokens), and the first
-// one's is (identity, tokens). By induction two equal chains stand for equal texts under equal identities.
+// An entry is found through its predecessor: its key is (the predecessor's serial number, its own tokens), and the
+// first one's is (identity, tokens). By induction two equal chains stand for equal texts under equal identities.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -47,8 +47,8 @@ class PrefixIndex {
     return chain;
   }
 
-  // Says that `block`, which is not idle, holds the tokens behind `chain`. Another block that holds the same stays the one
-  // that is found.
+  // Says that `block`, which is not idle, holds the tokens behind `chain`. Another block that holds the same stays the
+  // one that is found.
   Chain insert(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity, std::int32_t block) {
     const auto known = find(chain, tokens, identity);
     if (known.block >= 0) return known.chain;

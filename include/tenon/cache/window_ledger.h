@@ -59,8 +59,8 @@ class WindowLedger {
     rings_.erase(found);
   }
 
-  // The blocks below `before` become the next ones. They are not free for others: a sequence that has its ring is sure to
-  // get through, and who was preempted too often comes back for that.
+  // The blocks below `before` become the next ones. They are not free for others: a sequence that has its ring is sure
+  // to get through, and who was preempted too often comes back for that.
   void trim(SeqId seq, int before) {
     Ring* ring = find(seq);
     if (!ring) return;
@@ -80,7 +80,8 @@ class WindowLedger {
   Living living(SeqId seq) const {
     const Ring* ring = find(seq);
     if (!ring) return {};
-    return {ring->first, std::span(ring->blocks).first(static_cast<std::size_t>(blocks_of(ring->tokens) - ring->first))};
+    return {ring->first,
+            std::span(ring->blocks).first(static_cast<std::size_t>(blocks_of(ring->tokens) - ring->first))};
   }
   // All that it holds: those, and behind them the passed ones, which are the next.
   std::span<const std::int32_t> ring(SeqId seq) const {
@@ -105,8 +106,8 @@ class WindowLedger {
   }
 
  private:
-  // With which a sequence alone can always run so many tokens more, up to the last position: the formula above, or those
-  // of the whole text where its window passes nothing.
+  // With which a sequence alone can always run so many tokens more, up to the last position: the formula above, or
+  // those of the whole text where its window passes nothing.
   static constexpr int blocks_to_go_on(int positions, int window, int tokens) {
     const int all = blocks_of(positions);
     if (window <= 0 || window >= positions) return all;

@@ -1,5 +1,5 @@
-// config.json of a model folder, and generation_config.json beside it: read strictly, and checked for fields that no family
-// supports.
+// config.json of a model folder, and generation_config.json beside it: read strictly, and checked for fields that no
+// family supports.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +32,8 @@ struct SpecialTokenDefaults {
 class ConfigFile {
  public:
   // Reads <folder>/config.json and, where it is there, <folder>/generation_config.json. Errors: io where the first is
-  // missing, invalid_file where one is no JSON object, unsupported where a field of the first would change the outputs and
-  // is not done.
+  // missing, invalid_file where one is no JSON object, unsupported where a field of the first would change the outputs
+  // and is not done.
   explicit ConfigFile(const std::filesystem::path& folder) : file_("config.json") {
     constexpr std::uint64_t max_bytes = 16u << 20;  // 1 kB is usual; id2label of a classifier can be long
     std::error_code failed;
@@ -57,10 +57,10 @@ class ConfigFile {
   // eos_token of the tokenizer. It ends a text where the files name ids, and none of them is in the vocabulary.
   void set_tokenizer_eos(TokenId id) { tokenizer_eos_ = id; }
 
-  // bos_token_id (an id) and eos_token_id (an id or a list). As transformers' generate has it, generation_config.json alone
-  // says where a text ends, if there is such a file: also where it names no eos_token_id. Without the file config.json says
-  // it: null is none, and an absent field is the class's default. Ids outside [0, vocab_size) are dropped, for they never
-  // come. Error invalid_file where an id is no integer.
+  // bos_token_id (an id) and eos_token_id (an id or a list). As transformers' generate has it, generation_config.json
+  // alone says where a text ends, if there is such a file: also where it names no eos_token_id. Without the file
+  // config.json says it: null is none, and an absent field is the class's default. Ids outside [0, vocab_size) are
+  // dropped, for they never come. Error invalid_file where an id is no integer.
   SpecialTokens special_tokens(int vocab_size, const SpecialTokenDefaults& defaults = {}) const {
     SpecialTokens tokens;
     const Fields config = fields();
@@ -89,7 +89,8 @@ class ConfigFile {
                                   std::optional<TokenId> fallback, std::vector<std::string>& dropped) {
     std::vector<TokenId> kept;
     const auto add = [&](const Json& id, const char* note) {
-      if (!id.is_number_integer()) fields.refuse(key, "must be the id of a token, an integer, is " + Fields::describe(id));
+      if (!id.is_number_integer())
+        fields.refuse(key, "must be the id of a token, an integer, is " + Fields::describe(id));
       const bool known = id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<std::uint64_t>(vocab_size);
       if (known)
         kept.push_back(id.get<TokenId>());

@@ -15,9 +15,9 @@ namespace tenon {
 
 namespace detail {
 
-// Fields that would change answers and are not honoured. They must be null, [] or the neutral value, which is the default of
-// transformers. Fields of beams alone (length_penalty, early_stopping, diversity_penalty), of caches, of outputs and of speculation change
-// nothing here; lengths (max_length, max_new_tokens) are each API's own.
+// Fields that would change answers and are not honoured. They must be null, [] or the neutral value, which is the
+// default of transformers. Fields of beams alone (length_penalty, early_stopping, diversity_penalty), of caches, of
+// outputs and of speculation change nothing here; lengths (max_length, max_new_tokens) are each API's own.
 struct NeutralField {
   const char* name;
   double neutral;
@@ -38,14 +38,15 @@ inline constexpr NeutralField kNeutralFields[] = {
 // The same, of draws alone: without do_sample transformers builds no such step.
 inline constexpr NeutralField kNeutralFieldsOfDraws[] = {{"epsilon_cutoff", 0}, {"eta_cutoff", 0}, {"top_h", 0}};
 inline constexpr const char* kRefusedFields[] = {
-    "bad_words_ids",     "forced_bos_token_id",   "forced_eos_token_id", "exponential_decay_length_penalty",
-    "suppress_tokens",   "begin_suppress_tokens", "sequence_bias",       "watermarking_config",
-    "constraints",       "force_words_ids",       "dola_layers",         "stop_strings"};
+    "bad_words_ids",   "forced_bos_token_id",   "forced_eos_token_id", "exponential_decay_length_penalty",
+    "suppress_tokens", "begin_suppress_tokens", "sequence_bias",       "watermarking_config",
+    "constraints",     "force_words_ids",       "dola_layers",         "stop_strings"};
 
 inline void refuse_generation(const Fields& fields, const std::string& name) {
   throw Error(Error::Kind::unsupported, fields.where(name),
-              "is " + Fields::describe(fields.value(name)) + ", which --generation-config cannot honour; take it out of the file, "
-              "or set the options of sampling with each request");
+              "is " + Fields::describe(fields.value(name)) +
+                  ", which --generation-config cannot honour; take it out of the file, "
+                  "or set the options of sampling with each request");
 }
 
 inline void check_neutral(const Fields& fields, std::span<const NeutralField> neutral_fields) {
@@ -59,10 +60,10 @@ inline void check_neutral(const Fields& fields, std::span<const NeutralField> ne
 
 }  // namespace detail
 
-// Sets temperature, top_k, top_p, min_p, typical_p and repetition_penalty. Without do_sample the temperature is 0, which is
-// greedy. An absent field is the default of transformers, top_k of 50 included. Errors: io where the model has no
-// generation_config.json, invalid_file where a value is out of its range, unsupported where a field would change answers and
-// cannot be honoured.
+// Sets temperature, top_k, top_p, min_p, typical_p and repetition_penalty. Without do_sample the temperature is 0,
+// which is greedy. An absent field is the default of transformers, top_k of 50 included. Errors: io where the model has
+// no generation_config.json, invalid_file where a value is out of its range, unsupported where a field would change
+// answers and cannot be honoured.
 inline void set_generation_defaults(const ConfigFile& file, Options& options) {
   const std::optional<Fields> found = file.generation();
   if (!found) throw Error(Error::Kind::io, "generation_config.json", "does not exist, and its defaults were asked for");
@@ -71,7 +72,8 @@ inline void set_generation_defaults(const ConfigFile& file, Options& options) {
   detail::check_neutral(fields, detail::kNeutralFields);
   if (draws) detail::check_neutral(fields, detail::kNeutralFieldsOfDraws);
   for (const char* name : detail::kRefusedFields)
-    if (fields.has(name) && !(fields.value(name).is_array() && fields.value(name).empty())) detail::refuse_generation(fields, name);
+    if (fields.has(name) && !(fields.value(name).is_array() && fields.value(name).empty()))
+      detail::refuse_generation(fields, name);
 
   constexpr double largest = std::numeric_limits<float>::max();
   const auto number = [&](const char* name, double low, double high, double fallback) {

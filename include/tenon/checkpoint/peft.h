@@ -64,11 +64,13 @@ class PeftAdapter {
  public:
   // `modules`: the linears of the model that can be updated. Every tensor must be a factor of a module that the config
   // targets, and the other way round, or equal the tensor of `base` that it is a copy of. Errors: io where a file is
-  // missing, invalid_file where files break the format or do not fit the model, unsupported where they ask for what would
-  // change the outputs and is not done.
-  static PeftAdapter open(const std::filesystem::path& folder, std::span<const PeftModule> modules, const PeftBase& base = {}) {
+  // missing, invalid_file where files break the format or do not fit the model, unsupported where they ask for what
+  // would change the outputs and is not done.
+  static PeftAdapter open(const std::filesystem::path& folder, std::span<const PeftModule> modules,
+                          const PeftBase& base = {}) {
     PeftConfig config = read_peft_config(folder);
-    const std::vector<PeftTarget> targets = peft_targets(config, modules, base.others());  // before a file of tensors is opened
+    const std::vector<PeftTarget> targets =
+        peft_targets(config, modules, base.others());  // before a file of tensors is opened
     PeftAdapter adapter(std::move(config), Checkpoint::open(folder, "adapter_model"));
     adapter.find_factors(modules, targets, base);
     return adapter;
@@ -104,7 +106,8 @@ class PeftAdapter {
   // The whole factor as float32. out: as many elements as it has. Errors as `read`.
   void read_floats(const TensorInfo& tensor, std::span<float> out) const {
     tensors_.read_all(tensor, out.data());
-    if (!all_finite(out)) detail::refuse_file(tensors_.where(tensor), "holds NaN or infinity; every value must be finite");
+    if (!all_finite(out))
+      detail::refuse_file(tensors_.where(tensor), "holds NaN or infinity; every value must be finite");
   }
 
   // Names what the adapter does to the model, for caches of what was computed under it: equal where and only where
@@ -149,8 +152,8 @@ class PeftAdapter {
       if (!known[i]) pass_over(tensors_.tensors()[i], base);
   }
 
-  // The name in keys such as lora_A.default.weight, which trainers write that save the model's state themselves; empty where
-  // no key has one. PEFT reads such keys as they are. Error invalid_file where there are several.
+  // The name in keys such as lora_A.default.weight, which trainers write that save the model's state themselves; empty
+  // where no key has one. PEFT reads such keys as they are. Error invalid_file where there are several.
   std::string adapter_name() const {
     std::set<std::string> names;
     for (const TensorInfo& tensor : tensors_.tensors()) {
@@ -165,8 +168,8 @@ class PeftAdapter {
         }
     }
     if (names.size() > 1)
-      detail::refuse_file(tensors_.name(), "holds factors of several adapters: " + printable(*names.begin(), 60) + " and " +
-                                               printable(*names.rbegin(), 60));
+      detail::refuse_file(tensors_.name(), "holds factors of several adapters: " + printable(*names.begin(), 60) +
+                                               " and " + printable(*names.rbegin(), 60));
     return names.empty() ? "" : *names.begin();
   }
 

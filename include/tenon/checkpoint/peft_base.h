@@ -1,4 +1,5 @@
-// The model below an adapter, so far as PEFT's files may hold copies of it: embeddings that were saved beside the factors.
+// The model below an adapter, so far as PEFT's files may hold copies of it: embeddings that were saved beside the
+// factors.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,10 +17,10 @@ namespace tenon {
 
 struct PeftBase {
   std::shared_ptr<const Checkpoint> tensors = {};  // null: no file, the weights were drawn at random
-  std::string prefix = {};     // "transformer.": names in the file have it or lack it
+  std::string prefix = {};                         // "transformer.": names in the file have it or lack it
   std::string embedding = {};  // paths of the modules "transformer.wte" and "lm_head"; empty: unknown
   std::string head = {};
-  bool tied_head = false;      // the head's weight is the embedding's
+  bool tied_head = false;  // the head's weight is the embedding's
 
   // Paths of modules that PEFT can update, beside the linears in layers.
   std::vector<std::string> others() const {
@@ -29,8 +30,8 @@ struct PeftBase {
     return paths;
   }
 
-  // The tensor of the model that PEFT writes a tensor of an adapter's file to: its name behind "base_model.model.", where a
-  // module below an adapter is called base_layer. Null where the model has none of that name.
+  // The tensor of the model that PEFT writes a tensor of an adapter's file to: its name behind "base_model.model.",
+  // where a module below an adapter is called base_layer. Null where the model has none of that name.
   const TensorInfo* find(std::string_view stored) const {
     constexpr std::string_view all = "base_model.model.", wrapped = ".base_layer.";
     if (!tensors || !stored.starts_with(all)) return nullptr;
@@ -41,8 +42,8 @@ struct PeftBase {
     return name.starts_with(prefix) ? tensors->find(std::string_view(name).substr(prefix.size())) : nullptr;
   }
 
-  // Whether the two hold the same numbers, whatever their types: PEFT's load into a float32 model would change nothing. NaN
-  // equals nothing. Reads both. Errors as Checkpoint::read_bytes.
+  // Whether the two hold the same numbers, whatever their types: PEFT's load into a float32 model would change nothing.
+  // NaN equals nothing. Reads both. Errors as Checkpoint::read_bytes.
   bool holds(const Checkpoint& file, const TensorInfo& copy, const TensorInfo& own) const;
 };
 

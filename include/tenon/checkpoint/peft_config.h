@@ -29,8 +29,8 @@ struct PeftConfig {
   bool rslora = false;        // the scale is alpha / sqrt(r) in place of alpha / r
   Pattern<int> rank_pattern;  // of single modules, in place of r
   Pattern<double> alpha_pattern;
-  bool all_linear = false;    // in place of target_modules
-  std::string target_regex;   // likewise: a regular expression of Python that a module's whole path matches
+  bool all_linear = false;   // in place of target_modules
+  std::string target_regex;  // likewise: a regular expression of Python that a module's whole path matches
   std::vector<std::string> target_modules;
   std::string exclude_regex;  // likewise, in place of exclude_modules
   std::vector<std::string> exclude_modules;
@@ -86,15 +86,17 @@ inline constexpr const char* kPeftInert[] = {
     "eva_config",        "corda_config",   "megatron_core",           "fan_in_fan_out",
     "qalora_group_size", "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
 
-inline std::string peft_where(const std::string& field) { return std::string(kPeftConfigName) + ": " + printable(field); }
+inline std::string peft_where(const std::string& field) {
+  return std::string(kPeftConfigName) + ": " + printable(field);
+}
 
 [[noreturn]] inline void refuse_peft(const std::string& field, std::string_view what,
                                      Error::Kind kind = Error::Kind::unsupported) {
   throw Error(kind, peft_where(field), what);
 }
 
-// Refuses features that are set and not supported. Fields that PEFT 0.21 does not have are ignored, as PEFT does: those of
-// trainers (ms-swift, Unsloth) and of later versions, whose defaults keep the meaning of the others.
+// Refuses features that are set and not supported. Fields that PEFT 0.21 does not have are ignored, as PEFT does: those
+// of trainers (ms-swift, Unsloth) and of later versions, whose defaults keep the meaning of the others.
 inline void read_peft_features(const Fields& fields, PeftConfig& config) {
   const auto in = [](const auto& names, const std::string& name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -181,7 +183,8 @@ inline void read_peft_targets(const Fields& fields, PeftConfig& config) {
   const Json& value = fields.value("target_modules");
   if (!value.is_string()) {
     if (!value.is_array())
-      fields.refuse("target_modules", "must be a list, a regular expression or \"all-linear\", is " + Fields::describe(value));
+      fields.refuse("target_modules",
+                    "must be a list, a regular expression or \"all-linear\", is " + Fields::describe(value));
     config.target_modules = fields.strings("target_modules");
     if (config.target_modules.empty()) fields.refuse("target_modules", "must name a module, is an empty list");
     return;
@@ -224,7 +227,8 @@ inline void read_peft_layers(const Fields& fields, PeftConfig& config) {
     fields.refuse("layers_pattern", "needs layers_to_transform, which is not set");
   for (const std::string& each : config.layers_pattern) {
     if (PythonRegex(each, peft_where("layers_pattern")).is_open_choice())
-      refuse_peft("layers_pattern", "\"" + printable(each, 60) + "\": a choice without parentheses is not supported; use a list");
+      refuse_peft("layers_pattern",
+                  "\"" + printable(each, 60) + "\": a choice without parentheses is not supported; use a list");
     require_regex("(?:^|.*?\\.)" + each + "\\.(\\d+)\\.", "layers_pattern");  // as PEFT writes it
   }
 }

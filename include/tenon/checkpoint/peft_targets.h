@@ -67,8 +67,8 @@ inline std::optional<int> number_at(std::string_view path, std::size_t at) {
   return code == std::errc{} && end == path.data() + dot ? std::optional(number) : std::nullopt;
 }
 
-// The layer behind a pattern that is no literal. The first `.*?\.` that leads to a match counts. Error unsupported where the
-// pattern can end at several layers, since which one Python takes depends on the order of its attempts.
+// The layer behind a pattern that is no literal. The first `.*?\.` that leads to a match counts. Error unsupported
+// where the pattern can end at several layers, since which one Python takes depends on the order of its attempts.
 inline std::optional<int> layer_behind(std::string_view path, const PythonRegex& pattern, std::uint64_t& budget) {
   for (std::size_t start = 0; start != path.npos;) {
     const auto ends = pattern.ends(path, start, budget);
@@ -76,7 +76,8 @@ inline std::optional<int> layer_behind(std::string_view path, const PythonRegex&
     for (std::size_t end = start; end < path.size(); ++end)
       if (ends[end] && path[end] == '.')
         if (const auto layer = number_at(path, end + 1)) layers.insert(*layer);
-    if (layers.size() > 1) refuse_peft("layers_pattern", "several layers of one module match it, which is not supported");
+    if (layers.size() > 1)
+      refuse_peft("layers_pattern", "several layers of one module match it, which is not supported");
     if (!layers.empty()) return *layers.begin();
     const std::size_t dot = path.find('.', start);
     start = dot == path.npos ? path.npos : dot + 1;
@@ -86,7 +87,8 @@ inline std::optional<int> layer_behind(std::string_view path, const PythonRegex&
 
 // The layer that a path belongs to: the first number behind one of the patterns, as re.match(rf"(?:^|.*?\.){pattern}\.
 // (\d+)\.") finds it, or without patterns r".*?\.[^.]*\.(\d+)\.", which asks for two names before the number.
-inline std::optional<int> layer_of(std::string_view path, std::span<const PythonRegex> patterns, std::uint64_t& budget) {
+inline std::optional<int> layer_of(std::string_view path, std::span<const PythonRegex> patterns,
+                                   std::uint64_t& budget) {
   if (patterns.empty()) {
     std::size_t dot = path.find('.');
     while (dot != path.npos && (dot = path.find('.', dot + 1)) != path.npos)
@@ -127,7 +129,8 @@ class PeftSelection {
   explicit PeftSelection(const PeftConfig& config) : config_(config) {
     if (!config.target_regex.empty()) target_.emplace(config.target_regex, peft_where("target_modules"));
     if (!config.exclude_regex.empty()) exclude_.emplace(config.exclude_regex, peft_where("exclude_modules"));
-    for (const std::string& pattern : config.layers_pattern) layers_.emplace_back(pattern, peft_where("layers_pattern"));
+    for (const std::string& pattern : config.layers_pattern)
+      layers_.emplace_back(pattern, peft_where("layers_pattern"));
   }
 
   // check_target_module_exists of PEFT. A path that is listed whole is taken whatever its layer.
@@ -200,19 +203,21 @@ inline std::vector<std::string> peft_absent_targets(const PeftConfig& config, st
 }
 
 // The modules that the adapter updates, in their order. `unsupported`: paths of modules that PEFT can update and this
-// library cannot. Errors: invalid_file where no module is left, or a rank or scale cannot be meant; unsupported where the
-// adapter updates one of `unsupported`.
+// library cannot. Errors: invalid_file where no module is left, or a rank or scale cannot be meant; unsupported where
+// the adapter updates one of `unsupported`.
 inline std::vector<PeftTarget> peft_targets(const PeftConfig& config, std::span<const PeftModule> modules,
                                             std::span<const std::string> unsupported = {}) {
   const detail::PeftSelection selection(config);
   std::uint64_t budget = detail::kRegexBudget;
   for (const std::string& path : unsupported)
     if (!config.all_linear && selection.holds({path}, budget))
-      detail::refuse_peft("target_modules", "updates of " + printable(path) + " are not supported, only those of linears in layers");
+      detail::refuse_peft("target_modules",
+                          "updates of " + printable(path) + " are not supported, only those of linears in layers");
   const auto rank_keys = detail::peft_keys(config.rank_pattern, "rank_pattern");
   const auto alpha_keys = detail::peft_keys(config.alpha_pattern, "alpha_pattern");
   const auto first_match = [&](const std::vector<detail::PeftKey>& keys, const std::string& path) {
-    const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& each) { return each.matches(path, budget); });
+    const auto found =
+        std::find_if(keys.begin(), keys.end(), [&](const auto& each) { return each.matches(path, budget); });
     return static_cast<std::size_t>(found - keys.begin());
   };
   std::vector<PeftTarget> targets;

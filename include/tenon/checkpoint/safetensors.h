@@ -54,7 +54,8 @@ class Checkpoint {
   // Bytes of the tensor from `offset` on, as they stand in the file, whatever its type. Error io as for `read`.
   void read_bytes(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const;
 
-  // What __metadata__ says under the key; null where it says nothing. Error invalid_file where shards say different things.
+  // What __metadata__ says under the key; null where it says nothing. Error invalid_file where shards say different
+  // things.
   const std::string* metadata(std::string_view key) const;
   // All that its files say under the key: for what only informs.
   std::set<std::string> metadata_of_all(std::string_view key) const;

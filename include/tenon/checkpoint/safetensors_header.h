@@ -67,8 +67,8 @@ inline bool byte_count(std::span<const std::uint64_t> shape, DType dtype, std::u
   return bits % 8 == 0;
 }
 
-// Receives the header's JSON. It keeps nothing but sound tensors and strings, so that its memory is bounded by the header's
-// length: a document tree of a hostile header would take 25 times as much.
+// Receives the header's JSON. It keeps nothing but sound tensors and strings, so that its memory is bounded by the
+// header's length: a document tree of a hostile header would take 25 times as much.
 class HeaderEvents final : public JsonEvents {
  public:
   HeaderEvents(std::string_view text, const std::string& file, std::uint64_t data_bytes)
@@ -80,7 +80,9 @@ class HeaderEvents final : public JsonEvents {
 
   bool null() override { misplaced("null"); }
   bool boolean(bool) override { misplaced("a truth value"); }
-  bool number_integer(std::int64_t value) override { misplaced("the number " + std::to_string(value)); }  // a negative one
+  bool number_integer(std::int64_t value) override {
+    misplaced("the number " + std::to_string(value));
+  }  // a negative one
   bool number_float(double, const std::string& text) override { misplaced("the number " + printable(text, 30)); }
   bool number_unsigned(std::uint64_t value) override {
     if (place_ == Place::shape) {

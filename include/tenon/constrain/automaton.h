@@ -20,9 +20,9 @@
 
 namespace tenon::constrain {
 
-// A pushdown automaton over bytes. A state is a set of configurations: what may come in the rule that is being read, and what
-// then in those that called it, on stacks that are held once each. From every state that is not dead some text leads to the
-// end: what cannot be finished is left out when it arises.
+// A pushdown automaton over bytes. A state is a set of configurations: what may come in the rule that is being read,
+// and what then in those that called it, on stacks that are held once each. From every state that is not dead some text
+// leads to the end: what cannot be finished is left out when it arises.
 class Automaton {
  public:
   using State = std::int32_t;
@@ -44,7 +44,8 @@ class Automaton {
     close(grammar_->start, 0, first);
     start_ = state_of(std::move(first));
     if (start_ == kDead) refuse_dead();
-    for (int byte = 0; byte < 256; ++byte) step(start_, static_cast<std::uint8_t>(byte));  // what is too complex says so now
+    for (int byte = 0; byte < 256; ++byte)
+      step(start_, static_cast<std::uint8_t>(byte));  // what is too complex says so now
     explore();
     grammar_->budget.compiled();
   }
@@ -74,7 +75,8 @@ class Automaton {
   // Whether the text may end here.
   bool accepts(State state) const { return states_[static_cast<std::size_t>(state)].accepts; }
 
-  // Bytes of the shortest way to the end that is known (fewest_bytes.h); some byte always leads one nearer, within the depth of calls too.
+  // Bytes of the shortest way to the end that is known (fewest_bytes.h); some byte always leads one nearer, within the
+  // depth of calls too.
   int distance(State state) {
     int& known = states_[static_cast<std::size_t>(state)].distance;
     if (known >= 0) return known;
@@ -86,8 +88,8 @@ class Automaton {
     return known = best;
   }
 
-  // What distance() needs, so that it costs little from then on. Refused, unsupported, beyond what compiling may take too,
-  // or half of the memory: the rest is for states.
+  // What distance() needs, so that it costs little from then on. Refused, unsupported, beyond what compiling may take
+  // too, or half of the memory: the rest is for states.
   void prepare_distances() {
     Budget& budget = grammar_->budget;
     budget.begin_preparing();
@@ -98,7 +100,8 @@ class Automaton {
     budget.compiled();
   }
 
-  // A state in which characters of a JSON string come, any ones: so many at least and at most before something else may.
+  // A state in which characters of a JSON string come, any ones: so many at least and at most before something else
+  // may.
   struct Run {
     int least, most;  // most: kUnbounded
   };
@@ -128,7 +131,9 @@ class Automaton {
     return back ? Loop{*back, kUnbounded} : best;
   }
   // The characters that lead from the state to itself; nullptr where the byte, which led to it, does not.
-  const ByteSet* staying(State state, std::uint8_t byte) { return step(state, byte) == state ? &leading_back(state) : nullptr; }
+  const ByteSet* staying(State state, std::uint8_t byte) {
+    return step(state, byte) == state ? &leading_back(state) : nullptr;
+  }
   // Whether what follows a run can only begin with the quote that ends a string.
   bool run_ends_in_quote(State state) {
     const auto run = x_.leading_repeat(states_[static_cast<std::size_t>(state)].configurations.front().next);
@@ -172,12 +177,13 @@ class Automaton {
     if (x_.height(grammar_->start, heights_, known_heights_) == Expressions::kEndless) {
       refuse_invalid("#", "unsatisfiable: no text matches");
     }
-    refuse_complex("rules call one another more than " + std::to_string(grammar_->budget.limits().depth) + " deep in every text");
+    refuse_complex("rules call one another more than " + std::to_string(grammar_->budget.limits().depth) +
+                   " deep in every text");
   }
 
   // Makes the states that the shortest texts lead to, escapes and characters beyond ASCII aside: the masks of a text's
-  // beginning find them made. State numbers are in the order of making, so this is breadth first. Nothing depends on how far
-  // it gets.
+  // beginning find them made. State numbers are in the order of making, so this is breadth first. Nothing depends on
+  // how far it gets.
   void explore() {
     constexpr std::size_t kStates = 256;
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
@@ -210,7 +216,8 @@ class Automaton {
     grammar_->start = x_.live_part(x_.without(grammar_->start, dead, known));
   }
 
-  // Adds what can be read from here: of this rule, of those that it calls, and where it may be over of those that called it.
+  // Adds what can be read from here: of this rule, of those that it calls, and where it may be over of those that
+  // called it.
   void close(Expr next, int stack, std::vector<Configuration>& out) {
     std::vector<Configuration> open;
     const auto reach = [&](Expr e, int s) {
@@ -230,8 +237,10 @@ class Automaton {
       std::vector<Expressions::Call> calls;
       x_.first_calls(c.next, calls);
       for (const Expressions::Call& call : calls) {
-        if (is_too_deep(call.rest, c.stack)) continue;  // it is one of several ways to go on, of which others may not be
-        reach(grammar_->rules[static_cast<std::size_t>(call.rule)], call.rest == Expressions::kEmpty ? c.stack : push(call.rest, c.stack));
+        if (is_too_deep(call.rest, c.stack))
+          continue;  // it is one of several ways to go on, of which others may not be
+        reach(grammar_->rules[static_cast<std::size_t>(call.rule)],
+              call.rest == Expressions::kEmpty ? c.stack : push(call.rest, c.stack));
       }
     }
   }
@@ -261,7 +270,9 @@ class Automaton {
     return frame(stack).depth + x_.height(next, heights_, known_heights_) > grammar_->budget.limits().depth;
   }
 
-  int fewest_of(Expr next, int stack) { return fewest_->of(next, grammar_->budget.limits().depth - frame(stack).depth); }
+  int fewest_of(Expr next, int stack) {
+    return fewest_->of(next, grammar_->budget.limits().depth - frame(stack).depth);
+  }
   int distance_below(int stack) {
     if (stack == 0) return 0;
     Frame& f = frames_[static_cast<std::size_t>(stack)];
@@ -297,7 +308,8 @@ class Automaton {
     }
     StateData& data = states_[static_cast<std::size_t>(state)];
     for (std::size_t i = 0; i < classes.size(); ++i) {
-      classes[i].for_each([&](int byte) { data.class_of[static_cast<std::size_t>(byte)] = static_cast<std::uint8_t>(i); });
+      classes[i].for_each(
+          [&](int byte) { data.class_of[static_cast<std::size_t>(byte)] = static_cast<std::uint8_t>(i); });
     }
     data.edges.assign(classes.size(), kUnknown);
     grammar_->budget.spend(classes.size() * sizeof(State));

@@ -9,11 +9,11 @@
 namespace tenon::constrain {
 
 struct Limits {
-  std::chrono::milliseconds time{1200};       // to compile; what was made must be taken down, too
-  std::chrono::milliseconds step_time{250};   // for one mask, or one token: requests beside it wait so long at most
+  std::chrono::milliseconds time{1200};        // to compile; what was made must be taken down, too
+  std::chrono::milliseconds step_time{250};    // for one mask, or one token: requests beside it wait so long at most
   std::size_t bytes = std::size_t{256} << 20;  // of expressions and states, for as long as the constraint lives
-  int nesting = 256;                          // of expressions, schemas, groups
-  int depth = 64;                             // of rules that call one another, in a text
+  int nesting = 256;                           // of expressions, schemas, groups
+  int depth = 64;                              // of rules that call one another, in a text
 };
 
 // Throws Refused "too complex" where a limit is passed.
@@ -22,7 +22,8 @@ class Budget {
   explicit Budget(Limits limits = {}) : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
 
   void spend(std::size_t bytes) {
-    if (bytes_ + bytes > limits_.bytes) refuse_complex("it needs more than " + std::to_string(limits_.bytes >> 20) + " MiB");
+    if (bytes_ + bytes > limits_.bytes)
+      refuse_complex("it needs more than " + std::to_string(limits_.bytes >> 20) + " MiB");
     bytes_ += bytes;
   }
   void give_back(std::size_t bytes) { bytes_ -= bytes; }

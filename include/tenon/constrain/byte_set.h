@@ -42,7 +42,8 @@ struct ByteSet {
   template <class Visit>
   constexpr void for_each(Visit&& visit) const {
     for (std::size_t i = 0; i < 4; ++i) {
-      for (std::uint64_t left = words[i]; left; left &= left - 1) visit(static_cast<int>(i) * 64 + std::countr_zero(left));
+      for (std::uint64_t left = words[i]; left; left &= left - 1)
+        visit(static_cast<int>(i) * 64 + std::countr_zero(left));
     }
   }
 

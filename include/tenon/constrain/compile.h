@@ -17,8 +17,8 @@
 
 namespace tenon::constrain {
 
-// All throw Refused: unsupported where something is not enforced exactly or takes more than the limits, invalid_request where
-// the text is none of its language, or where nothing matches.
+// All throw Refused: unsupported where something is not enforced exactly or takes more than the limits, invalid_request
+// where the text is none of its language, or where nothing matches.
 
 // Lists and objects within one another, at most: nlohmann's ordered JSON copies and writes them by recursion.
 inline constexpr int kMostNesting = 1000;
@@ -28,11 +28,14 @@ inline void check_nesting(std::string_view json) {
   int depth = 0;
   bool text = false;
   for (std::size_t i = 0; i < json.size(); ++i) {
-    if (text && json[i] == '\\') ++i;
-    else if (json[i] == '"') text = !text;
+    if (text && json[i] == '\\')
+      ++i;
+    else if (json[i] == '"')
+      text = !text;
     else if (!text && (json[i] == '{' || json[i] == '[') && ++depth > kMostNesting) {
       refuse_complex("nested deeper than " + std::to_string(kMostNesting));
-    } else if (!text && (json[i] == '}' || json[i] == ']')) --depth;
+    } else if (!text && (json[i] == '}' || json[i] == ']'))
+      --depth;
   }
 }
 
@@ -50,7 +53,8 @@ std::unique_ptr<Automaton> json_schema(const J& schema, const SchemaOptions& opt
   return std::make_unique<Automaton>(std::move(grammar));
 }
 
-inline std::unique_ptr<Automaton> json_schema(std::string_view text, const SchemaOptions& options = {}, Limits limits = {}) {
+inline std::unique_ptr<Automaton> json_schema(std::string_view text, const SchemaOptions& options = {},
+                                              Limits limits = {}) {
   return json_schema(parse_schema(text), options, limits);
 }
 

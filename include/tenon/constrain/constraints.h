@@ -21,9 +21,10 @@
 
 namespace tenon::constrain {
 
-// An automaton with the masks of a vocabulary, as a Request takes it. Requests of several engines may share it. States are
-// made while texts are written; when kMostBytes of them have come, answers that begin from then on share new ones. Answers
-// that must end within so many tokens have an automaton to themselves, so that what that costs is not taken from the others.
+// An automaton with the masks of a vocabulary, as a Request takes it. Requests of several engines may share it. States
+// are made while texts are written; when kMostBytes of them have come, answers that begin from then on share new ones.
+// Answers that must end within so many tokens have an automaton to themselves, so that what that costs is not taken
+// from the others.
 class CompiledConstraint final : public Constraint {
  public:
   using Compile = std::function<std::unique_ptr<Automaton>()>;
@@ -35,8 +36,8 @@ class CompiledConstraint final : public Constraint {
 
   std::unique_ptr<ConstraintState> start() const override { return std::make_unique<InAnswer>(machines_); }
   int vocab() const override { return vocabulary_->width(); }
-  // Prepares it, in the caller's thread, where nobody has asked before. Refused, unsupported, if that costs too much: always
-  // from then on.
+  // Prepares it, in the caller's thread, where nobody has asked before. Refused, unsupported, if that costs too much:
+  // always from then on.
   bool counts_tokens() const override {
     machines_->prepare();
     return true;
@@ -170,7 +171,8 @@ class CompiledConstraint final : public Constraint {
       const auto lock = begin();
       state_ = machine_->masks.advance(state_, token);
       if (left_ > 0) --left_;
-      if (state_ == Automaton::kDead) throw Error(Error::Kind::internal, "constraint", "a token came that its mask forbids");
+      if (state_ == Automaton::kDead)
+        throw Error(Error::Kind::internal, "constraint", "a token came that its mask forbids");
       if (!counts_) written_.push_back(token);
     }
     bool must_end() override {
@@ -220,7 +222,8 @@ class Constraints {
   explicit Constraints(Vocabulary vocabulary, SchemaOptions options = {}, Limits limits = {})
       : vocabulary_(std::make_shared<const Vocabulary>(std::move(vocabulary))), options_(options), limits_(limits) {
     if (!vocabulary_->has_all_bytes()) {
-      throw Error(Error::Kind::unsupported, "vocabulary", "lacks tokens for single bytes; constraints need all of them");
+      throw Error(Error::Kind::unsupported, "vocabulary",
+                  "lacks tokens for single bytes; constraints need all of them");
     }
   }
 
@@ -233,9 +236,8 @@ class Constraints {
     });
   }
   Pointer regex(std::string_view pattern) {
-    return known_or("regex " + std::string(pattern), [pattern = std::string(pattern), limits = limits_] {
-      return constrain::regex(pattern, limits);
-    });
+    return known_or("regex " + std::string(pattern),
+                    [pattern = std::string(pattern), limits = limits_] { return constrain::regex(pattern, limits); });
   }
   // Exactly one of the texts, whose order does not matter. Errors: invalid_request where the list is empty.
   Pointer choice(std::span<const std::string> texts) {
@@ -246,9 +248,8 @@ class Constraints {
     return known_or(name, [sorted = std::move(sorted), limits = limits_] { return constrain::choice(sorted, limits); });
   }
   Pointer grammar(std::string_view text) {
-    return known_or("grammar " + std::string(text), [text = std::string(text), limits = limits_] {
-      return constrain::grammar(text, limits);
-    });
+    return known_or("grammar " + std::string(text),
+                    [text = std::string(text), limits = limits_] { return constrain::grammar(text, limits); });
   }
 
  private:

@@ -1,4 +1,5 @@
-// What expressions match: their derivatives (Brzozowski, 1964; Owens, Reppy and Turon, 2009), and what follows from them.
+// What expressions match: their derivatives (Brzozowski, 1964; Owens, Reppy and Turon, 2009), and what follows from
+// them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -36,7 +37,9 @@ class Expressions : public ExpressionArena {
     const Budget::Nesting nesting(budget_);
     const Node node = at(e);
     switch (node.op) {
-      case Op::call: out.push_back({node.a, kEmpty}); break;
+      case Op::call:
+        out.push_back({node.a, kEmpty});
+        break;
       case Op::concat:
         for_first_parts(e, [&](Expr head, Expr rest) {
           std::vector<Call> heads;
@@ -54,7 +57,8 @@ class Expressions : public ExpressionArena {
         for (const Call& head : heads) out.push_back({head.rule, concat(head.rest, rest)});
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -80,7 +84,9 @@ class Expressions : public ExpressionArena {
     switch (node.op) {
       case Op::both:
       case Op::complement:
-      case Op::machine: live = is_live(e) ? e : kNever; break;
+      case Op::machine:
+        live = is_live(e) ? e : kNever;
+        break;
       case Op::concat: {
         std::vector<Expr> chain = chain_of(e, [&](Expr rest) { return !live_parts_.contains(rest); });
         live = live_part(at(chain.back()).b);
@@ -96,8 +102,11 @@ class Expressions : public ExpressionArena {
         live = either(std::move(members));
         break;
       }
-      case Op::repeat: live = repeat(live_part(node.a), node.least, node.most); break;
-      default: break;
+      case Op::repeat:
+        live = repeat(live_part(node.a), node.least, node.most);
+        break;
+      default:
+        break;
     }
     keep_live_part(e, live);
     return live;
@@ -126,8 +135,8 @@ class Expressions : public ExpressionArena {
     }
   }
 
-  // How deep rules must call one another, at least, in a text that e matches, by what each rule needs: 0 where no call is
-  // needed, kEndless where there is no such text. known: what has been found for these rules before.
+  // How deep rules must call one another, at least, in a text that e matches, by what each rule needs: 0 where no call
+  // is needed, kEndless where there is no such text. known: what has been found for these rules before.
   static constexpr int kEndless = 1 << 30;
   using Heights = std::unordered_map<Expr, int>;
   int height(Expr e, std::span<const int> rules, Heights& known) const {
@@ -138,8 +147,12 @@ class Expressions : public ExpressionArena {
     const Node& node = at(e);
     int height = 0;
     switch (node.op) {
-      case Op::call: height = std::min(rules[static_cast<std::size_t>(node.a)] + 1, kEndless); break;
-      case Op::repeat: height = node.least == 0 ? 0 : this->height(node.a, rules, known); break;
+      case Op::call:
+        height = std::min(rules[static_cast<std::size_t>(node.a)] + 1, kEndless);
+        break;
+      case Op::repeat:
+        height = node.least == 0 ? 0 : this->height(node.a, rules, known);
+        break;
       case Op::either:
         height = kEndless;
         for (int i = 0; i < node.count; ++i) height = std::min(height, this->height(member(node, i), rules, known));
@@ -153,7 +166,8 @@ class Expressions : public ExpressionArena {
         }
         break;
       }
-      default: break;
+      default:
+        break;
     }
     known.emplace(e, height);
     return height;
@@ -168,8 +182,12 @@ class Expressions : public ExpressionArena {
     const Node node = at(e);
     Expr rebuilt = e;
     switch (node.op) {
-      case Op::call: rebuilt = dead[static_cast<std::size_t>(node.a)] ? kNever : e; break;
-      case Op::repeat: rebuilt = repeat(without(node.a, dead, known), node.least, node.most); break;
+      case Op::call:
+        rebuilt = dead[static_cast<std::size_t>(node.a)] ? kNever : e;
+        break;
+      case Op::repeat:
+        rebuilt = repeat(without(node.a, dead, known), node.least, node.most);
+        break;
       case Op::either: {
         std::vector<Expr> members;
         for (int i = 0; i < node.count; ++i) members.push_back(without(member(node, i), dead, known));
@@ -186,15 +204,16 @@ class Expressions : public ExpressionArena {
         }
         return rebuilt;
       }
-      default: break;
+      default:
+        break;
     }
     known.emplace(e, rebuilt);
     return rebuilt;
   }
 
  private:
-  // A concatenation and those that it ends in, the longest first, as far as they are open: deep ones are worked on from the
-  // end, and not by recursion.
+  // A concatenation and those that it ends in, the longest first, as far as they are open: deep ones are worked on from
+  // the end, and not by recursion.
   template <class IsOpen>
   std::vector<Expr> chain_of(Expr e, IsOpen&& is_open) const {
     std::vector<Expr> chain = {e};
@@ -218,9 +237,12 @@ class Expressions : public ExpressionArena {
     switch (node.op) {
       case Op::never:
       case Op::empty:
-      case Op::call: return kNever;
-      case Op::bytes: return set_of(e).has(byte) ? kEmpty : kNever;
-      default: break;
+      case Op::call:
+        return kNever;
+      case Op::bytes:
+        return set_of(e).has(byte) ? kEmpty : kNever;
+      default:
+        break;
     }
     const std::uint64_t asked = static_cast<std::uint64_t>(e) << 8 | static_cast<std::uint64_t>(byte);
     if (const auto found = derivatives_.find(asked); found != derivatives_.end()) return found->second;
@@ -244,14 +266,19 @@ class Expressions : public ExpressionArena {
         result = node.op == Op::either ? either(std::move(parts)) : both(std::move(parts));
         break;
       }
-      case Op::complement: result = complement(derive(node.a, byte)); break;
+      case Op::complement:
+        result = complement(derive(node.a, byte));
+        break;
       case Op::repeat: {
         const Expr head = derive(node.a, byte);
         result = head == kNever ? kNever : concat(head, rest_of_repeat(node));
         break;
       }
-      case Op::machine: result = machines_[static_cast<std::size_t>(node.a)]->derivative(node.b, byte); break;
-      default: break;
+      case Op::machine:
+        result = machines_[static_cast<std::size_t>(node.a)]->derivative(node.b, byte);
+        break;
+      default:
+        break;
     }
     if (derivatives_.size() > kMostDerivatives) {
       spent_on_derivatives_.take(derivatives_.size() * kEntryBytes);
@@ -270,7 +297,8 @@ class Expressions : public ExpressionArena {
       const Expr head = at(chain).a, rest = at(chain).b;
       visit(head, rest);
       if (!at(head).nullable) return;
-      if (parts == kMostEmptyParts) refuse_complex("more than " + std::to_string(kMostEmptyParts) + " parts in a row may be missing");
+      if (parts == kMostEmptyParts)
+        refuse_complex("more than " + std::to_string(kMostEmptyParts) + " parts in a row may be missing");
       chain = rest;
     }
   }
@@ -282,8 +310,12 @@ class Expressions : public ExpressionArena {
     const Budget::Nesting nesting(budget_);
     switch (node.op) {
       case Op::complement:
-      case Op::repeat: first_sets(node.a, seen, out); break;
-      case Op::concat: for_first_parts(e, [&](Expr head, Expr) { first_sets(head, seen, out); }); break;
+      case Op::repeat:
+        first_sets(node.a, seen, out);
+        break;
+      case Op::concat:
+        for_first_parts(e, [&](Expr head, Expr) { first_sets(head, seen, out); });
+        break;
       case Op::either:
       case Op::both:
         for (int i = 0; i < node.count; ++i) first_sets(member(node, i), seen, out);
@@ -291,13 +323,15 @@ class Expressions : public ExpressionArena {
       case Op::machine:
         for (const Expr part : machines_[static_cast<std::size_t>(node.a)]->parts(node.b)) first_sets(part, seen, out);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
-  // Whether any text matches: a search for a derivative that the empty text matches. All derivatives of a dead expression
-  // are dead; the path to the end of a live one is remembered. The search takes the oldest and the newest open expression
-  // in turn: the oldest reach short texts, the newest reach long ones where breadth explodes (uniqueItems with minItems).
+  // Whether any text matches: a search for a derivative that the empty text matches. All derivatives of a dead
+  // expression are dead; the path to the end of a live one is remembered. The search takes the oldest and the newest
+  // open expression in turn: the oldest reach short texts, the newest reach long ones where breadth explodes
+  // (uniqueItems with minItems).
   bool is_live(Expr start) {
     if (const auto known = live_.find(start); known != live_.end()) return known->second;
     std::vector<std::pair<Expr, Expr>> seen = {{start, start}};  // with what each was found from

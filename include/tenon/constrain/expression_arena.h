@@ -33,8 +33,8 @@ class ExpressionArena {
   static constexpr Expr kEmpty = 1;     // the empty text
   static constexpr Expr kAnything = 2;  // all texts
 
-  // A language whose derivatives are computed elsewhere; its states are expressions. Intersections and complements may hold
-  // them, repetitions and calls stay outside.
+  // A language whose derivatives are computed elsewhere; its states are expressions. Intersections and complements may
+  // hold them, repetitions and calls stay outside.
   class Machine {
    public:
     virtual ~Machine() = default;
@@ -74,8 +74,12 @@ class ExpressionArena {
     if (a != kEmpty) heads.push_back(a);
     for (; !heads.empty(); heads.pop_back()) {
       const Expr head = heads.back();
-      b = make({.op = Op::concat, .nullable = at(head).nullable && at(b).nullable, .boolean = at(head).boolean || at(b).boolean,
-                .calls = at(head).calls || at(b).calls, .a = head, .b = b});
+      b = make({.op = Op::concat,
+                .nullable = at(head).nullable && at(b).nullable,
+                .boolean = at(head).boolean || at(b).boolean,
+                .calls = at(head).calls || at(b).calls,
+                .a = head,
+                .b = b});
     }
     return b;
   }
@@ -96,7 +100,8 @@ class ExpressionArena {
     if (!set.empty()) members.push_back(bytes(set));
     sort(members);
     if (std::binary_search(members.begin(), members.end(), kAnything)) return kAnything;
-    if (std::any_of(members.begin(), members.end(), [&](Expr e) { return e != kEmpty && at(e).nullable; })) std::erase(members, kEmpty);
+    if (std::any_of(members.begin(), members.end(), [&](Expr e) { return e != kEmpty && at(e).nullable; }))
+      std::erase(members, kEmpty);
     return of_several(Op::either, members, kNever);
   }
 
@@ -109,10 +114,13 @@ class ExpressionArena {
     bool bytes_alone = false;
     for (const Expr e : members) {
       if (e == kNever) return kNever;
-      if (e == kEmpty) return std::all_of(members.begin(), members.end(), [&](Expr other) { return at(other).nullable; }) ? kEmpty : kNever;
+      if (e == kEmpty)
+        return std::all_of(members.begin(), members.end(), [&](Expr other) { return at(other).nullable; }) ? kEmpty
+                                                                                                           : kNever;
       if (at(e).op == Op::bytes) set = set & set_of(e), bytes_alone = true;
     }
-    if (bytes_alone && std::all_of(members.begin(), members.end(), [&](Expr e) { return at(e).op == Op::bytes; })) return bytes(set);
+    if (bytes_alone && std::all_of(members.begin(), members.end(), [&](Expr e) { return at(e).op == Op::bytes; }))
+      return bytes(set);
     return of_several(Op::both, members, kAnything);
   }
 
@@ -131,7 +139,13 @@ class ExpressionArena {
     if (at(e).nullable) least = 0;
     if (e == kAnything) return kAnything;
     if (at(e).op == Op::repeat && at(e).least == 0 && at(e).most == kUnbounded) return e;
-    return make({.op = Op::repeat, .nullable = least == 0, .boolean = at(e).boolean, .calls = at(e).calls, .a = e, .least = least, .most = most});
+    return make({.op = Op::repeat,
+                 .nullable = least == 0,
+                 .boolean = at(e).boolean,
+                 .calls = at(e).calls,
+                 .a = e,
+                 .least = least,
+                 .most = most});
   }
   Expr optional(Expr e) { return either(kEmpty, e); }
 
@@ -157,10 +171,12 @@ class ExpressionArena {
 
   struct Node {
     Op op = Op::never;
-    bool nullable = false, boolean = false, calls = false;  // boolean: holds intersections, complements or states of machines
-    int a = 0, b = 0;           // expressions; bytes: a set; call: a rule; machine: it and its state; either, both: the first of members_
-    int count = 0;              // of members
-    int least = 0, most = 0;    // repeat
+    bool nullable = false, boolean = false,
+         calls = false;  // boolean: holds intersections, complements or states of machines
+    int a = 0, b = 0;  // expressions; bytes: a set; call: a rule; machine: it and its state; either, both: the first of
+                       // members_
+    int count = 0;     // of members
+    int least = 0, most = 0;  // repeat
   };
 
   struct Hash {
@@ -168,7 +184,9 @@ class ExpressionArena {
     std::size_t operator()(Expr e) const {
       const Node& n = all->at(e);
       std::uint64_t h = static_cast<std::uint64_t>(n.op) * 0x9e3779b97f4a7c15u;
-      const auto add = [&](int value) { h = (h ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdu, h ^= h >> 32; };
+      const auto add = [&](int value) {
+        h = (h ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
+      };
       if (n.count > 0) {
         for (int i = 0; i < n.count; ++i) add(all->members_[static_cast<std::size_t>(n.a + i)]);
       } else {
@@ -183,7 +201,8 @@ class ExpressionArena {
       const Node &l = all->at(left), &r = all->at(right);
       if (l.op != r.op || l.count != r.count || l.least != r.least || l.most != r.most) return false;
       if (l.count == 0) return l.a == r.a && l.b == r.b;
-      return std::equal(all->members_.begin() + l.a, all->members_.begin() + l.a + l.count, all->members_.begin() + r.a);
+      return std::equal(all->members_.begin() + l.a, all->members_.begin() + l.a + l.count,
+                        all->members_.begin() + r.a);
     }
   };
 
@@ -207,7 +226,10 @@ class ExpressionArena {
   Expr of_several(Op op, std::span<const Expr> members, Expr none) {
     if (members.empty()) return none;
     if (members.size() == 1) return members.front();
-    Node node{.op = op, .nullable = op == Op::both, .boolean = op == Op::both, .a = static_cast<int>(members_.size()),
+    Node node{.op = op,
+              .nullable = op == Op::both,
+              .boolean = op == Op::both,
+              .a = static_cast<int>(members_.size()),
               .count = static_cast<int>(members.size())};
     for (const Expr e : members) {
       node.nullable = op == Op::both ? node.nullable && at(e).nullable : node.nullable || at(e).nullable;
@@ -217,8 +239,10 @@ class ExpressionArena {
     members_.insert(members_.end(), members.begin(), members.end());
     const std::size_t before = nodes_.size();
     const Expr made = make(node);
-    if (nodes_.size() == before) members_.resize(members_.size() - members.size());
-    else budget_.spend(members.size() * sizeof(Expr));
+    if (nodes_.size() == before)
+      members_.resize(members_.size() - members.size());
+    else
+      budget_.spend(members.size() * sizeof(Expr));
     return made;
   }
 

@@ -26,7 +26,7 @@ class FewestBytes {
  public:
   static constexpr int kEndless = Expressions::kEndless;   // no text, or none that is shorter
   static constexpr std::size_t kMostDerivatives = 16'384;  // 0.1 to 0.3 s of a core
-  static constexpr std::size_t kLongestWay = 256;         // so that it costs 4 ms in a step of an engine
+  static constexpr std::size_t kLongestWay = 256;          // so that it costs 4 ms in a step of an engine
 
   // depth: of calls within one another, at most.
   FewestBytes(Expressions& expressions, std::span<const Expr> rules, Expr start, int depth)

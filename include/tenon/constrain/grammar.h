@@ -13,9 +13,10 @@ struct Grammar {
 
   Budget budget;
   Expressions expressions;
-  std::vector<Expr> rules;            // by number, as Expressions::call takes it; they may call one another
-  Expr start = Expressions::kNever;   // what a whole text must match
-  std::vector<std::string> warnings;  // what is not enforced, and need not be: "format 'slug' is not enforced (#/properties/b)"
+  std::vector<Expr> rules;           // by number, as Expressions::call takes it; they may call one another
+  Expr start = Expressions::kNever;  // what a whole text must match
+  std::vector<std::string>
+      warnings;  // what is not enforced, and need not be: "format 'slug' is not enforced (#/properties/b)"
 
   // A rule whose body comes later, so that it may call itself.
   int add_rule() {

@@ -11,7 +11,8 @@ namespace tenon::constrain {
 // constraint, or one that no text satisfies. where() is a JSON pointer (#/properties/a) or a position (character 17).
 class Refused : public Error {
  public:
-  Refused(Kind kind, std::string at, std::string reason) : Error(kind, std::move(at), reason), reason_(std::move(reason)) {}
+  Refused(Kind kind, std::string at, std::string reason)
+      : Error(kind, std::move(at), reason), reason_(std::move(reason)) {}
   const std::string& reason() const noexcept { return reason_; }
 
  private:
@@ -24,6 +25,8 @@ class Refused : public Error {
 [[noreturn]] inline void refuse_invalid(std::string at, std::string reason) {
   throw Refused(Error::Kind::invalid_request, std::move(at), std::move(reason));
 }
-[[noreturn]] inline void refuse_complex(std::string what) { refuse_unsupported("#", "too complex: " + std::move(what)); }
+[[noreturn]] inline void refuse_complex(std::string what) {
+  refuse_unsupported("#", "too complex: " + std::move(what));
+}
 
 }  // namespace tenon::constrain

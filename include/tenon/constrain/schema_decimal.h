@@ -14,7 +14,8 @@ namespace tenon::constrain::schema {
 
 using Json = nlohmann::ordered_json;
 
-// Whether a reader of JSON may have rounded it: it stands for an integer of more than 64 bits, or for a number as large.
+// Whether a reader of JSON may have rounded it: it stands for an integer of more than 64 bits, or for a number as
+// large.
 inline bool may_be_rounded(const Json& number) {
   if (!number.is_number_float()) return false;
   const double value = number.get<double>();
@@ -29,7 +30,8 @@ struct Decimal {
   static Decimal of(const Json& number) {
     return number.is_number_float() ? of(number.get<double>()) : parse(number.dump());
   }
-  // The shortest text that reads back as the same; exactly where integers, which readers have exactly, are compared with it.
+  // The shortest text that reads back as the same; exactly where integers, which readers have exactly, are compared
+  // with it.
   static Decimal of(double value) {
     char text[340];  // the largest has 309 digits
     if (std::abs(value) < 0x1p53) return parse({text, std::to_chars(text, text + sizeof text, value).ptr});

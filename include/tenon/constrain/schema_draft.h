@@ -18,11 +18,16 @@ enum class Draft { four = 4, six = 6, seven = 7, nineteen, twenty, unnamed };
 
 inline std::string_view name_of(Draft draft) {
   switch (draft) {
-    case Draft::four: return "4";
-    case Draft::six: return "6";
-    case Draft::seven: return "7";
-    case Draft::nineteen: return "2019-09";
-    default: return "2020-12";
+    case Draft::four:
+      return "4";
+    case Draft::six:
+      return "6";
+    case Draft::seven:
+      return "7";
+    case Draft::nineteen:
+      return "2019-09";
+    default:
+      return "2020-12";
   }
 }
 
@@ -41,8 +46,9 @@ inline Draft draft_of(const Json& schema, const std::string& at) {
     if (rest == "json-schema.org/draft-07/schema") return Draft::seven;
     if (rest == "json-schema.org/draft/2019-09/schema") return Draft::nineteen;
     if (rest == "json-schema.org/draft/2020-12/schema") return Draft::twenty;
-    if (rest == "spec.openapis.org/oas/3.1/dialect/base") return Draft::twenty;  // OpenAPI 3.1.0, 4.8.24.5: with annotations
-    if (rest == "json-schema.org/schema") return Draft::unnamed;                 // whichever is the latest
+    if (rest == "spec.openapis.org/oas/3.1/dialect/base")
+      return Draft::twenty;                                       // OpenAPI 3.1.0, 4.8.24.5: with annotations
+    if (rest == "json-schema.org/schema") return Draft::unnamed;  // whichever is the latest
   }
   refuse_unsupported(at + "/$schema", "only drafts 4, 6, 7, 2019-09 and 2020-12 of JSON Schema are known");
 }

@@ -60,12 +60,15 @@ inline bool texts_tell(const NumberShape& n) {
     return b->value.fraction().size() <= 9 && (safe || n.whole || (!cut && (!b->exclusive || b->value.is_zero())));
   };
   return !n.is_any() && short_enough(n.low) && short_enough(n.high) &&
-         std::all_of(n.multiples.begin(), n.multiples.end(), [](const Multiple& m) { return m.of.fraction().size() <= 9; });
+         std::all_of(n.multiples.begin(), n.multiples.end(),
+                     [](const Multiple& m) { return m.of.fraction().size() <= 9; });
 }
 
 // Where it is said that there are values, perhaps, but none that are written: at the bound of most digits.
 inline std::string said_finest(const NumberShape& n) {
-  const auto digits = [](const std::optional<Bound>& b) { return b ? b->value.whole().size() + b->value.fraction().size() : 0; };
+  const auto digits = [](const std::optional<Bound>& b) {
+    return b ? b->value.whole().size() + b->value.fraction().size() : 0;
+  };
   const auto& bound = digits(n.high) >= digits(n.low) ? n.high : n.low;
   return bound ? bound->at : n.multiples.empty() ? n.at : n.multiples.front().at;
 }
@@ -117,8 +120,8 @@ class NumberText {
   }
 
   Expr unbounded() {
-    const Expr up = e_.either({digits(1, 2), e_.concat(one('0', '1'), digits(2, 2)),
-                               e_.concat({e_.literal("2"), one('0', '8'), digit()})});
+    const Expr up = e_.either(
+        {digits(1, 2), e_.concat(one('0', '1'), digits(2, 2)), e_.concat({e_.literal("2"), one('0', '8'), digit()})});
     const Expr down = e_.concat(e_.literal("-"), digits(1, kExponentDigits));
     const Expr power = e_.either(down, e_.concat(e_.optional(e_.literal("+")), up));
     const Expr exponent = e_.optional(e_.concat(e_.bytes(ByteSet::of('e') | ByteSet::of('E')), power));

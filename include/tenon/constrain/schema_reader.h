@@ -57,7 +57,8 @@ class SchemaReader {
       refuse_unsupported(at(keyword), "draft " + std::string(name_of(c_.sources.draft())) + " does not have it so");
     }
     constexpr std::array<const char*, 7> kNever = {
-        "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties", "disallow", "extends", "divisibleBy"};
+        "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties",
+        "disallow",    "extends",       "divisibleBy"};
     for (const char* keyword : kNever) {
       if (!has(keyword)) continue;
       const Json& value = schema_[keyword];
@@ -142,7 +143,8 @@ class SchemaReader {
     const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Bound>& side, int better) {
       for (const char* each : {keyword, exclusive}) {  // far away it does not matter
         if (!has(each) || !schema_[each].is_number() || !may_be_rounded(schema_[each])) continue;
-        if ((schema_[each].get<double>() > 0) == (better > 0)) refuse_unsupported(at(each), "a bound of more than 64 bits");
+        if ((schema_[each].get<double>() > 0) == (better > 0))
+          refuse_unsupported(at(each), "a bound of more than 64 bits");
       }
       if (const Json* value = number(keyword)) side = Bound{Decimal::of(*value), false, at(keyword)};
       if (!has(exclusive)) return;
@@ -160,7 +162,8 @@ class SchemaReader {
     bound("maximum", "exclusiveMaximum", n.high, -1);
     if (const Json* value = number("multipleOf")) {
       n.multiples.push_back({Decimal::of(*value), at("multipleOf")});
-      if (n.multiples.back().of.negative || n.multiples.back().of.is_zero()) invalid("multipleOf", "must be more than 0");
+      if (n.multiples.back().of.negative || n.multiples.back().of.is_zero())
+        invalid("multipleOf", "must be more than 0");
       if (n.multiples.back().of.digits.size() > kMultipleDigits) {
         refuse_unsupported(at("multipleOf"), "multipleOf of more than " + std::to_string(kMultipleDigits) + " digits");
       }
@@ -206,7 +209,8 @@ class SchemaReader {
   Expr pattern(const std::string& text, std::string where) {
     const auto known = c_.patterns.find(text);
     if (known != c_.patterns.end()) return known->second;
-    return c_.patterns.emplace(text, regex(c_.e(), text, Spelling::json, Match::search, std::move(where))).first->second;
+    return c_.patterns.emplace(text, regex(c_.e(), text, Spelling::json, Match::search, std::move(where)))
+        .first->second;
   }
 
   void read_array() {
@@ -255,8 +259,7 @@ class SchemaReader {
       for (const auto& [key, value] : schema_["properties"].items()) {
         c_.grammar.budget.check();
         const Meet said = c_.sources.at(value, below(at("properties"), key), source_.resource);
-        o.properties.add(
-            {key, c_.sources.join(said, patterns_.empty() ? kTrueMeet : pattern_value(key)), false, true});
+        o.properties.add({key, c_.sources.join(said, patterns_.empty() ? kTrueMeet : pattern_value(key)), false, true});
       }
     }
     if (has("required")) {

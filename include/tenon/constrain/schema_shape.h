@@ -167,7 +167,7 @@ struct Context {
   const SchemaOptions& options;
   Sources sources;
   Expr any_character;
-  Expr any_string;  // without quotes
+  Expr any_string;                            // without quotes
   std::map<std::string, Expr> patterns = {};  // that were read: equal ones share their states
 
   Context(Grammar& g, const Json& root, const SchemaOptions& o)

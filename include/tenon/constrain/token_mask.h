@@ -16,13 +16,15 @@
 
 namespace tenon::constrain {
 
-// Of one automaton and one vocabulary, which must outlive it. A token may come where each of its bytes may. Inside of a JSON
-// string most of that is known beforehand: plain tokens may come if they have no more characters than there is room for.
+// Of one automaton and one vocabulary, which must outlive it. A token may come where each of its bytes may. Inside of a
+// JSON string most of that is known beforehand: plain tokens may come if they have no more characters than there is
+// room for.
 class TokenMasks {
  public:
   using State = Automaton::State;
 
-  // Makes the first mask, which often leads to more new states than any other: who compiles waits for it, not an engine.
+  // Makes the first mask, which often leads to more new states than any other: who compiles waits for it, not an
+  // engine.
   TokenMasks(Automaton& automaton, const Vocabulary& vocabulary)
       : automaton_(automaton),
         vocabulary_(vocabulary),
@@ -36,7 +38,8 @@ class TokenMasks {
   std::span<const MaskWord> mask(State state) {
     automaton_.begin_step();
     const auto run = automaton_.run(state);
-    if (!run || !(run->most == kUnbounded || automaton_.run_ends_in_quote(state))) return row_of(state, vocabulary_.trie());
+    if (!run || !(run->most == kUnbounded || automaton_.run_ends_in_quote(state)))
+      return row_of(state, vocabulary_.trie());
     const auto others = row_of(nearby(state, *run), vocabulary_.remainder());
     const bool all = run->most == kUnbounded;
     const auto plain = all ? vocabulary_.plain() : vocabulary_.plain_up_to(std::min(run->most, Vocabulary::kRows));
@@ -51,8 +54,8 @@ class TokenMasks {
     return made_;
   }
 
-  // Of those, the tokens after which so many, itself among them, can end the text: every byte is a token, so bytes count.
-  // Where none can, those that lead nearest to the end.
+  // Of those, the tokens after which so many, itself among them, can end the text: every byte is a token, so bytes
+  // count. Where none can, those that lead nearest to the end.
   std::span<const MaskWord> mask_within(State state, int tokens) {
     const auto may = mask(state);
     const auto run = automaton_.run(state);
@@ -120,7 +123,8 @@ class TokenMasks {
     return automaton_.with_run(state, {std::min(run.least, longest + 1), far ? kUnbounded : run.most});
   }
 
-  // A plain token takes its characters of the least that must come; behind these the end is equally far from everywhere.
+  // A plain token takes its characters of the least that must come; behind these the end is equally far from
+  // everywhere.
   std::span<const MaskWord> mask_within_string(State state, Automaton::Run run, std::span<const MaskWord> may,
                                                int tokens) {
     const TokenTrie& others = vocabulary_.remainder();
@@ -132,7 +136,9 @@ class TokenMasks {
     int most = tokens - 1;
     if (automaton_.distance(state) > tokens) {
       int nearest = extent.nearest == TokenDistances::kForbidden ? extent.nearest : extent.nearest + nearer;
-      if (const int count = vocabulary_.most_characters(run.most == kUnbounded ? std::numeric_limits<int>::max() : run.most); count > 0) {
+      if (const int count =
+              vocabulary_.most_characters(run.most == kUnbounded ? std::numeric_limits<int>::max() : run.most);
+          count > 0) {
         nearest = std::min(nearest, behind + std::max(run.least - count, 0));
       }
       most = std::max(most, nearest);

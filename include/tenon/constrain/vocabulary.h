@@ -204,8 +204,8 @@ class Vocabulary {
   }
   std::size_t longest() const noexcept { return longest_; }  // bytes of a token
 
-  const TokenTrie& trie() const noexcept { return trie_; }            // of all tokens
-  const TokenTrie& remainder() const noexcept { return remainder_; }  // of those that are not plain
+  const TokenTrie& trie() const noexcept { return trie_; }               // of all tokens
+  const TokenTrie& remainder() const noexcept { return remainder_; }     // of those that are not plain
   int longest_remainder() const noexcept { return longest_remainder_; }  // bytes of one of them
 
   // How many characters a plain token has; 0 where it is not plain.
@@ -271,7 +271,8 @@ class Vocabulary {
       if (all.back().bytes.size() == 1) seen[static_cast<unsigned char>(all.back().bytes.front())] = true;
     }
     trie_ = TokenTrie(std::move(all));
-    for (const TokenTrie::Token& token : others) longest_remainder_ = std::max(longest_remainder_, static_cast<int>(token.bytes.size()));
+    for (const TokenTrie::Token& token : others)
+      longest_remainder_ = std::max(longest_remainder_, static_cast<int>(token.bytes.size()));
     remainder_ = TokenTrie(std::move(others));
     has_all_bytes_ = std::all_of(seen.begin(), seen.end(), [](bool is) { return is; });
   }

@@ -38,9 +38,10 @@ struct Head {
 
 template <class P>
 struct Adapter {
-  static_assert(AdapterPolicy<P>,
-                "tenon: Adapter<P> got a type that is no adapter policy; it needs static bool adds_at_runtime "
-                "and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see docs/policies.md#adapter");
+  static_assert(
+      AdapterPolicy<P>,
+      "tenon: Adapter<P> got a type that is no adapter policy; it needs static bool adds_at_runtime "
+      "and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see docs/policies.md#adapter");
 };
 
 template <class P>
@@ -67,8 +68,8 @@ struct device_axis {};
 
 namespace detail {
 
-// What a wrapper says, read off its name alone: a wrapper around a type that is no policy does not compile, and is to be
-// complained of once, by its own sentence.
+// What a wrapper says, read off its name alone: a wrapper around a type that is no policy does not compile, and is to
+// be complained of once, by its own sentence.
 template <class C>
 struct choice {
   static constexpr bool known = false, valid = false;
@@ -102,7 +103,8 @@ template <class Axis, class Default, class... Cs>
 struct pick : choice<Default> {};
 template <class Axis, class Default, class C, class... Cs>
 struct pick<Axis, Default, C, Cs...>
-    : std::conditional_t<choice<C>::valid && std::is_same_v<typename choice<C>::axis, Axis>, choice<C>, pick<Axis, Default, Cs...>> {};
+    : std::conditional_t<choice<C>::valid && std::is_same_v<typename choice<C>::axis, Axis>, choice<C>,
+                         pick<Axis, Default, Cs...>> {};
 
 // The policy that Cs... choose on Axis, or the default's: also where the chosen one is no policy, so that the wrapper's
 // sentence is not buried under what would not compile with it.

@@ -13,8 +13,8 @@ struct SequenceRows {
   SeqId seq;
   int first_row;
   int rows;
-  int start;  // position of the first row: so many tokens of the sequence are in the cache before it
-  int slot;   // number of the sequence in the cache view of this step
+  int start;       // position of the first row: so many tokens of the sequence are in the cache before it
+  int slot;        // number of the sequence in the cache view of this step
   int prompt = 0;  // tokens of its prompt: rotary positions that scale with the text need it
   const AdapterSet* adapters = nullptr;  // of its request; null: none
 };
@@ -32,10 +32,11 @@ struct BatchView {
   const SequenceRows* sequences = nullptr;  // [sequence_count]
   const int* logit_rows = nullptr;          // [logit_count] rows whose logits somebody needs, ascending
   int rows = 0, sequence_count = 0, logit_count = 0;
-  int longest = 0;  // positions of its longest sequence, this step's included, or a few more
-  const RowTile* tiles = nullptr;  // [tile_count] all rows, in order; null on devices that do not ask for tiles
+  int longest = 0;                    // positions of its longest sequence, this step's included, or a few more
+  const RowTile* tiles = nullptr;     // [tile_count] all rows, in order; null on devices that do not ask for tiles
   int tile_count = 0, tile_rows = 0;  // of a tile, at most
-  const TokenId* picks = nullptr;  // what rows of the step before picked, where only the device knows it; null: the host does
+  const TokenId* picks =
+      nullptr;  // what rows of the step before picked, where only the device knows it; null: the host does
 };
 
 // How a batch names a token that nobody but the device knows: as number i of BatchView::picks.

@@ -18,7 +18,8 @@
 
 namespace tenon {
 
-// ---- Scheduler<P>: who runs in this step, and how many tokens each. A pure decision: no allocation kept, no clock read.
+// ---- Scheduler<P>: who runs in this step, and how many tokens each. A pure decision: no allocation kept, no clock
+// read.
 template <class P>
 concept SchedulerPolicy = std::copyable<P> && requires(P p, const QueueState& state, PlanWriter& out) {
   { p.plan(state, out) } -> std::same_as<void>;
@@ -30,8 +31,8 @@ concept ChoosesVictim = SchedulerPolicy<P> && requires(P p, const QueueState& st
   { p.victim(state) } -> std::same_as<SeqId>;
 };
 
-// Refinement: told once after each step whom it served, for policies that keep accounts. `plan` may be asked several times
-// a step, and may not count.
+// Refinement: told once after each step whom it served, for policies that keep accounts. `plan` may be asked several
+// times a step, and may not count.
 template <class P>
 concept KeepsAccounts = SchedulerPolicy<P> && requires(P p, std::span<const Served> step) {
   { p.served(step) } -> std::same_as<void>;
@@ -51,20 +52,21 @@ struct KvTile {
   Scale* value_scales = nullptr;  // [16]  null where elements have no scales
 };
 
-// The device's side: trivially copyable. `sequence` counts within the batch; `tile` t holds positions 16 t .. 16 t + 15.
+// The device's side: trivially copyable. `sequence` counts within the batch; `tile` t holds positions 16 t .. 16 t
+// + 15.
 template <class V>
-concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> && requires(
-    const V v, int layer, int sequence, int head, int tile) {
+concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> &&
+    requires(const V v, int layer, int sequence, int head, int tile) {
   { v.tile(layer, sequence, head, tile) } -> std::same_as<KvTile<typename V::Element>>;
 };
 
 // The host's side: bookkeeping without tensors.
 template <class L>
 concept CacheLedger = requires(L ledger, const L& state, SeqId seq, int tokens) {
-  { state.free_tokens() } -> std::convertible_to<int>;     // that some sequence could still take
-  { state.capacity_tokens() } -> std::convertible_to<int>; // the most that one sequence can ever hold
-  { ledger.grow(seq, tokens) } -> std::same_as<bool>;      // room for so many more: all or nothing
-  { ledger.release(seq) } -> std::same_as<void>;           // forgets the sequence
+  { state.free_tokens() } -> std::convertible_to<int>;      // that some sequence could still take
+  { state.capacity_tokens() } -> std::convertible_to<int>;  // the most that one sequence can ever hold
+  { ledger.grow(seq, tokens) } -> std::same_as<bool>;       // room for so many more: all or nothing
+  { ledger.release(seq) } -> std::same_as<void>;            // forgets the sequence
 };
 
 // What a ledger found of a text.
@@ -73,14 +75,18 @@ struct PrefixMatch {
   int idle = 0;    // of free_tokens(), that taking them over would use: they are kept for nobody
 };
 
-// Refinement: finds keys and values that other sequences left behind. `identity` is all else that they depend on: adapters,
-// a salt; texts under different identities share nothing.
+// Refinement: finds keys and values that other sequences left behind. `identity` is all else that they depend on:
+// adapters, a salt; texts under different identities share nothing.
 template <class L>
-concept ReusesPrefixes = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, std::span<const TokenId> tokens,
-                                                   std::string_view identity) {
+concept ReusesPrefixes = CacheLedger<L> &&
+    requires(L ledger, const L& state, SeqId seq, std::span<const TokenId> tokens, std::string_view identity) {
   { state.match(tokens, identity) } -> std::same_as<PrefixMatch>;
-  { ledger.reuse(seq, tokens, identity) } -> std::same_as<int>;    // a sequence that holds nothing takes over what is found
-  { ledger.publish(seq, tokens, identity) } -> std::same_as<void>; // the first tokens.size() tokens of seq are in the cache
+  {
+    ledger.reuse(seq, tokens, identity)
+    } -> std::same_as<int>;  // a sequence that holds nothing takes over what is found
+  {
+    ledger.publish(seq, tokens, identity)
+    } -> std::same_as<void>;  // the first tokens.size() tokens of seq are in the cache
 };
 
 // A copy that the device must make before the next step.
@@ -93,8 +99,8 @@ struct BlockLayout {
   std::size_t blocks = 0, block_bytes = 0;
 };
 
-// Refinement, for ledgers of policies that have `static BlockLayout block_layout(const KvShape&, int tokens)`: a sequence
-// starts with tokens of another one. Whole blocks are shared; one that both would write is copied.
+// Refinement, for ledgers of policies that have `static BlockLayout block_layout(const KvShape&, int tokens)`: a
+// sequence starts with tokens of another one. Whole blocks are shared; one that both would write is copied.
 template <class L>
 concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId parent, SeqId child, int tokens) {
   { ledger.fork(parent, child, tokens) } -> std::same_as<bool>;    // all or nothing; the child holds nothing before
@@ -102,12 +108,14 @@ concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, Se
   { ledger.clear_copies() } -> std::same_as<void>;                 // they were made
 };
 
-// Refinement: gives back what nobody reads any more, or keeps it for the same sequence, because every later row's window
-// begins behind it.
+// Refinement: gives back what nobody reads any more, or keeps it for the same sequence, because every later row's
+// window begins behind it.
 template <class L>
 concept TrimsSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, int before, int tokens) {
   { ledger.trim(seq, before) } -> std::same_as<void>;  // no row that is still to come sees positions below `before`
-  { state.held_at_most(tokens) } -> std::convertible_to<int>;  // room for so many at once is enough for a text of `tokens`
+  {
+    state.held_at_most(tokens)
+    } -> std::convertible_to<int>;  // room for so many at once is enough for a text of `tokens`
 };
 
 // The shape of all keys and values of a model.
@@ -126,27 +134,30 @@ struct KvShape {
 
 // `keeps_tokens` false: nothing outlives a step, and every step recomputes the whole sequence.
 template <class P>
-concept CachePolicy = CacheLedger<typename P::Ledger> && CacheView<typename P::View> && requires(
-    const KvShape& shape, int tokens, const typename P::Ledger& ledger, std::span<const SequenceRows> rows,
-    void* storage, std::span<std::int32_t> table) {
+concept CachePolicy = CacheLedger<typename P::Ledger> && CacheView<typename P::View> &&
+    requires(const KvShape& shape, int tokens, const typename P::Ledger& ledger, std::span<const SequenceRows> rows,
+             void* storage, std::span<std::int32_t> table) {
   { P::keeps_tokens } -> std::convertible_to<bool>;
   { P::ledger(shape, tokens) } -> std::same_as<typename P::Ledger>;
-  { P::bytes(shape, tokens) } -> std::same_as<std::size_t>;                // of storage for so many tokens
-  { P::table_entries(shape, rows) } -> std::same_as<std::size_t>;          // 32-bit words that the view needs in a step
+  { P::bytes(shape, tokens) } -> std::same_as<std::size_t>;        // of storage for so many tokens
+  { P::table_entries(shape, rows) } -> std::same_as<std::size_t>;  // 32-bit words that the view needs in a step
   { P::view(shape, tokens, ledger, rows, storage, table) } -> std::same_as<typename P::View>;  // fills the table
 };
 
 // ---- Weights<P> and Head<P>: how a matrix is stored, and dequantised just in time.
 template <class P>
-concept StoresMatrix = requires { typename P::View; } && std::is_trivially_copyable_v<typename P::View> && requires(
-    Shape shape, std::span<const std::byte> stored, const typename P::View v, int row, int col) {
+concept StoresMatrix = requires {
+  typename P::View;
+}
+&&std::is_trivially_copyable_v<typename P::View>&& requires(Shape shape, std::span<const std::byte> stored,
+                                                            const typename P::View v, int row, int col) {
   { P::bytes(shape) } -> std::same_as<std::size_t>;
   { P::view(shape, stored) } -> std::same_as<typename P::View>;
   { v.at(row, col) } -> std::same_as<float>;
 };
 
-// Rows come in blocks [n, cols]; n and first_row are multiples of 16 but for the last block; `packed` is the whole matrix,
-// zeroed before.
+// Rows come in blocks [n, cols]; n and first_row are multiples of 16 but for the last block; `packed` is the whole
+// matrix, zeroed before.
 template <class P>
 concept EncodesBlocks = requires(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
   { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;
@@ -154,17 +165,19 @@ concept EncodesBlocks = requires(Shape shape, int first_row, std::span<const flo
 
 // Or with the range of the whole matrix, for a format that has one scale for all of it: every block is read twice.
 template <class P>
-concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed,
-                                    const ValueRange& range) {
+concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const float> rows,
+                                    std::span<std::byte> packed, const ValueRange& range) {
   { P::encode(shape, first_row, rows, packed, range) } -> std::same_as<void>;
 };
 
 template <class P>
-concept WeightPolicy = StoresMatrix<P> && (EncodesBlocks<P> || EncodesWithRange<P>);
+concept WeightPolicy = StoresMatrix<P> &&(EncodesBlocks<P> || EncodesWithRange<P>);
 
 // Refinement for speed: the matrix lies as one of core/panels.h, for which devices have kernels.
 template <class V>
-concept HasPanels = requires(const V v) { v.panels(); };
+concept HasPanels = requires(const V v) {
+  v.panels();
+};
 
 namespace detail {
 
@@ -177,11 +190,15 @@ inline constexpr bool is_code_panels<CodePanels<Code>> = true;
 
 // Of those, one code a weight.
 template <class V>
-concept HasCodePanels = HasPanels<V> && requires(const V v) { requires detail::is_code_panels<std::remove_cvref_t<decltype(v.panels())>>; };
+concept HasCodePanels = HasPanels<V> && requires(const V v) {
+  requires detail::is_code_panels<std::remove_cvref_t<decltype(v.panels())>>;
+};
 
 // Matrices and attention for tensor cores alone, in an order of sums that nobody else has: a CPU refuses them.
 template <class V>
-concept OnTensorCores = requires { requires V::on_tensor_cores; };
+concept OnTensorCores = requires {
+  requires V::on_tensor_cores;
+};
 
 // Refinement for Head<P>: a rough copy by which most rows can be told not to be among the best.
 template <class V>
@@ -195,10 +212,11 @@ concept DecodesPanels = requires(const V v, int panel, float* out) {
   { v.decode(panel, out) } -> std::same_as<void>;
 };
 
-// ---- Adapter<P>: how the low-rank updates of a step's rows are taken together: which rows share a product, and in which
-// order. The order of summation is the op's own (ops/args.h), so all policies give the same bits.
+// ---- Adapter<P>: how the low-rank updates of a step's rows are taken together: which rows share a product, and in
+// which order. The order of summation is the op's own (ops/args.h), so all policies give the same bits.
 template <class P>
-concept AdapterPolicy = std::copyable<P> && requires(const P p, std::span<const AdapterSet* const> rows, AdapterGroups& out) {
+concept AdapterPolicy = std::copyable<P> &&
+    requires(const P p, std::span<const AdapterSet* const> rows, AdapterGroups& out) {
   { P::adds_at_runtime } -> std::convertible_to<bool>;  // false: no request may name an adapter
   { p.arrange(rows, out) } -> std::same_as<void>;       // rows: [rows] of the step, null where a row has no adapter
 };
@@ -209,20 +227,20 @@ concept AttentionPolicy = std::is_empty_v<P> && requires {
   { P::materialises_scores } -> std::convertible_to<bool>;  // memory quadratic in the length, or linear
 };
 
-// ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds AdapterGroups::tiles of so many or fewer in its ops'
-// arguments, BatchView::tiles of as many queries (rows times the heads that share their keys), or of queries_together, and
-// BatchView::longest as a multiple of its length_step.
+// ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds AdapterGroups::tiles of so many
+// or fewer in its ops' arguments, BatchView::tiles of as many queries (rows times the heads that share their keys), or
+// of queries_together, and BatchView::longest as a multiple of its length_step.
 template <class D>
 concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
                                 const int* values, void (*write)(std::span<std::byte>)) {
   { D::name } -> std::convertible_to<std::string_view>;
   { device.allocate(bytes) } -> std::same_as<typename D::Memory>;  // zeroed
   { device.synchronize() } -> std::same_as<void>;
-  device.fill(memory, write);                                       // write(host) says what the device's memory is to hold
-  { device.begin_step() } -> std::same_as<void>;                    // what was put before is gone; the step before the last has ended
-  { device.put(few) } -> std::same_as<const int*>;                  // where kernels of this step read what the host has
-  { device.fetch(values, bytes) } -> std::same_as<const int*>;      // the other way round, valid until the next call
-  device.pool();                                                    // threads of the host, device.threads() of them
+  device.fill(memory, write);                       // write(host) says what the device's memory is to hold
+  { device.begin_step() } -> std::same_as<void>;    // what was put before is gone; the step before the last has ended
+  { device.put(few) } -> std::same_as<const int*>;  // where kernels of this step read what the host has
+  { device.fetch(values, bytes) } -> std::same_as<const int*>;  // the other way round, valid until the next call
+  device.pool();                                                // threads of the host, device.threads() of them
 };
 
 }  // namespace tenon

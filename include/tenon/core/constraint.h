@@ -10,11 +10,11 @@
 
 namespace tenon {
 
-// A constraint in one answer. mask(): bit id % 32 of word id / 32 says whether that token may come next, the model's end
-// token too, where the text may end; at least one may. [(vocab + 31) / 32], valid until the next call. advance(): a token that
-// the mask allows has come. must_end(): nothing may come but the end. A std::exception that it throws fails the request.
-// mask_within(tokens), where it has one: of those, the tokens after which so many, itself among them, can still end the text;
-// for Options::finish_within_budget. must_end() then heeds what it was told last.
+// A constraint in one answer. mask(): bit id % 32 of word id / 32 says whether that token may come next, the model's
+// end token too, where the text may end; at least one may. [(vocab + 31) / 32], valid until the next call. advance(): a
+// token that the mask allows has come. must_end(): nothing may come but the end. A std::exception that it throws fails
+// the request. mask_within(tokens), where it has one: of those, the tokens after which so many, itself among them, can
+// still end the text; for Options::finish_within_budget. must_end() then heeds what it was told last.
 template <class C>
 concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.mask() } -> std::convertible_to<std::span<const std::uint32_t>>;
@@ -37,9 +37,9 @@ class Constraint {
  public:
   virtual ~Constraint() = default;
   virtual std::unique_ptr<ConstraintState> start() const = 0;  // never null; it keeps alive what it needs
-  virtual int vocab() const = 0;  // logits of the model that it is for
-  // Whether its states know what so many tokens can still end. Asked before a request is taken that needs it: what that is too
-  // complex for is refused here. Error unsupported.
+  virtual int vocab() const = 0;                               // logits of the model that it is for
+  // Whether its states know what so many tokens can still end. Asked before a request is taken that needs it: what that
+  // is too complex for is refused here. Error unsupported.
   virtual bool counts_tokens() const { return false; }
 };
 
@@ -50,8 +50,10 @@ class StateOf final : public ConstraintState {
   explicit StateOf(C constraint) : constraint_(std::move(constraint)) {}
   std::span<const std::uint32_t> mask() override { return constraint_.mask(); }
   std::span<const std::uint32_t> mask_within([[maybe_unused]] int tokens) override {
-    if constexpr (requires { constraint_.mask_within(tokens); }) return constraint_.mask_within(tokens);
-    else return constraint_.mask();
+    if constexpr (requires { constraint_.mask_within(tokens); })
+      return constraint_.mask_within(tokens);
+    else
+      return constraint_.mask();
   }
   void advance(TokenId token) override { constraint_.advance(token); }
   bool must_end() override { return constraint_.must_end(); }
@@ -66,7 +68,9 @@ class CopiedConstraint final : public Constraint {
   CopiedConstraint(C start, int vocab) : start_(std::move(start)), vocab_(vocab) {}
   std::unique_ptr<ConstraintState> start() const override { return std::make_unique<StateOf<C>>(start_); }
   int vocab() const override { return vocab_; }
-  bool counts_tokens() const override { return requires(C& c) { c.mask_within(1); }; }
+  bool counts_tokens() const override {
+    return requires(C & c) { c.mask_within(1); };
+  }
 
  private:
   const C start_;
@@ -76,8 +80,7 @@ class CopiedConstraint final : public Constraint {
 
 // For Request::constraint: every answer begins with a copy of `start`.
 template <TokenConstraint C>
-requires std::copyable<C>
-std::shared_ptr<const Constraint> constraint_of(C start, int vocab) {
+requires std::copyable<C> std::shared_ptr<const Constraint> constraint_of(C start, int vocab) {
   return std::make_shared<const detail::CopiedConstraint<C>>(std::move(start), vocab);
 }
 

@@ -1,5 +1,5 @@
-// What a cache may store keys and values as: float, bfloat16, float16 or std::int8_t, and how float32 is rounded to them. A row
-// is the key or the value of one token and one head: each is rounded on its own, once, and never again
+// What a cache may store keys and values as: float, bfloat16, float16 or std::int8_t, and how float32 is rounded to
+// them. A row is the key or the value of one token and one head: each is rounded on its own, once, and never again
 // (docs/numerics.md).
 #pragma once
 #include <bit>
@@ -34,8 +34,8 @@ inline constexpr bool has_scales = std::is_same_v<std::remove_const_t<Element>, 
 
 // The elements that devices have kernels for.
 template <class Element>
-concept KvElement = std::is_same_v<Element, float> || std::is_same_v<Element, bfloat16> || std::is_same_v<Element, float16> ||
-                    std::is_same_v<Element, std::int8_t>;
+concept KvElement = std::is_same_v<Element, float> || std::is_same_v<Element, bfloat16> ||
+    std::is_same_v<Element, float16> || std::is_same_v<Element, std::int8_t>;
 
 // The scale of an int8 row, symmetric: its largest magnitude / 127, so that this becomes 127 or -127. NaN where the row
 // is not finite, so that whatever reads it is not, either. 0 where the row is, or so near it that the scale would be

@@ -16,7 +16,8 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Four words at a time, each into a lane of its own, so that hashing runs about as fast as memory: weights are hashed whole.
+// Four words at a time, each into a lane of its own, so that hashing runs about as fast as memory: weights are hashed
+// whole.
 inline std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0) {
   std::array<std::uint64_t, 4> lanes = {seed, seed ^ 1, seed ^ 2, seed ^ 3};
   const std::byte* at = bytes.data();

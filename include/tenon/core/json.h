@@ -84,8 +84,8 @@ class JsonText {
 
 }  // namespace detail
 
-// What every receiver of parser events shares: a syntax error becomes an Error with line and column. Receivers are virtual,
-// so that a program has the parser once.
+// What every receiver of parser events shares: a syntax error becomes an Error with line and column. Receivers are
+// virtual, so that a program has the parser once.
 class JsonEvents : public nlohmann::json_sax<Json> {
  public:
   JsonEvents(std::string_view text, std::string file, Error::Kind refusal)
@@ -211,8 +211,10 @@ class JsonBuilder final : public JsonEvents {
     for (std::size_t i = 1; i < open_.size(); ++i) {
       const J& parent = *open_[i - 1].value;
       // append, not "[" + ...: g++ 12 sees a false overlap in that (GCC bug 105651)
-      if (parent.is_array()) path.append("[").append(std::to_string(parent.size() - 1)).append("]");
-      else path.append(".").append(printable(open_[i].key, 60));
+      if (parent.is_array())
+        path.append("[").append(std::to_string(parent.size() - 1)).append("]");
+      else
+        path.append(".").append(printable(open_[i].key, 60));
     }
     return path.empty() ? "" : " in " + printable(path.front() == '.' ? path.substr(1) : path, 300);
   }

@@ -22,9 +22,9 @@ inline constexpr int kFactorBlock = 64;
 
 // An update of some outputs of one matrix.
 struct LowRank {
-  const void* a = nullptr;            // [rank, inputs]
-  const void* b = nullptr;            // [outputs, rank] by blocks of kFactorBlock outputs (the last: what is left), each
-                                      // [rank, outputs of the block]; block j begins at element j * kFactorBlock * rank
+  const void* a = nullptr;  // [rank, inputs]
+  const void* b = nullptr;  // [outputs, rank] by blocks of kFactorBlock outputs (the last: what is left), each
+                            // [rank, outputs of the block]; block j begins at element j * kFactorBlock * rank
   FactorType type = FactorType::float32;
   int rank = 0;
   float scale = 0;
@@ -34,8 +34,8 @@ struct LowRank {
 // What a request runs under: an adapter, or several with their weights.
 struct AdapterSet {
   const LowRank* updates = nullptr;
-  const int* begins = nullptr;        // [layers * kSites + 1] into updates
-  unsigned sites = ~0u;               // bit s: site s has updates in some layer, or may have
+  const int* begins = nullptr;  // [layers * kSites + 1] into updates
+  unsigned sites = ~0u;         // bit s: site s has updates in some layer, or may have
 
   TENON_HD std::span<const LowRank> at(int layer, Site site) const {
     const int* begin = begins + layer * kSites + static_cast<int>(site);
@@ -47,7 +47,7 @@ struct AdapterSet {
 // Rows of a step that run under the same set.
 struct AdapterGroup {
   const AdapterSet* adapters = nullptr;
-  int first = 0, count = 0;           // AdapterGroups::rows[first .. first + count)
+  int first = 0, count = 0;  // AdapterGroups::rows[first .. first + count)
 };
 
 // Rows of a group that a device takes together, or rows without adapters, as its kernels read them.
@@ -61,14 +61,14 @@ struct AdapterTiles {
   const AdapterTile* tiles = nullptr;  // [count]
   const int* rows = nullptr;           // [rows of the step]
   int count = 0;
-  int most = 1;                        // rows of a tile that has adapters
+  int most = 1;  // rows of a tile that has adapters
 };
 
 // How the rows of a step that have adapters are taken: groups beside one another on the device's threads, or one group
 // after another, all threads at each.
 struct AdapterGroups {
   std::vector<AdapterGroup> groups;
-  std::vector<int> rows;              // by group; ascending within one
+  std::vector<int> rows;  // by group; ascending within one
   bool one_by_one = false;
   AdapterTiles tiles = {};
 

@@ -1,6 +1,6 @@
-// Matrices as tensor cores take them: 8 x 8 blocks of sixteen-bit elements, 128 contiguous bytes each. Such a block is what
-// ldmatrix loads, what a warp of mma.sync holds in one register a thread, and a core matrix of wgmma (PTX ISA, "Matrix
-// fragments" and "Core matrices"), so that one layout serves products of one row and of thousands.
+// Matrices as tensor cores take them: 8 x 8 blocks of sixteen-bit elements, 128 contiguous bytes each. Such a block is
+// what ldmatrix loads, what a warp of mma.sync holds in one register a thread, and a core matrix of wgmma (PTX ISA,
+// "Matrix fragments" and "Core matrices"), so that one layout serves products of one row and of thousands.
 #pragma once
 #include <cstddef>
 
@@ -13,8 +13,8 @@ inline constexpr int kChunkColumns = 64;  // that lie together: 8 core matrices 
 
 constexpr int chunk_count(int cols) { return (cols + kChunkColumns - 1) / kChunkColumns; }
 
-// The left operand of a product, y = x W^T: rows of activations, rounded to E by whoever computes them. Columns behind `cols`
-// are zeros up to a whole chunk; rows behind `rows` are anything.
+// The left operand of a product, y = x W^T: rows of activations, rounded to E by whoever computes them. Columns behind
+// `cols` are zeros up to a whole chunk; rows behind `rows` are anything.
 template <class E>
 struct OperandTiles {
   using Element = E;
@@ -26,11 +26,12 @@ struct OperandTiles {
   // Where an element lies.
   TENON_HD std::ptrdiff_t at(int row, int col) const {
     const std::ptrdiff_t block = std::ptrdiff_t{col / kChunkColumns} * row_blocks() + row / kCoreRows;
-    return (block * (kChunkColumns / kCoreColumns) + col % kChunkColumns / kCoreColumns) * kCoreElements + row % kCoreRows * kCoreColumns +
-           col % kCoreColumns;
+    return (block * (kChunkColumns / kCoreColumns) + col % kChunkColumns / kCoreColumns) * kCoreElements +
+           row % kCoreRows * kCoreColumns + col % kCoreColumns;
   }
   static constexpr std::size_t elements(int rows, int cols) {
-    return static_cast<std::size_t>(chunk_count(cols)) * static_cast<std::size_t>((rows + kCoreRows - 1) / kCoreRows) * kCoreRows * kChunkColumns;
+    return static_cast<std::size_t>(chunk_count(cols)) * static_cast<std::size_t>((rows + kCoreRows - 1) / kCoreRows) *
+           kCoreRows * kChunkColumns;
   }
 };
 
@@ -41,7 +42,7 @@ struct OperandOf {
   using Input = MatrixView<const float>;
 };
 template <class W>
-  requires requires { typename W::Operand; }
+requires requires { typename W::Operand; }
 struct OperandOf<W> {
   using Result = typename W::Operand;
   using Input = typename W::Operand;

@@ -67,8 +67,9 @@ struct Int4Quads {
   TENON_HD int groups() const { return (cols + group - 1) / group; }
 };
 
-// A rough copy of a matrix, for kernels that round activations, too. Where they make y of x, the sum of w x of the matrix itself,
-// however its kernels order and round it, lies within errors[row] * |x|_1 + lengths[row] * |x - y|_2 of what they make of the copy.
+// A rough copy of a matrix, for kernels that round activations, too. Where they make y of x, the sum of w x of the
+// matrix itself, however its kernels order and round it, lies within errors[row] * |x|_1 + lengths[row] * |x - y|_2 of
+// what they make of the copy.
 struct RoughPanels {
   Int8Quads panels;
   const float* errors = nullptr;   // [panels, 16]

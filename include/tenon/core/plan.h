@@ -12,14 +12,14 @@ namespace tenon {
 // A sequence as a policy sees it. Prefill, a chunk of one, decode and resumption differ in `pending` only.
 struct Candidate {
   SeqId seq = 0;
-  int cached = 0;        // tokens whose keys and values are in the cache
-  int pending = 0;       // tokens known but not cached yet: 1 while decoding
-  int remaining = 0;     // at most so many new tokens are still to come
+  int cached = 0;     // tokens whose keys and values are in the cache
+  int pending = 0;    // tokens known but not cached yet: 1 while decoding
+  int remaining = 0;  // at most so many new tokens are still to come
   TimePoint arrival{};
-  int adapter = -1;      // slot of its adapter, -1 for none
-  int priority = 0;      // larger is more urgent
-  int client = 0;        // whose account pays, for fair policies
-  int ordinal = 0;       // sequences of the same request before this one
+  int adapter = -1;  // slot of its adapter, -1 for none
+  int priority = 0;  // larger is more urgent
+  int client = 0;    // whose account pays, for fair policies
+  int ordinal = 0;   // sequences of the same request before this one
 };
 
 struct QueueState {
@@ -27,7 +27,7 @@ struct QueueState {
   std::span<const Candidate> waiting;  // in order of arrival
   int free_cache_tokens = 0;
   TimePoint now{};
-  bool draining = false;               // nothing else will arrive: waiting for company is vain
+  bool draining = false;  // nothing else will arrive: waiting for company is vain
 };
 
 struct Plan {
@@ -56,8 +56,9 @@ class PlanWriter {
   // Who grants. Both functions are given `self`.
   struct Host {
     void* self;
-    // Reserves cache for at most min(tokens, budget) more tokens of `seq` and says for how many: 0 if it already runs in
-    // this step. Where the cache keeps nothing (NoCache) that is the whole sequence or nothing, the budget notwithstanding.
+    // Reserves cache for at most min(tokens, budget) more tokens of `seq` and says for how many: 0 if it already runs
+    // in this step. Where the cache keeps nothing (NoCache) that is the whole sequence or nothing, the budget
+    // notwithstanding.
     int (*grant)(void* self, SeqId seq, int tokens, int budget);
     // Free cache tokens that running all that `seq` has pending would use.
     int (*need)(void* self, SeqId seq);
@@ -68,8 +69,8 @@ class PlanWriter {
   int budget_left() const { return budget_; }
 
   // How many of QueueState::free_cache_tokens `seq` would use if it ran whole: less than it has pending where the cache
-  // holds a prefix of it, more where it was preempted so often that it only comes back with room to its end; never more than a
-  // window holds at once, where the cache takes back what that has passed.
+  // holds a prefix of it, more where it was preempted so often that it only comes back with room to its end; never more
+  // than a window holds at once, where the cache takes back what that has passed.
   int need(SeqId seq) const { return host_.need(host_.self, seq); }
 
   // Runs the next `tokens` pending tokens of `seq` in this step; returns how many were granted. Tokens that a waiting

@@ -1,9 +1,9 @@
 // Regular expressions of Python's `re` over short printable ASCII texts, such as the paths of modules.
 //
-// Supported is every construct whose answer to "where can a match end" is a set: literals, classes, groups, alternatives,
-// greedy and lazy repetitions, anchors, \b, lookahead, lookbehind and the flags i, m, s, a and u. What depends on the
-// order in which alternatives are tried is refused: backreferences, conditionals, atomic groups, possessive repetitions.
-// Matching propagates sets of positions (Thompson, 1968), so no pattern takes exponential time.
+// Supported is every construct whose answer to "where can a match end" is a set: literals, classes, groups,
+// alternatives, greedy and lazy repetitions, anchors, \b, lookahead, lookbehind and the flags i, m, s, a and u. What
+// depends on the order in which alternatives are tried is refused: backreferences, conditionals, atomic groups,
+// possessive repetitions. Matching propagates sets of positions (Thompson, 1968), so no pattern takes exponential time.
 #pragma once
 #include <bitset>
 #include <cstddef>
@@ -30,22 +30,22 @@ struct RegexNode {
 
   Kind kind = Kind::sequence;
   std::vector<int> children = {};
-  RegexChars chars = {};                // Kind::chars
-  std::uint32_t least = 0, most = 0;    // Kind::repeat; most: kNoLimit for none
-  bool negated = false;                 // of lookarounds
-  std::uint32_t width = 0;              // Kind::behind: characters that it looks back
+  RegexChars chars = {};              // Kind::chars
+  std::uint32_t least = 0, most = 0;  // Kind::repeat; most: kNoLimit for none
+  bool negated = false;               // of lookarounds
+  std::uint32_t width = 0;            // Kind::behind: characters that it looks back
 };
 
 }  // namespace detail
 
 class PythonRegex {
  public:
-  // `where`: what errors name. Errors: invalid_file where Python refuses the pattern, too, unsupported where it is outside
-  // the subset.
+  // `where`: what errors name. Errors: invalid_file where Python refuses the pattern, too, unsupported where it is
+  // outside the subset.
   PythonRegex(std::string_view pattern, std::string where);
 
-  // re.fullmatch and re.match. `text`: printable ASCII of at most 511 bytes, else error unsupported. Each visit of a node
-  // takes 1 off `budget`; error unsupported where that is used up.
+  // re.fullmatch and re.match. `text`: printable ASCII of at most 511 bytes, else error unsupported. Each visit of a
+  // node takes 1 off `budget`; error unsupported where that is used up.
   bool full_match(std::string_view text, std::uint64_t& budget) const { return ends(text, 0, budget)[text.size()]; }
   bool prefix_match(std::string_view text, std::uint64_t& budget) const { return ends(text, 0, budget).any(); }
 
@@ -54,7 +54,8 @@ class PythonRegex {
     bool printable_text = text.size() <= detail::kRegexText;
     for (const char c : text) printable_text = printable_text && c > ' ' && c < 0x7f;
     if (!printable_text)
-      throw Error(Error::Kind::unsupported, where_, "a regular expression cannot be tried on \"" + printable(text, 60) + "\"");
+      throw Error(Error::Kind::unsupported, where_,
+                  "a regular expression cannot be tried on \"" + printable(text, 60) + "\"");
     detail::RegexPositions start;
     start.set(from);
     return step(root_, start, text, budget);
@@ -93,7 +94,8 @@ class PythonRegex {
       case Kind::either:
         for (const int child : n.children) to |= step(child, from, text, budget);
         return to;
-      case Kind::repeat: return repeat(n, from, text, budget);
+      case Kind::repeat:
+        return repeat(n, from, text, budget);
       case Kind::chars:
         for (std::size_t at = 0; at < text.size(); ++at)
           if (from[at] && n.chars[static_cast<unsigned char>(text[at])]) to.set(at + 1);
@@ -119,8 +121,8 @@ class PythonRegex {
     return (n.kind == Kind::behind ? found[at] : found.any()) != n.negated;
   }
 
-  // After as many rounds as there are places, another round changes nothing: a match never steps back, so it has come to
-  // places where the body matches the empty text, or to none.
+  // After as many rounds as there are places, another round changes nothing: a match never steps back, so it has come
+  // to places where the body matches the empty text, or to none.
   Positions repeat(const Node& n, const Positions& from, std::string_view text, std::uint64_t& budget) const {
     const std::size_t rounds = text.size() + 2;
     Positions now = from;

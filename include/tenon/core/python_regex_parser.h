@@ -37,7 +37,8 @@ class PythonRegex::Parser {
   };
 
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(Error::Kind::unsupported, out_.where_, "the regular expression \"" + printable(pattern_, 60) + "\" " + what);
+    throw Error(Error::Kind::unsupported, out_.where_,
+                "the regular expression \"" + printable(pattern_, 60) + "\" " + what);
   }
   [[noreturn]] void unsupported(const std::string& what) const { refuse("uses " + what + ", which is not supported"); }
   [[noreturn]] void invalid(const std::string& what) const {
@@ -69,7 +70,9 @@ class PythonRegex::Parser {
     out_.nodes_.push_back(std::move(node));
     return static_cast<int>(out_.nodes_.size()) - 1;
   }
-  int add(Kind kind, std::vector<int> children = {}) { return add(Node{.kind = kind, .children = std::move(children)}); }
+  int add(Kind kind, std::vector<int> children = {}) {
+    return add(Node{.kind = kind, .children = std::move(children)});
+  }
 
   // ---- sets of characters
 
@@ -114,8 +117,10 @@ class PythonRegex::Parser {
       std::uint32_t code = 0;
       for (int i = c == 'x' ? 2 : c == 'u' ? 4 : 8; i > 0; --i) {
         const char digit = peek();
-        const int value = is_digit(digit) ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
-                          : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+        const int value = is_digit(digit)                ? digit - '0'
+                          : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                          : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10
+                                                         : -1;
         if (value < 0) invalid("has an escape with too few hexadecimal digits");
         code = code << 4 | static_cast<std::uint32_t>(value);
         ++at_;
@@ -132,7 +137,8 @@ class PythonRegex::Parser {
   }
 
   std::uint32_t octal(std::uint32_t code, int digits) {
-    for (; digits > 0 && is_octal(peek()); --digits) code = code * 8 + static_cast<std::uint32_t>(pattern_[at_++] - '0');
+    for (; digits > 0 && is_octal(peek()); --digits)
+      code = code * 8 + static_cast<std::uint32_t>(pattern_[at_++] - '0');
     if (code > 0377) invalid("has an octal escape beyond 0o377");
     return code;
   }
@@ -228,12 +234,18 @@ class PythonRegex::Parser {
     if (done()) invalid("ends in a backslash");
     const char c = pattern_[at_++];
     switch (c) {
-      case 'A': return anchor(Kind::begin);
-      case 'Z': return anchor(Kind::end);
-      case 'b': return anchor(Kind::boundary);
-      case 'B': return anchor(Kind::no_boundary);
-      case '0': return {add_chars(literal(octal(0, 2)))};
-      default: break;
+      case 'A':
+        return anchor(Kind::begin);
+      case 'Z':
+        return anchor(Kind::end);
+      case 'b':
+        return anchor(Kind::boundary);
+      case 'B':
+        return anchor(Kind::no_boundary);
+      case '0':
+        return {add_chars(literal(octal(0, 2)))};
+      default:
+        break;
     }
     if (const auto chars = category(c)) return {add_chars(*chars)};
     if (is_digit(c)) {  // three octal digits are a character, all else is a reference
@@ -249,7 +261,8 @@ class PythonRegex::Parser {
   std::optional<std::uint32_t> number() {
     if (!is_digit(peek())) return std::nullopt;
     std::uint64_t value = 0;
-    while (is_digit(peek())) value = std::min<std::uint64_t>(value * 10 + static_cast<std::uint64_t>(pattern_[at_++] - '0'), Node::kNoLimit);
+    while (is_digit(peek()))
+      value = std::min<std::uint64_t>(value * 10 + static_cast<std::uint64_t>(pattern_[at_++] - '0'), Node::kNoLimit);
     if (value >= Node::kNoLimit) invalid("repeats something too often");
     return static_cast<std::uint32_t>(value);
   }
@@ -362,7 +375,8 @@ class PythonRegex::Parser {
         invalid("has an unknown kind of group");
     }
     const auto has = [](const std::string& text, char c) { return text.find(c) != text.npos; };
-    if ((has(on, 'a') && has(on, 'u')) || (on.empty() && !minus) || (minus && off.empty())) invalid("has flags that mean nothing");
+    if ((has(on, 'a') && has(on, 'u')) || (on.empty() && !minus) || (minus && off.empty()))
+      invalid("has flags that mean nothing");
     for (const char c : on)
       if (has(off, c)) invalid("has a flag that is on and off");
     if (has(on, 'x')) unsupported("the flag x");

@@ -23,40 +23,40 @@ using TimePoint = Clock::time_point;
 
 // Every option has a value that means "not used"; a field out of its range is refused by name (validate, below).
 struct Options {
-  int max_new_tokens = 16;           // 0: only score the prompt
-  int min_new_tokens = 0;            // so many come before the end of text or one of stop_ids may
-  float temperature = 0;             // 0 is greedy, ties to the lowest id
-  int top_k = 0;                     // keep the k likeliest; 0: all
-  float top_p = 1;                   // keep the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
-  float min_p = 0;                   // drop tokens below min_p x the likeliest
-  float typical_p = 1;               // locally typical sampling (Meister et al., 2023)
-  float repetition_penalty = 1;      // divides positive, multiplies negative logits of seen tokens (Keskar et al., 2019)
-  float presence_penalty = 0;        // subtracted once from tokens generated before
-  float frequency_penalty = 0;       // subtracted for each time a token was generated before
+  int max_new_tokens = 16;       // 0: only score the prompt
+  int min_new_tokens = 0;        // so many come before the end of text or one of stop_ids may
+  float temperature = 0;         // 0 is greedy, ties to the lowest id
+  int top_k = 0;                 // keep the k likeliest; 0: all
+  float top_p = 1;               // keep the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
+  float min_p = 0;               // drop tokens below min_p x the likeliest
+  float typical_p = 1;           // locally typical sampling (Meister et al., 2023)
+  float repetition_penalty = 1;  // divides positive, multiplies negative logits of seen tokens (Keskar et al., 2019)
+  float presence_penalty = 0;    // subtracted once from tokens generated before
+  float frequency_penalty = 0;   // subtracted for each time a token was generated before
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to raw logits
-  std::uint64_t seed = 0;            // the draw at a position depends on (seed, position) alone
-  std::vector<std::string> stop = {};  // text that ends the answer, itself left out of `text`
+  std::uint64_t seed = 0;                                  // the draw at a position depends on (seed, position) alone
+  std::vector<std::string> stop = {};                      // text that ends the answer, itself left out of `text`
   bool include_stop = false;           // the stop string that ends the answer stays at the end of `text`
   bool skip_special_tokens = false;    // special tokens add nothing to `text`, and stop strings do not see them
   std::vector<TokenId> stop_ids = {};  // tokens that end the answer, like the model's own end token
-  bool ignore_eos = false;           // generate on past the model's end token
-  int top_logprobs = -1;             // >= 0: log-probability of each new token, and so many alternatives
-  std::vector<int> logits_at = {};   // prompt positions whose raw logits are wanted
-  bool nll = false;                  // mean negative log-likelihood of prompt tokens 1..n-1
-  int prompt_logprobs = -1;          // >= 0: log-probability of each of them, and so many alternatives
-  bool finish_within_budget = false; // a constraint's text is brought to its end within max_new_tokens
-  bool logits_hash = false;          // 64 bits over the raw logits of every new token, to verify the promise with
-  int priority = 0;                  // larger runs sooner, where the scheduler looks at it
-  int client = 0;                    // whose account a fair scheduler charges; requests of equal numbers share one
-  int ordinal = 0;                   // sequences before this one of what its client sent together; a fair scheduler runs low ones first
-  int n = 1;                         // answers; choice i draws as a request with choice_seed(seed, i) would
-  int best_of = 0;                   // of so many answers the n likeliest a token; 0: n
-  std::string cache_salt = {};       // requests share cached prefixes only with those of the same salt
+  bool ignore_eos = false;             // generate on past the model's end token
+  int top_logprobs = -1;               // >= 0: log-probability of each new token, and so many alternatives
+  std::vector<int> logits_at = {};     // prompt positions whose raw logits are wanted
+  bool nll = false;                    // mean negative log-likelihood of prompt tokens 1..n-1
+  int prompt_logprobs = -1;            // >= 0: log-probability of each of them, and so many alternatives
+  bool finish_within_budget = false;   // a constraint's text is brought to its end within max_new_tokens
+  bool logits_hash = false;            // 64 bits over the raw logits of every new token, to verify the promise with
+  int priority = 0;                    // larger runs sooner, where the scheduler looks at it
+  int client = 0;                      // whose account a fair scheduler charges; requests of equal numbers share one
+  int ordinal = 0;  // sequences before this one of what its client sent together; a fair scheduler runs low ones first
+  int n = 1;        // answers; choice i draws as a request with choice_seed(seed, i) would
+  int best_of = 0;  // of so many answers the n likeliest a token; 0: n
+  std::string cache_salt = {};  // requests share cached prefixes only with those of the same salt
 };
 
 // An adapter that a request runs under. Several add up, each one's update times its weight.
 struct AdapterUse {
-  std::string name;                  // a folder, or whatever AdapterOptions::folder_of takes
+  std::string name;  // a folder, or whatever AdapterOptions::folder_of takes
   float weight = 1;
 
   friend bool operator==(const AdapterUse&, const AdapterUse&) = default;
@@ -66,8 +66,8 @@ struct AdapterUse {
 struct AdapterLease {
   std::shared_ptr<const AdapterSet> set = {};  // null: no adapter
   std::string identity = {};                   // digests and weights: equal ones give equal bits
-  int tenant = -1;                             // number of its (first) adapter's name, for policies that are fair between them
-  const void* line = nullptr;                  // of the store whose it is, which lives as long as `set`: AdapterStore::is_own
+  int tenant = -1;             // number of its (first) adapter's name, for policies that are fair between them
+  const void* line = nullptr;  // of the store whose it is, which lives as long as `set`: AdapterStore::is_own
 };
 
 // How long somebody waits for room among the adapters: not at all, until a moment, or no longer than they are wanted.
@@ -76,33 +76,39 @@ struct Patience {
   std::function<bool()> wanted = {};  // asked now and then, in the thread that waits; none: always
 
   Patience() = default;
-  Patience(TimePoint moment, std::function<bool()> still_wanted = {}) : until(moment), wanted(std::move(still_wanted)) {}
+  Patience(TimePoint moment, std::function<bool()> still_wanted = {})
+      : until(moment), wanted(std::move(still_wanted)) {}
 };
 
 struct Request {
-  std::string prompt = {};           // text, for engines with a tokenizer ...
-  std::vector<TokenId> input_ids = {};  // ... or tokens; exactly one of the two
+  std::string prompt = {};                // text, for engines with a tokenizer ...
+  std::vector<TokenId> input_ids = {};    // ... or tokens; exactly one of the two
   std::vector<AdapterUse> adapters = {};  // none: the plain model
-  AdapterLease lease = {};              // of `adapters`, where somebody has taken it already: Engine::lease
+  AdapterLease lease = {};                // of `adapters`, where somebody has taken it already: Engine::lease
   std::shared_ptr<const Constraint> constraint = {};  // null: any tokens
   Options options = {};
-  bool parse_special = false;        // spellings of special tokens in `prompt` become their ids; false: text is text
+  bool parse_special = false;  // spellings of special tokens in `prompt` become their ids; false: text is text
 };
 
 struct TokenLogprob {
   TokenId id;
-  float logprob;                     // natural logarithm, of the softmax of the raw logits
+  float logprob;  // natural logarithm, of the softmax of the raw logits
 };
 
 enum class FinishReason { length, stop, cancelled, deadline, error };
 
 inline const char* to_string(FinishReason reason) {
   switch (reason) {
-    case FinishReason::length: return "length";
-    case FinishReason::stop: return "stop";
-    case FinishReason::cancelled: return "cancelled";
-    case FinishReason::deadline: return "deadline";
-    case FinishReason::error: return "error";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::deadline:
+      return "deadline";
+    case FinishReason::error:
+      return "error";
   }
   return "error";
 }
@@ -110,8 +116,8 @@ inline const char* to_string(FinishReason reason) {
 // A token of the prompt, given those before it.
 struct PromptLogprob {
   TokenLogprob token;
-  std::vector<TokenLogprob> top;     // likeliest first, as many as prompt_logprobs asks
-  int rank = 0;                      // 1: no other token of the vocabulary is likelier
+  std::vector<TokenLogprob> top;  // likeliest first, as many as prompt_logprobs asks
+  int rank = 0;                   // 1: no other token of the vocabulary is likelier
 };
 
 // What was asked of the prompt itself.
@@ -125,20 +131,20 @@ struct Event {
   enum class Kind { token, finished, error };
   Kind kind = Kind::token;
   RequestId request = 0;
-  int choice = 0;                                // 0..n-1 of a request with several answers
-  bool last = false;                             // nothing else comes of this request
-  TokenId token = -1;                            // Kind::token
-  bool final = false;                            // Kind::token: the last of its choice
-  std::string text = {};                         // what this event adds to the text; whole UTF-8, empty without a tokenizer
-  float logprob = 0;                             // if top_logprobs >= 0
-  std::vector<TokenLogprob> top_logprobs = {};   // likeliest first
-  FinishReason reason = FinishReason::length;    // Kind::finished
-  std::string error = {};                        // Kind::error
+  int choice = 0;         // 0..n-1 of a request with several answers
+  bool last = false;      // nothing else comes of this request
+  TokenId token = -1;     // Kind::token
+  bool final = false;     // Kind::token: the last of its choice
+  std::string text = {};  // what this event adds to the text; whole UTF-8, empty without a tokenizer
+  float logprob = 0;      // if top_logprobs >= 0
+  std::vector<TokenLogprob> top_logprobs = {};     // likeliest first
+  FinishReason reason = FinishReason::length;      // Kind::finished
+  std::string error = {};                          // Kind::error
   Error::Kind error_kind = Error::Kind::internal;  // likewise
-  std::shared_ptr<const Scores> scores = {};     // Kind::finished of choice 0, if asked for
-  std::optional<std::uint64_t> logits_hash = {}; // Kind::finished, if asked for
-  TimePoint started{};                           // Kind::finished: when its first step began; {}: it had none
-  TimePoint came{};                              // from a Service: when the step that brought it had ended; {}: from none
+  std::shared_ptr<const Scores> scores = {};       // Kind::finished of choice 0, if asked for
+  std::optional<std::uint64_t> logits_hash = {};   // Kind::finished, if asked for
+  TimePoint started{};                             // Kind::finished: when its first step began; {}: it had none
+  TimePoint came{};  // from a Service: when the step that brought it had ended; {}: from none
 };
 
 namespace detail {
@@ -161,7 +167,8 @@ inline std::uint64_t choice_seed(std::uint64_t seed, int choice) { return seed +
 inline void validate(const Options& o) {
   using detail::require;
   require(o.max_new_tokens >= 0, "max_new_tokens", "must be 0 or more");
-  require(o.min_new_tokens >= 0 && o.min_new_tokens <= o.max_new_tokens, "min_new_tokens", "must lie in 0..max_new_tokens");
+  require(o.min_new_tokens >= 0 && o.min_new_tokens <= o.max_new_tokens, "min_new_tokens",
+          "must lie in 0..max_new_tokens");
   require(o.min_new_tokens == 0 || o.stop.empty(), "min_new_tokens", "cannot be combined with stop strings");
   require(std::isfinite(o.temperature) && o.temperature >= 0, "temperature", "must be a finite number, 0 or more");
   require(o.top_k >= 0, "top_k", "must be 0 (all) or more");
@@ -177,7 +184,8 @@ inline void validate(const Options& o) {
   require(o.top_logprobs >= -1, "top_logprobs", "must be 0 or more (or -1: none)");
   require(o.prompt_logprobs >= -1, "prompt_logprobs", "must be 0 or more (or -1: none)");
   require(o.n >= 1 && o.n <= kMostChoices, "n", "must lie in 1..128");
-  require(o.best_of == 0 || (o.best_of >= o.n && o.best_of <= kMostChoices), "best_of", "must be 0 (n) or lie in n..128");
+  require(o.best_of == 0 || (o.best_of >= o.n && o.best_of <= kMostChoices), "best_of",
+          "must be 0 (n) or lie in n..128");
 }
 
 }  // namespace tenon

@@ -90,7 +90,8 @@ class Sha256 {
   }
 
 #if defined(__x86_64__)
-  // Two rounds an instruction, on the state as {a, b, e, f} and {c, d, g, h} (Gulley et al., Intel SHA Extensions, 2013).
+  // Two rounds an instruction, on the state as {a, b, e, f} and {c, d, g, h} (Gulley et al., Intel SHA Extensions,
+  // 2013).
   [[gnu::target("sha,sse4.1")]] void compress_by_instructions(const std::byte* block) {
     const auto* const in = reinterpret_cast<const __m128i*>(block);
     const auto* const rounds = reinterpret_cast<const __m128i*>(kRounds.data());

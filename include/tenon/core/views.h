@@ -17,8 +17,8 @@
 
 namespace tenon {
 
-using TokenId = std::int32_t;   // index into the vocabulary, never negative in a valid sequence
-using SeqId = std::uint32_t;    // one running text; a request owns one or more
+using TokenId = std::int32_t;  // index into the vocabulary, never negative in a valid sequence
+using SeqId = std::uint32_t;   // one running text; a request owns one or more
 using RequestId = std::uint64_t;
 
 // A token that a row of logits names.
@@ -37,8 +37,8 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-// The least and the largest value of a matrix, for formats that have one scale for all of it. Blocks are measured in any
-// order, by several threads, and merged.
+// The least and the largest value of a matrix, for formats that have one scale for all of it. Blocks are measured in
+// any order, by several threads, and merged.
 struct ValueRange {
   float least = 0, largest = 0;  // 0 is always within
 

@@ -24,9 +24,7 @@ namespace tenon {
 // All of them compute the same bits; they differ in speed only.
 enum class Isa { portable, avx2, avx512 };
 
-inline const char* to_string(Isa isa) {
-  return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable";
-}
+inline const char* to_string(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable"; }
 
 inline Isa best_isa() {
 #if defined(__x86_64__)
@@ -42,7 +40,8 @@ inline Isa best_isa() {
   return Isa::portable;
 }
 
-// Zen 4, or 3: of kernels that have the same bits, some are faster there alone, where vector units take 512 bits in two turns.
+// Zen 4, or 3: of kernels that have the same bits, some are faster there alone, where vector units take 512 bits in two
+// turns.
 inline bool is_zen4() {
 #if defined(__x86_64__)
   return __builtin_cpu_is("amdfam19h") != 0;
@@ -70,15 +69,18 @@ class Cpu {
   static constexpr bool asks_for_kv = true;  // linear() reads LinearArgs::soon
   using Options = CpuOptions;
 
-  // Zeroed, begun with a page of 4 KiB, on huge pages where the system has them; pages that nobody touches cost nothing.
+  // Zeroed, begun with a page of 4 KiB, on huge pages where the system has them; pages that nobody touches cost
+  // nothing.
   class Memory {
    public:
     Memory() = default;
     explicit Memory(std::size_t bytes) : bytes_(bytes) {
       if (bytes == 0) return;
       mapped_bytes_ = bytes + kHugePage + kPlaces * kPage;
-      if (mapped_bytes_ < bytes) throw Error(Error::Kind::capacity, "memory", "a size of 2^64 bytes or more was asked for");
-      mapped_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (mapped_bytes_ < bytes)
+        throw Error(Error::Kind::capacity, "memory", "a size of 2^64 bytes or more was asked for");
+      mapped_ =
+          ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (mapped_ == MAP_FAILED) {
         mapped_ = nullptr;
         throw Error(Error::Kind::capacity, "memory", "the system refused " + std::to_string(bytes) + " bytes");
@@ -88,7 +90,8 @@ class Cpu {
       auto* const first = reinterpret_cast<std::byte*>(huge * kHugePage);
       data_ = first + place_of(huge) * kPage;
       // A small buffer on a huge page would cost 2 MiB of memory for a few KiB of use.
-      if (bytes >= kHugePage) ::madvise(first, static_cast<std::size_t>(data_ + bytes - first) / kHugePage * kHugePage, MADV_HUGEPAGE);
+      if (bytes >= kHugePage)
+        ::madvise(first, static_cast<std::size_t>(data_ + bytes - first) / kHugePage * kHugePage, MADV_HUGEPAGE);
     }
     ~Memory() {
       if (mapped_) ::munmap(mapped_, mapped_bytes_);
@@ -105,13 +108,16 @@ class Cpu {
 
    private:
     static constexpr std::size_t kHugePage = std::size_t{2} << 20, kPage = 4096;
-    // Pages that a buffer may begin behind a huge one's: as many as a way of a core's second cache holds. Were all to begin with one,
-    // then what lies at one place of each of many, say a layer's factors of as many adapters, would share few sets of the caches
-    // (docs/decisions/0017).
+    // Pages that a buffer may begin behind a huge one's: as many as a way of a core's second cache holds. Were all to
+    // begin with one, then what lies at one place of each of many, say a layer's factors of as many adapters, would
+    // share few sets of the caches (docs/decisions/0017).
     static constexpr int kPlaceBits = 5;
     static constexpr std::size_t kPlaces = std::size_t{1} << kPlaceBits;
-    // Of the n-th huge page: neighbours, and most at equal distances, have different ones (multiplicative hashing; Knuth, volume 3, 6.4).
-    static std::size_t place_of(std::uintptr_t n) { return static_cast<std::uint64_t>(n) * 0x9e3779b97f4a7c15u >> (64 - kPlaceBits); }
+    // Of the n-th huge page: neighbours, and most at equal distances, have different ones (multiplicative hashing;
+    // Knuth, volume 3, 6.4).
+    static std::size_t place_of(std::uintptr_t n) {
+      return static_cast<std::uint64_t>(n) * 0x9e3779b97f4a7c15u >> (64 - kPlaceBits);
+    }
     void swap(Memory& other) noexcept {
       std::swap(mapped_, other.mapped_);
       std::swap(mapped_bytes_, other.mapped_bytes_);
@@ -153,12 +159,13 @@ class Cpu {
   int threads() const { return pool_->threads(); }
   ThreadPool& pool() { return *pool_; }
 
-  // Memory for one op's own use, gone at the next call for the same; grows to the largest ever asked for. A product that makes the
-  // updates of its rows, too, has a memory for these.
+  // Memory for one op's own use, gone at the next call for the same; grows to the largest ever asked for. A product
+  // that makes the updates of its rows, too, has a memory for these.
   enum class Scratch { op, updates };
   float* scratch(std::size_t floats, Scratch which = Scratch::op) {
     Memory& memory = scratch_[static_cast<std::size_t>(which)];
-    if (floats * sizeof(float) > memory.bytes()) memory = Memory(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
+    if (floats * sizeof(float) > memory.bytes())
+      memory = Memory(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
     return reinterpret_cast<float*>(memory.data());
   }
 

@@ -1,5 +1,5 @@
-// An NVIDIA GPU as a device: one stream, on which all that an engine does is ordered; its memory; and small data on the way
-// to a step's kernels.
+// An NVIDIA GPU as a device: one stream, on which all that an engine does is ordered; its memory; and small data on the
+// way to a step's kernels.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -82,17 +82,19 @@ class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
   static constexpr bool runs_behind = true;  // ops return before their kernels have run
-  static constexpr int rows_together = 4;      // which read an adapter's factors together (8: 64 of one rank-16 adapter added 154 us to a step, not 125)
+  static constexpr int rows_together =
+      4;  // which read an adapter's factors together (8: 64 of one rank-16 adapter added 154 us to a step, not 125)
   static constexpr int queries_together = 64;  // which read keys together: rows of a sequence times heads
   using Later = cuda::Later;
-  static constexpr int length_step = 256;    // of BatchView::longest: arguments of kernels stay the same while texts grow
+  static constexpr int length_step = 256;  // of BatchView::longest: arguments of kernels stay the same while texts grow
   using Options = CudaOptions;
 
   // Zeroed, and freed in the stream's order: what was launched before may still use it.
   class Memory {
    public:
     Memory() = default;
-    Memory(std::shared_ptr<cuda::Stream> stream, std::shared_ptr<MemoryCount> count, std::size_t bytes) : bytes_(bytes) {
+    Memory(std::shared_ptr<cuda::Stream> stream, std::shared_ptr<MemoryCount> count, std::size_t bytes)
+        : bytes_(bytes) {
       if (bytes == 0) return;
       const cuda::Current current(stream->device());
       void* data = nullptr;
@@ -153,11 +155,13 @@ class Cuda {
 
   int index() const { return index_; }
   int processors() const { return processors_; }
-  // Steps of so many rows, at most 8, norm them within the products of tensor cores: 102 kernels of GPT-2 become 66. No bit depends on it.
-  // Off by default: a step of one row took 373 us so and 356 apart, of 8 rows 436 and 376 (H200; docs/decisions/0023).
+  // Steps of so many rows, at most 8, norm them within the products of tensor cores: 102 kernels of GPT-2 become 66. No
+  // bit depends on it. Off by default: a step of one row took 373 us so and 356 apart, of 8 rows 436 and 376 (H200;
+  // docs/decisions/0023).
   void norm_within(int rows) { rows_normed_within_ = rows; }
   int rows_normed_within() const { return rows_normed_within_; }
-  // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at most.
+  // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at
+  // most.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
   int block_bytes() const { return block_bytes_; }  // of shared memory that a block can have
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
@@ -178,12 +182,13 @@ class Cuda {
     if (to.empty()) return;
     stream_->flush();
     const cuda::Current current(index_);
-    cuda::check(cudaMemcpyAsync(to.data(), host.data(), host.size(), cudaMemcpyHostToDevice, stream_->get()), "copy to the device");
+    cuda::check(cudaMemcpyAsync(to.data(), host.data(), host.size(), cudaMemcpyHostToDevice, stream_->get()),
+                "copy to the device");
     cuda::check(cudaStreamSynchronize(stream_->get()), "copy to the device");
   }
 
-  // Where kernels of this step find a copy of a few host values: on its way before they are, in one copy with whatever else
-  // was put.
+  // Where kernels of this step find a copy of a few host values: on its way before they are, in one copy with whatever
+  // else was put.
   template <class T>
   const T* put(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -191,8 +196,8 @@ class Cuda {
     return reinterpret_cast<const T*>(stream_->put(values.data(), values.size_bytes()));
   }
 
-  // What was put for the step before is gone. That one may still run; the one before it has ended. prompt_rows: rows of the step
-  // beyond one a sequence; where there are many, kernels run while the host adds others.
+  // What was put for the step before is gone. That one may still run; the one before it has ended. prompt_rows: rows of
+  // the step beyond one a sequence; where there are many, kernels run while the host adds others.
   void begin_step(int prompt_rows = 0) { stream_->begin_step(prompt_rows >= kPromptRows); }
 
   // Device values as the host sees them, once everything before has run. Valid until the next call.
@@ -208,7 +213,8 @@ class Cuda {
                    static_cast<unsigned>(bytes / sizeof(unsigned)));
     } else {
       stream_->flush();
-      cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
+      cuda::check(cudaMemcpyAsync(fetched_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_->get()),
+                  "copy to the host");
     }
     stream_->wait();
     return reinterpret_cast<const T*>(fetched_.data());
@@ -220,11 +226,14 @@ class Cuda {
     stream_->flush();
     const cuda::Current current(index_);
     std::byte* const there = to.reserve(count * sizeof(T));
-    if (count > 0) cuda::check(cudaMemcpyAsync(there, from, count * sizeof(T), cudaMemcpyDeviceToHost, stream_->get()), "copy to the host");
+    if (count > 0)
+      cuda::check(cudaMemcpyAsync(there, from, count * sizeof(T), cudaMemcpyDeviceToHost, stream_->get()),
+                  "copy to the host");
     to.expect(stream_->mark());
   }
 
-  // Where kernels of this step write `count` values for the host to read without a copy; then arrive(to) comes behind them.
+  // Where kernels of this step write `count` values for the host to read without a copy; then arrive(to) comes behind
+  // them.
   template <class T>
   T* arrivals(std::size_t count, Later& to) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -236,7 +245,8 @@ class Cuda {
   // Memory for one op's own use, gone at the next call of the same use; grows to the largest ever asked for.
   float* scratch(std::size_t floats, cuda::Scratch use = cuda::Scratch::op) {
     Memory& memory = scratch_[static_cast<std::size_t>(use)];
-    if (floats * sizeof(float) > memory.bytes()) memory = allocate(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
+    if (floats * sizeof(float) > memory.bytes())
+      memory = allocate(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
     return reinterpret_cast<float*>(memory.data());
   }
 
@@ -248,19 +258,22 @@ class Cuda {
     return *static_cast<T*>(slot.get());
   }
 
-  // kernel<<<blocks, threads, shared bytes>>>(arguments...), behind all before; nothing where there are no blocks. Launched
-  // when somebody waits, with the others that are.
+  // kernel<<<blocks, threads, shared bytes>>>(arguments...), behind all before; nothing where there are no blocks.
+  // Launched when somebody waits, with the others that are.
   template <class... Parameters, class... Arguments>
-  void launch(const char* what, void (*kernel)(Parameters...), dim3 blocks, int threads, std::size_t shared, Arguments&&... arguments) {
-    add<Parameters...>({reinterpret_cast<const void*>(kernel), what, blocks, static_cast<unsigned>(threads), shared, false},
-                       std::forward<Arguments>(arguments)...);
+  void launch(const char* what, void (*kernel)(Parameters...), dim3 blocks, int threads, std::size_t shared,
+              Arguments&&... arguments) {
+    add<Parameters...>(
+        {reinterpret_cast<const void*>(kernel), what, blocks, static_cast<unsigned>(threads), shared, false},
+        std::forward<Arguments>(arguments)...);
   }
   // The same of a kernel that says wait_for_earlier(), which may be made ready while others run.
   template <class... Parameters, class... Arguments>
   void launch_early(const char* what, void (*kernel)(Parameters...), dim3 blocks, int threads, std::size_t shared,
                     Arguments&&... arguments) {
-    add<Parameters...>({reinterpret_cast<const void*>(kernel), what, blocks, static_cast<unsigned>(threads), shared, true},
-                       std::forward<Arguments>(arguments)...);
+    add<Parameters...>(
+        {reinterpret_cast<const void*>(kernel), what, blocks, static_cast<unsigned>(threads), shared, true},
+        std::forward<Arguments>(arguments)...);
   }
 
  private:
@@ -276,7 +289,8 @@ class Cuda {
 
   static int checked(int index) {
     const int count = cuda::device_count();
-    if (count == 0) throw Error(Error::Kind::unsupported, "device", "there is no CUDA device, or no driver, on this machine");
+    if (count == 0)
+      throw Error(Error::Kind::unsupported, "device", "there is no CUDA device, or no driver, on this machine");
     if (index < 0 || index >= count) {
       throw Error(Error::Kind::unsupported, "device",
                   "there is no CUDA device " + std::to_string(index) + "; there are " + std::to_string(count));
@@ -287,7 +301,7 @@ class Cuda {
   int index_;
   int processors_ = 0, rows_normed_within_ = 0;
   int block_bytes_ = 0, processor_bytes_ = 0;  // of shared memory, at most
-  std::shared_ptr<cuda::Stream> stream_;  // memory that outlives this device's ops is freed on it
+  std::shared_ptr<cuda::Stream> stream_;       // memory that outlives this device's ops is freed on it
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();
   std::unique_ptr<ThreadPool> pool_;
   cuda::Pinned fetched_;

@@ -55,7 +55,9 @@ class Current {
 };
 
 // A grid of one dimension for `count` pieces of work, `each` of them a block.
-inline dim3 blocks(std::size_t count, std::size_t each = 1) { return dim3(static_cast<unsigned>((count + each - 1) / each)); }
+inline dim3 blocks(std::size_t count, std::size_t each = 1) {
+  return dim3(static_cast<unsigned>((count + each - 1) / each));
+}
 inline dim3 blocks(int count) { return blocks(static_cast<std::size_t>(count)); }
 
 // Pinned memory of the host, which copies reach without a detour. What it holds is anything.
@@ -70,7 +72,8 @@ class Pinned {
   std::byte* data() const { return data_.get(); }
   std::size_t bytes() const { return data_ ? bytes_ : 0; }
 
-  // Holds so many bytes or more then; what it held is lost. Growth is rare: the host waits for the whole device meanwhile.
+  // Holds so many bytes or more then; what it held is lost. Growth is rare: the host waits for the whole device
+  // meanwhile.
   void grow(std::size_t bytes) {
     if (bytes > this->bytes()) *this = Pinned(std::max({bytes, bytes_ * 3 / 2, kLeastGrown}));
   }
@@ -108,9 +111,9 @@ class Moment {
   cudaEvent_t event_ = nullptr;
 };
 
-// Every block of a kernel that is launched early says this before it reads what earlier kernels wrote, writes, or ends; then
-// the next kernel may be made ready beside it (programmatic dependent launch; CUDA's programming guide). Before it, a kernel
-// may fetch what no kernel writes: weights.
+// Every block of a kernel that is launched early says this before it reads what earlier kernels wrote, writes, or ends;
+// then the next kernel may be made ready beside it (programmatic dependent launch; CUDA's programming guide). Before
+// it, a kernel may fetch what no kernel writes: weights.
 __device__ inline void wait_for_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

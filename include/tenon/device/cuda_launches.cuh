@@ -1,5 +1,5 @@
-// Kernels with their arguments, before they are launched; and lists of them as graphs, so that a step whose kernels are those
-// of an earlier one costs a single launch.
+// Kernels with their arguments, before they are launched; and lists of them as graphs, so that a step whose kernels are
+// those of an earlier one costs a single launch.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -20,8 +20,8 @@ struct Launch {
   const char* what;
   dim3 grid;
   unsigned threads;
-  std::size_t shared;        // bytes
-  bool early;                // its kernel says wait_for_earlier()
+  std::size_t shared;         // bytes
+  bool early;                 // its kernel says wait_for_earlier()
   std::size_t arguments = 0;  // the first of its own
 };
 
@@ -33,8 +33,9 @@ class Launches {
     launch.arguments = arguments_.size();
     launches_.push_back(launch);
     (add_argument(arguments), ...);
-    for (const std::uint64_t part : {reinterpret_cast<std::uint64_t>(launch.kernel), std::uint64_t{launch.grid.x}, std::uint64_t{launch.grid.y},
-                                     std::uint64_t{launch.grid.z}, std::uint64_t{launch.threads}, std::uint64_t{launch.shared}}) {
+    for (const std::uint64_t part :
+         {reinterpret_cast<std::uint64_t>(launch.kernel), std::uint64_t{launch.grid.x}, std::uint64_t{launch.grid.y},
+          std::uint64_t{launch.grid.z}, std::uint64_t{launch.threads}, std::uint64_t{launch.shared}}) {
       shape_ = (shape_ ^ part) * 0x9e3779b97f4a7c15u;
       shape_ ^= shape_ >> 29;
     }
@@ -51,10 +52,11 @@ class Launches {
   std::uint64_t shape() const { return shape_; }
   bool has_kernels_of(const Launches& other) const {
     const auto same = [](const Launch& a, const Launch& b) {
-      return a.kernel == b.kernel && a.grid.x == b.grid.x && a.grid.y == b.grid.y && a.grid.z == b.grid.z && a.threads == b.threads &&
-             a.shared == b.shared && a.early == b.early && a.arguments == b.arguments;
+      return a.kernel == b.kernel && a.grid.x == b.grid.x && a.grid.y == b.grid.y && a.grid.z == b.grid.z &&
+             a.threads == b.threads && a.shared == b.shared && a.early == b.early && a.arguments == b.arguments;
     };
-    return shape_ == other.shape_ && size() == other.size() && std::equal(launches_.begin(), launches_.end(), other.launches_.begin(), same);
+    return shape_ == other.shape_ && size() == other.size() &&
+           std::equal(launches_.begin(), launches_.end(), other.launches_.begin(), same);
   }
   // Of launch i and one of the same kernel.
   bool has_arguments_of(const Launches& other, std::size_t i) const {

@@ -1,6 +1,7 @@
-// A stream: the order in which a device's engine copies and computes. Kernels are gathered until somebody waits for them, or
-// frees what they may use; a list that has come before is launched as a graph. A step that begins "at once" is not gathered.
-// Other threads may flush the stream, wait for it and free memory; put() and begin_step() are one thread's.
+// A stream: the order in which a device's engine copies and computes. Kernels are gathered until somebody waits for
+// them, or frees what they may use; a list that has come before is launched as a graph. A step that begins "at once" is
+// not gathered. Other threads may flush the stream, wait for it and free memory; put() and begin_step() are one
+// thread's.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -24,19 +25,22 @@ namespace tenon::cuda {
 
 inline constexpr unsigned kCopyBlocks = 16, kCopyThreads = 256;
 
-// Copies `count` values to or from pinned memory, whose address is the same for the device (unified addressing). Copy engines wait for kernels,
-// and kernels for them: the two copies of a decoding step took 16 us more so (H200, decision 14).
+// Copies `count` values to or from pinned memory, whose address is the same for the device (unified addressing). Copy
+// engines wait for kernels, and kernels for them: the two copies of a decoding step took 16 us more so (H200, decision
+// 14).
 template <class T>
 __global__ void __launch_bounds__(kCopyThreads) copy_kernel(const T* from, T* to, unsigned count) {
   wait_for_earlier();
-  for (unsigned i = blockIdx.x * kCopyThreads + threadIdx.x; i < count; i += kCopyBlocks * kCopyThreads) to[i] = __ldcv(from + i);
+  for (unsigned i = blockIdx.x * kCopyThreads + threadIdx.x; i < count; i += kCopyBlocks * kCopyThreads)
+    to[i] = __ldcv(from + i);
 }
 
 class Stream {
  public:
   Stream(int device, bool graphs) : device_(device), with_graphs_(graphs) {
     const Current current(device_);
-    architecture_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device_) + attribute(cudaDevAttrComputeCapabilityMinor, device_);
+    architecture_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device_) +
+                    attribute(cudaDevAttrComputeCapabilityMinor, device_);
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     if (const cudaError_t status = cudaStreamCreateWithFlags(&capture_, cudaStreamNonBlocking); status != cudaSuccess) {
       cudaStreamDestroy(stream_);
@@ -83,8 +87,9 @@ class Stream {
     return address;
   }
 
-  // Forgets what was put, but not before kernels of this step have read it. Waits for the step before this one, whose place in the
-  // host's memory is taken; this one may still run. at_once: kernels of the new step are launched as they are added.
+  // Forgets what was put, but not before kernels of this step have read it. Waits for the step before this one, whose
+  // place in the host's memory is taken; this one may still run. at_once: kernels of the new step are launched as they
+  // are added.
   void begin_step(bool at_once = false) {
     {
       const std::lock_guard lock(mutex_);
@@ -105,7 +110,8 @@ class Stream {
   void add(Launch launch, const Parameters&... arguments) {
     const std::lock_guard lock(mutex_);
     if (launches_.size() == 0 && !rooms_.empty() && rooms_.front().sent < rooms_.front().used) add_upload();
-    if (uploads_ && launches_.size() == 1) launch.early = false;  // what it reads before it waits may be what is being uploaded
+    if (uploads_ && launches_.size() == 1)
+      launch.early = false;  // what it reads before it waits may be what is being uploaded
     add_locked(launch, arguments...);
     if (at_once_) flush_locked();
   }
@@ -135,8 +141,9 @@ class Stream {
   static constexpr std::size_t kLeastLaunches = 8;  // that a graph is made of
   static constexpr std::size_t kMostGraphs = 128;   // and shapes that came before
 
-  // Pinned memory and its twin on the device, of which bytes up to `used` are put and up to `sent` copied. The host has two, for
-  // steps in turn: a copy may still wait in the stream when the next step's is written. Kernels find both at one address.
+  // Pinned memory and its twin on the device, of which bytes up to `used` are put and up to `sent` copied. The host has
+  // two, for steps in turn: a copy may still wait in the stream when the next step's is written. Kernels find both at
+  // one address.
   struct Room {
     std::array<Pinned, 2> host;
     std::byte* device = nullptr;
@@ -168,7 +175,8 @@ class Stream {
   std::shared_ptr<const Moment> mark_locked() {
     if (marked_) return marked_;
     const Current current(device_);
-    auto unused = std::find_if(moments_.begin(), moments_.end(), [](const auto& each) { return each.use_count() == 1; });
+    auto unused =
+        std::find_if(moments_.begin(), moments_.end(), [](const auto& each) { return each.use_count() == 1; });
     if (unused == moments_.end()) unused = moments_.insert(unused, std::make_shared<Moment>());
     (*unused)->set(stream_);
     return marked_ = *unused;
@@ -205,7 +213,12 @@ class Stream {
 
   // First of the kernels that are gathered. Its arguments are set when they are launched: more may be put until then.
   void add_upload() {
-    const Launch upload{reinterpret_cast<const void*>(&copy_kernel<uint4>), "copy to the device", dim3(kCopyBlocks), kCopyThreads, 0, true};
+    const Launch upload{reinterpret_cast<const void*>(&copy_kernel<uint4>),
+                        "copy to the device",
+                        dim3(kCopyBlocks),
+                        kCopyThreads,
+                        0,
+                        true};
     add_locked(upload, static_cast<const uint4*>(nullptr), static_cast<uint4*>(nullptr), 0u);
     uploads_ = true;
   }
@@ -221,20 +234,23 @@ class Stream {
   void send() {
     for (Room& room : rooms_) {
       if (room.sent == room.used) continue;
-      check(cudaMemcpyAsync(room.device + room.sent, room.host[turn_].data() + room.sent, room.used - room.sent, cudaMemcpyHostToDevice, stream_),
+      check(cudaMemcpyAsync(room.device + room.sent, room.host[turn_].data() + room.sent, room.used - room.sent,
+                            cudaMemcpyHostToDevice, stream_),
             "copy to the device");
       room.sent = room.used;
     }
   }
 
-  // The architecture that the kernel's code was written for, which may be older than the device: such code does not wait. When
-  // it first comes it is allowed all the shared memory that a block can have, for the limit is everybody's who launches it.
+  // The architecture that the kernel's code was written for, which may be older than the device: such code does not
+  // wait. When it first comes it is allowed all the shared memory that a block can have, for the limit is everybody's
+  // who launches it.
   int prepare(const Launch& launch) {
     if (const auto known = written_for_.find(launch.kernel); known != written_for_.end()) return known->second;
     const Current current(device_);
     cudaFuncAttributes attributes = {};
     check(cudaFuncGetAttributes(&attributes, launch.kernel), launch.what);
-    const int shared = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device_) - static_cast<int>(attributes.sharedSizeBytes);
+    const int shared =
+        attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device_) - static_cast<int>(attributes.sharedSizeBytes);
     check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), launch.what);
     written_for_.emplace(launch.kernel, attributes.ptxVersion);
     return attributes.ptxVersion;
@@ -242,7 +258,9 @@ class Stream {
 
   void run(Launches& now) {
     if (with_graphs_ && now.size() >= kLeastLaunches) {
-      const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const TurnGraph& each) { return each.turn == turn_ && each.graph->has_kernels_of(now); });
+      const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const TurnGraph& each) {
+        return each.turn == turn_ && each.graph->has_kernels_of(now);
+      });
       if (found != graphs_.end()) {
         std::rotate(graphs_.begin(), found, found + 1);
         return launch_graph(now);
@@ -285,14 +303,15 @@ class Stream {
   cudaStream_t stream_ = nullptr, capture_ = nullptr;
   std::mutex mutex_;
   std::vector<Room> rooms_;
-  std::array<std::shared_ptr<const Moment>, 2> ended_;  // of the steps that last used each of the places in the host's memory
-  std::vector<std::shared_ptr<Moment>> moments_;        // those that nobody else holds are set again
-  std::shared_ptr<const Moment> marked_;                // behind which nothing has come; null: something may have
+  std::array<std::shared_ptr<const Moment>, 2>
+      ended_;                                     // of the steps that last used each of the places in the host's memory
+  std::vector<std::shared_ptr<Moment>> moments_;  // those that nobody else holds are set again
+  std::shared_ptr<const Moment> marked_;          // behind which nothing has come; null: something may have
   std::size_t turn_ = 0;
   Launches launches_;
   bool uploads_ = false;  // the first of them does
   bool at_once_ = false;
-  std::exception_ptr failed_;  // that nobody has been told of
+  std::exception_ptr failed_;                         // that nobody has been told of
   std::unordered_map<const void*, int> written_for_;  // architectures, by kernel
   std::vector<TurnGraph> graphs_;                     // those launched last first
   std::vector<std::uint64_t> shapes_;                 // the latest last

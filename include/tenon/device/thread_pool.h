@@ -27,7 +27,8 @@ class ThreadPool {
       for (int t = 1; t < threads_; ++t) workers_.emplace_back([this] { work(); });
     } catch (const std::exception& e) {  // a thread that is not joined would end the program
       end();
-      throw Error(Error::Kind::capacity, "threads", "the system refused " + std::to_string(threads_) + " threads: " + e.what());
+      throw Error(Error::Kind::capacity, "threads",
+                  "the system refused " + std::to_string(threads_) + " threads: " + e.what());
     }
   }
   ~ThreadPool() { end(); }
@@ -37,11 +38,14 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Where a thread's own part of 0..count-1 begins, in split() and, of pieces, in share().
-  int part_begin(int count, int part) const { return static_cast<int>(static_cast<std::int64_t>(count) * part / threads_); }
+  int part_begin(int count, int part) const {
+    return static_cast<int>(static_cast<std::int64_t>(count) * part / threads_);
+  }
 
   // Calls job(part) once for each part 0..threads-1 and returns when all have returned. Whoever is free takes the next
-  // part: the caller never waits for a thread that has no core, it does that thread's part. One job at a time: the caller
-  // must not call from two threads, or from within a job. What a part throws is thrown here, once all have returned.
+  // part: the caller never waits for a thread that has no core, it does that thread's part. One job at a time: the
+  // caller must not call from two threads, or from within a job. What a part throws is thrown here, once all have
+  // returned.
   template <class Job>
   void run(Job&& job) {
     if (threads_ == 1) return job(0);
@@ -53,8 +57,10 @@ class ThreadPool {
     jobs_.notify_all();
     take_parts();
     for (int spins = 0; unfinished_.load(std::memory_order_acquire) != 0; ++spins) {
-      if (spins < kSpins) pause();
-      else std::this_thread::yield();
+      if (spins < kSpins)
+        pause();
+      else
+        std::this_thread::yield();
     }
     if (failed_.exchange(false)) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
@@ -71,9 +77,9 @@ class ThreadPool {
     });
   }
 
-  // Pieces of at most `grain` of 0..count-1: body(begin, end, thread), no two at once for the same thread. Each thread takes
-  // those of its own contiguous part in order, so that what it fetches ahead is its own, then what others have left. One
-  // thread alone gets all of it as one piece.
+  // Pieces of at most `grain` of 0..count-1: body(begin, end, thread), no two at once for the same thread. Each thread
+  // takes those of its own contiguous part in order, so that what it fetches ahead is its own, then what others have
+  // left. One thread alone gets all of it as one piece.
   template <class Body>
   void share(int count, int grain, Body&& body) {
     if (count <= grain || threads_ == 1) {
@@ -151,10 +157,10 @@ class ThreadPool {
   struct alignas(64) Next {
     std::atomic<int> value{0};
   };
-  std::vector<Next> next_piece_;  // [threads]: the next piece of each thread's own part, in share()
+  std::vector<Next> next_piece_;                    // [threads]: the next piece of each thread's own part, in share()
   alignas(64) std::atomic<std::uint32_t> jobs_{0};  // counts them; written by the caller only
   alignas(64) std::atomic<int> next_part_{INT_MAX / 2};
-  alignas(64) std::atomic<int> unfinished_{0};      // parts of the current job
+  alignas(64) std::atomic<int> unfinished_{0};  // parts of the current job
   std::vector<std::thread> workers_;
 };
 

@@ -14,7 +14,8 @@
 namespace tenon {
 
 // A text that cannot fit into `positions` (0: no bound) is refused before it costs anything, as `field`.
-inline void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions, const char* field = "prompt") {
+inline void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions,
+                                 const char* field = "prompt") {
   const auto most = tokenizer.most_bytes_a_token();
   if (positions <= 0 || !most || *most == 0) return;
   const std::size_t fewest = (text.size() + *most - 1) / *most;
@@ -25,8 +26,11 @@ inline void check_length_of_text(const std::string& text, const Tokenizer& token
 }
 
 inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenizer* tokenizer, int positions = 0) {
-  const auto refuse = [](const char* field, const char* what) { throw Error(Error::Kind::invalid_request, field, what); };
-  if (!request.prompt.empty() && !request.input_ids.empty()) refuse("input_ids", "given beside prompt; keep one of them");
+  const auto refuse = [](const char* field, const char* what) {
+    throw Error(Error::Kind::invalid_request, field, what);
+  };
+  if (!request.prompt.empty() && !request.input_ids.empty())
+    refuse("input_ids", "given beside prompt; keep one of them");
   if (!request.input_ids.empty()) return request.input_ids;
   if (!tokenizer) refuse("prompt", "this model has no tokenizer; send input_ids");
   if (request.prompt.empty()) refuse("prompt", "must hold at least one token");  // a begin of text alone says nothing
@@ -35,12 +39,14 @@ inline std::vector<TokenId> prompt_tokens(const Request& request, const Tokenize
   return tokenizer->encode_prompt(request.prompt, request.parse_special);
 }
 
-// What a request's keys and values depend on beside its tokens: the user's salt, of which equal ones share prefixes, and the
-// length of the prompt where positions stretch with it.
-// adapters: AdapterLease::identity. What a user writes comes last, so that it can imitate nothing.
-inline std::string cache_identity(const Options& o, const ModelConfig& config, std::size_t prompt, const std::string& adapters = {}) {
+// What a request's keys and values depend on beside its tokens: the user's salt, of which equal ones share prefixes,
+// and the length of the prompt where positions stretch with it. adapters: AdapterLease::identity. What a user writes
+// comes last, so that it can imitate nothing.
+inline std::string cache_identity(const Options& o, const ModelConfig& config, std::size_t prompt,
+                                  const std::string& adapters = {}) {
   std::string identity = o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
-  if (RotaryFrequencies::depends_on_prompt(config.rotary, prompt)) identity = std::to_string(prompt) + " positions " + identity;
+  if (RotaryFrequencies::depends_on_prompt(config.rotary, prompt))
+    identity = std::to_string(prompt) + " positions " + identity;
   if (!adapters.empty()) identity = "adapters " + adapters + " " + identity;
   return identity;
 }
@@ -54,17 +60,20 @@ inline int reuse_limit(const Options& o) {
 
 inline void check_constraint(const Request& request, const ModelConfig& config) {
   const bool finishes = request.options.finish_within_budget;
-  detail::require(!finishes || (request.constraint && request.constraint->counts_tokens()), "finish_within_budget", "needs a constraint that can tell");
+  detail::require(!finishes || (request.constraint && request.constraint->counts_tokens()), "finish_within_budget",
+                  "needs a constraint that can tell");
   if (!request.constraint) return;
-  detail::require(request.options.min_new_tokens == 0, "min_new_tokens", "cannot be combined with a constraint: that says when a text ends");
+  detail::require(request.options.min_new_tokens == 0, "min_new_tokens",
+                  "cannot be combined with a constraint: that says when a text ends");
   if (request.constraint->vocab() != config.vocab) {
     throw Error(Error::Kind::invalid_request, "constraint",
-                "is for " + std::to_string(request.constraint->vocab()) + " logits; the model has " + std::to_string(config.vocab));
+                "is for " + std::to_string(request.constraint->vocab()) + " logits; the model has " +
+                    std::to_string(config.vocab));
   }
 }
 
-// Takes the lease of a request's adapters, where it has none. False where the adapters in use leave no room and others run,
-// whose end will make some: for callers that step the engine themselves, and so cannot wait.
+// Takes the lease of a request's adapters, where it has none. False where the adapters in use leave no room and others
+// run, whose end will make some: for callers that step the engine themselves, and so cannot wait.
 template <class E>
 bool take_lease(E& engine, Request& request, bool others_run) {
   if (request.lease.set) return true;
@@ -80,7 +89,9 @@ bool take_lease(E& engine, Request& request, bool others_run) {
 // Ranges that depend on the model: ids within its vocabulary, positions within its table.
 inline void check_against_model(const Options& o, const std::vector<TokenId>& tokens, const ModelConfig& config,
                                 bool has_tokenizer) {
-  const auto refuse = [](const char* field, const std::string& what) { throw Error(Error::Kind::invalid_request, field, what); };
+  const auto refuse = [](const char* field, const std::string& what) {
+    throw Error(Error::Kind::invalid_request, field, what);
+  };
   const auto check_id = [&](const char* field, TokenId id) {
     if (id >= 0 && id < config.vocab) return;
     refuse(field, "token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(config.vocab));

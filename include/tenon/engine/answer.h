@@ -11,11 +11,13 @@
 
 namespace tenon {
 
-// Finds the first stop string in a text that arrives in pieces, and releases text that no stop string can claim any more.
+// Finds the first stop string in a text that arrives in pieces, and releases text that no stop string can claim any
+// more.
 class StopMatcher {
  public:
   // include: the stop string that was found is released too. Of two at the same place, the shorter one.
-  explicit StopMatcher(std::vector<std::string> stops, bool include = false) : stops_(std::move(stops)), include_(include) {}
+  explicit StopMatcher(std::vector<std::string> stops, bool include = false)
+      : stops_(std::move(stops)), include_(include) {}
 
   // The text that is now certain to belong to the answer. Once stopped() nothing more comes.
   std::string push(std::string_view text) {
@@ -63,7 +65,8 @@ class StopMatcher {
 class AnswerText {
  public:
   // Without a tokenizer there is no text, and no stop string to look for.
-  explicit AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stops = {}, bool include_stop = false, bool skip_special = false)
+  explicit AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stops = {}, bool include_stop = false,
+                      bool skip_special = false)
       : special_(skip_special ? tokenizer : nullptr), stops_(std::move(stops), include_stop) {
     if (tokenizer) decoder_.emplace(*tokenizer);
   }

@@ -190,7 +190,7 @@ class AnswerBuffer {
   std::condition_variable changed_;
   std::deque<Event> events_;
   std::size_t awaited_ = 1;  // events that wake the reader
-  bool ended_ = false;  // the last event has been put
+  bool ended_ = false;       // the last event has been put
   bool cancelled_ = false;
   bool dropped_ = false;
   bool held_ = false;  // was full, and has not been drained to half since

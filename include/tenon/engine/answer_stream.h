@@ -38,7 +38,8 @@ class AnswerStream {
   // The next event, once it is there; none when all have been taken.
   std::optional<Event> next() { return take(TimePoint::max()); }
   // The same, but none as well where nothing comes in time; ended() tells which. Where nothing is there it sleeps until
-  // `enough` events are, for who is in no hurry: each time that a reader is woken takes from the machine what a step may need.
+  // `enough` events are, for who is in no hurry: each time that a reader is woken takes from the machine what a step
+  // may need.
   std::optional<Event> next_for(Clock::duration time, int enough = 1) { return take(detail::after(time), enough); }
   std::optional<Event> try_next() { return take(TimePoint::min()); }
 

@@ -108,8 +108,10 @@ class Answers {
 
   void emit(Event event) {
     const Owed& owed = requests_.at(event.request);
-    if (owed.best) owed.best->add(std::move(event));
-    else events_.push_back(std::move(event));
+    if (owed.best)
+      owed.best->add(std::move(event));
+    else
+      events_.push_back(std::move(event));
   }
 
   std::unordered_map<SeqId, Stream> streams_;

@@ -37,10 +37,11 @@ class AnyEngine {
   virtual MemoryUse device_memory() const = 0;
   virtual std::string fingerprint() const = 0;
 
-  // The adapters that are resident; from any thread, as lease(). Those of an engine that adds none at run time are none.
+  // The adapters that are resident; from any thread, as lease(). Those of an engine that adds none at run time are
+  // none.
   virtual std::vector<AdapterInfo> adapters() = 0;
   virtual AdapterStats adapter_stats() = 0;
-  virtual std::string adapter_name(int adapter) = 0;          // of a StepRow
+  virtual std::string adapter_name(int adapter) = 0;         // of a StepRow
   virtual bool unload_adapter(const std::string& name) = 0;  // false where nothing was resident under it
 };
 
@@ -51,7 +52,9 @@ class EngineBox final : public AnyEngine {
   explicit EngineBox(Arguments&&... arguments) : engine_(std::forward<Arguments>(arguments)...) {}
 
   RequestId submit(Request request) override { return engine_.submit(std::move(request)); }
-  AdapterLease lease(std::span<const AdapterUse> uses, Patience patience) override { return engine_.lease(uses, std::move(patience)); }
+  AdapterLease lease(std::span<const AdapterUse> uses, Patience patience) override {
+    return engine_.lease(uses, std::move(patience));
+  }
   bool cancel(RequestId request, FinishReason reason) override { return engine_.cancel(request, reason); }
   bool hold(RequestId request) override { return engine_.hold(request); }
   bool resume(RequestId request) override { return engine_.resume(request); }
@@ -68,26 +71,34 @@ class EngineBox final : public AnyEngine {
   std::string fingerprint() const override { return engine_.fingerprint(); }
 
   std::vector<AdapterInfo> adapters() override {
-    if constexpr (kAddsAdapters) return engine_.adapters().list();
-    else return {};
+    if constexpr (kAddsAdapters)
+      return engine_.adapters().list();
+    else
+      return {};
   }
   AdapterStats adapter_stats() override {
-    if constexpr (kAddsAdapters) return engine_.adapters().stats();
-    else return {};
+    if constexpr (kAddsAdapters)
+      return engine_.adapters().stats();
+    else
+      return {};
   }
   std::string adapter_name([[maybe_unused]] int adapter) override {
-    if constexpr (kAddsAdapters) return engine_.adapters().name_of(adapter);
-    else return "";
+    if constexpr (kAddsAdapters)
+      return engine_.adapters().name_of(adapter);
+    else
+      return "";
   }
   bool unload_adapter([[maybe_unused]] const std::string& name) override {
-    if constexpr (kAddsAdapters) return engine_.adapters().unload(name);
-    else return false;
+    if constexpr (kAddsAdapters)
+      return engine_.adapters().unload(name);
+    else
+      return false;
   }
 
   Engine& engine() { return engine_; }
 
  private:
-  static constexpr bool kAddsAdapters = requires(Engine& engine) { engine.adapters(); };
+  static constexpr bool kAddsAdapters = requires(Engine & engine) { engine.adapters(); };
 
   Engine engine_;
 };

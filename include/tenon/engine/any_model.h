@@ -10,8 +10,9 @@
 
 namespace tenon {
 
-// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}): one engine type for each family is compiled. The
-// arguments behind the files are those of Engine's constructor. Errors: unsupported, where the family is none of these.
+// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}): one engine type for each family is compiled.
+// The arguments behind the files are those of Engine's constructor. Errors: unsupported, where the family is none of
+// these.
 template <class... Choices, ModelTraits... Models, class... Arguments>
 std::unique_ptr<AnyEngine> any_model(ModelList<Models...> families, const ModelFiles& files, Arguments&&... arguments) {
   return with_model(families, model_type_of(files), [&](auto family) -> std::unique_ptr<AnyEngine> {

@@ -27,8 +27,9 @@ class BestOf {
     answer.events.push_back(std::move(event));
   }
 
-  // All have ended. The n answers with the highest mean log-probability a token, the best as choice 0, ties in the order
-  // of choices; those that were cut short come behind those that were not, and empty ones last. out(Event) is given theirs.
+  // All have ended. The n answers with the highest mean log-probability a token, the best as choice 0, ties in the
+  // order of choices; those that were cut short come behind those that were not, and empty ones last. out(Event) is
+  // given theirs.
   template <class Out>
   void settle(Out&& out) {
     std::stable_sort(answers_.begin(), answers_.end(), [](const Answer& a, const Answer& b) {

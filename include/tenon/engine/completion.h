@@ -68,8 +68,8 @@ struct Completion : Answer {
   }
 };
 
-// The tokens of one request as they come, an input range. Incrementing steps the engine; leaving the loop early cancels the
-// request. Throws Error where the request fails.
+// The tokens of one request as they come, an input range. Incrementing steps the engine; leaving the loop early cancels
+// the request. Throws Error where the request fails.
 template <class Engine>
 class Generation {
  public:
@@ -121,7 +121,8 @@ class Generation {
   Event next_event() {
     for (;;) {
       auto& waiting = engine_->answers_.events();
-      const auto own = std::find_if(waiting.begin(), waiting.end(), [&](const Event& e) { return e.request == request_; });
+      const auto own =
+          std::find_if(waiting.begin(), waiting.end(), [&](const Event& e) { return e.request == request_; });
       if (own != waiting.end()) {
         Event event = std::move(*own);
         waiting.erase(own);
@@ -137,13 +138,16 @@ class Generation {
   Token token_;
 };
 
-// Requests that run together, in an engine whose caller waits for all of them, so that nobody else can come. Those that have not
-// ended when it throws are cancelled.
+// Requests that run together, in an engine whose caller waits for all of them, so that nobody else can come. Those that
+// have not ended when it throws are cancelled.
 template <class Engine>
 class Together {
  public:
   Together(Engine& engine, std::vector<Request> requests)
-      : engine_(engine), requests_(std::move(requests)), answers_(requests_.size()), draining_(engine.queue_.draining()) {
+      : engine_(engine),
+        requests_(std::move(requests)),
+        answers_(requests_.size()),
+        draining_(engine.queue_.draining()) {
     for (const Request& request : requests_) with_logprobs_.push_back(request.options.top_logprobs >= 0);
     engine_.queue_.set_draining(true);
   }
@@ -159,8 +163,10 @@ class Together {
       const std::span<const Event> events = engine_.step_or_wait();
       for (const Event& event : events) {
         const auto found = open_.find(event.request);
-        if (found == open_.end()) engine_.answers_.events().push_back(event);
-        else if (answers_[found->second].add(event, with_logprobs_[found->second])) open_.erase(found);
+        if (found == open_.end())
+          engine_.answers_.events().push_back(event);
+        else if (answers_[found->second].add(event, with_logprobs_[found->second]))
+          open_.erase(found);
       }
     }
     return std::move(answers_);

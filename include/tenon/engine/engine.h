@@ -59,9 +59,10 @@ class Engine {
   using CacheViewT = typename CacheP::View;
   static_assert(!AdapterP::adds_at_runtime || AddsLowRank<DeviceP>,
                 "tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>; see docs/policies.md#adapter");
-  static_assert(!PicksAhead<DeviceP, HeadView> || requires { requires DeviceP::runs_behind; },
-                "tenon: this Device picks ahead and does not say runs_behind; say it, so that what a step reads outlives it; see "
-                "docs/policies.md#device");
+  static_assert(
+      !PicksAhead<DeviceP, HeadView> || requires { requires DeviceP::runs_behind; },
+      "tenon: this Device picks ahead and does not say runs_behind; say it, so that what a step reads outlives it; see "
+      "docs/policies.md#device");
   static_assert(RunsTransformer<DeviceP, WeightView, HeadView, CacheViewT, AttentionP>,
                 "tenon: this Device lacks an op for this Weights, Head, Cache and Attention; include its ops (cpu: "
                 "tenon/tenon.h), or overload attention(Device&, YourTag, args); see docs/policies.md#device");
@@ -70,7 +71,8 @@ class Engine {
   explicit Engine(const ModelFiles& files, EngineOptions options = {}) : Engine(files, SchedulerP{}, options) {}
   Engine(const ModelFiles& files, SchedulerP scheduler, EngineOptions options = {})
       : options_(checked(options)),
-        config_(with_positions(detail::configure<Model>(files), options_.positions, Model::positions == PositionKind::learned)),
+        config_(with_positions(detail::configure<Model>(files), options_.positions,
+                               Model::positions == PositionKind::learned)),
         tokenizer_(files.tokenizer),
         device_(detail::make_device<DeviceP>(options)),
         weights_(detail::make_weights<Model, WeightP, HeadP, AdapterP>(device_, options_, files)),
@@ -83,8 +85,8 @@ class Engine {
     queue_.set_window(config_.window);
   }
 
-  // Takes a request, or refuses it with an Error that names the field. Its events come from step(). Adapters that it holds no
-  // lease of are read here, unless they are resident.
+  // Takes a request, or refuses it with an Error that names the field. Its events come from step(). Adapters that it
+  // holds no lease of are read here, unless they are resident.
   RequestId submit(Request request) {
     validate(request.options);
     auto tokens = prompt_tokens(request, tokenizer_.get(), config_.positions);
@@ -121,19 +123,15 @@ class Engine {
     return id;
   }
 
-  // The adapters that a request names, loaded and held, for Request::lease. From any thread, while others step: then it may
-  // wait for room, too (AdapterStore::lease).
+  // The adapters that a request names, loaded and held, for Request::lease. From any thread, while others step: then it
+  // may wait for room, too (AdapterStore::lease).
   AdapterLease lease(std::span<const AdapterUse> uses, [[maybe_unused]] Patience patience = {}) {
     if constexpr (AdapterP::adds_at_runtime) return adapters_->lease(uses, std::move(patience));
     if (!uses.empty()) refuse_adapters();
     return {};
   }
   // Those that are resident, and what can be done with them; from any thread.
-  auto& adapters()
-    requires(AdapterP::adds_at_runtime)
-  {
-    return *adapters_;
-  }
+  auto& adapters() requires(AdapterP::adds_at_runtime) { return *adapters_; }
   // How the rows of the next steps are taken together; between steps.
   AdapterP& adapter_policy() { return adapter_policy_; }
 
@@ -145,8 +143,8 @@ class Engine {
     return true;
   }
 
-  // A held request gives its cache back and is not scheduled, for its reader is slow; it keeps its place, and what it has
-  // computed may still be found when it is resumed. False if it has ended, or is (not) held already.
+  // A held request gives its cache back and is not scheduled, for its reader is slow; it keeps its place, and what it
+  // has computed may still be found when it is resumed. False if it has ended, or is (not) held already.
   bool hold(RequestId request) {
     return for_all(request, [&](SeqId seq) { return queue_.hold(seq, cache_.ledger()); });
   }
@@ -154,11 +152,11 @@ class Engine {
     return for_all(request, [&](SeqId seq) { return queue_.resume(seq); });
   }
 
-  // One step of whatever the scheduler picks: at most token_budget rows. The events are valid until the next call. Nothing
-  // is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work. Where it throws,
-  // the next step goes on with everybody; only what was computed and could not be booked fails its requests.
-  // A device that picks tokens itself is given the step behind this one, too, before this one's tokens are known here; where that
-  // cannot be launched, the next call says so.
+  // One step of whatever the scheduler picks: at most token_budget rows. The events are valid until the next call.
+  // Nothing is done, and nothing returned, while the scheduler waits for company (StaticPolicy) or there is no work.
+  // Where it throws, the next step goes on with everybody; only what was computed and could not be booked fails its
+  // requests. A device that picks tokens itself is given the step behind this one, too, before this one's tokens are
+  // known here; where that cannot be launched, the next call says so.
   std::span<const Event> step() {
     events_.clear();
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
@@ -215,7 +213,8 @@ class Engine {
     return generate(Request{.input_ids = std::move(input_ids), .options = std::move(options)});
   }
   Generation<Engine> generate(Request request) {
-    detail::require(request.options.n == 1 && request.options.best_of <= 1, "n", "must be 1 here: generate() yields one answer");
+    detail::require(request.options.n == 1 && request.options.best_of <= 1, "n",
+                    "must be 1 here: generate() yields one answer");
     return {*this, submit(std::move(request))};
   }
 
@@ -235,17 +234,21 @@ class Engine {
   DeviceP& device() { return device_; }
   std::size_t weight_bytes() const { return weights_.bytes(); }
   CacheStats cache_stats() const { return cache_.stats(); }
-  // Bytes of the device's memory: weights, cache, adapters and scratch. 0 on a device that does not count them, as the CPU.
+  // Bytes of the device's memory: weights, cache, adapters and scratch. 0 on a device that does not count them, as the
+  // CPU.
   MemoryUse device_memory() const {
-    if constexpr (requires { device_.memory_use(); }) return device_.memory_use();
-    else return {};
+    if constexpr (requires { device_.memory_use(); })
+      return device_.memory_use();
+    else
+      return {};
   }
   const EngineStats& stats() const { return stats_; }
 
   // Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights, once.
   std::string fingerprint() const {
     std::uint64_t weights = weights_.hash();
-    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>) weights = mix64(weights ^ device_.architecture());
+    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>)
+      weights = mix64(weights ^ device_.architecture());
     return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, weights);
   }
 
@@ -262,13 +265,16 @@ class Engine {
     step_.point_to_picks(batch_);
     batch_.picks = picker_.picks();
     const int prompt_rows = static_cast<int>(batch_.tokens.size() - batch_.sequences.size());
-    if constexpr (requires { device_.begin_step(prompt_rows); }) device_.begin_step(prompt_rows);
-    else device_.begin_step();
+    if constexpr (requires { device_.begin_step(prompt_rows); })
+      device_.begin_step(prompt_rows);
+    else
+      device_.begin_step();
     retired_.begin_step();
     cache_.copy_forked_blocks(device_);
     next_.hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                               cache_.view(device_, batch_.sequences), adapter_policy_, state_);
-    next_.picks_ahead = options_.run_ahead && picker_.pick_ahead(device_, next_, weights_.parts().head, config_, queue_, answers_);
+    next_.picks_ahead =
+        options_.run_ahead && picker_.pick_ahead(device_, next_, weights_.parts().head, config_, queue_, answers_);
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       // Whoever drops the step waits until it has ended, whatever is to be heard of it.
       if (!next_.picks_ahead) device_.fetch_later(picker_.picks(), 0, next_.picks);
@@ -277,8 +283,8 @@ class Engine {
     return true;
   }
 
-  // The step behind step_, whose tokens nobody knows here: they stand in for what the device has picked. What goes wrong waits for
-  // the next step, for this one has yet to end.
+  // The step behind step_, whose tokens nobody knows here: they stand in for what the device has picked. What goes
+  // wrong waits for the next step, for this one has yet to end.
   void launch_behind() {
     for (const LogitRow& row : step_.rows) {
       if (row.pick) queue_.append(row.seq, kUnknownToken);
@@ -301,13 +307,16 @@ class Engine {
       const Sequence& s = queue_.sequence(slice.seq);
       const std::string& failure = answers_.stream(slice.seq).failure();
       const bool whole = !CacheP::keeps_tokens || s.pending() == 0;
-      if (!failure.empty()) fail(slice.seq, Error::Kind::internal, failure);
-      else if (s.max_new_tokens == 0 && whole) finish(slice.seq, FinishReason::length);
+      if (!failure.empty())
+        fail(slice.seq, Error::Kind::internal, failure);
+      else if (s.max_new_tokens == 0 && whole)
+        finish(slice.seq, FinishReason::length);
     }
   }
 
-  // The cache holds the step's tokens and their picks are lost: nobody can go on from there. Where the device failed, what others
-  // might find in the cache is not to be trusted, either. Who is new in the step behind it is planned again.
+  // The cache holds the step's tokens and their picks are lost: nobody can go on from there. Where the device failed,
+  // what others might find in the cache is not to be trusted, either. Who is new in the step behind it is planned
+  // again.
   void fail_steps(const char* what) {
     for (const Plan::Slice& slice : step_.plan.slices) {
       if (answers_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
@@ -324,8 +333,10 @@ class Engine {
     if (!stream.failure().empty()) return;
     if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure);
     Pick& pick = *outcome.pick;
-    if (step_.picks_ahead) queue_.learn(seq, pick.token);
-    else queue_.append(seq, pick.token);
+    if (step_.picks_ahead)
+      queue_.learn(seq, pick.token);
+    else
+      queue_.append(seq, pick.token);
     ++stats_.tokens;
     if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
     Stream::Written written;
@@ -360,8 +371,10 @@ class Engine {
   // The one that it brings, or a new one.
   AdapterLease lease_of(const Request& request) {
     if (!request.lease.set) return lease(request.adapters);
-    if constexpr (!AdapterP::adds_at_runtime) refuse_adapters();
-    else if (!adapters_->is_own(request.lease)) throw Error(Error::Kind::invalid_request, "lease", "is another engine's");
+    if constexpr (!AdapterP::adds_at_runtime)
+      refuse_adapters();
+    else if (!adapters_->is_own(request.lease))
+      throw Error(Error::Kind::invalid_request, "lease", "is another engine's");
     return request.lease;
   }
   [[noreturn]] static void refuse_adapters() {

@@ -1,5 +1,5 @@
-// The numeric class of an engine: two engines with equal fingerprints give equal bits, whatever their schedulers, caches,
-// batches and threads.
+// The numeric class of an engine: two engines with equal fingerprints give equal bits, whatever their schedulers,
+// caches, batches and threads.
 #pragma once
 #include <array>
 #include <bit>
@@ -25,9 +25,20 @@ constexpr std::string_view type_name() {
 inline std::uint64_t hash_of(const ModelConfig& c) {
   std::uint64_t hash = hash64(c.model_type);
   const RotaryConfig& r = c.rotary;
-  const std::array<int, 14> numbers = {c.layers, c.hidden, c.heads, c.kv_heads, c.head_dim, c.inner, c.vocab, c.window,
-                                       static_cast<int>(c.activation), c.tied_head, c.scale_scores, c.scale_scores_by_layer,
-                                       static_cast<int>(r.scaling), r.trained_positions};
+  const std::array<int, 14> numbers = {c.layers,
+                                       c.hidden,
+                                       c.heads,
+                                       c.kv_heads,
+                                       c.head_dim,
+                                       c.inner,
+                                       c.vocab,
+                                       c.window,
+                                       static_cast<int>(c.activation),
+                                       c.tied_head,
+                                       c.scale_scores,
+                                       c.scale_scores_by_layer,
+                                       static_cast<int>(r.scaling),
+                                       r.trained_positions};
   for (const int number : numbers) hash = mix64(hash ^ static_cast<std::uint32_t>(number));
   for (const double number : {r.theta, r.factor, r.low_frequency_factor, r.high_frequency_factor}) {
     hash = mix64(hash ^ std::bit_cast<std::uint64_t>(number));
@@ -35,12 +46,14 @@ inline std::uint64_t hash_of(const ModelConfig& c) {
   return mix64(hash ^ std::bit_cast<std::uint32_t>(c.norm_epsilon));
 }
 
-// "fp_" and 16 hexadecimal digits over the library's version, the policies that round, the model's sizes and its weights.
+// "fp_" and 16 hexadecimal digits over the library's version, the policies that round, the model's sizes and its
+// weights.
 template <class Model, class WeightP, class HeadP, class Element, class AttentionP, class DeviceP>
 std::string fingerprint_of(const ModelConfig& config, std::uint64_t weights) {
   std::uint64_t hash = hash64(kVersion, mix64(weights));
-  for (const std::string_view name : {detail::type_name<Model>(), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
-                                      detail::type_name<Element>(), detail::type_name<AttentionP>(), detail::type_name<DeviceP>()}) {
+  for (const std::string_view name :
+       {detail::type_name<Model>(), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
+        detail::type_name<Element>(), detail::type_name<AttentionP>(), detail::type_name<DeviceP>()}) {
     hash = hash64(name, hash);
   }
   hash = mix64(hash ^ hash_of(config));

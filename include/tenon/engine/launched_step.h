@@ -17,7 +17,7 @@ namespace tenon {
 struct LogitRow {
   SeqId seq;
   int position;
-  bool pick;  // its last known token: the logits name the next one
+  bool pick;          // its last known token: the logits name the next one
   bool gone = false;  // its sequence has ended since it was launched, or has left the cache
 };
 
@@ -28,7 +28,7 @@ struct LaterOf {
   using type = NoLater;
 };
 template <class D, class HeadView>
-  requires PicksAhead<D, HeadView>
+requires PicksAhead<D, HeadView>
 struct LaterOf<D, HeadView> {
   using type = typename D::Later;
 };
@@ -37,11 +37,11 @@ struct LaterOf<D, HeadView> {
 template <class DeviceP, class HeadView>
 struct LaunchedStep {
   Plan plan;
-  std::vector<LogitRow> rows;     // in the order of its logits
-  std::vector<StepRow> report;    // where somebody watches
+  std::vector<LogitRow> rows;   // in the order of its logits
+  std::vector<StepRow> report;  // where somebody watches
   TimePoint begin{};
   MatrixView<const float> hidden{};  // [rows.size(), hidden], where the device has them until the next forward pass
-  bool picks_ahead = false;       // the device has picked a token for each row, and keeps it for the next step
+  bool picks_ahead = false;          // the device has picked a token for each row, and keeps it for the next step
   typename detail::LaterOf<DeviceP, HeadView>::type picks;  // [rows.size()] TokenId where it has
 
   // Takes the rows of `plan`. Batch: for the forward pass. Watched: for a report, too.
@@ -56,9 +56,11 @@ struct LaunchedStep {
       const Sequence& s = queue.sequence(slice.seq);
       Stream& stream = answers.stream(slice.seq);
       stream.begin(now);
-      if (watched) report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
+      if (watched)
+        report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
       const int first_row = static_cast<int>(batch.tokens.size());
-      batch.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch.sequences.size()), s.prompt_tokens, s.adapters.get()});
+      batch.sequences.push_back({slice.seq, first_row, slice.tokens, s.cached, static_cast<int>(batch.sequences.size()),
+                                 s.prompt_tokens, s.adapters.get()});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks_next = position + 1 == s.known() && s.remaining() > 0;
         if (picks_next || stream.wants_logits(position, s.prompt_tokens)) {

@@ -33,8 +33,10 @@ ModelConfig configure(const ModelFiles& files) {
 
 template <AdapterPolicy P>
 inline constexpr bool merges_at_load = [] {
-  if constexpr (requires { P::merges_at_load; }) return P::merges_at_load;
-  else return false;
+  if constexpr (requires { P::merges_at_load; })
+    return P::merges_at_load;
+  else
+    return false;
 }();
 
 template <class Model, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
@@ -47,7 +49,8 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
     if constexpr (!merges_at_load<P>) {
       throw Error(Error::Kind::unsupported, "merged", "this engine merges no adapters into its weights");
     }
-    merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix, files.tensors), Model::name_prefix, options.adapters);
+    merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix, files.tensors), Model::name_prefix,
+                   options.adapters);
   }
   const TensorSource source(files, Model::name_prefix, merged ? &*merged : nullptr);
   DecoderWeights<W, H, D> weights(device, spec, config.tied_head, source);

@@ -15,17 +15,18 @@
 namespace tenon {
 
 struct EngineOptions {
-  int token_budget = 512;   // rows of a step, and so the longest chunk of a prompt
-  int batch = 32;           // sequences that the default cache has room for
-  int cache_tokens = 0;     // of all sequences; 0: batch x what a longest one fills, at most what 2 GiB holds
+  int token_budget = 512;       // rows of a step, and so the longest chunk of a prompt
+  int batch = 32;               // sequences that the default cache has room for
+  int cache_tokens = 0;         // of all sequences; 0: batch x what a longest one fills, at most what 2 GiB holds
   std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
-  int positions = 0;        // the longest sequence; 0: what the model's files say. More only where positions are computed
-  int threads = 0;          // 0: all cores
-  int device_index = 0;     // of several GPUs, as CUDA counts them
+  int positions = 0;     // the longest sequence; 0: what the model's files say. More only where positions are computed
+  int threads = 0;       // 0: all cores
+  int device_index = 0;  // of several GPUs, as CUDA counts them
   AdapterOptions adapters = {};
   std::vector<AdapterUse> merged = {};  // adapters that go into the weights, for engines that do that
-  bool prefix_reuse = true; // prompts may begin with what others left in the cache; the answers are the same
-  bool run_ahead = true;    // a step may be launched before the tokens of the one before are known here, where the device picks them
+  bool prefix_reuse = true;  // prompts may begin with what others left in the cache; the answers are the same
+  bool run_ahead =
+      true;  // a step may be launched before the tokens of the one before are known here, where the device picks them
   StepObserver on_step = {};
 };
 
@@ -34,7 +35,8 @@ inline EngineOptions checked(const EngineOptions& o) {
   detail::require(o.token_budget >= 1, "token_budget", "must be 1 or more");
   detail::require(o.batch >= 1, "batch", "must be 1 or more");
   detail::require(o.cache_tokens >= 0, "cache_tokens", "must be 0 (default) or more");
-  detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes", "given beside cache_tokens; keep one of them");
+  detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes",
+                  "given beside cache_tokens; keep one of them");
   detail::require(o.positions >= 0, "positions", "must be 0 (the model's own) or more");
   detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
   detail::require(o.device_index >= 0, "device_index", "must be 0 or more");
@@ -54,8 +56,10 @@ inline ModelConfig with_positions(ModelConfig config, int positions, bool learne
 // Tokens that one sequence, as long as the model allows, fills of the cache at once.
 template <CachePolicy P>
 int sequence_tokens(const KvShape& shape) {
-  if constexpr (requires { P::sequence_tokens(shape); }) return P::sequence_tokens(shape);
-  else return shape.positions;
+  if constexpr (requires { P::sequence_tokens(shape); })
+    return P::sequence_tokens(shape);
+  else
+    return shape.positions;
 }
 
 // Tokens of cache for all sequences together: never less than one that is as long as the model allows, unless few were
@@ -78,7 +82,8 @@ CacheStore<P, D> make_cache(D& device, const EngineOptions& o, const ModelConfig
   } catch (const Error& error) {
     throw Error(error.kind(), "cache",
                 std::to_string(tokens) + " tokens of a model with " + std::to_string(config.positions) +
-                    " positions: " + error.what() + "; ask for less by cache_tokens (--cache-tokens) or positions (--positions)");
+                    " positions: " + error.what() +
+                    "; ask for less by cache_tokens (--cache-tokens) or positions (--positions)");
   }
 }
 

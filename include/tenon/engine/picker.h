@@ -42,11 +42,12 @@ class Picker {
   // Where the device has the tokens of the step whose rows it picked for last.
   const TokenId* picks() const { return reinterpret_cast<const TokenId*>(picks_.data()); }
 
-  // Lets the device pick for all rows of a step, so that the next may be launched before anybody here knows what. False, and
-  // nothing is done, where it cannot, or some row wants more than a token of its best.
+  // Lets the device pick for all rows of a step, so that the next may be launched before anybody here knows what.
+  // False, and nothing is done, where it cannot, or some row wants more than a token of its best.
   template <class Queue>
-  bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step, [[maybe_unused]] const HeadView& head_view,
-                  [[maybe_unused]] const ModelConfig& config, [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
+  bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step,
+                  [[maybe_unused]] const HeadView& head_view, [[maybe_unused]] const ModelConfig& config,
+                  [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       rows_ = step.rows;
       const int rows = static_cast<int>(rows_.size());
@@ -56,7 +57,8 @@ class Picker {
         const Options& o = answers.stream(rows_[i].seq).options();
         if (counts_[i] == 0 || (o.temperature != 0 && o.typical_p < 1)) return false;
         const auto u = static_cast<double>(uniform(o.seed, rows_[i].position + 1));
-        pick_rows_.push_back({.best = counts_[i], .temperature = o.temperature, .top_p = o.top_p, .min_p = o.min_p, .u = u});
+        pick_rows_.push_back(
+            {.best = counts_[i], .temperature = o.temperature, .top_p = o.top_p, .min_p = o.min_p, .u = u});
       }
       if (rows == 0) return false;
       const std::size_t bytes = rows_.size() * sizeof(TokenId);
@@ -67,11 +69,13 @@ class Picker {
       for (int first = 0; first < rows; first += kRows) {
         const int count = std::min(kRows, rows - first);
         const auto of_block = std::span<const PickRow>(pick_rows_).subspan(index(first), index(count));
-        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, of_block, picks + first,
-                                                 for_host ? for_host + first : nullptr});
+        head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, of_block,
+                                                 picks + first, for_host ? for_host + first : nullptr});
       }
-      if constexpr (kPicksArrive) device.arrive(step.picks);
-      else device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
+      if constexpr (kPicksArrive)
+        device.arrive(step.picks);
+      else
+        device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
       return true;
     }
     return false;
@@ -79,21 +83,26 @@ class Picker {
 
   // The tokens that the device has picked, once they are here.
   template <class Queue>
-  void collect([[maybe_unused]] Step& step, [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
+  void collect([[maybe_unused]] Step& step, [[maybe_unused]] const Queue& queue,
+               [[maybe_unused]] const Answers& answers) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       const auto* const tokens = reinterpret_cast<const TokenId*>(step.picks.wait());
       outcomes_.assign(step.rows.size(), {});
       for (std::size_t i = 0; i < step.rows.size(); ++i) {
         const LogitRow& row = step.rows[i];
         if (!row.pick) continue;
-        if (tokens[i] >= 0) outcomes_[i].pick.emplace().token = tokens[i];
-        else outcomes_[i] = sample(samplers_.front(), row, {}, nullptr, queue.sequence(row.seq), answers);  // says that it is not finite
+        if (tokens[i] >= 0)
+          outcomes_[i].pick.emplace().token = tokens[i];
+        else
+          outcomes_[i] = sample(samplers_.front(), row, {}, nullptr, queue.sequence(row.seq),
+                                answers);  // says that it is not finite
       }
     }
   }
 
   template <class Queue>
-  void run(DeviceP& device, const Step& step, const HeadView& head_view, const ModelConfig& config, const Queue& queue, Answers& answers) {
+  void run(DeviceP& device, const Step& step, const HeadView& head_view, const ModelConfig& config, const Queue& queue,
+           Answers& answers) {
     const MatrixView<const float> hidden = step.hidden;
     const int vocab = config.vocab;
     rows_ = step.rows;
@@ -110,7 +119,8 @@ class Picker {
       } else {
         undecided_.clear();
         for (int i = first; i < first + count; ++i) undecided_.push_back(!rows_[index(i)].gone);
-        if constexpr (PreparesDraws<DeviceP, HeadView>) pick_drawn(device, block, head_view, vocab, first, queue, answers);
+        if constexpr (PreparesDraws<DeviceP, HeadView>)
+          pick_drawn(device, block, head_view, vocab, first, queue, answers);
         pick_undecided(device, block, head_view, vocab, first, queue, answers);
       }
     }
@@ -119,7 +129,9 @@ class Picker {
  private:
   static constexpr int kRows = 128;  // of logits in memory at once
   // Whether the device's kernels write for the host.
-  static constexpr bool kPicksArrive = requires(DeviceP& device, Step& step) { device.template arrivals<TokenId>(1, step.picks); };
+  static constexpr bool kPicksArrive = requires(DeviceP & device, Step& step) {
+    device.template arrivals<TokenId>(1, step.picks);
+  };
   static constexpr std::size_t kMostRuns = 8;  // of undecided rows that are asked for one by one
 
   // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
@@ -141,7 +153,8 @@ class Picker {
       }
       const Stream& stream = answers.stream(row.seq);
       const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(scores || !row.pick || is_masked(stream, row, queue) ? 0 : candidates_of(stream.options(), vocab));
+      counts_.push_back(scores || !row.pick || is_masked(stream, row, queue) ? 0
+                                                                             : candidates_of(stream.options(), vocab));
     }
   }
 
@@ -171,7 +184,8 @@ class Picker {
       const auto forbid = [&](TokenId token) { mask[index(token) / 32] &= ~(1u << (index(token) % 32)); };
       const bool early = is_early(stream, row, queue);
       const bool ends_late = stream.options().ignore_eos && stream.constraint() && !holds_ends_alone(mask, config.eos);
-      if (ends_late || (early && !stream.options().ignore_eos)) std::for_each(config.eos.begin(), config.eos.end(), forbid);
+      if (ends_late || (early && !stream.options().ignore_eos))
+        std::for_each(config.eos.begin(), config.eos.end(), forbid);
       if (early) std::for_each(stream.options().stop_ids.begin(), stream.options().stop_ids.end(), forbid);
     }
   }
@@ -219,16 +233,18 @@ class Picker {
         std::vector<TokenLogit>& best = best_[index(i)];
         std::sort(best.begin(), best.end(), ranks_before);
         const SampleInput in = input(row, {}, nullptr, s, answers);
-        if (const auto token = sampler.best_of_row(in, best, index(vocab), false, 0)) outcomes_[index(first + i)].pick.emplace().token = *token;
-        else outcomes_[index(first + i)] = sample(sampler, row, {}, nullptr, s, answers);  // says that it is not finite
+        if (const auto token = sampler.best_of_row(in, best, index(vocab), false, 0))
+          outcomes_[index(first + i)].pick.emplace().token = *token;
+        else
+          outcomes_[index(first + i)] = sample(sampler, row, {}, nullptr, s, answers);  // says that it is not finite
       }
     });
   }
 
   // Of the rows that the device can prepare for a draw: what it finds decides most of them.
   template <class Queue>
-  void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first, const Queue& queue,
-                  const Answers& answers) {
+  void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
+                  const Queue& queue, const Answers& answers) {
     draws_.reset(index(vocab));
     int wanted = 0, living = 0;
     for (int i = 0; i < hidden.rows; ++i) {
@@ -240,10 +256,13 @@ class Picker {
       ++living;
       const Sequence& s = queue.sequence(row.seq);
       const Stream& stream = answers.stream(row.seq);
-      const bool whole = !row.pick || stream.options().logits_hash || stream.wants_logits(row.position, s.prompt_tokens) ||
+      const bool whole = !row.pick || stream.options().logits_hash ||
+                         stream.wants_logits(row.position, s.prompt_tokens) ||
                          !outcomes_[index(first + i)].failure.empty();
-      if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest)) ++wanted;
-      else draws_.pass_over();
+      if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest))
+        ++wanted;
+      else
+        draws_.pass_over();
     }
     if (2 * wanted <= living) return;  // the others bring all logits here
     best_.resize(index(hidden.rows));
@@ -284,8 +303,8 @@ class Picker {
 
   // hidden: rows of the block that begins at `first`, from its row `skip` on.
   template <class Queue>
-  void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first, int skip,
-                        const Queue& queue, Answers& answers) {
+  void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab,
+                        int first, int skip, const Queue& queue, Answers& answers) {
     const int count = hidden.rows;
     const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
@@ -302,14 +321,15 @@ class Picker {
         const LogitRow& row = rows_[index(first + skip + i)];
         PickOutcome& outcome = outcomes_[index(first + skip + i)];
         if (row.pick && undecided_[index(skip + i)] && outcome.failure.empty()) {
-          outcome = sample(samplers_[index(thread)], row, values(i), mask_of(skip + i, vocab), queue.sequence(row.seq), answers);
+          outcome = sample(samplers_[index(thread)], row, values(i), mask_of(skip + i, vocab), queue.sequence(row.seq),
+                           answers);
         }
       }
     });
   }
 
-  static SampleInput input(const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask, const Sequence& s,
-                           const Answers& answers) {
+  static SampleInput input(const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask,
+                           const Sequence& s, const Answers& answers) {
     return {.logits = logits,
             .prompt = prompt_of(s),
             .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
@@ -318,8 +338,8 @@ class Picker {
             .mask = mask};
   }
 
-  static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask,
-                            const Sequence& s, const Answers& answers) {
+  static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits,
+                            const std::uint32_t* mask, const Sequence& s, const Answers& answers) {
     PickOutcome out;
     try {
       const SampleInput in = input(row, logits, mask, s, answers);
@@ -340,7 +360,9 @@ class Picker {
   }
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  static std::span<const TokenId> prompt_of(const Sequence& s) { return std::span(s.tokens).first(index(s.prompt_tokens)); }
+  static std::span<const TokenId> prompt_of(const Sequence& s) {
+    return std::span(s.tokens).first(index(s.prompt_tokens));
+  }
 
   std::vector<Sampler> samplers_;  // one a thread
   typename DeviceP::Memory logits_;
@@ -348,15 +370,15 @@ class Picker {
   std::vector<PickRow> pick_rows_;  // [rows], likewise
   std::span<const LogitRow> rows_;  // of the step at hand
   std::vector<PickOutcome> outcomes_;
-  std::vector<std::uint32_t> masks_;         // [rows of a block, words] where some row has one
-  std::vector<bool> masked_;                 // [rows of a block]
-  std::vector<int> counts_;                  // of a block of rows, what head_best is asked for
+  std::vector<std::uint32_t> masks_;  // [rows of a block, words] where some row has one
+  std::vector<bool> masked_;          // [rows of a block]
+  std::vector<int> counts_;           // of a block of rows, what head_best is asked for
   std::vector<std::vector<TokenLogit>> best_;
   // Where the device draws:
   DrawRows draws_;
   std::vector<double> totals_, log_totals_;
-  std::vector<char> undecided_;              // [rows of a block]: only the whole row decides
-  std::vector<std::pair<int, int>> runs_;    // of those, begin and end
+  std::vector<char> undecided_;            // [rows of a block]: only the whole row decides
+  std::vector<std::pair<int, int>> runs_;  // of those, begin and end
 };
 
 }  // namespace tenon

@@ -22,9 +22,10 @@ namespace tenon {
 struct SubmitOptions {
   TimePoint deadline = TimePoint::max();  // the answer ends then, with the reason `deadline` and what there is
   Clock::duration timeout{};              // the same, from now on; 0: none
-  Clock::duration adapter_wait{};         // so long submit waits for room among the adapters where all are in use; 0: not at all
-  std::function<bool()> wanted = {};      // and no longer than this is true, asked some times a second; none: always
-  EventCallback on_event = {};            // called with every event, on the service's thread: it must not block
+  Clock::duration
+      adapter_wait{};  // so long submit waits for room among the adapters where all are in use; 0: not at all
+  std::function<bool()> wanted = {};  // and no longer than this is true, asked some times a second; none: always
+  EventCallback on_event = {};        // called with every event, on the service's thread: it must not block
 };
 
 // Adapters are read, and waited for, in the thread that submits.
@@ -111,7 +112,8 @@ class Service {
     return engine;
   }
 
-  // All that could refuse the request is asked here, of facts that never change; but whose lease it brings, which the engine asks.
+  // All that could refuse the request is asked here, of facts that never change; but whose lease it brings, which the
+  // engine asks.
   detail::AnswerPointer prepare(Request request, SubmitOptions options) {
     detail::require(options.timeout >= Clock::duration::zero(), "timeout", "must be 0 (none) or more");
     detail::require(options.adapter_wait >= Clock::duration::zero(), "adapter_wait", "must be 0 (none) or more");

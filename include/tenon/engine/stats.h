@@ -6,10 +6,10 @@ namespace tenon {
 
 struct EngineStats {
   std::uint64_t steps = 0;
-  std::uint64_t sequences = 0;          // summed over steps: sequences / steps is the mean occupancy
-  std::uint64_t rows = 0;               // tokens that went through the model, prompts included
-  std::uint64_t tokens = 0;             // generated
-  std::uint64_t launched_ahead = 0;     // steps, before the tokens of the step before were known
+  std::uint64_t sequences = 0;       // summed over steps: sequences / steps is the mean occupancy
+  std::uint64_t rows = 0;            // tokens that went through the model, prompts included
+  std::uint64_t tokens = 0;          // generated
+  std::uint64_t launched_ahead = 0;  // steps, before the tokens of the step before were known
   std::uint64_t preemptions = 0;
   std::uint64_t prefix_hit_tokens = 0;  // prompt tokens that were found in the cache
   double seconds = 0;                   // in steps

@@ -18,13 +18,13 @@ struct StepRow {
 };
 
 struct StepReport {
-  std::uint64_t step = 0;  // of EngineStats::steps: 1 is the first
-  TimePoint begin{}, end{};  // one launched while another ran begins as that ends
+  std::uint64_t step = 0;         // of EngineStats::steps: 1 is the first
+  TimePoint begin{}, end{};       // one launched while another ran begins as that ends
   std::span<const StepRow> rows;  // valid during the call
 };
 
-// Called on the thread that steps, behind each step that ran something and before its events are handed out. What it throws
-// step() throws; the next step hands out the events.
+// Called on the thread that steps, behind each step that ran something and before its events are handed out. What it
+// throws step() throws; the next step hands out the events.
 using StepObserver = std::function<void(const StepReport&)>;
 
 }  // namespace tenon

@@ -20,11 +20,16 @@ namespace tenon {
 
 class Stream {
  public:
-  Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer, const Constraint* constraint = nullptr)
-      : request_(request), choice_(choice), options_(std::move(options)), text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
+  Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
+         const Constraint* constraint = nullptr)
+      : request_(request),
+        choice_(choice),
+        options_(std::move(options)),
+        text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
         constraint_(constraint ? constraint->start() : nullptr) {
     std::sort(options_.logits_at.begin(), options_.logits_at.end());
-    options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
+    options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()),
+                             options_.logits_at.end());
     if (!options_.logits_at.empty() || scores_tokens()) scores_ = std::make_shared<Scores>();
   }
 
@@ -40,12 +45,14 @@ class Stream {
     if (started_ == TimePoint{}) started_ = now;
   }
 
-  // Whether the logits behind a prompt position are asked for, to be shown or to score the next token, and not yet taken.
+  // Whether the logits behind a prompt position are asked for, to be shown or to score the next token, and not yet
+  // taken.
   bool wants_logits(int position, int prompt_tokens) const {
     if (!scores_) return false;
     const auto& at = options_.logits_at;
     const auto next = at.begin() + static_cast<std::ptrdiff_t>(logits_taken_);
-    return (scores_tokens() && position >= scored_ && position + 1 < prompt_tokens) || std::binary_search(next, at.end(), position);
+    return (scores_tokens() && position >= scored_ && position + 1 < prompt_tokens) ||
+           std::binary_search(next, at.end(), position);
   }
 
   // prompt: the request's prompt; logits: [vocab], behind `position` of it. A position that is computed again after
@@ -79,8 +86,10 @@ class Stream {
     if (constraint_ && !ends) constraint_->advance(token);
     const bool complete = constraint_ && !ends && constraint_->must_end();
     Written written{ends ? std::string() : text_.push(token), {}};
-    if (ends || complete || text_.stopped()) written.reason = FinishReason::stop;
-    else if (full) written.reason = FinishReason::length;
+    if (ends || complete || text_.stopped())
+      written.reason = FinishReason::stop;
+    else if (full)
+      written.reason = FinishReason::length;
     if (written.reason) written.text += text_.finish();
     if (text_.stopped()) written.reason = FinishReason::stop;
     return written;
@@ -91,14 +100,21 @@ class Stream {
 
   Event finished(FinishReason reason, std::string text = {}) {
     if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
-    Event event{.kind = Event::Kind::finished, .request = request_, .choice = choice_, .text = std::move(text), .reason = reason,
-                .scores = scores_, .started = started_};
+    Event event{.kind = Event::Kind::finished,
+                .request = request_,
+                .choice = choice_,
+                .text = std::move(text),
+                .reason = reason,
+                .scores = scores_,
+                .started = started_};
     if (options_.logits_hash) event.logits_hash = logits_hash_;
     return event;
   }
 
  private:
-  static bool holds(const std::vector<TokenId>& ids, TokenId token) { return std::find(ids.begin(), ids.end(), token) != ids.end(); }
+  static bool holds(const std::vector<TokenId>& ids, TokenId token) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  }
 
   bool scores_tokens() const { return options_.nll || options_.prompt_logprobs >= 0; }
 
@@ -109,7 +125,9 @@ class Stream {
     if (options_.prompt_logprobs < 0) return;
     const float own = logits[static_cast<std::size_t>(token)];
     const auto likelier = std::count_if(logits.begin(), logits.end(), [own](float each) { return each > own; });
-    scores_->prompt.push_back({{token, static_cast<float>(logprob)}, top_logprobs(logits, options_.prompt_logprobs, log_total), 1 + static_cast<int>(likelier)});
+    scores_->prompt.push_back({{token, static_cast<float>(logprob)},
+                               top_logprobs(logits, options_.prompt_logprobs, log_total),
+                               1 + static_cast<int>(likelier)});
   }
 
   RequestId request_;

@@ -228,7 +228,8 @@ class Replayer {
 
   void pass(Time time) {
     if (time > kMostTime - now_) {
-      throw Error(Error::Kind::invalid_request, "cost", "lets the clock run for more than 140 years; make steps shorter");
+      throw Error(Error::Kind::invalid_request, "cost",
+                  "lets the clock run for more than 140 years; make steps shorter");
     }
     contention_.pass(time);
     now_ += time;

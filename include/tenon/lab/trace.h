@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/core/exact_math.h"
 #include "tenon/core/fields.h"
 #include "tenon/core/file.h"
 #include "tenon/core/request.h"
-#include "tenon/core/exact_math.h"
 #include "tenon/sample/philox.h"
 
 namespace tenon::lab {

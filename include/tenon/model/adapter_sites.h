@@ -16,7 +16,8 @@ namespace detail {
 inline constexpr std::string_view kWeightSuffix = ".weight";
 
 // A linear for each tensor that a matrix is made of. A part stored in blocks makes several runs.
-inline void add_sites(const MatrixSpec& matrix, std::string_view prefix, int layer, Site site, std::vector<AdapterSite>& out) {
+inline void add_sites(const MatrixSpec& matrix, std::string_view prefix, int layer, Site site,
+                      std::vector<AdapterSite>& out) {
   const std::size_t first = out.size();
   int own = 0;
   for (const TensorPart& part : matrix.parts) {

@@ -1,5 +1,5 @@
-// BLOOM (BigScience, 2022) in the form of Hugging Face's BloomForCausalLM: ALiBi, a norm behind the embedding, and queries,
-// keys and values stored head by head.
+// BLOOM (BigScience, 2022) in the form of Hugging Face's BloomForCausalLM: ALiBi, a norm behind the embedding, and
+// queries, keys and values stored head by head.
 #pragma once
 #include <string>
 
@@ -31,7 +31,8 @@ struct Bloom {
       fields.refuse("n_inner", "must be 4 x " + hidden + ": the family has no other MLP");
     }
     if (fields.boolean("apply_residual_connection_post_layernorm", false)) {
-      throw Error(Error::Kind::unsupported, fields.where("apply_residual_connection_post_layernorm"), "true is not supported");
+      throw Error(Error::Kind::unsupported, fields.where("apply_residual_connection_post_layernorm"),
+                  "true is not supported");
     }
     c.vocab = fields.positive_int("vocab_size");
     c.positions = fields.positive_int("seq_length", 2048);  // of training: ALiBi itself knows no end

@@ -43,8 +43,8 @@ inline void refuse_window(const Fields& fields) {
   throw Error(Error::Kind::unsupported, fields.where("sliding_window"), "is not supported in this family");
 }
 
-// "architectures" names one of these, where it stands there: other heads than the language model's have tensors of their
-// own, which would be left unread.
+// "architectures" names one of these, where it stands there: other heads than the language model's have tensors of
+// their own, which would be left unread.
 inline void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known) {
   if (!fields.has("architectures")) return;
   std::string list;
@@ -58,8 +58,8 @@ inline void check_architectures(const Fields& fields, std::initializer_list<std:
 }
 
 inline Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
-  const std::string word = fields.choice(
-      name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
+  const std::string word =
+      fields.choice(name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
   if (word == "gelu") return Activation::gelu;
   if (word == "relu") return Activation::relu;
   return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;
@@ -69,7 +69,8 @@ inline Activation activation_field(const Fields& fields, const std::string& name
 inline void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c) {
   c.heads = c.kv_heads = fields.positive_int(heads);
   if (c.hidden % c.heads != 0) {
-    fields.refuse(heads, "must divide " + hidden + ": " + std::to_string(c.hidden) + " is no multiple of " + std::to_string(c.heads));
+    fields.refuse(heads, "must divide " + hidden + ": " + std::to_string(c.hidden) + " is no multiple of " +
+                             std::to_string(c.heads));
   }
   c.head_dim = c.hidden / c.heads;
 }

@@ -30,7 +30,8 @@ class Activations {
   MatrixView<float> x, qkv, angles, gate_and_up, hidden;
   Operand normed, attended, inner;
 
-  // gated: the MLP's first matrix has outputs for the gate, too; angle_width: of a row's rotation, 0 where nothing turns.
+  // gated: the MLP's first matrix has outputs for the gate, too; angle_width: of a row's rotation, 0 where nothing
+  // turns.
   void resize(D& device, const ModelConfig& c, bool gated, int angle_width, int rows, int logit_rows) {
     std::byte* begin = nullptr;
     std::size_t at = 0;  // bytes behind it
@@ -61,7 +62,8 @@ class Activations {
   // Bytes that the matrix takes. Where there is no memory yet, its address is nobody's.
   static std::size_t place(MatrixView<float>& view, std::byte* begin, std::size_t at, int rows, int cols) {
     view = {begin ? reinterpret_cast<float*>(begin + at) : nullptr, rows, cols, cols};
-    return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float) + kLine - 1) / kLine * kLine;
+    return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float) + kLine - 1) / kLine *
+           kLine;
   }
   template <class E>
   static std::size_t place(OperandTiles<E>& tiles, std::byte* begin, std::size_t at, int rows, int cols) {
@@ -89,13 +91,18 @@ struct LastRows {
   }
 };
 
-// Rows of a sequence that make a job of attention with the heads that share their keys; 0 where a device wants no tiles.
+// Rows of a sequence that make a job of attention with the heads that share their keys; 0 where a device wants no
+// tiles.
 template <DevicePolicy D, class Attend>
 int tile_rows(int heads_together) {
-  if constexpr (requires { Attend::queries_together; }) return std::max(1, Attend::queries_together / heads_together);
-  else if constexpr (requires { D::queries_together; }) return std::max(1, D::queries_together / heads_together);
-  else if constexpr (requires { D::rows_together; }) return std::max(1, D::rows_together / heads_together);
-  else return 0;
+  if constexpr (requires { Attend::queries_together; })
+    return std::max(1, Attend::queries_together / heads_together);
+  else if constexpr (requires { D::queries_together; })
+    return std::max(1, D::queries_together / heads_together);
+  else if constexpr (requires { D::rows_together; })
+    return std::max(1, D::rows_together / heads_together);
+  else
+    return 0;
 }
 
 // The batch where kernels of this step read it.
@@ -110,7 +117,9 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   there.sequences = put(b.sequences, b.sequence_count);
   there.logit_rows = put(b.logit_rows, b.logit_count);
   if constexpr (requires { D::rows_together; }) {
-    static_assert(requires { D::length_step; }, "tenon: this Device says rows_together and no length_step; see docs/policies.md#device");
+    static_assert(
+        requires { D::length_step; },
+        "tenon: this Device says rows_together and no length_step; see docs/policies.md#device");
     const std::vector<RowTile> tiles = row_tiles(b, tile_rows);
     there.tile_rows = tile_rows;
     there.tile_count = static_cast<int>(tiles.size());
@@ -135,14 +144,17 @@ struct DecoderState {
   std::vector<float> slopes;  // [heads]; none: no ALiBi
 
   void resize(D& device, const ModelConfig& c, const BatchView& batch) {
-    activations.resize(device, c, Model::mlp == MlpKind::gated, Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
+    activations.resize(device, c, Model::mlp == MlpKind::gated,
+                       Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
   }
 };
 
-// host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head turns into logits.
+// host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head
+// turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
-MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch, const DecoderViews<W, H>& weights,
-                                const V& kv, const P& adapter, DecoderState<Model, D, W>& state) {
+MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
+                                const DecoderViews<W, H>& weights, const V& kv, const P& adapter,
+                                DecoderState<Model, D, W>& state) {
   using Operand = typename OperandOf<W>::Result;
   using Input = typename OperandOf<W>::Input;
   constexpr bool gated = Model::mlp == MlpKind::gated;
@@ -159,16 +171,22 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};
   };
   const auto norm_args = [&]<class Y>(const auto& n, MatrixView<const float> in, const Y& out) {
-    if constexpr (Model::norm == NormKind::rms) return RmsNormArgsOf<Y>{in, n.gain, c.norm_epsilon, out};
-    else return LayerNormArgsOf<Y>{in, n.gain, n.bias, c.norm_epsilon, out};
+    if constexpr (Model::norm == NormKind::rms)
+      return RmsNormArgsOf<Y>{in, n.gain, c.norm_epsilon, out};
+    else
+      return LayerNormArgsOf<Y>{in, n.gain, n.bias, c.norm_epsilon, out};
   };
   const auto norm = [&](const auto& n, MatrixView<const float> in, const auto& out) {
-    if constexpr (Model::norm == NormKind::rms) rms_norm(device, norm_args(n, in, out));
-    else layer_norm(device, norm_args(n, in, out));
+    if constexpr (Model::norm == NormKind::rms)
+      rms_norm(device, norm_args(n, in, out));
+    else
+      layer_norm(device, norm_args(n, in, out));
   };
   const auto multiply = [&](const auto& args, int layer, Site site) {
-    if constexpr (P::adds_at_runtime) state.updates.multiply(device, args, layer, site);
-    else linear(device, args);
+    if constexpr (P::adds_at_runtime)
+      state.updates.multiply(device, args, layer, site);
+    else
+      linear(device, args);
   };
   KvSoon soon;  // without a view on devices that ask for nothing
   if constexpr (requires { D::asks_for_kv; }) soon = kv_soon(host_batch, kv, 0, c.kv_heads, c.head_dim, c.window);
@@ -180,15 +198,18 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   // The norm of x, and a product of it: args.x is `normed`.
   const auto multiply_normed = [&](const auto& n, const auto& args, int layer, Site site) {
     if constexpr (requires { norm_and_linear(device, norm_args(n, x, normed), args); }) {
-      if (!(P::adds_at_runtime && state.updates.has(site)) && norm_and_linear(device, norm_args(n, x, normed), args)) return;
+      if (!(P::adds_at_runtime && state.updates.has(site)) && norm_and_linear(device, norm_args(n, x, normed), args))
+        return;
     }
     norm(n, x, normed);
     multiply(args, layer, site);
   };
   // Whether a device has made queries, keys and values, and stored these, in one.
   const auto stores_beside = [&](const auto& n, const auto& args, const auto& stored) {
-    if constexpr (Model::positions != PositionKind::rotary && requires { norm_linear_and_store(device, norm_args(n, x, normed), args, stored); }) {
-      if (!(P::adds_at_runtime && state.updates.has(Site::qkv))) return norm_linear_and_store(device, norm_args(n, x, normed), args, stored);
+    if constexpr (Model::positions != PositionKind::rotary &&
+                  requires { norm_linear_and_store(device, norm_args(n, x, normed), args, stored); }) {
+      if (!(P::adds_at_runtime && state.updates.has(Site::qkv)))
+        return norm_linear_and_store(device, norm_args(n, x, normed), args, stored);
     }
     return false;
   };
@@ -199,14 +220,17 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   if (weights.embedding_norm.gain) norm(weights.embedding_norm, x, x);
   if constexpr (Model::positions == PositionKind::rotary) {
     const auto frequencies = state.rotary.of(host_batch);
-    const auto count = static_cast<std::size_t>(frequencies.stride == 0 ? 1 : batch.rows) * static_cast<std::size_t>(c.head_dim / 2);
-    rotary_angles(device, RotaryAnglesArgs{batch, device.put(std::span(frequencies.data, count)), frequencies.stride, act.angles});
+    const auto count =
+        static_cast<std::size_t>(frequencies.stride == 0 ? 1 : batch.rows) * static_cast<std::size_t>(c.head_dim / 2);
+    rotary_angles(device, RotaryAnglesArgs{batch, device.put(std::span(frequencies.data, count)), frequencies.stride,
+                                           act.angles});
   }
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
     soon.layer = l;
     const bool asks = soon.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
-    const LinearArgs<W, Input> qkv{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .soon = asks ? &soon : nullptr};
+    const LinearArgs<W, Input> qkv{
+        .x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .soon = asks ? &soon : nullptr};
     const StoreKvArgs<V> stored{batch, k, v, kv, l, c.kv_heads, c.head_dim};
     if (!stores_beside(layer.attention_norm, qkv, stored)) {
       multiply_normed(layer.attention_norm, qkv, l, Site::qkv);
@@ -224,21 +248,31 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
       if (batch.logit_count == 0) return act.hidden;
       if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_last);
     }
-    attention(device, Attend{}, AttentionArgs<V, Operand>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
-                                                 c.window, slopes});
-    multiply(LinearArgs<W, Input>{.x = attended, .weight = layer.attention_out.weight, .bias = layer.attention_out.bias, .residual = x, .y = x}, l,
-             Site::attn_out);
+    attention(device, Attend{},
+              AttentionArgs<V, Operand>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
+                                        c.window, slopes});
+    multiply(LinearArgs<W, Input>{.x = attended,
+                                  .weight = layer.attention_out.weight,
+                                  .bias = layer.attention_out.bias,
+                                  .residual = x,
+                                  .y = x},
+             l, Site::attn_out);
     if constexpr (gated) {
-      multiply_normed(layer.mlp_norm, LinearArgs<W, Input>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up}, l,
-                      Site::mlp_up);
+      multiply_normed(
+          layer.mlp_norm,
+          LinearArgs<W, Input>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up}, l,
+          Site::mlp_up);
       gate(device, GateArgsOf<Operand>{gate_and_up, c.activation, inner});
     } else {
-      multiply_normed(layer.mlp_norm,
-                      LinearArgs<W, Input, Operand>{
-                          .x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c.activation, .y = inner},
-                      l, Site::mlp_up);
+      multiply_normed(
+          layer.mlp_norm,
+          LinearArgs<W, Input, Operand>{
+              .x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c.activation, .y = inner},
+          l, Site::mlp_up);
     }
-    multiply(LinearArgs<W, Input>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x}, l, Site::mlp_down);
+    multiply(
+        LinearArgs<W, Input>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x},
+        l, Site::mlp_down);
   }
   norm(weights.final_norm, x, act.hidden);
   return act.hidden;

@@ -52,8 +52,8 @@ inline bool has_tokenizer(const std::filesystem::path& folder) {
   return false;
 }
 
-// Opens the folder of a checkpoint: config.json, generation_config.json where it is there, model.safetensors (or shards and
-// their index), and a tokenizer where one is found. Errors name file and field.
+// Opens the folder of a checkpoint: config.json, generation_config.json where it is there, model.safetensors (or shards
+// and their index), and a tokenizer where one is found. Errors name file and field.
 inline ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   ModelFiles files;
   const auto config = std::make_shared<ConfigFile>(folder);

@@ -9,7 +9,8 @@
 namespace tenon {
 
 // What GPT-2 and GPTBigCode have in common.
-inline ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type, std::string_view activation) {
+inline ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type,
+                                      std::string_view activation) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   refuse_window(fields);

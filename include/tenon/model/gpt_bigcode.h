@@ -30,7 +30,8 @@ struct GptBigCode {
   static DecoderSpec tensors(const ModelConfig& c) {
     return gpt_like_tensors(c, [&](const std::string& name, int outputs, int inputs) {
       const bool by_head = c.interleaved_qkv && name.ends_with("attn.c_attn");
-      return by_head ? interleaved_qkv_spec(name, c.heads, c.head_dim, inputs, true) : linear_spec(name, {outputs, inputs}, true);
+      return by_head ? interleaved_qkv_spec(name, c.heads, c.head_dim, inputs, true)
+                     : linear_spec(name, {outputs, inputs}, true);
     });
   }
 

@@ -16,7 +16,8 @@ struct LlamaDefaults {
 };
 
 // What Llama and the families after it have in common: sizes, rotary positions, a gated MLP.
-inline ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type, const LlamaDefaults& defaults) {
+inline ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type,
+                                        const LlamaDefaults& defaults) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
   ModelConfig c;
@@ -32,8 +33,8 @@ inline ModelConfig configure_llama_like(const ConfigFile& file, std::string_view
   const bool says = fields.json().contains("num_key_value_heads");
   c.kv_heads = fields.positive_int("num_key_value_heads", says || defaults.kv_heads == 0 ? c.heads : defaults.kv_heads);
   if (c.heads % c.kv_heads != 0) {
-    fields.refuse("num_key_value_heads", "must divide num_attention_heads: " + std::to_string(c.heads) + " is no multiple of " +
-                                             std::to_string(c.kv_heads));
+    fields.refuse("num_key_value_heads", "must divide num_attention_heads: " + std::to_string(c.heads) +
+                                             " is no multiple of " + std::to_string(c.kv_heads));
   }
   c.inner = width_field(fields, "intermediate_size");
   c.vocab = fields.positive_int("vocab_size");
@@ -56,7 +57,8 @@ inline DecoderSpec llama_like_tensors(const ModelConfig& c) {
          .mlp_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden),
          .qkv = stacked_spec({{attention + "q_proj", c.query_width()},
                               {attention + "k_proj", c.kv_width()},
-                              {attention + "v_proj", c.kv_width()}}, c.hidden, c.attention_bias),
+                              {attention + "v_proj", c.kv_width()}},
+                             c.hidden, c.attention_bias),
          .attention_out = linear_spec(attention + "o_proj", {c.hidden, c.query_width()}, c.attention_bias),
          .up = stacked_spec({{mlp + "gate_proj", c.inner}, {mlp + "up_proj", c.inner}}, c.hidden, c.mlp_bias),
          .down = linear_spec(mlp + "down_proj", {c.hidden, c.inner}, c.mlp_bias)});

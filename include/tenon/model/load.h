@@ -1,5 +1,5 @@
-// From files to packed weights: every tensor is checked against the sizes of config.json before anything is allocated, then
-// blocks of rows stream into the stores.
+// From files to packed weights: every tensor is checked against the sizes of config.json before anything is allocated,
+// then blocks of rows stream into the stores.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace tenon {
 
-// The packed weights of a decoder on a device: matrices in format P, embedding and head in format H, vectors as float32.
+// The packed weights of a decoder on a device: matrices in format P, embedding and head in format H, vectors as
+// float32.
 template <WeightPolicy P, WeightPolicy H, DevicePolicy D>
 class DecoderWeights {
  public:
@@ -38,13 +39,13 @@ class DecoderWeights {
     vectors_ = device.allocate(floats * sizeof(float));
     std::byte* next = vectors_.data();
     parts_ = map_parts<typename P::View, typename H::View, const float*>(
-        spec, tied_head,
-        [&](const MatrixSpec& m) { return add(device, matrices_, source, m); },
+        spec, tied_head, [&](const MatrixSpec& m) { return add(device, matrices_, source, m); },
         [&](const MatrixSpec& m) { return add(device, heads_, source, m); },
         [&](const VectorSpec& v) -> const float* {
           if (v.none()) return nullptr;
           const std::span<std::byte> vector{next, padded(v) * sizeof(float)};
-          device.fill(vector, [&](std::span<std::byte> host) { source.read(v, reinterpret_cast<float*>(host.data())); });
+          device.fill(vector,
+                      [&](std::span<std::byte> host) { source.read(v, reinterpret_cast<float*>(host.data())); });
           next += vector.size();
           return reinterpret_cast<const float*>(vector.data());
         });
@@ -64,14 +65,16 @@ class DecoderWeights {
   }
 
  private:
-  // Codes that a checkpoint holds in this very format stay as they are; whatever else it holds is encoded from its values.
+  // Codes that a checkpoint holds in this very format stay as they are; whatever else it holds is encoded from its
+  // values.
   template <WeightPolicy Q>
   static typename Q::View add(D& device, WeightStore<Q, D>& store, const TensorSource& source, const MatrixSpec& m) {
     if constexpr (PacksCodes<Q>) {
       using Code = typename Q::Code;
       if (source.holds<Code>(m)) {
-        return store.add_codes(
-            device, m.shape, [&](int first, int count, CodeBlock& block) { source.read_codes<Code>(m, first, count, block); });
+        return store.add_codes(device, m.shape, [&](int first, int count, CodeBlock& block) {
+          source.read_codes<Code>(m, first, count, block);
+        });
       }
     }
     return store.add(

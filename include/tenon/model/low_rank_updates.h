@@ -72,14 +72,16 @@ class LowRankUpdates {
     auto* const deltas = reinterpret_cast<const float**>(memory_.data());
     const MatrixView<float> delta{reinterpret_cast<float*>(memory_.data() + pointers), args.x.rows, outputs, outputs};
     const LowRankArgsOf<X> updates{args.x, &groups_, layer, site, delta, deltas};
-    if constexpr (UpdatesBeside<D, W>) linear(device, args, updates);
-    else linear_behind_updates(device, args, updates);
+    if constexpr (UpdatesBeside<D, W>)
+      linear(device, args, updates);
+    else
+      linear_behind_updates(device, args, updates);
   }
 
  private:
   std::vector<const AdapterSet*> of_row_;  // [rows]
   AdapterGroups groups_;
-  unsigned sites_ = 0;                     // of all groups, as AdapterSet::sites
+  unsigned sites_ = 0;         // of all groups, as AdapterSet::sites
   typename D::Memory memory_;  // pointers to rows, then the rows
 };
 

@@ -17,7 +17,8 @@ namespace tenon {
 class MergedUpdates {
  public:
   // Reads the adapters, each times its weight. Errors as AdapterStore::lease.
-  MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites, std::string_view prefix, const AdapterOptions& options) {
+  MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites, std::string_view prefix,
+                const AdapterOptions& options) {
     const std::vector<PeftModule> modules = sites.modules();
     for (const AdapterUse& use : uses) {
       detail::require(std::isfinite(use.weight), "merged", "the weight of an adapter must be finite");
@@ -37,7 +38,8 @@ class MergedUpdates {
 
   bool updates(const std::string& tensor) const { return by_tensor_.contains(tensor); }
 
-  // Adds to rows first..first+count-1 of a tensor that it updates. The sum over ranks is in double, and rounded once.  rows: [count, inputs]
+  // Adds to rows first..first+count-1 of a tensor that it updates. The sum over ranks is in double, and rounded once.
+  // rows: [count, inputs]
   void add(const std::string& tensor, int first, int count, float* rows) const {
     const std::vector<Update>& updates = by_tensor_.at(tensor);
     const int inputs = updates.front().inputs;
@@ -53,7 +55,8 @@ class MergedUpdates {
         }
       }
       float* row = rows + static_cast<std::ptrdiff_t>(i) * inputs;
-      for (int k = 0; k < inputs; ++k) row[k] = static_cast<float>(static_cast<double>(row[k]) + sum[static_cast<std::size_t>(k)]);
+      for (int k = 0; k < inputs; ++k)
+        row[k] = static_cast<float>(static_cast<double>(row[k]) + sum[static_cast<std::size_t>(k)]);
     }
   }
 

@@ -1,5 +1,5 @@
-// Mistral 7B (Jiang et al., 2023) in the form of Hugging Face's MistralForCausalLM: Llama with grouped heads and, in its
-// first version, a sliding window.
+// Mistral 7B (Jiang et al., 2023) in the form of Hugging Face's MistralForCausalLM: Llama with grouped heads and, in
+// its first version, a sliding window.
 #pragma once
 #include <string_view>
 
@@ -16,10 +16,13 @@ struct Mistral {
 
   static ModelConfig configure(const ConfigFile& file) {
     const Fields fields = file.fields();
-    ModelConfig c = configure_llama_like(file, model_type, {.positions = 4096 * 32, .kv_heads = 8, .tokens = {.bos = 1, .eos = 2}});
+    ModelConfig c =
+        configure_llama_like(file, model_type, {.positions = 4096 * 32, .kv_heads = 8, .tokens = {.bos = 1, .eos = 2}});
     check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
-    if (!fields.json().contains("sliding_window")) c.window = 4096;
-    else if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");  // null: none
+    if (!fields.json().contains("sliding_window"))
+      c.window = 4096;
+    else if (fields.has("sliding_window"))
+      c.window = fields.positive_int("sliding_window");  // null: none
     return c;
   }
 

@@ -17,7 +17,7 @@ struct TensorPart {
   bool transposed = false;  // stored [cols, rows], as the Conv1D of GPT-2 is
   // Where only some of its rows are meant: blocks of `block` rows, one every `stride`, from row `first` on.
   int first = 0, block = 0, stride = 0;
-  int stored = 0;           // rows of the whole tensor; 0: `rows`, all of it
+  int stored = 0;  // rows of the whole tensor; 0: `rows`, all of it
 
   int stored_rows() const { return stored > 0 ? stored : rows; }
 
@@ -57,7 +57,7 @@ struct DecoderParts {
   };
   struct Layer {
     Norm attention_norm, mlp_norm;
-    Linear qkv;                    // [queries of all heads, then keys, then values; hidden]
+    Linear qkv;                      // [queries of all heads, then keys, then values; hidden]
     Linear attention_out, up, down;  // up: [inner, hidden]; of a gated MLP [gate, then up: 2 inner; hidden]
   };
   Head embedding;         // [vocab, hidden]
@@ -80,7 +80,9 @@ inline MatrixSpec matrix_spec(std::string name, Shape shape) { return {shape, {{
 inline DecoderSpec::Norm layer_norm_spec(const std::string& name, int n) {
   return {vector_spec(name + ".weight", n), vector_spec(name + ".bias", n)};
 }
-inline DecoderSpec::Norm rms_norm_spec(const std::string& name, int n) { return {vector_spec(name + ".weight", n), {}}; }
+inline DecoderSpec::Norm rms_norm_spec(const std::string& name, int n) {
+  return {vector_spec(name + ".weight", n), {}};
+}
 
 // <name>.weight [outputs, inputs] and, where there is one, <name>.bias.
 inline DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias) {
@@ -101,7 +103,8 @@ inline DecoderSpec::Linear stacked_spec(const std::vector<std::pair<std::string,
 }
 
 // A linear whose outputs are stored head by head, [heads, {query, key, value}, head_dim], in our order.
-inline DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int heads, int head_dim, int inputs, bool bias) {
+inline DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int heads, int head_dim, int inputs,
+                                                bool bias) {
   const int outputs = 3 * heads * head_dim;
   DecoderSpec::Linear out = linear_spec(name, {outputs, inputs}, bias);
   const auto in_order = [&](std::vector<TensorPart>& parts) {
@@ -117,13 +120,16 @@ inline DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int hea
   return out;
 }
 
-// Calls matrix(spec), head(spec) and vector(spec) for every part, in the order in which a step reads them, and collects the
-// results. A tied head is asked for once.
+// Calls matrix(spec), head(spec) and vector(spec) for every part, in the order in which a step reads them, and collects
+// the results. A tied head is asked for once.
 template <class M, class H, class V, class OnMatrix, class OnHead, class OnVector>
-DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatrix matrix, OnHead head, OnVector vector) {
+DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatrix matrix, OnHead head,
+                                OnVector vector) {
   using Out = DecoderParts<M, H, V>;
   const auto norm = [&](const DecoderSpec::Norm& n) { return typename Out::Norm{vector(n.gain), vector(n.bias)}; };
-  const auto linear = [&](const DecoderSpec::Linear& l) { return typename Out::Linear{matrix(l.weight), vector(l.bias)}; };
+  const auto linear = [&](const DecoderSpec::Linear& l) {
+    return typename Out::Linear{matrix(l.weight), vector(l.bias)};
+  };
   Out out;
   out.position_table = vector(spec.position_table);
   out.embedding_norm = norm(spec.embedding_norm);

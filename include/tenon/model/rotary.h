@@ -28,8 +28,8 @@ struct RotaryConfig {
 
 namespace detail {
 
-// Every step is rounded to float32, for that is how models were trained: at position 131,071 another rounding of a frequency
-// turns by 0.008 radians more or less.
+// Every step is rounded to float32, for that is how models were trained: at position 131,071 another rounding of a
+// frequency turns by 0.008 radians more or less.
 inline float power(float base, float exponent) { return static_cast<float>(std::pow(double{base}, double{exponent})); }
 
 // theta^(-2 i / head_dim) for i < head_dim / 2, in radians a position.
@@ -50,7 +50,8 @@ inline float llama3_frequency(const RotaryConfig& c, float frequency) {
   if (wavelength < static_cast<float>(c.trained_positions / c.high_frequency_factor)) return frequency;
   const float kept = (trained / wavelength - low) / (high - low);
   const float stretched = (1.0f - kept) * frequency / factor;
-  return stretched + static_cast<float>(double{kept} * double{frequency});  // rounded before it is added, on every machine
+  return stretched +
+         static_cast<float>(double{kept} * double{frequency});  // rounded before it is added, on every machine
 }
 
 }  // namespace detail
@@ -73,9 +74,9 @@ inline std::vector<float> rotary_frequencies(const RotaryConfig& c, int head_dim
 
 // The frequencies of a step's rows.
 //
-// Under dynamic scaling a token turns by the frequencies of the text's length when it was read: the whole prompt for the
-// prompt's tokens, its own position + 1 for a new one. That is what transformers does for one text with a cache, said so
-// that it depends on nothing but the text: neither on chunks nor on neighbours.
+// Under dynamic scaling a token turns by the frequencies of the text's length when it was read: the whole prompt for
+// the prompt's tokens, its own position + 1 for a new one. That is what transformers does for one text with a cache,
+// said so that it depends on nothing but the text: neither on chunks nor on neighbours.
 class RotaryFrequencies {
  public:
   RotaryFrequencies() = default;

@@ -30,7 +30,8 @@ inline std::string rotary_type(const Fields& scaling) {
 
 // `positions`, the longest text: becomes longer where the scaling makes it so.
 inline RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& positions) {
-  if (head_dim % 2 != 0) fields.refuse(fields.has("head_dim") ? "head_dim" : "hidden_size", "must give even heads to rotate");
+  if (head_dim % 2 != 0)
+    fields.refuse(fields.has("head_dim") ? "head_dim" : "hidden_size", "must give even heads to rotate");
   if (fields.has("partial_rotary_factor") && fields.number("partial_rotary_factor", 0, 1) != 1) {
     throw Error(Error::Kind::unsupported, fields.where("partial_rotary_factor"), "other than 1 is not supported");
   }
@@ -61,7 +62,8 @@ inline RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& posit
     c.scaling = RotaryScaling::llama3;
     c.low_frequency_factor = scaling.positive("low_freq_factor");
     c.high_frequency_factor = scaling.positive("high_freq_factor");
-    if (!(c.high_frequency_factor > c.low_frequency_factor)) scaling.refuse("high_freq_factor", "must be above low_freq_factor");
+    if (!(c.high_frequency_factor > c.low_frequency_factor))
+      scaling.refuse("high_freq_factor", "must be above low_freq_factor");
     c.trained_positions = scaling.positive_int("original_max_position_embeddings");
     return c;
   }
@@ -71,7 +73,8 @@ inline RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& posit
     scaling.refuse("original_max_position_embeddings", "differs from max_position_embeddings");
   }
   c.scaling = type == "linear" ? RotaryScaling::linear : RotaryScaling::dynamic;
-  if (c.scaling == RotaryScaling::dynamic && head_dim < 4) scaling.refuse("rope_type", "dynamic needs heads of 4 or more");
+  if (c.scaling == RotaryScaling::dynamic && head_dim < 4)
+    scaling.refuse("rope_type", "dynamic needs heads of 4 or more");
   // max_position_embeddings stays what the model was trained for; these two reach `factor` times as far.
   positions = static_cast<int>(std::min(positions * c.factor, 2147483647.0));
   return c;

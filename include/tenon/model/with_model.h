@@ -33,8 +33,8 @@ template <class... Models>
 
 }  // namespace detail
 
-// Calls body(Family{}) for the family of that model_type, and returns what it returns, which must be of one type for all.
-// Error unsupported, naming those that are supported.
+// Calls body(Family{}) for the family of that model_type, and returns what it returns, which must be of one type for
+// all. Error unsupported, naming those that are supported.
 template <class Body, ModelTraits First, ModelTraits... Rest>
 auto with_model(ModelList<First, Rest...>, std::string_view model_type, Body&& body) -> decltype(body(First{})) {
   if (model_type == First::model_type) return body(First{});

@@ -1,8 +1,8 @@
-// The arguments of every op, and what each op computes: the one place where that is written down. A device implements an
-// op by a function of the same name, overloaded on the device; ops/reference.h is the naive double-precision oracle.
+// The arguments of every op, and what each op computes: the one place where that is written down. A device implements
+// an op by a function of the same name, overloaded on the device; ops/reference.h is the naive double-precision oracle.
 //
-// The order of summation is part of each op's meaning (docs/numerics.md): an output element depends on its own row and on
-// the sizes of the model alone, never on how many rows, threads or neighbours there are.
+// The order of summation is part of each op's meaning (docs/numerics.md): an output element depends on its own row and
+// on the sizes of the model alone, never on how many rows, threads or neighbours there are.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -25,41 +25,42 @@ enum class Activation : std::uint8_t {
   silu,      // x / (1 + exp(-x)), Elfwing et al. 2017; also named swish
 };
 
-// x[r] = table[token_of(batch, r)] + positions_table[positions[r]]; the table may be any weight format (a tied head's, say).
+// x[r] = table[token_of(batch, r)] + positions_table[positions[r]]; the table may be any weight format (a tied head's,
+// say).
 template <class W>
 struct EmbedArgs {
   BatchView batch;
-  W table;                        // [vocab, hidden]
-  const float* position_table;    // [positions, hidden], null where positions are not learned
-  MatrixView<float> x;            // [rows, hidden]
+  W table;                      // [vocab, hidden]
+  const float* position_table;  // [positions, hidden], null where positions are not learned
+  MatrixView<float> x;          // [rows, hidden]
 };
 
-// Some ops may round what they compute for the product that reads it: Y is MatrixView<float>, or OperandTiles<E>, which may be nothing
-// else besides.
+// Some ops may round what they compute for the product that reads it: Y is MatrixView<float>, or OperandTiles<E>, which
+// may be nothing else besides.
 
 // y = (x - mean) / sqrt(variance + epsilon) * gain + bias, per row, sums in 16 strips (Ba et al., 2016).
 template <class Y>
 struct LayerNormArgsOf {
-  MatrixView<const float> x;      // [rows, hidden]
-  const float* gain;              // [hidden]
-  const float* bias;              // [hidden]
+  MatrixView<const float> x;  // [rows, hidden]
+  const float* gain;          // [hidden]
+  const float* bias;          // [hidden]
   float epsilon;
-  Y y;                            // [rows, hidden]; may be x
+  Y y;  // [rows, hidden]; may be x
 };
 using LayerNormArgs = LayerNormArgsOf<MatrixView<float>>;
 
 // y = x / sqrt(mean of x^2 + epsilon) * gain, per row, the sum in 16 strips (Zhang and Sennrich, 2019).
 template <class Y>
 struct RmsNormArgsOf {
-  MatrixView<const float> x;      // [rows, hidden]
-  const float* gain;              // [hidden]
+  MatrixView<const float> x;  // [rows, hidden]
+  const float* gain;          // [hidden]
   float epsilon;
-  Y y;                            // [rows, hidden]; may be x
+  Y y;  // [rows, hidden]; may be x
 };
 using RmsNormArgs = RmsNormArgsOf<MatrixView<float>>;
 
-// Keys and values that are read, and some of them written, when a product has been made: a hint, of which no bit depends. For devices
-// that ask memory for them meanwhile (D::asks_for_kv).
+// Keys and values that are read, and some of them written, when a product has been made: a hint, of which no bit
+// depends. For devices that ask memory for them meanwhile (D::asks_for_kv).
 struct KvSoon {
   struct Part {
     const void* data = nullptr;
@@ -67,11 +68,11 @@ struct KvSoon {
   };
   using Tile = std::array<Part, 4>;  // keys, values, and the scales of each
 
-  BatchView batch = {};              // in the host's memory
-  const void* view = nullptr;        // of the cache, to be passed to tile_of; has to outlive the product
+  BatchView batch = {};        // in the host's memory
+  const void* view = nullptr;  // of the cache, to be passed to tile_of; has to outlive the product
   Tile (*tile_of)(const void* view, int layer, int sequence, int head, int tile, int head_dim) = nullptr;
   int layer = 0, kv_heads = 0, head_dim = 0;
-  int window = 0;                    // positions that a row sees, its own included; 0: all
+  int window = 0;  // positions that a row sees, its own included; 0: all
 };
 template <CacheView V>
 KvSoon kv_soon(const BatchView& batch, const V& view, int layer, int kv_heads, int head_dim, int window) {
@@ -80,7 +81,9 @@ KvSoon kv_soon(const BatchView& batch, const V& view, int layer, int kv_heads, i
     const auto elements = static_cast<std::size_t>(kTilePositions) * sizeof(typename V::Element);
     const auto padded = static_cast<std::size_t>((width + kTilePositions - 1) / kTilePositions * kTilePositions);
     const std::size_t scales = has_scales<typename V::Element> ? kTilePositions * sizeof(float) : 0;
-    return {{{tile.keys, static_cast<std::size_t>(width) * elements}, {tile.values, padded * elements}, {tile.key_scales, scales},
+    return {{{tile.keys, static_cast<std::size_t>(width) * elements},
+             {tile.values, padded * elements},
+             {tile.key_scales, scales},
              {tile.value_scales, scales}}};
   };
   return {batch, &view, tile_of, layer, kv_heads, head_dim, window};
@@ -88,40 +91,41 @@ KvSoon kv_soon(const BatchView& batch, const V& view, int layer, int kv_heads, i
 template <CacheView V>
 KvSoon kv_soon(const BatchView&, const V&&, int, int, int, int) = delete;  // the view would be gone
 
-// y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...; of weights in
-// groups one a group, and of formats that round activations what docs/numerics.md says.
+// y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...; of
+// weights in groups one a group, and of formats that round activations what docs/numerics.md says.
 template <class W, class X = MatrixView<const float>, class Y = MatrixView<float>>
 struct LinearArgs {
-  X x;                                       // [rows, in]; rounded already where it is OperandTiles
-  W weight;                                  // [out, in]
-  const float* bias = nullptr;               // [out] or null
-  const float* const* delta = nullptr;       // [rows] of [out] or null: low-rank updates; a null row adds nothing
+  X x;                                  // [rows, in]; rounded already where it is OperandTiles
+  W weight;                             // [out, in]
+  const float* bias = nullptr;          // [out] or null
+  const float* const* delta = nullptr;  // [rows] of [out] or null: low-rank updates; a null row adds nothing
   Activation activation = Activation::none;
-  MatrixView<const float> residual = {};     // [rows, out] or null; may be y itself
-  Y y;                                       // [rows, out]; may not overlap x
-  const KvSoon* soon = nullptr;              // what is read next, or null
+  MatrixView<const float> residual = {};  // [rows, out] or null; may be y itself
+  Y y;                                    // [rows, out]; may not overlap x
+  const KvSoon* soon = nullptr;           // what is read next, or null
 };
 
 // delta[r] = the updates of row r for this matrix (Hu et al., 2021), in the order of its AdapterSet:
-//   u[i] = scale * (a[i] . x[r]), the product in 16 strips and the tree of sum(); delta[o] = fma(b[o][i], u[i], delta[o]), i = 0, 1, ...
+//   u[i] = scale * (a[i] . x[r]), the product in 16 strips and the tree of sum(); delta[o] = fma(b[o][i], u[i],
+//   delta[o]), i = 0, 1, ...
 // from 0 on, one chain through all updates of an output. deltas[r] is that row, or null where row r has no update here.
 template <class X>
 struct LowRankArgsOf {
-  X x;                              // [rows, in]
-  const AdapterGroups* groups;      // of these rows
+  X x;                          // [rows, in]
+  const AdapterGroups* groups;  // of these rows
   int layer;
   Site site;
-  MatrixView<float> delta;          // [rows, out]; rows without update are left as they are
-  const float** deltas;             // [rows], written whole
+  MatrixView<float> delta;  // [rows, out]; rows without update are left as they are
+  const float** deltas;     // [rows], written whole
 };
 using LowRankArgs = LowRankArgsOf<MatrixView<const float>>;
 
 // y[r, i] = activation(x[r, i]) * x[r, n + i]: a gated MLP between its two products (Shazeer, 2020).
 template <class Y>
 struct GateArgsOf {
-  MatrixView<const float> x;      // [rows, 2 n]: gate, then up
+  MatrixView<const float> x;  // [rows, 2 n]: gate, then up
   Activation activation;
-  Y y;                            // [rows, n]; may be the first half of x
+  Y y;  // [rows, n]; may be the first half of x
 };
 using GateArgs = GateArgsOf<MatrixView<float>>;
 
@@ -137,9 +141,9 @@ struct RotaryAnglesArgs {
 // Rotary positions (Su et al., 2021) in place, pairs being elements i and i + head_dim / 2 of a head:
 // (x, y) becomes (x cos - y sin, y cos + x sin).
 struct RotateArgs {
-  MatrixView<const float> angles;   // [rows, head_dim], of RotaryAnglesArgs
-  MatrixView<float> q;              // [rows, heads * head_dim]
-  MatrixView<float> k;              // [rows, kv_heads * head_dim]
+  MatrixView<const float> angles;  // [rows, head_dim], of RotaryAnglesArgs
+  MatrixView<float> q;             // [rows, heads * head_dim]
+  MatrixView<float> k;             // [rows, kv_heads * head_dim]
   int heads, kv_heads, head_dim;
 };
 
@@ -153,8 +157,8 @@ struct StoreKvArgs {
   int layer, kv_heads, head_dim;
 };
 
-// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the keys t of the row's own sequence
-// that it sees: t <= position(r), and t > position(r) - window where there is one. Head h reads key/value head
+// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the keys t of the row's own
+// sequence that it sees: t <= position(r), and t > position(r) - window where there is one. Head h reads key/value head
 // h / (heads / kv_heads). Tiles that lie before all that the rows see may be gone: no op asks the view for them.
 // Out: MatrixView<float>, or OperandTiles, which attention on tensor cores writes for the product that reads it next.
 template <class V, class Out = MatrixView<float>>
@@ -164,14 +168,14 @@ struct AttentionArgs {
   V kv;
   int layer, heads, kv_heads, head_dim;
   float scale;
-  Out out;                    // [rows, heads * head_dim]
+  Out out;                        // [rows, heads * head_dim]
   int window = 0;                 // positions that a row sees, its own included; 0: all
   const float* slopes = nullptr;  // [heads] or null: ALiBi (Press et al., 2022)
 };
 
 // Block `to` of every layer becomes what block `from` is, one copy after the other.
 struct CopyBlocksArgs {
-  std::byte* storage;                 // [layers, blocks, block_bytes]
+  std::byte* storage;  // [layers, blocks, block_bytes]
   int layers;
   BlockLayout layout;
   std::span<const BlockCopy> copies;
@@ -193,83 +197,89 @@ struct HeadArgs {
   MatrixView<float> logits;        // [logit_count, vocab]
 };
 
-// Of the logits that head would give for hidden row i, the counts[i] largest, of equal ones those of lower ids; all that
-// there are where the vocabulary is smaller. best[i] holds them in order of their ids. Where a logit of the row is not
-// finite, best[i] is empty. Picked while the products are in the cache: rows of logits never exist.
+// Of the logits that head would give for hidden row i, the counts[i] largest, of equal ones those of lower ids; all
+// that there are where the vocabulary is smaller. best[i] holds them in order of their ids. Where a logit of the row is
+// not finite, best[i] is empty. Picked while the products are in the cache: rows of logits never exist.
 template <class W>
 struct HeadBestArgs {
-  MatrixView<const float> hidden;      // [rows, hidden]
-  W weight;                            // [vocab, hidden]
+  MatrixView<const float> hidden;  // [rows, hidden]
+  W weight;                        // [vocab, hidden]
   int vocab;
-  const int* counts;                   // [rows]
-  std::vector<TokenLogit>* best;        // [rows]
+  const int* counts;              // [rows]
+  std::vector<TokenLogit>* best;  // [rows]
 };
 
 inline constexpr int kMostBest = 256;  // of a row, that a device may be asked for
 
-// A row of logits that a device prepares for a draw. In this order: `biases` are added; the tokens that the row has `seen` are
-// penalised; those that its mask does not allow are banned. All as sample/penalties.h does it; a ban is -inf.
+// A row of logits that a device prepares for a draw. In this order: `biases` are added; the tokens that the row has
+// `seen` are penalised; those that its mask does not allow are banned. All as sample/penalties.h does it; a ban is
+// -inf.
 struct DrawRow {
-  int best = 0;            // largest logits that are wanted, of those that are not banned; 0: nothing is
-  float temperature = 0;   // of the sum of weights that is wanted, exp((logit - the largest) / temperature); 0: none is
+  int best = 0;           // largest logits that are wanted, of those that are not banned; 0: nothing is
+  float temperature = 0;  // of the sum of weights that is wanted, exp((logit - the largest) / temperature); 0: none is
   float repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
   int first_bias = 0, biases = 0;
   int first_seen = 0, seen = 0;
-  int mask = -1;           // -1: all tokens are allowed
-  bool log_total = false;  // the sum at temperature 1 is wanted, too: for log-probabilities, so of a row that nothing is done to
+  int mask = -1;  // -1: all tokens are allowed
+  bool log_total =
+      false;  // the sum at temperature 1 is wanted, too: for log-probabilities, so of a row that nothing is done to
 };
 struct SeenToken {
   TokenId id;
   int generated;  // times; 0: it is in the prompt alone
 };
 
-// head's logits of rows, prepared; of each the best, in order of (logit descending, id ascending), and the sum of weights in
-// the order of sample/strips.h. An op that a device may lack. best[i] is empty where a logit of the row is not finite before
-// anything is done to it, or nothing is allowed: only the whole row says why.
+// head's logits of rows, prepared; of each the best, in order of (logit descending, id ascending), and the sum of
+// weights in the order of sample/strips.h. An op that a device may lack. best[i] is empty where a logit of the row is
+// not finite before anything is done to it, or nothing is allowed: only the whole row says why.
 template <class W>
 struct HeadDrawArgs {
-  MatrixView<const float> hidden;         // [rows, hidden]
-  W weight;                               // [vocab, hidden]
+  MatrixView<const float> hidden;  // [rows, hidden]
+  W weight;                        // [vocab, hidden]
   int vocab;
-  std::span<const DrawRow> draws;         // [rows]
-  std::span<const TokenLogit> biases;     // of all rows; those of one have different tokens
-  std::span<const SeenToken> seen;        // of all rows; those of one are different
-  std::span<const std::uint32_t> masks;   // [masks, (vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
-  std::vector<TokenLogit>* best;          // [rows]
-  double* totals;                         // [rows]
-  double* log_totals;                     // [rows], of those that want it
+  std::span<const DrawRow> draws;      // [rows]
+  std::span<const TokenLogit> biases;  // of all rows; those of one have different tokens
+  std::span<const SeenToken> seen;     // of all rows; those of one are different
+  std::span<const std::uint32_t>
+      masks;                      // [masks, (vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
+  std::vector<TokenLogit>* best;  // [rows]
+  double* totals;                 // [rows]
+  double* log_totals;             // [rows], of those that want it
 };
-// How a row's token is picked: of its largest logits (of equal ones those of lower ids) the first, or, where there is a temperature,
-// one that is drawn as sample/filters.h and sample/sampler.h do it behind such a top_k.
+// How a row's token is picked: of its largest logits (of equal ones those of lower ids) the first, or, where there is a
+// temperature, one that is drawn as sample/filters.h and sample/sampler.h do it behind such a top_k.
 struct PickRow {
   int best = 1;           // so many, at most kMostBest
   float temperature = 0;  // 0: the first
   float top_p = 1, min_p = 0;
-  double u = 0;           // the draw, in [0, 1)
+  double u = 0;  // the draw, in [0, 1)
 };
 
-// Of each row a token, left where kernels behind it find it (BatchView::picks); -1 where a logit of the row is not finite. An op that
-// a device may lack.
+// Of each row a token, left where kernels behind it find it (BatchView::picks); -1 where a logit of the row is not
+// finite. An op that a device may lack.
 template <class W>
 struct HeadPickArgs {
   MatrixView<const float> hidden;  // [rows, hidden]
   W weight;                        // [vocab, hidden]
   int vocab;
-  std::span<const PickRow> rows;   // [rows]
-  TokenId* picks;                  // [rows], on the device
-  TokenId* for_host = nullptr;     // [rows], the same again; null: nobody wants it
+  std::span<const PickRow> rows;  // [rows]
+  TokenId* picks;                 // [rows], on the device
+  TokenId* for_host = nullptr;    // [rows], the same again; null: nobody wants it
 };
-// Whose steps may be launched before the host knows the tokens of the step before: those come by a D::Later, whose wait() returns
-// them.
+// Whose steps may be launched before the host knows the tokens of the step before: those come by a D::Later, whose
+// wait() returns them.
 template <class D, class W>
-concept PicksAhead = requires(D& device, const HeadPickArgs<W>& args, const TokenId* picks, std::size_t count, typename D::Later& later) {
+concept PicksAhead = requires(D& device, const HeadPickArgs<W>& args, const TokenId* picks, std::size_t count,
+                              typename D::Later& later) {
   head_pick(device, args);
   { device.fetch_later(picks, count, later) } -> std::same_as<void>;
   { later.wait() } -> std::same_as<const std::byte*>;
 };
 
 template <class D, class W>
-concept PreparesDraws = requires(D& device, const HeadDrawArgs<W>& args) { head_draw(device, args); };
+concept PreparesDraws = requires(D& device, const HeadDrawArgs<W>& args) {
+  head_draw(device, args);
+};
 
 // What a device owes the model, for one weight format, head format, cache view and attention.
 template <class D, class W, class H, class V, class A>
@@ -279,7 +289,8 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
                                    const LinearArgs<W, typename OperandOf<W>::Input>& matrix,
                                    const GateArgsOf<typename OperandOf<W>::Result>& gated,
                                    const RotaryAnglesArgs& angles, const RotateArgs& turn, const StoreKvArgs<V>& store,
-                                   const AttentionArgs<V, typename OperandOf<W>::Result>& heads, const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
+                                   const AttentionArgs<V, typename OperandOf<W>::Result>& heads,
+                                   const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
                                    const HeadArgs<H>& logits, const HeadBestArgs<H>& best) {
   embed(device, embedding);
   layer_norm(device, norm);
@@ -299,11 +310,16 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
 
 // What it owes an engine whose requests run under adapters.
 template <class D>
-concept AddsLowRank = requires(D& device, const LowRankArgs& updates) { low_rank(device, updates); };
+concept AddsLowRank = requires(D& device, const LowRankArgs& updates) {
+  low_rank(device, updates);
+};
 
-// Which makes a matrix's updates within its product, as linear(device, args, updates): linear of args with what low_rank would
-// give for its delta. updates.delta and deltas are room that it may use; what they hold then is not said.
+// Which makes a matrix's updates within its product, as linear(device, args, updates): linear of args with what
+// low_rank would give for its delta. updates.delta and deltas are room that it may use; what they hold then is not
+// said.
 template <class D, class W>
-concept UpdatesBeside = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) { linear(device, args, updates); };
+concept UpdatesBeside = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+  linear(device, args, updates);
+};
 
 }  // namespace tenon

@@ -13,8 +13,8 @@ struct DirectAttention {
   static constexpr bool materialises_scores = true;
 };
 
-// Flash attention on the tensor cores of an NVIDIA GPU, in float16 over a cache of float16, and else in bfloat16. A numeric class of
-// its own, as only that hardware has its order of sums. An engine on a CPU does not compile with it.
+// Flash attention on the tensor cores of an NVIDIA GPU, in float16 over a cache of float16, and else in bfloat16. A
+// numeric class of its own, as only that hardware has its order of sums. An engine on a CPU does not compile with it.
 struct FlashMma {
   static constexpr bool materialises_scores = false;
   static constexpr bool on_tensor_cores = true;

@@ -1,5 +1,5 @@
-// A product whose updates are made before it, on any device: what one that cannot make them beside it runs, and the CPU where that
-// does not pay.
+// A product whose updates are made before it, on any device: what one that cannot make them beside it runs, and the CPU
+// where that does not pay.
 #pragma once
 #include "tenon/ops/args.h"
 

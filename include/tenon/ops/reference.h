@@ -31,7 +31,8 @@ inline void layer_norm(const LayerNormArgs& args) {
     for (const double value : x) variance += (value - mean) * (value - mean) / n;
     const double deviation = std::sqrt(variance + args.epsilon);
     for (int c = 0; c < n; ++c) {
-      args.y.row(r)[c] = static_cast<float>((x[static_cast<std::size_t>(c)] - mean) / deviation * args.gain[c] + args.bias[c]);
+      args.y.row(r)[c] =
+          static_cast<float>((x[static_cast<std::size_t>(c)] - mean) / deviation * args.gain[c] + args.bias[c]);
     }
   }
 }
@@ -48,11 +49,16 @@ inline void rms_norm(const RmsNormArgs& args) {
 
 inline double activate(double x, Activation activation) {
   switch (activation) {
-    case Activation::none: return x;
-    case Activation::gelu_new: return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-    case Activation::gelu: return x / 2 * std::erfc(-x / std::sqrt(2.0));  // erfc: 1 + erf cancels where x is negative
-    case Activation::relu: return std::max(x, 0.0);
-    case Activation::silu: return x / (1 + std::exp(-x));
+    case Activation::none:
+      return x;
+    case Activation::gelu_new:
+      return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::gelu:
+      return x / 2 * std::erfc(-x / std::sqrt(2.0));  // erfc: 1 + erf cancels where x is negative
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
   }
   return x;
 }
@@ -151,8 +157,10 @@ float round_row(const float* row /* [n] */, int n, E* out, std::ptrdiff_t stride
   for (int i = 0; i < n; ++i) largest = std::isfinite(row[i]) ? std::max(largest, std::fabs(row[i])) : nan;
   const float scale = largest / 127 < std::numeric_limits<float>::min() ? 0 : largest / 127;
   for (int i = 0; i < n; ++i) {
-    if constexpr (has_scales<E>) out[i * stride] = static_cast<E>(scale > 0 ? std::nearbyint(row[i] / scale) : 0);
-    else out[i * stride] = static_cast<E>(row[i]);
+    if constexpr (has_scales<E>)
+      out[i * stride] = static_cast<E>(scale > 0 ? std::nearbyint(row[i] / scale) : 0);
+    else
+      out[i * stride] = static_cast<E>(row[i]);
   }
   return scale;
 }
@@ -163,11 +171,13 @@ void store_kv(const StoreKvArgs<V>& args) {
   const int width = KvShape{.head_dim = args.head_dim}.value_stride();
   for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
     for (int i = 0; i < s->rows * args.kv_heads; ++i) {
-      const int r = i / args.kv_heads, head = i % args.kv_heads, position = s->start + r, lane = position % kTilePositions;
+      const int r = i / args.kv_heads, head = i % args.kv_heads, position = s->start + r,
+                lane = position % kTilePositions;
       const auto tile = args.kv.tile(args.layer, s->slot, head, position / kTilePositions);
       const std::ptrdiff_t from = std::ptrdiff_t{head} * args.head_dim;
       E* values = tile.values + lane * width;  // [value_stride]
-      const float key_scale = round_row(args.keys.row(s->first_row + r) + from, args.head_dim, tile.keys + lane, kTilePositions);
+      const float key_scale =
+          round_row(args.keys.row(s->first_row + r) + from, args.head_dim, tile.keys + lane, kTilePositions);
       const float value_scale = round_row(args.values.row(s->first_row + r) + from, args.head_dim, values, 1);
       std::fill(values + args.head_dim, values + width, E{});
       if (tile.key_scales) tile.key_scales[lane] = key_scale;
@@ -185,9 +195,10 @@ double value_of(E element, const float* scales, int lane) {
 // One row and one head of attention at a position of a sequence.
 template <class V>
 void attend(const AttentionArgs<V>& args, int slot, int row, int head, int position) {
-  const int n = args.head_dim, width = KvShape{.head_dim = n}.value_stride(), kv_head = head / (args.heads / args.kv_heads);
+  const int n = args.head_dim, width = KvShape{.head_dim = n}.value_stride(),
+            kv_head = head / (args.heads / args.kv_heads);
   const int first = args.window > 0 ? std::max(0, position - args.window + 1) : 0;  // that it sees
-  const float* q = args.q.row(row) + std::ptrdiff_t{head} * n;  // [head_dim]
+  const float* q = args.q.row(row) + std::ptrdiff_t{head} * n;                      // [head_dim]
   std::vector<double> scores, out(static_cast<std::size_t>(n), 0.0);
   for (int t = first; t <= position; ++t) {
     const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);
@@ -207,7 +218,8 @@ void attend(const AttentionArgs<V>& args, int slot, int row, int head, int posit
       out[static_cast<std::size_t>(d)] += weight * value_of(tile.values[lane * width + d], tile.value_scales, lane);
     }
   }
-  std::transform(out.begin(), out.end(), args.out.row(row) + std::ptrdiff_t{head} * n, [](double x) { return static_cast<float>(x); });
+  std::transform(out.begin(), out.end(), args.out.row(row) + std::ptrdiff_t{head} * n,
+                 [](double x) { return static_cast<float>(x); });
 }
 
 template <class V>

@@ -26,12 +26,13 @@ class DrawRows {
   // A row of which nothing is wanted.
   void pass_over() { rows_.emplace_back(); }
 
-  // False, and nothing is added, where such a row is not decided by `most` of its best, has biases whose order counts or that
-  // Penalties refuses, or wants log-probabilities of more tokens, or of logits that are processed.
+  // False, and nothing is added, where such a row is not decided by `most` of its best, has biases whose order counts
+  // or that Penalties refuses, or wants log-probabilities of more tokens, or of logits that are processed.
   bool add(const SampleInput& in, std::size_t most) {
     const Options& o = in.options;
     const bool processed = in.mask != nullptr || Sampler::processes(o);
-    if (o.top_logprobs >= 0 && (processed || static_cast<std::size_t>(o.top_logprobs) > std::min(most, vocab_))) return false;
+    if (o.top_logprobs >= 0 && (processed || static_cast<std::size_t>(o.top_logprobs) > std::min(most, vocab_)))
+      return false;
     if (!Sampler::draws_from_best(o, vocab_, most) || !add_biases(o)) return false;
     const bool ranked = o.temperature != 0 && o.top_k > 0 && static_cast<std::size_t>(o.top_k) < vocab_;
     DrawRow row;
@@ -71,8 +72,10 @@ class DrawRows {
     for (const auto& [id, bias] : o.logit_bias) biases_.push_back({bias, id});
     const auto begin = biases_.begin() + static_cast<std::ptrdiff_t>(first);
     std::sort(begin, biases_.end(), [](const TokenLogit& a, const TokenLogit& b) { return a.id < b.id; });
-    const bool twice = std::adjacent_find(begin, biases_.end(), [](const auto& a, const auto& b) { return a.id == b.id; }) != biases_.end();
-    const bool outside = biases_.size() > first && (begin->id < 0 || static_cast<std::size_t>(biases_.back().id) >= vocab_);
+    const bool twice = std::adjacent_find(begin, biases_.end(),
+                                          [](const auto& a, const auto& b) { return a.id == b.id; }) != biases_.end();
+    const bool outside =
+        biases_.size() > first && (begin->id < 0 || static_cast<std::size_t>(biases_.back().id) >= vocab_);
     if (twice || outside) biases_.resize(first);
     return !twice && !outside;
   }

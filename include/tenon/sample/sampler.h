@@ -64,11 +64,11 @@ class Sampler {
     return all_ranks ? o.typical_p >= 1 : static_cast<std::size_t>(o.top_k) <= most;
   }
 
-  // sample()'s token where only the best processed logits of a row are known, in order of rank: as many as top_k, where that
-  // limits ranks, or else as came to hand, of which they are `all` or not, with the sum of all weights of the row. Empty where
-  // they do not decide. What in.options says of processing is done already, and in.logits is not read.
-  std::optional<TokenId> best_of_row(const SampleInput& in, std::span<const TokenLogit> best, std::size_t vocab, bool all,
-                                     double total) {
+  // sample()'s token where only the best processed logits of a row are known, in order of rank: as many as top_k, where
+  // that limits ranks, or else as came to hand, of which they are `all` or not, with the sum of all weights of the row.
+  // Empty where they do not decide. What in.options says of processing is done already, and in.logits is not read.
+  std::optional<TokenId> best_of_row(const SampleInput& in, std::span<const TokenLogit> best, std::size_t vocab,
+                                     bool all, double total) {
     const Options& o = in.options;
     if (best.empty()) return {};
     if (o.temperature == 0) return best.front().id;
@@ -80,8 +80,10 @@ class Sampler {
     // Filters are to see a limit of ranks, and candidates no more than there are.
     if (limited) few_.resize(static_cast<std::size_t>(o.top_k) + 1, -std::numeric_limits<float>::infinity());
     ranks_.reset(few_);
-    if (limited) scaled_.reset(few_, few_.front(), o.temperature);
-    else scaled_.reset(few_, few_.front(), o.temperature, total);
+    if (limited)
+      scaled_.reset(few_, few_.front(), o.temperature);
+    else
+      scaled_.reset(few_, few_.front(), o.temperature, total);
     std::optional<TokenId> rank;
     if (limited || Filters::any(o, vocab)) {
       const std::span<const Weighted> kept = filters_.keep(scaled_, ranks_, o);
@@ -94,13 +96,17 @@ class Sampler {
     return best[static_cast<std::size_t>(*rank)].id;
   }
 
-  // What sample() says of a token beside it, where its row's logits are not processed and it is one of the best: at least
-  // in.options.top_logprobs of them. log_total: the sum of exp(logit - the largest).
+  // What sample() says of a token beside it, where its row's logits are not processed and it is one of the best: at
+  // least in.options.top_logprobs of them. log_total: the sum of exp(logit - the largest).
   static void add_logprobs(const SampleInput& in, std::span<const TokenLogit> best, double log_total, Pick& pick) {
     const double of_all = static_cast<double>(best.front().logit) + exact::log(log_total);
-    const auto logprob = [&](const TokenLogit& each) { return static_cast<float>(static_cast<double>(each.logit) - of_all); };
-    pick.logprob = logprob(*std::find_if(best.begin(), best.end(), [&](const TokenLogit& each) { return each.id == pick.token; }));
-    for (const TokenLogit& each : best.first(std::min(best.size(), static_cast<std::size_t>(in.options.top_logprobs)))) {
+    const auto logprob = [&](const TokenLogit& each) {
+      return static_cast<float>(static_cast<double>(each.logit) - of_all);
+    };
+    pick.logprob =
+        logprob(*std::find_if(best.begin(), best.end(), [&](const TokenLogit& each) { return each.id == pick.token; }));
+    for (const TokenLogit& each :
+         best.first(std::min(best.size(), static_cast<std::size_t>(in.options.top_logprobs)))) {
       pick.top.push_back({each.id, logprob(each)});
     }
   }

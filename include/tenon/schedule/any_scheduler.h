@@ -12,14 +12,16 @@ namespace tenon {
 namespace detail {
 // Asked before the whole concept: whether an owner of an AnyScheduler is copyable depends on the constructor below.
 template <class P>
-concept PlansSteps = requires(P& p, const QueueState& state, PlanWriter& out) { p.plan(state, out); };
+concept PlansSteps = requires(P& p, const QueueState& state, PlanWriter& out) {
+  p.plan(state, out);
+};
 }  // namespace detail
 
 class AnyScheduler {
  public:
   template <class P>
-    requires(!std::same_as<P, AnyScheduler>) && detail::PlansSteps<P> && SchedulerPolicy<P>
-  AnyScheduler(P policy) : policy_(std::make_unique<Holder<P>>(std::move(policy))) {}
+  requires(!std::same_as<P, AnyScheduler>) && detail::PlansSteps<P>&& SchedulerPolicy<P> AnyScheduler(P policy)
+      : policy_(std::make_unique<Holder<P>>(std::move(policy))) {}
 
   AnyScheduler(const AnyScheduler& other) : policy_(other.policy_->copy()) {}
   AnyScheduler& operator=(const AnyScheduler& other) {

@@ -30,8 +30,8 @@ struct CacheRoom {
     return end;
   }
 
-  // What a newcomer starts with: its parent's prompt, or a prefix that somebody left; and who was preempted too often gets
-  // room to its end. False, and nothing held, if that is not to be had.
+  // What a newcomer starts with: its parent's prompt, or a prefix that somebody left; and who was preempted too often
+  // gets room to its end. False, and nothing held, if that is not to be had.
   template <CacheLedger L>
   bool move_in(L& ledger, Sequence& s, const Sequence* parent) const {
     if (!keeps_tokens) return true;
@@ -75,7 +75,8 @@ struct CacheRoom {
   template <CacheLedger L>
   void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
     if constexpr (ReusesPrefixes<L>) {
-      if (reuses_prefixes) ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(s.cached)), s.identity);
+      if (reuses_prefixes)
+        ledger.publish(s.seq, std::span(s.tokens).first(static_cast<std::size_t>(s.cached)), s.identity);
     }
   }
 
@@ -86,9 +87,9 @@ struct CacheRoom {
   }
 
  private:
-  // Of so many tokens, those that a sequence holds room for at once. Where a window passes them that is never more than a
-  // ring, which is the sequence's own until it ends. So "room to its end" is to be had for a text that is longer than the
-  // whole cache, and who has it asks for nothing that is free, and is never starved.
+  // Of so many tokens, those that a sequence holds room for at once. Where a window passes them that is never more than
+  // a ring, which is the sequence's own until it ends. So "room to its end" is to be had for a text that is longer than
+  // the whole cache, and who has it asks for nothing that is free, and is never starved.
   template <CacheLedger L>
   static int at_once([[maybe_unused]] const L& ledger, int tokens) {
     if constexpr (TrimsSequences<L>) return ledger.held_at_most(tokens);

@@ -1,8 +1,8 @@
 // Fairness between clients, and between the adapters of each: continuous batching with virtual token counters
 // (schedule/token_counters.h). The least served adapter of the least served client is admitted next.
 //
-// The bound, that of the paper for backlogged tenants: of two clients (or two adapters of one client) that have requests
-// waiting all through an interval, neither is served more than 2 U ahead of the other in it, with
+// The bound, that of the paper for backlogged tenants: of two clients (or two adapters of one client) that have
+// requests waiting all through an interval, neither is served more than 2 U ahead of the other in it, with
 //     U = max(input_weight x longest prompt, output_weight x most tokens that the requests running at once come to).
 // It holds for service as admitted. A prompt that does not fit a step's token budget is admitted whole and read in
 // chunks, one such prompt at a time: service as computed is at most twice the longest prompt further apart.
@@ -19,8 +19,8 @@
 namespace tenon {
 
 struct FairPolicy {
-  int max_batch = 32;                                   // sequences at once
-  int guests = 0;                                       // further ones, of clients that run nothing; half of them also of new requests
+  int max_batch = 32;  // sequences at once
+  int guests = 0;      // further ones, of clients that run nothing; half of them also of new requests
   int token_budget = std::numeric_limits<int>::max();   // rows in a step; the engine's own budget binds too
   double input_weight = 1, output_weight = 2;           // service that a token of a prompt, and a new one, count for
   Clock::duration patience = std::chrono::seconds(30);  // within an adapter, who waited so long goes before priorities
@@ -42,7 +42,8 @@ struct FairPolicy {
       counters.admit(c, input_weight * c.pending, detail::behind(&c, state.waiting, first, alike));
     };
     // A long prompt that is being read leaves half of the step to a client that runs nothing.
-    const int reserve = guests > 0 && counters.poorest(/*idle_only=*/true) ? std::min(token_budget, out.budget_left()) / 2 : 0;
+    const int reserve =
+        guests > 0 && counters.poorest(/*idle_only=*/true) ? std::min(token_budget, out.budget_left()) / 2 : 0;
     detail::run_continuously(state, out, std::max(max_batch, 1) + guests, token_budget, next, admitted, reserve);
   }
 
@@ -63,8 +64,9 @@ struct FairPolicy {
     const bool late = detail::overdue(a, now, patience);
     if (late != detail::overdue(b, now, patience)) return late;
     if (!late && a.priority != b.priority) return a.priority > b.priority;
-    if (!late && a.ordinal != b.ordinal) return a.ordinal < b.ordinal;  // one request of many prompts does not starve others
-    return &a < &b;  // of one span, which is in order of arrival
+    if (!late && a.ordinal != b.ordinal)
+      return a.ordinal < b.ordinal;  // one request of many prompts does not starve others
+    return &a < &b;                  // of one span, which is in order of arrival
   }
 };
 static_assert(SchedulerPolicy<FairPolicy> && ChoosesVictim<FairPolicy> && KeepsAccounts<FairPolicy>);

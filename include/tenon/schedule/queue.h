@@ -84,7 +84,8 @@ class RequestQueue {
       // A running sequence found the cache full: take back what newcomers got, then whole sequences, last come first.
       // This ends, because the oldest fits alone.
       if (std::exchange(admitting_, false) && send_back_newcomers(ledger)) continue;
-      if (std::any_of(running_.begin(), running_.end(), [](const Sequence* s) { return s->has_written_all(); })) break;  // room comes
+      if (std::any_of(running_.begin(), running_.end(), [](const Sequence* s) { return s->has_written_all(); }))
+        break;  // room comes
       if (const Sequence* chosen = victim(state)) {
         preempt(chosen->seq, ledger);
       } else if (!plan_.slices.empty()) {
@@ -152,8 +153,8 @@ class RequestQueue {
     return true;
   }
 
-  // Gives the sequence's cache back and shows it to no policy until resume(); it keeps its place in line, and what it had
-  // computed may still be found. False if it is not here, or held already.
+  // Gives the sequence's cache back and shows it to no policy until resume(); it keeps its place in line, and what it
+  // had computed may still be found. False if it is not here, or held already.
   template <CacheLedger L>
   bool hold(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
@@ -191,7 +192,8 @@ class RequestQueue {
   // Whether prompts may begin with what others left in the cache. Their tokens are the same either way.
   void set_prefix_reuse(bool reuses) { room_.reuses_prefixes = reuses; }
 
-  // How many positions a row of the model sees, its own included; 0: all before it. The shape of the cache has the same.
+  // How many positions a row of the model sees, its own included; 0: all before it. The shape of the cache has the
+  // same.
   void set_window(int window) { room_.window = window; }
 
   P& policy() { return policy_; }
@@ -262,8 +264,10 @@ class RequestQueue {
     if (wanted <= 0) return 0;
     const int granted = std::min(wanted, room_.reserve(ledger, *s, wanted));
     if (granted == 0) {
-      if (runs) starved_ = std::max(starved_, wanted);
-      else room_.give_back(ledger, *s);
+      if (runs)
+        starved_ = std::max(starved_, wanted);
+      else
+        room_.give_back(ledger, *s);
       return 0;
     }
     s->planned_in = attempt_;
@@ -313,7 +317,8 @@ class RequestQueue {
     const int after = s.cached + tokens;
     if constexpr (KeepsAccounts<P>) {
       const int fresh = std::min(after, s.prompt_tokens) - std::min(std::max(s.computed, s.cached), s.prompt_tokens);
-      served_.push_back({s.seq, s.adapter, std::max(fresh, 0), after == s.known() && s.remaining() > 0 ? 1 : 0, s.client});
+      served_.push_back(
+          {s.seq, s.adapter, std::max(fresh, 0), after == s.known() && s.remaining() > 0 ? 1 : 0, s.client});
     }
     s.computed = std::max(s.computed, after);
   }
@@ -338,15 +343,16 @@ class RequestQueue {
     return any;
   }
 
-  // Never the oldest: it must get through, so that somebody does. Nobody beyond the bound on preemptions, unless the step
-  // would be empty. Null: nobody can go.
+  // Never the oldest: it must get through, so that somebody does. Nobody beyond the bound on preemptions, unless the
+  // step would be empty. Null: nobody can go.
   const Sequence* victim(const QueueState& state) {
     if (running_.size() < 2) return nullptr;
     if constexpr (ChoosesVictim<P>) {
       const Sequence* s = find(policy_.victim(state));
       if (s && s->state == Sequence::State::running && s != running_.front() && s->preemptible()) return s;
     }
-    const auto last = std::find_if(running_.rbegin(), running_.rend() - 1, [](const Sequence* s) { return s->preemptible(); });
+    const auto last =
+        std::find_if(running_.rbegin(), running_.rend() - 1, [](const Sequence* s) { return s->preemptible(); });
     if (last != running_.rend() - 1) return *last;
     return plan_.slices.empty() ? running_.back() : nullptr;
   }

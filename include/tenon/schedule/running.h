@@ -9,9 +9,10 @@
 
 namespace tenon::detail {
 
-// Decodes first, so that a text being written never waits for somebody else's prompt; then what is left of prompts, which
-// leave `reserve` of the step's rows. Returns what is left of the budget.
-inline int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(), int reserve = 0) {
+// Decodes first, so that a text being written never waits for somebody else's prompt; then what is left of prompts,
+// which leave `reserve` of the step's rows. Returns what is left of the budget.
+inline int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(),
+                        int reserve = 0) {
   for (const bool decoding : {true, false}) {
     const int kept = decoding ? 0 : reserve + (budget - std::min(budget, out.budget_left()));
     for (const Candidate& c : state.running) {

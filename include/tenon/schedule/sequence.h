@@ -32,10 +32,11 @@ struct NewSequence {
   int priority = 0;
   int client = 0;
   int ordinal = 0;
-  std::string identity = {};     // what keys depend on beside tokens: adapters, a salt
+  std::string identity = {};  // what keys depend on beside tokens: adapters, a salt
   std::shared_ptr<const AdapterSet> adapters = {};
-  int reuse_limit = std::numeric_limits<int>::max();  // prompt tokens that may come from the cache; the rest is computed
-  SeqId parent = kNoParent;      // a sequence with the same prompt, to share its cache when it has read that
+  int reuse_limit =
+      std::numeric_limits<int>::max();  // prompt tokens that may come from the cache; the rest is computed
+  SeqId parent = kNoParent;             // a sequence with the same prompt, to share its cache when it has read that
 };
 
 struct Sequence {
@@ -65,7 +66,7 @@ struct Sequence {
   State state = State::waiting;
   bool on_hold = false, awaits_parent = false;  // either: State::held
   bool was_admitted = false;
-  int reused = 0;    // of `cached`, what move-in found that others had left
+  int reused = 0;                // of `cached`, what move-in found that others had left
   std::uint64_t planned_in = 0;  // the attempt at a plan that granted it rows
 
   int known() const { return static_cast<int>(tokens.size()); }
@@ -77,7 +78,9 @@ struct Sequence {
   bool preemptible() const { return preemptions < kMaxPreemptions; }
   // Tokens that the cache will hold of it at most.
   int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }
-  Candidate candidate() const { return {seq, cached, pending(), remaining(), arrival, adapter, priority, client, ordinal}; }
+  Candidate candidate() const {
+    return {seq, cached, pending(), remaining(), arrival, adapter, priority, client, ordinal};
+  }
 };
 
 struct QueueStats {

@@ -1,5 +1,5 @@
-// Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): what each tenant has
-// been served, and who is next. A tenant is a client, or an adapter of one client.
+// Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): what each tenant
+// has been served, and who is next. A tenant is a client, or an adapter of one client.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -38,8 +38,8 @@ class TokenCounters {
     double level() const { return counter + charge; }
   };
 
-  // A look at a state: begin_look(), add_*() for each sequence, end_look(). Accounts stay as they are until serve(), because
-  // a plan may be asked for again.
+  // A look at a state: begin_look(), add_*() for each sequence, end_look(). Accounts stay as they are until serve(),
+  // because a plan may be asked for again.
   void begin_look() {
     tenants_.clear();
     admitted_any_ = false;
@@ -132,7 +132,8 @@ class TokenCounters {
     bool active = false;  // had sequences waiting or running
   };
 
-  // Idle tenants that are ahead of the others are remembered up to this number. Beyond it the less indebted half is dropped.
+  // Idle tenants that are ahead of the others are remembered up to this number. Beyond it the less indebted half is
+  // dropped.
   static constexpr std::size_t kRemembered = 1024;
 
   Tenant& tenant(int id) { return row_of(tenants_, id, {.id = id, .counter = counter(id)}); }
@@ -184,7 +185,8 @@ class FairCounters {
     for (Client& client : active_) client.adapters.end_look();
   }
 
-  // First in line of the poorest adapter of the poorest client. Null: nobody waits. `idle_only`: of clients that run nothing.
+  // First in line of the poorest adapter of the poorest client. Null: nobody waits. `idle_only`: of clients that run
+  // nothing.
   const Candidate* poorest(bool idle_only = false) {
     const TokenCounters::Tenant* chosen = clients_.poorest(idle_only);
     return chosen ? client(chosen->id).adapters.poorest()->next : nullptr;

@@ -1,5 +1,5 @@
-// What CachePolicy means: room that is promised is there, and tokens stay as they were written; where a ledger trims, as
-// long as rows still see them.
+// What CachePolicy means: room that is promised is there, and tokens stay as they were written; where a ledger trims,
+// as long as rows still see them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -60,7 +60,8 @@ class CacheTrial {
     note(broken_, ledger_.grow(0, held), "cache: a sequence can grow to the capacity at once");
     SeqId other = 0;
     const auto fill = [&] {
-      while (ledger_.free_tokens() > 0 && ledger_.grow(++other, 1)) {}
+      while (ledger_.free_tokens() > 0 && ledger_.grow(++other, 1)) {
+      }
     };
     for (int cached = 0; cached < most; ++cached) {
       fill();
@@ -258,8 +259,8 @@ class CacheTrial {
 
 }  // namespace detail
 
-// Runs a cache through random lives of sequences, on the host: ledger, addresses, and tags that must stay. A shape with a
-// window is for caches whose ledgers trim; others keep all the same.
+// Runs a cache through random lives of sequences, on the host: ledger, addresses, and tags that must stay. A shape with
+// a window is for caches whose ledgers trim; others keep all the same.
 template <CachePolicy P>
 Violations cache_laws(KvShape shape = {2, 2, 5, 70}, int tokens = 400) {
   Violations broken;

@@ -20,7 +20,8 @@ struct RandomAdapter {
 };
 
 // Updates all of these linears. float32.
-inline void write_adapter(const std::filesystem::path& folder, std::span<const AdapterSite> sites, const RandomAdapter& adapter) {
+inline void write_adapter(const std::filesystem::path& folder, std::span<const AdapterSite> sites,
+                          const RandomAdapter& adapter) {
   std::filesystem::create_directories(folder);
   std::vector<TensorPlan> plans;
   std::string targets;

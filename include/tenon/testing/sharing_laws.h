@@ -20,7 +20,8 @@ namespace tenon::testing {
 
 namespace detail {
 
-// Every position of every sequence holds a tag of the text up to there. Texts are of two tokens, so that many begin alike.
+// Every position of every sequence holds a tag of the text up to there. Texts are of two tokens, so that many begin
+// alike.
 template <class P>
 class SharingTrial {
   using Ledger = typename P::Ledger;
@@ -148,7 +149,8 @@ class SharingTrial {
     }
   }
 
-  // A key and a value of each position from `from` on, in every layer and head: f(element, tag of the text up to there).
+  // A key and a value of each position from `from` on, in every layer and head: f(element, tag of the text up to
+  // there).
   template <class F>
   void each(SeqId seq, std::size_t from, F&& f) {
     const Text& text = texts_[seq];
@@ -163,7 +165,8 @@ class SharingTrial {
         for (int head = 0; head < shape_.heads; ++head) {
           const auto tile = view.tile(layer, 0, head, position / kTilePositions);
           f(tile.keys[lane], static_cast<unsigned char>(mix64(tag + static_cast<std::uint64_t>(layer))));
-          f(tile.values[lane * shape_.value_stride()], static_cast<unsigned char>(mix64(tag + static_cast<std::uint64_t>(head))));
+          f(tile.values[lane * shape_.value_stride()],
+            static_cast<unsigned char>(mix64(tag + static_cast<std::uint64_t>(head))));
         }
       }
     }
@@ -183,7 +186,8 @@ class SharingTrial {
 
 }  // namespace detail
 
-// Runs a cache whose ledger reuses prefixes or forks through random lives, on the host; nothing for one that does neither.
+// Runs a cache whose ledger reuses prefixes or forks through random lives, on the host; nothing for one that does
+// neither.
 template <CachePolicy P>
 Violations sharing_laws(KvShape shape = {2, 2, 3, 130}, int tokens = 500) {
   Violations broken;

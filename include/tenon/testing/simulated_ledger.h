@@ -1,6 +1,6 @@
-// The real ledgers, BlockLedger or WindowLedger, of any block size behind one type, which now and then refuses room that
-// it has. A ledger may: what is free need not be free for everybody. Only the oldest running sequence, which must get
-// through, is never refused, and nobody what is their own already.
+// The real ledgers, BlockLedger or WindowLedger, of any block size behind one type, which now and then refuses room
+// that it has. A ledger may: what is free need not be free for everybody. Only the oldest running sequence, which must
+// get through, is never refused, and nobody what is their own already.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,8 +25,7 @@ struct LedgerShape {
 
 class SimulatedLedger {
  public:
-  SimulatedLedger(const LedgerShape& shape, std::uint64_t seed)
-      : shape_(shape), ledger_(make(shape)), random_(seed) {}
+  SimulatedLedger(const LedgerShape& shape, std::uint64_t seed) : shape_(shape), ledger_(make(shape)), random_(seed) {}
 
   int free_tokens() const { return ledger_->free_tokens(); }
   int capacity_tokens() const { return ledger_->capacity_tokens(); }

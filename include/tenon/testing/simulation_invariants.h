@@ -125,8 +125,8 @@ class Invariants final : public PolicyWitness {
       if (s.left_in == step_) continue;
       const int from = seen(s.seq).cached, to = from + slice.tokens, end = s.prompt_tokens();
       const int fresh = std::max(0, std::min(to, end) - std::min(std::max(s.passed, from), end));
-      expected_.push_back(
-          {s.seq, s.about->adapter, fresh, to == s.known() && s.about->max_new_tokens > s.delivered ? 1 : 0, s.about->client});
+      expected_.push_back({s.seq, s.about->adapter, fresh,
+                           to == s.known() && s.about->max_new_tokens > s.delivered ? 1 : 0, s.about->client});
       s.passed = std::max(s.passed, to);
       s.rows += slice.tokens;
       if (!config_.keeps_tokens) continue;
@@ -185,7 +185,8 @@ class Invariants final : public PolicyWitness {
     demand(c.cached == q.cached && c.pending == s.known() - q.cached && c.pending > 0, "I4: shown with what is pending",
            c.seq);
     demand(c.remaining == s.about->max_new_tokens - s.delivered && c.arrival == s.arrival &&
-               c.adapter == s.about->adapter && c.priority == s.about->priority && c.client == s.about->client && c.ordinal == s.ordinal,
+               c.adapter == s.about->adapter && c.priority == s.about->priority && c.client == s.about->client &&
+               c.ordinal == s.ordinal,
            "I4: shown as it was submitted", c.seq);
   }
 
@@ -327,8 +328,10 @@ class Invariants final : public PolicyWitness {
     int unused = 0;
     for (int block = 0; block < config_.blocks; ++block) {
       const int tables = tables_[static_cast<std::size_t>(block)].tables;
-      if (config_.window > 0) demand(tables <= 1, "I1: a block of a ring is nobody else's");
-      else demand(ledger_.references(block) == tables, "I1: references are the tables that hold a block");
+      if (config_.window > 0)
+        demand(tables <= 1, "I1: a block of a ring is nobody else's");
+      else
+        demand(ledger_.references(block) == tables, "I1: references are the tables that hold a block");
       unused += tables == 0;
     }
     demand(ledger_.kept_blocks() + ledger_.blank_blocks() == unused, "I1: what no table holds is kept or blank");

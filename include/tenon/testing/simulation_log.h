@@ -13,7 +13,8 @@ struct SimulationCounts {
   std::uint64_t requests = 0, refused = 0, sequences = 0, finished = 0, cancelled = 0, holds = 0;
   std::uint64_t steps = 0, rows = 0, failed_steps = 0, idle_steps = 0;
   std::uint64_t preemptions = 0, prefix_hits = 0, copies = 0, refusals = 0;
-  std::uint64_t passed_blocks = 0, unpreemptible = 0;  // behind a window; sequences that came back with room to their end
+  std::uint64_t passed_blocks = 0,
+                unpreemptible = 0;  // behind a window; sequences that came back with room to their end
 };
 
 struct SimulationLog {

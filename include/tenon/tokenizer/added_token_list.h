@@ -49,9 +49,9 @@ class AddedTokenList {
     if (token.text.empty()) fields.refuse("content", "a token is empty (\"\")");
     // The size is checked first: normalizing a long text can take gigabytes.
     if (token.text.size() > AddedTokens::kMaxBytes || pattern_of(token).size() > AddedTokens::kMaxBytes)
-      throw Error(Error::Kind::unsupported, fields.where("content"),
-                  "more than " + std::to_string(AddedTokens::kMaxBytes) + " bytes are not supported, token " +
-                      name(token));
+      throw Error(
+          Error::Kind::unsupported, fields.where("content"),
+          "more than " + std::to_string(AddedTokens::kMaxBytes) + " bytes are not supported, token " + name(token));
     return token;
   }
 

@@ -75,7 +75,8 @@ inline bool is_word_character(char32_t c) noexcept {
   }
 }
 
-// The longest token that begins at the leftmost place is cut, and so on after it (tokenizers 0.22, added_vocabulary.rs).
+// The longest token that begins at the leftmost place is cut, and so on after it (tokenizers 0.22,
+// added_vocabulary.rs).
 class AddedTokens {
  public:
   // Looking for a token costs its length at each place of a text; the longest that is known has 31 bytes.
@@ -83,9 +84,9 @@ class AddedTokens {
 
   struct Token {
     std::string text;  // not empty, at most kMaxBytes
-    TokenId id = 0;                        // -1: of a special token without a row in the model; it stays text
+    TokenId id = 0;    // -1: of a special token without a row in the model; it stays text
     bool special = false;
-    bool single_word = false;              // found only between characters that are no part of a word
+    bool single_word = false;             // found only between characters that are no part of a word
     bool lstrip = false, rstrip = false;  // takes the white space before it, after it
   };
 
@@ -114,7 +115,8 @@ class AddedTokens {
     std::size_t done = 0, spaces_end = 0;  // spaces_end: of the last white space that rstrip took
     const bool looks = has_plain_ || (!special.never() && !tokens_.empty());
     for (std::size_t at = 0; looks && at < text.size();) {
-      const Token* const found = begins_[static_cast<unsigned char>(text[at])] ? longest_at(text, at, special) : nullptr;
+      const Token* const found =
+          begins_[static_cast<unsigned char>(text[at])] ? longest_at(text, at, special) : nullptr;
       std::size_t begin = at, end = at + (found ? found->text.size() : 1);
       at = end;
       if (!found || (found->special && !is_token(*found, special.at(begin, end - begin)))) continue;

@@ -26,13 +26,13 @@ class Encoder {
   // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes. An encoder takes one text. Error capacity where
   // the text grows to 2^31 bytes, or takes the pre-tokenizer too many steps.
   void encode(std::string_view text, const SpecialSpellings& special) {
-    pipeline_.added.for_each_part(
-        text, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
-          if (token)
-            out_.push_back(*token);
-          else
-            normalize(text.substr(begin, size), special.of_part(begin, size), begin == 0);
-        });
+    pipeline_.added.for_each_part(text, special,
+                                  [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
+                                    if (token)
+                                      out_.push_back(*token);
+                                    else
+                                      normalize(text.substr(begin, size), special.of_part(begin, size), begin == 0);
+                                  });
   }
 
  private:
@@ -57,13 +57,13 @@ class Encoder {
 
   // Of a normalized part.
   void cut(std::string_view part, const SpecialSpellings& special, bool first) {
-    pipeline_.added_normalized.for_each_part(
-        part, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
-          if (token)
-            out_.push_back(*token);
-          else
-            pieces(part.substr(begin, size), first && begin == 0);
-        });
+    pipeline_.added_normalized.for_each_part(part, special,
+                                             [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
+                                               if (token)
+                                                 out_.push_back(*token);
+                                               else
+                                                 pieces(part.substr(begin, size), first && begin == 0);
+                                             });
   }
 
   void pieces(std::string_view text, bool first) {

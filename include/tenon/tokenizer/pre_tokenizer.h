@@ -1,4 +1,5 @@
-// Cuts text into the pieces that byte pairs never cross: the steps of tokenizer.json's pre_tokenizer, one after another.
+// Cuts text into the pieces that byte pairs never cross: the steps of tokenizer.json's pre_tokenizer, one after
+// another.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -125,7 +126,9 @@ class PreTokenizer {
     const auto pass = [&](std::size_t begin, std::size_t end) {
       run(number + 1, text.substr(begin, end - begin), first && begin == 0, scratch, piece);
     };
-    const auto rewrite = [&](std::string&& with) { return std::string_view(scratch.texts.emplace_front(std::move(with))); };
+    const auto rewrite = [&](std::string&& with) {
+      return std::string_view(scratch.texts.emplace_front(std::move(with)));
+    };
     switch (step.kind) {
       case Kind::pattern:
         for (std::size_t at = 0; at < text.size();) {

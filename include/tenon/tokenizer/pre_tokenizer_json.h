@@ -136,7 +136,8 @@ inline PreTokenizerFile read_pre_tokenizer(const JsonNode& top) {
       part.unsupported_type("Split, Digits, Punctuation, and one of ByteLevel and Metaspace, once");
     }
   }
-  out.lone_byte_level = parts.size() == 1 && out.byte_level && top->value("pre_tokenizer").value("type", "") != "Sequence";
+  out.lone_byte_level =
+      parts.size() == 1 && out.byte_level && top->value("pre_tokenizer").value("type", "") != "Sequence";
   // StarCoder's, for which there is one pass.
   if (steps.size() == 2 && steps[0].kind == Kind::digits && steps[0].behavior == SplitBehavior::isolated &&
       steps[1].kind == Kind::pattern && steps[1].pattern == Pattern::gpt2 && out.byte_level)

@@ -1,5 +1,5 @@
-// Regular expressions of pre-tokenizers, matched as the Oniguruma of Hugging Face's tokenizers does: from left to right,
-// the first alternative that matches, backtracking.
+// Regular expressions of pre-tokenizers, matched as the Oniguruma of Hugging Face's tokenizers does: from left to
+// right, the first alternative that matches, backtracking.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -159,9 +159,12 @@ class RegexParser {
     const bool outer = any_case_;
     const bool ahead = take("(?="), negated = !ahead && take("(?!");
     if (!ahead && !negated && !take("(?:")) {
-      if (take("(?i:")) any_case_ = true;
-      else if (next_is("(?")) refuse("a group of another kind");
-      else take("(");
+      if (take("(?i:"))
+        any_case_ = true;
+      else if (next_is("(?"))
+        refuse("a group of another kind");
+      else
+        take("(");
     }
     Part out = alternatives();
     if (!take(")")) refuse("a group without an end");
@@ -241,9 +244,12 @@ class RegexParser {
     CharSet set;
     if (any_case_ && c != 's' && c != 'd') refuse("a set without case");
     if (c == 'p' || c == 'P') return property(c == 'P');
-    if (c == 's' || c == 'S') set.add_space();
-    else if (c == 'd' || c == 'D') set.add_categories(category_bit(UTF8PROC_CATEGORY_ND));
-    else refuse("the escape \\" + std::string(text_.substr(at_ - 1, 1)));
+    if (c == 's' || c == 'S')
+      set.add_space();
+    else if (c == 'd' || c == 'D')
+      set.add_categories(category_bit(UTF8PROC_CATEGORY_ND));
+    else
+      refuse("the escape \\" + std::string(text_.substr(at_ - 1, 1)));
     if (c == 'S' || c == 'D') set.negate();
     return set;
   }
@@ -294,14 +300,18 @@ class RegexParser {
   Part quantified(Part&& part) {
     std::size_t least = 1, most = 1;
     const bool braces = next_is("{");
-    if (take("?")) least = 0;
-    else if (take("*")) least = 0, most = Regex::kUnbounded;
-    else if (take("+")) most = Regex::kUnbounded;
+    if (take("?"))
+      least = 0;
+    else if (take("*"))
+      least = 0, most = Regex::kUnbounded;
+    else if (take("+"))
+      most = Regex::kUnbounded;
     else if (take("{")) {
       least = most = number();
       if (take(",")) most = next_is("}") ? Regex::kUnbounded : number();
       if (!take("}") || most < least || most == 0) refuse("a number of repeats");
-    } else return std::move(part);
+    } else
+      return std::move(part);
     const bool keeps = !braces && take("+");
     if (braces && least == 1 && next_is("+")) {  // not possessive: it repeats the braces, which comes to one or more
       take("+");

@@ -270,7 +270,8 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
   const bool prefix = config.boolean(key, false);
   if (pipeline.family == TokenizerFamily::byte_level) {
     if (which.rebuilds && prefix)
-      throw Error(Error::Kind::unsupported, config.where(key), "true is not supported for this class: it asks for tokenizer.model");
+      throw Error(Error::Kind::unsupported, config.where(key),
+                  "true is not supported for this class: it asks for tokenizer.model");
     const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();  // tokenizer.json by itself
     const bool keeps = which.rebuilds || which.name == "TokenizersBackend" || alone;
     if (pipeline.lone_byte_level && !keeps) pipeline.pre_tokenizer.prefix_space(prefix);

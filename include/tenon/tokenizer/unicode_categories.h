@@ -13,16 +13,16 @@ struct CategoryRange {
   utf8proc_category_t category;
 };
 
-// What Unicode 15.1 and 16.0 assigned. utf8proc 2.8 has 15.0, the Oniguruma of tokenizers 0.22 has 16.0; found by asking
-// both about every code point.
+// What Unicode 15.1 and 16.0 assigned. utf8proc 2.8 has 15.0, the Oniguruma of tokenizers 0.22 has 16.0; found by
+// asking both about every code point.
 inline constexpr CategoryRange kNewerThanUtf8proc[] = {
-    {0x0897, 0x0897, UTF8PROC_CATEGORY_MN}, {0x1B4E, 0x1B4F, UTF8PROC_CATEGORY_PO},
-    {0x1B7F, 0x1B7F, UTF8PROC_CATEGORY_PO}, {0x1C89, 0x1C89, UTF8PROC_CATEGORY_LU},
-    {0x1C8A, 0x1C8A, UTF8PROC_CATEGORY_LL}, {0x2427, 0x2429, UTF8PROC_CATEGORY_SO},
-    {0x2FFC, 0x2FFF, UTF8PROC_CATEGORY_SO}, {0x31E4, 0x31E5, UTF8PROC_CATEGORY_SO},
-    {0x31EF, 0x31EF, UTF8PROC_CATEGORY_SO}, {0xA7CB, 0xA7CC, UTF8PROC_CATEGORY_LU},
-    {0xA7CD, 0xA7CD, UTF8PROC_CATEGORY_LL}, {0xA7DA, 0xA7DA, UTF8PROC_CATEGORY_LU},
-    {0xA7DB, 0xA7DB, UTF8PROC_CATEGORY_LL}, {0xA7DC, 0xA7DC, UTF8PROC_CATEGORY_LU},
+    {0x0897, 0x0897, UTF8PROC_CATEGORY_MN},   {0x1B4E, 0x1B4F, UTF8PROC_CATEGORY_PO},
+    {0x1B7F, 0x1B7F, UTF8PROC_CATEGORY_PO},   {0x1C89, 0x1C89, UTF8PROC_CATEGORY_LU},
+    {0x1C8A, 0x1C8A, UTF8PROC_CATEGORY_LL},   {0x2427, 0x2429, UTF8PROC_CATEGORY_SO},
+    {0x2FFC, 0x2FFF, UTF8PROC_CATEGORY_SO},   {0x31E4, 0x31E5, UTF8PROC_CATEGORY_SO},
+    {0x31EF, 0x31EF, UTF8PROC_CATEGORY_SO},   {0xA7CB, 0xA7CC, UTF8PROC_CATEGORY_LU},
+    {0xA7CD, 0xA7CD, UTF8PROC_CATEGORY_LL},   {0xA7DA, 0xA7DA, UTF8PROC_CATEGORY_LU},
+    {0xA7DB, 0xA7DB, UTF8PROC_CATEGORY_LL},   {0xA7DC, 0xA7DC, UTF8PROC_CATEGORY_LU},
     {0x105C0, 0x105F3, UTF8PROC_CATEGORY_LO}, {0x10D40, 0x10D49, UTF8PROC_CATEGORY_ND},
     {0x10D4A, 0x10D4D, UTF8PROC_CATEGORY_LO}, {0x10D4E, 0x10D4E, UTF8PROC_CATEGORY_LM},
     {0x10D4F, 0x10D4F, UTF8PROC_CATEGORY_LO}, {0x10D50, 0x10D65, UTF8PROC_CATEGORY_LU},
@@ -73,21 +73,21 @@ inline utf8proc_category_t category_of(char32_t c) noexcept {
 
 inline constexpr std::uint32_t category_bit(utf8proc_category_t category) noexcept { return 1u << category; }
 
-inline constexpr std::uint32_t kLetters =
-    category_bit(UTF8PROC_CATEGORY_LU) | category_bit(UTF8PROC_CATEGORY_LL) | category_bit(UTF8PROC_CATEGORY_LT) |
-    category_bit(UTF8PROC_CATEGORY_LM) | category_bit(UTF8PROC_CATEGORY_LO);
-inline constexpr std::uint32_t kMarks = category_bit(UTF8PROC_CATEGORY_MN) | category_bit(UTF8PROC_CATEGORY_MC) |
-                                        category_bit(UTF8PROC_CATEGORY_ME);
-inline constexpr std::uint32_t kNumbers = category_bit(UTF8PROC_CATEGORY_ND) | category_bit(UTF8PROC_CATEGORY_NL) |
-                                          category_bit(UTF8PROC_CATEGORY_NO);
-inline constexpr std::uint32_t kPunctuation =
-    category_bit(UTF8PROC_CATEGORY_PC) | category_bit(UTF8PROC_CATEGORY_PD) | category_bit(UTF8PROC_CATEGORY_PS) |
-    category_bit(UTF8PROC_CATEGORY_PE) | category_bit(UTF8PROC_CATEGORY_PI) | category_bit(UTF8PROC_CATEGORY_PF) |
-    category_bit(UTF8PROC_CATEGORY_PO);
+inline constexpr std::uint32_t kLetters = category_bit(UTF8PROC_CATEGORY_LU) | category_bit(UTF8PROC_CATEGORY_LL) |
+                                          category_bit(UTF8PROC_CATEGORY_LT) | category_bit(UTF8PROC_CATEGORY_LM) |
+                                          category_bit(UTF8PROC_CATEGORY_LO);
+inline constexpr std::uint32_t kMarks =
+    category_bit(UTF8PROC_CATEGORY_MN) | category_bit(UTF8PROC_CATEGORY_MC) | category_bit(UTF8PROC_CATEGORY_ME);
+inline constexpr std::uint32_t kNumbers =
+    category_bit(UTF8PROC_CATEGORY_ND) | category_bit(UTF8PROC_CATEGORY_NL) | category_bit(UTF8PROC_CATEGORY_NO);
+inline constexpr std::uint32_t kPunctuation = category_bit(UTF8PROC_CATEGORY_PC) | category_bit(UTF8PROC_CATEGORY_PD) |
+                                              category_bit(UTF8PROC_CATEGORY_PS) | category_bit(UTF8PROC_CATEGORY_PE) |
+                                              category_bit(UTF8PROC_CATEGORY_PI) | category_bit(UTF8PROC_CATEGORY_PF) |
+                                              category_bit(UTF8PROC_CATEGORY_PO);
 inline constexpr std::uint32_t kSymbols = category_bit(UTF8PROC_CATEGORY_SM) | category_bit(UTF8PROC_CATEGORY_SC) |
                                           category_bit(UTF8PROC_CATEGORY_SK) | category_bit(UTF8PROC_CATEGORY_SO);
-inline constexpr std::uint32_t kSeparators = category_bit(UTF8PROC_CATEGORY_ZS) | category_bit(UTF8PROC_CATEGORY_ZL) |
-                                             category_bit(UTF8PROC_CATEGORY_ZP);
+inline constexpr std::uint32_t kSeparators =
+    category_bit(UTF8PROC_CATEGORY_ZS) | category_bit(UTF8PROC_CATEGORY_ZL) | category_bit(UTF8PROC_CATEGORY_ZP);
 
 inline bool is_in(char32_t c, std::uint32_t categories) noexcept { return (categories >> category_of(c) & 1u) != 0; }
 
@@ -97,24 +97,25 @@ struct CodeRange {
 
 // Punctuation that the pre-tokenizer of this name does not know: its tables are of Unicode 8.
 inline constexpr CodeRange kNewPunctuation[] = {
-    {0x061D, 0x061D}, {0x09FD, 0x09FD}, {0x0A76, 0x0A76}, {0x0C77, 0x0C77}, {0x0C84, 0x0C84}, {0x1B4E, 0x1B4F},
-    {0x1B7D, 0x1B7F}, {0x2E43, 0x2E4F}, {0x2E52, 0x2E5D}, {0x10D6E, 0x10D6E}, {0x10EAD, 0x10EAD}, {0x10F55, 0x10F59},
-    {0x10F86, 0x10F89}, {0x113D4, 0x113D5}, {0x113D7, 0x113D8}, {0x1144B, 0x1144F}, {0x1145A, 0x1145B},
-    {0x1145D, 0x1145D}, {0x11660, 0x1166C}, {0x116B9, 0x116B9}, {0x1183B, 0x1183B}, {0x11944, 0x11946},
-    {0x119E2, 0x119E2}, {0x11A3F, 0x11A46}, {0x11A9A, 0x11A9C}, {0x11A9E, 0x11AA2}, {0x11B00, 0x11B09},
-    {0x11BE1, 0x11BE1}, {0x11C41, 0x11C45}, {0x11C70, 0x11C71}, {0x11EF7, 0x11EF8}, {0x11F43, 0x11F4F},
-    {0x11FFF, 0x11FFF}, {0x12FF1, 0x12FF2}, {0x16D6D, 0x16D6F}, {0x16E97, 0x16E9A}, {0x16FE2, 0x16FE2},
-    {0x1E5FF, 0x1E5FF}, {0x1E95E, 0x1E95F},
+    {0x061D, 0x061D},   {0x09FD, 0x09FD},   {0x0A76, 0x0A76},   {0x0C77, 0x0C77},   {0x0C84, 0x0C84},
+    {0x1B4E, 0x1B4F},   {0x1B7D, 0x1B7F},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},   {0x10D6E, 0x10D6E},
+    {0x10EAD, 0x10EAD}, {0x10F55, 0x10F59}, {0x10F86, 0x10F89}, {0x113D4, 0x113D5}, {0x113D7, 0x113D8},
+    {0x1144B, 0x1144F}, {0x1145A, 0x1145B}, {0x1145D, 0x1145D}, {0x11660, 0x1166C}, {0x116B9, 0x116B9},
+    {0x1183B, 0x1183B}, {0x11944, 0x11946}, {0x119E2, 0x119E2}, {0x11A3F, 0x11A46}, {0x11A9A, 0x11A9C},
+    {0x11A9E, 0x11AA2}, {0x11B00, 0x11B09}, {0x11BE1, 0x11BE1}, {0x11C41, 0x11C45}, {0x11C70, 0x11C71},
+    {0x11EF7, 0x11EF8}, {0x11F43, 0x11F4F}, {0x11FFF, 0x11FFF}, {0x12FF1, 0x12FF2}, {0x16D6D, 0x16D6F},
+    {0x16E97, 0x16E9A}, {0x16FE2, 0x16FE2}, {0x1E5FF, 0x1E5FF}, {0x1E95E, 0x1E95F},
 };
 
 // As the pre-tokenizer Punctuation has it: general category P, and the signs of ASCII that have another.
 inline bool is_punctuation(char32_t c) noexcept {
-  if (c < 0x80) return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5A && c < 0x61) || (c > 0x7A && c < 0x7F);
+  if (c < 0x80)
+    return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5A && c < 0x61) || (c > 0x7A && c < 0x7F);
   if (c == 0x166D || c == 0x111C9) return true;  // it was one in Unicode 8
   if (!is_in(c, kPunctuation)) return false;
   const auto* const end = std::end(kNewPunctuation);
-  const auto* const found = std::lower_bound(std::begin(kNewPunctuation), end, c,
-                                             [](const CodeRange& r, char32_t v) { return r.last < v; });
+  const auto* const found =
+      std::lower_bound(std::begin(kNewPunctuation), end, c, [](const CodeRange& r, char32_t v) { return r.last < v; });
   return found == end || c < found->first;
 }
 

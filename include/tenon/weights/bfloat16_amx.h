@@ -1,6 +1,6 @@
-// Weights as BFloat16 has them, and activations rounded to bfloat16 as well, with sums in the order of AMX's tiles: a numeric
-// class of its own, which Xeons multiply by tdpbf16ps since 2023, and other processors, to the same bits, by fused
-// multiply-adds. The file form is the same.
+// Weights as BFloat16 has them, and activations rounded to bfloat16 as well, with sums in the order of AMX's tiles: a
+// numeric class of its own, which Xeons multiply by tdpbf16ps since 2023, and other processors, to the same bits, by
+// fused multiply-adds. The file form is the same.
 #pragma once
 #include <cstddef>
 #include <span>

@@ -1,6 +1,6 @@
-// Weights in bfloat16, row by row, and activations rounded to it as well, for a library that chooses the order of a sum by the
-// shape of a step: cuBLASLt (ops/cuda/linear_cublas.cuh). The one format that gives the promise up: an answer depends on who runs
-// beside it. For measuring what the promise costs; a CPU refuses it when an engine is compiled.
+// Weights in bfloat16, row by row, and activations rounded to it as well, for a library that chooses the order of a sum
+// by the shape of a step: cuBLASLt (ops/cuda/linear_cublas.cuh). The one format that gives the promise up: an answer
+// depends on who runs beside it. For measuring what the promise costs; a CPU refuses it when an engine is compiled.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -17,7 +17,8 @@ struct FastMathBFloat16 {
 
   static std::size_t bytes(Shape shape) {
     const View view{nullptr, shape.rows, shape.cols};
-    return whole_lines(static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(view.stride()) * sizeof(bfloat16));
+    return whole_lines(static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(view.stride()) *
+                       sizeof(bfloat16));
   }
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     const View view = FastMathBFloat16::view(shape, packed);

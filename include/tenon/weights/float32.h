@@ -14,7 +14,9 @@ struct Float32 {
     CodePanels<float> packed;
 
     const CodePanels<float>& panels() const { return packed; }
-    TENON_HD float at(int row, int col) const { return packed.panel(row / kPanelRows)[col * kPanelRows + row % kPanelRows]; }
+    TENON_HD float at(int row, int col) const {
+      return packed.panel(row / kPanelRows)[col * kPanelRows + row % kPanelRows];
+    }
   };
 
   static std::size_t bytes(Shape shape) {

@@ -1,6 +1,6 @@
-// A head in any format behind an int8 copy: where only the best logits are asked for, the copy says which rows they can be among,
-// and only those are read as the format has them. The same bits as Head<Base>, from a quarter of float32's bytes and, of many rows, in
-// a third of the time; in memory, a byte more a weight.
+// A head in any format behind an int8 copy: where only the best logits are asked for, the copy says which rows they can
+// be among, and only those are read as the format has them. The same bits as Head<Base>, from a quarter of float32's
+// bytes and, of many rows, in a third of the time; in memory, a byte more a weight.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -23,15 +23,15 @@ namespace detail {
 template <class Base>
 struct CodeOf {};
 template <class Base>
-  requires requires { typename Base::Code; }
+requires requires { typename Base::Code; }
 struct CodeOf<Base> {
   using Code = typename Base::Code;
 };
 
 }  // namespace detail
 
-// Base: a format with scales of rows, or none, and one code a weight, in panels. What int8 cannot hold is refused: a row whose values are
-// farther apart than 3.4e38.
+// Base: a format with scales of rows, or none, and one code a weight, in panels. What int8 cannot hold is refused: a
+// row whose values are farther apart than 3.4e38.
 template <class Base>
 struct Int8ExactOf : detail::CodeOf<Base> {
   using Rough = ZeroPointInt8Act8;
@@ -43,7 +43,8 @@ struct Int8ExactOf : detail::CodeOf<Base> {
 
   static std::size_t bytes(Shape shape) {
     static_assert(EncodesBlocks<Base> && HasCodePanels<typename Base::View>,
-                  "tenon: Int8ExactOf<P> wants a format with scales of rows, or none, and one code a weight: Float32, BFloat16, Float16, "
+                  "tenon: Int8ExactOf<P> wants a format with scales of rows, or none, and one code a weight: Float32, "
+                  "BFloat16, Float16, "
                   "Float8 or ZeroPointInt8; see docs/weights.md");
     return Sizes(shape).lengths_end;
   }
@@ -53,8 +54,9 @@ struct Int8ExactOf : detail::CodeOf<Base> {
     add_copy(shape, first_row, static_cast<int>(rows.size() / static_cast<std::size_t>(shape.cols)), packed);
   }
 
-  static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed)
-    requires requires { Base::pack(shape, first_row, block, packed); }
+  static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) requires requires {
+    Base::pack(shape, first_row, block, packed);
+  }
   {
     Base::pack(shape, first_row, block, packed.first(Base::bytes(shape)));
     add_copy(shape, first_row, block.rows, packed);
@@ -102,8 +104,8 @@ struct Int8ExactOf : detail::CodeOf<Base> {
     }
   };
 
-  // What Base's sum of a row has in magnitude for each |x|, beside weights: where codes are summed and zero points taken off behind,
-  // both may be larger than what is left.
+  // What Base's sum of a row has in magnitude for each |x|, beside weights: where codes are summed and zero points
+  // taken off behind, both may be larger than what is left.
   template <class Panels>
   static double largest_term(const Panels& panels, int row) {
     if constexpr (requires { panels.zero_points; }) {
@@ -115,11 +117,11 @@ struct Int8ExactOf : detail::CodeOf<Base> {
     return 0;
   }
 
-  // The largest difference of a weight from its rough code's value, and the roundings of both sums, each off by 2^-24 of a sum that
-  // no order makes larger than the largest weight, at most 256 scale + that difference, or term, times the sum of |x|: of two chains
-  // of `cols` fused multiply-adds, a row of weights or of codes and their zero points; and of sums of integers, which are exact, a few
-  // operations for each block of columns and each of at most two roundings of x, neither of which is more than twice as large as x
-  // anywhere. Infinity where a weight is NaN.
+  // The largest difference of a weight from its rough code's value, and the roundings of both sums, each off by 2^-24
+  // of a sum that no order makes larger than the largest weight, at most 256 scale + that difference, or term, times
+  // the sum of |x|: of two chains of `cols` fused multiply-adds, a row of weights or of codes and their zero points;
+  // and of sums of integers, which are exact, a few operations for each block of columns and each of at most two
+  // roundings of x, neither of which is more than twice as large as x anywhere. Infinity where a weight is NaN.
   static float error_of(const float* row /* [cols] */, const CodeBlock& block, int r, double term) {
     float furthest = 0;
     for (int k = 0; k < block.cols; ++k) {
@@ -127,7 +129,8 @@ struct Int8ExactOf : detail::CodeOf<Base> {
       if (!(off <= std::numeric_limits<float>::max())) return std::numeric_limits<float>::infinity();
       furthest = std::max(furthest, off);
     }
-    const double weight = 256.0 * static_cast<double>(block.scales[static_cast<std::size_t>(r)]) + static_cast<double>(furthest) + term;
+    const double weight =
+        256.0 * static_cast<double>(block.scales[static_cast<std::size_t>(r)]) + static_cast<double>(furthest) + term;
     const double roundings = (2.0 * block.cols + 64.0) * 0x1p-24 * weight;
     return float_above(static_cast<double>(furthest) + roundings);
   }

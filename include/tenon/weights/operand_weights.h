@@ -1,6 +1,6 @@
-// A weight policy whose matrix lies as tensor cores take it, a sixteen-bit float a weight, and whose products round activations to
-// the same element: a numeric class of its own, whose sums are in an order that only that hardware has (docs/numerics.md). A CPU
-// refuses it when an engine is compiled.
+// A weight policy whose matrix lies as tensor cores take it, a sixteen-bit float a weight, and whose products round
+// activations to the same element: a numeric class of its own, whose sums are in an order that only that hardware has
+// (docs/numerics.md). A CPU refuses it when an engine is compiled.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -39,7 +39,8 @@ struct OperandWeights {
     const OperandTiles<Element> out{reinterpret_cast<Element*>(packed.data()), shape.rows, shape.cols};
     const std::byte* in = block.codes.data();  // [rows, cols]
     for (int r = 0; r < block.rows; ++r) {
-      for (int col = 0; col < shape.cols; ++col, in += sizeof(Element)) out.data[out.at(first_row + r, col)] = Code::element(in);
+      for (int col = 0; col < shape.cols; ++col, in += sizeof(Element))
+        out.data[out.at(first_row + r, col)] = Code::element(in);
     }
   }
 

@@ -24,8 +24,8 @@ class WeightStore {
     memory_ = device.allocate(bytes);
   }
 
-  // read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; it may be called from several threads.
-  // `where` names the matrix in what P refuses.
+  // read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; it may be called from several
+  // threads. `where` names the matrix in what P refuses.
   template <class Read>
   View add(D& device, Shape shape, Read&& read, std::string_view where = "weights") {
     const std::span<std::byte> matrix = next(shape);
@@ -34,8 +34,10 @@ class WeightStore {
     device.fill(matrix, [&](std::span<std::byte> packed) {
       for_float_blocks(device.pool(), shape, read, [&](int first, std::span<const float> rows) {
         encode_named(where, [&] {
-          if constexpr (EncodesWithRange<P>) P::encode(shape, first, rows, packed, range);
-          else P::encode(shape, first, rows, packed);
+          if constexpr (EncodesWithRange<P>)
+            P::encode(shape, first, rows, packed, range);
+          else
+            P::encode(shape, first, rows, packed);
         });
       });
     });
@@ -44,9 +46,7 @@ class WeightStore {
 
   // read(first_row, rows, block) makes a block of rows as files hold them: nothing is encoded again.
   template <class Read>
-  View add_codes(D& device, Shape shape, Read&& read)
-    requires PacksCodes<P>
-  {
+  View add_codes(D& device, Shape shape, Read&& read) requires PacksCodes<P> {
     const std::span<std::byte> matrix = next(shape);
     device.fill(matrix, [&](std::span<std::byte> packed) {
       for_row_blocks(device.pool(), shape, [&](int first, int count) {

@@ -1,5 +1,5 @@
-// Keys, values and attention have the CPU's bits: in every cache element and both attentions, with windows, slopes, shared
-// heads and odd sizes, whatever the pieces in which a text comes.
+// Keys, values and attention have the CPU's bits: in every cache element and both attentions, with windows, slopes,
+// shared heads and odd sizes, whatever the pieces in which a text comes.
 #define BOOST_TEST_MODULE tenon ops cuda attention
 #include <boost/test/unit_test.hpp>
 
@@ -29,12 +29,14 @@ void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int posi
     const Batch batch = batch_of(rows_of, known);
     const int rows = static_cast<int>(batch.tokens.size());
     const Matrix q = random_matrix(rows, s.heads * s.head_dim, ++seed, 0, 4.0f);
-    const Matrix k = random_matrix(rows, s.kv_heads * s.head_dim, ++seed), v = random_matrix(rows, s.kv_heads * s.head_dim, ++seed);
+    const Matrix k = random_matrix(rows, s.kv_heads * s.head_dim, ++seed),
+                 v = random_matrix(rows, s.kv_heads * s.head_dim, ++seed);
     Matrix out(rows, s.heads * s.head_dim, s.heads * s.head_dim + 3);
     const DeviceMatrix device_q(cuda, q), device_k(cuda, k), device_v(cuda, v), device_out(cuda, out);
     here.run(batch, q.view(), k.view(), v.view(), slopes.data(), out.view());
     there.run(batch, device_q.view(), device_k.view(), device_v.view(), device_slopes.data(), device_out.view());
-    BOOST_TEST_REQUIRE((device_out == out), s.heads << " heads on " << s.kv_heads << " of " << s.head_dim << ", window " << s.window);
+    BOOST_TEST_REQUIRE((device_out == out),
+                       s.heads << " heads on " << s.kv_heads << " of " << s.head_dim << ", window " << s.window);
   }
 }
 

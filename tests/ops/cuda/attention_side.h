@@ -51,10 +51,12 @@ class Side {
 
  private:
   template <class Out>
-  void attend(const BatchView& there, const typename P::View& view, MatrixView<const float> q, const float* slopes, Out out) {
-    attention(device_, Attend{}, AttentionArgs<typename P::View, Out>{there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
-                                                                      1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window,
-                                                                      s_.sloped ? slopes : nullptr});
+  void attend(const BatchView& there, const typename P::View& view, MatrixView<const float> q, const float* slopes,
+              Out out) {
+    attention(device_, Attend{},
+              AttentionArgs<typename P::View, Out>{there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
+                                                   1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window,
+                                                   s_.sloped ? slopes : nullptr});
   }
   static KvShape shape(const Shapes& s, int positions) {
     return {.layers = 2, .heads = s.kv_heads, .head_dim = s.head_dim, .positions = positions, .window = s.window};
@@ -69,7 +71,8 @@ inline Batch batch_of(const std::vector<int>& rows, std::vector<int>& known) {
   Batch batch;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] == 0) continue;
-    batch.sequences.push_back({static_cast<SeqId>(i), static_cast<int>(batch.tokens.size()), rows[i], known[i], static_cast<int>(batch.sequences.size())});
+    batch.sequences.push_back({static_cast<SeqId>(i), static_cast<int>(batch.tokens.size()), rows[i], known[i],
+                               static_cast<int>(batch.sequences.size())});
     for (int r = 0; r < rows[i]; ++r) {
       batch.tokens.push_back(0);
       batch.positions.push_back(known[i]++);

@@ -1,5 +1,5 @@
-// FlashMma: a query's answer has the same bits alone and beside others, in whatever pieces its text comes; and it is that of
-// FlashAttention but for the roundings of its operands.
+// FlashMma: a query's answer has the same bits alone and beside others, in whatever pieces its text comes; and it is
+// that of FlashAttention but for the roundings of its operands.
 #define BOOST_TEST_MODULE tenon ops cuda attention_tensor
 #include <boost/test/unit_test.hpp>
 
@@ -23,7 +23,8 @@ namespace {
 
 // Rows of each text by step: as a server takes them, and each by itself in other pieces.
 const std::vector<std::vector<int>> kTogether = {{300, 17, 64}, {1, 1, 1}, {70, 1, 256}, {1, 240, 1}, {1, 1, 1}};
-const std::vector<std::vector<int>> kApart = {{373, 0, 0}, {0, 9, 0}, {0, 1, 0}, {0, 8, 0}, {0, 242, 0}, {0, 0, 320}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}};
+const std::vector<std::vector<int>> kApart = {{373, 0, 0}, {0, 9, 0}, {0, 1, 0}, {0, 8, 0}, {0, 242, 0},
+                                              {0, 0, 320}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}};
 const std::vector<int> kLengths = {373, 260, 323};
 
 // Queries, keys and values of some texts, numbers that bfloat16 holds, and float16 but for the smallest.
@@ -57,7 +58,8 @@ struct Texts {
 
 // What every row of the texts gets, a text behind the other.
 template <class P, class Attend, class D, class OnSide>
-std::vector<Matrix> answers(D& device, const Shapes& s, const Texts& texts, const std::vector<std::vector<int>>& steps, OnSide&& on_side) {
+std::vector<Matrix> answers(D& device, const Shapes& s, const Texts& texts, const std::vector<std::vector<int>>& steps,
+                            OnSide&& on_side) {
   const int longest = texts.q[0].rows;
   Side<D, P, Attend> side(device, s, longest + 64, static_cast<int>(texts.q.size()));
   const auto slopes = on_side(slopes_of(s));
@@ -67,7 +69,8 @@ std::vector<Matrix> answers(D& device, const Shapes& s, const Texts& texts, cons
   for (const auto& rows : steps) {
     const Batch batch = batch_of(rows, known);
     Matrix out(static_cast<int>(batch.tokens.size()), s.heads * s.head_dim, s.heads * s.head_dim);
-    const auto q = on_side(Texts::rows_of(texts.q, batch)), k = on_side(Texts::rows_of(texts.k, batch)), v = on_side(Texts::rows_of(texts.v, batch));
+    const auto q = on_side(Texts::rows_of(texts.q, batch)), k = on_side(Texts::rows_of(texts.k, batch)),
+               v = on_side(Texts::rows_of(texts.v, batch));
     const auto there = on_side(out);
     side.run(batch, q.view(), k.view(), v.view(), slopes.data(), there.view());
     out = there.host();
@@ -130,14 +133,16 @@ std::string first_difference(const Matrix& a, const Matrix& b) {
     for (int c = 0; c < a.cols; ++c) {
       if (std::bit_cast<std::uint32_t>(a.row(r)[c]) == std::bit_cast<std::uint32_t>(b.row(r)[c])) continue;
       if (count++ > 0) continue;
-      first = "row " + std::to_string(r) + ", column " + std::to_string(c) + ": " + std::to_string(a.row(r)[c]) + " and " + std::to_string(b.row(r)[c]);
+      first = "row " + std::to_string(r) + ", column " + std::to_string(c) + ": " + std::to_string(a.row(r)[c]) +
+              " and " + std::to_string(b.row(r)[c]);
     }
   }
   return first + "; of " + std::to_string(a.rows * a.cols) + " numbers differ " + std::to_string(count);
 }
 
 std::string name_of(const Shapes& s) {
-  return std::to_string(s.heads) + " heads on " + std::to_string(s.kv_heads) + " of " + std::to_string(s.head_dim) + ", window " + std::to_string(s.window);
+  return std::to_string(s.heads) + " heads on " + std::to_string(s.kv_heads) + " of " + std::to_string(s.head_dim) +
+         ", window " + std::to_string(s.window);
 }
 
 // The bits of all rows, whose numbers are finite.
@@ -150,8 +155,10 @@ void check_same(const std::vector<Matrix>& a, const std::vector<Matrix>& b, cons
 
 }  // namespace
 
-// Shapes of which kTogether has so many jobs that rows of prompts share what a block brings; others' strides go beside one another.
-constexpr Shapes kBusy[] = {{24, 24, 64, 0, false}, {16, 16, 80, 0, false}, {32, 8, 128, 100, true}, {64, 64, 7, 0, true}};
+// Shapes of which kTogether has so many jobs that rows of prompts share what a block brings; others' strides go beside
+// one another.
+constexpr Shapes kBusy[] = {
+    {24, 24, 64, 0, false}, {16, 16, 80, 0, false}, {32, 8, 128, 100, true}, {64, 64, 7, 0, true}};
 template <class Body>
 void for_shapes(Body&& body) {
   for (const Shapes& s : kShapes) body(s);
@@ -167,8 +174,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(alone_as_together, P, Caches) {
   });
 }
 
-// With operands that a cache's element holds, weights alone are rounded: to a unit of 2^-9 or 2^-12 of themselves each, of which an
-// output, a mean of values of magnitude 1 by these weights, feels at most twice that. Roundings of float32 are far below.
+// With operands that a cache's element holds, weights alone are rounded: to a unit of 2^-9 or 2^-12 of themselves each,
+// of which an output, a mean of values of magnitude 1 by these weights, feels at most twice that. Roundings of float32
+// are far below.
 BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
   const auto bound = [](float unit) { return 2.0f * unit + 1e-4f; };
   float largest[3] = {};
@@ -189,9 +197,11 @@ BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
     for (Matrix& k : others.k) {
       for (int r = 8; r < k.rows; r += 16) std::swap_ranges(k.row(r), k.row(r) + k.cols, k.row(r - 1));
     }
-    BOOST_TEST(largest_difference(answers<PagedKV, FlashAttention>(cpu, s, others, kTogether, OnCpu{}), expected) > bound(0x1p-9f));
+    BOOST_TEST(largest_difference(answers<PagedKV, FlashAttention>(cpu, s, others, kTogether, OnCpu{}), expected) >
+               bound(0x1p-9f));
   });
-  BOOST_TEST_MESSAGE("largest differences from FlashAttention: " << largest[0] << ", " << largest[1] << " and " << largest[2]);
+  BOOST_TEST_MESSAGE("largest differences from FlashAttention: " << largest[0] << ", " << largest[1] << " and "
+                                                                 << largest[2]);
 }
 
 // An answer for the next product is the rounded answer: as many zeros behind it as make its last chunk whole.
@@ -207,7 +217,8 @@ void check_rounded_answers() {
     for (const auto& rows : kTogether) {
       const Batch batch = batch_of(rows, known);
       const int count = static_cast<int>(batch.tokens.size()), cols = s.heads * s.head_dim;
-      const auto q = on_side(Texts::rows_of(texts.q, batch)), k = on_side(Texts::rows_of(texts.k, batch)), v = on_side(Texts::rows_of(texts.v, batch));
+      const auto q = on_side(Texts::rows_of(texts.q, batch)), k = on_side(Texts::rows_of(texts.k, batch)),
+                 v = on_side(Texts::rows_of(texts.v, batch));
       const auto floats = on_side(Matrix(count, cols, cols));
       side.run(batch, q.view(), k.view(), v.view(), slopes.data(), floats.view());
       const Matrix expected = floats.host();
@@ -219,8 +230,10 @@ void check_rounded_answers() {
       int wrong = 0;
       for (int r = 0; r < count; ++r) {
         for (int c = 0; c < chunk_count(cols) * kChunkColumns; ++c) {
-          const std::uint16_t there_is = found[static_cast<std::size_t>(tiles.at(r, c))], wanted = c < cols ? E(expected.row(r)[c]).bits : std::uint16_t{0};
-          if (there_is != wanted && wrong++ == 0) BOOST_TEST(there_is == wanted, name_of(s) << ", row " << r << ", column " << c);
+          const std::uint16_t there_is = found[static_cast<std::size_t>(tiles.at(r, c))],
+                              wanted = c < cols ? E(expected.row(r)[c]).bits : std::uint16_t{0};
+          if (there_is != wanted && wrong++ == 0)
+            BOOST_TEST(there_is == wanted, name_of(s) << ", row " << r << ", column " << c);
         }
       }
       BOOST_TEST(wrong == 0, name_of(s) << ", of " << count << " rows");
@@ -246,14 +259,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(few_warps_as_many, P, Caches) {
       if (i % 8 == 0) apart.push_back(one);
     }
   }
-  const auto together = on_cuda<P>(s, texts, {std::vector<int>(90, 600), ones, ones, ones}), alone = on_cuda<P>(s, texts, apart);
-  for (std::size_t i = 0; i < 90; i += 8) BOOST_TEST(same_bits(together[i], alone[i]), "text " << i << ": " << first_difference(together[i], alone[i]));
+  const auto together = on_cuda<P>(s, texts, {std::vector<int>(90, 600), ones, ones, ones}),
+             alone = on_cuda<P>(s, texts, apart);
+  for (std::size_t i = 0; i < 90; i += 8)
+    BOOST_TEST(same_bits(together[i], alone[i]), "text " << i << ": " << first_difference(together[i], alone[i]));
 }
 
 // More strides than a block has room for, with a window and without, for one query and for sixteen that share keys.
 BOOST_AUTO_TEST_CASE_TEMPLATE(long_texts, P, Caches) {
-  for (const Shapes& s : {Shapes{2, 1, 16, 0, false}, Shapes{2, 1, 16, 2'100, true}, Shapes{1, 1, 256, 0, false}, Shapes{1, 1, 64, 0, false},
-                          Shapes{16, 1, 64, 0, false}}) {
+  for (const Shapes& s : {Shapes{2, 1, 16, 0, false}, Shapes{2, 1, 16, 2'100, true}, Shapes{1, 1, 256, 0, false},
+                          Shapes{1, 1, 64, 0, false}, Shapes{16, 1, 64, 0, false}}) {
     const Texts texts(s, {5'002, 5, 3}, 4.0f);
     check_same(on_cuda<P>(s, texts, {{5'000, 3, 1}, {1, 1, 1}, {1, 1, 1}}),
                on_cuda<P>(s, texts, {{4'841, 0, 0}, {161, 0, 0}, {0, 5, 0}, {0, 0, 3}}), s);
@@ -269,7 +284,8 @@ BOOST_AUTO_TEST_CASE(a_ring_is_as_pages) {
     const int rows = std::min(known % 5 == 0 ? 12 : 1, 217 - known);
     steps.push_back({rows, std::clamp(150 - known, 0, rows), std::clamp(31 - known, 0, rows)});
   }
-  check_same(on_cuda<WindowKVOf<16, bfloat16>>(s, texts, steps), on_cuda<PagedKVOf<32, bfloat16>>(s, texts, {{217, 150, 31}}), s);
+  check_same(on_cuda<WindowKVOf<16, bfloat16>>(s, texts, steps),
+             on_cuda<PagedKVOf<32, bfloat16>>(s, texts, {{217, 150, 31}}), s);
 }
 
 // A block that another text has left behind: what stands behind the new one is no number.
@@ -286,7 +302,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(garbage_behind_a_text, P, Caches) {
       batch.sequences.push_back({seq, 0, rows, 0, 0});
       batch.tokens.assign(static_cast<std::size_t>(rows), 0);
       batch.positions.assign(static_cast<std::size_t>(rows), 0);
-      const auto q = on_side(random_matrix(rows, 128, 1)), k = on_side(random_matrix(rows, 64, 2, 0, scale)), v = on_side(random_matrix(rows, 64, 3, 0, scale));
+      const auto q = on_side(random_matrix(rows, 128, 1)), k = on_side(random_matrix(rows, 64, 2, 0, scale)),
+                 v = on_side(random_matrix(rows, 64, 3, 0, scale));
       const auto out = on_side(Matrix(rows, 128, 128));
       side.run(batch, q.view(), k.view(), v.view(), nullptr, out.view());
       return out.host();
@@ -301,14 +318,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(garbage_behind_a_text, P, Caches) {
   BOOST_TEST(all_finite(all[1], 21));
 }
 
-// A token whose key or value is no number, or as large as can be, is nothing to those before it, nor to those whose window has passed
-// it: whatever rows are taken with it.
+// A token whose key or value is no number, or as large as can be, is nothing to those before it, nor to those whose
+// window has passed it: whatever rows are taken with it.
 BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_that_a_row_does_not_see, P, Caches) {
   const auto same_row = [](const Matrix& a, const Matrix& b, int r) { return same_bits(a.row(r), b.row(r), a.cols); };
-  for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{32, 16, 64, 0, false}, Shapes{24, 24, 80, 30, true}, Shapes{1, 1, 256, 70, false}}) {
+  for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{32, 16, 64, 0, false}, Shapes{24, 24, 80, 30, true},
+                          Shapes{1, 1, 256, 70, false}}) {
     const Texts plain(s, {90, 150, 1}, 4.0f);
     const auto expected = on_cuda<P>(s, plain, {{90, 150, 1}});
-    for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38f, 1e30f}) {
+    for (const float value :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38f, 1e30f}) {
       for (const int at : {0, 21, 64, 79}) {
         Texts texts = plain, keys = plain;
         std::fill_n(texts.v[0].row(at), texts.v[0].cols, value);
@@ -316,10 +335,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_that_a_row_does_not_see, P, Caches) {
         const auto whole = on_cuda<P>(s, texts, {{90, 150, 1}}), of_key = on_cuda<P>(s, keys, {{90, 150, 1}});
         const auto pieces = on_cuda<P>(s, texts, {{7, 1, 1}, {30, 0, 0}, {1, 0, 0}, {52, 0, 0}});
         for (int r = 0; r < 90; ++r) {
-          const bool sees = r >= at && (s.window == 0 || r < at + s.window), held = value == 1e30f && !std::is_same_v<typename P::View::Element, float16>;
-          if (!sees) BOOST_TEST(same_row(whole[0], expected[0], r), name_of(s) << ", row " << r << ", value " << value << " at " << at);
-          if (!sees) BOOST_TEST(same_row(of_key[0], expected[0], r), name_of(s) << ", row " << r << ", key " << value << " at " << at);
-          if (!sees || held) BOOST_TEST(same_row(whole[0], pieces[0], r), name_of(s) << ", row " << r << ", value " << value << " at " << at);
+          const bool sees = r >= at && (s.window == 0 || r < at + s.window),
+                     held = value == 1e30f && !std::is_same_v<typename P::View::Element, float16>;
+          if (!sees)
+            BOOST_TEST(same_row(whole[0], expected[0], r), name_of(s)
+                                                               << ", row " << r << ", value " << value << " at " << at);
+          if (!sees)
+            BOOST_TEST(same_row(of_key[0], expected[0], r), name_of(s)
+                                                                << ", row " << r << ", key " << value << " at " << at);
+          if (!sees || held)
+            BOOST_TEST(same_row(whole[0], pieces[0], r), name_of(s)
+                                                             << ", row " << r << ", value " << value << " at " << at);
         }
       }
     }

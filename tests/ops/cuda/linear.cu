@@ -15,11 +15,12 @@ using namespace tenon::test;
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
-using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, ZeroPointInt8Of<PerTensor>,
-                           GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>, BFloat16Dot, ZeroPointInt8Act8, GroupInt4Act8,
-                           GroupInt4Act8Of<64>, GroupInt4Act8Of<128>>;
+using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8,
+                           ZeroPointInt8Of<PerTensor>, GroupInt4, GroupInt4Of<64>, GroupInt4Of<128>, BFloat16Dot,
+                           ZeroPointInt8Act8, GroupInt4Act8, GroupInt4Act8Of<64>, GroupInt4Act8Of<128>>;
 
-static_assert(!tenon::cuda::HasProduct<BFloat16Amx::View> && tenon::cuda::HasProduct<BFloat16Dot::View>, "a GPU has no tiles of AMX's order");
+static_assert(!tenon::cuda::HasProduct<BFloat16Amx::View> && tenon::cuda::HasProduct<BFloat16Dot::View>,
+              "a GPU has no tiles of AMX's order");
 
 // The operands of a product on either side.
 template <class P>
@@ -27,8 +28,17 @@ class BothSides {
  public:
   // x: [kMostRows, p.in]
   BothSides(Cpu& cpu, Cuda& cuda, const Problem& p, const Matrix& x)
-      : cpu_(cpu), cuda_(cuda), p_(p), host_x_(x), packed_(p.weight), there_(cuda, packed_), x_(cuda, x), bias_(cuda, p.bias),
-        deltas_(cuda, p.deltas), residual_(cuda, p.residual), delta_(cuda, rows_of(p, deltas_)) {}
+      : cpu_(cpu),
+        cuda_(cuda),
+        p_(p),
+        host_x_(x),
+        packed_(p.weight),
+        there_(cuda, packed_),
+        x_(cuda, x),
+        bias_(cuda, p.bias),
+        deltas_(cuda, p.deltas),
+        residual_(cuda, p.residual),
+        delta_(cuda, rows_of(p, deltas_)) {}
 
   // Of the first rows of x.
   bool have_the_same_bits(const Epilogue& e, int rows) {
@@ -82,8 +92,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   }
 }
 
-// A stage is filled again and again: rows of 3,200 columns by copies of many bytes, where a block has eight or fewer, others by all threads;
-// and so are the weights that few rows are multiplied with.
+// A stage is filled again and again: rows of 3,200 columns by copies of many bytes, where a block has eight or fewer,
+// others by all threads; and so are the weights that few rows are multiplied with.
 BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -97,15 +107,21 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
   }
 }
 
-// Blocks of every shape, which follows the numbers of rows and outputs. Rows of 300 columns lie so that sixteen bytes of them are
-// copied at once.
+// Blocks of every shape, which follows the numbers of rows and outputs. Rows of 300 columns lie so that sixteen bytes
+// of them are copied at once.
 BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
   const int processors = cuda.processors();
   int number = 0;
-  for (const auto& [panels, rows] : {std::pair{processors - 2, 1}, {2 * processors + 1, 2}, {processors - 2, 8}, {processors + 1, 8},
-                                     {3 * processors / 4, 64}, {processors + 1, 70}, {processors + 1, 129}, {8 * processors, 129}}) {
+  for (const auto& [panels, rows] : {std::pair{processors - 2, 1},
+                                     {2 * processors + 1, 2},
+                                     {processors - 2, 8},
+                                     {processors + 1, 8},
+                                     {3 * processors / 4, 64},
+                                     {processors + 1, 70},
+                                     {processors + 1, 129},
+                                     {8 * processors, 129}}) {
     for (const int in : {77, 300}) {
       const Problem p(in, 16 * panels - 11);
       const Matrix columns = random_matrix(kMostRows, in, 9, 304, 4.0f);
@@ -149,7 +165,8 @@ BOOST_AUTO_TEST_CASE(panels_that_cannot_be_copied_are_refused) {
   panels.codes = codes.data() + 1, panels.rows = 16, panels.cols = 8;
   const tenon::cuda::CodeColumns<float> weight{{}, panels};
   const cpu::PanelJob job{.tokens = 1, .inputs = 8, .outputs = 16, .x = x.row(0), .y = y.row(0), .y_stride = 16};
-  BOOST_CHECK_EXCEPTION(tenon::cuda::linear_columns(device, job, x.view(), weight), Error, [](const Error& e) { return e.where() == "weights"; });
+  BOOST_CHECK_EXCEPTION(tenon::cuda::linear_columns(device, job, x.view(), weight), Error,
+                        [](const Error& e) { return e.where() == "weights"; });
 }
 
 // Sums of whole numbers begin anew after 65,536 columns, and go on over the chunks of a kernel before that.
@@ -199,17 +216,20 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
     std::vector<std::vector<TokenLogit>> here(kRows), there(kRows);
     using View = typename P::View;
     head_best(cpu, HeadBestArgs<View>{hidden.view(), packed.view(), kVocab, counts.data(), here.data()});
-    head_best(cuda, HeadBestArgs<View>{device_hidden.view(), device_packed.view(), kVocab, counts.data(), there.data()});
+    head_best(cuda,
+              HeadBestArgs<View>{device_hidden.view(), device_packed.view(), kVocab, counts.data(), there.data()});
     for (std::size_t r = 0; r < kRows; ++r) {
       BOOST_TEST_REQUIRE(here[r].size() == there[r].size(), "row " << r);
       for (std::size_t i = 0; i < here[r].size(); ++i) {
-        BOOST_TEST((here[r][i].id == there[r][i].id && same_bits(&here[r][i].logit, &there[r][i].logit, 1)), "row " << r);
+        BOOST_TEST((here[r][i].id == there[r][i].id && same_bits(&here[r][i].logit, &there[r][i].logit, 1)),
+                   "row " << r);
       }
     }
   }
 }
 
-// Left on the device, and fetched while more is launched: the best, or one that is drawn among them; -1 of a row that is not finite.
+// Left on the device, and fetched while more is launched: the best, or one that is drawn among them; -1 of a row that
+// is not finite.
 BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -224,8 +244,11 @@ BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
     const OnDevice<TokenId> picks(cuda, std::vector<TokenId>(kRows, 77));
     std::vector<PickRow> greedy(kRows), drawn(kRows);
     for (std::size_t r = 0; r < kRows; r += 2) {
-      drawn[r] = {.best = std::min(vocab, r == 0 ? kMostBest : static_cast<int>(3 * r)), .temperature = 0.3f * static_cast<float>(1 + r),
-                  .top_p = r % 4 == 0 ? 0.8f : 1.0f, .min_p = r % 3 == 0 ? 0.05f : 0.0f, .u = 0.11 * static_cast<double>(r)};
+      drawn[r] = {.best = std::min(vocab, r == 0 ? kMostBest : static_cast<int>(3 * r)),
+                  .temperature = 0.3f * static_cast<float>(1 + r),
+                  .top_p = r % 4 == 0 ? 0.8f : 1.0f,
+                  .min_p = r % 3 == 0 ? 0.05f : 0.0f,
+                  .u = 0.11 * static_cast<double>(r)};
     }
     using View = Float32::View;
     for (const auto& rows : {greedy, drawn}) {
@@ -237,7 +260,8 @@ BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
       head_pick(cuda, HeadPickArgs<View>{device_hidden.view(), device_packed.view(), vocab, rows, picks.data()});
       Cuda::Later later;
       cuda.fetch_later(static_cast<const TokenId*>(picks.data()), kRows, later);
-      head_pick(cuda, HeadPickArgs<View>{device_hidden.view(0, 1), device_packed.view(), vocab, std::span(rows).first(1), picks.data() + kRows - 1});
+      head_pick(cuda, HeadPickArgs<View>{device_hidden.view(0, 1), device_packed.view(), vocab,
+                                         std::span(rows).first(1), picks.data() + kRows - 1});
       const auto* const there = reinterpret_cast<const TokenId*>(later.wait());
       for (std::size_t r = 0; r < kRows; ++r) {
         std::sort(best[r].begin(), best[r].end(), ranks_before);
@@ -285,13 +309,16 @@ BOOST_AUTO_TEST_CASE(draws) {
       draw.seen = static_cast<int>(seen.size()) - draw.first_seen;
       if (r % 3 == 2 || r == 9) {
         draw.mask = static_cast<int>(masks.size()) / ((vocab + 31) / 32);
-        for (int w = 0; w < (vocab + 31) / 32; ++w) masks.push_back(r == 9 ? 0u : r % 2 ? 0x10u : static_cast<std::uint32_t>(random.next()));
+        for (int w = 0; w < (vocab + 31) / 32; ++w)
+          masks.push_back(r == 9 ? 0u : r % 2 ? 0x10u : static_cast<std::uint32_t>(random.next()));
       }
     }
     std::vector<std::vector<TokenLogit>> best(kRows);
     std::vector<double> totals(kRows), log_totals(kRows);
     using View = Float32::View;
-    const HeadDrawArgs<View> args{device_hidden.view(), device_packed.view(), vocab, draws, biases, seen, masks, best.data(), totals.data(), log_totals.data()};
+    const HeadDrawArgs<View> args{
+        device_hidden.view(), device_packed.view(), vocab, draws, biases, seen, masks, best.data(),
+        totals.data(),        log_totals.data()};
     cuda.begin_step();
     head_draw(cuda, args);
     Matrix logits(kRows, vocab, vocab);
@@ -301,13 +328,16 @@ BOOST_AUTO_TEST_CASE(draws) {
       const Drawn expected = drawn(std::vector<float>(row, row + vocab), draws[r], args);
       BOOST_TEST_REQUIRE(best[r].size() == expected.best.size(), "row " << r << " of " << vocab);
       for (std::size_t i = 0; i < best[r].size(); ++i) {
-        BOOST_TEST((best[r][i].id == expected.best[i].id && best[r][i].logit == expected.best[i].logit), "row " << r << ", rank " << i);
+        BOOST_TEST((best[r][i].id == expected.best[i].id && best[r][i].logit == expected.best[i].logit),
+                   "row " << r << ", rank " << i);
       }
       if (!expected.best.empty()) BOOST_TEST(totals[r] == expected.total, "row " << r << " of " << vocab);
-      if (!expected.best.empty() && draws[r].log_total) BOOST_TEST(log_totals[r] == expected.log_total, "row " << r << " of " << vocab);
+      if (!expected.best.empty() && draws[r].log_total)
+        BOOST_TEST(log_totals[r] == expected.log_total, "row " << r << " of " << vocab);
     }
     // The twin: a token that was generated once more is seen in the total of its row.
-    ++seen[static_cast<std::size_t>(draws[12].first_seen)].generated;  // of a row without a mask, with a penalty for each time
+    ++seen[static_cast<std::size_t>(draws[12].first_seen)]
+          .generated;  // of a row without a mask, with a penalty for each time
     const float* row = logits.row(12);
     BOOST_TEST(drawn(std::vector<float>(row, row + vocab), draws[12], args).total != totals[12]);
   }

@@ -47,8 +47,10 @@ BOOST_AUTO_TEST_CASE(products_and_what_follows_them) {
             }
             // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up.
             const double bound = (in + 6) * 0x1p-22 * size, residual_value = p.residual.row(r)[o];
-            BOOST_TEST_REQUIRE(std::fabs(found.row(r)[o] - (std::max(sum, 0.0) + residual_value)) <= bound, in << " -> " << out);
-            farthest = std::max(farthest, std::fabs(found.row(r)[o] - (std::max(unrounded, 0.0) + residual_value)) / bound);
+            BOOST_TEST_REQUIRE(std::fabs(found.row(r)[o] - (std::max(sum, 0.0) + residual_value)) <= bound,
+                               in << " -> " << out);
+            farthest =
+                std::max(farthest, std::fabs(found.row(r)[o] - (std::max(unrounded, 0.0) + residual_value)) / bound);
           }
         }
       }
@@ -57,8 +59,10 @@ BOOST_AUTO_TEST_CASE(products_and_what_follows_them) {
   BOOST_TEST(farthest > 4);
 }
 
-static_assert(tenon::cuda::result_alignment(768) == 16 && tenon::cuda::result_alignment(50258) == 8 && tenon::cuda::result_alignment(50257) == 4,
+static_assert(tenon::cuda::result_alignment(768) == 16 && tenon::cuda::result_alignment(50258) == 8 &&
+                  tenon::cuda::result_alignment(50257) == 4,
               "rows of floats after one another begin there");
 
 using F = FastMathBFloat16::View;
-static_assert(RunsTransformer<Cuda, F, F, PagedKV::View, FlashAttention>, "an engine is made of it by the name of its weights alone");
+static_assert(RunsTransformer<Cuda, F, F, PagedKV::View, FlashAttention>,
+              "an engine is made of it by the name of its weights alone");

@@ -1,5 +1,6 @@
-// Products of sixteen-bit matrices on tensor cores: every tile gives the same bits as every other, a row the same alone and beside
-// others, rounded results are the roundings of the others, and all lie within what roundings of the sums make of the exact products.
+// Products of sixteen-bit matrices on tensor cores: every tile gives the same bits as every other, a row the same alone
+// and beside others, rounded results are the roundings of the others, and all lie within what roundings of the sums
+// make of the exact products.
 #define BOOST_TEST_MODULE tenon ops cuda linear_tiles
 #include <boost/test/unit_test.hpp>
 
@@ -37,8 +38,8 @@ std::vector<gpu::ProductTile> tiles_of(Cuda& cuda) {
 }
 
 std::string name_of(const gpu::ProductTile& t) {
-  return std::string(t.kind == gpu::ProductTile::Kind::mma ? "mma " : "wgmma ") + std::to_string(t.tokens) + " x " + std::to_string(t.outputs) + ", " +
-         std::to_string(t.warps) + " warps";
+  return std::string(t.kind == gpu::ProductTile::Kind::mma ? "mma " : "wgmma ") + std::to_string(t.tokens) + " x " +
+         std::to_string(t.outputs) + ", " + std::to_string(t.warps) + " warps";
 }
 
 // A product's operands on the device.
@@ -48,13 +49,21 @@ class Operands {
   using E = typename P::View::Operand::Element;
 
   Operands(Cuda& cuda, const Problem& p)
-      : cuda_(cuda), p_(p), packed_(p.weight), there_(cuda, packed_), x_(cuda, p.x), bias_(cuda, p.bias), deltas_(cuda, p.deltas),
-        residual_(cuda, p.residual), delta_(cuda, rows_of(p, deltas_)) {}
+      : cuda_(cuda),
+        p_(p),
+        packed_(p.weight),
+        there_(cuda, packed_),
+        x_(cuda, p.x),
+        bias_(cuda, p.bias),
+        deltas_(cuda, p.deltas),
+        residual_(cuda, p.residual),
+        delta_(cuda, rows_of(p, deltas_)) {}
 
   // y of rows first .. by this tile, or by the one that the op picks.
   Matrix y(const Epilogue& e, int first, int rows, const gpu::ProductTile* tile) const {
     const Matrix start = p_.output(rows);
-    for (int r = 0; e.residual == Residual::in_place && r < rows; ++r) std::copy_n(p_.residual.row(first + r), p_.out, start.row(r));
+    for (int r = 0; e.residual == Residual::in_place && r < rows; ++r)
+      std::copy_n(p_.residual.row(first + r), p_.out, start.row(r));
     const DeviceMatrix y(cuda_, start);
     run(args(e, first, rows, y.view()), tile);
     return y.host();
@@ -92,7 +101,8 @@ class Operands {
   template <class Args>
   void run(const Args& args, const gpu::ProductTile* tile) const {
     if (!tile) return linear(cuda_, args);
-    gpu::launch_tile<E>(cuda_, gpu::pair_job(args, args.y), OperandTiles<const E>{args.x.data, args.x.rows, args.x.cols}, args.weight.tiles(), *tile);
+    gpu::launch_tile<E>(cuda_, gpu::pair_job(args, args.y),
+                        OperandTiles<const E>{args.x.data, args.x.rows, args.x.cols}, args.weight.tiles(), *tile);
   }
   static std::vector<const float*> rows_of(const Problem& p, const DeviceMatrix& deltas) {
     std::vector<const float*> delta;
@@ -159,16 +169,20 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(norms_within_products, P, Formats) {
     const Problem p(in, out);
     const Packed<P> packed(p.weight);
     const DevicePacked<P> weight(cuda, packed);
-    const DeviceMatrix x(cuda, p.x), gain(cuda, random_matrix(1, in, 6)), shift(cuda, random_matrix(1, in, 7)), bias(cuda, p.bias);
+    const DeviceMatrix x(cuda, p.x), gain(cuda, random_matrix(1, in, 6)), shift(cuda, random_matrix(1, in, 7)),
+        bias(cuda, p.bias);
     for (const int rows : {1, 2, 5, 8}) {
       const OnDevice<E> memory(cuda, std::vector<E>(OperandTiles<E>::elements(rows, in)));
       const OperandTiles<E> normed{memory.data(), rows, in};
       const auto check = [&](const auto& norm, const char* name) {
         const Matrix y(rows, out, out + 8);
         const DeviceMatrix apart(cuda, y), within(cuda, y);
-        LinearArgs<typename P::View, OperandTiles<E>> args{.x = normed, .weight = weight.view(), .bias = bias.row(0), .y = apart.view()};
-        if constexpr (requires { norm.bias; }) layer_norm(cuda, norm);
-        else rms_norm(cuda, norm);
+        LinearArgs<typename P::View, OperandTiles<E>> args{
+            .x = normed, .weight = weight.view(), .bias = bias.row(0), .y = apart.view()};
+        if constexpr (requires { norm.bias; })
+          layer_norm(cuda, norm);
+        else
+          rms_norm(cuda, norm);
         linear(cuda, args);
         args.y = within.view();
         BOOST_TEST_REQUIRE(norm_and_linear(cuda, norm, args));
@@ -179,12 +193,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(norms_within_products, P, Formats) {
     }
     const OnDevice<E> memory(cuda, std::vector<E>(OperandTiles<E>::elements(9, in)));
     const DeviceMatrix y(cuda, Matrix(9, out, out + 8));
-    const LinearArgs<typename P::View, OperandTiles<E>> args{.x = {memory.data(), 9, in}, .weight = weight.view(), .y = y.view()};
-    BOOST_TEST(!norm_and_linear(cuda, LayerNormArgsOf<OperandTiles<E>>{x.view(0, 9), gain.row(0), shift.row(0), 1e-5f, args.x}, args), "more rows");
+    const LinearArgs<typename P::View, OperandTiles<E>> args{
+        .x = {memory.data(), 9, in}, .weight = weight.view(), .y = y.view()};
+    BOOST_TEST(
+        !norm_and_linear(cuda, LayerNormArgsOf<OperandTiles<E>>{x.view(0, 9), gain.row(0), shift.row(0), 1e-5f, args.x},
+                         args),
+        "more rows");
   }
 }
 
-// Within what roundings of its sums make of the products, which are exact. Where activations are not rounded it lies farther off.
+// Within what roundings of its sums make of the products, which are exact. Where activations are not rounded it lies
+// farther off.
 BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {
   using E = typename P::View::Operand::Element;
   Cuda cuda;
@@ -201,7 +220,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {
             const double w = operands.packed().view().at(o, k), rounded = static_cast<float>(E(p.x.row(r)[k]));
             sum += w * rounded, unrounded += w * p.x.row(r)[k], size += std::fabs(w * rounded);
           }
-          // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up, cut off or rounded.
+          // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up, cut off or
+          // rounded.
           const double bound = (in + 4) * 0x1p-22 * size;
           BOOST_TEST_REQUIRE(std::fabs(y.row(r)[o] - sum) <= bound, in << " -> " << out);
           farthest = std::max(farthest, std::fabs(y.row(r)[o] - unrounded) / std::max(bound, 1e-30));
@@ -212,7 +232,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {
   BOOST_TEST(farthest > 4);
 }
 
-// What follows the sums is of the class of tensor cores, near the CPU's: 2^x and quotients to a few units of the last place.
+// What follows the sums is of the class of tensor cores, near the CPU's: 2^x and quotients to a few units of the last
+// place.
 BOOST_AUTO_TEST_CASE(activations_are_near) {
   Cuda cuda;
   const Problem p(77, 64);

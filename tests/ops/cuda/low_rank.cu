@@ -53,7 +53,8 @@ void check(const Step& step, const std::vector<TestAdapter>& adapters, const std
     const OnDevice<const float*> deltas(cuda, expected.rows);
     AdapterGroups groups = arranged(step, kind);
     const auto run = [&](auto& device, auto in, auto out, const float** table) {
-      low_rank(device, LowRankArgs{.x = in, .groups = &groups, .layer = 1, .site = site, .delta = out, .deltas = table});
+      low_rank(device,
+               LowRankArgs{.x = in, .groups = &groups, .layer = 1, .site = site, .delta = out, .deltas = table});
     };
     run(cpu, step.x.view(), expected.memory.view(), expected.rows.data());
     for (AdapterGroup& group : groups.groups) {
@@ -110,7 +111,8 @@ BOOST_AUTO_TEST_CASE(ranks_and_updates) {
   for (const FactorType type : kTypes) {
     std::vector<TestAdapter> adapters;
     adapters.emplace_back(33, std::vector{random_update(33, 0, 700, 200, 5, type)}, type);
-    adapters.emplace_back(33, std::vector{random_update(33, 3, 300, 4, 7, type), random_update(33, 305, 300, 17, 8, type)}, type);
+    adapters.emplace_back(
+        33, std::vector{random_update(33, 3, 300, 4, 7, type), random_update(33, 305, 300, 17, 8, type)}, type);
     adapters.emplace_back(33, std::vector{random_update(33, 0, 500, 3, 17), random_update(33, 250, 450, 4, 18)});
     Step step(33, 700, 40);
     mix(step, adapters, 9);

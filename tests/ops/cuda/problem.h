@@ -15,7 +15,10 @@ namespace tenon::test {
 class DeviceMatrix {
  public:
   DeviceMatrix(Cuda& device, const Matrix& m)
-      : rows_(m.rows), cols_(m.cols), stride_(m.stride), values_(device, std::span<const float>(m.values.data(), m.values.size())) {}
+      : rows_(m.rows),
+        cols_(m.cols),
+        stride_(m.stride),
+        values_(device, std::span<const float>(m.values.data(), m.values.size())) {}
 
   MatrixView<float> view() const { return {values_.data(), rows_, cols_, stride_}; }
   MatrixView<float> view(int first, int rows) const { return view().rows_from(first, rows); }

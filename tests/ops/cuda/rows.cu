@@ -37,12 +37,19 @@ BOOST_AUTO_TEST_CASE(norms) {
       const auto of = [&](auto& device, const Matrix& host, const DeviceMatrix& there) {
         return std::is_same_v<std::decay_t<decltype(device)>, Cpu> ? host.row(0) : there.row(0);
       };
-      check_rows(rows, width, width, [&](auto& device, auto x, auto y) {
-        layer_norm(device, LayerNormArgs{x, of(device, gain, device_gain), of(device, bias, device_bias), 1e-5f, y});
-      }, "layer_norm");
-      check_rows(rows, width, width, [&](auto& device, auto x, auto y) {
-        rms_norm(device, RmsNormArgs{x, of(device, gain, device_gain), 1e-5f, y});
-      }, "rms_norm");
+      check_rows(
+          rows, width, width,
+          [&](auto& device, auto x, auto y) {
+            layer_norm(device,
+                       LayerNormArgs{x, of(device, gain, device_gain), of(device, bias, device_bias), 1e-5f, y});
+          },
+          "layer_norm");
+      check_rows(
+          rows, width, width,
+          [&](auto& device, auto x, auto y) {
+            rms_norm(device, RmsNormArgs{x, of(device, gain, device_gain), 1e-5f, y});
+          },
+          "rms_norm");
     }
   }
 }
@@ -65,15 +72,17 @@ BOOST_AUTO_TEST_CASE(norms_in_place) {
   }
 }
 
-// Rounded for the product behind them: the roundings of what floats are, zeros behind the row, whatever the kernel, which follows the number
-// of rows and the width.
+// Rounded for the product behind them: the roundings of what floats are, zeros behind the row, whatever the kernel,
+// which follows the number of rows and the width.
 BOOST_AUTO_TEST_CASE(rounded_norms) {
   Cuda cuda;
   for (const int width : {1, 15, 77, 768, 1600, 5000}) {
     const DeviceMatrix gain(cuda, random_matrix(1, width, 2)), bias(cuda, random_matrix(1, width, 3));
     for (const int rows : {1, 9, 129, 200}) {
-      const DeviceMatrix x(cuda, random_matrix(rows, width, 1, width + 3, 8.0f)), floats(cuda, Matrix(rows, width, width));
-      const OnDevice<bfloat16> memory(cuda, std::vector<bfloat16>(OperandTiles<bfloat16>::elements(rows, width), bfloat16(NAN)));
+      const DeviceMatrix x(cuda, random_matrix(rows, width, 1, width + 3, 8.0f)),
+          floats(cuda, Matrix(rows, width, width));
+      const OnDevice<bfloat16> memory(
+          cuda, std::vector<bfloat16>(OperandTiles<bfloat16>::elements(rows, width), bfloat16(NAN)));
       const OperandTiles<bfloat16> tiles{memory.data(), rows, width}, host{nullptr, rows, width};
       const auto check = [&](const char* what) {
         const Matrix expected = floats.host();
@@ -81,7 +90,8 @@ BOOST_AUTO_TEST_CASE(rounded_norms) {
         for (int r = 0; r < rows; ++r) {
           for (int c = 0; c < chunk_count(width) * kChunkColumns; ++c) {
             const bfloat16 value = c < width ? bfloat16(expected.row(r)[c]) : bfloat16(0.0f);
-            BOOST_TEST_REQUIRE(found[static_cast<std::size_t>(host.at(r, c))].bits == value.bits, what << ", " << rows << " rows of " << width << ": " << r << ", " << c);
+            BOOST_TEST_REQUIRE(found[static_cast<std::size_t>(host.at(r, c))].bits == value.bits,
+                               what << ", " << rows << " rows of " << width << ": " << r << ", " << c);
           }
         }
       };
@@ -98,7 +108,12 @@ BOOST_AUTO_TEST_CASE(rounded_norms) {
 BOOST_AUTO_TEST_CASE(gates) {
   for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_new, Activation::relu}) {
     for (const int n : {1, 16, 33, 500}) {
-      check_rows(9, 2 * n, n, [&](auto& device, auto x, auto y) { gate(device, GateArgs{x, activation, y}); }, "gate");
+      check_rows(
+          9, 2 * n, n,
+          [&](auto& device, auto x, auto y) {
+            gate(device, GateArgs{x, activation, y});
+          },
+          "gate");
     }
   }
 }
@@ -112,7 +127,7 @@ BOOST_AUTO_TEST_CASE(rotary_positions) {
     for (int r = 0; r < rows; ++r) positions[static_cast<std::size_t>(r)] = r * r * 997;
     const Matrix frequencies = random_matrix(rows, head_dim / 2, 4);
     const Matrix angles(rows, head_dim, head_dim + 1), q = random_matrix(rows, heads * head_dim, 5),
-                 k = random_matrix(rows, kv_heads * head_dim, 6);
+                                                       k = random_matrix(rows, kv_heads * head_dim, 6);
     const OnDevice<int> there(cuda, positions);
     const DeviceMatrix f(cuda, frequencies), a(cuda, angles), device_q(cuda, q), device_k(cuda, k);
     const auto run = [&](auto& device, const int* at, const float* turns, auto angles_view, auto q_view, auto k_view) {

@@ -1,5 +1,5 @@
-// What a thread asks memory for on its way through panels, beside the panels that come next: all lines of some ranges, evenly over
-// the passes that a kernel says it will make. For when arithmetic is what counts, and memory would idle.
+// What a thread asks memory for on its way through panels, beside the panels that come next: all lines of some ranges,
+// evenly over the passes that a kernel says it will make. For when arithmetic is what counts, and memory would idle.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,9 @@ class AskBeside {
     for (const Range& range : ranges) lines_ += (range.end - range.at) / 64;
     now_ = {}, rate_ = due_ = 0;
   }
-  void spread(std::ptrdiff_t passes) { rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0; }
+  void spread(std::ptrdiff_t passes) {
+    rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0;
+  }
   std::size_t lines() const { return lines_; }  // to be asked for
   void ask_all() {
     while (lines_ > 0) ask();
@@ -42,8 +44,8 @@ class AskBeside {
 
   const Range *next_ = nullptr, *last_ = nullptr;
   Range now_{};
-  std::uintptr_t lines_ = 0;            // to be asked for
-  std::uintptr_t rate_ = 0, due_ = 0;   // lines a pass, and that are due now, times 2^kShift
+  std::uintptr_t lines_ = 0;           // to be asked for
+  std::uintptr_t rate_ = 0, due_ = 0;  // lines a pass, and that are due now, times 2^kShift
 };
 
 }  // namespace tenon::cpu

@@ -28,9 +28,9 @@ struct AttentionItem {
   int sequence, first_row, rows, kv_head, first_head, heads;
 };
 
-// Heads of a group that are attended together, where `items` would be the number of items if all were: all, so that their
-// keys and values are read once, unless that leaves threads without work. Eight heads at a time are bound by arithmetic,
-// not by reading, and so lose nothing by being parted from the rest. No bit depends on it.
+// Heads of a group that are attended together, where `items` would be the number of items if all were: all, so that
+// their keys and values are read once, unless that leaves threads without work. Eight heads at a time are bound by
+// arithmetic, not by reading, and so lose nothing by being parted from the rest. No bit depends on it.
 inline int heads_together(int items, int group, int threads) {
   const auto parts = [&](int together) { return items * ((group + together - 1) / together); };
   int together = std::min(group, kAttentionQueries);
@@ -39,8 +39,8 @@ inline int heads_together(int items, int group, int threads) {
   return together;
 }
 
-// Of at most so many rows and heads each, in the order in which memory holds what they read: heads of a block of the cache
-// lie side by side, and items of one sequence and key/value head read the same.
+// Of at most so many rows and heads each, in the order in which memory holds what they read: heads of a block of the
+// cache lie side by side, and items of one sequence and key/value head read the same.
 template <class V>
 std::vector<AttentionItem> attention_items(const AttentionArgs<V>& args, int most_rows, int most_heads) {
   std::vector<AttentionItem> items;

@@ -17,7 +17,8 @@ struct PieceBounds {
   const float *errors, *lengths;  // [n]
   float error = 0, length = 0;
 
-  PieceBounds(const RoughPanels& weight, int first_row, int n) : errors(weight.errors + first_row), lengths(weight.lengths + first_row) {
+  PieceBounds(const RoughPanels& weight, int first_row, int n)
+      : errors(weight.errors + first_row), lengths(weight.lengths + first_row) {
     for (int i = 0; i < n; ++i) {
       error = std::max(error, errors[i]);
       length = std::max(length, lengths[i]);
@@ -25,8 +26,9 @@ struct PieceBounds {
   }
 };
 
-// Rows of the matrix that may be among the best `count`, kept while rough logits come by. Gives up where there are very many, where what
-// is rough is not finite, or where exact sums might overflow on the way to what is: the exact pass then decides.
+// Rows of the matrix that may be among the best `count`, kept while rough logits come by. Gives up where there are very
+// many, where what is rough is not finite, or where exact sums might overflow on the way to what is: the exact pass
+// then decides.
 class Contenders {
  public:
   void reset(int count) {
@@ -36,7 +38,8 @@ class Contenders {
   }
 
   // rough: [n], of ids first_id..; largest: of them, NaN where one is not finite.
-  void offer(const float* rough, int n, TokenId first_id, float largest, const PieceBounds& piece, const RowBounds& row) {
+  void offer(const float* rough, int n, TokenId first_id, float largest, const PieceBounds& piece,
+             const RowBounds& row) {
     if (std::isnan(largest) || !(row.sum < kMostSum) || !std::isfinite(row.missed)) gave_up_ = true;
     if (gave_up_) return;
     if (most(largest, row.error(piece.error, piece.length)) < least_.floor()) return;  // no other of them can be more
@@ -70,11 +73,13 @@ class Contenders {
  private:
   // Of one row: bounds memory, far above what may be read exactly.
   static constexpr std::size_t kMostContenders = 4096;
-  // Of |x|: codes, at most 2^16, and zero points are summed before they are scaled, and 2^17 times this is far from overflow.
+  // Of |x|: codes, at most 2^16, and zero points are summed before they are scaled, and 2^17 times this is far from
+  // overflow.
   static constexpr float kMostSum = 0x1p100f;
 
   static float slack(float rough) { return std::fabs(rough) * 0x1p-20f; }
-  // A sum of n weights that overflows has an error of (2 n + 64) 2^-24 2^128 and more, for roundings alone: such a row is looked at.
+  // A sum of n weights that overflows has an error of (2 n + 64) 2^-24 2^128 and more, for roundings alone: such a row
+  // is looked at.
   static float most(float rough, float error) {
     return error < 0x1p108f ? rough + error + slack(rough) : std::numeric_limits<float>::infinity();
   }

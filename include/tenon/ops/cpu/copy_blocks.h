@@ -13,7 +13,8 @@ inline void copy_blocks(Cpu& /*device*/, const CopyBlocksArgs& args) {
     const std::size_t bytes = args.layout.block_bytes;
     std::byte* blocks = args.storage + static_cast<std::size_t>(layer) * args.layout.blocks * bytes;
     for (const BlockCopy& copy : args.copies) {
-      std::memcpy(blocks + static_cast<std::size_t>(copy.to) * bytes, blocks + static_cast<std::size_t>(copy.from) * bytes, bytes);
+      std::memcpy(blocks + static_cast<std::size_t>(copy.to) * bytes,
+                  blocks + static_cast<std::size_t>(copy.from) * bytes, bytes);
     }
   }
 }

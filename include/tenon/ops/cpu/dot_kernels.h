@@ -1,6 +1,6 @@
-// The inner loops of matrix products that round activations, too: for AMX, for AVX-512 with VNNI and BF16, for AVX2 with
-// VNNI and without, and in plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format should
-// compile them.
+// The inner loops of matrix products that round activations, too: for AMX, for AVX-512 with VNNI and BF16, for AVX2
+// with VNNI and without, and in plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format
+// should compile them.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -71,12 +71,13 @@ struct DotJob {
 
   DotTile tile(int i) const {
     const std::ptrdiff_t begin = tiles.begin(i);
-    return {tiles.begin(i + 1) - tiles.begin(i), side, x + begin * form.units, sums + begin * form.groups, scales + begin};
+    return {tiles.begin(i + 1) - tiles.begin(i), side, x + begin * form.units, sums + begin * form.groups,
+            scales + begin};
   }
 };
 
-// Where a step's scales, sums and units lie, one behind the other, in words of four bytes. Units begin with a cache line, and so
-// does what follows them: rows of tile registers would else lie across two.
+// Where a step's scales, sums and units lie, one behind the other, in words of four bytes. Units begin with a cache
+// line, and so does what follows them: rows of tile registers would else lie across two.
 struct DotMemory {
   std::size_t sums, x, size;
 };
@@ -100,11 +101,13 @@ struct DotKernels {
 };
 
 #if defined(__x86_64__)
-// For as long as it lives, subnormal numbers are zeros, in and out: then fma is what vdpbf16ps does. Only around calls that
-// are not inlined, across which compilers move no arithmetic.
+// For as long as it lives, subnormal numbers are zeros, in and out: then fma is what vdpbf16ps does. Only around calls
+// that are not inlined, across which compilers move no arithmetic.
 class FlushedSubnormals {
  public:
-  FlushedSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | 0x0040u); }  // 0x0040: inputs, too
+  FlushedSubnormals() : before_(_mm_getcsr()) {
+    _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | 0x0040u);
+  }  // 0x0040: inputs, too
   ~FlushedSubnormals() { _mm_setcsr(before_); }
   FlushedSubnormals(const FlushedSubnormals&) = delete;
   FlushedSubnormals& operator=(const FlushedSubnormals&) = delete;
@@ -153,7 +156,7 @@ using namespace avx2;
 }  // namespace avx2_vnni
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(                                                                          \
+#pragma clang attribute push(                                                                               \
     __attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16"))), \
     apply_to = function)
 #else
@@ -182,13 +185,15 @@ using namespace avx512;
 }  // namespace avx512_fma
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(                                                                                              \
-    __attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16"))), \
+#pragma clang attribute push(                                                                                        \
+    __attribute__((target(                                                                                           \
+        "avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16"))), \
     apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16")
+#pragma GCC target( \
+    "avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16")
 #endif
 namespace amx_dot {
 using namespace avx512_dot;
@@ -205,9 +210,10 @@ using namespace avx512_dot;
 // Whose instructions multiply: a processor with AVX-512 may lack VNNI or BF16, and one without it may have AVX-VNNI.
 enum class DotIsa { portable, avx2, avx2_vnni, avx512_fma, avx512, amx };
 
-// Asks Linux for tile registers, once: leave is the whole process's from then on and cannot be given back. Each thread that has
-// used them takes 8 KiB more, in the kernel and on its stack when a signal comes, and a sigaltstack() that is too small for that
-// fails with ENOMEM. Linux refuses where a thread has such a stack already, and then everything is computed without.
+// Asks Linux for tile registers, once: leave is the whole process's from then on and cannot be given back. Each thread
+// that has used them takes 8 KiB more, in the kernel and on its stack when a signal comes, and a sigaltstack() that is
+// too small for that fails with ENOMEM. Linux refuses where a thread has such a stack already, and then everything is
+// computed without.
 inline bool request_tile_permission() {
 #if defined(__x86_64__) && defined(__linux__)
   enum : long { kRequestPermission = 0x1023, kTileData = 18 };  // as Linux's arch/x86/xstate.rst names and numbers them
@@ -233,7 +239,8 @@ inline const DotFeatures& dot_features() {
     DotFeatures found{best_isa()};
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
-    found.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
+    found.avx_vnni =
+        __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
     found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
     found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
     found.slow_bf16 = is_intel();
@@ -250,24 +257,33 @@ inline const DotFeatures& dot_features() {
 // Whether the kernels of simd/dot_amx.inc take this weight.
 template <class Layout>
 bool fits_tile_registers(const Layout& weight) {
-  if constexpr (std::is_same_v<Layout, Int4Quads>) return weight.group == 32 || weight.group == 64 || weight.group == 128;
-  else return !std::is_same_v<Layout, BFloat16Pairs>;
+  if constexpr (std::is_same_v<Layout, Int4Quads>)
+    return weight.group == 32 || weight.group == 64 || weight.group == 128;
+  else
+    return !std::is_same_v<Layout, BFloat16Pairs>;
 }
 
-// Both AVX-512 sets are compiled for VNNI and BF16, but only avx512_dot, for pairs, and amx_dot, for blocks of them, use BF16's
-// instructions, which Ice Lake and Cascade Lake lack. Pairs in blocks are nothing for vdpbf16ps, whose sums are in another order.
+// Both AVX-512 sets are compiled for VNNI and BF16, but only avx512_dot, for pairs, and amx_dot, for blocks of them,
+// use BF16's instructions, which Ice Lake and Cascade Lake lack. Pairs in blocks are nothing for vdpbf16ps, whose sums
+// are in another order.
 template <class Layout>
 bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features(), const Layout& weight = {}) {
   constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>, kBlocks = std::is_same_v<Layout, BFloat16Blocks>;
   const bool vnni = features.isa == Isa::avx512 && features.avx512_vnni;
   const bool tiles = kBlocks ? features.amx_bf16 && features.avx512_bf16 : features.amx_int8;
   switch (isa) {
-    case DotIsa::amx: return vnni && tiles && fits_tile_registers(weight) && features.may_use_tiles();
-    case DotIsa::avx512: return !kBlocks && vnni && (!kPairs || features.avx512_bf16);
-    case DotIsa::avx512_fma: return kOfPairs<Layout> && vnni;
-    case DotIsa::avx2_vnni: return !kOfPairs<Layout> && features.isa >= Isa::avx2 && features.avx_vnni;
-    case DotIsa::avx2: return features.isa >= Isa::avx2;
-    case DotIsa::portable: break;
+    case DotIsa::amx:
+      return vnni && tiles && fits_tile_registers(weight) && features.may_use_tiles();
+    case DotIsa::avx512:
+      return !kBlocks && vnni && (!kPairs || features.avx512_bf16);
+    case DotIsa::avx512_fma:
+      return kOfPairs<Layout> && vnni;
+    case DotIsa::avx2_vnni:
+      return !kOfPairs<Layout> && features.isa >= Isa::avx2 && features.avx_vnni;
+    case DotIsa::avx2:
+      return features.isa >= Isa::avx2;
+    case DotIsa::portable:
+      break;
   }
   return true;
 }
@@ -283,7 +299,8 @@ DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features(), const Layo
   };
   if (isa == Isa::portable) return DotIsa::portable;
   if (isa == Isa::avx2) return first_of({DotIsa::avx2_vnni, DotIsa::avx2});
-  if (features.slow_bf16) return first_of({DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512, DotIsa::avx2_vnni, DotIsa::avx2});
+  if (features.slow_bf16)
+    return first_of({DotIsa::amx, DotIsa::avx512_fma, DotIsa::avx512, DotIsa::avx2_vnni, DotIsa::avx2});
   return first_of({DotIsa::amx, DotIsa::avx512, DotIsa::avx512_fma, DotIsa::avx2_vnni, DotIsa::avx2});
 }
 

@@ -15,8 +15,7 @@
 namespace tenon {
 
 template <class W>
-  requires(!OnTensorCores<W>)
-void head(Cpu& device, const HeadArgs<W>& args) {
+requires(!OnTensorCores<W>) void head(Cpu& device, const HeadArgs<W>& args) {
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
 }
 
@@ -26,8 +25,8 @@ inline constexpr int kBestRows = 128;  // rows of hidden states whose best are f
 // Of them and their rests, and of the outputs of a piece, at most: 64 KiB of logits a thread.
 inline constexpr int kWalkRows = 2 * kBestRows, kWalkOutputs = 4 * kPanelRows;
 
-// Calls see(thread, first_id, logits, n) for all logits of at most kWalkRows rows, some at a time: [rows, kWalkOutputs], of which n
-// are meant.
+// Calls see(thread, first_id, logits, n) for all logits of at most kWalkRows rows, some at a time: [rows,
+// kWalkOutputs], of which n are meant.
 template <class W, class See>
 void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, int vocab, See&& see) {
   const LinearArgs<W> args{.x = hidden, .weight = weight, .y = {nullptr, hidden.rows, vocab, 0}};
@@ -96,22 +95,23 @@ void find_contenders(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<Contend
   const auto& kernels = kernels_for(device.isa());
   const RoughPanels& weight = args.weight.rough();
   const RoughRows rough(device, args.hidden);
-  walk_logits(device, rough.all(), RoughView{weight.panels}, args.vocab, [&](int thread, int first_id, float* logits, int n) {
-    const PieceBounds piece(weight, first_id, n);
-    for (int r = 0; r < args.hidden.rows; ++r) {
-      float* of_row = logits + r * kWalkOutputs;
-      if (rough.rest(r) >= 0) {
-        const float* more = logits + rough.rest(r) * kWalkOutputs;
-        for (int i = 0; i < n; ++i) of_row[i] += more[i];
-      }
-      seen.of(thread, r).offer(of_row, n, first_id, kernels.finite_max(of_row, n), piece, rough.bounds(r));
-    }
-  });
+  walk_logits(device, rough.all(), RoughView{weight.panels}, args.vocab,
+              [&](int thread, int first_id, float* logits, int n) {
+                const PieceBounds piece(weight, first_id, n);
+                for (int r = 0; r < args.hidden.rows; ++r) {
+                  float* of_row = logits + r * kWalkOutputs;
+                  if (rough.rest(r) >= 0) {
+                    const float* more = logits + rough.rest(r) * kWalkOutputs;
+                    for (int i = 0; i < n; ++i) of_row[i] += more[i];
+                  }
+                  seen.of(thread, r).offer(of_row, n, first_id, kernels.finite_max(of_row, n), piece, rough.bounds(r));
+                }
+              });
 }
 
-// Panels that are read for a row, at most, before its part of an exact pass is cheaper. 50,257 x 768 of float32, two cores of an EPYC
-// 9004: a panel takes 1.6 to 1.9 us of many rows and 3 to 6 of one, the pass 0.35 ms a row of many and 3.2 ms of one. A vocabulary that
-// has so few is read whole in no time.
+// Panels that are read for a row, at most, before its part of an exact pass is cheaper. 50,257 x 768 of float32, two
+// cores of an EPYC 9004: a panel takes 1.6 to 1.9 us of many rows and 3 to 6 of one, the pass 0.35 ms a row of many
+// and 3.2 ms of one. A vocabulary that has so few is read whole in no time.
 inline int most_panels_read(int vocab) { return std::max(32, static_cast<int>(panel_count(vocab)) / 16); }
 
 // The products of one row with panels, one at a time: those that linear gives.
@@ -119,7 +119,9 @@ template <class W>
 class RowProduct {
  public:
   RowProduct(Isa isa, MatrixView<const float> row, const W& weight)
-      : kernels_(panel_kernels_for<Layout>(isa)), panels_(weight.panels()), wanted_(wanted(panels_)),
+      : kernels_(panel_kernels_for<Layout>(isa)),
+        panels_(weight.panels()),
+        wanted_(wanted(panels_)),
         prepared_(wanted_.floats(1, row.cols)),
         job_(panel_job(LinearArgs<W>{.x = row, .weight = weight, .y = {logits_, 1, kPanelRows, kPanelRows}})) {
     pack_tiles(row, kernels_, wanted_, 0, 1, prepared_.data());
@@ -145,21 +147,23 @@ class RowProduct {
   PanelJob job_;
 };
 
-// Behind so many more panels than logits that are wanted, it is nearly known what a contender must reach: the likeliest are read
-// first.
+// Behind so many more panels than logits that are wanted, it is nearly known what a contender must reach: the likeliest
+// are read first.
 inline constexpr int kReadsToKnow = 8;
 inline bool would_read(const std::vector<TokenLogit>& contenders, float floor, int most) {
-  return contenders.size() > static_cast<std::size_t>(most) && contenders[static_cast<std::size_t>(most)].logit >= floor;
+  return contenders.size() > static_cast<std::size_t>(most) &&
+         contenders[static_cast<std::size_t>(most)].logit >= floor;
 }
 
-// The best of row r by what is exact, from the likeliest contender on, until none that is left can be among them. False where too
-// many are read before.
+// The best of row r by what is exact, from the likeliest contender on, until none that is left can be among them. False
+// where too many are read before.
 template <class W>
 bool best_of_contenders(Cpu& device, const HeadBestArgs<W>& args, int r, const std::vector<TokenLogit>& contenders) {
   const auto& kernels = kernels_for(device.isa());
   RowProduct<W> product(device.isa(), args.hidden.rows_from(r, 1), args.weight);
   const int count = args.counts[r], most = most_panels_read(args.vocab);
-  if (4 * std::int64_t{count} > 3 * most && contenders.size() > static_cast<std::size_t>(most)) return false;  // 1.4 for each, at least
+  if (4 * std::int64_t{count} > 3 * most && contenders.size() > static_cast<std::size_t>(most))
+    return false;  // 1.4 for each, at least
   BestLogits best;
   best.reset(count);
   int read = 0;
@@ -190,7 +194,8 @@ void best_of_rows(Cpu& device, const HeadBestArgs<W>& args, const std::vector<in
   for (std::size_t i = 0; i < count; ++i) args.best[rows[i]] = std::move(best[i]);
 }
 
-// With a rough copy, of at most kBestRows rows: a row of the matrix is read exactly where its logit could be among the best.
+// With a rough copy, of at most kBestRows rows: a row of the matrix is read exactly where its logit could be among the
+// best.
 template <class W>
 void best_by_rough_copy(Cpu& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows;
@@ -210,8 +215,8 @@ void best_by_rough_copy(Cpu& device, const HeadBestArgs<W>& args) {
   if (!left.empty()) best_of_rows(device, args, left);
 }
 
-// Whether a rough pass is likely to pay. For each logit that is wanted 1.4 to 1.8 panels are read of a trained model (4,096 ids, 64
-// rows), 2.5 to 6 of random weights.
+// Whether a rough pass is likely to pay. For each logit that is wanted 1.4 to 1.8 panels are read of a trained model
+// (4,096 ids, 64 rows), 2.5 to 6 of random weights.
 inline bool wants_few(const int* counts /* [rows] */, int rows, int vocab) {
   const auto wanted = std::accumulate(counts, counts + rows, std::int64_t{0});
   return 4 * wanted <= std::int64_t{rows} * most_panels_read(vocab);
@@ -220,11 +225,11 @@ inline bool wants_few(const int* counts /* [rows] */, int rows, int vocab) {
 }  // namespace cpu
 
 template <class W>
-  requires(!OnTensorCores<W>)
-void head_best(Cpu& device, const HeadBestArgs<W>& args) {
+requires(!OnTensorCores<W>) void head_best(Cpu& device, const HeadBestArgs<W>& args) {
   for (int first = 0; first < args.hidden.rows; first += cpu::kBestRows) {
     const int rows = std::min(cpu::kBestRows, args.hidden.rows - first);
-    const HeadBestArgs<W> block{args.hidden.rows_from(first, rows), args.weight, args.vocab, args.counts + first, args.best + first};
+    const HeadBestArgs<W> block{args.hidden.rows_from(first, rows), args.weight, args.vocab, args.counts + first,
+                                args.best + first};
     if constexpr (HasRoughPanels<W>) {
       if (cpu::wants_few(block.counts, rows, args.vocab)) {
         cpu::best_by_rough_copy(device, block);

@@ -27,7 +27,9 @@ struct Wanted {
 
   int groups(int inputs) const { return group > 0 ? (inputs + group - 1) / group : 0; }
   bool packs(int tokens) const { return tokens > 1 || nibbles; }
-  std::ptrdiff_t packed_floats(int tokens, int inputs) const { return packs(tokens) ? std::ptrdiff_t{tokens} * inputs : 0; }
+  std::ptrdiff_t packed_floats(int tokens, int inputs) const {
+    return packs(tokens) ? std::ptrdiff_t{tokens} * inputs : 0;
+  }
   std::size_t floats(int tokens, int inputs) const {
     return static_cast<std::size_t>(packed_floats(tokens, inputs) + std::ptrdiff_t{tokens} * groups(inputs));
   }
@@ -42,8 +44,8 @@ inline Wanted wanted(const Int4Panels& weight) { return {.group = weight.group, 
 // Tokens in tiles, so that the inner loop reads one line after another, and their sums behind them. packed:
 // [wanted.floats()]
 template <class Layout>
-void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, const Wanted& wanted, int first, int last,
-                float* packed) {
+void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, const Wanted& wanted, int first,
+                int last, float* packed) {
   const TokenTiles tiles{x.rows, kernels.tile_tokens(x.rows)};
   const int groups = wanted.groups(x.cols);
   float* sums = packed + wanted.packed_floats(x.rows, x.cols);
@@ -64,9 +66,9 @@ inline void read_packed(PanelJob& job, const Wanted& wanted, const float* packed
   if (job.groups > 0) job.sums = packed + wanted.packed_floats(job.tokens, job.inputs);
 }
 
-// Prepares the activations as `wanted` says, then calls run(job, compute): compute(job, first, last, first_output, thread)
-// calls multiply(job, first, last, first_output), which multiplies panels first..last-1 into whatever outputs that job has.
-// Threads may call it at once, each by its own number.
+// Prepares the activations as `wanted` says, then calls run(job, compute): compute(job, first, last, first_output,
+// thread) calls multiply(job, first, last, first_output), which multiplies panels first..last-1 into whatever outputs
+// that job has. Threads may call it at once, each by its own number.
 template <class Layout, class W, class Multiply, class Run>
 void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, Multiply&& multiply, Run&& run) {
   const auto& kernels = panel_kernels_for<Layout>(device.isa());
@@ -127,7 +129,8 @@ void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
     panels.cols = args.x.cols;
     for (int p = first; p < last; p += each) {
       const int count = std::min(each, last - p);
-      for (int i = 0; i < count; ++i) decode_panel(args.weight, p + i, args.y.cols, args.x.cols, codes.data() + i * floats);
+      for (int i = 0; i < count; ++i)
+        decode_panel(args.weight, p + i, args.y.cols, args.x.cols, codes.data() + i * floats);
       kernels.multiply(outputs, panels, 0, count, first_output + (p - first) * kPanelRows);
     }
   };
@@ -136,8 +139,10 @@ void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
 
 template <class W, class Run>
 void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
-  if constexpr (HasPanels<W>) with_panels(device, args, args.weight.panels(), std::forward<Run>(run));
-  else with_decoded_panels(device, args, std::forward<Run>(run));
+  if constexpr (HasPanels<W>)
+    with_panels(device, args, args.weight.panels(), std::forward<Run>(run));
+  else
+    with_decoded_panels(device, args, std::forward<Run>(run));
 }
 
 // The updates of a piece, then its panels.
@@ -159,8 +164,7 @@ void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankAr
 }  // namespace cpu
 
 template <class W>
-  requires(!OnTensorCores<W>)
-void linear(Cpu& device, const LinearArgs<W>& args) {
+requires(!OnTensorCores<W>) void linear(Cpu& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
   std::optional<cpu::AskKv> asks;
   if (HasPanels<W> && args.soon && cpu::asks_beside(device, args)) asks.emplace(device, *args.soon);
@@ -176,8 +180,7 @@ void linear(Cpu& device, const LinearArgs<W>& args) {
 
 // Not for devices that derive from Cpu: they may have a linear or a low_rank of their own.
 template <std::same_as<Cpu> D, class W>
-  requires(!OnTensorCores<W>)
-void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+requires(!OnTensorCores<W>) void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   if (args.x.rows == 0) return;
   if (!updates.groups->one_by_one && cpu::leaves_memory_idle(device, args, updates)) {
     return cpu::multiply_and_update(device, args, updates);

@@ -1,5 +1,5 @@
-// Low-rank updates of a step's rows, alone: a job is some rows of one group, whose products with a and b one thread computes
-// one after the other, so that nobody waits. Beside the product of a matrix, see panel_updates.h.
+// Low-rank updates of a step's rows, alone: a job is some rows of one group, whose products with a and b one thread
+// computes one after the other, so that nobody waits. Beside the product of a matrix, see panel_updates.h.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,8 @@ struct LowRankRows {
 inline bool is_fresh(std::span<const LowRank> updates, std::size_t index) {
   const LowRank& u = updates[index];
   const auto before = updates.first(index);
-  return std::none_of(before.begin(), before.end(), [&](const LowRank& b) { return meets(b, u.first_output, u.first_output + u.outputs); });
+  return std::none_of(before.begin(), before.end(),
+                      [&](const LowRank& b) { return meets(b, u.first_output, u.first_output + u.outputs); });
 }
 
 // Whether the updates leave some outputs of the matrix to nobody.
@@ -44,7 +45,8 @@ inline std::span<const LowRank> updates_of(const LowRankArgs& args, const Adapte
 
 // The rows that have updates here, in jobs that any thread may do.
 struct LowRankJobs {
-  std::vector<LowRankTerm> terms;  // updates are copied: an adapter's own table is on a page of its own, too far to go for each block
+  std::vector<LowRankTerm>
+      terms;  // updates are copied: an adapter's own table is on a page of its own, too far to go for each block
   std::vector<LowRankRows> jobs;
   std::ptrdiff_t most_floats = 0;  // of u, of a job
 
@@ -67,7 +69,8 @@ struct LowRankJobs {
       const TokenTiles tiles{group.count, std::min(each, kLowRankRows)};
       for (int i = 0; i < tiles.count(); ++i) {
         const bool again = std::exchange(before, updates.data()) == updates.data();
-        add(updates, args.groups->rows.data() + group.first + tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), again, args.delta.cols);
+        add(updates, args.groups->rows.data() + group.first + tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i),
+            again, args.delta.cols);
       }
     }
   }
@@ -95,12 +98,14 @@ struct LowRankJobs {
   }
 };
 
-inline void shrink(Isa isa, const LowRankTerm& term, MatrixView<const float> x, float* u, const void* next, AskBeside* beside = nullptr) {
+inline void shrink(Isa isa, const LowRankTerm& term, MatrixView<const float> x, float* u, const void* next,
+                   AskBeside* beside = nullptr) {
   low_rank_kernels_for(isa, term.update.type).shrink(term, x, u, next, beside);
 }
 
 // Outputs of all rows of some jobs. Those that no term has are 0.
-inline void expand(Isa isa, const LowRankJobs& all, std::span<const LowRankRows> jobs, const float* u, const LowRankOutputs& out) {
+inline void expand(Isa isa, const LowRankJobs& all, std::span<const LowRankRows> jobs, const float* u,
+                   const LowRankOutputs& out) {
   if (jobs.empty()) return;
   for (const LowRankRows& job : jobs) {
     const LowRankTerm& rows = all.terms[static_cast<std::size_t>(job.first)];
@@ -137,15 +142,16 @@ inline void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJobs& al
   const int parts = alone ? 1 : std::min((threads - 1) / count + 1, blocks);
   const auto own_u = static_cast<std::size_t>(all.most_floats);
   float* const scratch = device.scratch(static_cast<std::size_t>(threads) * own_u);
-  // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen 4, medians
-  // of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
+  // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen
+  // 4, medians of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
   const bool asks_behind = device.isa() == Isa::avx512 && is_zen4();
   const auto body = [&](int begin, int end, int thread) {
     float* const u = scratch + static_cast<std::size_t>(thread) * own_u;
     for (int i = begin; i < end; ++i) {
       const int part = i % parts;
       const auto job = jobs.subspan(static_cast<std::size_t>(i / parts), 1);
-      const int first = blocks * part / parts * kFactorBlock, last = std::min(blocks * (part + 1) / parts * kFactorBlock, outputs);
+      const int first = blocks * part / parts * kFactorBlock,
+                last = std::min(blocks * (part + 1) / parts * kFactorBlock, outputs);
       for (int t = job.front().first; t < job.front().last; ++t) {
         const LowRankTerm& term = all.terms[static_cast<std::size_t>(t)];
         if (meets(term.update, first, last)) shrink(device.isa(), term, args.x, u, term.update.b);
@@ -154,8 +160,10 @@ inline void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJobs& al
       expand(device.isa(), all, job, u, {.delta = delta, .first = first, .last = last, .asks_behind = asks_behind});
     }
   };
-  if (alone) body(0, count, 0);
-  else device.pool().share(count * parts, 1, body);
+  if (alone)
+    body(0, count, 0);
+  else
+    device.pool().share(count * parts, 1, body);
 }
 
 }  // namespace cpu

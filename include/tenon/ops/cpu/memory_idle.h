@@ -1,5 +1,5 @@
-// Whether a product's kernels ask memory for what they are told to beside their panels, and whether one with adapters leaves memory
-// idle, so that updates are better made beside it than before it.
+// Whether a product's kernels ask memory for what they are told to beside their panels, and whether one with adapters
+// leaves memory idle, so that updates are better made beside it than before it.
 #pragma once
 #include <cstddef>
 
@@ -13,35 +13,43 @@ namespace tenon::cpu {
 
 // Of a weight; 0: of layouts whose kernels do not ask ahead.
 template <class Code>
-constexpr double weight_bytes(const CodePanels<Code>&) { return sizeof(Code); }
+constexpr double weight_bytes(const CodePanels<Code>&) {
+  return sizeof(Code);
+}
 constexpr double weight_bytes(const Int4Panels&) { return 0.5; }
 template <class Layout>
-constexpr double weight_bytes(const Layout&) { return 0; }
+constexpr double weight_bytes(const Layout&) {
+  return 0;
+}
 template <class W>
 double bytes_of_weight(const W& weight) {
-  if constexpr (HasPanels<W>) return weight_bytes(weight.panels());
-  else return sizeof(float);
+  if constexpr (HasPanels<W>)
+    return weight_bytes(weight.panels());
+  else
+    return sizeof(float);
 }
 
-// Multiply-adds of float32 that a thread does while it reads a byte: two of a Xeon of the fifth generation do 160 GFLOP/s each, and
-// read 16 GB/s.
+// Multiply-adds of float32 that a thread does while it reads a byte: two of a Xeon of the fifth generation do 160
+// GFLOP/s each, and read 16 GB/s.
 inline constexpr double kAddsPerByte = 5;
-// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do in every format; and the most that were measured,
-// of updates.
+// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do in every format; and the most
+// that were measured, of updates.
 inline constexpr int kLeastAskingRows = 7, kMostAskingRows = 256;
 template <class W>
 bool asks_beside(const Cpu& device, const LinearArgs<W>& args) {
   const int rows = args.x.rows;
-  return device.isa() == Isa::avx512 && rows >= kLeastAskingRows && rows <= kMostAskingRows && bytes_of_weight(args.weight) > 0;
+  return device.isa() == Isa::avx512 && rows >= kLeastAskingRows && rows <= kMostAskingRows &&
+         bytes_of_weight(args.weight) > 0;
 }
 
-// Blocks of a thread's own part, of which the first is asked for while memory is busy (measured when nobody asked for it).
+// Blocks of a thread's own part, of which the first is asked for while memory is busy (measured when nobody asked for
+// it).
 inline constexpr int kLeastBlocks = 4;
 
-// Whether arithmetic takes longer than reading weights and factors does. GPT-2's c_attn under as many adapters of rank 16 as there
-// are rows, what they add to a step so and with the updates first, two threads of that Xeon, medians of 3 to 6 in turns: float32 64
-// rows 8.3 and 10.3 %, 32 rows 10.9 and 9.5 (that are fewer than 5 multiply-adds a byte), 8 4.9 and 3.4; int8 32 rows 6.4 and 9.8 %,
-// 8 5.8 and 6.5, 4 7.3 and 4.4.
+// Whether arithmetic takes longer than reading weights and factors does. GPT-2's c_attn under as many adapters of rank
+// 16 as there are rows, what they add to a step so and with the updates first, two threads of that Xeon, medians of 3
+// to 6 in turns: float32 64 rows 8.3 and 10.3 %, 32 rows 10.9 and 9.5 (that are fewer than 5 multiply-adds a byte),
+// 8 4.9 and 3.4; int8 32 rows 6.4 and 9.8 %, 8 5.8 and 6.5, 4 7.3 and 4.4.
 template <class W>
 bool leaves_memory_idle(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;

@@ -1,7 +1,7 @@
-// Low-rank updates beside the product of their matrix: those of a block of outputs are made just before its first panel is multiplied,
-// by the same thread, and while that is multiplied memory is asked for the factors of the next, and for keys and values that are read
-// behind the product. With many rows arithmetic is what counts, so that all of these come in time that memory would idle
-// (docs/decisions/0017 and 0018).
+// Low-rank updates beside the product of their matrix: those of a block of outputs are made just before its first panel
+// is multiplied, by the same thread, and while that is multiplied memory is asked for the factors of the next, and for
+// keys and values that are read behind the product. With many rows arithmetic is what counts, so that all of these come
+// in time that memory would idle (docs/decisions/0017 and 0018).
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -30,7 +30,8 @@ class PanelUpdates {
     const std::size_t u_floats = (static_cast<std::size_t>(all_.part_all()) + 15) / 16 * 16;
     u_ = device.scratch(u_floats + threads * rows * kOutputs, Cpu::Scratch::updates);
     threads_.resize(threads);
-    for (std::size_t t = 0; t < threads; ++t) threads_[t].delta = {u_ + u_floats + t * rows * kOutputs, args.x.rows, kOutputs, kOutputs};
+    for (std::size_t t = 0; t < threads; ++t)
+      threads_[t].delta = {u_ + u_floats + t * rows * kOutputs, args.x.rows, kOutputs, kOutputs};
     shrink_all();
   }
 
@@ -69,8 +70,8 @@ class PanelUpdates {
     std::optional<KvLines> kv;         // once they are listed
     std::vector<AskBeside::Range> ranges;
     AskBeside beside;
-    int next = -1;                     // output from which on is asked for
-    std::size_t listed = 0;            // terms whose factors are, as far as `beside` has come
+    int next = -1;           // output from which on is asked for
+    std::size_t listed = 0;  // terms whose factors are, as far as `beside` has come
   };
 
   void shrink_all() {
@@ -82,8 +83,10 @@ class PanelUpdates {
         shrink(device_.isa(), *term, args_.x, u_, next, ask_first(i, thread));
       }
     };
-    if (low_rank_work(args_.x.cols, all_.terms, 0) < kAloneWork) body(0, count, 0);
-    else device_.pool().share(count, 1, body);
+    if (low_rank_work(args_.x.cols, all_.terms, 0) < kAloneWork)
+      body(0, count, 0);
+    else
+      device_.pool().share(count, 1, body);
   }
 
   // Beside term i of a thread's own part of shrink_all(): a share of the factors of its first block of outputs.
@@ -96,7 +99,9 @@ class PanelUpdates {
     if (i == begin) list_block(first, thread, own);
     own.next = i + 1 == end ? first : -1;  // others may take terms from the end
     const auto* const ranges = own.ranges.data();
-    const auto share = [&](int term) { return static_cast<std::ptrdiff_t>(own.ranges.size()) * (term - begin) / (end - begin); };
+    const auto share = [&](int term) {
+      return static_cast<std::ptrdiff_t>(own.ranges.size()) * (term - begin) / (end - begin);
+    };
     own.beside.begin({ranges + share(i), ranges + share(i + 1)});
     return own.beside.lines() > 0 ? &own.beside : nullptr;
   }
@@ -104,7 +109,8 @@ class PanelUpdates {
   void point_to_rows(Thread& own) const {
     own.deltas.assign(static_cast<std::size_t>(args_.x.rows), nullptr);
     for (const LowRankTerm& term : all_.terms) {
-      for (int t = 0; t < term.tokens; ++t) own.deltas[static_cast<std::size_t>(term.rows[t])] = own.delta.row(term.rows[t]);
+      for (int t = 0; t < term.tokens; ++t)
+        own.deltas[static_cast<std::size_t>(term.rows[t])] = own.delta.row(term.rows[t]);
     }
   }
 
@@ -113,7 +119,10 @@ class PanelUpdates {
     const int last = std::min(first + kFactorBlock, args_.delta.cols);
     const MatrixView<float> delta{own.delta.data + first % kOutputs, args_.x.rows, last - first, kOutputs};
     expand(device_.isa(), all_, all_.jobs, u_,
-           {.delta = delta, .first = first, .last = last, .asks = all_.terms.data() + std::max<std::size_t>(asked(first, thread), 1) - 1});
+           {.delta = delta,
+            .first = first,
+            .last = last,
+            .asks = all_.terms.data() + std::max<std::size_t>(asked(first, thread), 1) - 1});
   }
 
   // What to ask for while a piece is multiplied: the block that has been listed, where one has, and keys and values.

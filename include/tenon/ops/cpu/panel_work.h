@@ -15,8 +15,8 @@ PanelJob panel_job(const LinearArgs<W>& args) {
           args.delta,  args.activation, args.residual.data, args.residual.stride, args.y.data, args.y.stride};
 }
 
-// What threads need of the activations before they multiply. One tile of tokens is prepared by each thread for itself, when
-// it first needs it, so that nobody waits (docs/decisions/0009). More tiles are shared among the threads.
+// What threads need of the activations before they multiply. One tile of tokens is prepared by each thread for itself,
+// when it first needs it, so that nobody waits (docs/decisions/0009). More tiles are shared among the threads.
 template <class Prepare>  // prepare(first_tile, last_tile, copy)
 class PreparedTiles {
  public:
@@ -49,12 +49,14 @@ inline int piece_count(const PanelJob& job) {
 template <class Body>
 void share_panels(ThreadPool& pool, const PanelJob& job, Body&& body) {
   const int panels = static_cast<int>(panel_count(job.outputs)), each = job.piece_panels;
-  pool.share(piece_count(job), 1, [&](int begin, int end, int thread) { body(begin * each, std::min(end * each, panels), thread); });
+  pool.share(piece_count(job), 1,
+             [&](int begin, int end, int thread) { body(begin * each, std::min(end * each, panels), thread); });
 }
 
 // Panels at which a thread's own part begins, and how many pieces it has.
 inline int own_begin(const ThreadPool& pool, const PanelJob& job, int thread) {
-  return std::min(pool.part_begin(piece_count(job), thread) * job.piece_panels, static_cast<int>(panel_count(job.outputs)));
+  return std::min(pool.part_begin(piece_count(job), thread) * job.piece_panels,
+                  static_cast<int>(panel_count(job.outputs)));
 }
 inline int own_pieces(const ThreadPool& pool, const PanelJob& job, int thread) {
   return pool.part_begin(piece_count(job), thread + 1) - pool.part_begin(piece_count(job), thread);

@@ -15,13 +15,13 @@ namespace tenon::cpu {
 struct RowBounds {
   float sum = 0, missed = 0;
 
-  // How far a rough logit may be off, for one of RoughPanels's errors and lengths. Rounded outwards, with room for what each step
-  // loses below the smallest normal number.
+  // How far a rough logit may be off, for one of RoughPanels's errors and lengths. Rounded outwards, with room for what
+  // each step loses below the smallest normal number.
   float error(float error, float length) const { return (error * sum + length * missed) * 1.0001f + 0x1p-110f; }
 };
 
-// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns |x - y|_2, of which rounding `rest` to floats
-// may take 2^-24, or where they are subnormal less than float_above adds.
+// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns |x - y|_2, of which rounding
+// `rest` to floats may take 2^-24, or where they are subnormal less than float_above adds.
 inline double round_off(const float* x /* [n] */, int n, float* rest) {
   const float scale = int8_scale(x, n), inverse = scale > 0 ? 1.0f / scale : 0.0f;
   double squares = 0;
@@ -35,13 +35,16 @@ inline double round_off(const float* x /* [n] */, int n, float* rest) {
   return std::sqrt(squares);
 }
 
-// Where rounding a row moves logits far, what it leaves is a row of its own, behind all others: the logits of both together are
-// those of a row with 16 bits.
+// Where rounding a row moves logits far, what it leaves is a row of its own, behind all others: the logits of both
+// together are those of a row with 16 bits.
 class RoughRows {
  public:
   RoughRows(Cpu& device, MatrixView<const float> hidden)
-      : rows_(hidden.rows), cols_(hidden.cols), values_(static_cast<std::size_t>(2 * rows_) * static_cast<std::size_t>(cols_)),
-        bounds_(static_cast<std::size_t>(rows_)), rests_(static_cast<std::size_t>(rows_), -1) {
+      : rows_(hidden.rows),
+        cols_(hidden.cols),
+        values_(static_cast<std::size_t>(2 * rows_) * static_cast<std::size_t>(cols_)),
+        bounds_(static_cast<std::size_t>(rows_)),
+        rests_(static_cast<std::size_t>(rows_), -1) {
     split_rows(device, rows_, [&](int begin, int end) {
       std::vector<float> lost(static_cast<std::size_t>(cols_));
       for (int r = begin; r < end; ++r) round(hidden.row(r), r, lost.data());
@@ -62,10 +65,10 @@ class RoughRows {
  private:
   float* row(int r) { return values_.data() + static_cast<std::ptrdiff_t>(r) * cols_; }
 
-  // Rounding moves a logit by up to |w|_2 missed, and logits of random rows of a matrix are spread by |w|_2 times the size of x's
-  // ordinary columns. Outliers do not count: beside them the others are rounded away, and they are often columns where rows differ
-  // little. Where the first is larger, a pass over the matrix for a rest, as long as 50 panels of 50,257 x 768 take, costs less than
-  // those that are read without.
+  // Rounding moves a logit by up to |w|_2 missed, and logits of random rows of a matrix are spread by |w|_2 times the
+  // size of x's ordinary columns. Outliers do not count: beside them the others are rounded away, and they are often
+  // columns where rows differ little. Where the first is larger, a pass over the matrix for a rest, as long as 50
+  // panels of 50,257 x 768 take, costs less than those that are read without.
   static bool wants_rest(const float* x /* [n] */, int n, double missed, double sum) {
     double ordinary = 0;
     int count = 0;

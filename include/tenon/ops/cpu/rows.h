@@ -10,8 +10,10 @@ namespace tenon::cpu {
 template <class Body>
 void split_rows(Cpu& device, int rows, Body&& body) {
   // Waking the others costs more than a row or two takes.
-  if (rows < 4) body(0, rows);
-  else device.pool().split(rows, std::forward<Body>(body));
+  if (rows < 4)
+    body(0, rows);
+  else
+    device.pool().split(rows, std::forward<Body>(body));
 }
 
 }  // namespace tenon::cpu

@@ -10,11 +10,11 @@
 namespace tenon {
 namespace cpu {
 
-// Rows row .. row + count - 1, of one sequence, become lanes lane .. lane + count - 1 of a tile of head `head`. A whole tile of float32
-// needs no rounding, and is transposed at once.
+// Rows row .. row + count - 1, of one sequence, become lanes lane .. lane + count - 1 of a tile of head `head`. A whole
+// tile of float32 needs no rounding, and is transposed at once.
 template <CacheView V>
-void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvTile<typename V::Element>& tile, int head, int row, int lane,
-                   int count) {
+void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvTile<typename V::Element>& tile,
+                   int head, int row, int lane, int count) {
   using E = typename V::Element;
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   const float* keys = args.keys.row(row) + head * args.head_dim;      // [count, keys.stride], of which head_dim each
@@ -23,7 +23,8 @@ void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvT
   if (transposed) kernels.interleave(keys, args.keys.stride, args.head_dim, count, tile.keys);
   for (int i = 0; i < count; ++i, ++lane) {
     float key_scale = 1;
-    if (!transposed) key_scale = store_row(keys + i * args.keys.stride, args.head_dim, tile.keys + lane, kTilePositions);
+    if (!transposed)
+      key_scale = store_row(keys + i * args.keys.stride, args.head_dim, tile.keys + lane, kTilePositions);
     const float value_scale = store_row(values + i * args.values.stride, args.head_dim, tile.values + lane * width, 1);
     for (int d = args.head_dim; d < width; ++d) tile.values[lane * width + d] = E{};
     if constexpr (has_scales<E>) {

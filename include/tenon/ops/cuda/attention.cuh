@@ -1,7 +1,7 @@
-// Attention over any cache: sixteen threads walk the keys as the CPU's lanes do, for up to eight queries that share them.
-// Where there are fewer such jobs than the device could take, splits of a text go to threads of their own, and are combined
-// in the CPU's order: no bit depends on how many did. Where queries are single rows, a stride of keys and values is brought into
-// shared memory at once before it is walked.
+// Attention over any cache: sixteen threads walk the keys as the CPU's lanes do, for up to eight queries that share
+// them. Where there are fewer such jobs than the device could take, splits of a text go to threads of their own, and
+// are combined in the CPU's order: no bit depends on how many did. Where queries are single rows, a stride of keys and
+// values is brought into shared memory at once before it is walked.
 #pragma once
 #include <cstddef>
 #include <limits>
@@ -19,7 +19,9 @@ namespace tenon {
 namespace cuda {
 
 // Of so many queries, a multiple of 16.
-inline int scratch_floats(int queries, int head_dim) { return (static_cast<int>(cpu::attention_scratch(queries, head_dim)) + 15) / 16 * 16; }
+inline int scratch_floats(int queries, int head_dim) {
+  return (static_cast<int>(cpu::attention_scratch(queries, head_dim)) + 15) / 16 * 16;
+}
 
 // Bytes of a stride of keys and values, as staged() lays them out.
 template <class E>
@@ -30,8 +32,8 @@ TENON_HD constexpr int stride_bytes(int head_dim, int value_stride) {
 
 // Copies `count` tiles of a stride to `memory`, by the threads of a half-warp, and returns where they are then.
 template <class V>
-__device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::Element>* tiles, int count, std::byte* memory,
-                       KvTile<const typename V::Element> (&to)[lanes::kStrideTiles]) {
+__device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::Element>* tiles, int count,
+                       std::byte* memory, KvTile<const typename V::Element> (&to)[lanes::kStrideTiles]) {
   using E = typename V::Element;
   const auto copy = [&](const auto* from, int elements) {
     const int bytes = elements * static_cast<int>(sizeof(*from));
@@ -54,12 +56,12 @@ __device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::El
   lanes::fence();
 }
 
-// The split at position `split`, of which the job's queries see some: `largest` and `sums` of each, and part [count, width]. What
-// the loop of flash_rows does, a second time: as a function of both it made decoding on a CPU some 8 % slower, since GCC
-// inlined otherwise. stage: [stride_bytes] where Staged
+// The split at position `split`, of which the job's queries see some: `largest` and `sums` of each, and part [count,
+// width]. What the loop of flash_rows does, a second time: as a function of both it made decoding on a CPU some 8 %
+// slower, since GCC inlined otherwise. stage: [stride_bytes] where Staged
 template <bool Staged, class V>
-__device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split, const float* q, float* weights, lanes::Query* queries,
-                            float* part, std::byte* stage) {
+__device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split, const float* q, float* weights,
+                            lanes::Query* queries, float* part, std::byte* stage) {
   constexpr int kTiles = lanes::kSplitPositions / kTilePositions;
   const int count = job.rows * job.heads, left = (seen.end - split + kTilePositions - 1) / kTilePositions;
   KvTile<const typename V::Element> tiles[kTiles];
@@ -74,7 +76,8 @@ __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split
     const auto* of_stride = tiles + first / kTilePositions;
     if constexpr (Staged) {
       KvTile<const typename V::Element> near[lanes::kStrideTiles];
-      staged(job, of_stride, min((here.end - first + kTilePositions - 1) / kTilePositions, lanes::kStrideTiles), stage, near);
+      staged(job, of_stride, min((here.end - first + kTilePositions - 1) / kTilePositions, lanes::kStrideTiles), stage,
+             near);
       lanes::flash_queries(job, near, split + first, count, q, weights, queries, part);
     } else {
       lanes::flash_queries(job, of_stride, split + first, count, q, weights, queries, part);
@@ -82,17 +85,17 @@ __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split
   }
 }
 
-// The splits of a job by `parts` half-warps, of which this is number `part`; the first combines them. Every thread of a block
-// comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie `apart` floats apart, and each
-// part's stage `stage` floats behind its scratch memory.
+// The splits of a job by `parts` half-warps, of which this is number `part`; the first combines them. Every thread of a
+// block comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie `apart` floats
+// apart, and each part's stage `stage` floats behind its scratch memory.
 template <bool Staged, class V>
-__device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool has_job, int part, float* scratch, int apart,
-                            int stage, SplitState* states) {
+__device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool has_job, int part, float* scratch,
+                            int apart, int stage, SplitState* states) {
   const int count = has_job ? job.rows * job.heads : 0, width = job.value_stride;
-  float* weights = scratch;                                 // [kQueries, kStride]
-  float* q = weights + lanes::kQueries * lanes::kStride;    // [count, head_dim]
-  float* own = q + count * job.head_dim;                    // [count, width]
-  float* total = own + count * width;                       // [count, width], of the first part
+  float* weights = scratch;                               // [kQueries, kStride]
+  float* q = weights + lanes::kQueries * lanes::kStride;  // [count, head_dim]
+  float* own = q + count * job.head_dim;                  // [count, width]
+  float* total = own + count * width;                     // [count, width], of the first part
   lanes::Query queries[lanes::kAttentionQueries];
   for (int i = 0; i < count; ++i) {
     queries[i] = lanes::query_of(job, i);
@@ -100,10 +103,12 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
   }
   for (int d = 0; part == 0 && d < count * width; d += 16) lanes::store(total + d, lanes::zero());
   lanes::fence();
-  const lanes::Range seen = has_job ? lanes::Range{queries[0].seen.begin, queries[count - 1].seen.end} : lanes::Range{0, 0};
+  const lanes::Range seen =
+      has_job ? lanes::Range{queries[0].seen.begin, queries[count - 1].seen.end} : lanes::Range{0, 0};
   const int first = seen.begin / lanes::kSplitPositions * lanes::kSplitPositions;
   for (int round = 0; round < grid.rounds; ++round) {
-    const int round_first = first + round * grid.parts * lanes::kSplitPositions, split = round_first + part * lanes::kSplitPositions;
+    const int round_first = first + round * grid.parts * lanes::kSplitPositions,
+              split = round_first + part * lanes::kSplitPositions;
     if (split < seen.end) {
       flash_split<Staged>(job, seen, split, q, weights, queries, own, reinterpret_cast<std::byte*>(scratch + stage));
       for (int i = 0; i < count; ++i) {
@@ -130,7 +135,8 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
 
 // stage: floats of a half-warp's scratch memory before its stage; apart: with it
 template <bool Staged, CacheView V>
-__global__ void __launch_bounds__(lanes::kThreads) flash_kernel(AttentionArgs<V> args, FlashGrid grid, int stage, int apart) {
+__global__ void __launch_bounds__(lanes::kThreads)
+    flash_kernel(AttentionArgs<V> args, FlashGrid grid, int stage, int apart) {
   wait_for_earlier();
   extern __shared__ __align__(16) float shared[];
   __shared__ SplitState states[lanes::kRowsABlock * lanes::kAttentionQueries];
@@ -141,7 +147,8 @@ __global__ void __launch_bounds__(lanes::kThreads) flash_kernel(AttentionArgs<V>
   if (i < grid.jobs) job = grid.job(args, i);
   const bool has_job = job.rows > 0;  // a short tile has fewer parts
   if (Staged || grid.parts > 1) {
-    flash_parts<Staged>(grid, job, has_job, part, scratch, apart, stage, states + (half_warp - part) * lanes::kAttentionQueries);
+    flash_parts<Staged>(grid, job, has_job, part, scratch, apart, stage,
+                        states + (half_warp - part) * lanes::kAttentionQueries);
   } else if (has_job) {
     lanes::flash_rows(job, scratch);
   }
@@ -155,12 +162,13 @@ __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores,
   const int i = lanes::job_of_thread();
   if (i >= args.batch.rows * args.heads) return;
   const int row = i / args.heads, head = i % args.heads;
-  lanes::direct_row(query_job(args, sequence_of(args.batch, row), row, 1, head, 1), scores + static_cast<std::ptrdiff_t>(i) * positions,
+  lanes::direct_row(query_job(args, sequence_of(args.batch, row), row, 1, head, 1),
+                    scores + static_cast<std::ptrdiff_t>(i) * positions,
                     shared + static_cast<int>(threadIdx.x) / 16 * scratch);
 }
 
-// Whether splits go side by side, as blocks that bring keys for many queries do not have them: one row of GPT-2 behind 512 tokens took 399 us
-// more than behind 7 so, and 338 with splits beside one another.
+// Whether splits go side by side, as blocks that bring keys for many queries do not have them: one row of GPT-2 behind
+// 512 tokens took 399 us more than behind 7 so, and 338 with splits beside one another.
 template <class V>
 bool parts_its_splits(const AttentionArgs<V>& args, int processors) {
   return args.batch.longest > cpu::kSplitPositions && 2 * args.batch.tile_count * args.kv_heads <= processors;
@@ -177,21 +185,30 @@ void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
     return few ? cuda::launch_flash_block<1>(device, args) : cuda::launch_flash_block<4>(device, args);
   }
   const auto launch = [&]<bool Staged>(std::bool_constant<Staged>, const cuda::FlashGrid& grid, int stage_bytes) {
-    const int stage = cuda::scratch_floats(grid.rows * grid.heads, args.head_dim), apart = stage + stage_bytes / static_cast<int>(sizeof(float));
+    const int stage = cuda::scratch_floats(grid.rows * grid.heads, args.head_dim),
+              apart = stage + stage_bytes / static_cast<int>(sizeof(float));
     device.launch_early("attention", cuda::flash_kernel<Staged, V>, grid.blocks(), 16 * grid.block_parts,
                         sizeof(float) * static_cast<std::size_t>(apart * grid.block_parts), args, grid, stage, apart);
   };
-  const auto bytes = [&](int queries) { return static_cast<int>(sizeof(float)) * cuda::scratch_floats(queries, args.head_dim); };
+  const auto bytes = [&](int queries) {
+    return static_cast<int>(sizeof(float)) * cuda::scratch_floats(queries, args.head_dim);
+  };
   // What every device since sm_80 lets a block have that asks for it.
   constexpr int kBlockBytes = 96 * 1024;
-  const int stride = cuda::stride_bytes<typename V::Element>(args.head_dim, (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions);
+  const int stride = cuda::stride_bytes<typename V::Element>(
+      args.head_dim, (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions);
   int most = cuda::lanes::kAttentionQueries;
   for (int jobs = 4; jobs > 1 && single_rows; jobs /= 2) {
     if (jobs * (bytes(most) + stride) > kBlockBytes) continue;
-    return launch(std::true_type{}, cuda::FlashGrid(args, device.processors(), {.queries = most, .a_block = jobs, .threads = 16}), stride);
+    return launch(std::true_type{},
+                  cuda::FlashGrid(args, device.processors(), {.queries = most, .a_block = jobs, .threads = 16}),
+                  stride);
   }
   while (most > 1 && bytes(most) * cuda::lanes::kRowsABlock > kBlockBytes) most /= 2;
-  launch(std::false_type{}, cuda::FlashGrid(args, device.processors(), {.queries = most, .a_block = cuda::lanes::kRowsABlock, .threads = 16}), 0);
+  launch(
+      std::false_type{},
+      cuda::FlashGrid(args, device.processors(), {.queries = most, .a_block = cuda::lanes::kRowsABlock, .threads = 16}),
+      0);
 }
 
 template <cuda::ViewOnDevice V>
@@ -201,7 +218,8 @@ void attention(Cuda& device, DirectAttention, const AttentionArgs<V>& args) {
   const int scratch = cuda::scratch_floats(1, args.head_dim), positions = (args.batch.longest + 63) / 64 * 64;
   float* scores = device.scratch(queries * static_cast<std::size_t>(positions));
   device.launch_early("attention", cuda::direct_kernel<V>, cuda::lanes::blocks_for(queries), cuda::lanes::kThreads,
-                sizeof(float) * static_cast<std::size_t>(scratch) * cuda::lanes::kRowsABlock, args, scratch, scores, positions);
+                      sizeof(float) * static_cast<std::size_t>(scratch) * cuda::lanes::kRowsABlock, args, scratch,
+                      scores, positions);
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
-// Attention by blocks: 128 threads have up to 64 queries that read the same keys, bring each stride of keys and values into shared
-// memory once, and multiply tiles of four queries by eight keys, or by eight elements of their values, a thread; where rows are
-// decoded, up to 16 queries, one a thread. What is added to what is as in ops/cpu/kernels/attention.inc, and so are the bits.
+// Attention by blocks: 128 threads have up to 64 queries that read the same keys, bring each stride of keys and values
+// into shared memory once, and multiply tiles of four queries by eight keys, or by eight elements of their values, a
+// thread; where rows are decoded, up to 16 queries, one a thread. What is added to what is as in
+// ops/cpu/kernels/attention.inc, and so are the bits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kBlockDims = 64;    // head_dim at most
-inline constexpr int kTileThreads = 8;   // that share a tile of queries: eight keys, or elements, each
+inline constexpr int kBlockDims = 64;   // head_dim at most
+inline constexpr int kTileThreads = 8;  // that share a tile of queries: eight keys, or elements, each
 inline constexpr int kQueryTiles = lanes::kThreads / kTileThreads;
 static_assert(kTileThreads * 8 == lanes::kStride && kBlockDims == lanes::kStride);
 static_assert(Cuda::queries_together == 4 * kQueryTiles);
@@ -27,11 +28,12 @@ __device__ float4 four_of(const E* p) {
     E e[4];
   };
   const Four four = *reinterpret_cast<const Four*>(p);
-  return {static_cast<float>(four.e[0]), static_cast<float>(four.e[1]), static_cast<float>(four.e[2]), static_cast<float>(four.e[3])};
+  return {static_cast<float>(four.e[0]), static_cast<float>(four.e[1]), static_cast<float>(four.e[2]),
+          static_cast<float>(four.e[3])};
 }
 
-// Shared memory of a block. Rows of floats are four longer, and tiles of keys sixteen elements, so that threads that read
-// side by side read different banks.
+// Shared memory of a block. Rows of floats are four longer, and tiles of keys sixteen elements, so that threads that
+// read side by side read different banks.
 template <class E, int Queries>
 struct BlockScratch {
   static constexpr int kRow = kBlockDims + 4;
@@ -70,15 +72,19 @@ struct BlockWalk {
 
   const QueryJob<V>& job;
   Scratch& shared;
-  const int count;         // of queries
+  const int count;          // of queries
   const lanes::Range seen;  // by any of them
-  const int thread = static_cast<int>(threadIdx.x), first_query = thread / kTileThreads * Tile, column = thread % kTileThreads * 4;
+  const int thread = static_cast<int>(threadIdx.x), first_query = thread / kTileThreads * Tile,
+            column = thread % kTileThreads * 4;
   float part[Tile][8], total[Tile][8];  // elements column .. + 3 and column + 32 .. + 3 of each query's output
   lanes::Range sees[Tile];
   QueryState states[kOwn];
 
   __device__ BlockWalk(const QueryJob<V>& j, Scratch& s)
-      : job(j), shared(s), count(j.rows * j.heads), seen{lanes::query_of(j, 0).seen.begin, lanes::query_of(j, count - 1).seen.end} {
+      : job(j),
+        shared(s),
+        count(j.rows * j.heads),
+        seen{lanes::query_of(j, 0).seen.begin, lanes::query_of(j, count - 1).seen.end} {
     for (int i = thread / 16; i < count; i += lanes::kRowsABlock) lanes::scale_query(job, i, shared.q[i]);
 #pragma unroll
     for (int i = 0; i < Tile; ++i) {
@@ -91,19 +97,24 @@ struct BlockWalk {
   }
 
   __device__ int own_query(int u) const { return thread / 16 * kOwn + u; }
-  __device__ int tiles_of(int first) const { return min((seen.end - first + kTilePositions - 1) / kTilePositions, lanes::kStrideTiles); }
+  __device__ int tiles_of(int first) const {
+    return min((seen.end - first + kTilePositions - 1) / kTilePositions, lanes::kStrideTiles);
+  }
 
   // Keys of the stride at `first`, with all scales, or its values on their way; of what is gone, something else.
   template <bool Keys>
   __device__ void fetch(int first) {
     for (int j = 0; first < seen.end && j < tiles_of(first); ++j) {
       KvTile<const E> tile;
-      QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head, max(first / kTilePositions + j, seen.begin / kTilePositions), 1, &tile);
+      QueryJob<V>::tiles(job.view, job.layer, job.sequence, job.head,
+                         max(first / kTilePositions + j, seen.begin / kTilePositions), 1, &tile);
       const auto copy = [&](void* to, const void* from, std::size_t bytes) {
         copy_by(to, from, static_cast<int>(bytes), thread, lanes::kThreads);
       };
-      if constexpr (Keys) copy(shared.keys[j], tile.keys, sizeof(E) * kTilePositions * job.head_dim);
-      else copy(shared.values[j], tile.values, sizeof(E) * kTilePositions * job.value_stride);
+      if constexpr (Keys)
+        copy(shared.keys[j], tile.keys, sizeof(E) * kTilePositions * job.head_dim);
+      else
+        copy(shared.values[j], tile.values, sizeof(E) * kTilePositions * job.value_stride);
       if constexpr (Keys && has_scales<E>) {
         auto& scales = shared.scales[first / lanes::kStride % 2];
         copy(scales[0] + j * kTilePositions, tile.key_scales, sizeof(float) * kTilePositions);
@@ -113,8 +124,8 @@ struct BlockWalk {
     end_copies();
   }
 
-  // scores = q . k, a chain over the elements each: queries by lanes column % 16 .. + 3 of tiles column / 16 and + 2. body<First,
-  // Count>() of all queries of a full tile, or of each there is.
+  // scores = q . k, a chain over the elements each: queries by lanes column % 16 .. + 3 of tiles column / 16 and + 2.
+  // body<First, Count>() of all queries of a full tile, or of each there is.
   template <class Body>
   __device__ __forceinline__ void for_queries(Body&& body) {
     if (first_query + Tile <= count) return body.template operator()<0, Tile>();
@@ -134,7 +145,8 @@ struct BlockWalk {
     float acc[Count][8] = {};
 #pragma unroll 4
     for (int d = 0; d < job.head_dim; ++d) {
-      const float4 low = four_of(shared.keys[tile] + d * kTilePositions + lane), high = four_of(shared.keys[tile + 2] + d * kTilePositions + lane);
+      const float4 low = four_of(shared.keys[tile] + d * kTilePositions + lane),
+                   high = four_of(shared.keys[tile + 2] + d * kTilePositions + lane);
       const float keys[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
       for (int i = 0; i < Count; ++i) {
@@ -158,7 +170,8 @@ struct BlockWalk {
   // Scores become weights, by the half-warps that have the queries.
   __device__ void weigh(int first) {
     KvTile<const E> tiles[lanes::kStrideTiles];
-    for (int j = 0; j < lanes::kStrideTiles; ++j) tiles[j].value_scales = shared.scales[first / lanes::kStride % 2][1] + j * kTilePositions;
+    for (int j = 0; j < lanes::kStrideTiles; ++j)
+      tiles[j].value_scales = shared.scales[first / lanes::kStride % 2][1] + j * kTilePositions;
 #pragma unroll
     for (int u = 0; u < kOwn; ++u) {
       const int i = own_query(u);
@@ -196,8 +209,10 @@ struct BlockWalk {
 #pragma unroll
       for (int c = 0; c < 8; ++c) part[First + i][c] = __fmul_rn(part[First + i][c], factor);
     }
-    if (all) add_values<true, First>(0, lanes::kStride, here);
-    else add_values<false, First>(begin, end, here);
+    if (all)
+      add_values<true, First>(0, lanes::kStride, here);
+    else
+      add_values<false, First>(begin, end, here);
   }
 
   template <bool All, int First, int Count>
@@ -205,7 +220,8 @@ struct BlockWalk {
 #pragma unroll 4
     for (int t = begin; t < end; ++t) {
       const E* row = shared.values[t / kTilePositions] + t % kTilePositions * job.value_stride + column;
-      const float4 low = column < job.value_stride ? four_of(row) : float4{}, high = column + 32 < job.value_stride ? four_of(row + 32) : float4{};
+      const float4 low = column < job.value_stride ? four_of(row) : float4{},
+                   high = column + 32 < job.value_stride ? four_of(row + 32) : float4{};
       const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
       for (int i = 0; i < Count; ++i) {
@@ -226,7 +242,8 @@ struct BlockWalk {
       lanes::Query query = states[u].of(job, i);
       if (query.seen.in(split, lanes::kSplitPositions).empty()) continue;
       const float now = query.largest > query.total_largest ? query.largest : query.total_largest;
-      const float before = lanes::exp(lanes::broadcast(query.total_largest - now)).v, here = lanes::exp(lanes::broadcast(query.largest - now)).v;
+      const float before = lanes::exp(lanes::broadcast(query.total_largest - now)).v,
+                  here = lanes::exp(lanes::broadcast(query.largest - now)).v;
       lanes::add_split(query, nullptr, 0, nullptr);
       states[u].keep(query);
       if (lanes::lane() == 0) {
@@ -308,8 +325,10 @@ __global__ void __launch_bounds__(lanes::kThreads) flash_block_kernel(AttentionA
 
 template <int Tile, class V>
 void launch_flash_block(Cuda& device, const AttentionArgs<V>& args) {
-  const FlashGrid grid(args, device.processors(), {.queries = Tile * kQueryTiles, .a_block = 1, .threads = lanes::kThreads});
-  device.launch_early("attention", flash_block_kernel<Tile, V>, grid.blocks(), lanes::kThreads, sizeof(typename BlockWalk<V, Tile>::Scratch), args, grid);
+  const FlashGrid grid(args, device.processors(),
+                       {.queries = Tile * kQueryTiles, .a_block = 1, .threads = lanes::kThreads});
+  device.launch_early("attention", flash_block_kernel<Tile, V>, grid.blocks(), lanes::kThreads,
+                      sizeof(typename BlockWalk<V, Tile>::Scratch), args, grid);
 }
 
 }  // namespace tenon::cuda

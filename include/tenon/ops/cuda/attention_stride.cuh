@@ -1,6 +1,6 @@
-// A stride of 64 keys and values in shared memory, and the answer of a warp's queries, sixteen at most, to it on tensor cores.
-// Caches of bfloat16 and float16 are copied as they are, and queries and weights are rounded to the same element. Other
-// elements are rounded to bfloat16 while they are copied.
+// A stride of 64 keys and values in shared memory, and the answer of a warp's queries, sixteen at most, to it on tensor
+// cores. Caches of bfloat16 and float16 are copied as they are, and queries and weights are rounded to the same
+// element. Other elements are rounded to bfloat16 while they are copied.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -22,8 +22,8 @@ namespace tenon::cuda {
 template <class E>
 using FlashElement = std::conditional_t<std::is_same_v<E, float16>, float16, bfloat16>;
 
-inline constexpr int kWarpQueries = 16;  // rows of an instruction
-inline constexpr int kColumnTiles = 8;   // of eight positions in a stride; of eight elements in a chunk of 64
+inline constexpr int kWarpQueries = 16;   // rows of an instruction
+inline constexpr int kColumnTiles = 8;    // of eight positions in a stride; of eight elements in a chunk of 64
 inline constexpr int kValueColumns = 64;  // of a chunk
 
 // Four 8 x 8 matrices, transposed, whose rows of sixteen bytes lie where lanes 8 i .. 8 i + 7 say for matrix i.
@@ -37,18 +37,23 @@ __device__ inline void load_transposed(std::uint32_t (&to)[4], const std::uint16
 // Both halves of a register, as floats.
 template <class F>
 __device__ inline float2 floats_of_pair(std::uint32_t pair) {
-  if constexpr (std::is_same_v<F, bfloat16>) return {low_of_pair(pair), high_of_pair(pair)};
-  else return {__half2float(__ushort_as_half(static_cast<unsigned short>(pair & 0xffffu))), __half2float(__ushort_as_half(static_cast<unsigned short>(pair >> 16)))};
+  if constexpr (std::is_same_v<F, bfloat16>)
+    return {low_of_pair(pair), high_of_pair(pair)};
+  else
+    return {__half2float(__ushort_as_half(static_cast<unsigned short>(pair & 0xffffu))),
+            __half2float(__ushort_as_half(static_cast<unsigned short>(pair >> 16)))};
 }
 // 0 where both are finite: one more in an exponent of ones carries into the sign's place.
 template <class F>
 __device__ inline std::uint32_t not_finite(std::uint32_t pair) {
-  constexpr std::uint32_t kExponents = std::is_same_v<F, bfloat16> ? 0x7f807f80u : 0x7c007c00u, kOnes = std::is_same_v<F, bfloat16> ? 0x00800080u : 0x04000400u;
+  constexpr std::uint32_t kExponents = std::is_same_v<F, bfloat16> ? 0x7f807f80u : 0x7c007c00u,
+                          kOnes = std::is_same_v<F, bfloat16> ? 0x00800080u : 0x04000400u;
   return ((pair & kExponents) + kOnes) & 0x80008000u;
 }
 
-// Keys are as the cache has them, [head_dim, 16] a tile, but that the halves of rows 4 .. 7 of each eight are exchanged; rows of
-// values are eight elements longer. So no two of the eight rows that an instruction loads share a bank.
+// Keys are as the cache has them, [head_dim, 16] a tile, but that the halves of rows 4 .. 7 of each eight are
+// exchanged; rows of values are eight elements longer. So no two of the eight rows that an instruction loads share a
+// bank.
 template <int Dims>
 struct StrideStage {
   static constexpr int kValueRow = Dims + 8;
@@ -69,25 +74,31 @@ __device__ void stage_eight(std::uint16_t* to, const E* from, Scale&& scale) {
     };
     const Eight eight = *reinterpret_cast<const Eight*>(from);
     const auto pair = [&](int i) {
-      return round_pair_to<bfloat16>(scale(i) * static_cast<float>(eight.e[i]), scale(i + 1) * static_cast<float>(eight.e[i + 1]));
+      return round_pair_to<bfloat16>(scale(i) * static_cast<float>(eight.e[i]),
+                                     scale(i + 1) * static_cast<float>(eight.e[i + 1]));
     };
     *reinterpret_cast<uint4*>(to) = {pair(0), pair(2), pair(4), pair(6)};
   }
 }
 
 // Whether some of the positions first .. first + size - 1 are in a range.
-__device__ inline bool meets(lanes::Range range, int first, int size) { return range.begin < first + size && range.end > first; }
-__device__ inline bool covers(lanes::Range range, int first, int size) { return range.begin <= first && range.end >= first + size; }
+__device__ inline bool meets(lanes::Range range, int first, int size) {
+  return range.begin < first + size && range.end > first;
+}
+__device__ inline bool covers(lanes::Range range, int first, int size) {
+  return range.begin <= first && range.end >= first + size;
+}
 // Bit t: tile t of the stride at `first` has some of the range.
 __device__ inline unsigned tiles_met(lanes::Range range, int first) {
   unsigned tiles = 0;
 #pragma unroll
-  for (int t = 0; t < lanes::kStrideTiles; ++t) tiles |= meets(range, first + t * kTilePositions, kTilePositions) ? 1u << t : 0u;
+  for (int t = 0; t < lanes::kStrideTiles; ++t)
+    tiles |= meets(range, first + t * kTilePositions, kTilePositions) ? 1u << t : 0u;
   return tiles;
 }
 
-// A thread's part in copies of strides: `Threads` threads copy a tile, eight of a warp or all of it. Where the tile lies is looked up
-// while the stride before it is attended.
+// A thread's part in copies of strides: `Threads` threads copy a tile, eight of a warp or all of it. Where the tile
+// lies is looked up while the stride before it is attended.
 template <int Dims, class V, int Threads>
 struct StrideCopy {
   using E = typename V::Element;
@@ -96,7 +107,8 @@ struct StrideCopy {
   bool meets_seen = false;
   KvTile<const E> from = {};
 
-  // The stride at `first`; tiles that do not meet `seen` are left out. No branch, so that others work while the cache is asked.
+  // The stride at `first`; tiles that do not meet `seen` are left out. No branch, so that others work while the cache
+  // is asked.
   __device__ void find(const QueryJob<V>& job, lanes::Range seen, int first) {
     begin = first + tile * kTilePositions;
     const int last = (seen.end - 1) / kTilePositions, number = min(max(begin, seen.begin) / kTilePositions, last);
@@ -106,16 +118,21 @@ struct StrideCopy {
 
   __device__ void copy_keys(const QueryJob<V>& job, StrideStage<Dims>& to) const {
     if (!meets_seen) return;
-    if (job.head_dim == Dims) copy_keys_of(Dims, to);
-    else copy_keys_of(job.head_dim, to);
+    if (job.head_dim == Dims)
+      copy_keys_of(Dims, to);
+    else
+      copy_keys_of(job.head_dim, to);
   }
   // Positions that are not in `seen` become zeros: anything may lie there.
   __device__ void copy_values(const QueryJob<V>& job, lanes::Range seen, StrideStage<Dims>& to) const {
     if (!meets_seen) return;
     const bool whole = covers(seen, begin, kTilePositions);
-    if (whole && job.head_dim == Dims) copy_values_of<true>(Dims, seen, to);
-    else if (whole) copy_values_of<true>(job.value_stride, seen, to);
-    else copy_values_of<false>(job.value_stride, seen, to);
+    if (whole && job.head_dim == Dims)
+      copy_values_of<true>(Dims, seen, to);
+    else if (whole)
+      copy_values_of<true>(job.value_stride, seen, to);
+    else
+      copy_values_of<false>(job.value_stride, seen, to);
   }
 
  private:
@@ -125,20 +142,24 @@ struct StrideCopy {
     for (int i = 0; i < 2 * Dims / Threads; ++i) {
       const int chunk = thread + Threads * i;
       if (chunk >= 2 * head_dim) break;
-      stage_eight(to.keys[tile] + 8 * own[i % 2] + 8 * Threads * i, from.keys + 8 * thread + 8 * Threads * i, [&](int e) {
-        if constexpr (has_scales<E>) return from.key_scales[chunk % 2 * 8 + e];
-        else return 1.0f;
-      });
+      stage_eight(to.keys[tile] + 8 * own[i % 2] + 8 * Threads * i, from.keys + 8 * thread + 8 * Threads * i,
+                  [&](int e) {
+                    if constexpr (has_scales<E>)
+                      return from.key_scales[chunk % 2 * 8 + e];
+                    else
+                      return 1.0f;
+                  });
     }
   }
 
   template <bool Whole>
   __device__ __forceinline__ void copy_values_of(int value_stride, lanes::Range seen, StrideStage<Dims>& to) const {
-    constexpr int kChunks = Dims / 8, kAcross = Threads < kChunks ? Threads : kChunks, kRows = Threads / kAcross, kSteps = kTilePositions / kRows;
+    constexpr int kChunks = Dims / 8, kAcross = Threads < kChunks ? Threads : kChunks, kRows = Threads / kAcross,
+                  kSteps = kTilePositions / kRows;
     const int row = thread / kAcross, across = thread % kAcross;
     std::uint16_t* there = to.values[tile * kTilePositions + row] + 8 * across;
     const E* here = from.values + row * value_stride + 8 * across;
-#pragma unroll(Whole && Dims <= 64 ? 16 : 2)
+#pragma unroll(Whole&& Dims <= 64 ? 16 : 2)
     for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
       for (int c = 0; c < kChunks / kAcross; ++c) {
@@ -147,8 +168,10 @@ struct StrideCopy {
         const int p = row + kRows * i;
         if (Whole || (begin + p >= seen.begin && begin + p < seen.end)) {
           stage_eight(put, here + i * kRows * value_stride + 8 * kAcross * c, [&](int) {
-            if constexpr (has_scales<E>) return from.value_scales[p];
-            else return 1.0f;
+            if constexpr (has_scales<E>)
+              return from.value_scales[p];
+            else
+              return 1.0f;
           });
         } else {
           *reinterpret_cast<uint4*>(put) = uint4{0, 0, 0, 0};
@@ -180,12 +203,14 @@ struct WarpQueries {
   lanes::Range any, all;
 
   template <class V>
-  __device__ WarpQueries(const QueryJob<V>& job, int first_query, int most) : first(first_query), count(min(most, job.rows * job.heads - first_query)) {
+  __device__ WarpQueries(const QueryJob<V>& job, int first_query, int most)
+      : first(first_query), count(min(most, job.rows * job.heads - first_query)) {
     if (count <= 0) {
       any = all = {0, 0};
       return;
     }
-    const lanes::Range of_first = lanes::query_of(job, first).seen, of_last = lanes::query_of(job, first + count - 1).seen;
+    const lanes::Range of_first = lanes::query_of(job, first).seen,
+                       of_last = lanes::query_of(job, first + count - 1).seen;
     any = {of_first.begin, of_last.end};
     all = {of_last.begin, of_first.end};
   }
@@ -202,14 +227,17 @@ struct WarpQueries {
     return pair;
   }
 
-  // Rounded, as the left operand of an instruction has sixteen columns of them: zeros behind head_dim and the last query.
+  // Rounded, as the left operand of an instruction has sixteen columns of them: zeros behind head_dim and the last
+  // query.
   template <int Dims, class V>
   __device__ void load(const QueryJob<V>& job, int lane, std::uint32_t (&q)[Dims / 16][4]) const {
     using F = FlashElement<typename V::Element>;
-    const bool in_pairs = job.head_dim % 2 == 0 && job.q_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(job.q) % sizeof(float2) == 0;
+    const bool in_pairs =
+        job.head_dim % 2 == 0 && job.q_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(job.q) % sizeof(float2) == 0;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int i = first + lane / 4 + 8 * h, row = job.rows == 1 ? 0 : i / job.heads, end = i < first + count ? job.head_dim : 0;
+      const int i = first + lane / 4 + 8 * h, row = job.rows == 1 ? 0 : i / job.heads,
+                end = i < first + count ? job.head_dim : 0;
       const float* from = job.q + row * job.q_stride + (i - row * job.heads) * job.head_dim + 2 * (lane % 4);
       float2 two[Dims / 8];
 #pragma unroll
@@ -232,10 +260,11 @@ struct WarpQueries {
   }
 };
 
-// scores[16, 64] of a stride: over the elements of a head in ascending steps of sixteen, in one sum. Anything for keys that were not
-// copied.
+// scores[16, 64] of a stride: over the elements of a head in ascending steps of sixteen, in one sum. Anything for keys
+// that were not copied.
 template <int Dims, class F>
-__device__ void multiply_keys(const StrideStage<Dims>& stage, int lane, const std::uint32_t (&q)[Dims / 16][4], float (&scores)[kColumnTiles][4]) {
+__device__ void multiply_keys(const StrideStage<Dims>& stage, int lane, const std::uint32_t (&q)[Dims / 16][4],
+                              float (&scores)[kColumnTiles][4]) {
   const int own = 8 * staged_chunk(2 * (lane % 16) + lane / 16);
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
@@ -260,11 +289,11 @@ struct StrideState {
   float largest[2], sum[2];
 };
 
-// Scores of the stride at `first` become weights, 2^(score - the largest), rounded, of which sums are then taken. Halves 1: of a warp
-// that has eight queries or fewer.
+// Scores of the stride at `first` become weights, 2^(score - the largest), rounded, of which sums are then taken.
+// Halves 1: of a warp that has eight queries or fewer.
 template <class F, int Halves, class V>
-__device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries, int first, int lane, float (&scores)[kColumnTiles][4],
-                             std::uint32_t (&weights)[kColumnTiles][2]) {
+__device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries, int first, int lane,
+                             float (&scores)[kColumnTiles][4], std::uint32_t (&weights)[kColumnTiles][2]) {
   const float minus_infinity = -std::numeric_limits<float>::infinity(), scale = __fmul_rn(job.scale, kLog2e);
   const bool whole = covers(queries.all, first, lanes::kStride);
 #pragma unroll
@@ -291,12 +320,14 @@ __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries,
   for (int h = 0; h < 2; ++h) {
     state.largest[h] = minus_infinity, state.sum[h] = 0.0f;
 #pragma unroll
-    for (int n = 0; n < kColumnTiles && h < Halves; ++n) state.largest[h] = fmaxf(state.largest[h], fmaxf(scores[n][2 * h], scores[n][2 * h + 1]));
+    for (int n = 0; n < kColumnTiles && h < Halves; ++n)
+      state.largest[h] = fmaxf(state.largest[h], fmaxf(scores[n][2 * h], scores[n][2 * h + 1]));
   }
 #pragma unroll
   for (int width = 1; width <= 2; width *= 2) {
 #pragma unroll
-    for (int h = 0; h < Halves; ++h) state.largest[h] = fmaxf(state.largest[h], __shfl_xor_sync(0xffffffffu, state.largest[h], width));
+    for (int h = 0; h < Halves; ++h)
+      state.largest[h] = fmaxf(state.largest[h], __shfl_xor_sync(0xffffffffu, state.largest[h], width));
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -304,7 +335,8 @@ __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries,
 #pragma unroll
     for (int n = 0; n < kColumnTiles; ++n) {
       weights[n][h] = h >= Halves ? 0u
-                                  : round_pair_to<F>(exp2_near(__fsub_rn(scores[n][2 * h], from[h])), exp2_near(__fsub_rn(scores[n][2 * h + 1], from[h])));
+                                  : round_pair_to<F>(exp2_near(__fsub_rn(scores[n][2 * h], from[h])),
+                                                     exp2_near(__fsub_rn(scores[n][2 * h + 1], from[h])));
       if (h >= Halves) continue;
       const float2 two = floats_of_pair<F>(weights[n][h]);
       state.sum[h] = __fadd_rn(state.sum[h], __fadd_rn(two.x, two.y));
@@ -313,19 +345,21 @@ __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries,
 #pragma unroll
   for (int width = 1; width <= 2; width *= 2) {
 #pragma unroll
-    for (int h = 0; h < Halves; ++h) state.sum[h] = __fadd_rn(state.sum[h], __shfl_xor_sync(0xffffffffu, state.sum[h], width));
+    for (int h = 0; h < Halves; ++h)
+      state.sum[h] = __fadd_rn(state.sum[h], __shfl_xor_sync(0xffffffffu, state.sum[h], width));
   }
   return state;
 }
 
-// Whether values are finite where some of the warp's queries see them and others do not: 0 times what is not would reach those.
-// The same for all of a warp. seen: by the job, outside of which there are zeros
+// Whether values are finite where some of the warp's queries see them and others do not: 0 times what is not would
+// reach those. The same for all of a warp. seen: by the job, outside of which there are zeros
 template <int Dims, class F>
-__device__ bool has_finite_values(const StrideStage<Dims>& stage, int first, lanes::Range seen, const WarpQueries& queries, int value_stride,
-                                  int lane) {
+__device__ bool has_finite_values(const StrideStage<Dims>& stage, int first, lanes::Range seen,
+                                  const WarpQueries& queries, int value_stride, int lane) {
   // Of the tiles that some query sees, each of which is multiplied whole.
   const int begin = max(max(queries.any.begin / kTilePositions * kTilePositions, seen.begin), first);
-  const int end = min(min((queries.any.end + kTilePositions - 1) / kTilePositions * kTilePositions, seen.end), first + lanes::kStride);
+  const int end = min(min((queries.any.end + kTilePositions - 1) / kTilePositions * kTilePositions, seen.end),
+                      first + lanes::kStride);
   std::uint32_t found = 0;
   const auto check = [&](int from, int to) {
 #pragma unroll 4
@@ -344,10 +378,12 @@ __device__ bool has_finite_values(const StrideStage<Dims>& stage, int first, lan
 // Which values count: all of the tiles that were copied, those of some tiles, or of these what one query sees.
 enum class Values { all, of_tiles, seen };
 
-// sums[16, 64] = weights[16, 64] times elements column .. column + 63 of values, in ascending order. Anything behind value_stride.
+// sums[16, 64] = weights[16, 64] times elements column .. column + 63 of values, in ascending order. Anything behind
+// value_stride.
 template <int Dims, class F, Values Which>
-__device__ void multiply_values(const StrideStage<Dims>& stage, int first, int column, unsigned tiles, lanes::Range seen, int lane,
-                                const std::uint32_t (&weights)[kColumnTiles][2], float (&sums)[kColumnTiles][4]) {
+__device__ void multiply_values(const StrideStage<Dims>& stage, int first, int column, unsigned tiles,
+                                lanes::Range seen, int lane, const std::uint32_t (&weights)[kColumnTiles][2],
+                                float (&sums)[kColumnTiles][4]) {
   const std::uint16_t* own = stage.values[lane % 16] + column + 8 * (lane / 16);
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
@@ -360,7 +396,8 @@ __device__ void multiply_values(const StrideStage<Dims>& stage, int first, int c
     const std::uint32_t a[4] = {weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1]};
     std::uint32_t b[kColumnTiles / 2][4];
 #pragma unroll
-    for (int n = 0; n < kColumnTiles / 2; ++n) load_transposed(b[n], own + t * kTilePositions * StrideStage<Dims>::kValueRow + 16 * n);
+    for (int n = 0; n < kColumnTiles / 2; ++n)
+      load_transposed(b[n], own + t * kTilePositions * StrideStage<Dims>::kValueRow + 16 * n);
     if constexpr (Which == Values::seen) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

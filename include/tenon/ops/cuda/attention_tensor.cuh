@@ -1,11 +1,14 @@
 // Attention on tensor cores. The order of its sums, a numeric class of its own:
-//   - queries, keys, weights and values are rounded to the cache's element where that has sixteen bits, else to bfloat16;
+//   - queries, keys, weights and values are rounded to the cache's element where that has sixteen bits, else to
+//   bfloat16;
 //   - a score is one sum over the elements of a head, in ascending steps of sixteen;
-//   - each stride of 64 keys at a multiple of 64 has a softmax by itself: its largest score, the sum of its rounded weights, and one
+//   - each stride of 64 keys at a multiple of 64 has a softmax by itself: its largest score, the sum of its rounded
+//   weights, and one
 //     sum of weighted values per element, in ascending steps of sixteen positions;
 //   - strides are combined in ascending order, and at the end divided by the sum of weights.
-// A value that a query does not see enters its sums as a product with zero. So no bit depends on the queries beside it, nor on which
-// warp has which stride: a block's warps take strides of few queries in turn, or sixteen queries each of many.
+// A value that a query does not see enters its sums as a product with zero. So no bit depends on the queries beside it,
+// nor on which warp has which stride: a block's warps take strides of few queries in turn, or sixteen queries each of
+// many.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -31,12 +34,15 @@ struct HeadWriter {
   const int row, first, head_dim;  // first: the head's first column
   const bool in_pairs;
 
-  __device__ HeadWriter(const Out& out, int r, int column, int dims) : to(out), row(r), first(column), head_dim(dims), in_pairs(dims % 2 == 0 && aligned(out)) {}
+  __device__ HeadWriter(const Out& out, int r, int column, int dims)
+      : to(out), row(r), first(column), head_dim(dims), in_pairs(dims % 2 == 0 && aligned(out)) {}
 
   __device__ void pair(int d, float low, float high) const {
     if (d >= head_dim) return;
-    if constexpr (std::is_same_v<Out, MatrixView<float>>) *reinterpret_cast<float2*>(to.row(row) + first + d) = {low, high};
-    else write_pair(to, row, first + d, low, high);
+    if constexpr (std::is_same_v<Out, MatrixView<float>>)
+      *reinterpret_cast<float2*>(to.row(row) + first + d) = {low, high};
+    else
+      write_pair(to, row, first + d, low, high);
   }
   __device__ void each(int d, float low, float high) const {
     if (d < head_dim) write_element(to, row, first + d, low);
@@ -44,9 +50,13 @@ struct HeadWriter {
   }
 
  private:
-  __device__ static bool aligned(const MatrixView<float>& out) { return out.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out.data) % sizeof(float2) == 0; }
+  __device__ static bool aligned(const MatrixView<float>& out) {
+    return out.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out.data) % sizeof(float2) == 0;
+  }
   template <class E>
-  __device__ static bool aligned(const OperandTiles<E>&) { return true; }
+  __device__ static bool aligned(const OperandTiles<E>&) {
+    return true;
+  }
 };
 
 // The columns behind all heads that the next product reads: zeros, by the job that has the last head.
@@ -64,8 +74,8 @@ struct FlashTotal {
   float largest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
   float before = 1.0f, here = 0.0f;
 
-  // False: the stride has nothing that the query sees, and `here` is 0. Without a branch, so that the exponents of several strides are on
-  // their way at once.
+  // False: the stride has nothing that the query sees, and `here` is 0. Without a branch, so that the exponents of
+  // several strides are on their way at once.
   __device__ bool add(float largest_here, float sum_here) {
     const bool sees = sum_here != 0.0f;
     const float now = sees ? fmaxf(largest, largest_here) : largest;
@@ -80,7 +90,8 @@ struct FlashTotal {
   __device__ float mean(float total) const { return __fadd_rn(__fmul_rn(total, __frcp_rn(sum)), 0.0f); }
 };
 
-// Shared memory of a block: `stages` of a stride; then `room` rows of the sums of a query over a stride, and what is known of each.
+// Shared memory of a block: `stages` of a stride; then `room` rows of the sums of a query over a stride, and what is
+// known of each.
 template <int Dims>
 struct FlashMemory {
   StrideStage<Dims>* stages;
@@ -88,15 +99,18 @@ struct FlashMemory {
   float2* states;  // [room] largest score, sum of weights
 
   __device__ FlashMemory(float* shared, int stage_count, int room)
-      : stages(reinterpret_cast<StrideStage<Dims>*>(shared)), sums(reinterpret_cast<float*>(stages + stage_count)),
+      : stages(reinterpret_cast<StrideStage<Dims>*>(shared)),
+        sums(reinterpret_cast<float*>(stages + stage_count)),
         states(reinterpret_cast<float2*>(sums + room * Dims)) {}
   static std::size_t bytes(int stage_count, int room) {
-    return sizeof(StrideStage<Dims>) * static_cast<std::size_t>(stage_count) + (Dims * sizeof(float) + sizeof(float2)) * static_cast<std::size_t>(room);
+    return sizeof(StrideStage<Dims>) * static_cast<std::size_t>(stage_count) +
+           (Dims * sizeof(float) + sizeof(float2)) * static_cast<std::size_t>(room);
   }
 };
 
-// A job of sixteen queries at most, by a block: warp w has strides w, w + stages, .. of what the job sees, and a stage of its own. A
-// round ends when there is no more room for what strides sum up to: then it is combined into the first row of each query.
+// A job of sixteen queries at most, by a block: warp w has strides w, w + stages, .. of what the job sees, and a stage
+// of its own. A round ends when there is no more room for what strides sum up to: then it is combined into the first
+// row of each query.
 template <int Dims, class V, class Out>
 struct StridesApart {
   using F = FlashElement<typename V::Element>;
@@ -127,7 +141,8 @@ struct StridesApart {
       queries.load<Dims>(job, lane, q);
     }
     for (int first = begin; first < end; first += strides) {
-      for (; stride < min(first + strides, end); stride += stages) attend(stage, copy, q, stride, stride - first + 1, stride + stages < end);
+      for (; stride < min(first + strides, end); stride += stages)
+        attend(stage, copy, q, stride, stride - first + 1, stride + stages < end);
       __syncthreads();
       combine(first == begin ? 1 : 0, min(strides, end - first) + 1, first + strides >= end);
     }
@@ -136,7 +151,8 @@ struct StridesApart {
 
  private:
   // Copies of the stage's next stride are on their way as soon as its keys, and its values, have been read.
-  __device__ void attend(StrideStage<Dims>& stage, Copy& copy, const std::uint32_t (&q)[Dims / 16][4], int stride, int slot, bool goes_on) const {
+  __device__ void attend(StrideStage<Dims>& stage, Copy& copy, const std::uint32_t (&q)[Dims / 16][4], int stride,
+                         int slot, bool goes_on) const {
     const int first = stride * lanes::kStride;
     float scores[kColumnTiles][4];
     std::uint32_t weights[kColumnTiles][2];
@@ -147,24 +163,28 @@ struct StridesApart {
     __syncwarp();
     if (goes_on) copy.copy_keys(job, stage);
     end_copies();
-    const StrideState state = queries.count <= kWarpQueries / 2 ? weigh<F, 1>(job, queries, first, lane, scores, weights)
-                                                                : weigh<F, 2>(job, queries, first, lane, scores, weights);
+    const StrideState state = queries.count <= kWarpQueries / 2
+                                  ? weigh<F, 1>(job, queries, first, lane, scores, weights)
+                                  : weigh<F, 2>(job, queries, first, lane, scores, weights);
     wait_for_copies<1>();
     __syncwarp();
     const unsigned tiles = tiles_met(queries.any, first);
     const bool whole = covers(queries.all, first, lanes::kStride);
     if (whole) {
       add_up<Values::all>(stage, first, tiles, weights, slot, 0);
-    } else if (job.rows == 1 || has_finite_values<Dims, F>(stage, first, queries.any, queries, job.value_stride, lane)) {
+    } else if (job.rows == 1 ||
+               has_finite_values<Dims, F>(stage, first, queries.any, queries, job.value_stride, lane)) {
       add_up<Values::of_tiles>(stage, first, tiles, weights, slot, 0);
     } else {
 #pragma unroll 1
-      for (int query = 0; query < queries.count; ++query) add_up<Values::seen>(stage, first, tiles, weights, slot, query);
+      for (int query = 0; query < queries.count; ++query)
+        add_up<Values::seen>(stage, first, tiles, weights, slot, query);
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int query = lane / 4 + 8 * h;
-      if (lane % 4 == 0 && query < queries.count) memory.states[slot * queries.count + query] = {state.largest[h], state.sum[h]};
+      if (lane % 4 == 0 && query < queries.count)
+        memory.states[slot * queries.count + query] = {state.largest[h], state.sum[h]};
     }
     __syncwarp();
     if (goes_on) copy.copy_values(job, queries.any, stage);
@@ -173,8 +193,8 @@ struct StridesApart {
 
   // Sums over the stride at `first`, of all queries or of one, which alone sees what it does.
   template <Values Which>
-  __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles, const std::uint32_t (&weights)[kColumnTiles][2], int slot,
-                         int alone) const {
+  __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles,
+                         const std::uint32_t (&weights)[kColumnTiles][2], int slot, int alone) const {
     constexpr bool Apart = Which == Values::seen;
     const lanes::Range seen = Apart ? lanes::query_of(job, alone).seen : queries.any;
 #pragma unroll
@@ -188,7 +208,8 @@ struct StridesApart {
         if (Apart ? query != alone : query >= queries.count) continue;
         float* to = memory.sums + (slot * queries.count + query) * Dims + column + 2 * (lane % 4);
 #pragma unroll
-        for (int n = 0; n < kColumnTiles; ++n) *reinterpret_cast<float2*>(to + 8 * n) = {sums[n][2 * h], sums[n][2 * h + 1]};
+        for (int n = 0; n < kColumnTiles; ++n)
+          *reinterpret_cast<float2*>(to + 8 * n) = {sums[n][2 * h], sums[n][2 * h + 1]};
       }
     }
   }
@@ -211,9 +232,12 @@ struct StridesApart {
         sums = {total.combined(sums.x, sees ? here.x : 0.0f), total.combined(sums.y, sees ? here.y : 0.0f)};
       }
       if (ends) {
-        const HeadWriter<Out> write(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, job.head_dim);
-        if (write.in_pairs) write.pair(d, total.mean(sums.x), total.mean(sums.y));
-        else write.each(d, total.mean(sums.x), total.mean(sums.y));
+        const HeadWriter<Out> write(args.out, job.first_row + query / job.heads,
+                                    (job.first_head + query % job.heads) * job.head_dim, job.head_dim);
+        if (write.in_pairs)
+          write.pair(d, total.mean(sums.x), total.mean(sums.y));
+        else
+          write.each(d, total.mean(sums.x), total.mean(sums.y));
       } else {
         *reinterpret_cast<float2*>(memory.sums + query * Dims + d) = sums;
       }
@@ -243,7 +267,7 @@ struct QueriesApart {
   const QueryJob<V>& job;
   const FlashMemory<Dims>& memory;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
-  const WarpQueries of_job{job, 0, kFlashWarps * kWarpQueries}, queries{job, warp * kWarpQueries, kWarpQueries};
+  const WarpQueries of_job{job, 0, kFlashWarps*kWarpQueries}, queries{job, warp*kWarpQueries, kWarpQueries};
 
   __device__ void run() const {
     const lanes::Range seen = of_job.any;
@@ -267,19 +291,24 @@ struct QueriesApart {
       wait_for_copies<0>();
       __syncthreads();
       stage(first + lanes::kStride);
-      if (meets(queries.any, first, lanes::kStride)) attend(memory.stages[first / lanes::kStride % 2], q, first, totals, sums);
+      if (meets(queries.any, first, lanes::kStride))
+        attend(memory.stages[first / lanes::kStride % 2], q, first, totals, sums);
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int i = lane / 4 + 8 * h, query = queries.first + i;
       if (i >= queries.count) continue;
-      const HeadWriter<Out> write(args.out, job.first_row + query / job.heads, (job.first_head + query % job.heads) * job.head_dim, job.head_dim);
+      const HeadWriter<Out> write(args.out, job.first_row + query / job.heads,
+                                  (job.first_head + query % job.heads) * job.head_dim, job.head_dim);
       const auto for_pairs = [&](auto&& body) {
 #pragma unroll
-        for (int n = 0; n < Dims / 8; ++n) body(8 * n + 2 * (lane % 4), totals[h].mean(sums[n][2 * h]), totals[h].mean(sums[n][2 * h + 1]));
+        for (int n = 0; n < Dims / 8; ++n)
+          body(8 * n + 2 * (lane % 4), totals[h].mean(sums[n][2 * h]), totals[h].mean(sums[n][2 * h + 1]));
       };
-      if (write.in_pairs) for_pairs([&](int d, float low, float high) { write.pair(d, low, high); });
-      else for_pairs([&](int d, float low, float high) { write.each(d, low, high); });
+      if (write.in_pairs)
+        for_pairs([&](int d, float low, float high) { write.pair(d, low, high); });
+      else
+        for_pairs([&](int d, float low, float high) { write.each(d, low, high); });
     }
     write_columns_behind(args, job);
   }
@@ -299,14 +328,16 @@ struct QueriesApart {
       add_up<Values::of_tiles>(stage, first, tiles, weights, sees, totals, 0, sums);
     } else {
 #pragma unroll 1
-      for (int query = 0; query < queries.count; ++query) add_up<Values::seen>(stage, first, tiles, weights, sees, totals, query, sums);
+      for (int query = 0; query < queries.count; ++query)
+        add_up<Values::seen>(stage, first, tiles, weights, sees, totals, query, sums);
     }
   }
 
   // The stride at `first` of all queries, or of one, which alone sees what it does.
   template <Values Which>
-  __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles, const std::uint32_t (&weights)[kColumnTiles][2],
-                         const bool (&sees)[2], const FlashTotal (&totals)[2], int alone, float (&sums)[Dims / 8][4]) const {
+  __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles,
+                         const std::uint32_t (&weights)[kColumnTiles][2], const bool (&sees)[2],
+                         const FlashTotal (&totals)[2], int alone, float (&sums)[Dims / 8][4]) const {
     constexpr bool Apart = Which == Values::seen;
     const lanes::Range seen = Apart ? lanes::query_of(job, queries.first + alone).seen : queries.any;
 #pragma unroll
@@ -330,8 +361,8 @@ inline constexpr int kMostFlashThreads = 256;
 
 // Late rows of a text see the most: they begin first.
 template <int Dims, CacheView V, class Out>
-__global__ void __launch_bounds__(kMostFlashThreads) flash_decode_kernel(const __grid_constant__ AttentionArgs<V, Out> args, FlashGrid grid,
-                                                                         int stages, int room) {
+__global__ void __launch_bounds__(kMostFlashThreads)
+    flash_decode_kernel(const __grid_constant__ AttentionArgs<V, Out> args, FlashGrid grid, int stages, int room) {
   extern __shared__ __align__(16) float shared[];
   wait_for_earlier();
   const QueryJob<V> job = grid.job(args, grid.jobs - 1 - static_cast<int>(blockIdx.x));
@@ -342,23 +373,25 @@ __global__ void __launch_bounds__(kMostFlashThreads) flash_decode_kernel(const _
 
 // A function of its own, so that its registers are not kept beside those of QueriesApart, which then spilled 28.
 template <int Dims, class V, class Out>
-__noinline__ __device__ void attend_few(const AttentionArgs<V, Out>& args, const FlashGrid& grid, int i, float* shared, int stages, int room) {
+__noinline__ __device__ void attend_few(const AttentionArgs<V, Out>& args, const FlashGrid& grid, int i, float* shared,
+                                        int stages, int room) {
   const QueryJob<V> job = grid.job(args, i);
   const FlashMemory<Dims> memory(shared, stages, room);
   StridesApart<Dims, V, Out>{args, job, memory, stages, room}.run();
 }
 
 template <int Dims, CacheView V, class Out>
-__global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2) flash_prompt_kernel(const __grid_constant__ AttentionArgs<V, Out> args,
-                                                                                            const __grid_constant__ FlashGrid grid, int stages,
-                                                                                            int room) {
+__global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2)
+    flash_prompt_kernel(const __grid_constant__ AttentionArgs<V, Out> args, const __grid_constant__ FlashGrid grid,
+                        int stages, int room) {
   extern __shared__ __align__(16) float shared[];
   wait_for_earlier();
   const int i = grid.jobs - 1 - static_cast<int>(blockIdx.x);
   const QueryJob<V> job = grid.job(args, i);
   if (job.rows <= 0) return;
   const int count = job.rows * job.heads;
-  if (count <= kWarpQueries && count * (stages + 1) <= room) return attend_few<Dims>(args, grid, i, shared, stages, room);
+  if (count <= kWarpQueries && count * (stages + 1) <= room)
+    return attend_few<Dims>(args, grid, i, shared, stages, room);
   const FlashMemory<Dims> memory(shared, stages, room);
   QueriesApart<Dims, V, Out>{args, job, memory}.run();
 }
@@ -369,7 +402,9 @@ struct FlashMemoryFirst {
   explicit FlashMemoryFirst(Cuda& device) {
     const Current current(device.index());
     const auto prefer = [](auto kernel) {
-      check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared), "attention");
+      check(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+          "attention");
     };
     prefer(flash_decode_kernel<Dims, V, Out>);
     if constexpr (Dims <= 128) prefer(flash_prompt_kernel<Dims, V, Out>);
@@ -379,7 +414,8 @@ struct FlashMemoryFirst {
 // Blocks of as many warps as there are strides, or fewer where jobs fill the device: no bit depends on it.
 template <int Dims, class V, class Out>
 void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
-  const FlashGrid grid(args, device.processors(), {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
+  const FlashGrid grid(args, device.processors(),
+                       {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
   const int queries = grid.rows * grid.heads, strides = FlashGrid::pieces(args, lanes::kStride);
   const int processor_warps = 220 * 1024 / static_cast<int>(sizeof(StrideStage<Dims>));
   const auto room = [&](int warps) {
@@ -391,15 +427,17 @@ void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
   int warps = kMostFlashThreads / 32;
   while (warps > 2 && (warps > strides || grid.jobs * warps > device.processors() * processor_warps)) warps /= 2;
   while (warps > 1 && device.blocks_that_fit(static_cast<int>(bytes(warps))) == 0) warps /= 2;
-  device.launch_early("attention", flash_decode_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * warps, bytes(warps), args, grid, warps, room(warps));
+  device.launch_early("attention", flash_decode_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * warps, bytes(warps), args,
+                      grid, warps, room(warps));
 }
 
 template <int Dims, class V, class Out>
 void launch_flash_prompt(Cuda& device, const AttentionArgs<V, Out>& args) {
   constexpr int kStages = 2, kRoom = 20;  // five blocks fit an H100's processor, but for their registers
-  const FlashGrid grid(args, device.processors(), {.queries = kFlashWarps * kWarpQueries, .a_block = 1, .threads = 32 * kFlashWarps});
-  device.launch_early("attention", flash_prompt_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * kFlashWarps, FlashMemory<Dims>::bytes(kStages, kRoom),
-                      args, grid, kStages, kRoom);
+  const FlashGrid grid(args, device.processors(),
+                       {.queries = kFlashWarps * kWarpQueries, .a_block = 1, .threads = 32 * kFlashWarps});
+  device.launch_early("attention", flash_prompt_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * kFlashWarps,
+                      FlashMemory<Dims>::bytes(kStages, kRoom), args, grid, kStages, kRoom);
 }
 
 // Single rows, and short prompts, whose strides then go beside one another.
@@ -407,8 +445,10 @@ template <int Dims, class V, class Out>
 void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
   device.template kept<FlashMemoryFirst<Dims, V, Out>>();
   if constexpr (Dims <= 128) {
-    const FlashGrid grid(args, device.processors(), {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
-    if (args.batch.tile_count != args.batch.rows && grid.jobs > 3 * device.processors()) return launch_flash_prompt<Dims>(device, args);
+    const FlashGrid grid(args, device.processors(),
+                         {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
+    if (args.batch.tile_count != args.batch.rows && grid.jobs > 3 * device.processors())
+      return launch_flash_prompt<Dims>(device, args);
   }
   launch_flash_decode<Dims>(device, args);
 }
@@ -419,10 +459,15 @@ void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
 template <cuda::ViewOnDevice V, class Out>
 void attention(Cuda& device, FlashMma, const AttentionArgs<V, Out>& args) {
   cuda::check_batch(args);
-  if (args.head_dim <= 64) cuda::launch_flash_tensor<64>(device, args);
-  else if (args.head_dim <= 128) cuda::launch_flash_tensor<128>(device, args);
-  else if (args.head_dim <= 256) cuda::launch_flash_tensor<256>(device, args);
-  else throw Error(Error::Kind::unsupported, "head_dim", "FlashMma has kernels for 256 at most, and this model has " + std::to_string(args.head_dim));
+  if (args.head_dim <= 64)
+    cuda::launch_flash_tensor<64>(device, args);
+  else if (args.head_dim <= 128)
+    cuda::launch_flash_tensor<128>(device, args);
+  else if (args.head_dim <= 256)
+    cuda::launch_flash_tensor<256>(device, args);
+  else
+    throw Error(Error::Kind::unsupported, "head_dim",
+                "FlashMma has kernels for 256 at most, and this model has " + std::to_string(args.head_dim));
 }
 
 }  // namespace tenon

@@ -1,5 +1,5 @@
-// How a matrix product reads weights of each layout: columns of a panel as their bytes lie in memory, copied whole, then one value
-// of one lane at a time, in the arithmetic of the CPU's kernels (docs/numerics.md).
+// How a matrix product reads weights of each layout: columns of a panel as their bytes lie in memory, copied whole,
+// then one value of one lane at a time, in the arithmetic of the CPU's kernels (docs/numerics.md).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,18 @@
 
 namespace tenon::cuda {
 
-inline bool is_whole(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }  // copies are of sixteen bytes
+inline bool is_whole(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}  // copies are of sixteen bytes
 
-// What layouts of columns have in common: columns in their order, each product rounded once with what it is added to. A layout
-// that has groups says so, and has float16 scales of [panels, groups, 16].
+// What layouts of columns have in common: columns in their order, each product rounded once with what it is added to. A
+// layout that has groups says so, and has float16 scales of [panels, groups, 16].
 struct FusedChain {
-  static constexpr bool kPairs = false;   // column k of a chain is k ^ 1, up to an even number of them
-  static constexpr bool kBytes = true;    // panels lie in memory as column_bytes() says
-  static constexpr int kLeastGroup = 0;   // columns that share a scale; 0: all of a row
-  static constexpr float kDecoding = 1;   // times as long a column takes as one of floats, where threads decode what they add
+  static constexpr bool kPairs = false;  // column k of a chain is k ^ 1, up to an even number of them
+  static constexpr bool kBytes = true;   // panels lie in memory as column_bytes() says
+  static constexpr int kLeastGroup = 0;  // columns that share a scale; 0: all of a row
+  static constexpr float kDecoding =
+      1;  // times as long a column takes as one of floats, where threads decode what they add
   __device__ static float multiply_add(float w, float x, float sum) { return __fmaf_rn(w, x, sum); }
   __device__ static float activation(float x, int) { return x; }
   bool can_be_copied() const { return true; }
@@ -40,14 +43,17 @@ __device__ inline float to_float(std::int8_t code) {
 template <class Code>
 struct CodeColumns : FusedChain {
   static constexpr float kSums = -1.0f;  // times the strip sum of x: what zero points need
-  static constexpr float kDecoding = sizeof(Code) == 4 ? 1.0f : 1.25f;  // int8's on an H200; of other codes none was measured
+  static constexpr float kDecoding =
+      sizeof(Code) == 4 ? 1.0f : 1.25f;  // int8's on an H200; of other codes none was measured
   CodePanels<Code> weight;
 
   bool can_be_copied() const { return is_whole(weight.codes); }
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
   __device__ bool needs_sums() const { return weight.zero_points != nullptr; }
   __device__ int group() const { return 0; }
-  static constexpr __host__ __device__ int column_bytes(int n) { return n * kPanelRows * static_cast<int>(sizeof(Code)); }
+  static constexpr __host__ __device__ int column_bytes(int n) {
+    return n * kPanelRows * static_cast<int>(sizeof(Code));
+  }
   __device__ const void* columns(int panel, int k) const { return weight.panel(panel) + k * kPanelRows; }
   // Column k + i, where columns begin at `bytes`; k is a multiple of 8, and i less.
   __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
@@ -79,11 +85,14 @@ struct Int4Columns : FusedChain {
     return weight.scales + (std::ptrdiff_t{panel} * weight.groups() + k / weight.group) * kPanelRows;
   }
   static constexpr __host__ __device__ int column_bytes(int n) { return (n + 7) / 8 * kPanelRows * 4; }
-  __device__ const void* columns(int panel, int k) const { return weight.codes + (std::ptrdiff_t{panel} * weight.words() + k / 8) * kPanelRows; }
+  __device__ const void* columns(int panel, int k) const {
+    return weight.codes + (std::ptrdiff_t{panel} * weight.words() + k / 8) * kPanelRows;
+  }
   __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
     const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(bytes)[k / 8 * kPanelRows + lane];
     const float units = power_of_16(i < 7 ? i : 6);
-    return __fmaf_rn(__uint_as_float((word >> 4 * i & 15u) | 0x4b000000u), units, __fmul_rn(units, -8388608.0f));  // as to_float()
+    return __fmaf_rn(__uint_as_float((word >> 4 * i & 15u) | 0x4b000000u), units,
+                     __fmul_rn(units, -8388608.0f));  // as to_float()
   }
   __device__ static float activation(float x, int i) { return __fmul_rn(x, power_of_16(i < 7 ? -i : -6)); }
   __device__ float scaled(float value, int, int, float) const { return value; }
@@ -108,7 +117,8 @@ struct PairColumns : FusedChain {
     return weight.codes + (std::ptrdiff_t{panel} * weight.pairs() + k / 2) * kPanelRows * 2;
   }
   __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
-    return flushed(static_cast<float>(reinterpret_cast<const bfloat16*>(bytes)[2 * ((k + i) / 2 * kPanelRows + lane) + (i ^ 1) % 2]));
+    return flushed(static_cast<float>(
+        reinterpret_cast<const bfloat16*>(bytes)[2 * ((k + i) / 2 * kPanelRows + lane) + (i ^ 1) % 2]));
   }
   __device__ static float rounded(float x) { return static_cast<float>(bfloat16(flushed(x))); }
   // Rounded as if exponents had no end, then zero where that is subnormal: a double holds a sum so near to the border.
@@ -138,7 +148,9 @@ struct WeightColumns : FusedChain {
   __host__ __device__ int panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
   __device__ bool needs_sums() const { return false; }
   __device__ int group() const { return 0; }
-  static constexpr __host__ __device__ int column_bytes(int n) { return n * kPanelRows * static_cast<int>(sizeof(float)); }
+  static constexpr __host__ __device__ int column_bytes(int n) {
+    return n * kPanelRows * static_cast<int>(sizeof(float));
+  }
   __device__ float weight_at(int panel, int k, int lane) const {
     const int row = panel * kPanelRows + lane;
     return row < rows ? weight.at(row, k) : 0.0f;
@@ -157,12 +169,16 @@ inline Int4Columns columns_of_layout(const Int4Panels& weight, int) { return {{}
 inline PairColumns columns_of_layout(const BFloat16Pairs& weight, int) { return {{}, weight}; }
 
 template <class W>
-concept HasColumns = !HasPanels<W> || requires(const W w) { columns_of_layout(w.panels(), 0); };
+concept HasColumns = !HasPanels<W> || requires(const W w) {
+  columns_of_layout(w.panels(), 0);
+};
 
 template <class W>
 auto columns_of(const W& weight, int rows) {
-  if constexpr (HasPanels<W>) return columns_of_layout(weight.panels(), rows);
-  else return WeightColumns<W>{{}, weight, rows};
+  if constexpr (HasPanels<W>)
+    return columns_of_layout(weight.panels(), rows);
+  else
+    return WeightColumns<W>{{}, weight, rows};
 }
 
 }  // namespace tenon::cuda

@@ -1,5 +1,5 @@
-// Tokens that are picked where their logits are; and rows that are made ready for a draw there: biases, penalties, masks, the sum of
-// their weights, and their best.
+// Tokens that are picked where their logits are; and rows that are made ready for a draw there: biases, penalties,
+// masks, the sum of their weights, and their best.
 #pragma once
 #include <algorithm>
 #include <cfloat>
@@ -18,10 +18,10 @@ namespace tenon {
 namespace cuda {
 
 struct DrawLists {
-  const DrawRow* draws;         // [rows]
+  const DrawRow* draws;  // [rows]
   const TokenLogit* biases;
   const SeenToken* seen;
-  const std::uint32_t* masks;   // [masks, (vocab + 31) / 32]
+  const std::uint32_t* masks;  // [masks, (vocab + 31) / 32]
 };
 
 // As sample/penalties.h does it.
@@ -76,16 +76,19 @@ __device__ inline float largest_of_row(const float* row, int n, float (&of_threa
   of_threads[thread] = own;
   __syncthreads();
   for (int width = kDrawThreads / 2; width > 0; width /= 2) {
-    if (thread < width && of_threads[thread + width] > of_threads[thread]) of_threads[thread] = of_threads[thread + width];
+    if (thread < width && of_threads[thread + width] > of_threads[thread])
+      of_threads[thread] = of_threads[thread + width];
     __syncthreads();
   }
   return of_threads[0];
 }
 
-// A block a row, and a second one for the sum at temperature 1; totals: [2, rows]. The order of sample/strips.h: sixteen chains of
-// additions, which the first warp makes, sixteen terms apart, while the others compute the next terms.
+// A block a row, and a second one for the sum at temperature 1; totals: [2, rows]. The order of sample/strips.h:
+// sixteen chains of additions, which the first warp makes, sixteen terms apart, while the others compute the next
+// terms.
 template <class = void>
-__global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
+__global__ void __launch_bounds__(kDrawThreads)
+    draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
   constexpr int kTerms = 2048, kWarp = 32, kStrips = 16;
   __shared__ float of_threads[kDrawThreads], terms[2][kTerms];
   wait_for_earlier();
@@ -111,20 +114,24 @@ __global__ void __launch_bounds__(kDrawThreads) draw_total_kernel(MatrixView<con
     __syncthreads();
   }
   if (thread >= kWarp) return;
-  for (int width = kStrips / 2; width > 0; width /= 2) sum = __dadd_rn(sum, __shfl_down_sync(~0u, sum, static_cast<unsigned>(width)));
+  for (int width = kStrips / 2; width > 0; width /= 2)
+    sum = __dadd_rn(sum, __shfl_down_sync(~0u, sum, static_cast<unsigned>(width)));
   if (thread == 0) *totals = sum;
 }
 
-// A block a row, of which found[rows, most] has the best, largest first. The order of sample/filters.h and Sampler::draw_kept.
+// A block a row, of which found[rows, most] has the best, largest first. The order of sample/filters.h and
+// Sampler::draw_kept.
 template <class = void>
-__global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found, int most, const PickRow* rows, BestTokens picks) {
+__global__ void __launch_bounds__(kMostBest)
+    pick_kernel(const TokenLogit* found, int most, const PickRow* rows, BestTokens picks) {
   __shared__ float weights[kMostBest];
   wait_for_earlier();
   const PickRow row = rows[blockIdx.x];
   found += static_cast<std::ptrdiff_t>(blockIdx.x) * most;
   const int thread = static_cast<int>(threadIdx.x);
   const bool draws = row.temperature != 0.0f && found[0].id != kNotFinite;
-  if (draws && thread < row.best) weights[thread] = exact::exp(__fdiv_rn(__fsub_rn(found[thread].logit, found[0].logit), row.temperature));
+  if (draws && thread < row.best)
+    weights[thread] = exact::exp(__fdiv_rn(__fsub_rn(found[thread].logit, found[0].logit), row.temperature));
   __syncthreads();
   if (thread != 0) return;
   if (!draws) return picks.put(blockIdx.x, 0, found[0].id);
@@ -135,7 +142,8 @@ __global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found
     enough = __dmul_rn(static_cast<double>(row.top_p), mass);
   }
   int kept = 0;
-  for (; kept < row.best && total < enough && weights[kept] >= row.min_p; ++kept) total = __dadd_rn(total, weight(kept));
+  for (; kept < row.best && total < enough && weights[kept] >= row.min_p; ++kept)
+    total = __dadd_rn(total, weight(kept));
   mass = 0;
   for (int rank = 0; rank < kept; ++rank) {
     mass = __dadd_rn(mass, weight(rank));
@@ -148,24 +156,28 @@ __global__ void __launch_bounds__(kMostBest) pick_kernel(const TokenLogit* found
 
 // No logits come to the host.
 template <class W>
-  requires cuda::HasProduct<W>
+requires cuda::HasProduct<W>
 void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
   const int rows = args.hidden.rows;
   int most = 1;
   for (const PickRow& row : args.rows) most = std::max(most, row.best);
   if (rows == 0) return;
-  if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_pick", "draws among at most " + std::to_string(kMostBest) + " of a row");
+  if (most > kMostBest)
+    throw Error(Error::Kind::unsupported, "head_pick",
+                "draws among at most " + std::to_string(kMostBest) + " of a row");
   const int stride = cuda::logit_stride(args.vocab);
   const std::size_t floats = static_cast<std::size_t>(rows) * static_cast<std::size_t>(stride);
   const std::size_t ranks = most > 1 ? cuda::best_of_tiles_count(rows, args.vocab) : 0;
-  float* memory = device.scratch(floats + 2 * (ranks + static_cast<std::size_t>(rows) * static_cast<std::size_t>(most)));
+  float* memory =
+      device.scratch(floats + 2 * (ranks + static_cast<std::size_t>(rows) * static_cast<std::size_t>(most)));
   const MatrixView<float> logits{memory, rows, args.vocab, stride};
   auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);   // [rows, tiles, kMostBest]
   auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
   const cuda::BestTokens picks{args.picks, args.for_host};
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (most == 1) {
-    device.launch_early("head_pick", cuda::best_kernel<cuda::BestTokens>, cuda::blocks(rows), cuda::kBestThreads, 0, logits, picks);
+    device.launch_early("head_pick", cuda::best_kernel<cuda::BestTokens>, cuda::blocks(rows), cuda::kBestThreads, 0,
+                        logits, picks);
     return;
   }
   const PickRow* picked = device.put(args.rows);
@@ -175,27 +187,32 @@ void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
 
 // Of a row come back its best and a number, not its logits.
 template <class W>
-  requires cuda::HasProduct<W>
+requires cuda::HasProduct<W>
 void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {
   const int rows = args.hidden.rows;
   const auto count = static_cast<std::size_t>(rows);
   int most = 1;
   for (const DrawRow& draw : args.draws) most = draw.best > most ? draw.best : most;
   if (rows == 0) return;
-  if (most > kMostBest) throw Error(Error::Kind::unsupported, "head_draw", "finds at most " + std::to_string(kMostBest) + " of a row");
+  if (most > kMostBest)
+    throw Error(Error::Kind::unsupported, "head_draw", "finds at most " + std::to_string(kMostBest) + " of a row");
   const int stride = cuda::logit_stride(args.vocab);
   const std::size_t floats = count * static_cast<std::size_t>(stride);
-  const std::size_t ranks = cuda::best_of_tiles_count(rows, args.vocab), listed = count * static_cast<std::size_t>(most);
+  const std::size_t ranks = cuda::best_of_tiles_count(rows, args.vocab),
+                    listed = count * static_cast<std::size_t>(most);
   float* memory = device.scratch(floats + 2 * (ranks + listed + 2 * count));
   const MatrixView<float> logits{memory, rows, args.vocab, stride};
-  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
-  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
-  auto* totals = reinterpret_cast<double*>(found + listed);                      // [2, rows]
+  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);   // [rows, tiles, kMostBest]
+  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
+  auto* totals = reinterpret_cast<double*>(found + listed);                  // [2, rows]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
-  const cuda::DrawLists lists{device.put(args.draws), device.put(args.biases), device.put(args.seen), device.put(args.masks)};
-  device.launch_early("head_draw", cuda::prepare_draw_kernel<>, cuda::blocks(rows), cuda::kDrawThreads, 0, logits, lists);
+  const cuda::DrawLists lists{device.put(args.draws), device.put(args.biases), device.put(args.seen),
+                              device.put(args.masks)};
+  device.launch_early("head_draw", cuda::prepare_draw_kernel<>, cuda::blocks(rows), cuda::kDrawThreads, 0, logits,
+                      lists);
   dim3 sums = cuda::blocks(rows);
-  sums.y = std::any_of(args.draws.begin(), args.draws.end(), [](const DrawRow& draw) { return draw.log_total; }) ? 2 : 1;
+  sums.y =
+      std::any_of(args.draws.begin(), args.draws.end(), [](const DrawRow& draw) { return draw.log_total; }) ? 2 : 1;
   device.launch_early("head_draw", cuda::draw_total_kernel<>, sums, cuda::kDrawThreads, 0, logits, lists.draws, totals);
   cuda::find_best<true>(device, "head_draw", logits, of_tiles, most, found);
   static_assert(sizeof(TokenLogit) == sizeof(double));

@@ -11,10 +11,11 @@ __device__ __noinline__ float activated(float x, Activation activation) {
   return lanes::activate({x}, activation).v;
 }
 
-// Bias, delta, activation and residual of one output of tokens token, token + step, .. below end. Bias and residual are asked for before
-// anything is written, which may lie where they are.
+// Bias, delta, activation and residual of one output of tokens token, token + step, .. below end. Bias and residual are
+// asked for before anything is written, which may lie where they are.
 template <int Tokens>
-__device__ __forceinline__ void finish_outputs(const cpu::PanelJob& job, int token, int step, int end, int output, const float (&sums)[Tokens]) {
+__device__ __forceinline__ void finish_outputs(const cpu::PanelJob& job, int token, int step, int end, int output,
+                                               const float (&sums)[Tokens]) {
   if (output >= job.outputs) return;
   const float bias = job.bias ? job.bias[output] : 0.0f;
   const float* deltas[Tokens];

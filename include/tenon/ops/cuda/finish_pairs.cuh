@@ -1,5 +1,5 @@
-// The epilogue of products on tensor cores. A thread holds two neighbouring outputs of a token, and two more every eight outputs.
-// Kernels copy this code once for every pair, and each launch fetches it anew: it must stay small.
+// The epilogue of products on tensor cores. A thread holds two neighbouring outputs of a token, and two more every
+// eight outputs. Kernels copy this code once for every pair, and each launch fetches it anew: it must stay small.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -44,37 +44,46 @@ __device__ __forceinline__ float activate_near(float x, const NearActivation& ac
 template <class Y>
 struct PairJob {
   int tokens, outputs;
-  const float* bias;                // [outputs] or null
-  const float* const* delta;        // [tokens] of [outputs], or null
+  const float* bias;          // [outputs] or null
+  const float* const* delta;  // [tokens] of [outputs], or null
   NearActivation activation;
-  const float* residual;            // [tokens, residual_stride] or null; may be y
+  const float* residual;  // [tokens, residual_stride] or null; may be y
   std::ptrdiff_t residual_stride;
-  Y y;                              // [tokens, outputs]
-  bool even;                        // pairs of all of these begin at multiples of eight bytes, and a row's last has room: else finish_apart_kernel's
+  Y y;        // [tokens, outputs]
+  bool even;  // pairs of all of these begin at multiples of eight bytes, and a row's last has room: else
+              // finish_apart_kernel's
 };
 
 // Where the number of outputs is odd, the float behind a row's last is written too: it has to be the row's own padding.
-inline bool has_even_rows(const MatrixView<float>& y) { return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0; }
+inline bool has_even_rows(const MatrixView<float>& y) {
+  return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0;
+}
 template <class E>
-bool has_even_rows(const OperandTiles<E>&) { return true; }
+bool has_even_rows(const OperandTiles<E>&) {
+  return true;
+}
 
 template <class Args, class Y>
 PairJob<Y> pair_job(const Args& args, const Y& y) {
-  const bool even = has_even_rows(y) && reinterpret_cast<std::uintptr_t>(args.bias) % 8 == 0 && (!args.delta || y.cols % 2 == 0) &&
-                    args.residual.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(args.residual.data) % 8 == 0 &&
+  const bool even = has_even_rows(y) && reinterpret_cast<std::uintptr_t>(args.bias) % 8 == 0 &&
+                    (!args.delta || y.cols % 2 == 0) && args.residual.stride % 2 == 0 &&
+                    reinterpret_cast<std::uintptr_t>(args.residual.data) % 8 == 0 &&
                     (y.cols % 2 == 0 || (!args.bias && !args.residual.data));
-  return {args.x.rows, y.cols, args.bias, args.delta, NearActivation(args.activation), args.residual.data, args.residual.stride, y, even};
+  return {args.x.rows,          y.cols, args.bias, args.delta, NearActivation(args.activation), args.residual.data,
+          args.residual.stride, y,      even};
 }
 
 __device__ __forceinline__ void add_pair(float& first, float& second, float2 pair) {
   first = __fadd_rn(first, pair.x);
   second = __fadd_rn(second, pair.y);
 }
-__device__ __forceinline__ void write_even_pair(const MatrixView<float>& to, int row, int col, float first, float second) {
+__device__ __forceinline__ void write_even_pair(const MatrixView<float>& to, int row, int col, float first,
+                                                float second) {
   *reinterpret_cast<float2*>(to.row(row) + col) = {first, second};
 }
 template <class E>
-__device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int row, int col, float first, float second) {
+__device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int row, int col, float first,
+                                                float second) {
   write_pair(to, row, col, first, second);
 }
 
@@ -129,19 +138,22 @@ struct PairTerms<Y, 0> {
   __device__ __forceinline__ void load(const PairJob<Y>&, int, int) {}
 };
 
-// sums[i]: of tokens `token` and `token` + 8, each outputs first + 8 i, an even number, and the next, as a thread of mma holds them.
-// Outputs behind job.outputs become zeros where an operand has them. Terms: Count of them, loaded, or 0, which asks for what is added
-// here, before anything is written.
+// sums[i]: of tokens `token` and `token` + 8, each outputs first + 8 i, an even number, and the next, as a thread of
+// mma holds them. Outputs behind job.outputs become zeros where an operand has them. Terms: Count of them, loaded, or
+// 0, which asks for what is added here, before anything is written.
 template <int Count, int Terms, class Y>
-__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4], const PairTerms<Y, Terms>& terms) {
+__device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4],
+                                             const PairTerms<Y, Terms>& terms) {
   const int written = written_columns(job.y);
   const auto output = [&](int i) { return min(first + i * kCoreColumns, job.outputs - 2); };
   if (job.bias) {
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       float2 pair;
-      if constexpr (Terms > 0) pair = terms.bias[i];
-      else pair = *reinterpret_cast<const float2*>(job.bias + output(i));
+      if constexpr (Terms > 0)
+        pair = terms.bias[i];
+      else
+        pair = *reinterpret_cast<const float2*>(job.bias + output(i));
 #pragma unroll
       for (int h = 0; h < 2; ++h) add_pair(sums[i][2 * h], sums[i][2 * h + 1], pair);
     }
@@ -151,7 +163,8 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     const float* delta = job.delta && token + h * kCoreRows < job.tokens ? job.delta[token + h * kCoreRows] : nullptr;
     if (!delta) continue;
 #pragma unroll
-    for (int i = 0; i < Count; ++i) add_pair(sums[i][2 * h], sums[i][2 * h + 1], *reinterpret_cast<const float2*>(delta + output(i)));
+    for (int i = 0; i < Count; ++i)
+      add_pair(sums[i][2 * h], sums[i][2 * h + 1], *reinterpret_cast<const float2*>(delta + output(i)));
   }
   if (job.activation.kind != Activation::none) {
 #pragma unroll
@@ -164,8 +177,10 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
 #pragma unroll
       for (int i = 0; i < Count; ++i) {
         float2 pair;
-        if constexpr (Terms > 0) pair = terms.residual[i][h];
-        else pair = *reinterpret_cast<const float2*>(row + output(i));
+        if constexpr (Terms > 0)
+          pair = terms.residual[i][h];
+        else
+          pair = *reinterpret_cast<const float2*>(row + output(i));
         add_pair(sums[i][2 * h], sums[i][2 * h + 1], pair);
       }
     }
@@ -177,7 +192,9 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
     for (int i = 0; i < Count; ++i) {
       const int o = first + i * kCoreColumns;
       const bool real = o < job.outputs;
-      if (o < written) terms.places.write(job.y, i, h, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f, real ? sums[i][2 * h + 1] : 0.0f);
+      if (o < written)
+        terms.places.write(job.y, i, h, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f,
+                           real ? sums[i][2 * h + 1] : 0.0f);
     }
   }
 }

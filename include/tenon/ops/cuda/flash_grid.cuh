@@ -11,7 +11,8 @@
 
 namespace tenon::cuda {
 
-// Finds tiles by a call that the compiler sees through: the stack of one that it does not is not known when a kernel begins.
+// Finds tiles by a call that the compiler sees through: the stack of one that it does not is not known when a kernel
+// begins.
 template <class V>
 struct QueryJob : cpu::FlashJob<typename V::Element> {
   int first_row, first_head;  // of the batch, of all heads
@@ -25,9 +26,11 @@ struct QueryJob : cpu::FlashJob<typename V::Element> {
   }
 };
 
-// Rows of sequence s from `row` on, and heads from `head` on that share keys and values. Where the answer is not floats, `out` is null.
+// Rows of sequence s from `row` on, and heads from `head` on that share keys and values. Where the answer is not
+// floats, `out` is null.
 template <class V, class Out>
-__device__ QueryJob<V> query_job(const AttentionArgs<V, Out>& args, const SequenceRows& s, int row, int rows, int head, int heads) {
+__device__ QueryJob<V> query_job(const AttentionArgs<V, Out>& args, const SequenceRows& s, int row, int rows, int head,
+                                 int heads) {
   float* out = nullptr;
   std::ptrdiff_t out_stride = 0;
   if constexpr (std::is_same_v<Out, MatrixView<float>>) {
@@ -65,9 +68,9 @@ struct FlashGrid {
   int rows, heads;            // of a job, at most
   int row_parts, head_parts;  // jobs for a tile of rows, and for the heads that share keys and values
   int jobs;
-  int parts;                  // that walk a job's splits beside one another, in one block; a power of 2
-  int rounds;                 // in which all have done theirs
-  int block_parts;            // of all its jobs
+  int parts;        // that walk a job's splits beside one another, in one block; a power of 2
+  int rounds;       // in which all have done theirs
+  int block_parts;  // of all its jobs
 
   template <class V, class Out>
   FlashGrid(const AttentionArgs<V, Out>& args, int processors, JobSize size) : block_parts(size.a_block) {
@@ -81,18 +84,22 @@ struct FlashGrid {
     const int splits = pieces(args, lanes::kSplitPositions);
     constexpr int kThreadsAProcessor = 1024;
     parts = 1;
-    while (parts < block_parts && parts < splits && jobs * parts * size.threads < processors * kThreadsAProcessor) parts *= 2;
+    while (parts < block_parts && parts < splits && jobs * parts * size.threads < processors * kThreadsAProcessor)
+      parts *= 2;
     rounds = (splits + parts - 1) / parts;
   }
 
   // Pieces of `size` positions that a tile's rows see, at most.
   template <class V, class Out>
   static int pieces(const AttentionArgs<V, Out>& args, int size) {
-    const int tile = args.batch.tile_count == args.batch.rows ? 1 : args.batch.tile_rows, all = (args.batch.longest + size - 1) / size;
+    const int tile = args.batch.tile_count == args.batch.rows ? 1 : args.batch.tile_rows,
+              all = (args.batch.longest + size - 1) / size;
     return args.window > 0 ? std::min(all, (args.window + tile - 2) / size + 2) : all;
   }
 
-  dim3 blocks() const { return cuda::blocks(static_cast<std::size_t>(jobs) * static_cast<std::size_t>(parts), block_parts); }
+  dim3 blocks() const {
+    return cuda::blocks(static_cast<std::size_t>(jobs) * static_cast<std::size_t>(parts), block_parts);
+  }
 
   // Jobs that lie side by side read the same keys, or those of the same head.
   template <class V, class Out>
@@ -114,7 +121,8 @@ struct SplitState {
 template <class V, class Out>
 void check_batch(const AttentionArgs<V, Out>& args) {
   if (args.batch.rows > 0 && (args.batch.longest <= 0 || args.batch.tile_count <= 0)) {
-    throw Error(Error::Kind::internal, "attention", "the batch was not put on the device: on_device() says how long its texts are, and cuts tiles");
+    throw Error(Error::Kind::internal, "attention",
+                "the batch was not put on the device: on_device() says how long its texts are, and cuts tiles");
   }
 }
 

@@ -17,7 +17,7 @@
 namespace tenon {
 
 template <class W>
-  requires cuda::HasProduct<W>
+requires cuda::HasProduct<W>
 void head(Cuda& device, const HeadArgs<W>& args) {
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
 }
@@ -85,12 +85,15 @@ inline constexpr int kSortThreads = 256, kSortItems = 16, kSortTile = kSortThrea
 inline constexpr unsigned long long kNotFiniteRank = ~0ull, kNoRank = 0;
 using SortRanks = cub::BlockRadixSort<unsigned long long, kSortThreads, kSortItems>;
 
-// A block a tile of a row. best: [rows, tiles, kMostBest], largest first. Banned: -inf is no candidate, and not an error.
+// A block a tile of a row. best: [rows, tiles, kMostBest], largest first. Banned: -inf is no candidate, and not an
+// error.
 template <bool Banned>
-__global__ void __launch_bounds__(kSortThreads) best_of_tiles_kernel(MatrixView<const float> logits, unsigned long long* best) {
+__global__ void __launch_bounds__(kSortThreads)
+    best_of_tiles_kernel(MatrixView<const float> logits, unsigned long long* best) {
   __shared__ typename SortRanks::TempStorage memory;
   wait_for_earlier();
-  const int thread = static_cast<int>(threadIdx.x), tile = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
+  const int thread = static_cast<int>(threadIdx.x), tile = static_cast<int>(blockIdx.x),
+            r = static_cast<int>(blockIdx.y);
   const float* row = logits.row(r);
   unsigned long long ranks[kSortItems];
   for (int i = 0; i < kSortItems; ++i) {
@@ -106,11 +109,12 @@ __global__ void __launch_bounds__(kSortThreads) best_of_tiles_kernel(MatrixView<
   }
 }
 
-// A block a row, whose tiles have `count` ranks together. found: [rows, most], largest first; kNotFinite behind the last, and
-// where a logit of the row is not finite.
+// A block a row, whose tiles have `count` ranks together. found: [rows, most], largest first; kNotFinite behind the
+// last, and where a logit of the row is not finite.
 template <class = void>
-__global__ void __launch_bounds__(kSortThreads) best_of_rows_kernel(MatrixView<const float> logits, const unsigned long long* best,
-                                                                    int count, int most, TokenLogit* found) {
+__global__ void __launch_bounds__(kSortThreads)
+    best_of_rows_kernel(MatrixView<const float> logits, const unsigned long long* best, int count, int most,
+                        TokenLogit* found) {
   __shared__ typename SortRanks::TempStorage memory;
   wait_for_earlier();
   const int first = static_cast<int>(threadIdx.x) * kSortItems, r = static_cast<int>(blockIdx.x);
@@ -130,18 +134,22 @@ __global__ void __launch_bounds__(kSortThreads) best_of_rows_kernel(MatrixView<c
   for (int i = 0; i < kSortItems && first + i < most; ++i) {
     const int id = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(ranks[i] & 0xffffffffu));
     const bool is_token = ranks[i] != kNoRank && ranks[i] != kNotFiniteRank;
-    found[static_cast<std::ptrdiff_t>(r) * most + first + i] = is_token ? TokenLogit{logits.row(r)[id], id} : TokenLogit{0.0f, kNotFinite};
+    found[static_cast<std::ptrdiff_t>(r) * most + first + i] =
+        is_token ? TokenLogit{logits.row(r)[id], id} : TokenLogit{0.0f, kNotFinite};
   }
 }
 
 // Of a row: tiles, and the words that find_best() needs.
 inline std::size_t sort_tiles(int vocab) { return static_cast<std::size_t>((vocab + kSortTile - 1) / kSortTile); }
-inline std::size_t best_of_tiles_count(int rows, int vocab) { return static_cast<std::size_t>(rows) * sort_tiles(vocab) * kMostBest; }
+inline std::size_t best_of_tiles_count(int rows, int vocab) {
+  return static_cast<std::size_t>(rows) * sort_tiles(vocab) * kMostBest;
+}
 
-// The `most` best of each row, at most kMostBest. of_tiles: [best_of_tiles_count()]; found: [rows, most], as best_of_rows_kernel
-// leaves it.
+// The `most` best of each row, at most kMostBest. of_tiles: [best_of_tiles_count()]; found: [rows, most], as
+// best_of_rows_kernel leaves it.
 template <bool Banned>
-void find_best(Cuda& device, const char* what, MatrixView<const float> logits, unsigned long long* of_tiles, int most, TokenLogit* found) {
+void find_best(Cuda& device, const char* what, MatrixView<const float> logits, unsigned long long* of_tiles, int most,
+               TokenLogit* found) {
   const std::size_t tiles = sort_tiles(logits.cols);
   dim3 grid = blocks(tiles);
   grid.y = static_cast<unsigned>(logits.rows);
@@ -159,7 +167,7 @@ inline void assign_best(const TokenLogit* list, int count, std::vector<TokenLogi
 
 // Rows of logits do not leave the device unless some want more than kMostBest of one: those the host finds.
 template <class W>
-  requires cuda::HasProduct<W>
+requires cuda::HasProduct<W>
 void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows, most = rows > 0 ? *std::max_element(args.counts, args.counts + rows) : 0;
   const auto count = static_cast<std::size_t>(rows);
@@ -169,13 +177,13 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   const std::size_t listed = most <= kMostBest ? count * static_cast<std::size_t>(most) : 0;
   float* memory = device.scratch(floats + 2 * (ranks + listed));
   const MatrixView<float> logits{memory, rows, args.vocab, stride};
-  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);       // [rows, tiles, kMostBest]
-  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);      // [rows, most]
+  auto* of_tiles = reinterpret_cast<unsigned long long*>(memory + floats);   // [rows, tiles, kMostBest]
+  auto* found = reinterpret_cast<TokenLogit*>(memory + floats + 2 * ranks);  // [rows, most]
   head(device, HeadArgs<W>{args.hidden, args.weight, logits});
   if (listed > 0) {
     if (most == 1) {
-      device.launch_early("head_best", cuda::best_kernel<cuda::BestLogits>, cuda::blocks(rows), cuda::kBestThreads, 0, logits,
-                          cuda::BestLogits{found});
+      device.launch_early("head_best", cuda::best_kernel<cuda::BestLogits>, cuda::blocks(rows), cuda::kBestThreads, 0,
+                          logits, cuda::BestLogits{found});
     } else {
       cuda::find_best<false>(device, "head_best", logits, of_tiles, most, found);
     }

@@ -1,7 +1,7 @@
-// Sixteen floats, one in each of sixteen threads of a warp: a fourth instruction set for ops/cpu/kernels/*.inc. What holds a
-// row on the CPU holds it here, in the same order of operations, and so gives the same bits. Control flow is the same for all
-// sixteen; a value that all need is computed by all. Memory that one thread wrote and another reads is shared or global, with
-// a fence() between.
+// Sixteen floats, one in each of sixteen threads of a warp: a fourth instruction set for ops/cpu/kernels/*.inc. What
+// holds a row on the CPU holds it here, in the same order of operations, and so gives the same bits. Control flow is
+// the same for all sixteen; a value that all need is computed by all. Memory that one thread wrote and another reads is
+// shared or global, with a fence() between.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -87,7 +87,9 @@ __device__ inline float largest(F32x16 a) {
 // Blocks of so many threads do kRowsABlock rows, or jobs, at once: sixteen threads each.
 inline constexpr int kThreads = 128, kRowsABlock = kThreads / 16;
 
-__device__ inline int job_of_thread() { return static_cast<int>(blockIdx.x) * kRowsABlock + static_cast<int>(threadIdx.x) / 16; }
+__device__ inline int job_of_thread() {
+  return static_cast<int>(blockIdx.x) * kRowsABlock + static_cast<int>(threadIdx.x) / 16;
+}
 inline dim3 blocks_for(std::size_t jobs) { return blocks(jobs, kRowsABlock); }
 
 }  // namespace tenon::cuda::lanes

@@ -1,5 +1,5 @@
-// Matrix products: each output is one chain of fused multiply-adds over k, as on the CPU, in the order of k, whatever the
-// batch. Threads differ in which outputs they hold, never in how one is summed. On tensor cores: linear_tensor.cuh.
+// Matrix products: each output is one chain of fused multiply-adds over k, as on the CPU, in the order of k, whatever
+// the batch. Threads differ in which outputs they hold, never in how one is summed. On tensor cores: linear_tensor.cuh.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,8 @@
 namespace tenon {
 namespace cuda {
 
-// Some columns of a stage in a thread's registers: k + First .. k + First + Count - 1, k a multiple of 8; First: 0, or of 4 columns 4.
+// Some columns of a stage in a thread's registers: k + First .. k + First + Count - 1, k a multiple of 8; First: 0, or
+// of 4 columns 4.
 template <int Panels, int Tokens, int First, int Count>
 struct Columns {
   float4 x[Count / 4][Tokens];
@@ -27,7 +28,8 @@ struct Columns {
 
   // rows: [Tokens] of x; codes: [Panels]
   template <class Source>
-  __device__ __forceinline__ void load(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels], int k) {
+  __device__ __forceinline__ void load(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels],
+                                       int k) {
 #pragma unroll
     for (int t = 0; t < Tokens; ++t) {
 #pragma unroll
@@ -49,7 +51,11 @@ struct Columns {
 #pragma unroll
       for (int t = 0; t < Tokens; ++t) {
         const float4& four = x[i / 4][t];
-        const float xk = Source::activation(i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w, First + i % 8);
+        const float xk = Source::activation(i % 4 == 0   ? four.x
+                                            : i % 4 == 1 ? four.y
+                                            : i % 4 == 2 ? four.z
+                                                         : four.w,
+                                            First + i % 8);
 #pragma unroll
         for (int p = 0; p < Panels; ++p) acc[p][t] = Source::multiply_add(w[i][p], xk, acc[p][t]);
       }
@@ -57,11 +63,12 @@ struct Columns {
   }
 };
 
-// Adds columns k .. to the chains while `last` leaves two times Count, a multiple of 8, and returns the first that is left. Some are read while
-// others are added: the barrier of the warp keeps the assembler from reading just before it adds.
+// Adds columns k .. to the chains while `last` leaves two times Count, a multiple of 8, and returns the first that is
+// left. Some are read while others are added: the barrier of the warp keeps the assembler from reading just before it
+// adds.
 template <class Source, int Count, int Panels, int Tokens>
-__device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels], int k, int last,
-                                            float (&acc)[Panels][Tokens]) {
+__device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels],
+                                            int k, int last, float (&acc)[Panels][Tokens]) {
   const int end = k + (last - k) / (2 * Count) * (2 * Count);
   if (k == end) return k;
   Columns<Panels, Tokens, 0, Count> a, b;
@@ -71,7 +78,8 @@ __device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], 
     b.template load<Source>(rows, codes, k + Count);
     __syncwarp();
     a.template add<Source>(acc);
-    a.template load<Source>(rows, codes, min(k + 2 * Count, end - 2 * Count));  // the last time these again, which nobody adds
+    a.template load<Source>(rows, codes,
+                            min(k + 2 * Count, end - 2 * Count));  // the last time these again, which nobody adds
     __syncwarp();
     b.template add<Source>(acc);
   }
@@ -80,10 +88,10 @@ __device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], 
 
 // Adds columns first .. last - 1, first a multiple of 8, to the chains, by whole warps.
 template <class Source, int Panels, int Tokens>
-__device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels], int first, int last,
-                                            float (&acc)[Panels][Tokens]) {
+__device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels],
+                                            int first, int last, float (&acc)[Panels][Tokens]) {
   int k = first;
-  if constexpr (Tokens <= 4) k = add_in_turns<Source, Tokens == 1 ? 16 : 8>(rows, codes, k, last, acc);
+  if constexpr (Tokens <= 4) k = add_in_turns < Source, Tokens == 1 ? 16 : 8 > (rows, codes, k, last, acc);
 #pragma unroll 1
   for (; k + 8 <= last; k += 8) {
     Columns<Panels, Tokens, 0, 4> low;
@@ -103,11 +111,12 @@ __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], 
   high.template add<Source, false>(acc, last - k - 4);
 }
 
-// Adds a stage of n columns. A group is a chain of its own: that of a row, or of its columns, whose sum goes to `total`. rows: of x, in the
-// stage; strips: sums of x, sixteen a half-warp
+// Adds a stage of n columns. A group is a chain of its own: that of a row, or of its columns, whose sum goes to
+// `total`. rows: of x, in the stage; strips: sums of x, sixteen a half-warp
 template <class Tile, class Source, int Panels, int Tokens>
-__device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile, std::byte* stage, const float* const (&rows)[Tokens], int n,
-                                          float (&acc)[Panels][Tokens], float (&total)[Panels][Tokens], float (&strips)[Tokens]) {
+__device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile, std::byte* stage,
+                                          const float* const (&rows)[Tokens], int n, float (&acc)[Panels][Tokens],
+                                          float (&total)[Panels][Tokens], float (&strips)[Tokens]) {
   const int lane = lanes::lane(), group = weight.group() > 0 ? weight.group() : Tile::kColumns;
   const std::byte* codes[Panels];
 #pragma unroll
@@ -118,7 +127,8 @@ __device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile
 #pragma unroll
       for (int t = 0; t < Tokens; ++t) {
         if (weight.group() > 0) strips[t] = 0.0f;
-        for (int k = first; k < last; k += 16) strips[t] = __fadd_rn(strips[t], k + lane < last ? rows[t][k + lane] : 0.0f);
+        for (int k = first; k < last; k += 16)
+          strips[t] = __fadd_rn(strips[t], k + lane < last ? rows[t][k + lane] : 0.0f);
       }
     }
     if (weight.group() > 0) {
@@ -143,12 +153,15 @@ __device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile
 
 // Half-warp g has Tokens tokens g, g + 8, .. and Panels panels of sixteen outputs, a thread one output of each.
 template <int Panels, int Tokens, class Source>
-__global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
+__global__ void __launch_bounds__(lanes::kThreads)
+    linear_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
   using Tile = LinearTile<Panels, Tokens, Source>;
   using Stages = LinearStages<Tile, Source>;
   const Tile tile(x.rows);
-  const int lane = lanes::lane(), first_panel = static_cast<int>(blockIdx.x) * Panels, own = static_cast<int>(threadIdx.x) / 16;
-  const int block_token = static_cast<int>(blockIdx.y) * Tile::kTokens, block_tokens = min(Tile::kTokens, x.rows - block_token);
+  const int lane = lanes::lane(), first_panel = static_cast<int>(blockIdx.x) * Panels,
+            own = static_cast<int>(threadIdx.x) / 16;
+  const int block_token = static_cast<int>(blockIdx.y) * Tile::kTokens,
+            block_tokens = min(Tile::kTokens, x.rows - block_token);
   Stages stages(tile, weight, x, first_panel, block_token, block_tokens, whole);
 
   float acc[Panels][Tokens], total[Panels][Tokens], strips[Tokens];
@@ -178,9 +191,11 @@ __global__ void __launch_bounds__(lanes::kThreads) linear_kernel(cpu::PanelJob j
     float values[Tokens];
 #pragma unroll
     for (int t = 0; t < Tokens; ++t) {
-      values[t] = weight.scaled(weight.group() > 0 ? total[p][t] : acc[p][t], min(first_panel + p, weight.panels() - 1), lane, sums[t]);
+      values[t] = weight.scaled(weight.group() > 0 ? total[p][t] : acc[p][t], min(first_panel + p, weight.panels() - 1),
+                                lane, sums[t]);
     }
-    finish_outputs(job, block_token + own, lanes::kRowsABlock, block_token + block_tokens, (first_panel + p) * 16 + lane, values);
+    finish_outputs(job, block_token + own, lanes::kRowsABlock, block_token + block_tokens,
+                   (first_panel + p) * 16 + lane, values);
   }
 }
 
@@ -189,27 +204,34 @@ void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
   const LinearTile<Panels, Tokens, Source> tile(x.rows);
   const dim3 grid(static_cast<unsigned>((weight.panels() + Panels - 1) / Panels),
                   static_cast<unsigned>((x.rows + tile.kTokens - 1) / tile.kTokens));
-  device.launch_early("linear", linear_kernel<Panels, Tokens, Source>, grid, lanes::kThreads, static_cast<std::size_t>(tile.bytes()), job, x,
-                      weight, copies_whole(x));
+  device.launch_early("linear", linear_kernel<Panels, Tokens, Source>, grid, lanes::kThreads,
+                      static_cast<std::size_t>(tile.bytes()), job, x, weight, copies_whole(x));
 }
 
-// By blocks of the shape that is done first. A column takes `alone` cycles on a processor that has one block, which waits for its own chains
-// and copies, and `each` for each of several. Measured on an H200 in float32 and int8 (docs/decisions/0010).
+// By blocks of the shape that is done first. A column takes `alone` cycles on a processor that has one block, which
+// waits for its own chains and copies, and `each` for each of several. Measured on an H200 in float32 and int8
+// (docs/decisions/0010).
 template <class Source>
 void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   if (!weight.can_be_copied()) {
-    throw Error(Error::Kind::unsupported, "weights", "a GPU copies panels by sixteen bytes: their codes, and scales of groups, must begin at a multiple of sixteen");
+    throw Error(
+        Error::Kind::unsupported, "weights",
+        "a GPU copies panels by sixteen bytes: their codes, and scales of groups, must begin at a multiple of sixteen");
   }
   using Launch = void (*)(Cuda&, const cpu::PanelJob&, MatrixView<const float>, const Source&);
   Launch best = nullptr;
   float least = 0;
-  const auto blocks_of = [&](int panels, int rows) { return (weight.panels() + panels - 1) / panels * ((x.rows + rows - 1) / rows); };
+  const auto blocks_of = [&](int panels, int rows) {
+    return (weight.panels() + panels - 1) / panels * ((x.rows + rows - 1) / rows);
+  };
   const auto offer = [&](Launch launch, int blocks, float alone, float each) {
-    const float cycles = std::max(alone, static_cast<float>((blocks + device.processors() - 1) / device.processors()) * each);
+    const float cycles =
+        std::max(alone, static_cast<float>((blocks + device.processors() - 1) / device.processors()) * each);
     if (!best || cycles < least) best = launch, least = cycles;
   };
   const auto offer_shape = [&]<int Panels, int Tokens>(float alone, float each) {
-    offer(launch_linear<Panels, Tokens, Source>, blocks_of(Panels, Tokens * lanes::kRowsABlock), alone * Source::kDecoding, each * Source::kDecoding);
+    offer(launch_linear<Panels, Tokens, Source>, blocks_of(Panels, Tokens * lanes::kRowsABlock),
+          alone * Source::kDecoding, each * Source::kDecoding);
   };
   if constexpr (Source::kLeastGroup == 0) {
     const int blocks = blocks_of(1, lanes::kRowsABlock);
@@ -236,12 +258,15 @@ concept HasProduct = HasColumns<W> || HasTiles<W> || HasOperandTiles<W>;
 
 // The shape of a block follows the numbers of rows, outputs and processors; no bit does.
 template <class W>
-  requires cuda::HasProduct<W>
+requires cuda::HasProduct<W>
 void linear(Cuda& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
-  if constexpr (cuda::HasOperandTiles<W>) cuda::multiply_rounded(device, args);
-  else if constexpr (cuda::HasTiles<W>) cuda::linear_tensor(device, cpu::panel_job(args), args.x, args.weight.panels());
-  else cuda::linear_columns(device, cpu::panel_job(args), args.x, cuda::columns_of(args.weight, args.y.cols));
+  if constexpr (cuda::HasOperandTiles<W>)
+    cuda::multiply_rounded(device, args);
+  else if constexpr (cuda::HasTiles<W>)
+    cuda::linear_tensor(device, cpu::panel_job(args), args.x, args.weight.panels());
+  else
+    cuda::linear_columns(device, cpu::panel_job(args), args.x, cuda::columns_of(args.weight, args.y.cols));
 }
 
 }  // namespace tenon

@@ -1,5 +1,6 @@
-// Matrix products by cuBLASLt for BFloat16Rows, the layout of FastMathBFloat16. The library picks a kernel by the shape of a step,
-// and the kernel decides the order of a sum. ops/cuda/all.cuh leaves this header out: a program that includes it links with cublasLt.
+// Matrix products by cuBLASLt for BFloat16Rows, the layout of FastMathBFloat16. The library picks a kernel by the shape
+// of a step, and the kernel decides the order of a sum. ops/cuda/all.cuh leaves this header out: a program that
+// includes it links with cublasLt.
 #pragma once
 #include <cublasLt.h>
 
@@ -24,8 +25,8 @@ inline void check(cublasStatus_t status, const char* what) {
   throw Error(Error::Kind::internal, std::string("cublas: ") + what, cublasLtGetStatusString(status));
 }
 
-// Bytes that every row of results is aligned to, for rows of `outputs` floats after one another. With 4 cuBLASLt picks kernels of
-// sm_80 even on Hopper; 16 instead of 4 took 64 rows of GPT-2 on an H200 from 28,700 to 31,800 tokens/s.
+// Bytes that every row of results is aligned to, for rows of `outputs` floats after one another. With 4 cuBLASLt picks
+// kernels of sm_80 even on Hopper; 16 instead of 4 took 64 rows of GPT-2 on an H200 from 28,700 to 31,800 tokens/s.
 constexpr std::uint32_t result_alignment(int outputs) { return outputs % 4 == 0 ? 16 : outputs % 2 == 0 ? 8 : 4; }
 
 // The handle of a device, its workspace, and the kernels that were picked so far.
@@ -37,15 +38,16 @@ class CublasLt {
     handle_.reset(handle);
   }
 
-  // y = x W^T, after all that was launched on the stream. x: [tokens, stride of weight]; y: [tokens, rows of weight]. Both, and the
-  // weight, begin at multiples of 16 bytes.
+  // y = x W^T, after all that was launched on the stream. x: [tokens, stride of weight]; y: [tokens, rows of weight].
+  // Both, and the weight, begin at multiples of 16 bytes.
   void multiply(cudaStream_t stream, const BFloat16Rows& weight, const bfloat16* x, int tokens, float* y) {
     const Current current(current_);
     const Plan& plan = plan_for(weight.rows, weight.stride(), tokens);
     const float one = 1, zero = 0;
-    check(cublasLtMatmul(handle_.get(), plan.product.get(), &one, weight.codes, plan.weight.get(), x, plan.x.get(), &zero, y, plan.y.get(), y,
-                         plan.y.get(), &plan.algorithm, workspace_.data(), kWorkspace, stream),
-          "product");
+    check(
+        cublasLtMatmul(handle_.get(), plan.product.get(), &one, weight.codes, plan.weight.get(), x, plan.x.get(), &zero,
+                       y, plan.y.get(), y, plan.y.get(), &plan.algorithm, workspace_.data(), kWorkspace, stream),
+        "product");
   }
 
  private:
@@ -71,7 +73,9 @@ class CublasLt {
   // The library's matrices are column by column: rows of ours are its columns.
   static Layout layout(cudaDataType_t type, int rows, int cols) {
     cublasLtMatrixLayout_t made = nullptr;
-    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), rows), "layout");
+    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols),
+                                     rows),
+          "layout");
     return Layout(made);
   }
 
@@ -83,7 +87,8 @@ class CublasLt {
     check(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product");
     plan.product.reset(product);
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed), "product");
+    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
+          "product");
     plan.weight = layout(CUDA_R_16BF, inputs, outputs);
     plan.x = layout(CUDA_R_16BF, inputs, tokens);
     plan.y = layout(CUDA_R_32F, outputs, tokens);
@@ -107,10 +112,11 @@ class CublasLt {
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, results);
     cublasLtMatmulHeuristicResult_t best = {};
     int found = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.weight.get(), plan.x.get(), plan.y.get(), plan.y.get(), made, 1,
-                                         &best, &found),
+    check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.weight.get(), plan.x.get(),
+                                         plan.y.get(), plan.y.get(), made, 1, &best, &found),
           "algorithm");
-    if (found == 0) throw Error(Error::Kind::unsupported, "cublas: algorithm", "cuBLASLt has none for a matrix of this shape");
+    if (found == 0)
+      throw Error(Error::Kind::unsupported, "cublas: algorithm", "cuBLASLt has none for a matrix of this shape");
     return best.algo;
   }
 
@@ -126,7 +132,8 @@ __global__ void round_rows_kernel(MatrixView<const float> x, int stride, bfloat1
   wait_for_earlier();
   const float* row = x.row(static_cast<int>(blockIdx.x));
   to += static_cast<std::ptrdiff_t>(blockIdx.x) * stride;
-  for (int k = static_cast<int>(threadIdx.x); k < stride; k += static_cast<int>(blockDim.x)) to[k] = bfloat16(k < x.cols ? row[k] : 0.0f);
+  for (int k = static_cast<int>(threadIdx.x); k < stride; k += static_cast<int>(blockDim.x))
+    to[k] = bfloat16(k < x.cols ? row[k] : 0.0f);
 }
 
 // Applies bias, activation and residual to the sums. A thread an output. sums: [tokens, outputs]
@@ -142,8 +149,10 @@ __global__ void finish_rows_kernel(cpu::PanelJob job, const float* sums) {
 inline void linear(Cuda& device, const LinearArgs<BFloat16Rows>& args) {
   const int tokens = args.x.rows, outputs = args.y.cols, stride = args.weight.stride();
   if (tokens == 0) return;
-  const std::size_t rounded = (static_cast<std::size_t>(tokens) * static_cast<std::size_t>(stride) / 2 + 63) / 64 * 64;  // floats
-  float* memory = device.scratch(rounded + static_cast<std::size_t>(tokens) * static_cast<std::size_t>(outputs), cuda::Scratch::rounded);
+  const std::size_t rounded =
+      (static_cast<std::size_t>(tokens) * static_cast<std::size_t>(stride) / 2 + 63) / 64 * 64;  // floats
+  float* memory = device.scratch(rounded + static_cast<std::size_t>(tokens) * static_cast<std::size_t>(outputs),
+                                 cuda::Scratch::rounded);
   auto* x = reinterpret_cast<bfloat16*>(memory);
   float* sums = memory + rounded;
   device.launch_early("round", cuda::round_rows_kernel<>, cuda::blocks(tokens), 128, 0, args.x, stride, x);

@@ -1,6 +1,6 @@
-// Matrix products of few rows. A chain of additions takes four cycles a column, if nothing else keeps its warp: so half of a block brings
-// weights, decodes them and lays each output's columns side by side, and the other half, a warp for two rows, only adds. Not of weights
-// in groups.
+// Matrix products of few rows. A chain of additions takes four cycles a column, if nothing else keeps its warp: so half
+// of a block brings weights, decodes them and lays each output's columns side by side, and the other half, a warp for
+// two rows, only adds. Not of weights in groups.
 #pragma once
 #include <cstddef>
 
@@ -14,7 +14,8 @@
 
 namespace tenon::cuda {
 
-// What a block has in shared memory: the ring of one panel and up to eight rows, and behind it two chunks of weights turned over.
+// What a block has in shared memory: the ring of one panel and up to eight rows, and behind it two chunks of weights
+// turned over.
 template <class Source, int Columns>
 struct FewTile : LinearTile<1, 1, Source, Columns, 4> {
   using Ring = LinearTile<1, 1, Source, Columns, 4>;
@@ -29,10 +30,13 @@ struct FewTile : LinearTile<1, 1, Source, Columns, 4> {
 
   using Ring::Ring;
   __host__ __device__ int bytes() const { return Ring::bytes() + 2 * static_cast<int>(sizeof(Chunk)); }
-  __device__ Chunk& chunk(std::byte* shared, int c) const { return reinterpret_cast<Chunk*>(shared + Ring::bytes())[c % 2]; }
+  __device__ Chunk& chunk(std::byte* shared, int c) const {
+    return reinterpret_cast<Chunk*>(shared + Ring::bytes())[c % 2];
+  }
 };
 
-// Columns 0 .. n - 1 of a stage, eight of an output at a time, by the threads that stage. What lies behind them is turned over, too.
+// Columns 0 .. n - 1 of a stage, eight of an output at a time, by the threads that stage. What lies behind them is
+// turned over, too.
 template <class Source, class Tile>
 __device__ __forceinline__ void turn_over(const std::byte* codes, int n, typename Tile::Chunk& chunk) {
   constexpr int kUnits = Tile::kColumns / 8 * kPanelRows / lanes::kThreads;
@@ -109,12 +113,14 @@ __device__ __forceinline__ float add_chunk(const float* x, const float* weights,
 
 // A block has a panel of sixteen outputs and up to eight rows; the first half of its threads stages.
 template <class Source, int Columns>
-__global__ void __launch_bounds__(2 * lanes::kThreads) linear_few_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
+__global__ void __launch_bounds__(2 * lanes::kThreads)
+    linear_few_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
   using Tile = FewTile<Source, Columns>;
   using Stages = LinearStages<Tile, Source>;
   enum Barrier { turned = kStagesBarrier + 1, added = turned + 2 };  // of even chunks; and one more each, of odd ones
   const Tile tile(x.rows);
-  const int panel = static_cast<int>(blockIdx.x), first_row = static_cast<int>(blockIdx.y) * Tile::kTokens, rows = min(Tile::kTokens, x.rows - first_row);
+  const int panel = static_cast<int>(blockIdx.x), first_row = static_cast<int>(blockIdx.y) * Tile::kTokens,
+            rows = min(Tile::kTokens, x.rows - first_row);
   const int lane = lanes::lane(), all = lanes::kThreads + (rows + 1) / 2 * 32;
   const int columns = Stages::columns_of_row(x.cols), chunks = Stages::chunks_of(columns);
   const bool sums = Source::kSums != 0 && weight.needs_sums();
@@ -158,9 +164,10 @@ __global__ void __launch_bounds__(2 * lanes::kThreads) linear_few_kernel(cpu::Pa
 template <class Source, int Columns>
 void launch_few(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   const FewTile<Source, Columns> tile(x.rows);
-  const dim3 grid(static_cast<unsigned>(weight.panels()), static_cast<unsigned>((x.rows + tile.kTokens - 1) / tile.kTokens));
-  device.launch_early("linear", linear_few_kernel<Source, Columns>, grid, 2 * lanes::kThreads, static_cast<std::size_t>(tile.bytes()), job, x, weight,
-                      copies_whole(x));
+  const dim3 grid(static_cast<unsigned>(weight.panels()),
+                  static_cast<unsigned>((x.rows + tile.kTokens - 1) / tile.kTokens));
+  device.launch_early("linear", linear_few_kernel<Source, Columns>, grid, 2 * lanes::kThreads,
+                      static_cast<std::size_t>(tile.bytes()), job, x, weight, copies_whole(x));
 }
 
 }  // namespace tenon::cuda

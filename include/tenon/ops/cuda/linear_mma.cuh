@@ -1,6 +1,7 @@
-// Products of sixteen-bit matrices in the canonical order of tensor cores: an output is one chain over k, sixteen columns an
-// instruction, ascending, into one float. That order is the same in every tile, here and in linear_wgmma.cuh, so that no bit
-// depends on the rows beside one (docs/numerics.md). This kernel is for few rows, or devices before sm_90.
+// Products of sixteen-bit matrices in the canonical order of tensor cores: an output is one chain over k, sixteen
+// columns an instruction, ascending, into one float. That order is the same in every tile, here and in
+// linear_wgmma.cuh, so that no bit depends on the rows beside one (docs/numerics.md). This kernel is for few rows, or
+// devices before sm_90.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,8 @@ struct StageShape {
 };
 inline constexpr int kFewChunks = 2;  // of a stage of mma_kernel: one ring's bookkeeping for eight dependent steps
 
-// Lets the kernel behind this one be made ready, and fetch its weights, while this one runs. It waits for this one's end all the same.
+// Lets the kernel behind this one be made ready, and fetch its weights, while this one runs. It waits for this one's
+// end all the same.
 __device__ inline void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -37,23 +39,32 @@ __device__ inline void let_next_begin() {
 
 // The tiles of a block, one behind the other: number `first`, and every `step`-th.
 struct TileWalk {
-  int first, step, count;      // of all blocks
-  int across;                  // tiles of outputs side by side
-  int outputs, tokens;         // of a tile, in blocks of eight rows
+  int first, step, count;  // of all blocks
+  int across;              // tiles of outputs side by side
+  int outputs, tokens;     // of a tile, in blocks of eight rows
 
   __device__ int own() const { return first < count ? (count - first - 1) / step + 1 : 0; }
   __device__ int first_w(int i) const { return (first + i * step) % across * outputs; }
   __device__ int first_x(int i) const { return (first + i * step) / across * tokens; }
 };
 
-// Brings the chunks of one operand of a block's tiles, one a call: eight-row blocks first_of(tile) and on, `most` at most, to byte `offset` of
-// the stages.
+// Brings the chunks of one operand of a block's tiles, one a call: eight-row blocks first_of(tile) and on, `most` at
+// most, to byte `offset` of the stages.
 template <int StageChunks, class E, class First>
 class ChunkFill {
  public:
-  __device__ ChunkFill(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& from, int most, int offset, First first_of)
-      : ring_(ring), from_(from), first_of_(first_of), stages_(stages + offset), to_(stages_), most_(most), count_(shape.stages),
-        bytes_step_(shape.bytes()), chunks_(chunk_count(from.cols)), step_(std::ptrdiff_t{from.row_blocks()} * kBlock) {
+  __device__ ChunkFill(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& from,
+                       int most, int offset, First first_of)
+      : ring_(ring),
+        from_(from),
+        first_of_(first_of),
+        stages_(stages + offset),
+        to_(stages_),
+        most_(most),
+        count_(shape.stages),
+        bytes_step_(shape.bytes()),
+        chunks_(chunk_count(from.cols)),
+        step_(std::ptrdiff_t{from.row_blocks()} * kBlock) {
     begin();
   }
   // A stage, whose last chunks may be behind the matrix.
@@ -91,10 +102,11 @@ class ChunkFill {
   RingPlace at_;
 };
 
-// The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older than the kernel
-// before, and do not wait for it.
+// The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older
+// than the kernel before, and do not wait for it.
 template <class E, int StageChunks>
-__device__ __forceinline__ void fill_weights(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& w, int first) {
+__device__ __forceinline__ void fill_weights(Ring& ring, std::byte* stages, const StageShape& shape,
+                                             const OperandTiles<const E>& w, int first) {
   if (!is_filler()) return;
   const auto first_w = [&](int) { return first; };
   ChunkFill<StageChunks, E, decltype(first_w)> weights(ring, stages, shape, w, shape.weight_blocks, 0, first_w);
@@ -102,14 +114,16 @@ __device__ __forceinline__ void fill_weights(Ring& ring, std::byte* stages, cons
   for (int i = 0, all = (chunk_count(w.cols) + StageChunks - 1) / StageChunks; i < all; ++i) weights.next();
 }
 template <int FillWarps, int StageChunks, class E>
-__device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& x,
-                                          const OperandTiles<const E>& w, const TileWalk& walk, int fill_warp) {
+__device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape,
+                                          const OperandTiles<const E>& x, const OperandTiles<const E>& w,
+                                          const TileWalk& walk, int fill_warp) {
   if (!is_filler()) return;
   const int all = walk.own() * ((chunk_count(x.cols) + StageChunks - 1) / StageChunks);
   const auto first_w = [&](int i) { return walk.first_w(i); };
   const auto first_x = [&](int i) { return walk.first_x(i); };
   ChunkFill<StageChunks, E, decltype(first_w)> weights(ring, stages, shape, w, shape.weight_blocks, 0, first_w);
-  ChunkFill<StageChunks, E, decltype(first_x)> tokens(ring, stages, shape, x, shape.token_blocks, shape.weight_blocks * kChunkBytes, first_x);
+  ChunkFill<StageChunks, E, decltype(first_x)> tokens(ring, stages, shape, x, shape.token_blocks,
+                                                      shape.weight_blocks * kChunkBytes, first_x);
   int both = 0;  // stages that are brought together, behind those that the ring has room for
   if constexpr (FillWarps == 1) both = max(0, all - shape.stages);
   if (FillWarps == 1 || fill_warp == 0) {
@@ -133,7 +147,8 @@ template <int Tiles, int Blocks>
 struct HalfChunk {
   std::uint32_t x[2][Tiles][4], w[Blocks][4];
 
-  // Where this lane's part of the first block of weights lies, and the tokens, of which this lane's rows are `rows` bytes behind.
+  // Where this lane's part of the first block of weights lies, and the tokens, of which this lane's rows are `rows`
+  // bytes behind.
   __device__ __forceinline__ void load(std::uint32_t weights, std::uint32_t tokens, const int (&rows)[Tiles]) {
 #pragma unroll
     for (int n = 0; n < Blocks; ++n) load_matrices(w[n], weights + n * kChunkBytes);
@@ -168,12 +183,13 @@ __device__ PlaceTable<V> table_of(const StoredQkv<V>&, std::byte* room, int bloc
   return {reinterpret_cast<KvPlace<typename V::Element>*>(room), blocks * kCoreColumns / 2, first_block * kCoreColumns};
 }
 
-// Adds up all chunks of columns for a warp, one stage of the ring after another. weights, tokens(chunk, stage), rows: as HalfChunk::load has them, of the first stage, and of
-// a chunk whose weights lie `stage` bytes behind those. Half a chunk is read while the one before is multiplied: a step waits for the step
-// before it alone.
+// Adds up all chunks of columns for a warp, one stage of the ring after another. weights, tokens(chunk, stage), rows:
+// as HalfChunk::load has them, of the first stage, and of a chunk whose weights lie `stage` bytes behind those. Half a
+// chunk is read while the one before is multiplied: a step waits for the step before it alone.
 template <class E, int Tiles, int Blocks, class Tokens>
-__device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& shape, int chunks, std::uint32_t weights, const Tokens& tokens,
-                                                const int (&rows)[Tiles], float (&sums)[Tiles][Blocks][4]) {
+__device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& shape, int chunks, std::uint32_t weights,
+                                                const Tokens& tokens, const int (&rows)[Tiles],
+                                                float (&sums)[Tiles][Blocks][4]) {
   constexpr int kHalf = kChunkBytes / 2;
   const int chunk_bytes = shape.bytes();
   HalfChunk<Tiles, Blocks> low, high;
@@ -183,7 +199,8 @@ __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& sh
   for (int c = 0; c < chunks; c += kFewChunks) {
     const int stage = at.stage, here = stage * kFewChunks * chunk_bytes;
     at.next(shape.stages);
-    const bool has_next = c + kFewChunks < chunks, is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
+    const bool has_next = c + kFewChunks < chunks,
+               is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
     high.load(weights + here + kHalf, tokens(c, here) + kHalf, rows);
     low.template multiply<E>(sums);
     if (c + 1 < chunks) {
@@ -203,8 +220,8 @@ __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& sh
   }
 }
 
-// A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks rows of weights. X:
-// OperandTiles<const E>, or NormedRows<E>, which lie behind the ring once a block has normed them.
+// A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks
+// rows of weights. X: OperandTiles<const E>, or NormedRows<E>, which lie behind the ring once a block has normed them.
 template <class E, int Tiles, int Blocks, class X, class Y>
 __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
     mma_kernel(const __grid_constant__ PairJob<Y> job, X x, OperandTiles<const E> w, StageShape shape, bool early) {
@@ -212,7 +229,8 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
   __shared__ Ring ring;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps, chunk_bytes = shape.bytes();
-  const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks, first_x = static_cast<int>(blockIdx.y) * 2 * Tiles;
+  const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks,
+            first_x = static_cast<int>(blockIdx.y) * 2 * Tiles;
   std::byte* normed = ring_stages + shape.stages * kFewChunks * chunk_bytes;
   ring.begin(shape.stages, (kNorms<X> ? 1 : 2) * kFewChunks, warps);
   if (early) let_next_begin();
@@ -230,8 +248,11 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
       if (warp > warps) return;
     }
   } else if (warp >= warps) {
-    const int across = static_cast<int>(gridDim.x), tile = static_cast<int>(blockIdx.y) * across + static_cast<int>(blockIdx.x);
-    fill_ring<kFewFillWarps, kFewChunks>(ring, ring_stages, shape, x, w, TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles}, warp - warps);
+    const int across = static_cast<int>(gridDim.x),
+              tile = static_cast<int>(blockIdx.y) * across + static_cast<int>(blockIdx.x);
+    fill_ring<kFewFillWarps, kFewChunks>(ring, ring_stages, shape, x, w,
+                                         TileWalk{tile, 1, tile + 1, across, shape.weight_blocks, 2 * Tiles},
+                                         warp - warps);
     return;
   }
 
@@ -244,16 +265,18 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) terms[t].load(job, token(t), output);
 
-  // Of a step's four matrices of tokens, two blocks and two core matrices, where this lane's rows lie. A block that is not there is the
-  // one before it: nobody reads its sums.
+  // Of a step's four matrices of tokens, two blocks and two core matrices, where this lane's rows lie. A block that is
+  // not there is the one before it: nobody reads its sums.
   const int last_block = kNorms<X> ? 0 : min(shape.token_blocks, x.row_blocks() - first_x) - 1;
   int rows[Tiles];
 #pragma unroll
-  for (int t = 0; t < Tiles; ++t) rows[t] = min(2 * t + lane / 8 % 2, last_block) * kChunkBytes + lane / 16 * kCoreElements * 2 + lane % 8 * 16;
+  for (int t = 0; t < Tiles; ++t)
+    rows[t] = min(2 * t + lane / 8 % 2, last_block) * kChunkBytes + lane / 16 * kCoreElements * 2 + lane % 8 * 16;
   const std::uint32_t first_stage = shared_address(ring_stages), weights = first_stage + own * kChunkBytes + lane * 16;
   // The tokens of a chunk whose weights lie `stage` bytes behind the first stage's.
   const auto tokens = [&](int chunk, int stage) {
-    return kNorms<X> ? shared_address(normed) + chunk * kChunkBytes : first_stage + stage + shape.weight_blocks * kChunkBytes;
+    return kNorms<X> ? shared_address(normed) + chunk * kChunkBytes
+                     : first_stage + stage + shape.weight_blocks * kChunkBytes;
   };
   multiply_chunks<E>(ring, shape, chunk_count(x.cols), weights, tokens, rows, sums);
   if constexpr (kFindsPlaces<Y>) {

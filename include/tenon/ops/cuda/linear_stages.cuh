@@ -1,5 +1,5 @@
-// How a matrix product's weights and tokens come into shared memory: a ring of stages, in each some columns of a block's panels and of its
-// rows of x.
+// How a matrix product's weights and tokens come into shared memory: a ring of stages, in each some columns of a
+// block's panels and of its rows of x.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +11,15 @@
 
 namespace tenon::cuda {
 
-// What a block of 128 threads has in shared memory: a ring of stages, each some columns of its panels, as they lie in memory, and
-// of its tokens. Rows of x have a stride of an odd number of sixteen bytes, so that two half-warps read different banks.
-// Columns: whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more fit a processor.
-template <int Panels, int Tokens, class Source, int Columns = (Source::kLeastGroup > 0 ? 128 : Tokens == 1 ? 256 : Tokens < 8 ? 64 : 32),
+// What a block of 128 threads has in shared memory: a ring of stages, each some columns of its panels, as they lie in
+// memory, and of its tokens. Rows of x have a stride of an odd number of sixteen bytes, so that two half-warps read
+// different banks. Columns: whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more
+// fit a processor.
+template <int Panels, int Tokens, class Source,
+          int Columns = (Source::kLeastGroup > 0 ? 128
+                         : Tokens == 1           ? 256
+                         : Tokens < 8            ? 64
+                                                 : 32),
           int Stages = (Tokens == 1 && Source::column_bytes(Columns) <= 8192 ? 6 : 3)>
 struct LinearTile {
   static constexpr int kPanels = Panels, kTokens = Tokens * lanes::kRowsABlock;
@@ -23,7 +28,7 @@ struct LinearTile {
   static constexpr int kColumns = Columns, kStages = Stages;
   static constexpr int kStride = kColumns + 4;
   static constexpr int kPanelBytes = Source::column_bytes(kColumns);
-  static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup * kPanelRows * 2 : 0;
+  static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup* kPanelRows * 2 : 0;
 
   int rows;  // of x, that a block has at most
 
@@ -41,7 +46,8 @@ struct LinearTile {
 
 // Columns begin .. begin + n - 1 of a block's panels on their way into a stage.
 template <class Tile, class Source>
-__device__ void stage_weights(const Tile& tile, const Source& weight, int first_panel, int begin, int n, std::byte* stage) {
+__device__ void stage_weights(const Tile& tile, const Source& weight, int first_panel, int begin, int n,
+                              std::byte* stage) {
   constexpr int Panels = Tile::kPanels;
   const int thread = static_cast<int>(threadIdx.x);
   if constexpr (Source::kBytes) {
@@ -49,12 +55,14 @@ __device__ void stage_weights(const Tile& tile, const Source& weight, int first_
     const int bytes = Source::column_bytes(n);
     for (int i = thread; i < Panels * kUnits; i += lanes::kThreads) {
       const int p = i / kUnits, at = i % kUnits * 16, panel = min(first_panel + p, weight.panels() - 1);
-      if (at < bytes) copy_16_bytes(tile.codes(stage, p) + at, static_cast<const std::byte*>(weight.columns(panel, begin)) + at);
+      if (at < bytes)
+        copy_16_bytes(tile.codes(stage, p) + at, static_cast<const std::byte*>(weight.columns(panel, begin)) + at);
     }
   } else {
     for (int i = thread; i < Panels * n * kPanelRows; i += lanes::kThreads) {
       const int p = i / (n * kPanelRows), at = i % (n * kPanelRows), panel = min(first_panel + p, weight.panels() - 1);
-      reinterpret_cast<float*>(tile.codes(stage, p))[at] = weight.weight_at(panel, begin + at / kPanelRows, at % kPanelRows);
+      reinterpret_cast<float*>(tile.codes(stage, p))[at] =
+          weight.weight_at(panel, begin + at / kPanelRows, at % kPanelRows);
     }
   }
   if constexpr (Source::kLeastGroup > 0) {
@@ -71,15 +79,18 @@ inline bool copies_whole(MatrixView<const float> x) { return is_whole(x.data) &&
 
 // The same of rows first .. first + rows - 1 of x. whole: copies_whole(x)
 template <class Tile, class Source>
-__device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int first, int rows, int begin, int n, bool whole, std::byte* stage) {
+__device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int first, int rows, int begin, int n,
+                             bool whole, std::byte* stage) {
   const int thread = static_cast<int>(threadIdx.x);
   if (Source::kPairs || !whole) {
     for (int i = thread; i < rows * Tile::kColumns; i += lanes::kThreads) {
       const int row = i / Tile::kColumns, k = i % Tile::kColumns;
       if (k >= n) continue;
       const float* from = x.row(first + row) + begin;
-      if constexpr (Source::kPairs) tile.x(stage, row)[k] = (k ^ 1) < x.cols - begin ? Source::rounded(from[k ^ 1]) : 0.0f;
-      else copy_float(tile.x(stage, row) + k, from + k);
+      if constexpr (Source::kPairs)
+        tile.x(stage, row)[k] = (k ^ 1) < x.cols - begin ? Source::rounded(from[k ^ 1]) : 0.0f;
+      else
+        copy_float(tile.x(stage, row) + k, from + k);
     }
   } else {
     for (int i = thread; i < rows * (Tile::kColumns / 4); i += lanes::kThreads) {
@@ -91,14 +102,22 @@ __device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int fi
 
 inline constexpr int kStagesBarrier = 1;  // of the threads that stage; others begin behind it
 
-// The ring of a block. Since sm_90 a panel's columns are one instruction of the last warp, and so is a row's part where rows are few; what
-// does not lie as that needs it, and all before, comes by a few bytes from every thread.
+// The ring of a block. Since sm_90 a panel's columns are one instruction of the last warp, and so is a row's part where
+// rows are few; what does not lie as that needs it, and all before, comes by a few bytes from every thread.
 template <class Tile, class Source>
 class LinearStages {
  public:
-  // Asks for the first stages. x: rows first_row .. first_row + rows - 1 are the block's; its weights do not wait for who makes it.
-  __device__ LinearStages(const Tile& tile, const Source& weight, MatrixView<const float> x, int first_panel, int first_row, int rows, bool whole)
-      : tile_(tile), weight_(weight), x_(x), first_panel_(first_panel), first_row_(first_row), rows_(rows), whole_(whole),
+  // Asks for the first stages. x: rows first_row .. first_row + rows - 1 are the block's; its weights do not wait for
+  // who makes it.
+  __device__ LinearStages(const Tile& tile, const Source& weight, MatrixView<const float> x, int first_panel,
+                          int first_row, int rows, bool whole)
+      : tile_(tile),
+        weight_(weight),
+        x_(x),
+        first_panel_(first_panel),
+        first_row_(first_row),
+        rows_(rows),
+        whole_(whole),
         columns_(columns_of_row(x.cols)) {
 #if __CUDA_ARCH__ >= 900
     for (int s = 0; threadIdx.x == kFiller && s < Tile::kStages; ++s) arrival_of(s).begin();
@@ -115,14 +134,19 @@ class LinearStages {
     extern __shared__ __align__(16) std::byte stages[];
     return stages;
   }
-  __device__ static std::byte* stage_of(const Tile& tile, int chunk) { return shared() + chunk % Tile::kStages * tile.stage_bytes(); }
+  __device__ static std::byte* stage_of(const Tile& tile, int chunk) {
+    return shared() + chunk % Tile::kStages * tile.stage_bytes();
+  }
 
   __device__ static int chunks_of(int columns) { return (columns + Tile::kColumns - 1) / Tile::kColumns; }
-  __device__ static int columns_of(int columns, int chunk) { return min(Tile::kColumns, columns - chunk * Tile::kColumns); }
+  __device__ static int columns_of(int columns, int chunk) {
+    return min(Tile::kColumns, columns - chunk * Tile::kColumns);
+  }
   __device__ int chunks() const { return chunks_of(columns_); }
   __device__ int columns_of(int chunk) const { return columns_of(columns_, chunk); }
 
-  // The next chunk, when it is there. All threads have read what is not kept, as they come here: its stage is filled again.
+  // The next chunk, when it is there. All threads have read what is not kept, as they come here: its stage is filled
+  // again.
   __device__ std::byte* next() {
     if (!copies_rows()) wait_for_copies<kAhead - 1>();
 #if __CUDA_ARCH__ >= 900
@@ -166,7 +190,8 @@ class LinearStages {
     }
 #endif
     if (chunk < chunks()) {
-      stage_tokens<Tile, Source>(tile_, x_, first_row_, rows_, chunk * Tile::kColumns, columns_of(chunk), whole_, stage_of(chunk));
+      stage_tokens<Tile, Source>(tile_, x_, first_row_, rows_, chunk * Tile::kColumns, columns_of(chunk), whole_,
+                                 stage_of(chunk));
     }
     end_copies();  // where there is none, too: they are counted
   }
@@ -185,12 +210,14 @@ class LinearStages {
     std::byte* stage = stage_of(chunk);
     const int begin = chunk * Tile::kColumns, n = columns_of(chunk), rows = copies_rows() ? rows_ * n * 4 : 0;
     if constexpr (Source::kBytes) {
-      const int codes = Source::column_bytes(n), scales = weight_.group() > 0 ? (n + weight_.group() - 1) / weight_.group() * kPanelRows * 2 : 0;
+      const int codes = Source::column_bytes(n),
+                scales = weight_.group() > 0 ? (n + weight_.group() - 1) / weight_.group() * kPanelRows * 2 : 0;
       arrival.expect(Panels * (codes + scales) + rows);
       for (int p = 0; p < Panels; ++p) {
         const int panel = min(first_panel_ + p, weight_.panels() - 1);
         arrival.copy(tile_.codes(stage, p), weight_.columns(panel, begin), codes);
-        if constexpr (Source::kLeastGroup > 0) arrival.copy(tile_.scales(stage, p), weight_.group_scales(panel, begin), scales);
+        if constexpr (Source::kLeastGroup > 0)
+          arrival.copy(tile_.scales(stage, p), weight_.group_scales(panel, begin), scales);
       }
     } else {
       arrival.expect(rows);
@@ -199,7 +226,8 @@ class LinearStages {
   __device__ void copy_rows(int chunk) {
     const int row = static_cast<int>(threadIdx.x - kFiller);
     if (row >= rows_) return;
-    arrival_of(chunk).copy(tile_.x(stage_of(chunk), row), x_.row(first_row_ + row) + chunk * Tile::kColumns, columns_of(chunk) * 4);
+    arrival_of(chunk).copy(tile_.x(stage_of(chunk), row), x_.row(first_row_ + row) + chunk * Tile::kColumns,
+                           columns_of(chunk) * 4);
   }
 #endif
 

@@ -1,5 +1,5 @@
-// Matrix products of integers on tensor cores, which round activations. Sums of integers are exact in any order, and so the CPU's
-// (ops/cpu/kernels/dot.inc), whatever the shape of a block; what follows a sum is in its order.
+// Matrix products of integers on tensor cores, which round activations. Sums of integers are exact in any order, and so
+// the CPU's (ops/cpu/kernels/dot.inc), whatever the shape of a block; what follows a sum is in its order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,14 +20,17 @@ inline constexpr int kTile = kPanelRows * kTokens;
 inline constexpr int kWarps = 4;
 
 // In a tile of [kTokens, kPanelRows], as threads that finish outputs read it.
-__device__ inline int place_of_sum(int lane, int i) { return column_of_sum(lane, i) * kPanelRows + row_of_sum(lane, i); }
+__device__ inline int place_of_sum(int lane, int i) {
+  return column_of_sum(lane, i) * kPanelRows + row_of_sum(lane, i);
+}
 
 // Few tokens: a block a panel and eight tokens, its warps at different columns. Their sums meet in shared memory,
 // a place a group, in chunks of so many steps; then a thread adds up an output of a token.
 inline constexpr int kChunkSteps = 32;
 
 template <class Tiles>
-__global__ void __launch_bounds__(kTile) few_tokens_kernel(cpu::PanelJob job, cpu::DotForm form, RoundedTokens tokens, Tiles weight) {
+__global__ void __launch_bounds__(kTile)
+    few_tokens_kernel(cpu::PanelJob job, cpu::DotForm form, RoundedTokens tokens, Tiles weight) {
   __shared__ std::int32_t groups[kChunkSteps][kTile];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int panel = static_cast<int>(blockIdx.x), first_token = static_cast<int>(blockIdx.y) * kTokens;
@@ -66,20 +69,24 @@ __global__ void __launch_bounds__(kTile) few_tokens_kernel(cpu::PanelJob job, cp
     }
     __syncthreads();
   }
-  if (token < left) finish(job, first_token + token, row, weight.scaled(total, row, tokens.scales[first_token + token]));
+  if (token < left)
+    finish(job, first_token + token, row, weight.scaled(total, row, tokens.scales[first_token + token]));
 }
 
 // Many: a warp has Panels panels of Tiles * 8 tokens, all their columns.
 template <class Tiles, int Panels, int TokenTiles>
-__global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob job, cpu::DotForm form, RoundedTokens tokens, Tiles weight) {
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, panels = (job.outputs + kPanelRows - 1) / kPanelRows;
+__global__ void __launch_bounds__(32 * kWarps)
+    many_tokens_kernel(cpu::PanelJob job, cpu::DotForm form, RoundedTokens tokens, Tiles weight) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32,
+            panels = (job.outputs + kPanelRows - 1) / kPanelRows;
   const int first_panel = (static_cast<int>(blockIdx.x) * kWarps + thread / 32) * Panels;
   const int first_token = static_cast<int>(blockIdx.y) * TokenTiles * kTokens;
   wait_for_earlier();
   if (first_panel >= panels) return;
   const std::uint32_t* words[TokenTiles];
 #pragma unroll
-  for (int t = 0; t < TokenTiles; ++t) words[t] = tokens.token(min(first_token + t * kTokens + lane / 4, job.tokens - 1));
+  for (int t = 0; t < TokenTiles; ++t)
+    words[t] = tokens.token(min(first_token + t * kTokens + lane / 4, job.tokens - 1));
   float totals[Panels][TokenTiles][4] = {};
   const int group_steps = weight.group_steps(tokens.steps);
   // body(panel and tile, place in a thread, row, token)
@@ -90,7 +97,8 @@ __global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob 
       for (int t = 0; t < TokenTiles; ++t) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int panel = min(first_panel + p, panels - 1), token = first_token + t * kTokens + column_of_sum(lane, i);
+          const int panel = min(first_panel + p, panels - 1),
+                    token = first_token + t * kTokens + column_of_sum(lane, i);
           body(p, t, i, panel * kPanelRows + row_of_sum(lane, i), token);
         }
       }
@@ -117,7 +125,8 @@ __global__ void __launch_bounds__(32 * kWarps) many_tokens_kernel(cpu::PanelJob 
     });
   }
   for_each([&](int p, int t, int i, int row, int token) {
-    if (first_panel + p < panels && token < job.tokens) finish(job, token, row, weight.scaled(totals[p][t][i], row, tokens.scales[token]));
+    if (first_panel + p < panels && token < job.tokens)
+      finish(job, token, row, weight.scaled(totals[p][t][i], row, tokens.scales[token]));
   });
 }
 
@@ -151,8 +160,8 @@ void linear_tensor(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
   };
   constexpr int kPanels = 2, kTokenTiles = 4;
   if (x.rows > 2 * kTokens) {
-    device.launch_early("linear", many_tokens_kernel<Tiles, kPanels, kTokenTiles>, grid(kWarps * kPanels, kTokenTiles * kTokens),
-                        32 * kWarps, 0, job, form, tokens, weight);
+    device.launch_early("linear", many_tokens_kernel<Tiles, kPanels, kTokenTiles>,
+                        grid(kWarps * kPanels, kTokenTiles * kTokens), 32 * kWarps, 0, job, form, tokens, weight);
   } else {
     device.launch_early("linear", few_tokens_kernel<Tiles>, grid(1, kTokens), kTile, 0, job, form, tokens, weight);
   }

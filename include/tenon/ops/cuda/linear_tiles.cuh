@@ -1,5 +1,5 @@
-// Products of sixteen-bit matrices on tensor cores: which tile a product takes. The choice follows the sizes and the device;
-// no bit does (linear_mma.cuh).
+// Products of sixteen-bit matrices on tensor cores: which tile a product takes. The choice follows the sizes and the
+// device; no bit does (linear_mma.cuh).
 #pragma once
 #include <algorithm>
 #include <array>
@@ -16,7 +16,8 @@
 namespace tenon {
 namespace cuda {
 
-// A tile of mma.sync has up to `tokens` tokens and `warps` warps of `outputs` outputs, one of wgmma `tokens` tokens by `outputs` outputs.
+// A tile of mma.sync has up to `tokens` tokens and `warps` warps of `outputs` outputs, one of wgmma `tokens` tokens by
+// `outputs` outputs.
 struct ProductTile {
   enum class Kind { mma, wgmma } kind;
   int tokens;   // of a block
@@ -26,11 +27,13 @@ struct ProductTile {
 
 // All that there are, for tests too; warps of mma.sync: 1 to kMostWarps of each.
 inline constexpr std::array kProductTiles = {
-    ProductTile{ProductTile::Kind::mma, 16, 8, 1},  ProductTile{ProductTile::Kind::mma, 16, 16, 1}, ProductTile{ProductTile::Kind::mma, 16, 32, 1},
-    ProductTile{ProductTile::Kind::mma, 32, 8, 1},  ProductTile{ProductTile::Kind::mma, 32, 16, 1}, ProductTile{ProductTile::Kind::mma, 32, 32, 1},
+    ProductTile{ProductTile::Kind::mma, 16, 8, 1},  ProductTile{ProductTile::Kind::mma, 16, 16, 1},
+    ProductTile{ProductTile::Kind::mma, 16, 32, 1}, ProductTile{ProductTile::Kind::mma, 32, 8, 1},
+    ProductTile{ProductTile::Kind::mma, 32, 16, 1}, ProductTile{ProductTile::Kind::mma, 32, 32, 1},
     ProductTile{ProductTile::Kind::mma, 64, 8, 1},  ProductTile{ProductTile::Kind::mma, 64, 16, 1},
-    ProductTile{ProductTile::Kind::wgmma, 64, 32},  ProductTile{ProductTile::Kind::wgmma, 64, 64},  ProductTile{ProductTile::Kind::wgmma, 128, 64},
-    ProductTile{ProductTile::Kind::wgmma, 128, 128}, ProductTile{ProductTile::Kind::wgmma, 256, 128}};
+    ProductTile{ProductTile::Kind::wgmma, 64, 32},  ProductTile{ProductTile::Kind::wgmma, 64, 64},
+    ProductTile{ProductTile::Kind::wgmma, 128, 64}, ProductTile{ProductTile::Kind::wgmma, 128, 128},
+    ProductTile{ProductTile::Kind::wgmma, 256, 128}};
 
 // Shared memory of a block's ring: two blocks to a processor, or one of the largest.
 inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
@@ -57,22 +60,32 @@ void launch_mma(Cuda& device, const PairJob<Y>& job, const X& x, const OperandTi
 
 template <class E, class Y, int Groups, int Outputs>
 void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w) {
-  constexpr int kTokenBlocks = Groups * kGroupTokens / kCoreRows, kStage = (Outputs / kCoreRows + kTokenBlocks) * kChunkBytes;
-  const int across = (written_columns(job.y) + Outputs - 1) / Outputs, tiles = across * ((x.row_blocks() + kTokenBlocks - 1) / kTokenBlocks);
+  constexpr int kTokenBlocks = Groups * kGroupTokens / kCoreRows,
+                kStage = (Outputs / kCoreRows + kTokenBlocks) * kChunkBytes;
+  const int across = (written_columns(job.y) + Outputs - 1) / Outputs,
+            tiles = across * ((x.row_blocks() + kTokenBlocks - 1) / kTokenBlocks);
   const bool alone = Groups > 2 || tiles <= device.processors();
-  const int stages = std::clamp((alone ? kLargeRingBytes : kRingBytes) / kStage, 1, std::min(tiles <= device.processors() ? chunk_count(x.cols) : kMostStages, kMostStages));
+  const int stages =
+      std::clamp((alone ? kLargeRingBytes : kRingBytes) / kStage, 1,
+                 std::min(tiles <= device.processors() ? chunk_count(x.cols) : kMostStages, kMostStages));
   const int blocks = std::min(tiles, (alone ? 1 : 2) * device.processors());
-  device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)), Groups * kGroupThreads + 32 * kFillWarps<Groups>,
-                      static_cast<std::size_t>(kStage * stages), job, x, w, stages, across, tiles);
+  device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)),
+                      Groups * kGroupThreads + 32 * kFillWarps<Groups>, static_cast<std::size_t>(kStage * stages), job,
+                      x, w, stages, across, tiles);
 }
 
 // By that tile, one of kProductTiles.
 template <class E, class Y>
-void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w, const ProductTile& tile) {
+void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w,
+                 const ProductTile& tile) {
   if (!job.even) {
     const int stride = (job.outputs + 1) / 2 * 2;
-    const MatrixView<float> sums{device.scratch(static_cast<std::size_t>(job.tokens) * static_cast<std::size_t>(stride)), job.tokens, job.outputs, stride};
-    launch_tile<E>(device, PairJob<MatrixView<float>>{job.tokens, job.outputs, nullptr, nullptr, NearActivation(Activation::none), nullptr, 0, sums, true},
+    const MatrixView<float> sums{
+        device.scratch(static_cast<std::size_t>(job.tokens) * static_cast<std::size_t>(stride)), job.tokens,
+        job.outputs, stride};
+    launch_tile<E>(device,
+                   PairJob<MatrixView<float>>{job.tokens, job.outputs, nullptr, nullptr,
+                                              NearActivation(Activation::none), nullptr, 0, sums, true},
                    x, w, tile);
     dim3 grid = blocks(job.tokens);
     grid.y = static_cast<unsigned>((written_columns(job.y) + 127) / 128);
@@ -80,9 +93,12 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
   }
   const auto mma = [&]<int Tiles>() {
     switch (tile.outputs) {
-      case 8: return launch_mma<E, Tiles, 1>(device, job, x, w, tile.warps);
-      case 16: return launch_mma<E, Tiles, 2>(device, job, x, w, tile.warps);
-      default: if constexpr (Tiles <= 2) return launch_mma<E, Tiles, 4>(device, job, x, w, tile.warps);
+      case 8:
+        return launch_mma<E, Tiles, 1>(device, job, x, w, tile.warps);
+      case 16:
+        return launch_mma<E, Tiles, 2>(device, job, x, w, tile.warps);
+      default:
+        if constexpr (Tiles <= 2) return launch_mma<E, Tiles, 4>(device, job, x, w, tile.warps);
     }
   };
   if (tile.kind == ProductTile::Kind::mma) {
@@ -90,29 +106,37 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
     if (tile.tokens == 32) return mma.template operator()<2>();
     return mma.template operator()<4>();
   }
-  if (tile.tokens == 64) return tile.outputs == 32 ? launch_wgmma<E, Y, 1, 32>(device, job, x, w) : launch_wgmma<E, Y, 1, 64>(device, job, x, w);
+  if (tile.tokens == 64)
+    return tile.outputs == 32 ? launch_wgmma<E, Y, 1, 32>(device, job, x, w)
+                              : launch_wgmma<E, Y, 1, 64>(device, job, x, w);
   if (tile.outputs == 64) return launch_wgmma<E, Y, 2, 64>(device, job, x, w);
   if (tile.tokens == 256) return launch_wgmma<E, Y, 4, 128>(device, job, x, w);
   launch_wgmma<E, Y, 2, 128>(device, job, x, w);
 }
 
-// Microseconds that a product takes by this tile, to choose by: fitted to what an H200 took for 64 sizes, of which the chosen tiles took 4 %
-// more than the best on average (docs/decisions/0023). A chunk of columns takes as long as the chain of one output, a processor's copies
-// (58 GB/s), all copies (7.1 TB/s of the second cache), or the products.
+// Microseconds that a product takes by this tile, to choose by: fitted to what an H200 took for 64 sizes, of which the
+// chosen tiles took 4 % more than the best on average (docs/decisions/0023). A chunk of columns takes as long as the
+// chain of one output, a processor's copies (58 GB/s), all copies (7.1 TB/s of the second cache), or the products.
 inline float tile_time(const ProductTile& tile, int tokens, int outputs, int columns, int processors) {
   const bool mma = tile.kind == ProductTile::Kind::mma;
-  const int block_outputs = mma ? tile.outputs * tile.warps : tile.outputs, token_tile = std::min(tile.tokens, (tokens + 7) / 8 * 8);
+  const int block_outputs = mma ? tile.outputs * tile.warps : tile.outputs,
+            token_tile = std::min(tile.tokens, (tokens + 7) / 8 * 8);
   const auto area = static_cast<float>(block_outputs * tile.tokens);
-  const auto blocks = static_cast<float>((tokens + tile.tokens - 1) / tile.tokens * ((outputs + block_outputs - 1) / block_outputs));
-  const float each = std::max(1.0f, blocks / static_cast<float>(processors)), stage = 0.128f * static_cast<float>(block_outputs + token_tile);  // KB
-  const float chain = mma ? 0.031f + 0.007f * static_cast<float>(tile.tokens) / 16 + 0.035f * static_cast<float>(tile.outputs) / 8
-                          : 0.118f + 0.024f * area / 4096;
-  const float chunk = std::max({chain, each * stage / 58, blocks * stage / 7100, each * area * (mma ? 15e-6f : 29e-6f)});
-  return (mma ? 2.2f : 0.95f) + static_cast<float>(chunk_count(columns)) * chunk + each * static_cast<float>(block_outputs * token_tile) * 4.2e-5f;
+  const auto blocks =
+      static_cast<float>((tokens + tile.tokens - 1) / tile.tokens * ((outputs + block_outputs - 1) / block_outputs));
+  const float each = std::max(1.0f, blocks / static_cast<float>(processors)),
+              stage = 0.128f * static_cast<float>(block_outputs + token_tile);  // KB
+  const float chain =
+      mma ? 0.031f + 0.007f * static_cast<float>(tile.tokens) / 16 + 0.035f * static_cast<float>(tile.outputs) / 8
+          : 0.118f + 0.024f * area / 4096;
+  const float chunk =
+      std::max({chain, each * stage / 58, blocks * stage / 7100, each * area * (mma ? 15e-6f : 29e-6f)});
+  return (mma ? 2.2f : 0.95f) + static_cast<float>(chunk_count(columns)) * chunk +
+         each * static_cast<float>(block_outputs * token_tile) * 4.2e-5f;
 }
 
-// With more outputs than these, more than 32 rows go to warpgroups: the cost does not see what mma.sync loses there (the head of GPT-2 with 64 rows:
-// 41 us, and 30).
+// With more outputs than these, more than 32 rows go to warpgroups: the cost does not see what mma.sync loses there
+// (the head of GPT-2 with 64 rows: 41 us, and 30).
 inline constexpr int kFewOutputs = 1024;
 
 // ring: bytes that a block's ring can have.
@@ -160,8 +184,8 @@ concept HasOperandTiles = requires(const W w) {
 template <class E, class W, class Y>
 void multiply_tiles(Cuda& device, const LinearArgs<W, OperandTiles<E>, Y>& args) {
   const PairJob<Y> job = pair_job(args, args.y);
-  const ProductTile tile = tile_of(job.tokens, job.outputs, args.x.cols, device.processors(), device.kept<ProductKernels>().has_groups,
-                                   ring_bytes(device));
+  const ProductTile tile = tile_of(job.tokens, job.outputs, args.x.cols, device.processors(),
+                                   device.kept<ProductKernels>().has_groups, ring_bytes(device));
   launch_tile<E>(device, job, OperandTiles<const E>{args.x.data, args.x.rows, args.x.cols}, args.weight.tiles(), tile);
 }
 
@@ -172,12 +196,14 @@ void multiply_rounded(Cuda& device, const LinearArgs<W>& args) {
   const std::size_t floats = OperandTiles<E>::elements(args.x.rows, args.x.cols) * sizeof(E) / sizeof(float);
   const OperandTiles<E> x{reinterpret_cast<E*>(device.scratch(floats, Scratch::rounded)), args.x.rows, args.x.cols};
   round_operand(device, args.x, x);
-  multiply_tiles(device, LinearArgs<W, OperandTiles<E>>{x, args.weight, args.bias, args.delta, args.activation, args.residual, args.y});
+  multiply_tiles(device, LinearArgs<W, OperandTiles<E>>{x, args.weight, args.bias, args.delta, args.activation,
+                                                        args.residual, args.y});
 }
 
 // Rows whose norms and sums a block has room for, beside its ring.
 inline bool can_norm_within(const Cuda& device, int rows, int cols) {
-  return rows <= std::min(kMostNormed, device.rows_normed_within()) && NormRoom<bfloat16>{cols}.bytes(rows) <= kLargeRingBytes - kRingBytes;
+  return rows <= std::min(kMostNormed, device.rows_normed_within()) &&
+         NormRoom<bfloat16>{cols}.bytes(rows) <= kLargeRingBytes - kRingBytes;
 }
 
 // False where pairs of outputs are not even.
@@ -188,7 +214,8 @@ bool norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, Opera
   const NormedRows<E> x{norm.x, norm.gain, bias, norm.epsilon, product.x.rows, product.x.cols};
   const PairJob<Y> job = pair_job(product, y);
   if (!job.even) return false;
-  const int blocks = (written_columns(y) + kCoreRows - 1) / kCoreRows, each = (blocks + device.processors() - 1) / device.processors();
+  const int blocks = (written_columns(y) + kCoreRows - 1) / kCoreRows,
+            each = (blocks + device.processors() - 1) / device.processors();
   // Warps norm, too: a half-warp for each of eight rows, with one that else would fill the ring.
   launch_mma<E, 1, 1>(device, job, x, product.weight.tiles(), std::clamp(each, kFindsPlaces<Y> ? 4 : 3, kMostWarps));
   return true;
@@ -196,21 +223,24 @@ bool norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, Opera
 
 }  // namespace cuda
 
-// A norm and a product of it, as norm(device, ..) and linear(device, product) give them, in one kernel; false where they are better apart,
-// and nothing is done. product.x is where a norm of its own would go, and need not hold anything.
+// A norm and a product of it, as norm(device, ..) and linear(device, product) give them, in one kernel; false where
+// they are better apart, and nothing is done. product.x is where a norm of its own would go, and need not hold
+// anything.
 template <class Norm, cuda::HasOperandTiles W, class E, class Y>
 bool norm_and_linear(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>, Y>& product) {
   if (!cuda::can_norm_within(device, product.x.rows, product.x.cols)) return false;
   return product.x.rows == 0 || cuda::norm_and_multiply(device, norm, product, product.y);
 }
-// The same of a model's queries, keys and values, and store_kv, whose keys and values are columns of product.y: of these, queries alone are
-// written.
+// The same of a model's queries, keys and values, and store_kv, whose keys and values are columns of product.y: of
+// these, queries alone are written.
 template <class Norm, cuda::HasOperandTiles W, class E, cuda::ViewOnDevice V>
-bool norm_linear_and_store(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>>& product, const StoreKvArgs<V>& store) {
+bool norm_linear_and_store(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>>& product,
+                           const StoreKvArgs<V>& store) {
   if constexpr (has_scales<typename V::Element>) {
     return false;
   } else {
-    if (store.head_dim % kTilePositions != 0 || !cuda::can_norm_within(device, product.x.rows, product.x.cols)) return false;
+    if (store.head_dim % kTilePositions != 0 || !cuda::can_norm_within(device, product.x.rows, product.x.cols))
+      return false;
     const int rows = product.y.rows, cols = product.y.cols, queries = cols - 2 * store.kv_heads * store.head_dim;
     const cuda::StoredQkv<V> y{{product.y.data, rows, queries, product.y.stride}, store, rows, cols};
     return rows == 0 || cuda::norm_and_multiply(device, norm, product, y);

@@ -12,17 +12,19 @@ inline constexpr int kGroupThreads = 128, kGroupTokens = 64;
 template <int Groups>
 inline constexpr int kFillWarps = Groups == 1 ? 2 : 1;
 
-// Groups warpgroups, each of 64 tokens, and one or two warps that fill the ring; all have the same `Outputs` rows of weights. A block walks over
-// tiles: while sums of one are finished, the ring fills with the next.
+// Groups warpgroups, each of 64 tokens, and one or two warps that fill the ring; all have the same `Outputs` rows of
+// weights. A block walks over tiles: while sums of one are finished, the ring fills with the next.
 template <class E, int Groups, int Outputs, class Y>
 __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups>, Groups <= 2 ? 2 : 1)
-    wgmma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w, int stage_count, int across, int tiles) {
+    wgmma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w,
+                 int stage_count, int across, int tiles) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) std::byte ring_stages[];
   __shared__ Ring ring;
   constexpr int kGroupBlocks = kGroupTokens / kCoreRows, kWeights = Outputs / kCoreRows;
   const StageShape shape{kWeights, Groups * kGroupBlocks, stage_count};
-  const TileWalk walk{static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), tiles, across, shape.weight_blocks, shape.token_blocks};
+  const TileWalk walk{static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), tiles, across,
+                      shape.weight_blocks,          shape.token_blocks};
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, group = warp / 4;
   ring.begin(shape.stages, 2, Groups);
   if (group == Groups) return fill_ring<kFillWarps<Groups>, 1>(ring, ring_stages, shape, x, w, walk, warp - 4 * Groups);

@@ -1,6 +1,6 @@
-// Low-rank updates: a block for some rows of one adapter, whatever its ranks. Gathered and looped groups are rows by themselves
-// (BGMV of Punica; Chen et al., 2023); segmented ones read their factors once for Cuda::rows_together rows (SGMV). Products with the
-// factors a stay in shared memory, and meet the factors b in the same kernel.
+// Low-rank updates: a block for some rows of one adapter, whatever its ranks. Gathered and looped groups are rows by
+// themselves (BGMV of Punica; Chen et al., 2023); segmented ones read their factors once for Cuda::rows_together rows
+// (SGMV). Products with the factors a stay in shared memory, and meet the factors b in the same kernel.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -33,7 +33,8 @@ struct RoundedRow {
   const E* data;              // of the row in the first core matrix
   std::ptrdiff_t chunk_step;  // elements to the next chunk
   __device__ float operator[](int k) const {
-    return static_cast<float>(data[k / kChunkColumns * chunk_step + k % kChunkColumns / kCoreColumns * kCoreElements + k % kCoreColumns]);
+    return static_cast<float>(
+        data[k / kChunkColumns * chunk_step + k % kChunkColumns / kCoreColumns * kCoreElements + k % kCoreColumns]);
   }
 };
 __device__ inline FloatRow row_of(const MatrixView<const float>& x, int r) { return {x.row(r)}; }
@@ -42,25 +43,27 @@ __device__ RoundedRow<E> row_of(const OperandTiles<E>& x, int r) {
   return {x.data + x.at(r, 0), std::ptrdiff_t{x.row_blocks()} * kCoreRows * kChunkColumns};
 }
 
-// What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one once more.
+// What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one
+// once more.
 template <int Rows, class Row>
 struct LowRankBlock {
-  Row x[Rows];           // [inputs]
-  float* delta[Rows];    // [outputs]
+  Row x[Rows];         // [inputs]
+  float* delta[Rows];  // [outputs]
   int count, inputs;
   int first, last;
 };
 
 // products: [count, Rows], scale * (a[i] . x) for ranks i from `first` on, one for each half-warp at a time.
 template <class Factor, int Rows, class Row>
-__device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count, float* products) {
+__device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count,
+                       float* products) {
   const int halves = static_cast<int>(blockDim.x) / 16;
   for (int i = static_cast<int>(threadIdx.x) / 16; i < count; i += halves) {
     const Factor* a = static_cast<const Factor*>(update.a) + static_cast<std::ptrdiff_t>(first + i) * block.inputs;
     lanes::F32x16 strips[Rows];
 #pragma unroll
     for (int r = 0; r < Rows; ++r) strips[r] = lanes::zero();
-#pragma unroll kStripsAhead<Rows>
+#pragma unroll kStripsAhead < Rows>
     for (int begin = 0; begin < block.inputs; begin += 16) {
       const int k = begin + lanes::lane();
       const bool is_column = k < block.inputs;  // others count as the CPU's zeros, which make +0 of a sum that is -0
@@ -78,12 +81,15 @@ __device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& upda
 
 // An output a thread.
 template <class Factor, int Rows, class Row>
-__device__ void expand(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count, const float* products) {
-  const int begin = max(block.first - update.first_output, 0), end = min(block.last - update.first_output, update.outputs);
+__device__ void expand(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count,
+                       const float* products) {
+  const int begin = max(block.first - update.first_output, 0),
+            end = min(block.last - update.first_output, update.outputs);
   for (int o = begin + static_cast<int>(threadIdx.x); o < end; o += static_cast<int>(blockDim.x)) {
     const int outputs = o / kFactorBlock * kFactorBlock, rest = update.outputs - outputs;
     const int width = rest < kFactorBlock ? rest : kFactorBlock;
-    const Factor* b = static_cast<const Factor*>(update.b) + static_cast<std::ptrdiff_t>(outputs) * update.rank + (o - outputs);
+    const Factor* b =
+        static_cast<const Factor*>(update.b) + static_cast<std::ptrdiff_t>(outputs) * update.rank + (o - outputs);
     float sums[Rows];
 #pragma unroll
     for (int r = 0; r < Rows; ++r) sums[r] = block.delta[r][update.first_output + o];
@@ -125,19 +131,22 @@ template <class = void>
 __device__ void ask_factors(const LowRank& update, int inputs, int first, int last, int part, int parts) {
   const auto size = static_cast<std::ptrdiff_t>(bytes_of(update.type));
   const std::ptrdiff_t a_part = (update.rank * size * inputs + parts - 1) / parts;
-  ask(static_cast<const std::byte*>(update.a) + part * a_part, min(a_part, update.rank * size * inputs - part * a_part));
+  ask(static_cast<const std::byte*>(update.a) + part * a_part,
+      min(a_part, update.rank * size * inputs - part * a_part));
   const int begin = max(first - update.first_output, 0) / kFactorBlock * kFactorBlock;
   const int end = min((last - update.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, update.outputs);
   ask(static_cast<const std::byte*>(update.b) + size * begin * update.rank, size * (end - begin) * update.rank);
 }
 
-// A column of blocks for each tile, whose outputs they share. Tables and factors are older than the kernel before. rows: of all tiles
+// A column of blocks for each tile, whose outputs they share. Tables and factors are older than the kernel before.
+// rows: of all tiles
 template <int Rows, class X>
 __global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, int layer, Site site,
                                 MatrixView<float> delta, const float** deltas) {
   __shared__ float products[kRanksAtOnce * Rows];
   const AdapterTile tile = tiles[blockIdx.x];
-  const std::span<const LowRank> updates = tile.adapters.updates ? tile.adapters.at(layer, site) : std::span<const LowRank>{};
+  const std::span<const LowRank> updates =
+      tile.adapters.updates ? tile.adapters.at(layer, site) : std::span<const LowRank>{};
   rows += tile.first;
   const int parts = static_cast<int>(gridDim.y), part = static_cast<int>(blockIdx.y);
   LowRankBlock<Rows, decltype(row_of(x, 0))> block{.count = tile.count, .inputs = x.cols};
@@ -162,9 +171,15 @@ __global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, 
   for (const LowRank& update : updates) {
     if (update.first_output >= block.last || update.first_output + update.outputs <= block.first) continue;
     switch (update.type) {
-      case FactorType::float32: add_update<float>(block, update, products); break;
-      case FactorType::float16: add_update<float16>(block, update, products); break;
-      case FactorType::bfloat16: add_update<bfloat16>(block, update, products); break;
+      case FactorType::float32:
+        add_update<float>(block, update, products);
+        break;
+      case FactorType::float16:
+        add_update<float16>(block, update, products);
+        break;
+      case FactorType::bfloat16:
+        add_update<bfloat16>(block, update, products);
+        break;
     }
   }
 }
@@ -181,9 +196,11 @@ void low_rank(Cuda& device, const LowRankArgsOf<X>& args) {
   const auto kernel = tiles.most == 1 ? cuda::low_rank_kernel<1, X> : cuda::low_rank_kernel<Cuda::rows_together, X>;
   const int all = tiles.count, each = args.groups->one_by_one ? 1 : all;
   for (int first = 0; first < all; first += each) {
-    const int parts = std::min((device.processors() - 1) / each + 1, std::max(1, args.delta.cols / cuda::kLowRankOutputs));
+    const int parts =
+        std::min((device.processors() - 1) / each + 1, std::max(1, args.delta.cols / cuda::kLowRankOutputs));
     const dim3 grid(static_cast<unsigned>(each), static_cast<unsigned>(parts));
-    device.launch_early("low_rank", kernel, grid, 256, 0, args.x, tiles.tiles + first, tiles.rows, args.layer, args.site, args.delta, args.deltas);
+    device.launch_early("low_rank", kernel, grid, 256, 0, args.x, tiles.tiles + first, tiles.rows, args.layer,
+                        args.site, args.delta, args.deltas);
   }
 }
 

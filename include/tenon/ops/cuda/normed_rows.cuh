@@ -1,4 +1,5 @@
-// Rows that a product norms and rounds for itself: of few rows, each block does all of them sooner than a kernel before it would.
+// Rows that a product norms and rounds for itself: of few rows, each block does all of them sooner than a kernel before
+// it would.
 #pragma once
 #include <cstddef>
 
@@ -29,15 +30,20 @@ template <class E>
 struct NormRoom {
   int cols;
 
-  __host__ __device__ int tokens_bytes() const { return chunk_count(cols) * kCoreRows * kChunkColumns * static_cast<int>(sizeof(E)); }
+  __host__ __device__ int tokens_bytes() const {
+    return chunk_count(cols) * kCoreRows * kChunkColumns * static_cast<int>(sizeof(E));
+  }
   __host__ __device__ int stride() const { return (cols + 3) / 4 * 4; }  // floats of gain, of bias, and of a row
-  __host__ __device__ int bytes(int rows) const { return tokens_bytes() + (2 + rows) * stride() * static_cast<int>(sizeof(float)); }  // a multiple of 16
+  __host__ __device__ int bytes(int rows) const {
+    return tokens_bytes() + (2 + rows) * stride() * static_cast<int>(sizeof(float));
+  }  // a multiple of 16
 };
 
-// Norms the rows into `room`, by `threads` threads of a block, a multiple of 32, of which this is number `thread`; barrier: of these
-// threads. The bits are those of layer_norm or rms_norm, rounded.
+// Norms the rows into `room`, by `threads` threads of a block, a multiple of 32, of which this is number `thread`;
+// barrier: of these threads. The bits are those of layer_norm or rms_norm, rounded.
 template <class E>
-__device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* room, int thread, int threads, int barrier) {
+__device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* room, int thread, int threads,
+                                          int barrier) {
   const NormRoom<E> shape{from.cols};
   const int n = from.cols, stride = shape.stride();
   auto* gain = reinterpret_cast<float*>(room + shape.tokens_bytes());
@@ -47,25 +53,31 @@ __device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* 
   wait_for_earlier();
   const bool whole = n % 4 == 0 && from.x.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from.x.data) % 16 == 0;
   for (int r = 0; r < from.rows; ++r) {
-    if (whole) copy_by(rows + r * stride, from.x.row(r), n * static_cast<int>(sizeof(float)), thread, threads);
-    else for (int i = thread; i < n; i += threads) copy_float(rows + r * stride + i, from.x.row(r) + i);
+    if (whole)
+      copy_by(rows + r * stride, from.x.row(r), n * static_cast<int>(sizeof(float)), thread, threads);
+    else
+      for (int i = thread; i < n; i += threads) copy_float(rows + r * stride + i, from.x.row(r) + i);
   }
   end_copies();
   wait_for_copies<0>();
   sync_threads(barrier, threads);
   // Half-warps share a row where there are more of them: each sums all of it, and writes every `parts`-th strip.
-  const int halves = threads / 16, parts = max(1, halves / from.rows), part = thread / 16 / from.rows, steps = chunk_count(n) * kChunkColumns / 16;
+  const int halves = threads / 16, parts = max(1, halves / from.rows), part = thread / 16 / from.rows,
+            steps = chunk_count(n) * kChunkColumns / 16;
   for (int r = thread / 16 % from.rows; r < from.rows && part < parts; r += halves) {
     const float* x = rows + r * stride;
     lanes::Normal normal{lanes::zero(), lanes::zero()};
-    if (from.bias) normal = lanes::layer_normal(x, n, from.epsilon);
-    else normal.inverse = lanes::rms_inverse(x, n, from.epsilon);
+    if (from.bias)
+      normal = lanes::layer_normal(x, n, from.epsilon);
+    else
+      normal.inverse = lanes::rms_inverse(x, n, from.epsilon);
     E* to = reinterpret_cast<E*>(room) + r * kCoreColumns + lanes::lane() / 8 * kCoreElements + lanes::lane() % 8;
 #pragma unroll 4
     for (int i = part; i < steps; i += parts) {
       const int k = min(16 * i + lanes::lane(), n - 1);
-      const float value = from.bias ? __fmaf_rn(__fmul_rn(__fsub_rn(x[k], normal.mean.v), normal.inverse.v), gain[k], bias[k])
-                                    : __fmul_rn(__fmul_rn(x[k], normal.inverse.v), gain[k]);
+      const float value = from.bias
+                              ? __fmaf_rn(__fmul_rn(__fsub_rn(x[k], normal.mean.v), normal.inverse.v), gain[k], bias[k])
+                              : __fmul_rn(__fmul_rn(x[k], normal.inverse.v), gain[k]);
       to[i * 2 * kCoreElements] = E(16 * i + lanes::lane() < n ? value : 0.0f);  // zeros behind the row
     }
   }

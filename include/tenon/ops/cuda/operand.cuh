@@ -14,8 +14,10 @@ namespace tenon::cuda {
 template <class E>
 __device__ inline std::uint32_t round_pair_to(float low, float high) {
   std::uint32_t pair;
-  if constexpr (std::is_same_v<E, bfloat16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  if constexpr (std::is_same_v<E, bfloat16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 }
 
@@ -27,25 +29,32 @@ __device__ inline void write_pair(const MatrixView<float>& to, int row, int col,
 }
 template <class E>
 __device__ inline void write_pair(const OperandTiles<E>& to, int row, int col, float first, float second) {
-  *reinterpret_cast<std::uint32_t*>(to.data + to.at(row, col)) = round_pair_to<E>(first, col + 1 < to.cols ? second : 0.0f);
+  *reinterpret_cast<std::uint32_t*>(to.data + to.at(row, col)) =
+      round_pair_to<E>(first, col + 1 < to.cols ? second : 0.0f);
 }
 
-__device__ inline void write_element(const MatrixView<float>& to, int row, int col, float value) { to.row(row)[col] = value; }
+__device__ inline void write_element(const MatrixView<float>& to, int row, int col, float value) {
+  to.row(row)[col] = value;
+}
 template <class E>
 __device__ inline void write_element(const OperandTiles<E>& to, int row, int col, float value) {
   to.data[to.at(row, col)].bits = static_cast<std::uint16_t>(round_pair_to<E>(value, 0.0f));
 }
 
-// Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer makes zeros.
+// Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer
+// makes zeros.
 __host__ __device__ inline int written_columns(const MatrixView<float>& to) { return to.cols; }
 template <class E>
-__host__ __device__ inline int written_columns(const OperandTiles<E>& to) { return chunk_count(to.cols) * kChunkColumns; }
+__host__ __device__ inline int written_columns(const OperandTiles<E>& to) {
+  return chunk_count(to.cols) * kChunkColumns;
+}
 
 // Columns col .. col + 7 of a row, col a multiple of 8: sixteen bytes.
 template <class E>
 __device__ inline void write_eight(const OperandTiles<E>& to, int row, int col, const float* from) {
-  *reinterpret_cast<uint4*>(to.data + to.at(row, col)) = {round_pair_to<E>(from[0], from[1]), round_pair_to<E>(from[2], from[3]),
-                                                          round_pair_to<E>(from[4], from[5]), round_pair_to<E>(from[6], from[7])};
+  *reinterpret_cast<uint4*>(to.data + to.at(row, col)) = {
+      round_pair_to<E>(from[0], from[1]), round_pair_to<E>(from[2], from[3]), round_pair_to<E>(from[4], from[5]),
+      round_pair_to<E>(from[6], from[7])};
 }
 
 // A block a row, zeros behind its columns.

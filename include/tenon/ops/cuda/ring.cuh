@@ -1,5 +1,5 @@
-// A ring of stages in shared memory, which one warp or two fill and others read: copies of many stages are on their way at
-// once. sm_90 copies in bulk, by one lane, and counts bytes; before it, every lane copies sixteen bytes at a time.
+// A ring of stages in shared memory, which one warp or two fill and others read: copies of many stages are on their way
+// at once. sm_90 copies in bulk, by one lane, and counts bytes; before it, every lane copies sixteen bytes at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,9 @@
 
 namespace tenon::cuda {
 
-__device__ inline std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ inline std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+}
 
 #if __CUDA_ARCH__ >= 900
 inline constexpr int kFillers = 1;  // lanes of a filling warp that fill
@@ -16,7 +18,8 @@ inline constexpr int kFillers = 1;  // lanes of a filling warp that fill
 inline constexpr int kFillers = 32;
 #endif
 
-// Whether this lane of a whole warp fills. elect.sync tells the assembler that it is alone: what it issues needs no loop over lanes.
+// Whether this lane of a whole warp fills. elect.sync tells the assembler that it is alone: what it issues needs no
+// loop over lanes.
 __device__ inline bool is_filler() {
 #if __CUDA_ARCH__ >= 900
   std::uint32_t elected;
@@ -31,7 +34,9 @@ __device__ inline bool is_filler() {
 class RingBarrier {
  public:
   // By one thread, before a barrier of the block.
-  __device__ void begin(int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&word_)), "r"(arrivals) : "memory"); }
+  __device__ void begin(int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&word_)), "r"(arrivals) : "memory");
+  }
   __device__ void arrive() {
     asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(shared_address(&word_)) : "memory");
   }
@@ -59,15 +64,18 @@ class RingBarrier {
   // By whoever fills: a multiple of sixteen bytes, at one on both sides; none where there are none.
   __device__ void fill(void* to, const void* from, int bytes) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes)
+                 : "memory");
     if (bytes > 0) {
-      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                       shared_address(to)),
                    "l"(from), "r"(bytes), "r"(shared_address(&word_))
                    : "memory");
     }
 #else
     for (int at = 16 * static_cast<int>(threadIdx.x % 32); at < bytes; at += 16 * 32) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to) + at), "l"(static_cast<const std::byte*>(from) + at)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to) + at),
+                   "l"(static_cast<const std::byte*>(from) + at)
                    : "memory");
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&word_)) : "memory");
@@ -80,7 +88,8 @@ class RingBarrier {
 
 inline constexpr int kMostStages = 48;
 
-// The barriers of a block's ring. A stage is filled in so many `parts`, and `readers` warps or groups say when they have read it.
+// The barriers of a block's ring. A stage is filled in so many `parts`, and `readers` warps or groups say when they
+// have read it.
 struct Ring {
   RingBarrier full[kMostStages], empty[kMostStages];
 

@@ -9,12 +9,15 @@
 namespace tenon {
 
 template <class Attend, cuda::ViewOnDevice V, class E>
-  requires(!OnTensorCores<Attend>)
-void attention(Cuda& device, Attend attend, const AttentionArgs<V, OperandTiles<E>>& args) {
+requires(!OnTensorCores<Attend>) void attention(Cuda& device, Attend attend,
+                                                const AttentionArgs<V, OperandTiles<E>>& args) {
   const int rows = args.q.rows, cols = args.heads * args.head_dim;
-  const MatrixView<float> out{device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols), cuda::Scratch::rounded), rows, cols, cols};
-  attention(device, attend, AttentionArgs<V>{args.batch, args.q, args.kv, args.layer, args.heads, args.kv_heads, args.head_dim, args.scale, out,
-                                             args.window, args.slopes});
+  const MatrixView<float> out{
+      device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols), cuda::Scratch::rounded), rows,
+      cols, cols};
+  attention(device, attend,
+            AttentionArgs<V>{args.batch, args.q, args.kv, args.layer, args.heads, args.kv_heads, args.head_dim,
+                             args.scale, out, args.window, args.slopes});
   cuda::round_operand(device, out, args.out);
 }
 

@@ -21,12 +21,14 @@ struct RoundedTokens {
   __device__ std::uint32_t* token(int i) const { return words + std::ptrdiff_t{i} * steps * kStepWords; }
 };
 
-// To bytes, a block a token. A row that cannot be read back becomes zeros: times its scale, its outputs are zeros or NaN.
+// To bytes, a block a token. A row that cannot be read back becomes zeros: times its scale, its outputs are zeros or
+// NaN.
 template <class = void>
 __global__ void round_to_bytes_kernel(MatrixView<const float> x, cpu::DotForm form, RoundedTokens to) {
   __shared__ unsigned largest;
   wait_for_earlier();
-  const int token = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const int token = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x),
+            threads = static_cast<int>(blockDim.x);
   const float* row = x.row(token);
   std::int32_t* sums = to.sums + std::ptrdiff_t{token} * form.groups;
   if (thread == 0) largest = 0;
@@ -36,7 +38,8 @@ __global__ void round_to_bytes_kernel(MatrixView<const float> x, cpu::DotForm fo
   for (int k = thread; k < x.cols; k += threads) own = max(own, __float_as_uint(row[k]) & 0x7fffffffu);
   atomicMax(&largest, own);
   __syncthreads();
-  const float most = __uint_as_float(largest), scale = int8_scale(&most, 1), inverse = scale > 0 ? __fdiv_rn(1.0f, scale) : 0.0f;
+  const float most = __uint_as_float(largest), scale = int8_scale(&most, 1),
+              inverse = scale > 0 ? __fdiv_rn(1.0f, scale) : 0.0f;
   if (thread == 0) to.scales[token] = scale;
   auto* bytes = reinterpret_cast<std::int8_t*>(to.token(token));
   for (int k = thread; k < to.steps * kStepWords * 4; k += threads) {  // a warp's 32 columns are of one group

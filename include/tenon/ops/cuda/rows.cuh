@@ -1,4 +1,5 @@
-// Ops that treat each row, or each element, by itself: norms, gate, rotary positions, embedding, and moving rows and blocks.
+// Ops that treat each row, or each element, by itself: norms, gate, rotary positions, embedding, and moving rows and
+// blocks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +17,13 @@
 namespace tenon {
 namespace cuda {
 
-// Norms: a block brings its row, and what scales it, into shared memory at once. Each half-warp sums all of the row for itself, and
-// writes its part. Weights do not wait for who made the row. Longer rows than kStagedColumns are one half-warp's, and read where they lie:
-// y may be x, of which another would still be reading.
+// Norms: a block brings its row, and what scales it, into shared memory at once. Each half-warp sums all of the row for
+// itself, and writes its part. Weights do not wait for who made the row. Longer rows than kStagedColumns are one
+// half-warp's, and read where they lie: y may be x, of which another would still be reading.
 inline constexpr int kStagedColumns = 4096;
 
-// norm(x, gain, bias, y, first, step) of a block's row: writes strips of sixteen columns from `first` on. staged: [Vectors, n], or nothing of
-// longer rows; where y is rounded, the row before it is, too, in whole chunks
+// norm(x, gain, bias, y, first, step) of a block's row: writes strips of sixteen columns from `first` on. staged:
+// [Vectors, n], or nothing of longer rows; where y is rounded, the row before it is, too, in whole chunks
 template <int Vectors, class Y, class Norm>
 __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, const Y& y, Norm&& norm) {
   constexpr bool rounds = !std::is_same_v<Y, MatrixView<float>>;
@@ -59,16 +60,20 @@ __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const 
 
 template <class Y>
 __global__ void layer_norm_kernel(LayerNormArgsOf<Y> args) {
-  norm_of_row<3>(args.x, args.gain, args.bias, args.y, [&](const float* x, const float* gain, const float* bias, float* y, int first, int step) {
-    lanes::layer_norm_strips(x, gain, bias, args.x.cols, lanes::layer_normal(x, args.x.cols, args.epsilon), first, step, y);
-  });
+  norm_of_row<3>(args.x, args.gain, args.bias, args.y,
+                 [&](const float* x, const float* gain, const float* bias, float* y, int first, int step) {
+                   lanes::layer_norm_strips(x, gain, bias, args.x.cols,
+                                            lanes::layer_normal(x, args.x.cols, args.epsilon), first, step, y);
+                 });
 }
 
 template <class Y>
 __global__ void rms_norm_kernel(RmsNormArgsOf<Y> args) {
-  norm_of_row<2>(args.x, args.gain, nullptr, args.y, [&](const float* x, const float* gain, const float*, float* y, int first, int step) {
-    lanes::rms_norm_strips(x, gain, args.x.cols, lanes::rms_inverse(x, args.x.cols, args.epsilon), first, step, y);
-  });
+  norm_of_row<2>(args.x, args.gain, nullptr, args.y,
+                 [&](const float* x, const float* gain, const float*, float* y, int first, int step) {
+                   lanes::rms_norm_strips(x, gain, args.x.cols, lanes::rms_inverse(x, args.x.cols, args.epsilon), first,
+                                          step, y);
+                 });
 }
 
 template <int Vectors, class Y>
@@ -77,7 +82,8 @@ std::size_t norm_bytes(int columns, const Y& y) {
   return columns > kStagedColumns ? 0 : sizeof(float) * static_cast<std::size_t>(Vectors * columns + rounded);
 }
 
-// Of more rows than this a half-warp has one to itself, where eight of them fit into so many bytes: the others sum it once more in vain.
+// Of more rows than this a half-warp has one to itself, where eight of them fit into so many bytes: the others sum it
+// once more in vain.
 inline constexpr int kFewNormed = 128, kNormRoomBytes = 100 * 1024;
 
 // launch(args) of rows that a block can stage; longer ones are made as floats, then rounded.
@@ -85,20 +91,25 @@ template <class Args, class Launch>
 void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
   if constexpr (requires { args.y.stride; }) {
     launch(args);
-  } else if (args.x.rows > kFewNormed && NormRoom<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <= kNormRoomBytes) {
+  } else if (args.x.rows > kFewNormed &&
+             NormRoom<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <= kNormRoomBytes) {
     using E = typename decltype(args.y)::Element;
     const float* bias = nullptr;
     if constexpr (requires { args.bias; }) bias = args.bias;
     const NormedRows<E> all{args.x, args.gain, bias, args.epsilon, args.x.rows, args.x.cols};
-    device.launch_early("norm", norm_eight_kernel<E>, blocks(static_cast<std::size_t>(args.x.rows), kCoreRows), lanes::kThreads,
-                        static_cast<std::size_t>(NormRoom<E>{args.x.cols}.bytes(kCoreRows)), all, args.y);
+    device.launch_early("norm", norm_eight_kernel<E>, blocks(static_cast<std::size_t>(args.x.rows), kCoreRows),
+                        lanes::kThreads, static_cast<std::size_t>(NormRoom<E>{args.x.cols}.bytes(kCoreRows)), all,
+                        args.y);
   } else if (args.x.cols <= kStagedColumns) {
     launch(args);
   } else {
     const auto rows = static_cast<std::size_t>(args.x.rows), cols = static_cast<std::size_t>(args.x.cols);
-    const MatrixView<float> floats{device.scratch(rows * cols, Scratch::rounded), args.x.rows, args.x.cols, args.x.cols};
-    if constexpr (requires { args.bias; }) launch(LayerNormArgs{args.x, args.gain, args.bias, args.epsilon, floats});
-    else launch(RmsNormArgs{args.x, args.gain, args.epsilon, floats});
+    const MatrixView<float> floats{device.scratch(rows * cols, Scratch::rounded), args.x.rows, args.x.cols,
+                                   args.x.cols};
+    if constexpr (requires { args.bias; })
+      launch(LayerNormArgs{args.x, args.gain, args.bias, args.epsilon, floats});
+    else
+      launch(RmsNormArgs{args.x, args.gain, args.epsilon, floats});
     round_operand(device, floats, args.y);
   }
 }
@@ -112,7 +123,8 @@ __global__ void rounded_gate_kernel(MatrixView<const float> x, NearActivation ac
   for (int k = 8 * static_cast<int>(threadIdx.x); k < written_columns(y); k += 8 * static_cast<int>(blockDim.x)) {
     float value[8];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) value[i] = k + i < n ? __fmul_rn(activate_near(row[k + i], activation), row[n + k + i]) : 0.0f;
+    for (int i = 0; i < 8; ++i)
+      value[i] = k + i < n ? __fmul_rn(activate_near(row[k + i], activation), row[n + k + i]) : 0.0f;
     write_eight(y, r, k, value);
   }
 }
@@ -148,7 +160,8 @@ template <class = void>
 __global__ void rotate_kernel(RotateArgs args) {
   wait_for_earlier();
   const int r = static_cast<int>(blockIdx.x);
-  for (int h = static_cast<int>(threadIdx.x) / 16; h < args.heads + args.kv_heads; h += static_cast<int>(blockDim.x) / 16) {
+  for (int h = static_cast<int>(threadIdx.x) / 16; h < args.heads + args.kv_heads;
+       h += static_cast<int>(blockDim.x) / 16) {
     float* x = h < args.heads ? args.q.row(r) + h * args.head_dim : args.k.row(r) + (h - args.heads) * args.head_dim;
     lanes::rotate_row(args.angles.row(r), 1, args.head_dim / 2, x);
   }
@@ -160,7 +173,8 @@ __global__ void embed_kernel(EmbedArgs<W> args) {
   wait_for_earlier();
   const int r = static_cast<int>(blockIdx.x), token = token_of(args.batch, r);
   const float* position = nullptr;  // [hidden]
-  if (args.position_table) position = args.position_table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
+  if (args.position_table)
+    position = args.position_table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
   for (int c = static_cast<int>(threadIdx.x); c < args.x.cols; c += static_cast<int>(blockDim.x)) {
     const float x = args.table.at(token, c);
     args.x.row(r)[c] = position ? __fadd_rn(x, position[c]) : x;
@@ -187,7 +201,8 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
   if (word >= block_words) return;
   std::uint32_t* layer = storage + blockIdx.y * layer_words + word;
   for (int i = 0; i < count; ++i) {
-    layer[static_cast<std::size_t>(copies[i].to) * block_words] = layer[static_cast<std::size_t>(copies[i].from) * block_words];
+    layer[static_cast<std::size_t>(copies[i].to) * block_words] =
+        layer[static_cast<std::size_t>(copies[i].from) * block_words];
   }
 }
 
@@ -196,18 +211,21 @@ __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_wor
 template <class Y>
 void layer_norm(Cuda& device, const LayerNormArgsOf<Y>& args) {
   cuda::launch_norm(device, args, [&]<class To>(const LayerNormArgsOf<To>& to) {
-    device.launch_early("layer_norm", cuda::layer_norm_kernel<To>, cuda::blocks(to.x.rows), 128, cuda::norm_bytes<3>(to.x.cols, to.y), to);
+    device.launch_early("layer_norm", cuda::layer_norm_kernel<To>, cuda::blocks(to.x.rows), 128,
+                        cuda::norm_bytes<3>(to.x.cols, to.y), to);
   });
 }
 template <class Y>
 void rms_norm(Cuda& device, const RmsNormArgsOf<Y>& args) {
   cuda::launch_norm(device, args, [&]<class To>(const RmsNormArgsOf<To>& to) {
-    device.launch_early("rms_norm", cuda::rms_norm_kernel<To>, cuda::blocks(to.x.rows), 128, cuda::norm_bytes<2>(to.x.cols, to.y), to);
+    device.launch_early("rms_norm", cuda::rms_norm_kernel<To>, cuda::blocks(to.x.rows), 128,
+                        cuda::norm_bytes<2>(to.x.cols, to.y), to);
   });
 }
 template <class E>
 void gate(Cuda& device, const GateArgsOf<OperandTiles<E>>& args) {
-  device.launch_early("gate", cuda::rounded_gate_kernel<E>, cuda::blocks(args.x.rows), 256, 0, args.x, cuda::NearActivation(args.activation), args.y);
+  device.launch_early("gate", cuda::rounded_gate_kernel<E>, cuda::blocks(args.x.rows), 256, 0, args.x,
+                      cuda::NearActivation(args.activation), args.y);
 }
 inline void gate(Cuda& device, const GateArgs& args) {
   device.launch_early("gate", cuda::gate_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
@@ -223,16 +241,18 @@ void embed(Cuda& device, const EmbedArgs<W>& args) {
   device.launch_early("embed", cuda::embed_kernel<W>, cuda::blocks(args.batch.rows), 256, 0, args);
 }
 inline void gather_rows(Cuda& device, const GatherRowsArgs& args) {
-  device.launch_early("gather_rows", cuda::gather_rows_kernel<>,
-                args.count == 0 ? dim3(0) : cuda::blocks(static_cast<std::size_t>(args.x.cols + args.q.cols), 128), 128, 0, args);
+  device.launch_early(
+      "gather_rows", cuda::gather_rows_kernel<>,
+      args.count == 0 ? dim3(0) : cuda::blocks(static_cast<std::size_t>(args.x.cols + args.q.cols), 128), 128, 0, args);
 }
 inline void copy_blocks(Cuda& device, const CopyBlocksArgs& args) {
   if (args.copies.empty()) return;
   const std::size_t words = args.layout.block_bytes / 4;
   dim3 grid = cuda::blocks(words, 256);
   grid.y = static_cast<unsigned>(args.layers);
-  device.launch_early("copy_blocks", cuda::copy_blocks_kernel<>, grid, 256, 0, reinterpret_cast<std::uint32_t*>(args.storage),
-                words * args.layout.blocks, words, device.put(args.copies), static_cast<int>(args.copies.size()));
+  device.launch_early("copy_blocks", cuda::copy_blocks_kernel<>, grid, 256, 0,
+                      reinterpret_cast<std::uint32_t*>(args.storage), words * args.layout.blocks, words,
+                      device.put(args.copies), static_cast<int>(args.copies.size()));
 }
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
-// Copies from global into shared memory that nobody waits for until they are needed (PTX ISA). Each thread waits for its own of a few
-// bytes (cp.async); a barrier behind that makes them everybody's. Copies of many bytes (cp.async.bulk, sm_90) are one thread's to ask for,
-// and all wait for an Arrival of these.
+// Copies from global into shared memory that nobody waits for until they are needed (PTX ISA). Each thread waits for
+// its own of a few bytes (cp.async); a barrier behind that makes them everybody's. Copies of many bytes (cp.async.bulk,
+// sm_90) are one thread's to ask for, and all wait for an Arrival of these.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +11,16 @@ namespace tenon::cuda {
 
 // Sixteen bytes, at a multiple of sixteen on both sides; they pass the first cache by.
 __device__ inline void copy_16_bytes(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))), "l"(from)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+      "l"(from)
+      : "memory");
 }
 __device__ inline void copy_float(float* to, const float* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))), "l"(from)
-               : "memory");
+  asm volatile(
+      "cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+      "l"(from)
+      : "memory");
 }
 
 // A multiple of sixteen bytes, of which `thread` of `threads` copies every so many.
@@ -33,9 +37,14 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// A block's barriers 1 .. 15, each of so many of its threads, a multiple of 32: of whom some may only say that they have come.
-__device__ inline void sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
-__device__ inline void arrive_threads(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+// A block's barriers 1 .. 15, each of so many of its threads, a multiple of 32: of whom some may only say that they
+// have come.
+__device__ inline void sync_threads(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ inline void arrive_threads(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
 
 #if __CUDA_ARCH__ >= 900
 // Opens again and again, each time when the bytes have come that its turn expects. In shared memory.
@@ -61,11 +70,10 @@ class Arrival {
   __device__ void wait(int turn) {
     std::uint32_t open = 0;
     while (!open) {
-      asm volatile(
-          "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-          : "=r"(open)
-          : "r"(address()), "r"(turn & 1)
-          : "memory");
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                   : "=r"(open)
+                   : "r"(address()), "r"(turn & 1)
+                   : "memory");
     }
   }
 

@@ -9,8 +9,8 @@
 namespace tenon {
 namespace cuda {
 
-// Threads of a key or value, of so many elements with those that fill its last tile: one where they share a scale, else one for four,
-// as each has to find its sequence.
+// Threads of a key or value, of so many elements with those that fill its last tile: one where they share a scale, else
+// one for four, as each has to find its sequence.
 inline constexpr int kStoredTogether = 4;
 template <class E>
 TENON_HD int store_threads(int width) {
@@ -21,8 +21,10 @@ template <CacheView V>
 __global__ void store_kv_kernel(StoreKvArgs<V> args) {
   using E = typename V::Element;
   wait_for_earlier();
-  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions, threads = store_threads<E>(width);
-  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), which = i / threads % 2, h = i / threads / 2 % args.kv_heads;
+  const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions,
+            threads = store_threads<E>(width);
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), which = i / threads % 2,
+            h = i / threads / 2 % args.kv_heads;
   const int row = i / threads / 2 / args.kv_heads, first = has_scales<E> ? 0 : i % threads * kStoredTogether;
   if (row >= args.batch.rows) return;
   const int last = has_scales<E> ? width : first + kStoredTogether, count = max(0, min(last, args.head_dim) - first);

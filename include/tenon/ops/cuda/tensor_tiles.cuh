@@ -1,5 +1,5 @@
-// Panels of weights as tensor cores take them, and what a sum becomes. A group is what is summed before it is added to others:
-// integers, which have no order, over the columns that share a scale, or that fit 32 bits.
+// Panels of weights as tensor cores take them, and what a sum becomes. A group is what is summed before it is added to
+// others: integers, which have no order, over the columns that share a scale, or that fit 32 bits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,8 @@ struct Int4Tiles {
   __host__ __device__ int group_steps(int) const { return weight.group / (4 * kStepWords); }
   __device__ void load(int panel, int step, int lane, std::uint32_t (&a)[4]) const {
     const int count = weight.words(), word = 4 * step + lane % 4;
-    const auto* words = reinterpret_cast<const std::uint32_t*>(weight.codes) + std::ptrdiff_t{panel} * count * kPanelRows;
+    const auto* words =
+        reinterpret_cast<const std::uint32_t*>(weight.codes) + std::ptrdiff_t{panel} * count * kPanelRows;
     for (int j = 0; j < 2; ++j) {
       const std::uint32_t both = word < count ? words[word * kPanelRows + lane / 4 + 8 * j] : 0u;
       a[j] = both & 0x0f0f0f0fu;
@@ -62,7 +63,8 @@ struct Int4Tiles {
   }
   // token_sum: -8 times that of the group's bytes
   __device__ float add(float total, int sum, int token_sum, int row, int group) const {
-    const float16 scale = weight.scales[(std::ptrdiff_t{row / kPanelRows} * weight.groups() + group) * kPanelRows + row % kPanelRows];
+    const float16 scale =
+        weight.scales[(std::ptrdiff_t{row / kPanelRows} * weight.groups() + group) * kPanelRows + row % kPanelRows];
     return __fmaf_rn(static_cast<float>(sum + token_sum), static_cast<float>(scale), total);
   }
   __device__ float scaled(float total, int, float token_scale) const { return __fmaf_rn(total, token_scale, 0.0f); }
@@ -73,6 +75,8 @@ inline Int4Tiles tiles_of_layout(const Int4Quads& weight) { return {weight}; }
 
 // Layouts that tensor cores multiply.
 template <class W>
-concept HasTiles = HasPanels<W> && requires(const W w) { tiles_of_layout(w.panels()); };
+concept HasTiles = HasPanels<W> && requires(const W w) {
+  tiles_of_layout(w.panels());
+};
 
 }  // namespace tenon::cuda
