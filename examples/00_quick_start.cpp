@@ -1,4 +1,4 @@
-// The front page of the documentation: name an engine, load a model, generate.
+// The first program of docs/getting-started.md: name an engine, load a model, generate.
 #include <tenon/tenon.h>
 
 #include <iostream>
