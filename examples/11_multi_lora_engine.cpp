@@ -1,12 +1,12 @@
 // Experiment 11: a batch of 64 under 0 to 64 distinct adapters, some of its rows plain, ranks mixed: tokens a second,
 // and how many bytes of factors a step reads beside the model.
 #include <tenon/tenon.h>
+#include <tenon/testing/random_adapter.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "common/adapters.h"
 #include "common/example.h"
 
 // Together as many ranks as 32 of 16.
@@ -43,7 +43,7 @@ double step_seconds(Engine& engine, const std::vector<tenon::Request>& requests)
 }
 
 std::vector<tenon::Request> requests_of(const Case& each, int batch, int new_tokens,
-                                        const example::RandomAdapters& adapters) {
+                                        const tenon::testing::RandomAdapters& adapters) {
   std::vector<tenon::Request> requests;
   for (int i = 0; i < batch; ++i) {
     tenon::Request request{.prompt = example::kPrompt, .options = {.max_new_tokens = new_tokens, .ignore_eos = true}};
@@ -61,7 +61,9 @@ int main(int argc, char** argv) try {
   const int batch = arguments.number("--batch");
   example::Csv csv(arguments.text("--csv"), "case,adapters,tokens_per_second,overhead,megabytes");
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
-  const example::RandomAdapters adapters(tenon::Gpt2::configure(*files.config));
+  const auto tensors = tenon::Gpt2::tensors(tenon::Gpt2::configure(*files.config));
+  const tenon::testing::RandomAdapters adapters(tenon::adapter_sites(tensors, tenon::Gpt2::name_prefix),
+                                                tenon::Site::qkv);
   const std::vector<Case> cases = {{"none", 0, {}},
                                    {"1 shared", 1, {16}},
                                    {"4", 4, {16}},

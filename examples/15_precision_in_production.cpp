@@ -2,19 +2,19 @@
 // and what the process gives back when the engine is gone. Rows are encoded in blocks: no matrix is ever held in
 // float32.
 #include <tenon/tenon.h>
+#include <tenon/testing/process_memory.h>
 
-#include "common/memory.h"
 #include "common/precision.h"
 
 using namespace tenon;
 
 template <class P>
 example::PrecisionCost cost(const ModelFiles& files, int tokens) {
-  const double before = example::resident_megabytes();
-  example::forget_peak();
+  const double before = tenon::testing::resident_megabytes();
+  tenon::testing::forget_peak();
   return example::precision_cost<Engine<Gpt2, Weights<P>>>(
-      files, tokens, [&](const auto&) { return example::peak_megabytes() - before; },
-      [&] { return example::resident_megabytes() - before; });
+      files, tokens, [&](const auto&) { return tenon::testing::peak_megabytes() - before; },
+      [&] { return tenon::testing::resident_megabytes() - before; });
 }
 
 int main(int argc, char** argv) try {

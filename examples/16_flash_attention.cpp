@@ -1,11 +1,11 @@
 // Experiment 16: a long prompt. Direct attention holds a score for every pair of positions; flash attention keeps a
 // running maximum and sum instead, so that its memory does not grow with the pairs. The same tokens come out.
 #include <tenon/tenon.h>
+#include <tenon/testing/process_memory.h>
 
 #include <vector>
 
 #include "common/example.h"
-#include "common/memory.h"
 
 // [engines]
 using Direct = tenon::Engine<tenon::Gpt2, tenon::Attention<tenon::DirectAttention>>;
@@ -24,10 +24,11 @@ Result run(const tenon::ModelFiles& files, const std::vector<tenon::TokenId>& pr
   Engine engine{files, tenon::ContinuousPolicy{.token_budget = budget}, {.token_budget = budget}};
   engine.complete({.input_ids = {prompt.front()}, .options = {.max_new_tokens = 1}});
   Result result;
-  const double before = example::resident_megabytes();
+  const double before = tenon::testing::resident_megabytes();
   example::Stopwatch watch;
   for (auto& token : engine.generate(prompt, {.max_new_tokens = tokens, .ignore_eos = true})) {
-    if (result.ids.empty()) result.prefill_ms = watch.lap(), result.megabytes = example::resident_megabytes() - before;
+    if (result.ids.empty())
+      result.prefill_ms = watch.lap(), result.megabytes = tenon::testing::resident_megabytes() - before;
     result.ids.push_back(token.id);
   }
   return result;

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../examples/tenon/ceilings.h"
+#include "../../apps/common/ceilings.h"
 #include "../formats.h"
 #include "tenon/model/random.h"
 #include "tenon/ops/cpu/all.h"

@@ -2,13 +2,13 @@
 // adapters_gpu_peer measure.
 #pragma once
 #include <tenon/tenon.h>
+#include <tenon/testing/random_adapter.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "../../examples/common/adapters.h"
 #include "engine_work.h"
 
 namespace bench {
@@ -32,9 +32,12 @@ inline RowAdapter adapter_of(const std::string& kind, int row) {
 
 class AdapterBatches {
  public:
-  explicit AdapterBatches(AnyEngine& engine) : engine_(engine), adapters_(engine.config()) {}
+  explicit AdapterBatches(AnyEngine& engine)
+      : engine_(engine),
+        adapters_(tenon::adapter_sites(tenon::Gpt2::tensors(engine.config()), tenon::Gpt2::name_prefix),
+                  tenon::Site::qkv) {}
 
-  const example::RandomAdapters& adapters() const { return adapters_; }
+  const tenon::testing::RandomAdapters& adapters() const { return adapters_; }
 
   // Beside a batch without adapters of the same seconds, what one with them does.
   nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
@@ -65,7 +68,7 @@ class AdapterBatches {
   }
 
   AnyEngine& engine_;
-  example::RandomAdapters adapters_;
+  tenon::testing::RandomAdapters adapters_;
 };
 
 }  // namespace bench

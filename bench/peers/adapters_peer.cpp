@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../examples/tenon/ceilings.h"
+#include "../../apps/common/ceilings.h"
 #include "adapter_batches.h"
 #include "line_time.h"
 #include "peer.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../examples/tenon/traffic.h"
+#include "../../apps/common/traffic.h"
 
 namespace bench {
 

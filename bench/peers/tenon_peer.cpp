@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../../examples/tenon/ceilings.h"
+#include "../../apps/common/ceilings.h"
 #include "../formats.h"
 #include "engine_work.h"
 #include "line_time.h"

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <fstream>
 #include <random>
 #include <thread>
 
+#include "tenon/testing/process_memory.h"
 #include "tiny.h"
 
 using namespace tenon;
@@ -90,13 +90,6 @@ void serve_a_crowd(S& service) {
   BOOST_TEST(soon([&] { return service.stats().open == 0; }));
   service.stop();
   BOOST_TEST(service.stats().cache.used_tokens == 0);
-}
-
-double resident_mib() {
-  std::ifstream file("/proc/self/statm");
-  double all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * 4096 / (1 << 20);
 }
 
 }  // namespace
@@ -245,12 +238,12 @@ BOOST_AUTO_TEST_CASE(memory_is_flat, *boost::unit_test::disabled()) {
       });
     }
     for (auto& thread : threads) thread.join();
-    return resident_mib();
+    return testing::resident_megabytes();
   };
   const double early = serve(0, first), late = serve(first, last);
   const ServiceStats stats = service.stats();
-  BOOST_TEST_MESSAGE("after " << first << " requests " << early << " MiB, after " << last << " " << late
-                              << " MiB, difference " << late - early << " (at most 4)");
+  BOOST_TEST_MESSAGE("after " << first << " requests " << early << " MB, after " << last << " " << late
+                              << " MB, difference " << late - early << " (at most 4)");
   BOOST_TEST(stats.accepted == static_cast<std::uint64_t>(last));
   BOOST_TEST(stats.failed == 0u);
   BOOST_TEST(late - early <= 4.0);

@@ -1,10 +1,14 @@
 // LoRA adapters with random factors, written as PEFT writes them: for benchmarks and tests.
 #pragma once
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tenon/adapter/site.h"
@@ -44,5 +48,42 @@ inline void write_adapter(const std::filesystem::path& folder, std::span<const A
       << R"({"peft_type": "LORA", "r": )" << adapter.rank << R"(, "lora_alpha": )" << adapter.alpha
       << R"(, "bias": "none", "target_modules": [)" << targets << "]}\n";
 }
+
+// Random adapters of one site in every layer, in a temporary folder that is removed with this object.
+class RandomAdapters {
+ public:
+  RandomAdapters(const AdapterSites& all, Site site) {
+    for (const AdapterSite& each : all.sites)
+      if (each.site == site) sites_.push_back(each);
+  }
+  RandomAdapters(const RandomAdapters&) = delete;
+  RandomAdapters& operator=(const RandomAdapters&) = delete;
+  ~RandomAdapters() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  // The folder of an adapter, drawn from `which`. It is written on the first call.
+  std::string folder(int which, int rank) const {
+    const auto own = root_ / (std::to_string(which) + "-" + std::to_string(rank));
+    if (!std::filesystem::exists(own)) {
+      write_adapter(own, sites_, {.rank = rank, .seed = static_cast<std::uint64_t>(which)});
+    }
+    return own.string();
+  }
+
+  // Bytes of the float32 factors of one adapter.
+  double bytes(int rank) const {
+    double bytes = 0;
+    for (const auto& site : sites_) bytes += 4.0 * rank * (site.module.inputs + site.module.outputs);
+    return bytes;
+  }
+
+ private:
+  inline static std::atomic<int> made_ = 0;
+  std::filesystem::path root_ = std::filesystem::temp_directory_path() /
+                                ("tenon-adapters-" + std::to_string(::getpid()) + "-" + std::to_string(made_++));
+  std::vector<AdapterSite> sites_;
+};
 
 }  // namespace tenon::testing

@@ -1,6 +1,6 @@
-// Kernels for three instruction sets take seconds to compile: once for all programs of this folder, in kernels.cpp.
-// Those of attention over another element, and of products with another format of weights, are compiled by who uses
-// them.
+// Kernels for three instruction sets take seconds to compile: kernels.cpp compiles them once for the programs and the
+// examples. Those of attention over another element, and of products with another format of weights, are compiled by
+// who uses them.
 #pragma once
 #include <cstdint>
 

@@ -5,12 +5,12 @@
 #include <set>
 #include <system_error>
 
-#include "../common/memory.h"
 #include "commands.h"
 #include "families.h"
 #include "output.h"
 #include "tenon/checkpoint/peft.h"
 #include "tenon/model/adapter_sites.h"
+#include "tenon/testing/process_memory.h"
 
 namespace program {
 namespace {
@@ -216,12 +216,12 @@ std::string describe_adapters(const std::filesystem::path& folder, const tenon::
 // the process.
 std::string describe_memory(const ModelOptions& asked, const tenon::ModelFiles& files) {
   const ModelOptions options = with_stored_weights(asked, files);
-  const double before = example::resident_megabytes();
-  example::forget_peak();
+  const double before = tenon::testing::resident_megabytes();
+  tenon::testing::forget_peak();
   const auto engine = make_engine(options, files);
   const int generated = generate_few(*engine);
   const std::size_t on_device = engine->device_memory().peak;
-  const auto in_process = static_cast<std::size_t>(std::max(0.0, 1e6 * (example::peak_megabytes() - before)));
+  const auto in_process = static_cast<std::size_t>(std::max(0.0, 1e6 * (tenon::testing::peak_megabytes() - before)));
   return formatted(
       "memory       %s on %s: weights %s bytes, cache %s bytes; at most %s bytes %s while it loaded and wrote %d "
       "tokens\n",
