@@ -1,0 +1,11 @@
+# tenon_label_tests(): each test of this directory that does not have the label `full` gets `fast`, the label that scripts/test runs.
+# Called at the end of each directory that adds tests.
+function(tenon_label_tests)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  foreach(test IN LISTS tests)
+    get_property(labels TEST "${test}" PROPERTY LABELS)
+    if(NOT "full" IN_LIST labels)
+      set_property(TEST "${test}" APPEND PROPERTY LABELS fast)
+    endif()
+  endforeach()
+endfunction()
