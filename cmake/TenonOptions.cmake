@@ -19,6 +19,7 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 set(TENON_BUILD_CUDA ${tenon_cuda_default} CACHE STRING "Compile what needs nvcc: ON, OFF, or AUTO (where nvcc is found)")
 set_property(CACHE TENON_BUILD_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(TENON_CUDA_PRODUCT_ARCHITECTURES "" CACHE STRING "Compute capabilities that the tests of products and attention are compiled for besides CMAKE_CUDA_ARCHITECTURES")
 option(TENON_TEST_ALL_HEADERS "Compile every header alone with every compiler in the tests, not all of them together (many minutes)" OFF)
 
 set(TENON_MENU full CACHE STRING
