@@ -1,5 +1,7 @@
 // tenon with the GPU: for translation units that nvcc compiles.
 #pragma once
+#include "tenon/core/require.h"  // first: it names a missing -std=c++20 and the like
+
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/cuda/all.cuh"
 #include "tenon/tenon.h"

@@ -1,5 +1,7 @@
 // tenon: serving GPT-2-family models, composed at compile time. This header needs no CUDA; tenon.cuh adds the GPU.
 #pragma once
+#include "tenon/core/require.h"  // first: it names a missing -std=c++20 and the like
+
 #include "tenon/adapter/any_lora.h"
 #include "tenon/adapter/gathered.h"
 #include "tenon/adapter/looped.h"

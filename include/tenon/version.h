@@ -2,6 +2,8 @@
 #pragma once
 #include <string_view>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 inline constexpr std::string_view kVersion = "0.1.0";

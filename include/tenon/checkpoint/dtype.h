@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 // Names and sizes as in safetensors 0.8, tensor.rs, Dtype. Only f32, f16 and bf16 can be read as weights (is_weight);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tenon/core/require.h"
+
 namespace tenon::constrain {
 
 struct ByteSet {

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tenon/core/require.h"
+
 namespace tenon::constrain {
 
 // Row: with size(), the bytes that it holds.

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "tenon/core/require.h"
+
 namespace tenon::constrain::schema {
 
 using Json = nlohmann::ordered_json;

@@ -1,5 +1,6 @@
 // What a schema leaves open, decided.
 #pragma once
+#include "tenon/core/require.h"
 
 namespace tenon::constrain {
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 class Error : public std::runtime_error {

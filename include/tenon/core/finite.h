@@ -6,6 +6,8 @@
 #include <limits>
 #include <span>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 // Whether no element is NaN or infinite. By integers, so that no compiler flag can reason it away.

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 struct float16 {

@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on every bit of x.

@@ -13,6 +13,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+
+#include "tenon/core/require.h"
 #endif
 
 namespace tenon {

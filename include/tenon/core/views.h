@@ -4,15 +4,12 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/core/require.h"
+
 #ifdef __CUDACC__
 #define TENON_HD __host__ __device__
 #else
 #define TENON_HD
-#endif
-
-// g++ reorders even intrinsics under -fassociative-math alone.
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
-#error "tenon: -ffast-math reorders sums, and with it every answer; compile without it (docs/numerics.md)"
 #endif
 
 namespace tenon {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 // Bytes held now, and at most since the device was made.

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 struct EngineStats {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "tenon/core/require.h"
+
 namespace tenon::lab {
 
 // Time of a step: a part of its own (reading the weights), one for each row (arithmetic), one for each token of context

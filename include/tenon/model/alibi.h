@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 // [heads]: 2^(-8 i / n), i = 1..n, where n, the number of heads, is a power of two. Otherwise those of the next smaller

@@ -1,5 +1,6 @@
 // The ways of computing attention, as tags that pick a device's op.
 #pragma once
+#include "tenon/core/require.h"
 
 namespace tenon {
 

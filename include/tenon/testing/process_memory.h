@@ -5,6 +5,8 @@
 #include <fstream>
 #include <string>
 
+#include "tenon/core/require.h"
+
 namespace tenon::testing {
 
 // Resident memory now, in MB (10^6 bytes). 0 where there is no /proc.

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 
+#include "tenon/core/require.h"
+
 namespace tenon {
 
 // Bytes [begin, end) of a text.

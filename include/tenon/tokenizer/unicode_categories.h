@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "tenon/core/require.h"
+
 namespace tenon::detail {
 
 struct CategoryRange {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "tenon/core/require.h"
+
 namespace tenon::cpu {
 
 class AskBeside {
