@@ -4,8 +4,9 @@
     check.py FILE PRECOMPILED COMPILER [FLAG ...]
 
 FILE begins with `// expect: <regex>`, and may go on with `// flags: <flags for the misuse>`. It must compile as it
-stands (or the misuse could fail for a reason of its own), and with TENON_MISUSE defined it must fail with exactly one
-line `error: ...`, which the regex matches, and with no other line in which the library speaks (`tenon: `).
+stands, with no warning (or the misuse could fail for a reason of its own). With TENON_MISUSE defined it must fail with
+exactly one line `error: ...`, which the regex matches, no warning, and no other line in which the library speaks
+(`tenon: `).
 PRECOMPILED/umbrella.h includes all of the library, and stands beside its precompiled form, which saves most of the time.
 """
 import re
@@ -48,15 +49,20 @@ def main():
     sound = compile("", [])
     if sound.returncode:
         fail("it does not compile without the misuse either", sound.stderr)
+    if sound.stderr:
+        fail("it compiles without the misuse, but not in silence", sound.stderr)
 
     wrong = compile("#define TENON_MISUSE\n", misuse_flags)
     if not wrong.returncode:
         fail("the misuse compiles")
     output = wrong.stderr.split("\n")
     errors = [line for line in output if re.search(r"\berror:", line)]
+    warnings = [line for line in output if re.search(r"\bwarning:", line)]
     spoken = [line for line in output if "tenon: " in line]
     if len(errors) != 1:
         fail(f"{len(errors)} errors, 1 expected", wrong.stderr)
+    if warnings:
+        fail(f"{len(warnings)} warnings beside the error", wrong.stderr)
     if not re.search(expect[1], errors[0]):
         fail(f"the error does not match {expect[1]!r}", wrong.stderr)
     if len(spoken) != 1:

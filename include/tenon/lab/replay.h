@@ -358,9 +358,10 @@ ReplayResult replay(P policy, const Trace& trace, const ReplayOptions& options =
   static_assert(SchedulerPolicy<P>,
                 "tenon: lab::replay got a type that is no scheduler; it needs to be copyable and to have void "
                 "plan(const QueueState&, PlanWriter&); see docs/policies.md#scheduler");
-  if constexpr (SchedulerPolicy<P>) {  // else one error is enough
+  if constexpr (SchedulerPolicy<P>)
     return detail::Replayer<P, OnStep>(std::move(policy), trace, options, std::move(on_step)).run();
-  }
+  else
+    return {};  // one error is enough
 }
 
 }  // namespace tenon::lab

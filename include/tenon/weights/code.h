@@ -40,10 +40,13 @@ concept WeightCode = requires(int cols, std::span<const float> rows, const Value
 // Sections of a packed matrix begin at whole lines.
 constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Scales that a row has.
+// Number of scales of a row.
 template <WeightCode C>
 constexpr int groups_of(int cols) {
-  return C::group == 0 ? 1 : (cols + C::group - 1) / C::group;
+  if constexpr (C::group == 0)
+    return 1;
+  else
+    return (cols + C::group - 1) / C::group;
 }
 
 // Bytes of codes of so many rows: of four bits, half a byte may stay empty at the very end.
