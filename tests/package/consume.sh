@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # consume.sh SOURCE WORK COMPILER WAY [BUILD]: builds and runs a small program against the library in one of the ways
-# that docs/getting-started.md names; `install` installs BUILD below WORK/prefix first, for find_package.
+# that docs/getting-started.md names. `install` installs BUILD below WORK/prefix, for find_package. `headers` and
+# `subproject` install with nothing built. `build_type` looks at the warnings of a project that names no build type.
 set -euo pipefail
 
 source_dir=$1 work=$2 compiler=$3 way=$4
@@ -8,18 +9,63 @@ model=$source_dir/examples/models/tales
 here=$source_dir/tests/package
 mkdir -p "$work"
 
+# configure PROJECT BUILD [ARGUMENT ...]
+configure() {
+  cmake -S "$1" -B "$2" -G "Unix Makefiles" -DCMAKE_CXX_COMPILER="$compiler" "${@:3}"
+}
+
+# same_headers PREFIX: nothing was forgotten, and nothing is there that is not ours.
+same_headers() {
+  diff <(cd "$source_dir/include" && find . -type f -exec cksum {} + | sort) \
+    <(cd "$1/include" && find . -type f -exec cksum {} + | sort)
+}
+
+# expect_warnings NUMBER WAY [ARGUMENT ...]: a fresh configuration of WAY warns so often of the build type.
+expect_warnings() {
+  rm -rf "$work/build_type"
+  local count
+  cmake -S "$here/$2" -B "$work/build_type" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/headers" \
+    -DTENON_CHECKOUT="$source_dir" "${@:3}" >"$work/build_type.txt" 2>&1 || { cat "$work/build_type.txt"; exit 1; }
+  count=$(grep -c "tenon: CMAKE_BUILD_TYPE is not set" "$work/build_type.txt" || true)
+  if [[ $count != "$1" ]]; then
+    echo "FAIL: $count warnings and not $1: ${*:2}" >&2
+    cat "$work/build_type.txt" >&2
+    exit 1
+  fi
+}
+
 case $way in
   install)
     rm -rf "$work/prefix"
     cmake --install "$5" --prefix "$work/prefix" >/dev/null
-    # Nothing was forgotten, and nothing is there that is not ours.
-    diff <(cd "$source_dir/include" && find . -type f -exec cksum {} + | sort) \
-      <(cd "$work/prefix/include" && find . -type f -exec cksum {} + | sort)
+    same_headers "$work/prefix"
+    ;;
+  headers)
+    rm -rf "$work/headers" "$work/headers_build"
+    # The option counts in a tree that was configured with the program, too.
+    configure "$source_dir" "$work/headers_build" -DTENON_LIBRARY_ONLY=ON -DTENON_BUILD_PROGRAM=ON -DTENON_BUILD_SERVER=ON
+    cmake --install "$work/headers_build" --prefix "$work/headers" >/dev/null
+    same_headers "$work/headers"
+    [[ ! -e $work/headers/bin ]]
+    ;;
+  subproject)
+    rm -rf "$work/subproject" "$work/subproject_build"
+    configure "$here/add_subdirectory" "$work/subproject_build" -DTENON_CHECKOUT="$source_dir" -DTENON_INSTALL=ON
+    cmake --install "$work/subproject_build" --prefix "$work/subproject" >/dev/null
+    same_headers "$work/subproject"
+    [[ ! -e $work/subproject/bin ]]
+    ;;
+  build_type)
+    for project in find_package add_subdirectory fetch_content; do
+      expect_warnings 1 $project -G "Unix Makefiles"
+      expect_warnings 0 $project -G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Debug
+      expect_warnings 0 $project -G "Unix Makefiles" -DCMAKE_CXX_FLAGS="-g -O1"
+      if command -v ninja >/dev/null; then expect_warnings 0 $project -G "Ninja Multi-Config"; fi
+    done
     ;;
   find_package | add_subdirectory | fetch_content)
     rm -rf "${work:?}/$way"
-    cmake -S "$here/$way" -B "$work/$way" -G "Unix Makefiles" -DCMAKE_CXX_COMPILER="$compiler" \
-      -DCMAKE_PREFIX_PATH="$work/prefix" -DTENON_CHECKOUT="$source_dir"
+    configure "$here/$way" "$work/$way" -DCMAKE_PREFIX_PATH="$work/prefix" -DTENON_CHECKOUT="$source_dir"
     cmake --build "$work/$way"
     "$work/$way/consumer" "$model"
     ;;
