@@ -129,4 +129,19 @@ BOOST_AUTO_TEST_CASE(what_it_throws_loses_no_event_and_changes_no_answer) {
   BOOST_TEST(ids == expected.ids);
 }
 
+BOOST_AUTO_TEST_CASE(braces_alone_mean_the_options_of_the_engine) {
+  // ContinuousPolicy has a token_budget, too, and refuses none.
+  BOOST_CHECK_EXCEPTION((Engine<Gpt2>{tales_files(), {.token_budget = 0}}), Error, [](const Error& error) {
+    return error.what() == std::string("token_budget: must be 1 or more");
+  });
+  Engine<Gpt2> engine{tales_files(), {.token_budget = 24}};
+  Engine<Gpt2> with_scheduler{tales_files(), {}, {.token_budget = 24}};
+  Engine<Gpt2> by_default{tales_files(), {}};
+  for (auto* each : {&engine, &with_scheduler, &by_default}) {
+    each->submit({.input_ids = std::vector<TokenId>(60, 7), .options = {.max_new_tokens = 1}});
+    each->step();
+    BOOST_TEST(each->stats().rows == (each == &by_default ? 60u : 24u));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,7 +6,7 @@
 FILE begins with `// expect: <regex>`, and may go on with `// flags: <flags for the misuse>`. It must compile as it
 stands, with no warning (or the misuse could fail for a reason of its own). With TENON_MISUSE defined it must fail with
 exactly one line `error: ...`, which the regex matches, no warning, and no other line in which the library speaks
-(`tenon: `).
+(`tenon: `). Where the compiler says it well, the regex is of its line and the library says nothing.
 PRECOMPILED/umbrella.h includes all of the library, and stands beside its precompiled form, which saves most of the time.
 """
 import re
@@ -65,8 +65,9 @@ def main():
         fail(f"{len(warnings)} warnings beside the error", wrong.stderr)
     if not re.search(expect[1], errors[0]):
         fail(f"the error does not match {expect[1]!r}", wrong.stderr)
-    if len(spoken) != 1:
-        fail(f"{len(spoken)} lines say `tenon: `, 1 expected", wrong.stderr)
+    speaks = 1 if expect[1].startswith("tenon: ") else 0
+    if len(spoken) != speaks:
+        fail(f"{len(spoken)} lines say `tenon: `, {speaks} expected", wrong.stderr)
     print(errors[0])
 
 

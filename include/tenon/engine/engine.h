@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -39,6 +40,10 @@
 #include "tenon/weights/float32.h"
 
 namespace tenon {
+namespace detail {
+template <class>
+inline constexpr bool kMisused = false;
+}  // namespace detail
 
 template <class Model, class... Choices>
 class Engine {
@@ -69,6 +74,8 @@ class Engine {
 
   // Reads the weights; the files may be used for other engines, too. Errors name file and field.
   explicit Engine(const ModelFiles& files, EngineOptions options = {}) : Engine(files, SchedulerP{}, options) {}
+  // A template, so that braces that could mean both, as in Engine{files, {.token_budget = 24}}, mean EngineOptions.
+  template <class = void>
   Engine(const ModelFiles& files, SchedulerP scheduler, EngineOptions options = {})
       : options_(checked(options)),
         config_(with_positions(detail::configure<Model>(files), options_.positions,
@@ -83,6 +90,17 @@ class Engine {
         adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files)) {
     queue_.set_prefix_reuse(options_.prefix_reuse);
     queue_.set_window(config_.window);
+  }
+
+  Engine(Engine&&) = default;
+  Engine& operator=(Engine&&) = default;
+  Engine(const Engine&) = delete;  // it owns its weights and threads: pass it by reference
+  // The copy of an engine that is not const. A deleted function cannot give its reason before C++26.
+  template <std::same_as<Engine> E>
+  Engine(E&) : Engine(ModelFiles{}) {
+    static_assert(detail::kMisused<E>,
+                  "tenon: an Engine is not copied, as it owns its weights and threads; pass it by reference, or make "
+                  "another one from the same ModelFiles");
   }
 
   // Takes a request, or refuses it with an Error that names the field. Its events come from step(). Adapters that it
@@ -205,17 +223,26 @@ class Engine {
   void set_draining(bool draining) { queue_.set_draining(draining); }
 
   // Tokens as they come: for (auto& token : engine.generate("Once", {.max_new_tokens = 10})) ... Throws Error where the
-  // request is refused or fails. Other requests run beside it; their events wait for the next step().
-  Generation<Engine> generate(std::string prompt, Options options = {}) {
+  // request is refused or fails. Other requests run beside it; their events wait for the next step(). The engine must
+  // outlive the range and stay where it is, so a temporary one is refused.
+  Generation<Engine> generate(std::string prompt, Options options = {}) & {
     return generate(Request{.prompt = std::move(prompt), .options = std::move(options)});
   }
-  Generation<Engine> generate(std::vector<TokenId> input_ids, Options options = {}) {
+  Generation<Engine> generate(std::vector<TokenId> input_ids, Options options = {}) & {
     return generate(Request{.input_ids = std::move(input_ids), .options = std::move(options)});
   }
-  Generation<Engine> generate(Request request) {
+  Generation<Engine> generate(Request request) & {
     detail::require(request.options.n == 1 && request.options.best_of <= 1, "n",
                     "must be 1 here: generate() yields one answer");
     return {*this, submit(std::move(request))};
+  }
+  template <class E = Engine, class Input = Request>
+  Generation<E> generate(Input&&, Options = {}) && {
+    static_assert(
+        detail::kMisused<E>,
+        "tenon: generate() reads from the Engine as long as its tokens are read, and a temporary Engine is gone "
+        "by then; give it a name first: auto engine = Engine{files}");
+    return generate(Request{});
   }
 
   // Runs all requests together and returns their answers in the order of input; a refused one has reason error. One for
