@@ -72,16 +72,24 @@ function(tenon_add_python_tests folder target)
 endfunction()
 
 # What a compiler needs to be told to see the headers of the library and of its dependencies, with no build system around.
+function(tenon_append_include_flags variable)  # and the targets
+  foreach(dependency IN LISTS ARGN)
+    get_target_property(folders ${dependency} INTERFACE_INCLUDE_DIRECTORIES)
+    if(folders)
+      list(REMOVE_ITEM folders ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+      foreach(folder IN LISTS folders)
+        list(APPEND ${variable} -isystem "${folder}")
+      endforeach()
+    endif()
+  endforeach()
+  set(${variable} ${${variable}} PARENT_SCOPE)
+endfunction()
 set(TENON_INCLUDE_FLAGS "-I${PROJECT_SOURCE_DIR}/include")
-foreach(dependency nlohmann_json::nlohmann_json utf8proc::utf8proc)
-  get_target_property(folders ${dependency} INTERFACE_INCLUDE_DIRECTORIES)
-  if(folders)
-    list(REMOVE_ITEM folders ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
-    foreach(folder IN LISTS folders)
-      list(APPEND TENON_INCLUDE_FLAGS -isystem "${folder}")
-    endforeach()
-  endif()
-endforeach()
+tenon_append_include_flags(TENON_INCLUDE_FLAGS nlohmann_json::nlohmann_json utf8proc::utf8proc)
+set(TENON_EIGEN_FLAGS "")  # beside them, for tenon/eigen.h
+if(TENON_EIGEN)
+  tenon_append_include_flags(TENON_EIGEN_FLAGS Eigen3::Eigen)
+endif()
 
 # The compilers that headers and misuse are tried with: the one of this build, and clang++ and nvcc where they are found.
 set(TENON_COMPILER_cxx "${CMAKE_CXX_COMPILER}")
