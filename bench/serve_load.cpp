@@ -181,6 +181,51 @@ Json open(const Json& ask) {
   return row;
 }
 
+// The whole body of each answer, one request after another.
+std::vector<std::string> answered_alone(Loop& loop, int port, const std::vector<std::string>& requests) {
+  std::vector<std::string> bodies;
+  HttpClient one(loop, port);
+  one.on_end = [&](HttpClient::End) {
+    bodies.push_back(one.answer().last_line());
+    if (bodies.size() < requests.size()) one.ask(requests[bodies.size()]);
+  };
+  one.ask(requests[0]);
+  loop.run([&] { return bodies.size() == requests.size(); });
+  return bodies;
+}
+
+// Asks for the server's health every 20 ms.
+class HealthProbe {
+ public:
+  HealthProbe(Loop& loop, int port) : loop_(loop), http_(loop, port) {
+    http_.on_end = [this](HttpClient::End how) {
+      ms_.push_back(1e3 * seconds_between(asked_, loop_.now()));
+      failed_ += how != HttpClient::End::whole || http_.answer().status() != 200;
+      if (!stopped_) loop_.at(std::max(loop_.now(), asked_ + std::chrono::milliseconds(20)), [this] { ask(); });
+    };
+    ask();
+  }
+  HealthProbe(const HealthProbe&) = delete;
+  void stop() {
+    stopped_ = true;
+    if (http_.busy()) loop_.run([&] { return !http_.busy(); });
+  }
+  Json ms() { return quantiles(ms_); }  // from request to answer
+  int failed() const { return failed_; }
+
+ private:
+  void ask() {
+    asked_ = Clock::now();
+    http_.ask(get("/health"));
+  }
+  Loop& loop_;
+  HttpClient http_;
+  Time asked_{};
+  std::vector<double> ms_;
+  int failed_ = 0;
+  bool stopped_ = false;
+};
+
 // Ten times as many clients as there are places, all at once, wave after wave, while somebody asks for the server's
 // health.
 Json overload(const Json& ask) {
@@ -189,35 +234,13 @@ Json overload(const Json& ask) {
             waves = ask.at("waves");
   const Work work(ask);
   Loop loop;
-  std::vector<std::string> requests, alone(kTexts);  // alone: the whole bodies, one after another
+  std::vector<std::string> requests;
   for (int i = 0; i < kTexts; ++i) requests.push_back(generate(work.request(number(i)), false));
-  long done = 0;
-  {
-    HttpClient one(loop, port);
-    one.on_end = [&](HttpClient::End) {
-      alone[number(static_cast<int>(done++))] = one.answer().last_line();
-      if (done < kTexts) one.ask(requests[number(static_cast<int>(done))]);
-    };
-    one.ask(requests[0]);
-    loop.run([&] { return done == kTexts; });
-  }
+  const std::vector<std::string> alone = answered_alone(loop, port, requests);
 
-  std::vector<double> refusals, health, accepted;
+  std::vector<double> refusals, accepted;
   long right = 0, wrong = 0, cut = 0, others = 0;
-  HttpClient prober(loop, port);
-  Time probed{};
-  int probes_failed = 0;
-  bool over = false;
-  const std::function<void()> probe = [&] {
-    probed = Clock::now();
-    prober.ask(get("/health"));
-  };
-  prober.on_end = [&](HttpClient::End how) {
-    health.push_back(1e3 * seconds_between(probed, loop.now()));
-    probes_failed += how != HttpClient::End::whole || prober.answer().status() != 200;
-    if (!over) loop.at(std::max(loop.now(), probed + std::chrono::milliseconds(20)), probe);
-  };
-  probe();
+  HealthProbe health(loop, port);
   for (int wave = 0; wave < waves; ++wave) {
     struct Client {
       Client(Loop& on, int to) : http(on, to) {}
@@ -249,11 +272,10 @@ Json overload(const Json& ask) {
     }
     loop.run([&] { return open == 0; });
   }
-  over = true;
-  if (prober.busy()) loop.run([&] { return !prober.busy(); });
+  health.stop();
   return {{"connections", count},
-          {"health_ms", quantiles(health)},
-          {"health_failed", probes_failed},
+          {"health_ms", health.ms()},
+          {"health_failed", health.failed()},
           {"refusal_ms", quantiles(refusals)},
           {"accepted_ms", quantiles(accepted)},
           {"right", right},

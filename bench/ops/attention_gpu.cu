@@ -45,6 +45,32 @@ struct Case {
   int heads, kv_heads;
 };
 
+// Microseconds of each of kLaunches kernels, ascending, over nine repeats.
+template <class Launch>
+std::vector<float> sorted_times(Cuda& device, const Launch& launch) {
+  for (int i = 0; i < 3; ++i) launch();  // from the second on a graph
+  device.synchronize();
+  constexpr int kRepeats = 9, kGraphs = 4;
+  std::vector<float> times;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  tenon::cuda::check(cudaEventCreate(&begin), "event");
+  tenon::cuda::check(cudaEventCreate(&end), "event");
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    launch();  // the device has work while the next are launched
+    tenon::cuda::check(cudaEventRecord(begin, device.stream()), "event");
+    for (int i = 0; i < kGraphs; ++i) launch();
+    tenon::cuda::check(cudaEventRecord(end, device.stream()), "event");
+    tenon::cuda::check(cudaEventSynchronize(end), "event");
+    float ms = 0;
+    tenon::cuda::check(cudaEventElapsedTime(&ms, begin, end), "event");
+    times.push_back(ms * 1000 / (kGraphs * kLaunches));
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
 void measure(const Case& c) {
   Cuda device;
   const KvShape shape{.layers = kLayers, .heads = c.kv_heads, .head_dim = kHeadDim, .positions = c.context};
@@ -80,26 +106,7 @@ void measure(const Case& c) {
     }
     device.flush();
   };
-  for (int i = 0; i < 3; ++i) launch();  // from the second on a graph
-  device.synchronize();
-  constexpr int kRepeats = 9, kGraphs = 4;
-  std::vector<float> times;
-  cudaEvent_t begin = nullptr, end = nullptr;
-  tenon::cuda::check(cudaEventCreate(&begin), "event");
-  tenon::cuda::check(cudaEventCreate(&end), "event");
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    launch();  // the device has work while the next are launched
-    tenon::cuda::check(cudaEventRecord(begin, device.stream()), "event");
-    for (int i = 0; i < kGraphs; ++i) launch();
-    tenon::cuda::check(cudaEventRecord(end, device.stream()), "event");
-    tenon::cuda::check(cudaEventSynchronize(end), "event");
-    float ms = 0;
-    tenon::cuda::check(cudaEventElapsedTime(&ms, begin, end), "event");
-    times.push_back(ms * 1000 / (kGraphs * kLaunches));
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  std::sort(times.begin(), times.end());
+  const std::vector<float> times = sorted_times(device, launch);
   const double us = static_cast<double>(times[times.size() / 2]);
   const double bytes = 2.0 * 2 * kHeadDim * c.kv_heads * c.context * c.sequences;
   const double seen = static_cast<double>(c.sequences) * c.rows * (c.context - (c.rows - 1) / 2.0);

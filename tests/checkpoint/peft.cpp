@@ -486,21 +486,27 @@ BOOST_AUTO_TEST_CASE(keys_may_hold_the_name_of_the_adapter) {
   BOOST_TEST(mentions(twice.refused(again), {"too"}));
 }
 
-// report: adapter_autosaved_embeddings
-BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
-  const Scratch folder;
-  TensorFile model;
-  std::vector<float> values(4 * 8), head(4 * 8);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(i) * 0.37f - 3;
-    head[i] = values[i] * 2;
-  }
-  std::vector<std::uint16_t> rounded;
-  for (const float each : values) rounded.push_back(bfloat16(each).bits);
-  std::vector<float> widened;
-  for (const std::uint16_t each : rounded) widened.push_back(float_of_bf16(each));
+namespace {
+
+// An adapter whose file may hold copies of a model's embedding and head, and that model's file.
+struct Copies {
   const std::string key = "base_model.model.transformer.wte.weight", head_key = "base_model.model.lm_head.weight";
-  const auto base = [&](bool tied, const std::string& name, DType type) {
+  const Scratch folder = {};
+  TensorFile model = {};
+  std::vector<float> values, head, widened;  // [4, 8]
+  std::vector<std::uint16_t> rounded;        // values in bfloat16; `widened` is what those stand for
+  Adapter made = {};
+
+  Copies() {
+    for (int i = 0; i < 4 * 8; ++i) {
+      values.push_back(static_cast<float>(i) * 0.37f - 3);
+      head.push_back(values.back() * 2);
+      rounded.push_back(bfloat16(values.back()).bits);
+      widened.push_back(float_of_bf16(rounded.back()));
+    }
+    made.modules.pop_back();  // the head is no linear that can be updated
+  }
+  PeftBase base(bool tied, const std::string& name, DType type) {
     model.tensors.clear();
     if (type == DType::f32)
       model.add(name, type, {4, 8}, values);
@@ -513,46 +519,57 @@ BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
                     .embedding = "transformer.wte",
                     .head = "lm_head",
                     .tied_head = tied};
-  };
-  const auto open = [&](const Adapter& made, const PeftBase& own) {
+  }
+  PeftAdapter open(const PeftBase& own) {
     made.scratch.write("adapter_config.json", made.config);
     made.file.write(made.scratch / "adapter_model.safetensors");
     return PeftAdapter::open(made.scratch.folder(), made.modules, own);
-  };
-  Adapter made;
-  made.modules.pop_back();  // the head is no linear that can be updated
-  made.file.add(key, DType::f32, {4, 8}, values);
-  made.file.add(head_key, DType::f32, {4, 8}, values);
+  }
+  std::string refused_for(const PeftBase& own) {
+    return refusal([&] { open(own); });
+  }
+  std::string refused_for(bool tied, DType type) { return refused_for(base(tied, "wte.weight", type)); }
+};
+
+}  // namespace
+
+// report: adapter_autosaved_embeddings
+BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
+  Copies c;
+  c.made.file.add(c.key, DType::f32, {4, 8}, c.values);
+  c.made.file.add(c.head_key, DType::f32, {4, 8}, c.values);
   for (const char* name : {"wte.weight", "transformer.wte.weight"}) {
-    const PeftAdapter adapter = open(made, base(true, name, DType::f32));
+    const PeftAdapter adapter = c.open(c.base(true, name, DType::f32));
     BOOST_TEST(adapter.factors().size() == 2U);
     BOOST_TEST((std::vector<std::string>(adapter.copies().begin(), adapter.copies().end()) ==
-                std::vector<std::string>{head_key, key}));
+                std::vector<std::string>{c.head_key, c.key}));
   }
-  const auto refused_for = [&](const PeftBase& own) { return refusal([&] { open(made, own); }); };
-  BOOST_TEST(mentions(refused_for(base(false, "wte.weight", DType::f32)),
-                      {"adapter_model.safetensors: " + head_key, "differs"}));
-  made.file.add(head_key, DType::f32, {4, 8}, head);
-  BOOST_TEST(refused_for(base(false, "wte.weight", DType::f32)) == "accepted");
-  BOOST_TEST(mentions(refused_for({}), {head_key, "neither lora_A"}));  // no file to compare with
-  made.file.tensors.erase(head_key);
+  BOOST_TEST(mentions(c.refused_for(false, DType::f32), {"adapter_model.safetensors: " + c.head_key, "differs"}));
+  c.made.file.add(c.head_key, DType::f32, {4, 8}, c.head);
+  BOOST_TEST(c.refused_for(false, DType::f32) == "accepted");
+  BOOST_TEST(mentions(c.refused_for({}), {c.head_key, "neither lora_A"}));  // no file to compare with
+  c.made.file.tensors.erase(c.head_key);
+  c.made.file.add(c.key, DType::f32, {5, 8}, std::vector<float>(40));
+  BOOST_TEST(mentions(c.refused_for(true, DType::f32), {c.key, "[4, 8]"}));  // a grown vocabulary
+}
 
-  // Numbers count, not types. What rounding has changed differs.
-  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::bf16)), {key, "differs"}));
-  made.file.add(key, DType::bf16, {4, 8}, rounded);
-  BOOST_TEST(refused_for(base(true, "wte.weight", DType::bf16)) == "accepted");
-  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::f32)), {key, "differs"}));
-  made.file.add(key, DType::f32, {4, 8}, widened);
-  BOOST_TEST(refused_for(base(true, "wte.weight", DType::bf16)) == "accepted");
+// Numbers count, not types. What rounding has changed differs.
+BOOST_AUTO_TEST_CASE(copies_have_the_models_numbers_in_any_type) {
+  Copies c;
+  c.made.file.add(c.key, DType::f32, {4, 8}, c.values);
+  BOOST_TEST(mentions(c.refused_for(true, DType::bf16), {c.key, "differs"}));
+  c.made.file.add(c.key, DType::bf16, {4, 8}, c.rounded);
+  BOOST_TEST(c.refused_for(true, DType::bf16) == "accepted");
+  BOOST_TEST(mentions(c.refused_for(true, DType::f32), {c.key, "differs"}));
+  c.made.file.add(c.key, DType::f32, {4, 8}, c.widened);
+  BOOST_TEST(c.refused_for(true, DType::bf16) == "accepted");
 
-  made.file.tensors.erase(key);
-  made.file.add("base_model.model.transformer.wte.base_layer.weight", DType::f32, {4, 8}, values);
-  BOOST_TEST(refused_for(base(true, "wte.weight", DType::f32)) == "accepted");
-  made.file.tensors.at("base_model.model.transformer.wte.base_layer.weight").put(31, 1e-3f);
-  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::f32)), {"wte.base_layer.weight", "differs"}));
-  made.file.tensors.erase("base_model.model.transformer.wte.base_layer.weight");
-  made.file.add(key, DType::f32, {5, 8}, std::vector<float>(40));
-  BOOST_TEST(mentions(refused_for(base(true, "wte.weight", DType::f32)), {key, "[4, 8]"}));  // a grown vocabulary
+  c.made.file.tensors.erase(c.key);
+  const std::string base_layer = "base_model.model.transformer.wte.base_layer.weight";
+  c.made.file.add(base_layer, DType::f32, {4, 8}, c.values);
+  BOOST_TEST(c.refused_for(true, DType::f32) == "accepted");
+  c.made.file.tensors.at(base_layer).put(31, 1e-3f);
+  BOOST_TEST(mentions(c.refused_for(true, DType::f32), {"wte.base_layer.weight", "differs"}));
 }
 
 BOOST_AUTO_TEST_CASE(shapes_follow_rank_and_model) {

@@ -106,19 +106,7 @@ class Churn {
     for (int i = 0, changes = 0; changes < cycles; ++i) {
       while (answered <= i)
         std::this_thread::sleep_for(std::chrono::microseconds(100));  // streams are what it is about
-      const int name = static_cast<int>(mix64(static_cast<std::uint64_t>(i)) % kNames);
-      if (i % 3 == 0) {
-        changes += engine.adapters().unload(std::to_string(name));
-        continue;
-      }
-      for (const AdapterInfo& info : engine.adapters().list()) {
-        if (info.name != std::to_string(name)) continue;
-        try {
-          engine.adapters().replace(info.name, folder(name * kVersions + i % kVersions), info.digest);
-          ++changes;
-        } catch (const Error&) {  // somebody was sooner, or there is no room while all are in use
-        }
-      }
+      changes += change(engine, i);
     }
     done = true;
     for (auto& client : clients) client.join();
@@ -132,6 +120,22 @@ class Churn {
   }
 
  private:
+  // Unloads or replaces some adapter. Returns how many have changed.
+  int change(Engine<Gpt2>& engine, int i) const {
+    const int name = static_cast<int>(mix64(static_cast<std::uint64_t>(i)) % kNames);
+    if (i % 3 == 0) return engine.adapters().unload(std::to_string(name));
+    int changes = 0;
+    for (const AdapterInfo& info : engine.adapters().list()) {
+      if (info.name != std::to_string(name)) continue;
+      try {
+        engine.adapters().replace(info.name, folder(name * kVersions + i % kVersions), info.digest);
+        ++changes;
+      } catch (const Error&) {  // somebody was sooner, or there is no room while all are in use
+      }
+    }
+    return changes;
+  }
+
   std::filesystem::path folder(int n) const { return scratch_ / ("a" + std::to_string(n)); }
   std::filesystem::path bad(int n) const { return scratch_ / ("bad" + std::to_string(n)); }
 

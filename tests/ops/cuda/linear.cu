@@ -274,24 +274,17 @@ BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
   }
 }
 
-// Rows of every kind prepared for a draw: the best of them and their totals, to the bit.
-BOOST_AUTO_TEST_CASE(draws) {
-  Cpu cpu = reference_cpu();
-  Cuda cuda;
-  constexpr int kRows = 24, kWidth = 33;
-  Random random(8);
-  for (const int vocab : {40, 301, 4'096, 70'001}) {
-    const Packed<Float32> packed(random_matrix(vocab, kWidth, 2, 0, 4.0f));
-    const DevicePacked<Float32> device_packed(cuda, packed);
-    Matrix hidden = random_matrix(kRows, kWidth, 1);
-    std::fill_n(hidden.row(3), kWidth, 0.0f);
-    hidden.row(4)[5] = std::numeric_limits<float>::infinity();
-    const DeviceMatrix device_hidden(cuda, hidden);
-    std::vector<DrawRow> draws(kRows);
-    std::vector<TokenLogit> biases;
-    std::vector<SeenToken> seen;
-    std::vector<std::uint32_t> masks;
-    for (std::size_t r = 0; r < kRows; ++r) {
+namespace {
+
+// Rows of every kind, over the tokens of a vocabulary.
+struct MixedDraws {
+  std::vector<DrawRow> draws;  // [rows]
+  std::vector<TokenLogit> biases;
+  std::vector<SeenToken> seen;
+  std::vector<std::uint32_t> masks;
+
+  MixedDraws(std::size_t rows, int vocab, Random& random) : draws(rows) {
+    for (std::size_t r = 0; r < draws.size(); ++r) {
       DrawRow& draw = draws[r];
       if (r % 7 == 6) continue;  // nothing is wanted
       draw.best = r % 3 == 0 ? 1 : r % 3 == 1 ? 20 : 256;
@@ -313,11 +306,31 @@ BOOST_AUTO_TEST_CASE(draws) {
           masks.push_back(r == 9 ? 0u : r % 2 ? 0x10u : static_cast<std::uint32_t>(random.next()));
       }
     }
+  }
+};
+
+}  // namespace
+
+// Rows of every kind prepared for a draw: the best of them and their totals, to the bit.
+BOOST_AUTO_TEST_CASE(draws) {
+  Cpu cpu = reference_cpu();
+  Cuda cuda;
+  constexpr int kRows = 24, kWidth = 33;
+  Random random(8);
+  for (const int vocab : {40, 301, 4'096, 70'001}) {
+    const Packed<Float32> packed(random_matrix(vocab, kWidth, 2, 0, 4.0f));
+    const DevicePacked<Float32> device_packed(cuda, packed);
+    Matrix hidden = random_matrix(kRows, kWidth, 1);
+    std::fill_n(hidden.row(3), kWidth, 0.0f);
+    hidden.row(4)[5] = std::numeric_limits<float>::infinity();
+    const DeviceMatrix device_hidden(cuda, hidden);
+    MixedDraws m(kRows, vocab, random);
+    std::vector<DrawRow>& draws = m.draws;
     std::vector<std::vector<TokenLogit>> best(kRows);
     std::vector<double> totals(kRows), log_totals(kRows);
     using View = Float32::View;
     const HeadDrawArgs<View> args{
-        device_hidden.view(), device_packed.view(), vocab, draws, biases, seen, masks, best.data(),
+        device_hidden.view(), device_packed.view(), vocab, draws, m.biases, m.seen, m.masks, best.data(),
         totals.data(),        log_totals.data()};
     cuda.begin_step();
     head_draw(cuda, args);
@@ -336,7 +349,7 @@ BOOST_AUTO_TEST_CASE(draws) {
         BOOST_TEST(log_totals[r] == expected.log_total, "row " << r << " of " << vocab);
     }
     // The twin: a token that was generated once more is seen in the total of its row.
-    ++seen[static_cast<std::size_t>(draws[12].first_seen)]
+    ++m.seen[static_cast<std::size_t>(draws[12].first_seen)]
           .generated;  // of a row without a mask, with a penalty for each time
     const float* row = logits.row(12);
     BOOST_TEST(drawn(std::vector<float>(row, row + vocab), draws[12], args).total != totals[12]);

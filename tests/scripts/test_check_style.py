@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""scripts/check-style on small files: what it takes for a function, and that each budget can fail."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check-style"
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("check_style", str(SCRIPT))
+style = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_style", loader))
+loader.exec_module(style)
+
+
+def functions(text):
+    return style.functions(style.blank(text)[0])
+
+
+def over(text, name="include/tenon/a.h"):
+    return [(what, line) for _, what, line, _ in style.over_budget(name, text)]
+
+
+def long_function(head, lines, indent=""):
+    return f"{indent}{head} {{\n" + f"{indent}  go();\n" * (lines - 2) + f"{indent}}}\n"
+
+
+class Functions(unittest.TestCase):
+    def test_where_one_begins_and_ends(self):
+        for head, name in (
+                ("int f()", "f"),
+                ("int f(int a, int b = 3) const noexcept", "f"),
+                ("template <class A = int, int n = (3 > 2)>\nvoid f(A a = {})", "f"),
+                ("template <class A>\nrequires(!Big<A>) void f(A a)", "f"),
+                ("template <class A>\nrequires Small<A> auto f(A a) -> std::vector<int>", "f"),
+                ("auto f() requires(true)", "f"),
+                ("void f(A a) requires requires(A b) { b.g(); }", "f"),
+                ("std::vector<int> Outer::f(std::function<int(int)> g)", "Outer::f"),
+                ("Outer::Outer(int a) : a_(a), b_{a, 2}, c_(std::vector<int>{1})", "Outer::Outer"),
+                ("Outer::~Outer()", "Outer::~Outer"),
+                ("bool operator==(const A& a, const A& b)", "operator=="),
+                ("void operator()(int a) const", "operator()"),
+                ("__global__ void __launch_bounds__(32 * kWarps) f(const __grid_constant__ int a)", "f"),
+                ("BOOST_AUTO_TEST_CASE(a_case)", "a_case"),
+                ("int main(int argc, char** argv) try", "main"),
+                ("struct A* f(struct B* b)", "f")):
+            with self.subTest(head):
+                lines = head.count("\n")
+                found = functions("namespace a {\n" + long_function(head, 5) + "}\n")
+                self.assertEqual([f[0] for f in found], [name])
+                self.assertEqual(found[0][2], lines + 6)
+                if "template" not in head:
+                    self.assertEqual(found[0][1], 2)
+
+    def test_members_and_what_follows(self):
+        text = ("class A : public B {\n public:\n  A() : a_{1} {\n    go();\n  }\n  int f() { return 1; }\n\n private:\n"
+                "  int a_ = {3};\n  std::vector<int> b_{1, 2};\n};\n\nint g() {\n  return 2;\n}\n")
+        self.assertEqual(functions(text), [("A", 3, 5), ("f", 6, 6), ("g", 13, 15)])
+
+    def test_what_is_none(self):
+        for text in ("const int a[] = {1, 2};\n", "struct A {\n  int a = 0;\n};\n", "enum class A { a, b };\n",
+                     "template <class A>\nconcept C = requires(A a) {\n  { a.f() } -> std::same_as<int>;\n  a.g();\n};\n",
+                     "inline constexpr auto f = [](int a) {\n  return a;\n};\n", "A a{1};\n", "extern \"C\" {\nint f();\n}\n",
+                     "// int f() {\n// }\n", "#define F(a) int f() { \\\n  a; }\n", "const char* a = \"int f() {\";\n",
+                     "const char* a = R\"x(int f() {\n)x\";\n", "const char a = '{', b = '\\'', c = '\"';\n"):
+            with self.subTest(text):
+                self.assertEqual(functions(text), [])
+                self.assertEqual([f[0] for f in functions(text + "int g() {\n  return 1'000;\n}\n")], ["g"])
+
+    def test_a_lambda_counts_as_part_of_its_function(self):
+        self.assertEqual(functions("int f() {\n  const auto g = [] {\n    return 1;\n  };\n  if (g()) {\n  }\n}\n"), [("f", 1, 7)])
+
+
+class Budgets(unittest.TestCase):
+    def test_functions(self):
+        self.assertEqual(over(long_function("int f(int a)", style.FUNCTION)), [])
+        self.assertEqual(over(long_function("int f(int a)", style.FUNCTION + 1)), [("f", 1)])
+        inside = "class A {\n" + long_function("int f(int a) const", style.FUNCTION + 1, "  ") + "};\n"
+        self.assertEqual(over(inside), [("f", 2)])
+        wrapped = long_function("int f(int a,\n      int b)", style.FUNCTION)  # the head is a line more
+        self.assertEqual(over(wrapped), [("f", 1)])
+        self.assertEqual(over(long_function("BOOST_AUTO_TEST_CASE(a)", style.FUNCTION + 1), "tests/a.cpp"), [("a", 1)])
+
+    def test_headers(self):
+        self.assertEqual(over("int a;\n" * style.LINES), [])
+        self.assertEqual(over("int a;\n" * (style.LINES + 1)), [("file", 1)])
+        self.assertEqual(over("int a;\n" * (style.LINES + 1), "tests/a.cpp"), [])
+        self.assertEqual(over("int a;\n" * (style.LINES + 1), "a.cuh"), [("file", 1)])
+
+    def test_template_parameters(self):
+        for parameters, count in (("class A, class B, int c, template <class, class> class D", 4), ("class... A", 1),
+                                  ("", 0), ("class A, class B, class C = D<1, 2, 3>, int d = f(1, 2), class E = int", 5)):
+            with self.subTest(parameters):
+                self.assertEqual(over(f"\ntemplate <{parameters}>\nstruct A {{}};\n"), [("template", 2)] if count > 4 else [])
+
+    def test_columns(self):
+        long = "x" * (style.COLUMNS + 1)
+        self.assertEqual(over(f"// {long[4:]}\n"), [])
+        self.assertEqual(over(f"int a;\n// {long}\n"), [("columns", 2)])
+        self.assertEqual(over(f"auto a = R\"({long}\n{long})\";\n"), [])
+        self.assertEqual(over(f"auto a = R\"(x)\";\n// {long}\n"), [("columns", 2)])
+        self.assertEqual(over(f"// clang-format off\n// {long}\n// clang-format on\n// {long}\n"), [("columns", 4)])
+
+    def test_an_entry_that_is_not_needed_fails(self):
+        allowed = dict(style.ALLOWED)
+        names = sorted({file for file, _ in allowed} | {"include/tenon/version.h"})
+        self.assertEqual(style.check_budgets(names), 0)
+        try:
+            style.ALLOWED["include/tenon/version.h", "f"] = "of no use"
+            self.assertEqual(style.check_budgets(names), 1)
+            style.ALLOWED.clear()
+            self.assertGreaterEqual(style.check_budgets(names), len(allowed))
+        finally:
+            style.ALLOWED.clear()
+            style.ALLOWED.update(allowed)
+
+    def test_the_tree_is_found(self):
+        names = style.files()
+        self.assertGreater(len(names), 500)
+        self.assertIn("include/tenon/tenon.h", names)
+        self.assertIn("tests/ops/cuda/linear.cu", names)
+
+    def test_every_exception_has_a_reason(self):
+        self.assertTrue(all(len(reason) > 10 for reason in style.ALLOWED.values()))
+
+
+if __name__ == "__main__":
+    unittest.main()
