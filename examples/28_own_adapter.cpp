@@ -24,8 +24,8 @@ std::pair<Matrix, Matrix> factorised(const Matrix& m) {
           qr.matrixQR().topRows(m.cols()).triangularView<Eigen::Upper>()};
 }
 
-// Of all updates of this rank, the one nearest to b a: its factors B [outputs, rank] and A [rank, inputs]. The product
-// b a [outputs, inputs] is never made: where b = Q R and a^T = P S, it has the singular values of R S^T.
+// The update of this rank that is nearest to b a, as factors B [outputs, rank] and A [rank, inputs]. Where b = Q R and
+// a^T = P S, the singular values of b a [outputs, inputs] are those of R S^T [r, r], which is small.
 std::pair<Matrix, Matrix> truncated(const Matrix& b, const Matrix& a, int rank) {
   const auto [left, r] = factorised(b);
   const auto [right, s] = factorised(a.transpose());

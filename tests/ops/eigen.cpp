@@ -1,11 +1,12 @@
-// The oracle's oracle: reference.h against the same formulas in Eigen's double precision, one expression each.
+// reference.h, the oracle of the ops, against the same formulas in Eigen's double precision, one expression each.
 //
-// Both sides sum in double, so they may differ by the reference's last rounding to float32, u |y| with u = 2^-24, and
-// by the roundings of two double sums of n terms, at most 2 n v sum |terms| with v = 2^-53 (Higham, 2002, section 3.1).
-// That is 2^-24 of the value and a little: float32 sums do not pass, which a twin shows.
+// Both sides sum in double. The reference rounds once to float32: u |y|, u = 2^-24. Two double sums of n terms differ
+// by at most 2 n v sum |terms|, v = 2^-53 (Higham, 2002, section 3.1). Sums in float32 do not meet that bound: a twin
+// of each test shows it.
 #define BOOST_TEST_MODULE ops_eigen
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <numbers>
 
 #include "attention_problem.h"
 #include "linear_problem.h"
@@ -41,7 +42,9 @@ Doubles dense(const View& weight, int outputs, int inputs) {
   });
 }
 
-double gelu_new(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu_new(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 double relu(double x) { return x > 0 ? x : 0; }
 double silu(double x) { return x / (1 + std::exp(-x)); }
@@ -135,8 +138,9 @@ namespace {
 
 constexpr float kEpsilon = 1e-5f;
 
-// Of a row: (x - mean) / deviation * gain + bias. The mean is off by at most n v of the mean magnitude, which the
-// quotient carries over: (3 n + 8) v (|x| + mean |x|) / deviation * |gain|, and the bias one rounding. On both sides.
+// Each row becomes (x - mean) / deviation * gain + bias. The mean is off by at most n v of the mean magnitude, which
+// the quotient carries over: (3 n + 8) v (|x| + mean |x|) / deviation * |gain|, and the bias one rounding. On both
+// sides.
 struct Normed {
   Doubles value, slack;
 
