@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# consume.sh SOURCE WORK COMPILER WAY [BUILD]: builds and runs a small program against the library in one of the ways
-# that docs/getting-started.md names. `install` installs BUILD below WORK/prefix, for find_package. `headers` and
-# `subproject` install with nothing built. `build_type` looks at the warnings of a project that names no build type.
+# consume.sh SOURCE WORK COMPILER WAY [BUILD | ARGUMENT ...]: builds and runs a small program against the library in one
+# of the ways that docs/getting-started.md names. `install` installs BUILD below WORK/prefix, for find_package. `headers`
+# and `subproject` install with nothing built. `build_type` looks at the warnings of a project that names no build type.
+# `eigen` includes tenon/eigen.h and links Eigen.
 set -euo pipefail
 
 source_dir=$1 work=$2 compiler=$3 way=$4
@@ -68,6 +69,12 @@ case $way in
     configure "$here/$way" "$work/$way" -DCMAKE_PREFIX_PATH="$work/prefix" -DTENON_CHECKOUT="$source_dir"
     cmake --build "$work/$way"
     "$work/$way/consumer" "$model"
+    ;;
+  eigen)
+    rm -rf "$work/eigen"
+    configure "$here/eigen" "$work/eigen" -DCMAKE_PREFIX_PATH="$work/headers" -DCMAKE_BUILD_TYPE=Release "${@:5}"
+    cmake --build "$work/eigen"
+    "$work/eigen/consumer"
     ;;
   plain)
     # shellcheck disable=SC2046  # flags are words
