@@ -3,7 +3,9 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import shutil
 import sys
+import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check-style"
@@ -113,6 +115,17 @@ class Budgets(unittest.TestCase):
         finally:
             style.ALLOWED.clear()
             style.ALLOWED.update(allowed)
+
+    def test_format(self):
+        with tempfile.TemporaryDirectory() as folder:
+            good, bad = pathlib.Path(folder) / "good.h", pathlib.Path(folder) / "bad.h"
+            shutil.copy(style.ROOT / ".clang-format", folder)
+            good.write_text("int f(int* a) { return *a; }\n")
+            bad.write_text("int f(int *a) { return *a; }\n")
+            if style.check_format([str(good)]) is None:
+                self.skipTest("clang-format is not installed")
+            self.assertEqual(style.check_format([str(good)]), 0)
+            self.assertEqual(style.check_format([str(good), str(bad)]), 1)
 
     def test_the_tree_is_found(self):
         names = style.files()
