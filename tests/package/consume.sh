@@ -2,7 +2,7 @@
 # consume.sh SOURCE WORK COMPILER WAY [BUILD | ARGUMENT ...]: builds and runs a small program against the library in one
 # of the ways that docs/getting-started.md names. `install` installs BUILD below WORK/prefix, for find_package. `headers`
 # and `subproject` install with nothing built. `build_type` looks at the warnings of a project that names no build type.
-# `eigen` includes tenon/eigen.h and links Eigen.
+# `eigen` includes tenon/eigen.h and links Eigen. `compile_once` is for the headers that `headers` installed.
 set -euo pipefail
 
 source_dir=$1 work=$2 compiler=$3 way=$4
@@ -75,6 +75,18 @@ case $way in
     configure "$here/eigen" "$work/eigen" -DCMAKE_PREFIX_PATH="$work/headers" -DCMAKE_BUILD_TYPE=Release "${@:5}"
     cmake --build "$work/eigen"
     "$work/eigen/consumer"
+    ;;
+  compile_once)
+    # The example of getting-started against installed headers: its main unit includes nothing of an engine's parts.
+    flags=(-std=c++20 -O1 -I "$work/headers/include" -I "$source_dir/examples")
+    main=$source_dir/examples/29_compile_once.cpp
+    parts=$("$compiler" "${flags[@]}" -MM "$main" | grep -E "tenon/(tenon|engine/engine|model/decoder)\.h|tenon/(ops/cpu|weights)/" || true)
+    if [[ -n $parts ]]; then
+      echo "FAIL: $main includes $parts" >&2
+      exit 1
+    fi
+    "$compiler" "${flags[@]}" "$main" "${main%.cpp}/engine.cpp" -o "$work/compile_once" -lutf8proc -pthread
+    "$work/compile_once" --model "$model"
     ;;
   plain)
     # shellcheck disable=SC2046  # flags are words
