@@ -4,6 +4,8 @@
 // For dense algebra of your own on the host. The library's ops never use Eigen: its products choose their order of
 // summation by shape.
 #pragma once
+#include "tenon/core/require.h"  // first: it names a missing -std=c++20 and the like
+
 #if !__has_include(<Eigen/Core>)
 #error \
     "tenon: tenon/eigen.h needs Eigen 3.4; install libeigen3-dev, and link Eigen3::Eigen or add -I/usr/include/eigen3"

@@ -15,6 +15,7 @@ CODE = re.compile(r"^(?!\s*(//|#|$))", re.MULTILINE)
 
 def first_include(text):
     """The first include of the library, or None where code comes before it."""
+    text = text.replace("\\\n", " ")
     include = re.search(r'^\s*#\s*include\s+["<](tenon/[^">]+)[">]', text, re.MULTILINE)
     code = CODE.search(text)
     return include[1] if include and (not code or include.start() < code.start()) else None
