@@ -6,6 +6,7 @@ cmake_dependent_option(TENON_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVE
 cmake_dependent_option(TENON_BUILD_EXAMPLES "Build the numbered examples" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
 cmake_dependent_option(TENON_BUILD_PROGRAM "Build the program tenon" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
 cmake_dependent_option(TENON_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
+cmake_dependent_option(TENON_COMPILED_FACE "Build and install tenon::compiled also where nothing links it" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
 option(TENON_INSTALL "Make the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(TENON_WARNINGS_AS_ERRORS "A warning in this repository's own code is an error" OFF)
 

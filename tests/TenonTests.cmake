@@ -5,7 +5,7 @@ check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"fma\") ? 0 :
 
 # What every program of tests is compiled with.
 function(tenon_set_up_tests target)
-  target_link_libraries(${target} PRIVATE tenon::tenon tenon_warnings Boost::unit_test_framework)
+  target_link_libraries(${target} PRIVATE tenon::compiled tenon_warnings Boost::unit_test_framework)
   target_compile_definitions(${target} PRIVATE
     BOOST_TEST_DYN_LINK _GLIBCXX_ASSERTIONS
     TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TENON_BINARY_DIR="${PROJECT_BINARY_DIR}"
@@ -13,6 +13,15 @@ function(tenon_set_up_tests target)
   # Quicker to compile; the bits are the same at every level (docs/numerics.md).
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>
     $<$<AND:$<BOOL:${TENON_HAS_FMA}>,$<COMPILE_LANGUAGE:CXX>>:-mfma>)
+endfunction()
+
+# What nearly all of them include, compiled once. Not Boost.Test: whether it makes main() is said before it is included.
+add_library(tenon_test_headers OBJECT precompiled.cpp)
+tenon_set_up_tests(tenon_test_headers)
+target_precompile_headers(tenon_test_headers PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_CURRENT_SOURCE_DIR}/precompiled.h>")
+
+function(tenon_use_precompiled target)
+  target_precompile_headers(${target} REUSE_FROM tenon_test_headers)
 endfunction()
 
 function(tenon_add_unit_test name)  # and its command
@@ -45,6 +54,7 @@ function(tenon_add_unit_tests)
     elseif(module)
       add_executable(test_${suite} "${source}")
       tenon_set_up_tests(test_${suite})
+      tenon_use_precompiled(test_${suite})
       tenon_add_unit_test(${test_name} test_${suite})
     else()
       list(APPEND folders ${folder})
@@ -57,6 +67,7 @@ function(tenon_add_unit_tests)
   foreach(folder IN LISTS folders)
     add_executable(test_${folder} test_main.cpp ${sources_of_${folder}})
     tenon_set_up_tests(test_${folder})
+    tenon_use_precompiled(test_${folder})
   endforeach()
   set_source_files_properties(test_main.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "tenon/device/cpu.h"
+#include "tenon/ops/cpu/dot_kernel_sets.h"
 #include "tenon/ops/cpu/dot_kernels.h"
+#include "tenon/ops/cpu/kernel_sets.h"
 #include "tenon/ops/cpu/kernels.h"
 
 namespace program {

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string_view>
 
-#include "kernels.h"
 #include "menu.h"
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"

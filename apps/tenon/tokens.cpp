@@ -8,7 +8,9 @@
 #include "output.h"
 #include "tenon/core/error.h"
 #include "tenon/core/fields.h"
+#include "tenon/core/json.h"
 #include "tenon/tokenizer/bpe.h"
+#include "tenon/tokenizer/unicode.h"
 
 namespace program {
 namespace {

@@ -18,6 +18,7 @@
 #include "tenon/engine/engine.h"
 #include "tenon/engine/service.h"
 #include "tenon/model/bloom.h"
+#include "tenon/model/configure.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/model/gpt_bigcode.h"
 #include "tenon/model/llama.h"

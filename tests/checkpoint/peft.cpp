@@ -1,4 +1,5 @@
 #include "tenon/checkpoint/peft.h"
+#include "tenon/core/json.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "../core/scratch.h"
+#include "tenon/checkpoint/peft_fields.h"
+#include "tenon/checkpoint/peft_selection.h"
 #include "tenon/core/elements.h"
 #include "tensor_file.h"
 

@@ -9,6 +9,7 @@
 #include "tenon/checkpoint/config.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/finite.h"
+#include "tenon/core/json.h"
 
 using namespace tenon;
 using tenon::test::mentions;

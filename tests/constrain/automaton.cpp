@@ -1,4 +1,6 @@
 #include "tenon/constrain/automaton.h"
+#include "tenon/constrain/gbnf.h"
+#include "tenon/constrain/schema.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -9,6 +9,7 @@
 #include "../core/random.h"
 #include "tenon/constrain/compile.h"
 #include "tenon/constrain/vocabulary.h"
+#include "tenon/core/json.h"
 
 namespace tenon::test {
 

@@ -1,4 +1,5 @@
 #include "tenon/core/fields.h"
+#include "tenon/core/json.h"
 
 #include <boost/test/unit_test.hpp>
 

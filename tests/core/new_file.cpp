@@ -1,5 +1,6 @@
 // A new file has its name when it is whole, and not before; an abandoned one leaves nothing.
 #include "tenon/core/new_file.h"
+#include <fcntl.h>
 
 #include <sys/wait.h>
 

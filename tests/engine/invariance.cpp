@@ -12,6 +12,8 @@
 #include <set>
 
 #include "invariance.h"
+#include "tenon/ops/cpu/dot_kernel_sets.h"
+#include "tenon/ops/cpu/kernel_sets.h"
 
 BOOST_AUTO_TEST_SUITE(engine_invariance)
 

@@ -31,6 +31,7 @@ def main():
             first[path.relative_to(root).as_posix()] = first_include(path.read_text(encoding="utf-8"))
     if REQUIRE not in first or len(first) < 2:
         sys.exit(f"FAIL: {root} has no {REQUIRE}, or nothing else")
+    first.pop("tenon/core/face.h", None)  # a part of core/require.h, which alone includes it
     wrong = []
     for header in first:
         seen, at = set(), header

@@ -1,4 +1,5 @@
 #include "tenon/model/gpt2.h"
+#include "tenon/model/random.h"
 
 #include <boost/test/unit_test.hpp>
 

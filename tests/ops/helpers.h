@@ -21,6 +21,7 @@
 #include "tenon/core/concepts.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
+#include "tenon/ops/cpu/kernel_sets.h"
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/weights/float32.h"
 

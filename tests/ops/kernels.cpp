@@ -9,6 +9,7 @@
 
 #include "helpers.h"
 #include "tenon/ops/cpu/attention.h"
+#include "tenon/ops/cpu/dot_kernel_sets.h"
 #include "tenon/ops/cpu/linear.h"
 #include "tenon/ops/cpu/norm.h"
 #include "tenon/ops/cpu/rotary.h"

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "linear_problem.h"
+#include "tenon/ops/cpu/dot_kernel_sets.h"
 #include "tenon/ops/cpu/dot_kernels.h"
 #include "tenon/ops/cpu/panel_work.h"
 #include "tenon/weights/bfloat16_amx.h"

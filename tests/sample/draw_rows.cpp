@@ -1,6 +1,7 @@
 // What a device that prepares rows finds of them gives the token that the whole row gives, or says that it does not
 // decide.
 #include "tenon/sample/draw_rows.h"
+#include "tenon/sample/sampler.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

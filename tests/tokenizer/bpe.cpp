@@ -1,4 +1,5 @@
 #include "tenon/tokenizer/bpe.h"
+#include "tenon/tokenizer/pretokenize.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

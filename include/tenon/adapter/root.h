@@ -1,71 +1,24 @@
 // Adapters that strangers name: below one folder, and nowhere else.
 #pragma once
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 
-#include "tenon/core/error.h"
-#include "tenon/core/json.h"
+#include "tenon/core/require.h"
 
 namespace tenon {
 
 // "weather", or "team/weather": letters, digits, '.', '_' and '-', each part beginning with a letter or digit and at
 // most 128 long; no "..".
-inline bool is_adapter_id(std::string_view id) {
-  const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
-  const auto part = [&](std::string_view name) {
-    return !name.empty() && name.size() <= 128 && plain(name.front()) &&
-           std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
-  };
-  if (id.find("..") != id.npos) return false;
-  const std::size_t slash = id.find('/');
-  if (slash == id.npos) return part(id);
-  return part(id.substr(0, slash)) && part(id.substr(slash + 1));
-}
-
-namespace detail {
-
-// Whether `path` is `root` or lies below it. Both are canonical.
-inline bool is_within(const std::filesystem::path& root, const std::filesystem::path& path) {
-  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
-}
-
-// Whether a link in the folder leads out of the root, or the folder cannot be listed. Any link counts, not only those
-// of known file names: an index of shards may name any file, and a refusal would tell of the file that it leads to.
-inline bool has_link_out(const std::filesystem::path& real_root, const std::filesystem::path& folder) {
-  std::error_code failed;
-  auto each = std::filesystem::directory_iterator(folder, failed);
-  for (; !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
-    std::error_code leads_nowhere;
-    if (!each->is_symlink(leads_nowhere)) continue;
-    const auto target = std::filesystem::canonical(each->path(), leads_nowhere);
-    if (!leads_nowhere && !is_within(real_root, target)) return true;
-  }
-  return bool(failed);
-}
-
-}  // namespace detail
+bool is_adapter_id(std::string_view id);
 
 // The folder of an adapter below `root`, for AdapterOptions::folder_of. Errors: invalid_request where the id is none,
 // or where the folder or a link in it leads out of the root; io where there is no such folder. The messages name no
 // path.
-inline std::filesystem::path adapter_below(const std::filesystem::path& root, const std::string& id) {
-  const std::string where = "adapter " + printable(id, 60);
-  if (!is_adapter_id(id)) {
-    throw Error(Error::Kind::invalid_request, where,
-                "must be a name, or two with a slash between them, of letters, digits, '.', '_' and '-'");
-  }
-  std::error_code failed;
-  const auto real_root = std::filesystem::canonical(root, failed);
-  if (failed) throw Error(Error::Kind::io, "adapter root", "the folder does not exist or cannot be entered");
-  const auto folder = std::filesystem::canonical(real_root / id, failed);
-  if (failed || !std::filesystem::is_directory(folder, failed)) throw Error(Error::Kind::io, where, "is not known");
-  if (folder == real_root || !detail::is_within(real_root, folder) || detail::has_link_out(real_root, folder)) {
-    throw Error(Error::Kind::invalid_request, where, "lies outside the adapter root");
-  }
-  return folder;
-}
+std::filesystem::path adapter_below(const std::filesystem::path& root, const std::string& id);
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/adapter/root-inl.h"
+#endif

@@ -26,8 +26,9 @@
 #include "tenon/adapter/resident.h"
 #include "tenon/adapter/room.h"
 #include "tenon/adapter/waiting_line.h"
-#include "tenon/core/json.h"
+#include "tenon/core/file.h"
 #include "tenon/core/request.h"
+#include "tenon/device/cpu.h"
 
 namespace tenon {
 
@@ -440,5 +441,10 @@ class AdapterStore {
   std::uint64_t clock_ = 0;
   AdapterStats stats_;
 };
+
+#ifdef TENON_COMPILED
+extern template class ResidentAdapter<Cpu>;
+extern template class AdapterStore<Cpu>;
+#endif
 
 }  // namespace tenon

@@ -1,6 +1,5 @@
 // Who waits for room among the adapters of a store, first come first served.
 #pragma once
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,50 +23,18 @@ class WaitingLine {
     Place(WaitingLine& line, Patience patience)
         : line_(line), patience_(std::move(patience)), patient_(patience_.until > Clock::now()) {}
     Place(const Place&) = delete;
-    ~Place() {
-      std::lock_guard lock(line_.mutex_);
-      if (!joined_) return;
-      if (line_.places_.front() == this) line_.yielding_.clear();
-      std::erase(line_.places_, this);
-      line_.change();
-    }
+    ~Place();
 
     // Whether nobody else has waited longer.
-    bool is_first() const {
-      std::lock_guard lock(line_.mutex_);
-      return line_.places_.empty() || line_.places_.front() == this;
-    }
-    bool may_use(const std::string& name) const {
-      std::lock_guard lock(line_.mutex_);
-      return !patient_ || line_.yielding_.empty() || line_.yielding_ != name || line_.places_.front() == this;
-    }
+    bool is_first() const;
+    bool may_use(const std::string& name) const;
     // The first in line says who shall yield to it.
-    void ask_to_yield(const std::string& name) {
-      std::lock_guard lock(line_.mutex_);
-      if (joined_ && line_.places_.front() == this) line_.yielding_ = name;
-    }
+    void ask_to_yield(const std::string& name);
 
     // Gets in line, if it waits at all.
-    void join() {
-      std::lock_guard lock(line_.mutex_);
-      if (!patient_ || joined_) return;
-      line_.places_.push_back(this);
-      joined_ = true;
-    }
+    void join();
     // In line, until something has changed since `seen`; false where its time is over, or nobody wants it any more.
-    bool wait(std::uint64_t seen) {
-      std::unique_lock lock(line_.mutex_);
-      const auto ready = [&] { return line_.changes_ != seen; };
-      if (!joined_) return false;
-      for (;;) {
-        const TimePoint look = Clock::now() + kLook;
-        if (line_.changed_.wait_until(lock, std::min(patience_.until, look), ready)) return true;
-        if (patience_.until <= look) return false;
-        lock.unlock();
-        if (patience_.wanted && !patience_.wanted()) return false;
-        lock.lock();
-      }
-    }
+    bool wait(std::uint64_t seen);
 
    private:
     static constexpr auto kLook = std::chrono::milliseconds(50);
@@ -79,24 +46,12 @@ class WaitingLine {
   };
 
   // Counts what may have made room, or brought an adapter that somebody waits for.
-  std::uint64_t changes() const {
-    std::lock_guard lock(mutex_);
-    return changes_;
-  }
-  void changed() {
-    std::lock_guard lock(mutex_);
-    change();
-  }
-  int waiting() const {
-    std::lock_guard lock(mutex_);
-    return static_cast<int>(places_.size());
-  }
+  std::uint64_t changes() const;
+  void changed();
+  int waiting() const;
 
  private:
-  void change() {
-    ++changes_;
-    if (!places_.empty()) changed_.notify_all();
-  }
+  void change();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -111,10 +66,7 @@ class HeldInLine {
   HeldInLine(std::shared_ptr<const void> held, std::shared_ptr<WaitingLine> line)
       : held_(std::move(held)), line_(std::move(line)) {}
   HeldInLine(const HeldInLine&) = delete;
-  ~HeldInLine() {
-    held_.reset();
-    line_->changed();
-  }
+  ~HeldInLine();
 
  private:
   std::shared_ptr<const void> held_;
@@ -122,3 +74,7 @@ class HeldInLine {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/adapter/waiting_line-inl.h"
+#endif

@@ -4,17 +4,13 @@
 // An entry is found through its predecessor: its key is (the predecessor's serial number, its own tokens), and the
 // first one's is (identity, tokens). By induction two equal chains stand for equal texts under equal identities.
 #pragma once
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "tenon/core/hash.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -27,12 +23,7 @@ class PrefixIndex {
     std::uint64_t hash = 0;
   };
 
-  PrefixIndex(int blocks, int block_tokens, std::uint64_t hash_mask)
-      : block_tokens_(static_cast<std::size_t>(block_tokens)),
-        hash_mask_(hash_mask),
-        entries_(static_cast<std::size_t>(blocks)),
-        buckets_(std::bit_ceil(static_cast<std::size_t>(blocks) + 1), kNone),
-        tokens_(static_cast<std::size_t>(blocks) * block_tokens_) {}
+  PrefixIndex(int blocks, int block_tokens, std::uint64_t hash_mask);
 
   // Calls found(block) for each block of the longest known beginning of `tokens`, and says where that ends.
   template <class Found>
@@ -49,47 +40,18 @@ class PrefixIndex {
 
   // Says that `block`, which is not idle, holds the tokens behind `chain`. Another block that holds the same stays the
   // one that is found.
-  Chain insert(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity, std::int32_t block) {
-    const auto known = find(chain, tokens, identity);
-    if (known.block >= 0) return known.chain;
-    if (knows(block)) forget(block);  // it was filed behind a block that was evicted since: nobody finds it there
-    Entry& entry = at(block);
-    entry.identity = chain.serial == 0 ? identity : std::string_view{};  // the only line that may throw
-    entry.serial = ++last_serial_;
-    entry.parent = chain.serial;
-    entry.hash = known.chain.hash;
-    entry.next = std::exchange(bucket_of(entry.hash), block);
-    std::copy(tokens.begin(), tokens.end(), tokens_of(block).begin());
-    return {entry.serial, entry.hash};
-  }
+  Chain insert(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity, std::int32_t block);
 
   bool knows(std::int32_t block) const { return at(block).serial != 0; }
 
   // ---- idle blocks: known, and in nobody's use. The least recently retired is evicted first.
 
-  void retire(std::int32_t block) {
-    Entry& entry = at(block);
-    entry.older = newest_;
-    entry.newer = kNone;
-    (newest_ == kNone ? oldest_ : at(newest_).newer) = block;
-    newest_ = block;
-    ++idle_;
-  }
+  void retire(std::int32_t block);
 
-  void revive(std::int32_t block) {
-    const Entry& entry = at(block);
-    (entry.older == kNone ? oldest_ : at(entry.older).newer) = entry.newer;
-    (entry.newer == kNone ? newest_ : at(entry.newer).older) = entry.older;
-    --idle_;
-  }
+  void revive(std::int32_t block);
 
   // The least recently used idle block, forgotten. There must be one.
-  std::int32_t evict() {
-    const std::int32_t block = oldest_;
-    revive(block);
-    forget(block);
-    return block;
-  }
+  std::int32_t evict();
 
   int idle() const { return idle_; }
 
@@ -113,36 +75,14 @@ class PrefixIndex {
   const std::int32_t& bucket_of(std::uint64_t hash) const { return buckets_[hash & (buckets_.size() - 1)]; }
   Entry& at(std::int32_t block) { return entries_[static_cast<std::size_t>(block)]; }
   const Entry& at(std::int32_t block) const { return entries_[static_cast<std::size_t>(block)]; }
-  std::span<TokenId> tokens_of(std::int32_t block) {
-    return std::span(tokens_).subspan(static_cast<std::size_t>(block) * block_tokens_, block_tokens_);
-  }
-  std::span<const TokenId> tokens_of(std::int32_t block) const {
-    return std::span(tokens_).subspan(static_cast<std::size_t>(block) * block_tokens_, block_tokens_);
-  }
+  std::span<TokenId> tokens_of(std::int32_t block);
+  std::span<const TokenId> tokens_of(std::int32_t block) const;
 
-  Found find(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity) const {
-    const std::uint64_t hash = hash_of(chain, tokens, identity) & hash_mask_;
-    for (std::int32_t block = bucket_of(hash); block != kNone; block = at(block).next) {
-      const Entry& entry = at(block);
-      const auto held = tokens_of(block);
-      if (entry.hash == hash && entry.parent == chain.serial && (chain.serial != 0 || entry.identity == identity) &&
-          std::equal(tokens.begin(), tokens.end(), held.begin(), held.end())) {
-        return {block, {entry.serial, hash}};
-      }
-    }
-    return {kNone, {0, hash}};
-  }
+  Found find(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity) const;
 
-  static std::uint64_t hash_of(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity) {
-    return hash64(std::as_bytes(tokens), chain.serial != 0 ? chain.hash : hash64(identity));
-  }
+  static std::uint64_t hash_of(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity);
 
-  void forget(std::int32_t block) {
-    std::int32_t* link = &bucket_of(at(block).hash);
-    while (*link != block) link = &at(*link).next;
-    *link = at(block).next;
-    at(block) = {};
-  }
+  void forget(std::int32_t block);
 
   std::size_t block_tokens_;
   std::uint64_t hash_mask_;
@@ -155,3 +95,7 @@ class PrefixIndex {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/cache/prefix_index-inl.h"
+#endif

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <string>
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
@@ -27,34 +26,13 @@ inline constexpr int block_count(int tokens, int block_tokens) {
   return std::min(blocks_of(tokens, block_tokens), std::numeric_limits<int>::max() / block_tokens);
 }
 
-inline void check_cache(const KvShape& shape, int tokens) {
-  if (shape.layers < 1 || shape.heads < 1 || shape.head_dim < 1 || shape.positions < 1 || tokens < 1) {
-    throw Error(Error::Kind::capacity, "cache",
-                "needs layers, heads, head_dim, positions and tokens of 1 or more; got " +
-                    std::to_string(shape.layers) + ", " + std::to_string(shape.heads) + ", " +
-                    std::to_string(shape.head_dim) + ", " + std::to_string(shape.positions) + " and " +
-                    std::to_string(tokens));
-  }
-}
+void check_cache(const KvShape& shape, int tokens);
 
 // A view was asked for rows that nobody reserved room for.
-inline Error no_room(const SequenceRows& rows) {
-  return Error(Error::Kind::internal, "cache",
-               "has no room reserved for " + std::to_string(rows.start + rows.rows) + " tokens of sequence " +
-                   std::to_string(rows.seq));
-}
+Error no_room(const SequenceRows& rows);
 
 // Sizes come from a configuration: their product may be anything.
-inline std::size_t checked_product(std::initializer_list<std::size_t> factors) {
-  std::size_t product = 1;
-  for (const std::size_t factor : factors) {
-    if (factor != 0 && product > std::numeric_limits<std::size_t>::max() / factor) {
-      throw Error(Error::Kind::capacity, "cache", "would need 2^64 bytes or more; ask for fewer tokens");
-    }
-    product *= factor;
-  }
-  return product;
-}
+std::size_t checked_product(std::initializer_list<std::size_t> factors);
 
 // Bytes of `layers` x `tiles` tiles for all heads.
 template <class Element>
@@ -126,3 +104,7 @@ struct BlockStorage {
 };
 
 }  // namespace tenon::detail
+
+#ifndef TENON_COMPILED
+#include "tenon/cache/tiles-inl.h"
+#endif

@@ -108,11 +108,11 @@ inline void widen(const std::uint16_t* in, float* out, std::size_t n) {
 }  // namespace detail
 
 // in: [n] of f16 or bf16; out: [n]. They must not overlap.
-inline void floats_of_f16(const std::uint16_t* in, float* out, std::size_t n) {
-  detail::widen<float_of_f16>(in, out, n);
-}
-inline void floats_of_bf16(const std::uint16_t* in, float* out, std::size_t n) {
-  detail::widen<float_of_bf16>(in, out, n);
-}
+void floats_of_f16(const std::uint16_t* in, float* out, std::size_t n);
+void floats_of_bf16(const std::uint16_t* in, float* out, std::size_t n);
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/checkpoint/dtype-inl.h"
+#endif

@@ -1,20 +1,12 @@
 // adapter_config.json of a LoRA adapter, as PEFT 0.21 reads it: which linears it updates, with what rank and scale.
 #pragma once
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <iterator>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
-#include "tenon/core/python_regex.h"
+#include "tenon/core/require.h"
 
 namespace tenon {
 
@@ -41,233 +33,15 @@ struct PeftConfig {
   std::vector<std::string> unknown;         // fields that PEFT does not have, and ignores
 };
 
-namespace detail {
-
-// Features that are off where the field is absent, null, false or `empty`. Some are on with {}: PEFT fills in defaults.
-struct PeftFeature {
-  const char *field, *empty, *what;
-};
-inline constexpr PeftFeature kPeftFeatures[] = {
-    {"use_dora", "", "DoRA rescales the updated weights by a learned magnitude"},
-    {"use_qalora", "", "QA-LoRA pools the inputs of lora_A"},
-    {"use_bdlora", "", "factors of blocks on the diagonal"},
-    {"lora_bias", "", "biases of lora_B"},
-    {"modules_to_save", "[]", "modules that were trained whole, beside the adapter"},
-    {"trainable_token_indices", "", "trained rows of the embedding"},
-    {"target_parameters", "[]", "updates of parameters that belong to no linear"},
-    {"layer_replication", "[]", "a model of replicated layers"},
-    {"alora_invocation_tokens", "[]", "activated LoRA begins only at its invocation tokens"},
-    {"arrow_config", "", "routing between adapters"},
-    {"kasa_config", "", "KaSA changes the base weights"},
-    {"monteclora_config", "", "factors drawn at random"},
-    {"velora_config", "", "VeLoRA adds tensors of its own"},
-    {"loftq_config", "{}", "LoftQ changes the base weights"},
-    {"megatron_config", "{}", "Megatron's parallel linears"},
-};
-
-// Read by parse_peft_config and used.
-inline constexpr const char* kPeftUsed[] = {"peft_type",
-                                            "r",
-                                            "lora_alpha",
-                                            "use_rslora",
-                                            "rank_pattern",
-                                            "alpha_pattern",
-                                            "target_modules",
-                                            "exclude_modules",
-                                            "layers_to_transform",
-                                            "layers_pattern",
-                                            "bias"};
-
-// They say where the adapter comes from and how it was trained. fan_in_fan_out says how the base stores its weight; A
-// and B are stored alike either way. The configs of EVA, CorDA and LoRA-GA are those of init_lora_weights.
-inline constexpr const char* kPeftInert[] = {
-    "task_type",         "auto_mapping",   "base_model_name_or_path", "revision",
-    "peft_version",      "lora_dropout",   "inference_mode",          "init_lora_weights",
-    "eva_config",        "corda_config",   "megatron_core",           "fan_in_fan_out",
-    "qalora_group_size", "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
-
-inline std::string peft_where(const std::string& field) {
-  return std::string(kPeftConfigName) + ": " + printable(field);
-}
-
-[[noreturn]] inline void refuse_peft(const std::string& field, std::string_view what,
-                                     Error::Kind kind = Error::Kind::unsupported) {
-  throw Error(kind, peft_where(field), what);
-}
-
-// Refuses features that are set and not supported. Fields that PEFT 0.21 does not have are ignored, as PEFT does: those
-// of trainers (ms-swift, Unsloth) and of later versions, whose defaults keep the meaning of the others.
-inline void read_peft_features(const Fields& fields, PeftConfig& config) {
-  const auto in = [](const auto& names, const std::string& name) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  const bool loftq = fields.has("init_lora_weights") && fields.value("init_lora_weights") == Json("loftq");
-  for (const auto& [name, value] : fields.json().items()) {
-    const auto* feature = std::find_if(std::begin(kPeftFeatures), std::end(kPeftFeatures),
-                                       [&name = name](const PeftFeature& each) { return name == each.field; });
-    if (feature != std::end(kPeftFeatures)) {
-      const bool off = value.is_null() || value == Json(false) || value.dump() == feature->empty;
-      if (!off && name == "loftq_config" && value.is_object() && !loftq)
-        config.inert.push_back(name);  // of an initialisation that is not used
-      else if (!off)
-        refuse_peft(name, "is set, which is not supported: " + std::string(feature->what));
-    } else if (in(kPeftInert, name)) {
-      if (!value.is_null()) config.inert.push_back(name);
-    } else if (!in(kPeftUsed, name)) {
-      config.unknown.push_back(name);
-    }
-  }
-}
-
-// PEFT draws initial values when it loads an adapter, too, and some kinds take them out of the base weights.
-inline void refuse_peft_init(const Fields& fields) {
-  const std::string key = "init_lora_weights";
-  if (!fields.has(key) || fields.value(key).is_boolean()) return;
-  const std::string kind = fields.string(key);
-  for (const char* initial_only : {"gaussian", "orthogonal", "eva", "mica"})
-    if (kind == initial_only) return;
-  refuse_peft(key, "\"" + printable(kind, 60) +
-                       "\" is not supported: PiSSA, OLoRA, CorDA, LoftQ and LoRA-GA change the base weights. Save the "
-                       "adapter with path_initial_model_for_weight_conversion, which turns it into plain LoRA");
-}
-
-inline int peft_rank(const Fields& fields, const std::string& key) {
-  const Json& value = fields.value(key);
-  constexpr int max = std::numeric_limits<int>::max();
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() < 1 || value.get<std::uint64_t>() > max)
-    fields.refuse(key, "the rank must be an integer of at least 1, is " + Fields::describe(value));
-  return value.get<int>();
-}
-
-inline double peft_alpha(const Fields& fields, const std::string& key) {
-  constexpr double max = std::numeric_limits<double>::max();
-  return fields.number(key, -max, max);
-}
-
-// Letters, digits, _ and -, with dots between names. As a regular expression such a text matches by comparison alone.
-inline bool is_peft_literal(std::string_view text) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
-  bool after_name = false;
-  for (const char c : text) {
-    if (!plain(c) && !(c == '.' && after_name)) return false;
-    after_name = c != '.';
-  }
-  return after_name;
-}
-
-// Refuses what Python refuses, and what PythonRegex does not support.
-inline void require_regex(const std::string& pattern, const std::string& field) {
-  [[maybe_unused]] const PythonRegex sound(pattern, peft_where(field));
-}
-
-// What get_pattern_key of PEFT searches with re.match for a key of rank_pattern or alpha_pattern.
-inline std::string peft_key_regex(const std::string& key) { return "(.*\\.)?(" + key + ")$"; }
-
-// {module: value}, in the file's order, which `ordered` has.
-template <class Value>
-PeftConfig::Pattern<Value> peft_pattern(const Fields& fields, const OrderedJson& ordered, const std::string& key,
-                                        Value (*read)(const Fields&, const std::string&)) {
-  PeftConfig::Pattern<Value> pattern;
-  if (!fields.has(key)) return pattern;
-  const Fields values = fields.object(key);
-  for (const auto& [name, ignored] : ordered.at(key).items()) {
-    if (!is_peft_literal(name)) require_regex(peft_key_regex(name), key + "." + name);
-    pattern.emplace_back(name, read(values, name));
-  }
-  return pattern;
-}
-
-inline void read_peft_targets(const Fields& fields, PeftConfig& config) {
-  const Json& value = fields.value("target_modules");
-  if (!value.is_string()) {
-    if (!value.is_array())
-      fields.refuse("target_modules",
-                    "must be a list, a regular expression or \"all-linear\", is " + Fields::describe(value));
-    config.target_modules = fields.strings("target_modules");
-    if (config.target_modules.empty()) fields.refuse("target_modules", "must name a module, is an empty list");
-    return;
-  }
-  std::string text = value.get<std::string>();
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  config.all_linear = text == "all-linear";
-  if (!config.all_linear) {
-    config.target_regex = value.get<std::string>();
-    if (config.target_regex.empty()) fields.refuse("target_modules", "must name a module, is empty");
-    require_regex(config.target_regex, "target_modules");
-  }
-  for (const char* key : {"layers_to_transform", "layers_pattern"})
-    if (fields.has(key)) fields.refuse(key, "needs target_modules to be a list, which is a string");
-}
-
-inline void read_peft_layers(const Fields& fields, PeftConfig& config) {
-  const auto list = [&](const std::string& key) {
-    const bool text = fields.has(key) && fields.value(key).is_string();
-    return !fields.has(key) || text ? std::vector<std::string>{} : fields.strings(key);
-  };
-  const auto text = [&](const std::string& key) {
-    return fields.has(key) && fields.value(key).is_string() ? fields.string(key) : std::string();
-  };
-  constexpr int max = std::numeric_limits<int>::max();
-  const std::string key = "layers_to_transform";
-  if (fields.has(key)) {
-    const Json& value = fields.value(key);
-    if (!value.is_array())
-      config.layers_to_transform = {fields.check_integer(key, value, 0, max)};
-    else
-      for (const Json& each : value) config.layers_to_transform.push_back(fields.check_integer(key, each, 0, max));
-  }
-  config.exclude_modules = list("exclude_modules");
-  config.exclude_regex = text("exclude_modules");
-  if (!config.exclude_regex.empty()) require_regex(config.exclude_regex, "exclude_modules");
-  config.layers_pattern = list("layers_pattern");
-  if (const std::string one = text("layers_pattern"); !one.empty()) config.layers_pattern = {one};
-  if (!config.layers_pattern.empty() && !fields.has(key))
-    fields.refuse("layers_pattern", "needs layers_to_transform, which is not set");
-  for (const std::string& each : config.layers_pattern) {
-    if (PythonRegex(each, peft_where("layers_pattern")).is_open_choice())
-      refuse_peft("layers_pattern",
-                  "\"" + printable(each, 60) + "\": a choice without parentheses is not supported; use a list");
-    require_regex("(?:^|.*?\\.)" + each + "\\.(\\d+)\\.", "layers_pattern");  // as PEFT writes it
-  }
-}
-
-}  // namespace detail
-
 // Reads and checks the text of an adapter_config.json. Errors: invalid_file, or unsupported where a field asks for what
 // would change the outputs and is not done.
-inline PeftConfig parse_peft_config(std::string_view text) {
-  const JsonLimits limits{.depth = 16, .values = 100'000};
-  const Json json = parse_json(text, kPeftConfigName, limits);
-  const Fields fields(json, kPeftConfigName);
-  fields.choice("peft_type", {"LORA"});
-  PeftConfig config;
-  detail::read_peft_features(fields, config);
-  detail::refuse_peft_init(fields);
-  fields.choice("task_type", {"CAUSAL_LM"}, "CAUSAL_LM");
-  fields.choice("bias", {"none"}, "none");
-
-  config.r = detail::peft_rank(fields, "r");
-  config.alpha = detail::peft_alpha(fields, "lora_alpha");
-  config.rslora = fields.boolean("use_rslora", false);
-  const auto ordered = parse_json<OrderedJson>(text, kPeftConfigName, limits);
-  config.rank_pattern = detail::peft_pattern(fields, ordered, "rank_pattern", detail::peft_rank);
-  config.alpha_pattern = detail::peft_pattern(fields, ordered, "alpha_pattern", detail::peft_alpha);
-  detail::read_peft_targets(fields, config);
-  detail::read_peft_layers(fields, config);
-  config.tied_to_embedding = fields.boolean("ensure_weight_tying", false);
-  return config;
-}
+PeftConfig parse_peft_config(std::string_view text);
 
 // Reads <folder>/adapter_config.json. Errors: io where it is missing, and those of parse_peft_config.
-inline PeftConfig read_peft_config(const std::filesystem::path& folder) {
-  constexpr std::uint64_t max_bytes = 4u << 20;  // 1 kB is usual; 100 kB with a rank for each module of a large model
-  std::error_code failed;
-  if (!std::filesystem::is_directory(folder, failed))
-    throw Error(Error::Kind::io, kPeftConfigName,
-                "there is no adapter folder \"" + file_name_of(folder) + "\" to read it from");
-  return parse_peft_config(read_text_file(folder / kPeftConfigName, max_bytes));
-}
+PeftConfig read_peft_config(const std::filesystem::path& folder);
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/checkpoint/peft_config-inl.h"
+#endif

@@ -1,12 +1,8 @@
 // Checkpoints in safetensors: one file, or shards with an index. Weights are read by rectangles, as float32.
 #pragma once
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
-#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -14,11 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/checkpoint/dtype.h"
 #include "tenon/checkpoint/safetensors_header.h"
-#include "tenon/core/error.h"
 #include "tenon/core/file.h"
-#include "tenon/core/json.h"
 
 namespace tenon {
 
@@ -61,9 +54,7 @@ class Checkpoint {
   std::set<std::string> metadata_of_all(std::string_view key) const;
 
   // Error io where a file was written to since it was opened. Call it after the last read.
-  void verify_unchanged() const {
-    for (const auto& file : files_) file.verify_unchanged();
-  }
+  void verify_unchanged() const;
 
   // "model.safetensors: transformer.wte.weight": for the errors of whoever reads it.
   std::string where(const TensorInfo& tensor) const { return file_of(tensor).name() + ": " + printable(tensor.name); }
@@ -71,10 +62,7 @@ class Checkpoint {
   const std::string& name() const noexcept { return name_; }
   std::size_t shards() const noexcept { return files_.size(); }
   // Whether it reads the file of that name, printable: the index, or one that holds tensors.
-  bool consists_of(std::string_view file_name) const {
-    return file_name == name_ ||
-           std::any_of(files_.begin(), files_.end(), [&](const File& each) { return each.name() == file_name; });
-  }
+  bool consists_of(std::string_view file_name) const;
 
  private:
   using ShardMap = std::map<std::string, std::string, std::less<>>;  // tensor to shard
@@ -96,211 +84,8 @@ class Checkpoint {
   std::vector<std::uint32_t> by_name_;  // indices into tensors_, sorted by name
 };
 
-namespace detail {
-
-// Names the weights in a format that is not read, so that the error for a missing file says what to do.
-inline std::string other_weights(const std::filesystem::path& folder) {
-  std::string found;
-  std::error_code failed;
-  for (auto each = std::filesystem::directory_iterator(folder, failed);
-       !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
-    const std::string name = each->path().filename().string(), extension = each->path().extension().string();
-    const bool weights = extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
-                         extension == ".gguf" || extension == ".h5" || extension == ".msgpack" ||
-                         extension == ".safetensors";
-    if (weights && (found.empty() || name < found)) found = name;
-  }
-  if (found.empty()) return {};
-  const std::string there = "; there is " + printable(found);
-  if (found.ends_with(".safetensors")) return there + ", which is not a name that is looked for";
-  if (found.ends_with(".gguf") || found.ends_with(".h5") || found.ends_with(".msgpack"))
-    return there + ", a format that is not read: convert it to safetensors";
-  return there +
-         ", a pickle, which could run code and is never opened: convert it to safetensors (save_pretrained of "
-         "transformers and PEFT writes it)";
-}
-
-}  // namespace detail
-
-inline Checkpoint Checkpoint::open(const std::filesystem::path& folder, const std::string& stem) {
-  std::error_code failed;
-  // A folder's own entry counts, sound or not: a dangling link is to be named, not passed over.
-  const auto present = [&](const std::string& name) {
-    return std::filesystem::exists(std::filesystem::symlink_status(folder / name, failed));
-  };
-  if (!std::filesystem::is_directory(folder, failed))
-    throw Error(Error::Kind::io, file_name_of(folder),
-                failed || !std::filesystem::exists(folder, failed) ? "the folder does not exist or cannot be entered"
-                                                                   : "is not a folder");
-  const std::string single = stem + ".safetensors", index = single + ".index.json";
-  if (present(single)) return open_file(folder / single);
-  if (!present(index))
-    throw Error(Error::Kind::io, single, "the file does not exist, nor does " + index + detail::other_weights(folder));
-  Checkpoint checkpoint(file_name_of(folder / index));
-  checkpoint.add_shards(folder, read_index(folder / index));
-  return checkpoint;
-}
-
-inline Checkpoint Checkpoint::open_file(const std::filesystem::path& file) {
-  Checkpoint checkpoint(file_name_of(file));
-  checkpoint.add_file(file);
-  checkpoint.sort_names();
-  return checkpoint;
-}
-
-inline void Checkpoint::add_file(const std::filesystem::path& path) {
-  files_.emplace_back(path);
-  SafetensorsHeader header = detail::read_header(files_.back());
-  for (auto& tensor : header.tensors) {
-    tensor.shard = static_cast<int>(files_.size()) - 1;
-    tensors_.push_back(std::move(tensor));
-  }
-  metadata_.push_back(std::move(header.metadata));
-}
-
-// {"metadata": {"total_size": a hint, ignored}, "weight_map": {tensor: shard}}
-inline Checkpoint::ShardMap Checkpoint::read_index(const std::filesystem::path& path) {
-  const std::string file = file_name_of(path);
-  const Json index = read_json_file(path, kMaxHeaderBytes, {.depth = 8, .values = kMaxTensors + 1000});
-  const std::string where = file + ": weight_map";
-  if (!index.is_object()) detail::refuse_file(file, "must be a JSON object with a weight_map");
-  const auto found = index.find("weight_map");
-  if (found == index.end()) detail::refuse_file(where, "is missing");
-  if (!found->is_object() || found->empty())
-    detail::refuse_file(where, "must be an object that maps tensors to shards");
-  ShardMap map;
-  for (const auto& [tensor, shard] : found->items()) {
-    if (!shard.is_string()) detail::refuse_file(where, "the shard of " + printable(tensor) + " must be a string");
-    const auto& name = shard.get_ref<const std::string&>();
-    const auto separator = [](char c) { return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20; };
-    if (name.empty() || name == "." || name == ".." || std::any_of(name.begin(), name.end(), separator))
-      detail::refuse_file(where, "the shard of " + printable(tensor) + ", \"" + printable(name) +
-                                     "\", must be the plain name of a file in the same folder, without a path");
-    map.emplace(tensor, name);
-  }
-  return map;
-}
-
-inline void Checkpoint::add_shards(const std::filesystem::path& folder, const ShardMap& map) {
-  std::vector<std::string> shards;
-  for (const auto& [tensor, shard] : map) shards.push_back(shard);
-  std::sort(shards.begin(), shards.end());
-  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
-  for (const auto& shard : shards) add_file(folder / shard);
-  sort_names();
-
-  // Both ways: each tensor that a shard holds is mapped to it, and each that is mapped was found.
-  for (const auto& tensor : tensors_) {
-    const auto mapped = map.find(tensor.name);
-    const std::string map_name = " in the weight_map of " + name_;
-    if (mapped == map.end()) detail::refuse_file(where(tensor), "is not named" + map_name);
-    if (mapped->second != shards[static_cast<std::size_t>(tensor.shard)])
-      detail::refuse_file(where(tensor),
-                          "stands in this shard, but is mapped to " + printable(mapped->second) + map_name);
-  }
-  for (const auto& [tensor, shard] : map)
-    if (find(tensor) == nullptr)
-      detail::refuse_file(name_ + ": weight_map: " + printable(tensor),
-                          "is mapped to " + printable(shard) + ", which does not hold it");
-}
-
-inline void Checkpoint::sort_names() {
-  by_name_.resize(tensors_.size());
-  std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [this](std::uint32_t a, std::uint32_t b) { return tensors_[a].name < tensors_[b].name; });
-}
-
-inline const TensorInfo* Checkpoint::find(std::string_view name) const {
-  const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                                   [this](std::uint32_t i, std::string_view n) { return tensors_[i].name < n; });
-  return at != by_name_.end() && tensors_[*at].name == name ? &tensors_[*at] : nullptr;
-}
-
-inline const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<std::uint64_t>& shape) const {
-  const TensorInfo* tensor = find(name);
-  if (tensor == nullptr) detail::refuse_file(name_ + ": " + printable(name), "the tensor is missing");
-  require_weight(*tensor);  // first: codes of a quantised file may have other shapes, too
-  if (tensor->shape != shape)
-    detail::refuse_file(where(*tensor), "has shape " + shape_text(tensor->shape) + ", needs " + shape_text(shape));
-  return *tensor;
-}
-
-inline void Checkpoint::require_weight(const TensorInfo& tensor) const {
-  if (!is_weight(tensor.dtype))
-    throw Error(
-        Error::Kind::unsupported, where(tensor),
-        "dtype " + std::string(dtype_name(tensor.dtype)) + " cannot be read as a weight; F32, F16 and BF16 can");
-}
-
-// Elements [first, first + count) of the tensor, which lie together in the file. The caller has checked the range.
-inline void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const {
-  const File& file = file_of(tensor);
-  if (tensor.dtype == DType::f32) {
-    file.read_at(tensor.begin + first * sizeof(float), std::as_writable_bytes(std::span(out, count)));
-    return;
-  }
-  // Small enough to be still in the cache when it is widened.
-  constexpr std::uint64_t block = 128 * 1024;
-  const auto halves = std::make_unique_for_overwrite<std::uint16_t[]>(std::min(block, count));
-  for (std::uint64_t done = 0; done < count; done += block) {
-    const std::uint64_t n = std::min(block, count - done);
-    file.read_at(tensor.begin + (first + done) * sizeof(std::uint16_t),
-                 std::as_writable_bytes(std::span(halves.get(), n)));
-    (tensor.dtype == DType::f16 ? floats_of_f16 : floats_of_bf16)(halves.get(), out + done, n);
-  }
-}
-
-inline void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
-                             std::uint64_t first_col, std::uint64_t col_count, float* out) const {
-  require_weight(tensor);
-  if (tensor.shape.empty() || tensor.shape.size() > 2)
-    detail::refuse_file(where(tensor), "has shape " + shape_text(tensor.shape) + ", needs one of 1 or 2 dimensions");
-  const std::uint64_t rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1, cols = tensor.shape.back();
-  if (first_row > rows || row_count > rows - first_row || first_col > cols || col_count > cols - first_col)
-    throw Error(Error::Kind::internal, where(tensor),
-                "a rectangle outside shape " + shape_text(tensor.shape) + " was asked for");
-  if (row_count == 0 || col_count == 0) return;
-  if (col_count == cols) return read_run(tensor, first_row * cols, row_count * cols, out);
-  for (std::uint64_t row = 0; row < row_count; ++row)
-    read_run(tensor, (first_row + row) * cols + first_col, col_count, out + row * col_count);
-}
-
-inline void Checkpoint::read_all(const TensorInfo& tensor, float* out) const {
-  require_weight(tensor);
-  const auto element = static_cast<std::uint64_t>(dtype_bits(tensor.dtype)) / 8;
-  if (tensor.end > tensor.begin) read_run(tensor, 0, (tensor.end - tensor.begin) / element, out);
-}
-
-inline void Checkpoint::read_bytes(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const {
-  const std::uint64_t size = tensor.end - tensor.begin;
-  if (offset > size || out.size() > size - offset)
-    throw Error(Error::Kind::internal, where(tensor), "bytes behind its end were asked for");
-  file_of(tensor).read_at(tensor.begin + offset, out);
-}
-
-inline const std::string* Checkpoint::metadata(std::string_view key) const {
-  const auto value = [&](const Metadata& each) {
-    const auto found = each.find(key);
-    return found == each.end() ? nullptr : &found->second;
-  };
-  const std::string* const first = value(metadata_.front());
-  for (std::size_t i = 1; i < metadata_.size(); ++i) {
-    const std::string* const other = value(metadata_[i]);
-    if ((other == nullptr) == (first == nullptr) && (first == nullptr || *first == *other)) continue;
-    detail::refuse_file(files_[i].name() + ": __metadata__: " + printable(key),
-                        "differs from what " + files_[0].name() + " says");
-  }
-  return first;
-}
-
-inline std::set<std::string> Checkpoint::metadata_of_all(std::string_view key) const {
-  std::set<std::string> values;
-  for (const Metadata& each : metadata_) {
-    const auto found = each.find(key);
-    if (found != each.end()) values.insert(found->second);
-  }
-  return values;
-}
-
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/checkpoint/safetensors-inl.h"
+#endif

@@ -21,41 +21,23 @@ class Budget {
  public:
   explicit Budget(Limits limits = {}) : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
 
-  void spend(std::size_t bytes) {
-    if (bytes_ + bytes > limits_.bytes)
-      refuse_complex("it needs more than " + std::to_string(limits_.bytes >> 20) + " MiB");
-    bytes_ += bytes;
-  }
+  void spend(std::size_t bytes);
   void give_back(std::size_t bytes) { bytes_ -= bytes; }
   // Now and then.
-  void check() {
-    if ((++checks_ & 15) == 0 && std::chrono::steady_clock::now() > end_) {
-      refuse_complex("it takes more than " + std::to_string(time_.count()) + " ms");
-    }
-  }
+  void check();
   // As long again as compiling may take, for what is prepared beside it.
-  void begin_preparing() {
-    time_ = limits_.time;
-    end_ = std::chrono::steady_clock::now() + time_;
-  }
+  void begin_preparing();
   // No limit of time, until a step begins.
   void compiled() { end_ = std::chrono::steady_clock::time_point::max(); }
   // What comes now is work of a request that runs under the constraint.
-  void begin_step() {
-    time_ = limits_.step_time;
-    end_ = std::chrono::steady_clock::now() + time_;
-  }
+  void begin_step();
   std::size_t bytes() const { return bytes_; }
   const Limits& limits() const { return limits_; }
 
   // One more level, as long as it lives.
   class Nesting {
    public:
-    explicit Nesting(Budget& budget) : budget_(budget) {
-      if (++budget_.nesting_ <= 4 * budget_.limits_.nesting) return;
-      --budget_.nesting_;
-      refuse_complex("nested deeper than " + std::to_string(budget_.limits_.nesting));
-    }
+    explicit Nesting(Budget& budget);
     Nesting(const Nesting&) = delete;
     ~Nesting() { --budget_.nesting_; }
 
@@ -79,14 +61,8 @@ class Spent {
   Spent(const Spent&) = delete;
   ~Spent() { budget_.give_back(bytes_); }
 
-  void add(std::size_t bytes) {
-    budget_.spend(bytes);
-    bytes_ += bytes;
-  }
-  void take(std::size_t bytes) {
-    budget_.give_back(bytes);
-    bytes_ -= bytes;
-  }
+  void add(std::size_t bytes);
+  void take(std::size_t bytes);
 
  private:
   Budget& budget_;
@@ -94,3 +70,7 @@ class Spent {
 };
 
 }  // namespace tenon::constrain
+
+#ifndef TENON_COMPILED
+#include "tenon/constrain/budget-inl.h"
+#endif

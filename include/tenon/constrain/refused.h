@@ -19,14 +19,12 @@ class Refused : public Error {
   std::string reason_;
 };
 
-[[noreturn]] inline void refuse_unsupported(std::string at, std::string reason) {
-  throw Refused(Error::Kind::unsupported, std::move(at), std::move(reason));
-}
-[[noreturn]] inline void refuse_invalid(std::string at, std::string reason) {
-  throw Refused(Error::Kind::invalid_request, std::move(at), std::move(reason));
-}
-[[noreturn]] inline void refuse_complex(std::string what) {
-  refuse_unsupported("#", "too complex: " + std::move(what));
-}
+[[noreturn]] void refuse_unsupported(std::string at, std::string reason);
+[[noreturn]] void refuse_invalid(std::string at, std::string reason);
+[[noreturn]] void refuse_complex(std::string what);
 
 }  // namespace tenon::constrain
+
+#ifndef TENON_COMPILED
+#include "tenon/constrain/refused-inl.h"
+#endif

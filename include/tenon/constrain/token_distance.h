@@ -59,43 +59,12 @@ class TokenDistances {
     std::size_t size() const { return bytes.size() * sizeof(std::uint16_t); }
   };
 
-  std::vector<int> walk(State state, const TokenTrie& trie) {
-    std::vector<int> row(trie.tokens().size(), kForbidden);
-    const auto set = [&](std::size_t begin, std::size_t end, int bytes) {  // nodes
-      std::fill(row.begin() + trie.node(begin).first, row.begin() + trie.node(end).first, bytes);
-    };
-    const auto inside = [&](std::size_t i, State next) {
-      const TokenTrie::Node& node = trie.node(i);
-      const ByteSet* const staying = automaton_.staying(next, node.byte);
-      if (!staying || !(trie.inside(i)->characters & ~*staying).empty()) return false;
-      set(i, node.end, automaton_.distance(next));
-      return true;
-    };
-    const auto reach = [&](std::size_t i, State next) {
-      if (trie.node(i + 1).first > trie.node(i).first) set(i, i + 1, automaton_.distance(next));
-    };
-    walk_tokens(automaton_, trie, state, path_, inside, reach);
-    return row;
-  }
+  std::vector<int> walk(State state, const TokenTrie& trie);
 
   // Valid until the next call.
-  const Row& row(State state, const TokenTrie& trie) {
-    if (const Row* kept = rows_.find(state)) return *kept;
-    const std::vector<int> distances = walk(state, trie);
-    Row made{{}, extent_of(distances)};
-    made.bytes.reserve(distances.size());
-    for (const int bytes : distances) made.bytes.push_back(static_cast<std::uint16_t>(std::min(bytes, kFar)));
-    return rows_.keep(state, std::move(made));
-  }
+  const Row& row(State state, const TokenTrie& trie);
 
-  static Extent extent_of(std::span<const int> row) {
-    Extent extent;
-    for (const int bytes : row) {
-      extent.nearest = std::min(extent.nearest, bytes);
-      if (bytes != kForbidden) extent.farthest = std::max(extent.farthest, bytes);
-    }
-    return extent;
-  }
+  static Extent extent_of(std::span<const int> row);
 
   Automaton& automaton_;
   std::vector<State> path_;  // [longest token's bytes + 1], by depth
@@ -103,3 +72,7 @@ class TokenDistances {
 };
 
 }  // namespace tenon::constrain
+
+#ifndef TENON_COMPILED
+#include "tenon/constrain/token_distance-inl.h"
+#endif

@@ -10,11 +10,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "tenon/core/error.h"
-#include "tenon/core/json.h"
+#include "tenon/core/require.h"
 
 namespace tenon {
 
@@ -50,16 +48,7 @@ class PythonRegex {
   bool prefix_match(std::string_view text, std::uint64_t& budget) const { return ends(text, 0, budget).any(); }
 
   // All places where a match that begins at `from` can end.
-  detail::RegexPositions ends(std::string_view text, std::size_t from, std::uint64_t& budget) const {
-    bool printable_text = text.size() <= detail::kRegexText;
-    for (const char c : text) printable_text = printable_text && c > ' ' && c < 0x7f;
-    if (!printable_text)
-      throw Error(Error::Kind::unsupported, where_,
-                  "a regular expression cannot be tried on \"" + printable(text, 60) + "\"");
-    detail::RegexPositions start;
-    start.set(from);
-    return step(root_, start, text, budget);
-  }
+  detail::RegexPositions ends(std::string_view text, std::size_t from, std::uint64_t& budget) const;
 
   // Whether the pattern is a choice that no group holds: it means something else where more is written around it.
   bool is_open_choice() const { return node(root_).kind == Kind::either; }
@@ -70,70 +59,20 @@ class PythonRegex {
   using Kind = Node::Kind;
   using Positions = detail::RegexPositions;
 
-  const Node& node(int index) const { return nodes_[static_cast<std::size_t>(index)]; }
+  const Node& node(int index) const;
 
-  static bool is_word(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  }
-  static bool at_boundary(std::string_view text, std::size_t at) {
-    const bool before = at > 0 && is_word(text[at - 1]), after = at < text.size() && is_word(text[at]);
-    return before != after;
-  }
+  static bool is_word(char c);
+  static bool at_boundary(std::string_view text, std::size_t at);
 
   // Where matches of the node can end that begin at one of `from`.
-  Positions step(int index, const Positions& from, std::string_view text, std::uint64_t& budget) const {
-    if (budget == 0) throw Error(Error::Kind::unsupported, where_, "the regular expression takes too long");
-    --budget;
-    const Node& n = node(index);
-    Positions to;
-    switch (n.kind) {
-      case Kind::sequence:
-        to = from;
-        for (const int child : n.children) to = to.any() ? step(child, to, text, budget) : to;
-        return to;
-      case Kind::either:
-        for (const int child : n.children) to |= step(child, from, text, budget);
-        return to;
-      case Kind::repeat:
-        return repeat(n, from, text, budget);
-      case Kind::chars:
-        for (std::size_t at = 0; at < text.size(); ++at)
-          if (from[at] && n.chars[static_cast<unsigned char>(text[at])]) to.set(at + 1);
-        return to;
-      default:
-        for (std::size_t at = 0; at <= text.size(); ++at)
-          if (from[at] && holds(n, at, text, budget)) to.set(at);
-        return to;
-    }
-  }
+  Positions step(int index, const Positions& from, std::string_view text, std::uint64_t& budget) const;
 
   // Whether an assertion, which takes no characters, holds at a place.
-  bool holds(const Node& n, std::size_t at, std::string_view text, std::uint64_t& budget) const {
-    if (n.kind == Kind::begin) return at == 0;
-    if (n.kind == Kind::end) return at == text.size();
-    if (n.kind == Kind::boundary) return at_boundary(text, at);
-    if (n.kind == Kind::no_boundary) return !text.empty() && !at_boundary(text, at);
-    if (n.kind == Kind::behind && at < n.width) return n.negated;
-    const std::size_t start = n.kind == Kind::behind ? at - n.width : at;
-    Positions from;
-    from.set(start);
-    const Positions found = step(n.children[0], from, text, budget);
-    return (n.kind == Kind::behind ? found[at] : found.any()) != n.negated;
-  }
+  bool holds(const Node& n, std::size_t at, std::string_view text, std::uint64_t& budget) const;
 
   // After as many rounds as there are places, another round changes nothing: a match never steps back, so it has come
   // to places where the body matches the empty text, or to none.
-  Positions repeat(const Node& n, const Positions& from, std::string_view text, std::uint64_t& budget) const {
-    const std::size_t rounds = text.size() + 2;
-    Positions now = from;
-    for (std::size_t i = 0; i < n.least && i < rounds && now.any(); ++i) now = step(n.children[0], now, text, budget);
-    Positions seen = now;
-    for (std::uint64_t i = n.least; i < n.most && now.any(); ++i) {
-      now = step(n.children[0], now, text, budget) & ~seen;
-      seen |= now;
-    }
-    return seen;
-  }
+  Positions repeat(const Node& n, const Positions& from, std::string_view text, std::uint64_t& budget) const;
 
   std::string where_;
   std::vector<Node> nodes_;
@@ -142,4 +81,6 @@ class PythonRegex {
 
 }  // namespace tenon
 
-#include "tenon/core/python_regex_parser.h"
+#ifndef TENON_COMPILED
+#include "tenon/core/python_regex-inl.h"
+#endif

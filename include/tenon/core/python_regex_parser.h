@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "tenon/core/error.h"
+#include "tenon/core/file.h"
 #include "tenon/core/python_regex.h"
+#include "tenon/core/require.h"
 
 namespace tenon {
 
@@ -418,7 +420,7 @@ class PythonRegex::Parser {
   std::set<std::string> names_;
 };
 
-inline PythonRegex::PythonRegex(std::string_view pattern, std::string where) : where_(std::move(where)) {
+TENON_INLINE PythonRegex::PythonRegex(std::string_view pattern, std::string where) : where_(std::move(where)) {
   root_ = Parser(pattern, *this).parse();
 }
 

@@ -13,3 +13,5 @@
 #elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #include "tenon: -ffinite-math-only drops checks for NaN and infinity; compile without it"  // the name is the message
 #endif
+
+#include "tenon/core/face.h"

@@ -4,17 +4,15 @@
 #include <climits>
 #include <cstdint>
 #include <exception>
-#include <memory>
-#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tenon/core/error.h"
-
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "tenon/core/require.h"
 #endif
 
 namespace tenon {
@@ -22,15 +20,7 @@ namespace tenon {
 class ThreadPool {
  public:
   // `threads` includes the caller's own: 1 starts none.
-  explicit ThreadPool(int threads) : threads_(threads < 1 ? 1 : threads), next_piece_(index(threads_)) {
-    try {
-      for (int t = 1; t < threads_; ++t) workers_.emplace_back([this] { work(); });
-    } catch (const std::exception& e) {  // a thread that is not joined would end the program
-      end();
-      throw Error(Error::Kind::capacity, "threads",
-                  "the system refused " + std::to_string(threads_) + " threads: " + e.what());
-    }
-  }
+  explicit ThreadPool(int threads);
   ~ThreadPool() { end(); }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -38,9 +28,7 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Where a thread's own part of 0..count-1 begins, in split() and, of pieces, in share().
-  int part_begin(int count, int part) const {
-    return static_cast<int>(static_cast<std::int64_t>(count) * part / threads_);
-  }
+  int part_begin(int count, int part) const;
 
   // Calls job(part) once for each part 0..threads-1 and returns when all have returned. Whoever is free takes the next
   // part: the caller never waits for a thread that has no core, it does that thread's part. One job at a time: the
@@ -118,35 +106,13 @@ class ThreadPool {
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-  void end() {
-    stop_ = true;
-    jobs_.fetch_add(1, std::memory_order_release);
-    jobs_.notify_all();
-    for (auto& worker : workers_) worker.join();
-  }
+  void end();
 
   // A part may be taken late, when its job has long been done by others: the counter then says that none is left, or it
   // is the next job's already, whose fields were written before the counter was.
-  void take_parts() {
-    for (int part; (part = next_part_.fetch_add(1, std::memory_order_acq_rel)) < threads_;) {
-      try {
-        job_(context_, part);
-      } catch (...) {
-        if (!failed_.exchange(true)) failure_ = std::current_exception();
-      }
-      unfinished_.fetch_sub(1, std::memory_order_release);
-    }
-  }
+  void take_parts();
 
-  void work() {
-    for (std::uint32_t seen = 0;;) {
-      for (int spins = 0; jobs_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) pause();
-      jobs_.wait(seen, std::memory_order_acquire);
-      seen = jobs_.load(std::memory_order_acquire);
-      if (stop_) return;
-      take_parts();
-    }
-  }
+  void work();
 
   const int threads_;
   void (*job_)(void*, int) = nullptr;
@@ -165,3 +131,7 @@ class ThreadPool {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/device/thread_pool-inl.h"
+#endif

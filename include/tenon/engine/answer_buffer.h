@@ -1,12 +1,9 @@
 // What the two ends of one answer share: the service's thread writes events, one reader takes them. Bounded: a request
 // that nobody reads is held until there is room again.
 #pragma once
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,9 +21,7 @@ using EventCallback = std::function<void(const Event&)>;
 namespace detail {
 
 // So long from then: TimePoint::max(), that is never, where that is too long to say.
-inline TimePoint after(Clock::duration time, TimePoint then = Clock::now()) {
-  return time > TimePoint::max() - then ? TimePoint::max() : then + time;
-}
+TimePoint after(Clock::duration time, TimePoint then = Clock::now());
 
 // What was agreed when the request was accepted.
 struct AnswerTerms {
@@ -61,52 +56,19 @@ class AnswerBuffer {
   enum class Put { taken, full, refused };
 
   // full: hold the request, nobody reads. refused: the callback threw, nobody wants to hear any more.
-  Put put(Event event) {
-    const Put heard = !calls_ || call(event) ? Put::taken : Put::refused;
-    if (calls_ && event.kind == Event::Kind::token) return heard;
-    bool full = false, wakes = false;
-    EventCallback spent;
-    {
-      std::lock_guard lock(mutex_);
-      if (event.last) {
-        ended_ = true;
-        spent = std::exchange(terms_.on_event, nullptr);
-      }
-      if (dropped_) return heard;
-      full = !calls_ && !event.last && events_.size() + 1 >= terms_.limit && !std::exchange(held_, true);
-      if (full) read_at_ = Clock::now();
-      events_.push_back(std::move(event));
-      wakes = ended_ || events_.size() >= awaited_;
-    }
-    if (wakes) changed_.notify_all();
-    return full ? Put::full : heard;
-  }
+  Put put(Event event);
 
   // Ends the answer where there was no memory for an event that says so.
-  void abort() noexcept {
-    {
-      std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-  }
+  void abort() noexcept;
 
   // What the reader wants of the service. `resumes` is said once.
   struct Wishes {
     bool cancels = false, resumes = false;
   };
-  Wishes wishes() {
-    std::lock_guard lock(mutex_);
-    const bool resumes = held_ && drained();
-    if (resumes) held_ = false;
-    return {cancelled_, resumes};
-  }
+  Wishes wishes();
 
   // When the reader of a held request last took something.
-  TimePoint read_at() const {
-    std::lock_guard lock(mutex_);
-    return read_at_;
-  }
+  TimePoint read_at() const;
 
   // ---- the reading end
   struct Taken {
@@ -116,44 +78,12 @@ class AnswerBuffer {
   };
 
   // Where there is nothing, sleeps until so many events are there, or as many as wait at most.
-  Taken take(TimePoint until, std::size_t enough) {
-    std::unique_lock lock(mutex_);
-    awaited_ = events_.empty() ? std::clamp<std::size_t>(enough, 1, std::max<std::size_t>(1, terms_.limit / 2)) : 1;
-    const auto ready = [&] { return events_.size() >= awaited_ || ended_; };
-    // A wait for TimePoint::max() overflows in some clocks.
-    if (until == TimePoint::max())
-      changed_.wait(lock, ready);
-    else if (until > TimePoint::min())
-      changed_.wait_until(lock, until, ready);
-    Taken taken;
-    if (!events_.empty()) {
-      taken.event = std::move(events_.front());
-      events_.pop_front();
-      if (held_) read_at_ = Clock::now();
-      taken.wakes = held_ && drained();
-    }
-    taken.ended = events_.empty() && ended_;
-    return taken;
-  }
+  Taken take(TimePoint until, std::size_t enough);
 
-  void cancel() {
-    std::lock_guard lock(mutex_);
-    cancelled_ = true;
-  }
+  void cancel();
 
   // Nobody reads any more. When this returns no callback runs, except the one that calls it.
-  void drop() {
-    EventCallback spent;
-    std::deque<Event> unread;
-    {
-      std::unique_lock lock(mutex_);
-      cancelled_ = dropped_ = true;
-      if (calling_ == std::this_thread::get_id()) return;
-      changed_.wait(lock, [&] { return calling_ == std::thread::id(); });
-      spent = std::exchange(terms_.on_event, nullptr);
-      unread.swap(events_);
-    }
-  }
+  void drop();
 
   bool calls() const { return calls_; }
 
@@ -161,27 +91,7 @@ class AnswerBuffer {
   bool drained() const { return events_.size() <= terms_.limit / 2; }
 
   // Not under the lock: a callback may cancel or drop its own answer. False if it throws.
-  bool call(const Event& event) {
-    {
-      std::lock_guard lock(mutex_);
-      if (dropped_ || !terms_.on_event) return true;
-      calling_ = std::this_thread::get_id();
-    }
-    bool well = true;
-    try {
-      terms_.on_event(event);
-    } catch (...) {
-      well = false;
-    }
-    EventCallback spent;
-    {
-      std::lock_guard lock(mutex_);
-      calling_ = std::thread::id();
-      if (dropped_ || !well) spent = std::exchange(terms_.on_event, nullptr);
-    }
-    changed_.notify_all();
-    return well;
-  }
+  bool call(const Event& event);
 
   AnswerTerms terms_;  // on_event is guarded by mutex_ while nobody calls it; the rest never changes
   const bool calls_;
@@ -200,3 +110,7 @@ class AnswerBuffer {
 
 }  // namespace detail
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/answer_buffer-inl.h"
+#endif

@@ -1,14 +1,10 @@
 // The reading end of an answer that a service writes: a range, a poll, or the whole at once.
 #pragma once
-#include <chrono>
 #include <cstddef>
-#include <iterator>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "tenon/core/error.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/service_inbox.h"
 
@@ -21,15 +17,7 @@ class AnswerStream {
   AnswerStream(std::shared_ptr<detail::ServiceInbox> inbox, detail::AnswerPointer answer)
       : inbox_(std::move(inbox)), answer_(std::move(answer)) {}
   AnswerStream(AnswerStream&&) noexcept = default;  // what was moved from may only be assigned to or destroyed
-  AnswerStream& operator=(AnswerStream&& other) noexcept {
-    if (this == &other) return *this;
-    drop();
-    inbox_ = std::move(other.inbox_);
-    answer_ = std::move(other.answer_);
-    ended_ = other.ended_;
-    reason_ = other.reason_;
-    return *this;
-  }
+  AnswerStream& operator=(AnswerStream&& other) noexcept;
   ~AnswerStream() { drop(); }
 
   // In the service; its events bear it.
@@ -49,17 +37,10 @@ class AnswerStream {
 
   // The request ends within a step, with the reason `cancelled` if nothing else comes first. What is there stays to be
   // read. Does not wait.
-  void cancel() {
-    answer_->cancel();
-    inbox_->post(answer_);
-  }
+  void cancel();
 
   // Lets the request run to its end with nobody at this end: for those that have a callback. The service keeps it.
-  void detach() {
-    detail::require(answer_->calls(), "detach", "needs a request with on_event: nobody would read the answer");
-    answer_.reset();
-    inbox_.reset();
-  }
+  void detach();
 
   // An input range that waits for each of its values.
   template <class Value>
@@ -84,10 +65,7 @@ class AnswerStream {
 
   // for (const auto& token : stream): tokens, as from Engine::generate. Text that was held back for a stop string comes
   // at the end, as a token with the id -1. Throws Error where the request fails. For one choice.
-  Iterator<Token> begin() {
-    detail::require(answer_->terms().choices == 1, "n", "several answers do not make one text; read events()");
-    return Iterator<Token>(this);
-  }
+  Iterator<Token> begin();
   std::default_sentinel_t end() const { return {}; }
 
   // for (const auto& event : stream.events()): all that comes, ends and errors included.
@@ -103,55 +81,16 @@ class AnswerStream {
   Events events() { return Events(this); }
 
   // Waits for the end. The whole answer, or answers; without what was taken before, and what went to a callback.
-  Completion wait() {
-    Completion whole;
-    while (const auto event = take(TimePoint::max(), std::numeric_limits<int>::max())) {
-      whole.add(*event, answer_->terms().with_logprobs);
-    }
-    return whole;
-  }
+  Completion wait();
 
  private:
-  std::optional<Event> take(TimePoint until, int enough = 1) {
-    if (ended_) return std::nullopt;
-    detail::AnswerBuffer::Taken taken = answer_->take(until, static_cast<std::size_t>(enough));
-    if (taken.wakes) inbox_->post(answer_);
-    if (!taken.event && taken.ended) {  // the service had no memory to say so
-      taken.event = Event{.kind = Event::Kind::error,
-                          .request = id(),
-                          .last = true,
-                          .reason = FinishReason::error,
-                          .error = "out of memory",
-                          .error_kind = Error::Kind::capacity};
-    }
-    if (taken.event && taken.event->kind != Event::Kind::token) reason_ = taken.event->reason;
-    ended_ = taken.event && taken.event->last;
-    return std::move(taken.event);
-  }
+  std::optional<Event> take(TimePoint until, int enough = 1);
 
-  bool read(Event& event) {
-    auto next = this->next();
-    if (next) event = *std::move(next);
-    return next.has_value();
-  }
+  bool read(Event& event);
 
-  bool read(Token& token) {
-    while (auto event = next()) {
-      if (event->kind == Event::Kind::error) throw Error(event->error_kind, "answer", event->error);
-      if (event->kind == Event::Kind::finished && event->text.empty()) continue;
-      token = {event->token, std::move(event->text), event->logprob, std::move(event->top_logprobs)};
-      return true;
-    }
-    return false;
-  }
+  bool read(Token& token);
 
-  void drop() noexcept {
-    if (!answer_) return;
-    answer_->drop();
-    if (!ended_) inbox_->post(answer_);
-    answer_.reset();
-    inbox_.reset();
-  }
+  void drop() noexcept;
 
   std::shared_ptr<detail::ServiceInbox> inbox_;
   detail::AnswerPointer answer_;
@@ -160,3 +99,7 @@ class AnswerStream {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/answer_stream-inl.h"
+#endif

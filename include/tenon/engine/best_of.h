@@ -12,20 +12,9 @@ namespace tenon {
 
 class BestOf {
  public:
-  explicit BestOf(const Options& options)
-      : wanted_(static_cast<std::size_t>(options.n)),
-        with_logprobs_(options.top_logprobs >= 0),
-        answers_(static_cast<std::size_t>(options.best_of)) {}
+  explicit BestOf(const Options& options);
 
-  void add(Event event) {
-    Answer& answer = answers_[static_cast<std::size_t>(event.choice)];
-    if (event.kind == Event::Kind::token) {
-      answer.logprob += static_cast<double>(event.logprob);
-      ++answer.tokens;
-    }
-    if (event.scores) scores_ = event.scores;
-    answer.events.push_back(std::move(event));
-  }
+  void add(Event event);
 
   // All have ended. The n answers with the highest mean log-probability a token, the best as choice 0, ties in the
   // order of choices; those that were cut short come behind those that were not, and empty ones last. out(Event) is
@@ -53,11 +42,7 @@ class BestOf {
     double logprob = 0;
     int tokens = 0;
     double mean() const { return tokens == 0 ? 0 : logprob / tokens; }
-    int rank() const {
-      const FinishReason reason = events.back().reason;
-      if (reason == FinishReason::length || reason == FinishReason::stop) return 2;
-      return tokens > 0 ? 1 : 0;
-    }
+    int rank() const;
   };
 
   std::size_t wanted_;
@@ -67,3 +52,7 @@ class BestOf {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/best_of-inl.h"
+#endif

@@ -22,10 +22,12 @@
 #include "tenon/cache/store.h"
 #include "tenon/core/axes.h"
 #include "tenon/core/request.h"
+#include "tenon/device/memory_count.h"
 #include "tenon/engine/admission.h"
 #include "tenon/engine/answers.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/fingerprint.h"
+#include "tenon/engine/formats.h"
 #include "tenon/engine/launched_step.h"
 #include "tenon/engine/make.h"
 #include "tenon/engine/options.h"
@@ -46,7 +48,7 @@ inline constexpr bool kMisused = false;
 }  // namespace detail
 
 template <class Model, class... Choices>
-class Engine {
+class Engine : private detail::AskedEngine {
   static_assert(ModelTraits<Model>,
                 "tenon: Engine<Model, ...> needs a model first, such as Gpt2; see docs/policies.md#model");
   static_assert(sizeof(detail::CheckChoices<Choices...>) > 0 && ((sizeof(Choices) > 0) && ...));
@@ -225,19 +227,19 @@ class Engine {
   // Tokens as they come: for (auto& token : engine.generate("Once", {.max_new_tokens = 10})) ... Throws Error where the
   // request is refused or fails. Other requests run beside it; their events wait for the next step(). The engine must
   // outlive the range and stay where it is, so a temporary one is refused.
-  Generation<Engine> generate(std::string prompt, Options options = {}) & {
+  Generation generate(std::string prompt, Options options = {}) & {
     return generate(Request{.prompt = std::move(prompt), .options = std::move(options)});
   }
-  Generation<Engine> generate(std::vector<TokenId> input_ids, Options options = {}) & {
+  Generation generate(std::vector<TokenId> input_ids, Options options = {}) & {
     return generate(Request{.input_ids = std::move(input_ids), .options = std::move(options)});
   }
-  Generation<Engine> generate(Request request) & {
+  Generation generate(Request request) & {
     detail::require(request.options.n == 1 && request.options.best_of <= 1, "n",
                     "must be 1 here: generate() yields one answer");
     return {*this, submit(std::move(request))};
   }
   template <class E = Engine, class Input = Request>
-  Generation<E> generate(Input&&, Options = {}) && {
+  Generation generate(Input&&, Options = {}) && {
     static_assert(
         detail::kMisused<E>,
         "tenon: generate() reads from the Engine as long as its tokens are read, and a temporary Engine is gone "
@@ -247,9 +249,7 @@ class Engine {
 
   // Runs all requests together and returns their answers in the order of input; a refused one has reason error. One for
   // whose adapters there is no room waits, with those behind it, for the end of another.
-  std::vector<Completion> complete(std::vector<Request> requests) {
-    return Together<Engine>(*this, std::move(requests)).run();
-  }
+  std::vector<Completion> complete(std::vector<Request> requests) { return Together(*this, std::move(requests)).run(); }
   Completion complete(Request request) {
     std::vector<Request> one;
     one.push_back(std::move(request));
@@ -280,8 +280,27 @@ class Engine {
   }
 
  private:
-  friend class Generation<Engine>;
-  friend class Together<Engine>;
+  // What Generation and Together ask.
+  RequestId take(Request request) final { return submit(std::move(request)); }
+  bool has_lease(Request& request, bool others_run) final { return take_lease(*this, request, others_run); }
+  std::vector<Event>& waiting_events() final { return answers_.events(); }
+  bool exchange_draining(bool draining) final {
+    const bool before = queue_.draining();
+    queue_.set_draining(draining);
+    return before;
+  }
+  // A step; a nap where the scheduler waits for company.
+  std::span<const Event> step_or_wait() final {
+    const std::uint64_t before = stats_.steps;
+    const auto events = step();
+    if (stats_.steps == before && pending() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return events;
+  }
+  // Ends a request of which nobody wants to hear any more.
+  void abandon(RequestId request) final {
+    cancel(request);
+    std::erase_if(answers_.events(), [&](const Event& event) { return event.request == request; });
+  }
 
   // Plans a step into next_, and launches it; false where nobody is to run.
   bool launch(TimePoint now) {
@@ -432,20 +451,6 @@ class Engine {
     stats_.prefix_hit_tokens = queue.prefix_hit_tokens;
     stats_.running = queue_.running();
     stats_.waiting = queue_.waiting();
-  }
-
-  // A step; a nap where the scheduler waits for company.
-  std::span<const Event> step_or_wait() {
-    const std::uint64_t before = stats_.steps;
-    const auto events = step();
-    if (stats_.steps == before && pending() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
-    return events;
-  }
-
-  // Ends a request of which nobody wants to hear any more.
-  void abandon(RequestId request) {
-    cancel(request);
-    std::erase_if(answers_.events(), [&](const Event& event) { return event.request == request; });
   }
 
   EngineOptions options_;

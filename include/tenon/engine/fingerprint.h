@@ -1,8 +1,6 @@
 // The numeric class of an engine: two engines with equal fingerprints give equal bits, whatever their schedulers,
 // caches, batches and threads.
 #pragma once
-#include <array>
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,29 +20,7 @@ constexpr std::string_view type_name() {
 }  // namespace detail
 
 // Everything in a configuration that enters the arithmetic.
-inline std::uint64_t hash_of(const ModelConfig& c) {
-  std::uint64_t hash = hash64(c.model_type);
-  const RotaryConfig& r = c.rotary;
-  const std::array<int, 14> numbers = {c.layers,
-                                       c.hidden,
-                                       c.heads,
-                                       c.kv_heads,
-                                       c.head_dim,
-                                       c.inner,
-                                       c.vocab,
-                                       c.window,
-                                       static_cast<int>(c.activation),
-                                       c.tied_head,
-                                       c.scale_scores,
-                                       c.scale_scores_by_layer,
-                                       static_cast<int>(r.scaling),
-                                       r.trained_positions};
-  for (const int number : numbers) hash = mix64(hash ^ static_cast<std::uint32_t>(number));
-  for (const double number : {r.theta, r.factor, r.low_frequency_factor, r.high_frequency_factor}) {
-    hash = mix64(hash ^ std::bit_cast<std::uint64_t>(number));
-  }
-  return mix64(hash ^ std::bit_cast<std::uint32_t>(c.norm_epsilon));
-}
+std::uint64_t hash_of(const ModelConfig& c);
 
 // "fp_" and 16 hexadecimal digits over the library's version, the policies that round, the model's sizes and its
 // weights.
@@ -63,3 +39,7 @@ std::string fingerprint_of(const ModelConfig& config, std::uint64_t weights) {
 }
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/fingerprint-inl.h"
+#endif

@@ -31,27 +31,10 @@ struct EngineOptions {
 };
 
 // Refuses what no engine could be made of, naming the field.
-inline EngineOptions checked(const EngineOptions& o) {
-  detail::require(o.token_budget >= 1, "token_budget", "must be 1 or more");
-  detail::require(o.batch >= 1, "batch", "must be 1 or more");
-  detail::require(o.cache_tokens >= 0, "cache_tokens", "must be 0 (default) or more");
-  detail::require(o.cache_tokens == 0 || o.cache_bytes == 0, "cache_bytes",
-                  "given beside cache_tokens; keep one of them");
-  detail::require(o.positions >= 0, "positions", "must be 0 (the model's own) or more");
-  detail::require(o.threads >= 0, "threads", "must be 0 (all cores) or more");
-  detail::require(o.device_index >= 0, "device_index", "must be 0 or more");
-  return o;
-}
+EngineOptions checked(const EngineOptions& o);
 
 // The model with sequences as long as asked for; 0: as long as its files say. Positions that were learned have an end.
-inline ModelConfig with_positions(ModelConfig config, int positions, bool learned) {
-  if (learned && positions > config.positions) {
-    throw Error(Error::Kind::invalid_request, "positions",
-                "must be at most " + std::to_string(config.positions) + ": the model has learned no others");
-  }
-  if (positions > 0) config.positions = positions;
-  return config;
-}
+ModelConfig with_positions(ModelConfig config, int positions, bool learned);
 
 // Tokens that one sequence, as long as the model allows, fills of the cache at once.
 template <CachePolicy P>
@@ -88,3 +71,7 @@ CacheStore<P, D> make_cache(D& device, const EngineOptions& o, const ModelConfig
 }
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/options-inl.h"
+#endif

@@ -3,18 +3,15 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tenon/cache/store.h"
-#include "tenon/core/error.h"
 #include "tenon/engine/answer_buffer.h"
 #include "tenon/engine/stats.h"
 
@@ -68,77 +65,26 @@ class ServiceInbox {
   // ---- any thread; none of these waits for a step
 
   // Refuses early what accept() would refuse, before anybody spends time on a prompt.
-  void admit() {
-    std::lock_guard lock(mutex_);
-    check_room();
-  }
+  void admit();
 
-  RequestId next_id() {
-    std::lock_guard lock(mutex_);
-    return next_id_++;
-  }
+  RequestId next_id();
 
-  void accept(AnswerPointer answer) {
-    {
-      std::lock_guard lock(mutex_);
-      check_room();
-      const int tokens = answer->terms().prompt_tokens;
-      // A prompt that is longer than the limit is served alone: refusing it as overloaded would be forever.
-      if (stats_.waiting > 0 && stats_.waiting_tokens + tokens > options_.max_waiting_tokens) {
-        refuse("max_waiting_tokens", std::to_string(stats_.waiting_tokens) + " prompt tokens wait already; " +
-                                         std::to_string(tokens) + " more would exceed " +
-                                         std::to_string(options_.max_waiting_tokens));
-      }
-      requests_.push_back(std::move(answer));
-      ++stats_.accepted;
-      ++stats_.open;
-      ++stats_.waiting;
-      stats_.waiting_tokens += tokens;
-      rung_ = true;
-    }
-    bell_.notify_one();
-  }
+  void accept(AnswerPointer answer);
 
-  void count_invalid() {
-    std::lock_guard lock(mutex_);
-    ++stats_.invalid;
-  }
+  void count_invalid();
 
   // The service looks at the answer's wishes before its next step. A list through the answers: nothing is allocated.
-  void post(const AnswerPointer& answer) noexcept {
-    {
-      std::lock_guard lock(mutex_);
-      if (stats_.stopped || answer->posted) return;
-      answer->posted = true;
-      answer->next_posted = std::exchange(posted_, answer);
-      rung_ = true;
-    }
-    bell_.notify_one();
-  }
+  void post(const AnswerPointer& answer) noexcept;
 
   void close() { order(/*stop=*/false); }
   void stop() { order(/*stop=*/true); }
 
   // Whether the thread has ended by then.
-  bool wait_stopped(TimePoint until) {
-    std::unique_lock lock(mutex_);
-    const auto ended = [&] { return stats_.stopped; };
-    if (until != TimePoint::max()) return stopped_.wait_until(lock, until, ended);
-    stopped_.wait(lock, ended);
-    return true;
-  }
+  bool wait_stopped(TimePoint until);
 
-  ServiceStats stats() const {
-    std::lock_guard lock(mutex_);
-    ServiceStats now = stats_;
-    if (step_began_) now.in_step = Clock::now() - *step_began_;
-    return now;
-  }
+  ServiceStats stats() const;
 
-  bool on_service_thread() const {
-    std::lock_guard lock(mutex_);
-    return thread_ == std::this_thread::get_id();
-  }
+  bool on_service_thread() const;
 
   // ---- the service's thread
 
@@ -148,44 +94,17 @@ class ServiceInbox {
     bool draining = false, stopping = false;
   };
 
-  void begin() {
-    std::lock_guard lock(mutex_);
-    thread_ = std::this_thread::get_id();
-  }
+  void begin();
 
-  void take(Mail& mail) {
-    std::lock_guard lock(mutex_);
-    mail.requests.swap(requests_);
-    mail.posted = std::exchange(posted_, nullptr);
-    mail.draining = stats_.draining;
-    mail.stopping = stopping_;
-    rung_ = false;
-  }
+  void take(Mail& mail);
 
   // The next of a list that was posted, which may be posted again from here on; null at its end.
-  AnswerPointer next(AnswerPointer& list) {
-    std::lock_guard lock(mutex_);
-    AnswerPointer first = std::exchange(list, nullptr);
-    if (!first) return first;
-    list = std::exchange(first->next_posted, nullptr);
-    first->posted = false;
-    return first;
-  }
+  AnswerPointer next(AnswerPointer& list);
 
   // Until something comes, or until then. Without either no processor time is used.
-  void wait(TimePoint until) {
-    std::unique_lock lock(mutex_);
-    const auto rung = [&] { return rung_; };
-    if (until == TimePoint::max())
-      bell_.wait(lock, rung);
-    else
-      bell_.wait_until(lock, until, rung);
-  }
+  void wait(TimePoint until);
 
-  void step_begins() {
-    std::lock_guard lock(mutex_);
-    step_began_ = Clock::now();
-  }
+  void step_begins();
 
   // change(ServiceStats&), short: everybody else waits.
   template <class Change>
@@ -195,53 +114,16 @@ class ServiceInbox {
     change(stats_);
   }
 
-  void end() {
-    AnswerPointer list;
-    {
-      std::lock_guard lock(mutex_);
-      stats_.draining = stats_.stopped = true;
-      thread_ = std::thread::id();
-      list = std::exchange(posted_, nullptr);
-    }
-    stopped_.notify_all();
-    while (list) next(list);  // one by one: a long list that dies at once would recurse
-  }
+  void end();
 
  private:
-  static const ServiceOptions& checked(const ServiceOptions& o) {
-    require(o.max_open >= 1, "max_open", "must be 1 or more");
-    require(o.max_waiting >= 1, "max_waiting", "must be 1 or more");
-    require(o.max_waiting_tokens >= 1, "max_waiting_tokens", "must be 1 or more");
-    require(o.buffer >= 1, "buffer", "must be 1 or more");
-    require(o.stall_timeout >= Clock::duration::zero(), "stall_timeout", "must be 0 (never) or more");
-    return o;
-  }
+  static const ServiceOptions& checked(const ServiceOptions& o);
 
-  [[noreturn]] void refuse(const char* limit, const std::string& what) {
-    ++stats_.refused;
-    throw Error(Error::Kind::overloaded, limit, what);
-  }
+  [[noreturn]] void refuse(const char* limit, const std::string& what);
 
-  void check_room() {
-    if (stats_.stopped || stopping_) refuse("service", "has stopped");
-    if (stats_.draining) refuse("service", "is draining, and takes nothing new");
-    if (stats_.open >= options_.max_open) {
-      refuse("max_open", std::to_string(stats_.open) + " requests are open already");
-    }
-    if (stats_.waiting >= options_.max_waiting) {
-      refuse("max_waiting", std::to_string(stats_.waiting) + " requests wait already");
-    }
-  }
+  void check_room();
 
-  void order(bool stop) {
-    {
-      std::lock_guard lock(mutex_);
-      stats_.draining = true;
-      stopping_ = stopping_ || stop;
-      rung_ = true;
-    }
-    bell_.notify_one();
-  }
+  void order(bool stop);
 
   const ServiceOptions options_;
 
@@ -259,3 +141,7 @@ class ServiceInbox {
 
 }  // namespace detail
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/service_inbox-inl.h"
+#endif

@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/config.h"
@@ -14,73 +13,30 @@ namespace tenon {
 inline constexpr int kLargestWidth = 1 << 20;  // of a row: keeps every offset within a row far from 2^31
 
 // Which of a field's names is there (transformers' attribute_map); the first where none is. Error where two disagree.
-inline std::string one_name(const Fields& fields, std::initializer_list<const char*> names) {
-  std::string found;
-  for (const char* name : names) {
-    if (!fields.has(name)) continue;
-    if (!found.empty() && fields.value(found) != fields.value(name)) fields.refuse(name, "differs from " + found);
-    if (found.empty()) found = name;
-  }
-  return found.empty() ? *names.begin() : found;
-}
+std::string one_name(const Fields& fields, std::initializer_list<const char*> names);
 
-inline int width_field(const Fields& fields, const std::string& name) {
-  const int width = fields.positive_int(name);
-  if (width > kLargestWidth) fields.refuse(name, "must be at most " + std::to_string(kLargestWidth));
-  return width;
-}
+int width_field(const Fields& fields, const std::string& name);
 
 // The width of the MLP: `name`, or four times the model's.
-inline int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width) {
-  if (fields.has(name)) return width_field(fields, name);
-  if (width > kLargestWidth / 4) fields.refuse(hidden, "must be at most " + std::to_string(kLargestWidth / 4));
-  return 4 * width;
-}
+int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width);
 
 // Caches of transformers read this field whatever the family, and forget what is behind it.
-inline void refuse_window(const Fields& fields) {
-  if (!fields.has("sliding_window")) return;
-  throw Error(Error::Kind::unsupported, fields.where("sliding_window"), "is not supported in this family");
-}
+void refuse_window(const Fields& fields);
 
 // "architectures" names one of these, where it stands there: other heads than the language model's have tensors of
 // their own, which would be left unread.
-inline void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known) {
-  if (!fields.has("architectures")) return;
-  std::string list;
-  for (const auto& name : known) list += (list.empty() ? "" : ", ") + std::string(name);
-  for (const auto& name : fields.strings("architectures")) {
-    for (const auto& each : known) {
-      if (name == each) return;
-    }
-  }
-  throw Error(Error::Kind::unsupported, fields.where("architectures"), "names none of " + list);
-}
+void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known);
 
-inline Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
-  const std::string word =
-      fields.choice(name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
-  if (word == "gelu") return Activation::gelu;
-  if (word == "relu") return Activation::relu;
-  return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;
-}
+Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback);
 
 // Heads, and the head_dim that follows from them.
-inline void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c) {
-  c.heads = c.kv_heads = fields.positive_int(heads);
-  if (c.hidden % c.heads != 0) {
-    fields.refuse(heads, "must divide " + hidden + ": " + std::to_string(c.hidden) + " is no multiple of " +
-                             std::to_string(c.heads));
-  }
-  c.head_dim = c.hidden / c.heads;
-}
+void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c);
 
 // defaults: of the family's class in transformers; none for a family that transformers does not have.
-inline void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults = {}) {
-  SpecialTokens special = file.special_tokens(c.vocab, defaults);
-  c.bos = special.bos;
-  c.eos = std::move(special.eos);
-  c.dropped_tokens = std::move(special.dropped);
-}
+void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults = {});
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/model/configure-inl.h"
+#endif

@@ -23,34 +23,7 @@ class DecoderWeights {
  public:
   using Parts = DecoderParts<typename P::View, typename H::View, const float*>;
 
-  DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head, const TensorSource& source) {
-    source.check(spec, tied_head);
-    std::vector<Shape> matrices, heads;
-    std::size_t floats = 0;
-    const auto list = [](std::vector<Shape>& shapes) {
-      return [&shapes](const MatrixSpec& m) { return shapes.push_back(m.shape), 0; };
-    };
-    map_parts<int, int, int>(spec, tied_head, list(matrices), list(heads), [&](const VectorSpec& v) {
-      floats += padded(v);
-      return 0;
-    });
-    matrices_ = WeightStore<P, D>(device, matrices);
-    heads_ = WeightStore<H, D>(device, heads);
-    vectors_ = device.allocate(floats * sizeof(float));
-    std::byte* next = vectors_.data();
-    parts_ = map_parts<typename P::View, typename H::View, const float*>(
-        spec, tied_head, [&](const MatrixSpec& m) { return add(device, matrices_, source, m); },
-        [&](const MatrixSpec& m) { return add(device, heads_, source, m); },
-        [&](const VectorSpec& v) -> const float* {
-          if (v.none()) return nullptr;
-          const std::span<std::byte> vector{next, padded(v) * sizeof(float)};
-          device.fill(vector,
-                      [&](std::span<std::byte> host) { source.read(v, reinterpret_cast<float*>(host.data())); });
-          next += vector.size();
-          return reinterpret_cast<const float*>(vector.data());
-        });
-    bytes_ = matrices_.bytes() + heads_.bytes() + floats * sizeof(float);
-  }
+  DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head, const TensorSource& source);
 
   const Parts& parts() const { return parts_; }
   std::size_t bytes() const { return bytes_; }
@@ -93,5 +66,36 @@ class DecoderWeights {
   Parts parts_;
   std::size_t bytes_ = 0;
 };
+
+// Outside of the class, and so no inline function: what the compiled face declares extern is not compiled again.
+template <WeightPolicy P, WeightPolicy H, DevicePolicy D>
+DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head,
+                                        const TensorSource& source) {
+  source.check(spec, tied_head);
+  std::vector<Shape> matrices, heads;
+  std::size_t floats = 0;
+  const auto list = [](std::vector<Shape>& shapes) {
+    return [&shapes](const MatrixSpec& m) { return shapes.push_back(m.shape), 0; };
+  };
+  map_parts<int, int, int>(spec, tied_head, list(matrices), list(heads), [&](const VectorSpec& v) {
+    floats += padded(v);
+    return 0;
+  });
+  matrices_ = WeightStore<P, D>(device, matrices);
+  heads_ = WeightStore<H, D>(device, heads);
+  vectors_ = device.allocate(floats * sizeof(float));
+  std::byte* next = vectors_.data();
+  parts_ = map_parts<typename P::View, typename H::View, const float*>(
+      spec, tied_head, [&](const MatrixSpec& m) { return add(device, matrices_, source, m); },
+      [&](const MatrixSpec& m) { return add(device, heads_, source, m); },
+      [&](const VectorSpec& v) -> const float* {
+        if (v.none()) return nullptr;
+        const std::span<std::byte> vector{next, padded(v) * sizeof(float)};
+        device.fill(vector, [&](std::span<std::byte> host) { source.read(v, reinterpret_cast<float*>(host.data())); });
+        next += vector.size();
+        return reinterpret_cast<const float*>(vector.data());
+      });
+  bytes_ = matrices_.bytes() + heads_.bytes() + floats * sizeof(float);
+}
 
 }  // namespace tenon

@@ -1,7 +1,6 @@
 // The parts of a decoder, generic in what stands for a matrix and a vector: tensor names while a checkpoint is read,
 // views while a model runs.
 #pragma once
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +24,7 @@ struct TensorPart {
   struct Run {
     int at, rows;
   };
-  Run run(int row, int most) const {
-    if (block == 0) return {first + row, most};
-    return {first + row / block * stride + row % block, std::min(most, block - row % block)};
-  }
+  Run run(int row, int most) const;
 };
 
 // A matrix as the model wants it: y = W x, its rows from one tensor or from several.
@@ -77,48 +73,17 @@ inline VectorSpec table_spec(std::string name, Shape shape) { return {shape, {{s
 inline MatrixSpec matrix_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}}; }
 
 // <name>.weight and <name>.bias of a norm.
-inline DecoderSpec::Norm layer_norm_spec(const std::string& name, int n) {
-  return {vector_spec(name + ".weight", n), vector_spec(name + ".bias", n)};
-}
-inline DecoderSpec::Norm rms_norm_spec(const std::string& name, int n) {
-  return {vector_spec(name + ".weight", n), {}};
-}
+DecoderSpec::Norm layer_norm_spec(const std::string& name, int n);
+DecoderSpec::Norm rms_norm_spec(const std::string& name, int n);
 
 // <name>.weight [outputs, inputs] and, where there is one, <name>.bias.
-inline DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias) {
-  return {matrix_spec(name + ".weight", shape), bias ? vector_spec(name + ".bias", shape.rows) : VectorSpec{}};
-}
+DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias);
 
 // Several linears of the same input as one, the outputs of one behind the other's: {{"q_proj", 64}, {"k_proj", 32}}.
-inline DecoderSpec::Linear stacked_spec(const std::vector<std::pair<std::string, int>>& names, int inputs, bool bias) {
-  DecoderSpec::Linear out{{{0, inputs}, {}}, {{0, 1}, {}}};
-  for (const auto& [name, rows] : names) {
-    out.weight.shape.rows += rows;
-    out.weight.parts.push_back({name + ".weight", rows});
-    if (!bias) continue;
-    out.bias.shape.rows += rows;
-    out.bias.parts.push_back({name + ".bias", rows});
-  }
-  return out;
-}
+DecoderSpec::Linear stacked_spec(const std::vector<std::pair<std::string, int>>& names, int inputs, bool bias);
 
 // A linear whose outputs are stored head by head, [heads, {query, key, value}, head_dim], in our order.
-inline DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int heads, int head_dim, int inputs,
-                                                bool bias) {
-  const int outputs = 3 * heads * head_dim;
-  DecoderSpec::Linear out = linear_spec(name, {outputs, inputs}, bias);
-  const auto in_order = [&](std::vector<TensorPart>& parts) {
-    if (parts.empty()) return;
-    const std::string tensor = parts.front().name;
-    parts.clear();
-    for (int which = 0; which < 3; ++which) {
-      parts.push_back({tensor, heads * head_dim, false, which * head_dim, head_dim, 3 * head_dim, outputs});
-    }
-  };
-  in_order(out.weight.parts);
-  in_order(out.bias.parts);
-  return out;
-}
+DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int heads, int head_dim, int inputs, bool bias);
 
 // Calls matrix(spec), head(spec) and vector(spec) for every part, in the order in which a step reads them, and collects
 // the results. A tied head is asked for once.
@@ -149,3 +114,7 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
 }
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/model/parts-inl.h"
+#endif

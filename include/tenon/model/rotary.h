@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numbers>
 #include <vector>
 
 #include "tenon/core/batch.h"
@@ -33,44 +32,12 @@ namespace detail {
 inline float power(float base, float exponent) { return static_cast<float>(std::pow(double{base}, double{exponent})); }
 
 // theta^(-2 i / head_dim) for i < head_dim / 2, in radians a position.
-inline std::vector<float> rotary_frequencies(float theta, int head_dim) {
-  std::vector<float> out(static_cast<std::size_t>(head_dim / 2));
-  for (int i = 0; i < head_dim / 2; ++i) {
-    out[static_cast<std::size_t>(i)] = 1.0f / power(theta, static_cast<float>(2 * i) / static_cast<float>(head_dim));
-  }
-  return out;
-}
-
-// Wavelengths above trained / low are stretched by the factor, those below trained / high are kept.
-inline float llama3_frequency(const RotaryConfig& c, float frequency) {
-  const auto factor = static_cast<float>(c.factor), low = static_cast<float>(c.low_frequency_factor);
-  const auto high = static_cast<float>(c.high_frequency_factor), trained = static_cast<float>(c.trained_positions);
-  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
-  if (wavelength > static_cast<float>(c.trained_positions / c.low_frequency_factor)) return frequency / factor;
-  if (wavelength < static_cast<float>(c.trained_positions / c.high_frequency_factor)) return frequency;
-  const float kept = (trained / wavelength - low) / (high - low);
-  const float stretched = (1.0f - kept) * frequency / factor;
-  return stretched +
-         static_cast<float>(double{kept} * double{frequency});  // rounded before it is added, on every machine
-}
+std::vector<float> rotary_frequencies(float theta, int head_dim);
 
 }  // namespace detail
 
 // [head_dim / 2] for a text of `length` tokens; only dynamic scaling depends on that.
-inline std::vector<float> rotary_frequencies(const RotaryConfig& c, int head_dim, int length) {
-  auto theta = static_cast<float>(c.theta);
-  if (c.scaling == RotaryScaling::dynamic && length > c.trained_positions) {
-    const auto factor = static_cast<float>(c.factor);
-    const float longer = factor * static_cast<float>(length) / static_cast<float>(c.trained_positions);
-    theta *= detail::power(longer - static_cast<float>(c.factor - 1), static_cast<float>(head_dim / (head_dim - 2.0)));
-  }
-  auto out = detail::rotary_frequencies(theta, head_dim);
-  for (float& frequency : out) {
-    if (c.scaling == RotaryScaling::linear) frequency /= static_cast<float>(c.factor);
-    if (c.scaling == RotaryScaling::llama3) frequency = detail::llama3_frequency(c, frequency);
-  }
-  return out;
-}
+std::vector<float> rotary_frequencies(const RotaryConfig& c, int head_dim, int length);
 
 // The frequencies of a step's rows.
 //
@@ -88,37 +55,15 @@ class RotaryFrequencies {
     std::ptrdiff_t stride;  // 0: all rows have the same
   };
   // Valid until the next call.
-  Rows of(const BatchView& batch) {
-    if (!stretches(batch)) return {usual_.data(), 0};
-    const auto half = static_cast<std::ptrdiff_t>(usual_.size());
-    rows_.clear();
-    for (const SequenceRows* s = batch.sequences; s < batch.sequences + batch.sequence_count; ++s) {
-      int length = -1;
-      std::vector<float> row;
-      for (int r = 0; r < s->rows; ++r) {
-        const int now = length_of(*s, r);
-        if (now != length) row = rotary_frequencies(config_, head_dim_, length = now);
-        rows_.insert(rows_.end(), row.begin(), row.end());
-      }
-    }
-    return {rows_.data(), half};
-  }
+  Rows of(const BatchView& batch);
 
   // Whether keys depend on more than tokens and positions: a prefix is then shared only by prompts of the same length.
-  static bool depends_on_prompt(const RotaryConfig& c, std::size_t prompt) {
-    return c.scaling == RotaryScaling::dynamic && prompt > static_cast<std::size_t>(c.trained_positions);
-  }
+  static bool depends_on_prompt(const RotaryConfig& c, std::size_t prompt);
 
  private:
   static int length_of(const SequenceRows& s, int row) { return std::max(s.prompt, s.start + row + 1); }
 
-  bool stretches(const BatchView& batch) const {
-    if (config_.scaling != RotaryScaling::dynamic) return false;
-    for (const SequenceRows* s = batch.sequences; s < batch.sequences + batch.sequence_count; ++s) {
-      if (length_of(*s, s->rows - 1) > config_.trained_positions) return true;
-    }
-    return false;
-  }
+  bool stretches(const BatchView& batch) const;
 
   RotaryConfig config_;
   int head_dim_ = 0;
@@ -127,3 +72,7 @@ class RotaryFrequencies {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/model/rotary-inl.h"
+#endif

@@ -1,16 +1,11 @@
 // From raw logits to processed ones: mask, logit bias, repetition penalty, presence and frequency penalties.
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "tenon/core/error.h"
 #include "tenon/core/request.h"
 
 namespace tenon {
@@ -30,84 +25,28 @@ class Penalties {
  public:
   // The raw row itself if nothing changes it, else a copy that lives until the next call. Of finite logits come finite
   // ones and -inf (masked or biased away); +inf as a bias becomes the largest float, which wins over all but its like.
-  std::span<const float> apply(const SampleInput& in) {
-    const Options& o = in.options;
-    const bool repeats = o.repetition_penalty != 1 && !(in.prompt.empty() && in.generated.empty());
-    const bool counts = (o.presence_penalty != 0 || o.frequency_penalty != 0) && !in.generated.empty();
-    if (in.mask == nullptr && o.logit_bias.empty() && !repeats && !counts) return in.logits;
-    row_.assign(in.logits.begin(), in.logits.end());
-    add_bias(o);
-    if (repeats) penalise_repetition(in);
-    if (counts) penalise_count(in);
-    // Nothing above brings a banned token back, so masking last is masking first; and a bias of +inf stays masked.
-    if (in.mask != nullptr) mask(in.mask);
-    return row_;
-  }
+  std::span<const float> apply(const SampleInput& in);
 
  private:
   static constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
   // NaN is inf - inf: a ban and its opposite, and the ban wins.
-  static float tamed(float logit) {
-    return std::isnan(logit) ? kBanned : std::min(logit, std::numeric_limits<float>::max());
-  }
+  static float tamed(float logit);
 
-  void add_bias(const Options& o) {
-    for (const auto& [id, bias] : o.logit_bias) {
-      if (!in_row(id))
-        throw Error(Error::Kind::invalid_request, "logit_bias",
-                    "token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(row_.size()));
-      at(id) = tamed(at(id) + bias);
-    }
-  }
+  void add_bias(const Options& o);
 
   // Each token once, however often it was seen: l < 0 ? l * penalty : l / penalty (Keskar et al., 2019, as corrected in
   // transformers' RepetitionPenaltyLogitsProcessor).
-  void penalise_repetition(const SampleInput& in) {
-    count(in.prompt);
-    count(in.generated);
-    const float penalty = in.options.repetition_penalty;
-    for (const TokenId id : seen_) {
-      const float logit = at(id);
-      at(id) = tamed(logit < 0 ? logit * penalty : logit / penalty);
-    }
-    forget();
-  }
+  void penalise_repetition(const SampleInput& in);
 
   // l - frequency_penalty * count - presence_penalty, of generated tokens (OpenAI, vLLM).
-  void penalise_count(const SampleInput& in) {
-    count(in.generated);
-    for (const TokenId id : seen_) {
-      const auto times = static_cast<float>(count_[static_cast<std::size_t>(id)]);
-      at(id) = tamed(std::fma(-in.options.frequency_penalty, times, at(id)) - in.options.presence_penalty);
-    }
-    forget();
-  }
+  void penalise_count(const SampleInput& in);
 
-  void mask(const std::uint32_t* allowed /* [(vocab + 31) / 32] */) {
-    for (std::size_t first = 0; first < row_.size(); first += 32) {
-      const std::size_t here = std::min<std::size_t>(32, row_.size() - first);
-      std::uint32_t banned = ~allowed[first / 32];
-      if (allowed[first / 32] == 0) {  // most of a mask where little may come
-        std::fill_n(row_.begin() + static_cast<std::ptrdiff_t>(first), here, kBanned);
-        continue;
-      }
-      if (here < 32) banned &= (1u << here) - 1;
-      for (; banned != 0; banned &= banned - 1)
-        row_[first + static_cast<std::size_t>(std::countr_zero(banned))] = kBanned;
-    }
-  }
+  void mask(const std::uint32_t* allowed /* [(vocab + 31) / 32] */);
 
   // Ids beyond the head's outputs (a padded embedding) have no logit to penalise.
-  void count(std::span<const TokenId> tokens) {
-    if (count_.size() < row_.size()) count_.resize(row_.size());
-    for (const TokenId id : tokens)
-      if (in_row(id) && count_[static_cast<std::size_t>(id)]++ == 0) seen_.push_back(id);
-  }
-  void forget() {
-    for (const TokenId id : seen_) count_[static_cast<std::size_t>(id)] = 0;
-    seen_.clear();
-  }
+  void count(std::span<const TokenId> tokens);
+  void forget();
 
   bool in_row(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < row_.size(); }
   float& at(TokenId id) { return row_[static_cast<std::size_t>(id)]; }
@@ -118,3 +57,7 @@ class Penalties {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/sample/penalties-inl.h"
+#endif

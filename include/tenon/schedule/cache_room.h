@@ -97,9 +97,7 @@ struct CacheRoom {
   }
 
   // Its last known token is always computed, for its logits; so are those from the first position somebody asked for.
-  static std::span<const TokenId> reusable(const Sequence& s) {
-    return std::span(s.tokens).first(static_cast<std::size_t>(std::min(s.known() - 1, std::max(s.reuse_limit, 0))));
-  }
+  static std::span<const TokenId> reusable(const Sequence& s);
 
   // All of the prompt but its last token, once the parent has computed that; 0: nothing to take over.
   template <CacheLedger L>
@@ -122,3 +120,7 @@ struct CacheRoom {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/schedule/cache_room-inl.h"
+#endif

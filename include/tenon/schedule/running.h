@@ -11,25 +11,13 @@ namespace tenon::detail {
 
 // Decodes first, so that a text being written never waits for somebody else's prompt; then what is left of prompts,
 // which leave `reserve` of the step's rows. Returns what is left of the budget.
-inline int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(),
-                        int reserve = 0) {
-  for (const bool decoding : {true, false}) {
-    const int kept = decoding ? 0 : reserve + (budget - std::min(budget, out.budget_left()));
-    for (const Candidate& c : state.running) {
-      if ((c.pending == 1) == decoding && budget > kept) budget -= out.take(c.seq, std::min(c.pending, budget - kept));
-    }
-  }
-  return budget;
-}
+int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(),
+                 int reserve = 0);
 
 // Cache tokens that newcomers may count on: what is free, less what those that run are about to take. Who does not fit
 // whole would be preempted before its first token, and have computed for nothing. Ask before anybody is taken: the
 // state does not see what this step has reserved.
-inline int room_for_newcomers(const QueueState& state, const PlanWriter& out) {
-  long long room = state.free_cache_tokens;
-  for (const Candidate& c : state.running) room -= out.need(c.seq);
-  return static_cast<int>(std::max(room, 0LL));
-}
+int room_for_newcomers(const QueueState& state, const PlanWriter& out);
 
 // Whoever has waited so long goes first, in order of arrival: no rule of order may starve anybody.
 inline bool overdue(const Candidate& c, TimePoint now, Clock::duration patience) { return now - c.arrival >= patience; }
@@ -69,3 +57,7 @@ void run_continuously(const QueueState& state, PlanWriter& out, int max_batch, i
 }
 
 }  // namespace tenon::detail
+
+#ifndef TENON_COMPILED
+#include "tenon/schedule/running-inl.h"
+#endif

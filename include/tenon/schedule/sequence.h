@@ -78,9 +78,7 @@ struct Sequence {
   bool preemptible() const { return preemptions < kMaxPreemptions; }
   // Tokens that the cache will hold of it at most.
   int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }
-  Candidate candidate() const {
-    return {seq, cached, pending(), remaining(), arrival, adapter, priority, client, ordinal};
-  }
+  Candidate candidate() const;
 };
 
 struct QueueStats {
@@ -93,3 +91,7 @@ struct QueueStats {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/schedule/sequence-inl.h"
+#endif

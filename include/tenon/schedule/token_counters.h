@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -40,15 +39,8 @@ class TokenCounters {
 
   // A look at a state: begin_look(), add_*() for each sequence, end_look(). Accounts stay as they are until serve(),
   // because a plan may be asked for again.
-  void begin_look() {
-    tenants_.clear();
-    admitted_any_ = false;
-  }
-  void add_running(int id, double charge) {
-    Tenant& t = tenant(id);
-    t.runs = true;
-    t.charge += charge;
-  }
+  void begin_look();
+  void add_running(int id, double charge);
   // `before` orders the sequences of one tenant.
   template <class Before>
   void add_waiting(int id, const Candidate& c, Before&& before) {
@@ -57,64 +49,21 @@ class TokenCounters {
   }
   // Lifts tenants that had nothing waiting after the last step to the lowest level of those that had: idleness earns no
   // credit. If nobody had, the last tenant that waited is the measure.
-  void end_look() {
-    constexpr double kNobody = std::numeric_limits<double>::infinity();
-    double floor = kNobody;
-    for (const Tenant& t : tenants_) {
-      if (t.next && waited(t.id)) floor = std::min(floor, t.level());
-    }
-    if (floor == kNobody) floor = floor_;
-    for (Tenant& t : tenants_) {
-      if (t.next && !waited(t.id)) t.counter += std::max(0.0, floor - t.level());
-    }
-  }
+  void end_look();
 
   // The waiting tenant that was served least; among equals the one whose sequence came first. Null: nobody waits.
   // `idle_only`: only tenants without running sequences.
-  const Tenant* poorest(bool idle_only = false) const {
-    const Tenant* chosen = nullptr;
-    for (const Tenant& t : tenants_) {
-      if (!t.next || (idle_only && t.runs)) continue;
-      const bool less = chosen && (t.level() != chosen->level() ? t.level() < chosen->level() : t.next < chosen->next);
-      if (!chosen || less) chosen = &t;
-    }
-    return chosen;
-  }
+  const Tenant* poorest(bool idle_only = false) const;
 
   // This plan admits a sequence of `id`; `next` is the tenant's new first in line.
-  void admit(int id, double charge, const Candidate* next) {
-    Tenant& t = tenant(id);
-    t.runs = true;
-    t.charge += charge;
-    t.next = next;
-    admitted_ = id;
-    admitted_any_ = true;
-  }
+  void admit(int id, double charge, const Candidate* next);
 
   // Books a step: begin_serve(), add_service() for each sequence, end_serve().
-  void begin_serve() {
-    if (!tenants_.empty()) take_over();
-  }
+  void begin_serve();
   void add_service(int id, double service) { account(id).counter += service; }
   // Drops idle accounts at or below the floor: a new account would start there. The floor never falls. It is the lowest
   // counter of those that wait, who are served first, and whoever joins them is lifted to it.
-  void end_serve() {
-    double least = std::numeric_limits<double>::infinity();
-    for (const Account& a : accounts_) least = a.waits ? std::min(least, a.counter) : least;
-    if (least == std::numeric_limits<double>::infinity()) least = counter(last_);
-    floor_ = std::max(floor_, least);
-    const auto idle = [&](const Account& a) { return !a.active && a.id != last_; };
-    std::erase_if(accounts_, [&](const Account& a) { return idle(a) && a.counter <= floor_; });
-    const auto count = static_cast<std::size_t>(std::count_if(accounts_.begin(), accounts_.end(), idle));
-    if (count <= kRemembered) return;
-    std::vector<double> counters;
-    for (const Account& a : accounts_) {
-      if (idle(a)) counters.push_back(a.counter);
-    }
-    const auto middle = counters.begin() + static_cast<std::ptrdiff_t>(count / 2);
-    std::nth_element(counters.begin(), middle, counters.end());
-    std::erase_if(accounts_, [&](const Account& a) { return idle(a) && a.counter <= *middle; });
-  }
+  void end_serve();
 
   // Service received; for a tenant without an account the floor, an upper bound of it.
   double counter(int id) const {
@@ -138,20 +87,10 @@ class TokenCounters {
 
   Tenant& tenant(int id) { return row_of(tenants_, id, {.id = id, .counter = counter(id)}); }
   Account& account(int id) { return row_of(accounts_, id, {.id = id, .counter = floor_}); }
-  bool waited(int id) const {
-    const auto at = place_of(accounts_, id);
-    return at != accounts_.end() && at->id == id && at->waits;
-  }
+  bool waited(int id) const;
 
   // The last look becomes the state of the accounts.
-  void take_over() {
-    for (Account& a : accounts_) a.waits = a.active = false;
-    for (const Tenant& t : tenants_) {
-      account(t.id) = {.id = t.id, .counter = t.counter, .waits = t.next != nullptr, .active = true};
-    }
-    if (admitted_any_) last_ = admitted_;
-    tenants_.clear();
-  }
+  void take_over();
 
   std::vector<Account> accounts_;  // by id
   std::vector<Tenant> tenants_;    // of the plan in hand, by id: kept so that a step allocates nothing
@@ -187,31 +126,12 @@ class FairCounters {
 
   // First in line of the poorest adapter of the poorest client. Null: nobody waits. `idle_only`: of clients that run
   // nothing.
-  const Candidate* poorest(bool idle_only = false) {
-    const TokenCounters::Tenant* chosen = clients_.poorest(idle_only);
-    return chosen ? client(chosen->id).adapters.poorest()->next : nullptr;
-  }
+  const Candidate* poorest(bool idle_only = false);
 
   // `next`: first in line of the waiting sequences of c's client and adapter, after c.
-  void admit(const Candidate& c, double charge, const Candidate* next) {
-    TokenCounters& adapters = client(c.client).adapters;
-    adapters.admit(c.adapter, charge, next);
-    const TokenCounters::Tenant* waiting = adapters.poorest();
-    clients_.admit(c.client, charge, waiting ? waiting->next : nullptr);
-  }
+  void admit(const Candidate& c, double charge, const Candidate* next);
 
-  void serve(std::span<const Served> step, double input_weight, double output_weight) {
-    std::erase_if(active_, [](const Client& c) { return !c.seen; });
-    clients_.begin_serve();
-    for (Client& client : active_) client.adapters.begin_serve();
-    for (const Served& s : step) {
-      const double service = input_weight * s.prompt_tokens + output_weight * s.new_tokens;
-      clients_.add_service(s.client, service);
-      client(s.client).adapters.add_service(s.adapter, service);
-    }
-    clients_.end_serve();
-    for (Client& client : active_) client.adapters.end_serve();
-  }
+  void serve(std::span<const Served> step, double input_weight, double output_weight);
 
   // Service of a client, then of its adapter: larger was served more.
   std::pair<double, double> counter(int client, int adapter) const {
@@ -221,10 +141,7 @@ class FairCounters {
 
   const TokenCounters& clients() const { return clients_; }
   // Null where the client has nothing waiting or running.
-  const TokenCounters* adapters_of(int client) const {
-    const auto at = place_of(active_, client);
-    return at != active_.end() && at->id == client ? &at->adapters : nullptr;
-  }
+  const TokenCounters* adapters_of(int client) const;
 
  private:
   struct Client {
@@ -233,14 +150,14 @@ class FairCounters {
     bool seen = false;  // by the last look
   };
 
-  Client& client(int id) {
-    Client& found = row_of(active_, id, {.id = id});
-    found.seen = true;
-    return found;
-  }
+  Client& client(int id);
 
   TokenCounters clients_;
   std::vector<Client> active_;  // by id
 };
 
 }  // namespace tenon::detail
+
+#ifndef TENON_COMPILED
+#include "tenon/schedule/token_counters-inl.h"
+#endif

@@ -1,14 +1,11 @@
 // Several texts as one rectangle of tokens, for models that take padded batches. (Our own engine needs none.)
 #pragma once
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "tenon/core/error.h"
 #include "tenon/core/views.h"
 #include "tenon/tokenizer/bpe.h"
 
@@ -34,70 +31,14 @@ struct Encoding {
   std::vector<int> position_ids;             // the sum of the mask up to here, less 1, and at least 0; or pad_position
 };
 
-namespace detail {
-
-inline std::vector<std::vector<TokenId>> encode_truncated(const Tokenizer& tokenizer,
-                                                          std::span<const std::string> texts,
-                                                          const BatchOptions& options) {
-  if (options.max_length && *options.max_length < 1)
-    throw Error(Error::Kind::invalid_request, "max_length",
-                "must be at least 1, is " + std::to_string(*options.max_length));
-  std::vector<std::vector<TokenId>> rows;
-  rows.reserve(texts.size());
-  for (const std::string& text : texts) {
-    auto& row = rows.emplace_back(tokenizer.encode(text));
-    const auto limit = options.max_length ? static_cast<std::size_t>(*options.max_length) : row.size();
-    if (row.size() <= limit) continue;
-    if (options.truncate == TruncationSide::left)
-      row.erase(row.begin(), row.end() - *options.max_length);
-    else
-      row.resize(limit);
-  }
-  return rows;
-}
-
-inline TokenId padding_token(const Tokenizer& tokenizer, const BatchOptions& options) {
-  if (options.padding == Padding::none)
-    throw Error(Error::Kind::invalid_request, "padding", "the texts differ in length, and padding is none");
-  const auto pad = options.pad ? options.pad : tokenizer.pad() ? tokenizer.pad() : tokenizer.end_of_text();
-  if (!pad) throw Error(Error::Kind::invalid_request, "pad", "the tokenizer has no pad token; name one");
-  tokenizer.bytes(*pad);  // refuses an id outside the vocabulary
-  return *pad;
-}
-
-}  // namespace detail
-
 // Texts are encoded as they stand, with no special tokens around them (Tokenizer::encode).
 // The convention of transformers: positions count from the first token of a row, wherever that stands.
 // Errors: invalid_request (text that is not UTF-8, max_length below 1, rows of several lengths without padding or
 // without a token to pad with).
-inline Encoding encode_batch(const Tokenizer& tokenizer, std::span<const std::string> texts,
-                             const BatchOptions& options = {}) {
-  const auto rows = detail::encode_truncated(tokenizer, texts, options);
-  std::size_t cols = 0;
-  bool ragged = false;
-  for (const auto& row : rows) {
-    ragged = ragged || row.size() != rows.front().size();
-    cols = std::max(cols, row.size());
-  }
-  const TokenId pad = ragged ? detail::padding_token(tokenizer, options) : 0;
-
-  Encoding out{static_cast<int>(rows.size()), static_cast<int>(cols), {}, {}, {}};
-  out.ids.reserve(rows.size() * cols);
-  out.attention_mask.reserve(rows.size() * cols);
-  out.position_ids.reserve(rows.size() * cols);
-  for (const auto& row : rows) {
-    const std::size_t first = options.padding == Padding::left ? cols - row.size() : 0;
-    int position = -1;
-    for (std::size_t col = 0; col < cols; ++col) {
-      const bool token = col >= first && col - first < row.size();
-      position += token ? 1 : 0;
-      out.ids.push_back(token ? row[col - first] : pad);
-      out.attention_mask.push_back(token ? 1 : 0);
-      out.position_ids.push_back(token ? position : options.pad_position.value_or(std::max(position, 0)));
-    }
-  }
-  return out;
-}
+Encoding encode_batch(const Tokenizer& tokenizer, std::span<const std::string> texts, const BatchOptions& options = {});
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/tokenizer/padding-inl.h"
+#endif

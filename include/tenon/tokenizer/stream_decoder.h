@@ -4,7 +4,6 @@
 
 #include "tenon/core/views.h"
 #include "tenon/tokenizer/bpe.h"
-#include "tenon/tokenizer/unicode.h"
 
 namespace tenon {
 
@@ -17,19 +16,10 @@ class StreamDecoder {
   explicit StreamDecoder(Tokenizer&&) = delete;
 
   // Text that is certain now: valid UTF-8, empty while a character is incomplete. Errors as Tokenizer::bytes.
-  std::string push(TokenId id) {
-    pending_ += tokenizer_->bytes(id);
-    std::string text;
-    pending_.erase(0, append_utf8(text, pending_));
-    return text;
-  }
+  std::string push(TokenId id);
 
   // The end of the stream: U+FFFD where a character was left incomplete. The decoder may then be used anew.
-  std::string finish() {
-    std::string text = sanitize_utf8(pending_);
-    pending_.clear();
-    return text;
-  }
+  std::string finish();
 
  private:
   const Tokenizer* tokenizer_;
@@ -37,3 +27,7 @@ class StreamDecoder {
 };
 
 }  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/tokenizer/stream_decoder-inl.h"
+#endif

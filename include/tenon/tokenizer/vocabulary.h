@@ -17,22 +17,10 @@
 #include "tenon/tokenizer/metaspace.h"
 #include "tenon/tokenizer/normalizer.h"
 #include "tenon/tokenizer/pre_tokenizer.h"
+#include "tenon/tokenizer/special_token.h"
 #include "tenon/tokenizer/spellings.h"
 
-namespace tenon {
-
-// A token that enters by its id alone: written in a text, it is ordinary characters.
-struct SpecialToken {
-  TokenId id;
-  std::string text;
-};
-
-enum class TokenizerFamily : std::uint8_t {
-  byte_level,     // symbols are bytes, pieces are cut by a pattern: GPT-2, StarCoder, Llama 3, Bloom
-  sentencepiece,  // symbols are characters, spaces are U+2581: Llama 2, Mistral
-};
-
-namespace detail {
+namespace tenon::detail {
 
 // What becomes of text on its way to pieces, and of tokens on their way to text.
 struct Pipeline {
@@ -102,5 +90,4 @@ void lay_out_tokens(const Spellings& spellings, Bytes&& bytes, Vocabulary& out) 
   out.begin.push_back(static_cast<std::uint32_t>(out.text.size()));
 }
 
-}  // namespace detail
-}  // namespace tenon
+}  // namespace tenon::detail

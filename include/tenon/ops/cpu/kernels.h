@@ -3,305 +3,43 @@
 // fast too. The files in kernels/ see one 16-lane type, F32x16, from simd/; the same operations in the same order give
 // the same bits.
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <type_traits>
-#include <utility>
 
-#include "tenon/core/concepts.h"
-#include "tenon/core/low_rank.h"
 #include "tenon/core/panels.h"
 #include "tenon/device/cpu.h"
-#include "tenon/ops/args.h"
-#include "tenon/ops/cpu/ask_beside.h"
-#include "tenon/ops/sincos.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "tenon/ops/cpu/kernel_types.h"
 
 namespace tenon::cpu {
 
-// Positions that one split of flash attention covers, at fixed places whatever the block size or the batch.
-inline constexpr int kSplitPositions = 256;
-
-// Queries of one attention job at most.
-inline constexpr int kAttentionQueries = 64;
-
-// Column 8 w + i of four-bit codes is read in place, 16^min(i, 6) times too large.
-alignas(64) inline constexpr float kNibbleUnits[16] = {0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f, 0x1p-16f, 0x1p-20f,
-                                                       0x1p-24f, 0x1p-24f, 0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f,
-                                                       0x1p-16f, 0x1p-20f, 0x1p-24f, 0x1p-24f};
-
-// What load() makes of a code is this many times too small.
-template <class Code>
-inline constexpr float kCodeUnit = 1.0f;
-template <>
-inline constexpr float kCodeUnit<float8<E4M3>> = 256.0f;
-
-// The fewest tokens of a tile that takes up to `most`, of steps of more than `others` tokens, which are shared evenly:
-// the first such step has n tiles, the first of n + 1 tiles has one token more than n of them take, and with more tiles
-// none has fewer.
-constexpr int least_tokens(int others, int most) {
-  const int n = others / most + 1, fewest = (others + 1) / n, fewest_of_next = (most * n + 1) / (n + 1);
-  return fewest < fewest_of_next ? fewest : fewest_of_next;
-}
-static_assert(least_tokens(4, 4) == 2 && least_tokens(6, 8) == 4 && least_tokens(6, 12) == 6 &&
-              least_tokens(12, 8) == 5);
-
-// Splits the rows of a step into tiles of nearly equal size, at most `most` each.
-struct TokenTiles {
-  int tokens, most;
-  int count() const { return (tokens + most - 1) / most; }
-  int begin(int tile) const { return static_cast<int>(static_cast<std::int64_t>(tokens) * tile / count()); }
-};
-
-// How float8 becomes float32 where a tile has many tokens: all have the same bits. Ahead of the tile, float16 are made
-// of it in the first cache, for a processor's units differ in what they leave free (kernels/columns.inc has the
-// measurements).
-enum class Widening { in_registers, by_integers, by_vectors };
-inline Widening best_widening() {
-  return is_zen4() ? Widening::by_integers : is_intel() ? Widening::by_vectors : Widening::in_registers;
-}
-
-struct PanelJob {
-  int tokens, inputs, outputs;
-  const float* x;             // tiles of [inputs, tokens of the tile], one behind the other
-  const float* sums;          // tiles of [groups, tokens of the tile]: of x, over the columns that share a scale and
-                              // times what the layout asks for; null where it asks for none
-  const float* bias;          // [outputs] or null
-  const float* const* delta;  // [tokens] of [outputs from delta_begin on] or null
-  Activation activation;
-  const float* residual;  // [tokens, residual_stride] or null
-  std::ptrdiff_t residual_stride;
-  float* y;  // [tokens, y_stride]
-  std::ptrdiff_t y_stride;
-  int groups = 0;               // of sums
-  int piece_panels = 4;         // that threads take at once: whole tiles
-  float* widened = nullptr;     // [widened_floats], this thread's own
-  int delta_begin = 0;          // an output
-  AskBeside* beside = nullptr;  // this thread's own, or null
-
-  // A kernel that takes `each` of so many panels at once, by tiles of tokens, passes each line of them.
-  void spread_beside(int each, int panels, int tiles, std::ptrdiff_t lines) const {
-    if (beside) beside->spread(std::ptrdiff_t{(panels + each - 1) / each} * tiles * lines);
-  }
-};
-
-// Queries that are attended together: consecutive rows of one sequence, and heads that read one head of keys and
-// values, of element E.
-template <class E>
-struct FlashJob {
-  using Element = E;
-  const float* q;  // [rows, q_stride], of which heads * head_dim each
-  std::ptrdiff_t q_stride;
-  int rows, heads;      // on a CPU kAttentionQueries or fewer queries
-  int first_position;   // of the first row
-  int window;           // positions that a row sees, its own included; 0: all
-  const float* slopes;  // [heads] or null
-  int head_dim, value_stride;
-  float scale;
-  const void* view;  // of the cache
-  void (*tiles)(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const E>* out);
-  int layer, sequence, head;  // head of keys and values
-  float* out;                 // [rows, out_stride], of which heads * head_dim each
-  std::ptrdiff_t out_stride;
-};
-
-// Floats of scratch for flash_rows, or for direct_row of one query: weights of a stride for the queries that share it,
-// 4 at most; each query, its part and its total.
-inline constexpr int kSharedWeights = 4 * 64;
-inline std::size_t attention_scratch(int queries, int head_dim) {
-  return kSharedWeights + 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
-}
-
-struct Kernels {
-  void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
-  void (*rms_norm_row)(const float* x, const float* gain, int n, float epsilon, float* y);
-  void (*activate_row)(float* x, int n, Activation);
-  void (*gate_row)(const float* gate, const float* up, int n, Activation, float* y);
-  void (*exp_row)(const float* x, int n, float* y);
-  float (*finite_max)(const float* x, int n);
-  void (*rotary_angles_row)(int position, const float* frequencies, int half, float* angles);
-  void (*rotate_row)(const float* angles, int heads, int half, float* x);
-  // rows: [count, stride] of four bytes each, of which the first `units` of each row become out: [units, count].
-  void (*interleave)(const void* rows, std::ptrdiff_t stride, int units, int count, void* out);
-};
-
-// A table of its own for each layout of weights, and for each element of keys and values, so that a program compiles
-// those that it uses.
-template <class Layout>
-struct PanelKernels {
-  int (*tile_tokens)(int tokens);
-  int (*piece_panels)(int tokens);
-  // The columns of a tile's tokens side by side; for nibbles times kNibbleUnits. out: [inputs, tokens]
-  void (*pack_columns)(MatrixView<const float> x, bool nibbles, float* out);
-  // The weight's panels first..last-1, whose outputs begin at first_output.
-  void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
-  void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
-  std::ptrdiff_t (*widened_floats)(int tokens, int inputs);
-};
-
-template <class E>
-struct AttentionKernels {
-  void (*flash_rows)(const FlashJob<E>&, float* scratch);
-  void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
-};
-
-// One update of some rows of a step that have it in common: u = scale * A x of them, then delta += B u.
-struct LowRankTerm {
-  LowRank update;
-  const int* rows;   // [tokens], of the step
-  std::ptrdiff_t u;  // where its u, [tokens, rank], is among those of its job, or of all
-  int tokens;
-  bool fresh;  // no update of these rows before it has some of its outputs
-  bool again;  // the rows before have it, too
-};
-
-// Whether it has some of the outputs begin..end-1.
-inline bool meets(const LowRank& u, int begin, int end) {
-  return u.first_output < end && u.first_output + u.outputs > begin;
-}
-
-// Lines of b that outputs first..last-1 of the matrix read; none: at == end.
-inline AskBeside::Range lines_of_b(const LowRank& u, int first, int last) {
-  if (!meets(u, first, last)) return {};
-  const int begin = std::max(first - u.first_output, 0) / kFactorBlock * kFactorBlock;
-  const int end = std::min((last - u.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, u.outputs);
-  const auto b = reinterpret_cast<std::uintptr_t>(u.b);
-  const std::uintptr_t bytes = static_cast<std::uintptr_t>(u.rank) * bytes_of(u.type);
-  return {(b + static_cast<std::uintptr_t>(begin) * bytes) / 64 * 64,
-          (b + static_cast<std::uintptr_t>(end) * bytes + 63) / 64 * 64};
-}
-
-// Some outputs of a matrix that terms add to.
-struct LowRankOutputs {
-  MatrixView<float> delta;  // [rows of the step, last - first]
-  int first, last;
-  bool asks_behind = false;  // a single row asks for the blocks of b behind those that it reads
-  const LowRankTerm* asks =
-      nullptr;  // of terms from this one on each asks for the b of the next, where it is another's; null: none
-};
-
-struct LowRankKernels {
-  // x: of the step; u: of all terms; next: what is read behind a; beside: what else is asked for, or null
-  void (*shrink)(const LowRankTerm&, MatrixView<const float> x, float* u, const void* next, AskBeside* beside);
-  // first..last-1: terms of one type of factors
-  void (*expand)(const LowRankTerm* first, const LowRankTerm* last, const float* u, const LowRankOutputs&);
-};
-
-// What a function of kernels/*.inc begins with, and a loop whose iterations wait for one another; CUDA's copy
-// (ops/cuda/lanes.cuh) is compiled for the device.
-#define TENON_KERNEL inline
-#define TENON_UNROLL
-
-namespace portable {
-#include "tenon/ops/cpu/simd/portable.inc"
-//
-#include "tenon/ops/cpu/kernels/math.inc"
-//
-#include "tenon/ops/cpu/kernels/attention.inc"
-#include "tenon/ops/cpu/kernels/linear.inc"
-#include "tenon/ops/cpu/kernels/low_rank.inc"
-#include "tenon/ops/cpu/kernels/norm.inc"
-#include "tenon/ops/cpu/kernels/rotary.inc"
-#include "tenon/ops/cpu/kernels/table.inc"
-}  // namespace portable
-
-#if defined(__x86_64__)
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c")
-#endif
-namespace avx2 {
-#include "tenon/ops/cpu/simd/avx2.inc"
-//
-#include "tenon/ops/cpu/kernels/math.inc"
-//
-#include "tenon/ops/cpu/kernels/attention.inc"
-#include "tenon/ops/cpu/kernels/linear.inc"
-#include "tenon/ops/cpu/kernels/low_rank.inc"
-#include "tenon/ops/cpu/kernels/norm.inc"
-#include "tenon/ops/cpu/kernels/rotary.inc"
-#include "tenon/ops/cpu/kernels/table.inc"
-}  // namespace avx2
-#if defined(__clang__)
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl"))), \
-                             apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl")
-#pragma GCC diagnostic push  // GCC 12 warns of undefined operands in its own intrinsics (GCC bug 105593)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-namespace avx512 {
-#include "tenon/ops/cpu/simd/avx512.inc"
-//
-#include "tenon/ops/cpu/kernels/math.inc"
-//
-#include "tenon/ops/cpu/kernels/attention.inc"
-#include "tenon/ops/cpu/kernels/linear.inc"
-#include "tenon/ops/cpu/kernels/low_rank.inc"
-#include "tenon/ops/cpu/kernels/norm.inc"
-#include "tenon/ops/cpu/kernels/rotary.inc"
-#include "tenon/ops/cpu/kernels/table.inc"
-}  // namespace avx512
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC diagnostic pop
-#pragma GCC pop_options
-#endif
-#endif
-
-#undef TENON_KERNEL
-#undef TENON_UNROLL
-
-// Templates also so that `extern template` can keep the three sets of kernels in one translation unit of a program.
+// The tables for an instruction set. Templates, so that a program of the header-only face compiles those that it uses.
 template <class = void>
-const Kernels& kernels_for(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::table();
-  if (isa == Isa::avx2) return avx2::table();
-#endif
-  return portable::table();
-}
-
+const Kernels& kernels_for(Isa isa);
 template <class Layout>
-const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::panel_table<Layout>(best_widening());
-  if (isa == Isa::avx2) return avx2::panel_table<Layout>(Widening::in_registers);
-#endif
-  return portable::panel_table<Layout>(Widening::in_registers);
-}
-
+const PanelKernels<Layout>& panel_kernels_for(Isa isa);
 template <class E>
-const AttentionKernels<E>& attention_kernels_for(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::attention_table<E>();
-  if (isa == Isa::avx2) return avx2::attention_table<E>();
-#endif
-  return portable::attention_table<E>();
-}
-
+const AttentionKernels<E>& attention_kernels_for(Isa isa);
 template <class = void>
-const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::low_rank_table(type);
-  if (isa == Isa::avx2) return avx2::low_rank_table(type);
+const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type);
+
+#ifdef TENON_COMPILED
+// Every layout and element that the library has; formats of a user's own are decoded into CodePanels<float>.
+extern template const Kernels& kernels_for<>(Isa isa);
+extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
+extern template const PanelKernels<CodePanels<bfloat16>>& panel_kernels_for<CodePanels<bfloat16>>(Isa isa);
+extern template const PanelKernels<CodePanels<float16>>& panel_kernels_for<CodePanels<float16>>(Isa isa);
+extern template const PanelKernels<CodePanels<float8<E4M3>>>& panel_kernels_for<CodePanels<float8<E4M3>>>(Isa isa);
+extern template const PanelKernels<CodePanels<float8<E5M2>>>& panel_kernels_for<CodePanels<float8<E5M2>>>(Isa isa);
+extern template const PanelKernels<CodePanels<std::int8_t>>& panel_kernels_for<CodePanels<std::int8_t>>(Isa isa);
+extern template const PanelKernels<Int4Panels>& panel_kernels_for<Int4Panels>(Isa isa);
+extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa isa);
+extern template const AttentionKernels<bfloat16>& attention_kernels_for<bfloat16>(Isa isa);
+extern template const AttentionKernels<float16>& attention_kernels_for<float16>(Isa isa);
+extern template const AttentionKernels<std::int8_t>& attention_kernels_for<std::int8_t>(Isa isa);
+extern template const LowRankKernels& low_rank_kernels_for<>(Isa isa, FactorType type);
 #endif
-  return portable::low_rank_table(type);
-}
 
 }  // namespace tenon::cpu
+
+#ifndef TENON_COMPILED
+#include "tenon/ops/cpu/kernels-inl.h"
+#endif

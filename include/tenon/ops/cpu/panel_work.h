@@ -41,9 +41,7 @@ class PreparedTiles {
   std::vector<char> done_;  // [threads]; empty where there is one copy for all
 };
 
-inline int piece_count(const PanelJob& job) {
-  return (static_cast<int>(panel_count(job.outputs)) + job.piece_panels - 1) / job.piece_panels;
-}
+int piece_count(const PanelJob& job);
 
 // body(begin, end, thread) of some panels: one piece, or where there is one thread all.
 template <class Body>
@@ -54,12 +52,11 @@ void share_panels(ThreadPool& pool, const PanelJob& job, Body&& body) {
 }
 
 // Panels at which a thread's own part begins, and how many pieces it has.
-inline int own_begin(const ThreadPool& pool, const PanelJob& job, int thread) {
-  return std::min(pool.part_begin(piece_count(job), thread) * job.piece_panels,
-                  static_cast<int>(panel_count(job.outputs)));
-}
-inline int own_pieces(const ThreadPool& pool, const PanelJob& job, int thread) {
-  return pool.part_begin(piece_count(job), thread + 1) - pool.part_begin(piece_count(job), thread);
-}
+int own_begin(const ThreadPool& pool, const PanelJob& job, int thread);
+int own_pieces(const ThreadPool& pool, const PanelJob& job, int thread);
 
 }  // namespace tenon::cpu
+
+#ifndef TENON_COMPILED
+#include "tenon/ops/cpu/panel_work-inl.h"
+#endif

@@ -1,0 +1,89 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "tenon/checkpoint/config.h"
+#include "tenon/core/error.h"
+#include "tenon/core/file.h"
+#include "tenon/core/json.h"
+#include "tenon/core/require.h"
+
+namespace tenon {
+
+TENON_INLINE ConfigFile::ConfigFile(const std::filesystem::path& folder) : file_("config.json") {
+  constexpr std::uint64_t max_bytes = 16u << 20;  // 1 kB is usual; id2label of a classifier can be long
+  std::error_code failed;
+  if (!std::filesystem::is_directory(folder, failed))
+    throw Error(Error::Kind::io, file_, "there is no model folder \"" + file_name_of(folder) + "\" to read it from");
+  json_ = std::make_shared<const Json>(read_json_file(folder / file_, max_bytes, {.values = 1'000'000}));
+  refuse_unsupported();
+  if (!std::filesystem::exists(folder / kGenerationFile, failed)) return;
+  generation_ =
+      std::make_shared<const Json>(read_json_file(folder / kGenerationFile, max_bytes, {.values = 1'000'000}));
+  generation();  // refuses what is no object
+}
+
+TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
+  return generation_ ? std::optional<Fields>(std::in_place, *generation_, kGenerationFile) : std::nullopt;
+}
+
+TENON_INLINE SpecialTokens ConfigFile::special_tokens(int vocab_size, const SpecialTokenDefaults& defaults) const {
+  SpecialTokens tokens;
+  const Fields config = fields();
+  const std::optional<Fields> generation = this->generation();
+  const auto read = [&](const Fields& file, const char* key, std::optional<TokenId> fallback) {
+    return ids(file, key, std::string(key) == "eos_token_id", vocab_size, fallback, tokens.dropped);
+  };
+  const bool generation_bos = generation && generation->json().contains("bos_token_id");
+  std::vector<TokenId> bos = read(config, "bos_token_id", generation_bos ? std::nullopt : defaults.bos);
+  if (generation_bos) bos = read(*generation, "bos_token_id", std::nullopt);
+  if (!bos.empty()) tokens.bos = bos.front();
+
+  if (generation) read(config, "eos_token_id", std::nullopt);  // for the list of what is dropped
+  const std::size_t listed = tokens.dropped.size();
+  tokens.eos = read(generation ? *generation : config, "eos_token_id", generation ? std::nullopt : defaults.eos);
+  const bool none_left = tokens.eos.empty() && tokens.dropped.size() > listed;
+  if (none_left && tokenizer_eos_ && *tokenizer_eos_ < vocab_size) tokens.eos = {*tokenizer_eos_};
+  return tokens;
+}
+
+TENON_INLINE std::vector<TokenId> ConfigFile::ids(const Fields& fields, const std::string& key, bool may_be_list,
+                                                  int vocab_size, std::optional<TokenId> fallback,
+                                                  std::vector<std::string>& dropped) {
+  std::vector<TokenId> kept;
+  const auto add = [&](const Json& id, const char* note) {
+    if (!id.is_number_integer())
+      fields.refuse(key, "must be the id of a token, an integer, is " + Fields::describe(id));
+    const bool known = id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<std::uint64_t>(vocab_size);
+    if (known)
+      kept.push_back(id.get<TokenId>());
+    else
+      dropped.push_back(fields.where(key) + " " + id.dump() + note);
+  };
+  if (!fields.json().contains(key)) {
+    if (fallback) add(Json(static_cast<std::uint64_t>(*fallback)), ", the default of its class");
+    return kept;
+  }
+  const Json& value = fields.value(key);
+  if (value.is_null()) return kept;
+  if (!may_be_list || !value.is_array()) return add(value, ""), kept;
+  for (const Json& each : value) add(each, "");
+  return kept;
+}
+
+TENON_INLINE void ConfigFile::refuse_unsupported() const {
+  const Fields fields = this->fields();
+  const auto refuse = [&](const std::string& key, const std::string& what) {
+    throw Error(Error::Kind::unsupported, fields.where(key), what);
+  };
+  if (fields.has("quantization_config"))
+    refuse("quantization_config", "quantised checkpoints are not read; use the float checkpoint and a weight policy");
+  for (const char* key : {"is_encoder_decoder", "add_cross_attention"})
+    if (fields.boolean(key, false)) refuse(key, "true is not supported: only decoders without cross attention are");
+  if (fields.has("attention_chunk_size")) refuse("attention_chunk_size", "attention in chunks is not supported");
+  if (fields.has("pruned_heads") && !fields.value("pruned_heads").empty())
+    refuse("pruned_heads", "pruned heads are not supported");
+}
+
+}  // namespace tenon

@@ -1,0 +1,155 @@
+#pragma once
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "tenon/checkpoint/peft.h"
+#include "tenon/core/error.h"
+#include "tenon/core/finite.h"
+#include "tenon/core/require.h"
+
+namespace tenon {
+
+TENON_INLINE PeftDigest::PeftDigest(std::size_t factors) {
+  hash_.update("tenon adapter 1\n");
+  add(std::uint64_t{factors});
+}
+
+TENON_INLINE void PeftDigest::add(const TensorInfo& tensor, std::span<const std::byte> bytes) {
+  const std::string layout =
+      tensor.name + '\n' + std::string(dtype_name(tensor.dtype)) + ' ' + shape_text(tensor.shape) + '\n';
+  add(std::uint64_t{layout.size()});  // the size of the values follows from the layout: no two adapters give one text
+  hash_.update(layout);
+  hash_.update(bytes);
+}
+
+TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, std::span<const PeftModule> modules,
+                                           const PeftBase& base) {
+  PeftConfig config = read_peft_config(folder);
+  const std::vector<PeftTarget> targets =
+      peft_targets(config, modules, base.others());  // before a file of tensors is opened
+  PeftAdapter adapter(std::move(config), Checkpoint::open(folder, "adapter_model"));
+  adapter.find_factors(modules, targets, base);
+  return adapter;
+}
+
+TENON_INLINE void PeftAdapter::read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const {
+  constexpr std::size_t block = 256 * 1024;  // still in the cache when it is checked
+  for (std::size_t done = 0; done < out.size(); done += block) {
+    const auto part = out.subspan(done, std::min(block, out.size() - done));
+    tensors_.read_bytes(tensor, offset + done, part);
+    if (!all_finite_bytes(part, tensor.dtype))
+      detail::refuse_file(tensors_.where(tensor), "holds NaN or infinity; every value must be finite");
+  }
+}
+
+TENON_INLINE void PeftAdapter::read(const TensorInfo& tensor, std::span<std::byte> out) const {
+  if (out.size() != bytes_of(tensor))
+    throw Error(Error::Kind::internal, tensors_.where(tensor), "a room of another size was given to read it into");
+  read(tensor, 0, out);
+}
+
+TENON_INLINE void PeftAdapter::read_floats(const TensorInfo& tensor, std::span<float> out) const {
+  tensors_.read_all(tensor, out.data());
+  if (!all_finite(out))
+    detail::refuse_file(tensors_.where(tensor), "holds NaN or infinity; every value must be finite");
+}
+
+TENON_INLINE std::string PeftAdapter::digest() const {
+  PeftDigest all(factors_.size());
+  std::vector<std::byte> bytes;
+  for (const PeftFactors& each : factors_) {
+    all.add(each.scale);
+    for (const TensorInfo* tensor : {each.a, each.b}) {
+      bytes.resize(static_cast<std::size_t>(bytes_of(*tensor)));
+      read(*tensor, bytes);
+      all.add(*tensor, bytes);
+    }
+  }
+  return all.text();
+}
+
+TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules, std::span<const PeftTarget> targets,
+                                            const PeftBase& base) {
+  const std::string name = adapter_name();
+  std::vector<bool> known(tensors_.tensors().size());
+  for (const PeftTarget& target : targets) {
+    const PeftModule& module = modules[target.module];
+    const auto inputs = static_cast<std::uint64_t>(module.inputs), outputs = static_cast<std::uint64_t>(module.outputs);
+    const auto rank = static_cast<std::uint64_t>(target.rank);
+    const std::string stem = "base_model.model." + module.path;
+    const TensorInfo& a = factor(stem + ".lora_A", name, {rank, inputs}, target.rank);
+    const TensorInfo& b = factor(stem + ".lora_B", name, {outputs, rank}, target.rank);
+    if (a.dtype != b.dtype)
+      throw Error(Error::Kind::unsupported, tensors_.where(b),
+                  "is " + std::string(dtype_name(b.dtype)) + ", and lora_A is " + std::string(dtype_name(a.dtype)) +
+                      ": both factors of a module must be of one type");
+    factors_.push_back({target.module, target.rank, target.scale, type_of(a.dtype), &a, &b});
+    for (const TensorInfo* each : {&a, &b}) known[static_cast<std::size_t>(each - tensors_.tensors().data())] = true;
+  }
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (!known[i]) pass_over(tensors_.tensors()[i], base);
+}
+
+TENON_INLINE std::string PeftAdapter::adapter_name() const {
+  std::set<std::string> names;
+  for (const TensorInfo& tensor : tensors_.tensors()) {
+    constexpr std::string_view end = ".weight";
+    std::string_view rest = tensor.name;
+    if (!rest.ends_with(end)) continue;
+    rest.remove_suffix(end.size());
+    for (const std::string_view factor : {".lora_A.", ".lora_B."})
+      if (const auto at = rest.rfind(factor); at != rest.npos) {
+        const std::string_view name = rest.substr(at + factor.size());
+        if (!name.empty() && name.find('.') == name.npos) names.emplace(name);
+      }
+  }
+  if (names.size() > 1)
+    detail::refuse_file(tensors_.name(), "holds factors of several adapters: " + printable(*names.begin(), 60) +
+                                             " and " + printable(*names.rbegin(), 60));
+  return names.empty() ? "" : *names.begin();
+}
+
+TENON_INLINE void PeftAdapter::pass_over(const TensorInfo& tensor, const PeftBase& base) {
+  const TensorInfo* own = base.find(tensor.name);
+  if (own == nullptr)
+    detail::refuse_file(tensors_.where(tensor), "is neither lora_A.weight nor lora_B.weight of a linear that " +
+                                                    std::string(kPeftConfigName) + " targets");
+  if (!base.holds(tensors_, tensor, *own))
+    throw Error(Error::Kind::unsupported, tensors_.where(tensor),
+                "differs from " + printable(own->name) + " of the model (" + shape_text(own->shape) + " " +
+                    std::string(dtype_name(own->dtype)) + "): replaced weights are not supported");
+  copies_.push_back(tensor.name);
+}
+
+TENON_INLINE const TensorInfo& PeftAdapter::factor(const std::string& stem, const std::string& adapter,
+                                                   const std::vector<std::uint64_t>& shape, int rank) const {
+  const std::string name = stem + ".weight";
+  const TensorInfo* tensor = tensors_.find(name);
+  const TensorInfo* named = adapter.empty() ? nullptr : tensors_.find(stem + "." + adapter + ".weight");
+  if (tensor != nullptr && named != nullptr)
+    detail::refuse_file(tensors_.where(*named), "stands there without the adapter's name, too");
+  if (tensor == nullptr) tensor = named;
+  if (tensor == nullptr)
+    detail::refuse_file(tensors_.name() + ": " + printable(name),
+                        "the tensor is missing; " + std::string(kPeftConfigName) + " targets its module");
+  if (!is_weight(tensor->dtype))
+    throw Error(Error::Kind::unsupported, tensors_.where(*tensor),
+                "is " + std::string(dtype_name(tensor->dtype)) + "; factors can be F32, F16 or BF16");
+  if (tensor->shape != shape)
+    detail::refuse_file(tensors_.where(*tensor), "has shape " + shape_text(tensor->shape) + ", needs " +
+                                                     shape_text(shape) + ": " + kPeftConfigName +
+                                                     " gives its module the rank r = " + std::to_string(rank));
+  return *tensor;
+}
+
+TENON_INLINE FactorType PeftAdapter::type_of(DType type) {
+  return type == DType::f32 ? FactorType::float32 : type == DType::f16 ? FactorType::float16 : FactorType::bfloat16;
+}
+
+TENON_INLINE bool PeftAdapter::all_finite_bytes(std::span<const std::byte> bytes, DType type) {
+  if (type == DType::f32) return all_below<std::uint32_t, 0x7f800000u>(bytes);
+  return type == DType::f16 ? all_below<std::uint16_t, 0x7c00u>(bytes) : all_below<std::uint16_t, 0x7f80u>(bytes);
+}
+
+}  // namespace tenon

@@ -1,0 +1,69 @@
+// The fields of adapter_config.json, and what is said of them.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tenon/checkpoint/peft_config.h"
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+
+namespace tenon::detail {
+
+// Features that are off where the field is absent, null, false or `empty`. Some are on with {}: PEFT fills in defaults.
+struct PeftFeature {
+  const char *field, *empty, *what;
+};
+inline constexpr PeftFeature kPeftFeatures[] = {
+    {"use_dora", "", "DoRA rescales the updated weights by a learned magnitude"},
+    {"use_qalora", "", "QA-LoRA pools the inputs of lora_A"},
+    {"use_bdlora", "", "factors of blocks on the diagonal"},
+    {"lora_bias", "", "biases of lora_B"},
+    {"modules_to_save", "[]", "modules that were trained whole, beside the adapter"},
+    {"trainable_token_indices", "", "trained rows of the embedding"},
+    {"target_parameters", "[]", "updates of parameters that belong to no linear"},
+    {"layer_replication", "[]", "a model of replicated layers"},
+    {"alora_invocation_tokens", "[]", "activated LoRA begins only at its invocation tokens"},
+    {"arrow_config", "", "routing between adapters"},
+    {"kasa_config", "", "KaSA changes the base weights"},
+    {"monteclora_config", "", "factors drawn at random"},
+    {"velora_config", "", "VeLoRA adds tensors of its own"},
+    {"loftq_config", "{}", "LoftQ changes the base weights"},
+    {"megatron_config", "{}", "Megatron's parallel linears"},
+};
+
+// Read by parse_peft_config and used.
+inline constexpr const char* kPeftUsed[] = {"peft_type",
+                                            "r",
+                                            "lora_alpha",
+                                            "use_rslora",
+                                            "rank_pattern",
+                                            "alpha_pattern",
+                                            "target_modules",
+                                            "exclude_modules",
+                                            "layers_to_transform",
+                                            "layers_pattern",
+                                            "bias"};
+
+// They say where the adapter comes from and how it was trained. fan_in_fan_out says how the base stores its weight; A
+// and B are stored alike either way. The configs of EVA, CorDA and LoRA-GA are those of init_lora_weights.
+inline constexpr const char* kPeftInert[] = {
+    "task_type",         "auto_mapping",   "base_model_name_or_path", "revision",
+    "peft_version",      "lora_dropout",   "inference_mode",          "init_lora_weights",
+    "eva_config",        "corda_config",   "megatron_core",           "fan_in_fan_out",
+    "qalora_group_size", "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
+
+std::string peft_where(const std::string& field);
+
+[[noreturn]] void refuse_peft(const std::string& field, std::string_view what,
+                              Error::Kind kind = Error::Kind::unsupported);
+
+// Letters, digits, _ and -, with dots between names. As a regular expression such a text matches by comparison alone.
+bool is_peft_literal(std::string_view text);
+
+// Refuses what Python refuses, and what PythonRegex does not support.
+void require_regex(const std::string& pattern, const std::string& field);
+
+// What get_pattern_key of PEFT searches with re.match for a key of rank_pattern or alpha_pattern.
+inline std::string peft_key_regex(const std::string& key) { return "(.*\\.)?(" + key + ")$"; }
+
+}  // namespace tenon::detail

@@ -1,0 +1,67 @@
+// Which modules the keys and lists of an adapter_config.json mean.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/checkpoint/peft_config.h"
+#include "tenon/checkpoint/peft_targets.h"
+#include "tenon/core/python_regex.h"
+#include "tenon/core/require.h"
+
+namespace tenon::detail {
+
+// Visits of nodes that all regular expressions of one adapter may take: about a second of work.
+inline constexpr std::uint64_t kRegexBudget = 20'000'000;
+
+// Whether the path is the name, or ends with a dot and the name.
+inline bool matches_name(std::string_view path, std::string_view name) {
+  return path == name ||
+         (path.size() > name.size() && path.ends_with(name) && path[path.size() - name.size() - 1] == '.');
+}
+inline bool matches_any(std::string_view path, std::span<const std::string> names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& each) { return matches_name(path, each); });
+}
+
+// The layer that a path belongs to: the first number behind one of the patterns, as re.match(rf"(?:^|.*?\.){pattern}\.
+// (\d+)\.") finds it, or without patterns r".*?\.[^.]*\.(\d+)\.", which asks for two names before the number.
+std::optional<int> layer_of(std::string_view path, std::span<const PythonRegex> patterns, std::uint64_t& budget);
+
+// A key of rank_pattern or alpha_pattern.
+class PeftKey {
+ public:
+  PeftKey(const std::string& key, const std::string& field);
+  bool matches(std::string_view path, std::uint64_t& budget) const;
+
+ private:
+  std::string key_;
+  std::optional<PythonRegex> regex_;
+};
+
+// The keys of a pattern, in the file's order.
+template <class Value>
+std::vector<PeftKey> peft_keys(const PeftConfig::Pattern<Value>& pattern, const std::string& field) {
+  std::vector<PeftKey> keys;
+  for (const auto& [key, value] : pattern) keys.emplace_back(key, field);
+  return keys;
+}
+
+// target_modules, exclude_modules and the layers of a config.
+class PeftSelection {
+ public:
+  explicit PeftSelection(const PeftConfig& config);
+
+  // check_target_module_exists of PEFT. A path that is listed whole is taken whatever its layer.
+  bool holds(const PeftModule& module, std::uint64_t& budget) const;
+
+ private:
+  const PeftConfig& config_;
+  std::optional<PythonRegex> target_, exclude_;
+  std::vector<PythonRegex> layers_;
+};
+
+}  // namespace tenon::detail

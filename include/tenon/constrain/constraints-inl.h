@@ -1,0 +1,188 @@
+#pragma once
+#include "tenon/constrain/constraints.h"
+#include "tenon/core/json.h"
+#include "tenon/core/require.h"
+
+namespace tenon::constrain {
+
+TENON_INLINE bool CompiledConstraint::counts_tokens() const {
+  machines_->prepare();
+  return true;
+}
+
+TENON_INLINE std::shared_ptr<CompiledConstraint::Machine> CompiledConstraint::Current::get() const {
+  std::lock_guard lock(mutex_);
+  return machine_;
+}
+
+TENON_INLINE void CompiledConstraint::Current::put(std::shared_ptr<Machine> machine) {
+  std::lock_guard lock(mutex_);
+  made_ = machine->budget().bytes();
+  machine_ = std::move(machine);
+}
+
+TENON_INLINE double CompiledConstraint::Current::grown() const {
+  std::lock_guard lock(mutex_);
+  if (!machine_) return 0;
+  std::lock_guard its(machine_->mutex);
+  const Budget& budget = machine_->budget();
+  const std::size_t most = std::min(kMostBytes, (budget.limits().bytes - made_) / 2);
+  const std::size_t now = std::max(budget.bytes(), made_);
+  return static_cast<double>(now - made_) / static_cast<double>(std::max<std::size_t>(most, 1));
+}
+
+TENON_INLINE std::size_t CompiledConstraint::Current::bytes() const {
+  std::lock_guard lock(mutex_);
+  if (!machine_) return 0;
+  std::lock_guard its(machine_->mutex);
+  return machine_->budget().bytes() + machine_->masks.bytes();
+}
+
+TENON_INLINE CompiledConstraint::Machines::Machines(Compile how, std::shared_ptr<const Vocabulary> of)
+    : vocabulary(std::move(of)), compile(std::move(how)) {
+  plain.put(made());
+  warnings = plain.get()->automaton->grammar().warnings;
+}
+
+TENON_INLINE std::shared_ptr<CompiledConstraint::Machine> CompiledConstraint::Machines::for_plain() {
+  std::lock_guard lock(renewing);
+  if (plain.grown() > 1) plain.put(made());
+  return plain.get();
+}
+
+TENON_INLINE std::shared_ptr<CompiledConstraint::Machine> CompiledConstraint::Machines::for_counting() {
+  if (!counting.get()) {
+    prepare();
+  } else if (counting.grown() > 1) {
+    if (std::unique_lock lock(preparing, std::try_to_lock); lock) renew_counting();
+  }
+  return counting.get();
+}
+
+TENON_INLINE void CompiledConstraint::Machines::prepare() {
+  std::lock_guard lock(preparing);
+  if (refused) throw *refused;
+  if (counting.get()) {
+    if (counting.grown() > 0.5) renew_counting();
+    return;
+  }
+  auto machine = made();
+  try {
+    machine->automaton->prepare_distances();
+  } catch (const Refused& refusal) {
+    refused = refusal;
+    throw;
+  }
+  counting.put(std::move(machine));
+}
+
+TENON_INLINE void CompiledConstraint::Machines::renew_counting() {
+  try {
+    auto machine = made();
+    machine->automaton->prepare_distances();
+    counting.put(std::move(machine));
+  } catch (const Refused&) {  // it took longer than the last time, then: that one serves on
+  }
+}
+
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::mask() {
+  const auto lock = begin();
+  left_ = kAnyNumber;
+  return kept(machine_->masks.mask(state_));
+}
+
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::mask_within(int tokens) {
+  if (!counts_) count();
+  const auto lock = begin();
+  left_ = std::max(tokens, 0);
+  return kept(machine_->masks.mask_within(state_, left_));
+}
+
+TENON_INLINE void CompiledConstraint::InAnswer::advance(TokenId token) {
+  const auto lock = begin();
+  state_ = machine_->masks.advance(state_, token);
+  if (left_ > 0) --left_;
+  if (state_ == Automaton::kDead)
+    throw Error(Error::Kind::internal, "constraint", "a token came that its mask forbids");
+  if (!counts_) written_.push_back(token);
+}
+
+TENON_INLINE bool CompiledConstraint::InAnswer::must_end() {
+  const auto lock = begin();
+  return left_ == kAnyNumber ? machine_->masks.must_end(state_) : machine_->masks.must_end(state_, left_);
+}
+
+TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::InAnswer::begin() {
+  if (!machine_) machine_ = machines_->for_plain(), state_ = machine_->automaton->start();
+  return std::unique_lock(machine_->mutex);
+}
+
+TENON_INLINE void CompiledConstraint::InAnswer::count() {
+  machine_ = machines_->for_counting();
+  std::lock_guard lock(machine_->mutex);
+  state_ = machine_->automaton->start();
+  for (const TokenId token : std::exchange(written_, {})) state_ = machine_->masks.advance(state_, token);
+  counts_ = true;
+}
+
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::kept(std::span<const MaskWord> row) {
+  row_.assign(row.begin(), row.end());  // the next answer's comes in its place
+  return row_;
+}
+
+TENON_INLINE Constraints::Constraints(Vocabulary vocabulary, SchemaOptions options, Limits limits)
+    : vocabulary_(std::make_shared<const Vocabulary>(std::move(vocabulary))), options_(options), limits_(limits) {
+  if (!vocabulary_->has_all_bytes()) {
+    throw Error(Error::Kind::unsupported, "vocabulary", "lacks tokens for single bytes; constraints need all of them");
+  }
+}
+
+TENON_INLINE Constraints::Pointer Constraints::json_schema(std::string_view text) {
+  return of_schema(parse_schema(text));
+}
+
+TENON_INLINE Constraints::Pointer Constraints::of_schema(const OrderedJson& schema) {
+  return known_or("schema " + schema.dump(), [schema = OrderedJson(schema), options = options_, limits = limits_] {
+    return constrain::json_schema(schema, options, limits);
+  });
+}
+
+TENON_INLINE Constraints::Pointer Constraints::regex(std::string_view pattern) {
+  return known_or("regex " + std::string(pattern),
+                  [pattern = std::string(pattern), limits = limits_] { return constrain::regex(pattern, limits); });
+}
+
+TENON_INLINE Constraints::Pointer Constraints::choice(std::span<const std::string> texts) {
+  std::vector<std::string> sorted(texts.begin(), texts.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::string name = "choice";
+  for (const std::string& text : sorted) name += ' ' + std::to_string(text.size()) + ' ' + text;
+  return known_or(name, [sorted = std::move(sorted), limits = limits_] { return constrain::choice(sorted, limits); });
+}
+
+TENON_INLINE Constraints::Pointer Constraints::grammar(std::string_view text) {
+  return known_or("grammar " + std::string(text),
+                  [text = std::string(text), limits = limits_] { return constrain::grammar(text, limits); });
+}
+
+TENON_INLINE Constraints::Pointer Constraints::known_or(const std::string& name, CompiledConstraint::Compile compile) {
+  if (Pointer found = known(name)) return found;
+  Pointer made = std::make_shared<const CompiledConstraint>(std::move(compile), vocabulary_);
+  if (Pointer found = known(name)) return found;  // somebody else was sooner: all share one
+  std::lock_guard lock(mutex_);
+  known_.push_front({name, made});
+  std::size_t bytes = 0, kept = 0;
+  for (const Known& each : known_) kept += (bytes += each.constraint->bytes()) <= kMostBytes;
+  known_.resize(std::clamp<std::size_t>(kept, 1, kMost));
+  return made;
+}
+
+TENON_INLINE Constraints::Pointer Constraints::known(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.name == name; });
+  if (found == known_.end()) return nullptr;
+  known_.splice(known_.begin(), known_, found);
+  return known_.front().constraint;
+}
+
+}  // namespace tenon::constrain

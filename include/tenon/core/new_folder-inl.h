@@ -1,0 +1,36 @@
+#pragma once
+#include <system_error>
+
+#include "tenon/core/error.h"
+#include "tenon/core/file.h"
+#include "tenon/core/new_folder.h"
+#include "tenon/core/require.h"
+
+namespace tenon {
+
+TENON_INLINE NewFolder::NewFolder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  for (auto at = folder; !at.empty() && at != at.root_path() && !there(at); at = at.parent_path())
+    missing_.push_back(at);
+  std::filesystem::create_directories(folder, failed);
+  if (!failed && std::filesystem::is_directory(folder, failed)) return;
+  remove_empty();
+  throw Error(Error::Kind::io, file_name_of(folder),
+              "cannot be made a folder" + (failed ? ": " + failed.message() : std::string()));
+}
+
+TENON_INLINE bool NewFolder::there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
+TENON_INLINE void NewFolder::remove_empty() const {
+  std::error_code not_empty;
+  for (const auto& each : missing_) {
+    if (std::filesystem::is_directory(std::filesystem::symlink_status(each, not_empty))) {
+      std::filesystem::remove(each, not_empty);
+    }
+  }
+}
+
+}  // namespace tenon

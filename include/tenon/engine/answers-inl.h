@@ -1,0 +1,85 @@
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tenon/core/require.h"
+#include "tenon/engine/answers.h"
+
+namespace tenon {
+
+TENON_INLINE void Answers::open(RequestId id, const Options& options, const std::vector<SeqId>& sequences,
+                                const Tokenizer* tokenizer, const Constraint* constraint) {
+  Owed& owed = requests_[id];
+  owed.writing = sequences;
+  if (options.best_of > options.n) owed.best = std::make_unique<BestOf>(options);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const int choice = static_cast<int>(i);
+    Options own = options;
+    own.seed = choice_seed(options.seed, choice);
+    if (owed.best) own.top_logprobs = std::max(own.top_logprobs, 0);
+    if (choice > 0) {  // the prompt is the same: it is scored once
+      own.logits_at.clear();
+      own.nll = false;
+      own.prompt_logprobs = -1;
+    }
+    streams_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, constraint);
+  }
+}
+
+TENON_INLINE void Answers::forget(RequestId id, const std::vector<SeqId>& sequences) {
+  for (const SeqId seq : sequences) streams_.erase(seq);
+  requests_.erase(id);
+}
+
+TENON_INLINE const std::vector<SeqId>* Answers::writing(RequestId request) const {
+  const auto found = requests_.find(request);
+  return found == requests_.end() ? nullptr : &found->second.writing;
+}
+
+TENON_INLINE void Answers::token(SeqId seq, Pick& pick, std::string text, bool final) {
+  const Stream& stream = streams_.at(seq);
+  emit({.kind = Event::Kind::token,
+        .request = stream.request(),
+        .choice = stream.choice(),
+        .token = pick.token,
+        .final = final,
+        .text = std::move(text),
+        .logprob = pick.logprob,
+        .top_logprobs = std::move(pick.top)});
+}
+
+TENON_INLINE void Answers::finish(SeqId seq, FinishReason reason, std::string text) {
+  Event event = streams_.at(seq).finished(reason, std::move(text));
+  Owed& owed = requests_.at(event.request);
+  std::erase(owed.writing, seq);
+  streams_.erase(seq);
+  const RequestId request = event.request;
+  event.last = owed.writing.empty();
+  const bool ended = event.last;
+  emit(std::move(event));
+  if (!ended) return;
+  if (owed.best) owed.best->settle([&](Event e) { events_.push_back(std::move(e)); });
+  requests_.erase(request);
+}
+
+TENON_INLINE void Answers::fail(RequestId request, Error::Kind kind, std::string error) {
+  for (const SeqId seq : requests_.at(request).writing) streams_.erase(seq);
+  requests_.erase(request);
+  events_.push_back({.kind = Event::Kind::error,
+                     .request = request,
+                     .last = true,
+                     .reason = FinishReason::error,
+                     .error = std::move(error),
+                     .error_kind = kind});
+}
+
+TENON_INLINE void Answers::emit(Event event) {
+  const Owed& owed = requests_.at(event.request);
+  if (owed.best)
+    owed.best->add(std::move(event));
+  else
+    events_.push_back(std::move(event));
+}
+
+}  // namespace tenon

@@ -1,0 +1,105 @@
+#pragma once
+#include <algorithm>
+#include <utility>
+
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+#include "tenon/engine/completion.h"
+
+namespace tenon {
+
+TENON_INLINE void Answer::add(const Event& event, bool with_logprobs) {
+  text += event.text;
+  if (event.kind == Event::Kind::token) {
+    ids.push_back(event.token);
+    if (with_logprobs) {
+      logprobs.push_back(event.logprob);
+      top_logprobs.push_back(event.top_logprobs);
+    }
+    return;
+  }
+  reason = event.reason;
+  logits_hash = event.logits_hash;
+}
+
+TENON_INLINE bool Completion::add(const Event& event, bool with_logprobs) {
+  const auto choice = static_cast<std::size_t>(event.choice);
+  if (choice > others.size()) others.resize(choice);
+  Answer& answer = choice == 0 ? *this : others[choice - 1];
+  answer.add(event, with_logprobs);
+  error += event.error;
+  if (event.scores) scores = event.scores;
+  return event.last;
+}
+
+TENON_INLINE void Generation::next() {
+  if (!engine_) return;
+  const Event event = next_event();
+  if (event.kind == Event::Kind::token) {
+    token_ = {event.token, event.text, event.logprob, event.top_logprobs};
+    return;
+  }
+  engine_ = nullptr;
+  if (event.kind == Event::Kind::error) throw Error(event.error_kind, "generate", event.error);
+}
+
+TENON_INLINE Event Generation::next_event() {
+  for (;;) {
+    auto& waiting = engine_->waiting_events();
+    const auto own =
+        std::find_if(waiting.begin(), waiting.end(), [&](const Event& e) { return e.request == request_; });
+    if (own != waiting.end()) {
+      Event event = std::move(*own);
+      waiting.erase(own);
+      return event;
+    }
+    const auto events = engine_->step_or_wait();
+    waiting.insert(waiting.begin(), events.begin(), events.end());
+  }
+}
+
+TENON_INLINE Together::Together(detail::AskedEngine& engine, std::vector<Request> requests)
+    : engine_(engine),
+      requests_(std::move(requests)),
+      answers_(requests_.size()),
+      draining_(engine.exchange_draining(true)) {
+  for (const Request& request : requests_) with_logprobs_.push_back(request.options.top_logprobs >= 0);
+}
+
+TENON_INLINE Together::~Together() {
+  engine_.exchange_draining(draining_);
+  for (const auto& [request, at] : open_) engine_.abandon(request);
+}
+
+TENON_INLINE std::vector<Completion> Together::run() {
+  for (submit_those_with_room(); !open_.empty(); submit_those_with_room()) {
+    const std::span<const Event> events = engine_.step_or_wait();
+    for (const Event& event : events) {
+      const auto found = open_.find(event.request);
+      if (found == open_.end())
+        engine_.waiting_events().push_back(event);
+      else if (answers_[found->second].add(event, with_logprobs_[found->second]))
+        open_.erase(found);
+    }
+  }
+  return std::move(answers_);
+}
+
+TENON_INLINE void Together::submit_those_with_room() {
+  for (; next_ < requests_.size(); ++next_) {
+    try {
+      if (!engine_.has_lease(requests_[next_], !open_.empty())) return;
+      const RequestId request = engine_.take(std::move(requests_[next_]));
+      try {
+        open_.emplace(request, next_);
+      } catch (...) {
+        engine_.abandon(request);
+        throw;
+      }
+    } catch (const Error& error) {
+      answers_[next_].error = error.what();
+    }
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,162 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+#include "tenon/engine/service_inbox.h"
+
+namespace tenon::detail {
+
+TENON_INLINE void ServiceInbox::admit() {
+  std::lock_guard lock(mutex_);
+  check_room();
+}
+
+TENON_INLINE RequestId ServiceInbox::next_id() {
+  std::lock_guard lock(mutex_);
+  return next_id_++;
+}
+
+TENON_INLINE void ServiceInbox::accept(AnswerPointer answer) {
+  {
+    std::lock_guard lock(mutex_);
+    check_room();
+    const int tokens = answer->terms().prompt_tokens;
+    // A prompt that is longer than the limit is served alone: refusing it as overloaded would be forever.
+    if (stats_.waiting > 0 && stats_.waiting_tokens + tokens > options_.max_waiting_tokens) {
+      refuse("max_waiting_tokens", std::to_string(stats_.waiting_tokens) + " prompt tokens wait already; " +
+                                       std::to_string(tokens) + " more would exceed " +
+                                       std::to_string(options_.max_waiting_tokens));
+    }
+    requests_.push_back(std::move(answer));
+    ++stats_.accepted;
+    ++stats_.open;
+    ++stats_.waiting;
+    stats_.waiting_tokens += tokens;
+    rung_ = true;
+  }
+  bell_.notify_one();
+}
+
+TENON_INLINE void ServiceInbox::count_invalid() {
+  std::lock_guard lock(mutex_);
+  ++stats_.invalid;
+}
+
+TENON_INLINE void ServiceInbox::post(const AnswerPointer& answer) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (stats_.stopped || answer->posted) return;
+    answer->posted = true;
+    answer->next_posted = std::exchange(posted_, answer);
+    rung_ = true;
+  }
+  bell_.notify_one();
+}
+
+TENON_INLINE bool ServiceInbox::wait_stopped(TimePoint until) {
+  std::unique_lock lock(mutex_);
+  const auto ended = [&] { return stats_.stopped; };
+  if (until != TimePoint::max()) return stopped_.wait_until(lock, until, ended);
+  stopped_.wait(lock, ended);
+  return true;
+}
+
+TENON_INLINE ServiceStats ServiceInbox::stats() const {
+  std::lock_guard lock(mutex_);
+  ServiceStats now = stats_;
+  if (step_began_) now.in_step = Clock::now() - *step_began_;
+  return now;
+}
+
+TENON_INLINE bool ServiceInbox::on_service_thread() const {
+  std::lock_guard lock(mutex_);
+  return thread_ == std::this_thread::get_id();
+}
+
+TENON_INLINE void ServiceInbox::begin() {
+  std::lock_guard lock(mutex_);
+  thread_ = std::this_thread::get_id();
+}
+
+TENON_INLINE void ServiceInbox::take(Mail& mail) {
+  std::lock_guard lock(mutex_);
+  mail.requests.swap(requests_);
+  mail.posted = std::exchange(posted_, nullptr);
+  mail.draining = stats_.draining;
+  mail.stopping = stopping_;
+  rung_ = false;
+}
+
+TENON_INLINE AnswerPointer ServiceInbox::next(AnswerPointer& list) {
+  std::lock_guard lock(mutex_);
+  AnswerPointer first = std::exchange(list, nullptr);
+  if (!first) return first;
+  list = std::exchange(first->next_posted, nullptr);
+  first->posted = false;
+  return first;
+}
+
+TENON_INLINE void ServiceInbox::wait(TimePoint until) {
+  std::unique_lock lock(mutex_);
+  const auto rung = [&] { return rung_; };
+  if (until == TimePoint::max())
+    bell_.wait(lock, rung);
+  else
+    bell_.wait_until(lock, until, rung);
+}
+
+TENON_INLINE void ServiceInbox::step_begins() {
+  std::lock_guard lock(mutex_);
+  step_began_ = Clock::now();
+}
+
+TENON_INLINE void ServiceInbox::end() {
+  AnswerPointer list;
+  {
+    std::lock_guard lock(mutex_);
+    stats_.draining = stats_.stopped = true;
+    thread_ = std::thread::id();
+    list = std::exchange(posted_, nullptr);
+  }
+  stopped_.notify_all();
+  while (list) next(list);  // one by one: a long list that dies at once would recurse
+}
+
+TENON_INLINE const ServiceOptions& ServiceInbox::checked(const ServiceOptions& o) {
+  require(o.max_open >= 1, "max_open", "must be 1 or more");
+  require(o.max_waiting >= 1, "max_waiting", "must be 1 or more");
+  require(o.max_waiting_tokens >= 1, "max_waiting_tokens", "must be 1 or more");
+  require(o.buffer >= 1, "buffer", "must be 1 or more");
+  require(o.stall_timeout >= Clock::duration::zero(), "stall_timeout", "must be 0 (never) or more");
+  return o;
+}
+
+TENON_INLINE void ServiceInbox::refuse(const char* limit, const std::string& what) {
+  ++stats_.refused;
+  throw Error(Error::Kind::overloaded, limit, what);
+}
+
+TENON_INLINE void ServiceInbox::check_room() {
+  if (stats_.stopped || stopping_) refuse("service", "has stopped");
+  if (stats_.draining) refuse("service", "is draining, and takes nothing new");
+  if (stats_.open >= options_.max_open) {
+    refuse("max_open", std::to_string(stats_.open) + " requests are open already");
+  }
+  if (stats_.waiting >= options_.max_waiting) {
+    refuse("max_waiting", std::to_string(stats_.waiting) + " requests wait already");
+  }
+}
+
+TENON_INLINE void ServiceInbox::order(bool stop) {
+  {
+    std::lock_guard lock(mutex_);
+    stats_.draining = true;
+    stopping_ = stopping_ || stop;
+    rung_ = true;
+  }
+  bell_.notify_one();
+}
+
+}  // namespace tenon::detail

@@ -1,0 +1,96 @@
+#pragma once
+#include <algorithm>
+#include <utility>
+
+#include "tenon/core/require.h"
+#include "tenon/engine/stream.h"
+#include "tenon/sample/logprobs.h"
+#include "tenon/sample/strips.h"
+
+namespace tenon {
+
+TENON_INLINE Stream::Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
+                            const Constraint* constraint)
+    : request_(request),
+      choice_(choice),
+      options_(std::move(options)),
+      text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
+      constraint_(constraint ? constraint->start() : nullptr) {
+  std::sort(options_.logits_at.begin(), options_.logits_at.end());
+  options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
+  if (!options_.logits_at.empty() || scores_tokens()) scores_ = std::make_shared<Scores>();
+}
+
+TENON_INLINE void Stream::begin(TimePoint now) {
+  if (started_ == TimePoint{}) started_ = now;
+}
+
+TENON_INLINE bool Stream::wants_logits(int position, int prompt_tokens) const {
+  if (!scores_) return false;
+  const auto& at = options_.logits_at;
+  const auto next = at.begin() + static_cast<std::ptrdiff_t>(logits_taken_);
+  return (scores_tokens() && position >= scored_ && position + 1 < prompt_tokens) ||
+         std::binary_search(next, at.end(), position);
+}
+
+TENON_INLINE void Stream::score(int position, std::span<const TokenId> prompt, std::span<const float> logits) {
+  if (!scores_ || !failure_.empty()) return;
+  if (!all_finite(logits)) {
+    failure_ = "logits: not finite behind position " + std::to_string(position);
+    return;
+  }
+  const auto& at = options_.logits_at;
+  if (logits_taken_ < at.size() && at[logits_taken_] == position) {
+    scores_->logits.emplace_back(position, std::vector<float>(logits.begin(), logits.end()));
+    ++logits_taken_;
+  }
+  if (scores_tokens() && position == scored_ && static_cast<std::size_t>(position) + 1 < prompt.size()) {
+    score_token(prompt[static_cast<std::size_t>(position) + 1], logits);
+    ++scored_;
+  }
+}
+
+TENON_INLINE Stream::Written Stream::write(TokenId token, const std::vector<TokenId>& eos, bool full) {
+  // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
+  const bool ends = holds(options_.stop_ids, token) || ((!options_.ignore_eos || constraint_) && holds(eos, token));
+  if (constraint_ && !ends) constraint_->advance(token);
+  const bool complete = constraint_ && !ends && constraint_->must_end();
+  Written written{ends ? std::string() : text_.push(token), {}};
+  if (ends || complete || text_.stopped())
+    written.reason = FinishReason::stop;
+  else if (full)
+    written.reason = FinishReason::length;
+  if (written.reason) written.text += text_.finish();
+  if (text_.stopped()) written.reason = FinishReason::stop;
+  return written;
+}
+
+TENON_INLINE Event Stream::finished(FinishReason reason, std::string text) {
+  if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
+  Event event{.kind = Event::Kind::finished,
+              .request = request_,
+              .choice = choice_,
+              .text = std::move(text),
+              .reason = reason,
+              .scores = scores_,
+              .started = started_};
+  if (options_.logits_hash) event.logits_hash = logits_hash_;
+  return event;
+}
+
+TENON_INLINE bool Stream::holds(const std::vector<TokenId>& ids, TokenId token) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+TENON_INLINE void Stream::score_token(TokenId token, std::span<const float> logits) {
+  const double log_total = log_sum_exp(logits), logprob = log_softmax_at(logits, token, log_total);
+  nll_sum_ -= logprob;
+  if (options_.prompt_logprobs < 0) return;
+  const float own = logits[static_cast<std::size_t>(token)];
+  const auto likelier = std::count_if(logits.begin(), logits.end(), [own](float each) { return each > own; });
+  scores_->prompt.push_back({{token, static_cast<float>(logprob)},
+                             top_logprobs(logits, options_.prompt_logprobs, log_total),
+                             1 + static_cast<int>(likelier)});
+}
+
+}  // namespace tenon

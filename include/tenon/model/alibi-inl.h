@@ -1,0 +1,22 @@
+#pragma once
+#include <bit>
+#include <cmath>
+
+#include "tenon/core/require.h"
+#include "tenon/model/alibi.h"
+
+namespace tenon {
+
+TENON_INLINE std::vector<float> alibi_slopes(int heads) {
+  const auto whole = static_cast<int>(std::bit_floor(static_cast<unsigned>(heads)));
+  // The i-th power of the first, which is rounded to float32 before.
+  const auto slope = [](int i, int n) {
+    return static_cast<float>(std::pow(double{static_cast<float>(std::exp2(-8.0 / n))}, i));
+  };
+  std::vector<float> slopes;
+  for (int i = 1; i <= whole; ++i) slopes.push_back(slope(i, whole));
+  for (int i = 1; static_cast<int>(slopes.size()) < heads; i += 2) slopes.push_back(slope(i, 2 * whole));
+  return slopes;
+}
+
+}  // namespace tenon

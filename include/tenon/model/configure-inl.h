@@ -1,0 +1,74 @@
+#pragma once
+#include <utility>
+
+#include "tenon/core/json.h"
+#include "tenon/core/require.h"
+#include "tenon/model/configure.h"
+
+namespace tenon {
+
+TENON_INLINE std::string one_name(const Fields& fields, std::initializer_list<const char*> names) {
+  std::string found;
+  for (const char* name : names) {
+    if (!fields.has(name)) continue;
+    if (!found.empty() && fields.value(found) != fields.value(name)) fields.refuse(name, "differs from " + found);
+    if (found.empty()) found = name;
+  }
+  return found.empty() ? *names.begin() : found;
+}
+
+TENON_INLINE int width_field(const Fields& fields, const std::string& name) {
+  const int width = fields.positive_int(name);
+  if (width > kLargestWidth) fields.refuse(name, "must be at most " + std::to_string(kLargestWidth));
+  return width;
+}
+
+TENON_INLINE int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width) {
+  if (fields.has(name)) return width_field(fields, name);
+  if (width > kLargestWidth / 4) fields.refuse(hidden, "must be at most " + std::to_string(kLargestWidth / 4));
+  return 4 * width;
+}
+
+TENON_INLINE void refuse_window(const Fields& fields) {
+  if (!fields.has("sliding_window")) return;
+  throw Error(Error::Kind::unsupported, fields.where("sliding_window"), "is not supported in this family");
+}
+
+TENON_INLINE void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known) {
+  if (!fields.has("architectures")) return;
+  std::string list;
+  for (const auto& name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+  for (const auto& name : fields.strings("architectures")) {
+    for (const auto& each : known) {
+      if (name == each) return;
+    }
+  }
+  throw Error(Error::Kind::unsupported, fields.where("architectures"), "names none of " + list);
+}
+
+TENON_INLINE Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback) {
+  const std::string word =
+      fields.choice(name, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu", "relu", "silu", "swish"}, fallback);
+  if (word == "gelu") return Activation::gelu;
+  if (word == "relu") return Activation::relu;
+  return word == "silu" || word == "swish" ? Activation::silu : Activation::gelu_new;
+}
+
+TENON_INLINE void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden,
+                               ModelConfig& c) {
+  c.heads = c.kv_heads = fields.positive_int(heads);
+  if (c.hidden % c.heads != 0) {
+    fields.refuse(heads, "must divide " + hidden + ": " + std::to_string(c.hidden) + " is no multiple of " +
+                             std::to_string(c.heads));
+  }
+  c.head_dim = c.hidden / c.heads;
+}
+
+TENON_INLINE void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults) {
+  SpecialTokens special = file.special_tokens(c.vocab, defaults);
+  c.bos = special.bos;
+  c.eos = std::move(special.eos);
+  c.dropped_tokens = std::move(special.dropped);
+}
+
+}  // namespace tenon

@@ -1,0 +1,66 @@
+#pragma once
+#include <cstddef>
+#include <system_error>
+
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+#include "tenon/model/files.h"
+#include "tenon/weights/codes.h"
+
+namespace tenon {
+
+TENON_INLINE ModelFiles random_checkpoint(const ModelConfig& config, std::uint64_t seed) {
+  return {.random = config, .seed = seed};
+}
+
+TENON_INLINE void need_files(const ModelFiles& files) {
+  if (files.random || (files.config && files.tensors)) return;
+  throw Error(Error::Kind::invalid_request, "model", "no files: make them by load_checkpoint or random_checkpoint");
+}
+
+TENON_INLINE std::string model_type_of(const ModelFiles& files) {
+  need_files(files);
+  return files.random ? files.random->model_type : files.config->model_type();
+}
+
+TENON_INLINE bool has_tokenizer(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {"vocab.json", "merges.txt", "tokenizer.json"}) {
+    if (std::filesystem::exists(folder / name, ignored)) return true;
+  }
+  return false;
+}
+
+TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
+  ModelFiles files;
+  const auto config = std::make_shared<ConfigFile>(folder);
+  files.config = config;
+  files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+  if (has_tokenizer(folder)) {
+    files.tokenizer =
+        std::make_shared<const Tokenizer>(Tokenizer::load(folder, config->fields().positive_int("vocab_size")));
+    if (const auto eos = files.tokenizer->end_of_text()) config->set_tokenizer_eos(*eos);
+  }
+  return files;
+}
+
+TENON_INLINE void check_layer_count(const ModelFiles& files, const ModelConfig& config) {
+  if (files.random || static_cast<std::size_t>(config.layers) <= files.tensors->tensors().size()) return;
+  throw Error(Error::Kind::invalid_file, "config.json: n_layer or num_hidden_layers",
+              std::to_string(config.layers) + " layers, but the checkpoint has only " +
+                  std::to_string(files.tensors->tensors().size()) + " tensors");
+}
+
+TENON_INLINE std::string weight_code_of(const ModelFiles& files) {
+  need_files(files);
+  const std::string* name = files.random ? nullptr : files.tensors->metadata("tenon.weights");
+  if (name == nullptr) return {};
+  return with_code(*name, files.tensors->name() + ": __metadata__: tenon.weights",
+                   [](auto code) { return std::string(code.name); });
+}
+
+TENON_INLINE bool holds_codes(const std::string& code) {
+  return !code.empty() && with_code(code, "", [](auto c) { return !is_plain_code<decltype(c)>; });
+}
+
+}  // namespace tenon

@@ -1,0 +1,91 @@
+#pragma once
+#include <string>
+
+#include "tenon/core/json.h"
+#include "tenon/core/require.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/llama.h"
+#include "tenon/model/rotary_config.h"
+
+namespace tenon {
+
+TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type,
+                                              const LlamaDefaults& defaults) {
+  const Fields fields = file.fields();
+  fields.choice("model_type", {model_type});
+  ModelConfig c;
+  c.model_type = model_type;
+  c.layers = fields.positive_int("num_hidden_layers");
+  c.hidden = width_field(fields, "hidden_size");
+  if (fields.has("head_dim")) {
+    c.heads = c.kv_heads = width_field(fields, "num_attention_heads");
+    c.head_dim = fields.integer("head_dim", 1, kLargestWidth / c.heads);
+  } else {
+    heads_fields(fields, "num_attention_heads", "hidden_size", c);
+  }
+  const bool says = fields.json().contains("num_key_value_heads");
+  c.kv_heads = fields.positive_int("num_key_value_heads", says || defaults.kv_heads == 0 ? c.heads : defaults.kv_heads);
+  if (c.heads % c.kv_heads != 0) {
+    fields.refuse("num_key_value_heads", "must divide num_attention_heads: " + std::to_string(c.heads) +
+                                             " is no multiple of " + std::to_string(c.kv_heads));
+  }
+  c.inner = width_field(fields, "intermediate_size");
+  c.vocab = fields.positive_int("vocab_size");
+  c.positions = fields.positive_int("max_position_embeddings", defaults.positions);
+  c.rotary = rotary_fields(fields, c.head_dim, c.positions);
+  c.norm_epsilon = static_cast<float>(fields.positive("rms_norm_eps", 1e-6));
+  c.activation = activation_field(fields, "hidden_act", "silu");
+  c.tied_head = fields.boolean("tie_word_embeddings", false);
+  special_tokens(file, c, defaults.tokens);
+  return c;
+}
+
+TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
+  DecoderSpec spec;
+  spec.embedding = matrix_spec("embed_tokens.weight", {c.vocab, c.hidden});
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "layers." + std::to_string(l) + ".", attention = h + "self_attn.", mlp = h + "mlp.";
+    spec.layers.push_back(
+        {.attention_norm = rms_norm_spec(h + "input_layernorm", c.hidden),
+         .mlp_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden),
+         .qkv = stacked_spec({{attention + "q_proj", c.query_width()},
+                              {attention + "k_proj", c.kv_width()},
+                              {attention + "v_proj", c.kv_width()}},
+                             c.hidden, c.attention_bias),
+         .attention_out = linear_spec(attention + "o_proj", {c.hidden, c.query_width()}, c.attention_bias),
+         .up = stacked_spec({{mlp + "gate_proj", c.inner}, {mlp + "up_proj", c.inner}}, c.hidden, c.mlp_bias),
+         .down = linear_spec(mlp + "down_proj", {c.hidden, c.inner}, c.mlp_bias)});
+  }
+  spec.final_norm = rms_norm_spec("norm", c.hidden);
+  if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
+  return spec;
+}
+
+TENON_INLINE ModelConfig Llama::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.bos = 1, .eos = 2}});
+  check_architectures(fields, {"LlamaForCausalLM", "LlamaModel"});
+  refuse_window(fields);
+  c.attention_bias = fields.boolean("attention_bias", false);
+  c.mlp_bias = fields.boolean("mlp_bias", false);
+  return c;
+}
+
+TENON_INLINE ModelConfig Llama::one_billion() {
+  ModelConfig c;
+  c.model_type = model_type;
+  c.layers = 16;
+  c.hidden = 2048;
+  c.heads = 32;
+  c.kv_heads = 8;
+  c.head_dim = 64;
+  c.inner = 8192;
+  c.vocab = 128256;
+  c.positions = 131072;
+  c.norm_epsilon = 1e-5f;
+  c.activation = Activation::silu;
+  c.rotary = {RotaryScaling::llama3, 500000, 32, 1, 4, 8192};
+  return c;
+}
+
+}  // namespace tenon

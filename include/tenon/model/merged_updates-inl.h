@@ -1,0 +1,50 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+
+#include "tenon/checkpoint/peft.h"
+#include "tenon/core/require.h"
+#include "tenon/model/merged_updates.h"
+
+namespace tenon {
+
+TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites,
+                                          std::string_view prefix, const AdapterOptions& options) {
+  const std::vector<PeftModule> modules = sites.modules();
+  for (const AdapterUse& use : uses) {
+    detail::require(std::isfinite(use.weight), "merged", "the weight of an adapter must be finite");
+    const PeftAdapter adapter = PeftAdapter::open(options.folder_of(use.name), modules, sites.base);
+    for (const PeftFactors& f : adapter.factors()) {
+      const PeftModule& module = modules[f.module];
+      Update update{f.rank, module.inputs, f.scale * static_cast<double>(use.weight), {}, {}};
+      update.a.resize(static_cast<std::size_t>(f.rank) * static_cast<std::size_t>(module.inputs));
+      update.b.resize(static_cast<std::size_t>(f.rank) * static_cast<std::size_t>(module.outputs));
+      adapter.read_floats(*f.a, update.a);
+      adapter.read_floats(*f.b, update.b);
+      by_tensor_[module.path.substr(prefix.size()) + ".weight"].push_back(std::move(update));
+    }
+    adapter.tensors().verify_unchanged();
+  }
+}
+
+TENON_INLINE void MergedUpdates::add(const std::string& tensor, int first, int count, float* rows) const {
+  const std::vector<Update>& updates = by_tensor_.at(tensor);
+  const int inputs = updates.front().inputs;
+  std::vector<double> sum;
+  for (int i = 0; i < count; ++i) {
+    sum.assign(static_cast<std::size_t>(inputs), 0);
+    for (const Update& u : updates) {
+      const float* b = u.b.data() + static_cast<std::ptrdiff_t>(first + i) * u.rank;
+      for (int r = 0; r < u.rank; ++r) {
+        const double factor = u.scale * static_cast<double>(b[r]);
+        const float* a = u.a.data() + static_cast<std::ptrdiff_t>(r) * inputs;
+        for (int k = 0; k < inputs; ++k) sum[static_cast<std::size_t>(k)] += factor * static_cast<double>(a[k]);
+      }
+    }
+    float* row = rows + static_cast<std::ptrdiff_t>(i) * inputs;
+    for (int k = 0; k < inputs; ++k)
+      row[k] = static_cast<float>(static_cast<double>(row[k]) + sum[static_cast<std::size_t>(k)]);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,39 @@
+#pragma once
+#include "tenon/core/json.h"
+#include "tenon/core/require.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/mistral.h"
+
+namespace tenon {
+
+TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c =
+      configure_llama_like(file, model_type, {.positions = 4096 * 32, .kv_heads = 8, .tokens = {.bos = 1, .eos = 2}});
+  check_architectures(fields, {"MistralForCausalLM", "MistralModel"});
+  if (!fields.json().contains("sliding_window"))
+    c.window = 4096;
+  else if (fields.has("sliding_window"))
+    c.window = fields.positive_int("sliding_window");  // null: none
+  return c;
+}
+
+TENON_INLINE ModelConfig Mistral::seven_billion() {
+  ModelConfig c;
+  c.model_type = model_type;
+  c.layers = 32;
+  c.hidden = 4096;
+  c.heads = 32;
+  c.kv_heads = 8;
+  c.head_dim = 128;
+  c.inner = 14336;
+  c.vocab = 32000;
+  c.positions = 32768;
+  c.window = 4096;
+  c.norm_epsilon = 1e-5f;
+  c.activation = Activation::silu;
+  c.tied_head = false;
+  return c;
+}
+
+}  // namespace tenon

@@ -1,0 +1,55 @@
+#pragma once
+#include <system_error>
+
+#include "tenon/checkpoint/config.h"
+#include "tenon/core/file.h"
+#include "tenon/core/require.h"
+#include "tenon/model/quantize.h"
+
+namespace tenon::detail {
+
+TENON_INLINE void check_target(const std::filesystem::path& target, const std::filesystem::path& source) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Error::Kind::invalid_request, file_name_of(target), what);
+  };
+  std::error_code ignored;
+  if (std::filesystem::equivalent(target, source, ignored)) refuse("is the model's own folder; name a new one");
+  for (const auto& names : {std::span<const char* const>(kWeightFiles), std::span<const char* const>(kCopiedFiles)}) {
+    for (const char* each : names) {
+      if (std::filesystem::exists(std::filesystem::symlink_status(target / each, ignored))) {
+        refuse("has a model already: " + std::string(each) + " stands there; name a new folder");
+      }
+    }
+  }
+}
+
+TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path& folder,
+                                                     const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (auto each = std::filesystem::directory_iterator(folder, failed);
+       !failed && each != std::filesystem::directory_iterator(); each.increment(failed)) {
+    const std::string name = file_name_of(each->path());
+    const auto is = [&](const char* known) { return name == known; };
+    if (std::any_of(kCopiedFiles.begin(), kCopiedFiles.end(), is) || checkpoint.consists_of(name)) continue;
+    std::error_code ignored;
+    names.push_back(name + (each->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& source,
+                                                   const std::filesystem::path& target) {
+  constexpr std::uint64_t kLargest = 256u << 20;  // tokenizers of 17 MB are common
+  std::vector<NewFile> files;
+  std::error_code ignored;
+  for (const char* name : kCopiedFiles) {
+    if (!std::filesystem::exists(std::filesystem::symlink_status(source / name, ignored))) continue;
+    const std::string text = read_text_file(source / name, kLargest);
+    files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
+  }
+  return files;
+}
+
+}  // namespace tenon::detail

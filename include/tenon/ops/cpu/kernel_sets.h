@@ -1,0 +1,94 @@
+// The three sets of kernels, one for each instruction set: for the tables of ops/cpu/kernels.h, and for whoever
+// compares sets or measures instructions.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "tenon/ops/cpu/kernel_types.h"
+#include "tenon/ops/sincos.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tenon::cpu {
+
+// What a function of kernels/*.inc begins with, and a loop whose iterations wait for one another; CUDA's copy
+// (ops/cuda/lanes.cuh) is compiled for the device.
+#define TENON_KERNEL inline
+#define TENON_UNROLL
+
+namespace portable {
+#include "tenon/ops/cpu/simd/portable.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace portable
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#endif
+namespace avx2 {
+#include "tenon/ops/cpu/simd/avx2.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl"))), \
+                             apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl")
+#pragma GCC diagnostic push  // GCC 12 warns of undefined operands in its own intrinsics (GCC bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+namespace avx512 {
+#include "tenon/ops/cpu/simd/avx512.inc"
+//
+#include "tenon/ops/cpu/kernels/math.inc"
+//
+#include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/linear.inc"
+#include "tenon/ops/cpu/kernels/low_rank.inc"
+#include "tenon/ops/cpu/kernels/norm.inc"
+#include "tenon/ops/cpu/kernels/rotary.inc"
+#include "tenon/ops/cpu/kernels/table.inc"
+}  // namespace avx512
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC diagnostic pop
+#pragma GCC pop_options
+#endif
+#endif
+
+#undef TENON_KERNEL
+#undef TENON_UNROLL
+
+}  // namespace tenon::cpu

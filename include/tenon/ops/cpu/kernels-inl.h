@@ -1,0 +1,44 @@
+// The tables of the three sets of kernels.
+#pragma once
+#include "tenon/ops/cpu/kernel_sets.h"
+#include "tenon/ops/cpu/kernels.h"
+
+namespace tenon::cpu {
+
+template <class>
+const Kernels& kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::table();
+  if (isa == Isa::avx2) return avx2::table();
+#endif
+  return portable::table();
+}
+
+template <class Layout>
+const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::panel_table<Layout>(best_widening());
+  if (isa == Isa::avx2) return avx2::panel_table<Layout>(Widening::in_registers);
+#endif
+  return portable::panel_table<Layout>(Widening::in_registers);
+}
+
+template <class E>
+const AttentionKernels<E>& attention_kernels_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::attention_table<E>();
+  if (isa == Isa::avx2) return avx2::attention_table<E>();
+#endif
+  return portable::attention_table<E>();
+}
+
+template <class>
+const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::low_rank_table(type);
+  if (isa == Isa::avx2) return avx2::low_rank_table(type);
+#endif
+  return portable::low_rank_table(type);
+}
+
+}  // namespace tenon::cpu

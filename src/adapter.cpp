@@ -1,0 +1,12 @@
+// The host code of adapter/.
+#include "tenon/adapter/root-inl.h"
+#include "tenon/adapter/store.h"
+#include "tenon/adapter/waiting_line-inl.h"
+#include "tenon/device/cpu.h"
+
+namespace tenon {
+
+template class AdapterStore<Cpu>;
+template class ResidentAdapter<Cpu>;
+
+}  // namespace tenon

@@ -1,0 +1,3 @@
+// The host code of cache/.
+#include "tenon/cache/prefix_index-inl.h"
+#include "tenon/cache/tiles-inl.h"

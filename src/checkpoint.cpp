@@ -1,0 +1,11 @@
+// The host code of checkpoint/.
+#include "tenon/checkpoint/config-inl.h"
+#include "tenon/checkpoint/dtype-inl.h"
+#include "tenon/checkpoint/generation_config-inl.h"
+#include "tenon/checkpoint/peft-inl.h"
+#include "tenon/checkpoint/peft_base-inl.h"
+#include "tenon/checkpoint/peft_config-inl.h"
+#include "tenon/checkpoint/peft_targets-inl.h"
+#include "tenon/checkpoint/safetensors-inl.h"
+#include "tenon/checkpoint/safetensors_header-inl.h"
+#include "tenon/checkpoint/safetensors_writer-inl.h"

@@ -1,0 +1,12 @@
+// The host code of constrain/.
+#include "tenon/constrain/automaton-inl.h"
+#include "tenon/constrain/budget-inl.h"
+#include "tenon/constrain/compile-inl.h"
+#include "tenon/constrain/constraints-inl.h"
+#include "tenon/constrain/expression-inl.h"
+#include "tenon/constrain/expression_arena-inl.h"
+#include "tenon/constrain/fewest_bytes-inl.h"
+#include "tenon/constrain/refused-inl.h"
+#include "tenon/constrain/token_distance-inl.h"
+#include "tenon/constrain/token_mask-inl.h"
+#include "tenon/constrain/vocabulary-inl.h"

@@ -1,0 +1,3 @@
+// What is compiled for each format of weights.
+#define TENON_EXTERN
+#include "tenon/engine/formats.h"

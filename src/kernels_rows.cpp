@@ -1,0 +1,9 @@
+// Norms, activations and rotations of rows, and updates of low rank, for every instruction set.
+#include "tenon/ops/cpu/kernels-inl.h"
+
+namespace tenon::cpu {
+
+template const Kernels& kernels_for<>(Isa isa);
+template const LowRankKernels& low_rank_kernels_for<>(Isa isa, FactorType type);
+
+}  // namespace tenon::cpu

@@ -1,0 +1,2 @@
+// Compiles precompiled.h, for all programs of tests.
+#include "precompiled.h"

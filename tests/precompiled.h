@@ -1,0 +1,33 @@
+// What nearly all tests include, compiled once for all of them (TenonTests.cmake).
+#pragma once
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/concepts.h"
+#include "tenon/core/error.h"
+#include "tenon/core/fields.h"
+#include "tenon/core/file.h"
+#include "tenon/core/json.h"
+#include "tenon/core/plan.h"
+#include "tenon/core/request.h"
+#include "tenon/core/views.h"
