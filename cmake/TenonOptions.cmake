@@ -6,9 +6,20 @@ cmake_dependent_option(TENON_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVE
 cmake_dependent_option(TENON_BUILD_EXAMPLES "Build the numbered examples" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
 cmake_dependent_option(TENON_BUILD_PROGRAM "Build the program tenon" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
 cmake_dependent_option(TENON_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
-cmake_dependent_option(TENON_COMPILED_FACE "Build and install tenon::compiled also where nothing links it" ${PROJECT_IS_TOP_LEVEL} "NOT TENON_LIBRARY_ONLY" OFF)
 option(TENON_INSTALL "Make the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(TENON_WARNINGS_AS_ERRORS "A warning in this repository's own code is an error" OFF)
+
+# TENON_WITH_COMPILED: what TENON_COMPILED_FACE comes to in this build.
+set(TENON_COMPILED_FACE AUTO CACHE STRING
+  "Build and install tenon::compiled also where nothing links it: ON, OFF, or AUTO (where this is the top-level project and not TENON_LIBRARY_ONLY)")
+set_property(CACHE TENON_COMPILED_FACE PROPERTY STRINGS AUTO ON OFF)
+set(TENON_WITH_COMPILED ${TENON_COMPILED_FACE})
+if(TENON_COMPILED_FACE STREQUAL "AUTO")
+  set(TENON_WITH_COMPILED ${PROJECT_IS_TOP_LEVEL})
+  if(TENON_LIBRARY_ONLY)
+    set(TENON_WITH_COMPILED OFF)
+  endif()
+endif()
 
 set(tenon_server_default OFF)
 if(PROJECT_IS_TOP_LEVEL AND EXISTS "${PROJECT_SOURCE_DIR}/server/CMakeLists.txt")

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# consume.sh SOURCE WORK COMPILER WAY [BUILD | ARGUMENT ...]: builds and runs a small program against the library in one
-# of the ways that docs/getting-started.md names. `install` installs BUILD below WORK/prefix, for find_package. `headers`
-# and `subproject` install with nothing built. `build_type` looks at the warnings of a project that names no build type.
-# `eigen` includes tenon/eigen.h and links Eigen. `compile_once` is for the headers that `headers` installed.
+# consume.sh SOURCE WORK COMPILER WAY [ARGUMENT ...]: builds and runs a small program against the library in one of the ways
+# that docs/getting-started.md names.
+#   install BUILD                 installs BUILD below WORK/prefix, for find_package
+#   headers, subproject           install with nothing built
+#   build_type                    the warnings of a project that names no build type
+#   eigen, compile_once           consumers of the headers that `headers` installed
+#   compiled LINK WAY             the compiled face: LINK is static or shared, WAY add_subdirectory, fetch_content or
+#                                 find_package. The first one compiles the library and installs it below WORK/LINK
+#   pkg_config                    the face without a library, and `pkg_config LINK`
+#   both_faces                    a target that links both faces is refused by CMake, and flags of both packages by the compiler
 set -euo pipefail
 
 source_dir=$1 work=$2 compiler=$3 way=$4
@@ -32,6 +38,24 @@ expect_warnings() {
     echo "FAIL: $count warnings and not $1: ${*:2}" >&2
     cat "$work/build_type.txt" >&2
     exit 1
+  fi
+}
+
+# expect_refusal TEXT COMMAND ...: the command fails, and says TEXT.
+expect_refusal() {
+  local output
+  if output=$("${@:2}" 2>&1) || [[ $(tr -s ' \n' '  ' <<<"$output") != *"$1"* ]]; then
+    printf 'FAIL: no refusal with "%s": %s\n%s\n' "$1" "${*:2}" "$output" >&2
+    exit 1
+  fi
+  echo "refused: $1"
+}
+
+# need_pkg_config: skips the test where there is none.
+need_pkg_config() {
+  if ! command -v pkg-config >/dev/null; then
+    echo "skipped: pkg-config was not found (Debian: pkg-config)"
+    exit 77
   fi
 }
 
@@ -88,9 +112,59 @@ case $way in
     "$compiler" "${flags[@]}" "$main" "${main%.cpp}/engine.cpp" -o "$work/compile_once" -lutf8proc -pthread
     "$work/compile_once" --model "$model"
     ;;
+  compiled)
+    link=$5 consumer=$6 tree=$work/compiled_build
+    shared=OFF
+    if [[ $link == shared ]]; then shared=ON; fi
+    arguments=(-DTENON_WAY="$consumer" -DTENON_CHECKOUT="$source_dir" -DBUILD_SHARED_LIBS="$shared")
+    if [[ $consumer == find_package ]]; then
+      tree=$work/compiled_$link
+      rm -rf "$tree"
+      arguments+=(-DCMAKE_PREFIX_PATH="$work/$link")
+    fi
+    # One tree for all that compile the library: neither way nor kind of library changes an object.
+    configure "$here/compiled" "$tree" -DTENON_INSTALL=ON -DTENON_COMPILED_FACE=ON "${arguments[@]}"
+    cmake --build "$tree" --parallel 2
+    "$tree/consumer" "$model"
+    if [[ $consumer == add_subdirectory ]]; then
+      rm -rf "${work:?}/$link"
+      cmake --install "$tree" --prefix "$work/$link" >/dev/null
+      same_headers "$work/$link"
+      [[ ! -e $work/$link/bin ]]
+      if [[ $link == static ]]; then ls "$work"/static/lib*/libtenon.a; else ls "$work"/shared/lib*/libtenon.so; fi
+    fi
+    ;;
+  pkg_config)
+    need_pkg_config
+    link=${5:-headers} package=tenon-compiled
+    if [[ $link == headers ]]; then package=tenon; fi
+    # The prefix was named to `cmake --install` alone, and is moved after it.
+    rm -rf "$work/moved_$link"
+    cp -a "$work/$link" "$work/moved_$link"
+    folder=$(dirname "$(find "$work/moved_$link" -name $package.pc)")
+    export PKG_CONFIG_PATH=$folder
+    read -ra flags <<<"$(pkg-config --cflags --libs $package)"
+    if [[ $link == shared ]]; then flags+=("-Wl,-rpath,$(pkg-config --variable=libdir $package)"); fi
+    pkg-config --exact-version="$(sed -n 's/.*kVersion.*"\(.*\)".*/\1/p' "$work/moved_$link/include/tenon/version.h")" $package
+    "$compiler" -std=c++20 "$here/main.cpp" -o "$work/pkg_config_$link" "${flags[@]}"
+    "$work/pkg_config_$link" "$model"
+    ;;
+  both_faces)
+    for how in direct by_a_library; do
+      rm -rf "$work/both_faces"
+      expect_refusal "INTERFACE_TENON_FACE property of \"tenon::" \
+        configure "$here/both_faces" "$work/both_faces" -DCMAKE_PREFIX_PATH="$work/static" -DHOW=$how -DCMAKE_BUILD_TYPE=Debug
+    done
+    need_pkg_config
+    PKG_CONFIG_PATH=$(find "$work/static" -name "tenon*.pc" -printf "%h:")
+    export PKG_CONFIG_PATH
+    read -ra flags <<<"$(pkg-config --cflags tenon tenon-compiled)"
+    expect_refusal "tenon: one target links tenon::tenon and tenon::compiled; link one of them" \
+      "$compiler" -std=c++20 -fsyntax-only "$here/main.cpp" "${flags[@]}"
+    ;;
   plain)
     # shellcheck disable=SC2046  # flags are words
-    "$compiler" -std=c++20 -ffp-contract=off -I "$source_dir/include" "$here/main.cpp" \
+    "$compiler" -std=c++20 -I "$source_dir/include" "$here/main.cpp" \
       -o "$work/plain" -lutf8proc -pthread
     "$work/plain" "$model"
     ;;

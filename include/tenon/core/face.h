@@ -15,7 +15,7 @@
 #endif
 
 // A program whose units have different faces would have two definitions of one function. Its linker says so: libtenon
-// defines a name as thread-local that units of the header-only face use as an ordinary one, which no linker accepts.
+// defines a name as thread-local that units of the header-only face use as an ordinary one, which linkers refuse.
 #if defined(__ELF__) && defined(__GNUC__) && !defined(__CUDA_ARCH__)
 extern "C" {
 #ifdef TENON_COMPILED
@@ -24,6 +24,11 @@ extern const char tenon_compiled_face;
 [[gnu::weak]] extern const char tenon_error_header_only_and_compiled_units_are_mixed;
 #endif
 }
+#if !defined(TENON_COMPILED) && !defined(__CUDACC__)
+// lld compares only references that have a type, and compilers give none to what they do not define. (With clang's LTO
+// they have none all the same, and lld says nothing.)
+__asm__(".type tenon_error_header_only_and_compiled_units_are_mixed, %object");
+#endif
 namespace tenon::detail {
 #ifdef TENON_COMPILED
 [[gnu::used]] static const char* const face = &tenon_compiled_face;

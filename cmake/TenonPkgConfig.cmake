@@ -1,0 +1,20 @@
+# tenon_install_pkg_config(NAME FOLDER): installs NAME.pc, made of cmake/NAME.pc.in, below the prefix in FOLDER. The file finds
+# the prefix from where it stands itself, so it is right for every `cmake --install --prefix`, and may be moved with it.
+function(tenon_install_pkg_config name folder)
+  set(tenon_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+  set(tenon_pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+  file(RELATIVE_PATH up "/prefix/${folder}" "/prefix")
+  set(tenon_pc_prefix "\${pcfiledir}/${up}")
+  cmake_path(IS_ABSOLUTE folder no_prefix)
+  if(no_prefix)  # a folder that does not move with the prefix
+    set(tenon_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+  endif()
+  foreach(each includedir libdir)
+    string(TOUPPER ${each} upper)
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_${upper}}")
+      set(tenon_pc_${each} "${CMAKE_INSTALL_${upper}}")
+    endif()
+  endforeach()
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/cmake/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/cmake/${name}.pc" DESTINATION "${folder}")
+endfunction()
