@@ -13,7 +13,8 @@
 #include "tenon/core/elements.h"
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/kernel_types.h"
+#include "tenon/ops/sincos.h"
 
 namespace tenon::cuda::lanes {
 
