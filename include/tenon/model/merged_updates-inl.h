@@ -30,20 +30,22 @@ TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, cons
 TENON_INLINE void MergedUpdates::add(const std::string& tensor, int first, int count, float* rows) const {
   const std::vector<Update>& updates = by_tensor_.at(tensor);
   const int inputs = updates.front().inputs;
-  std::vector<double> sum;
+  std::vector<double> total, product;  // [inputs]: of the row, and of B A
   for (int i = 0; i < count; ++i) {
-    sum.assign(static_cast<std::size_t>(inputs), 0);
+    float* row = rows + static_cast<std::ptrdiff_t>(i) * inputs;
+    total.assign(row, row + inputs);
     for (const Update& u : updates) {
       const float* b = u.b.data() + static_cast<std::ptrdiff_t>(first + i) * u.rank;
+      product.assign(static_cast<std::size_t>(inputs), 0);
       for (int r = 0; r < u.rank; ++r) {
-        const double factor = u.scale * static_cast<double>(b[r]);
+        // Products of two floats are exact in double, so no compiler's contraction changes a sum.
+        const auto factor = static_cast<double>(b[r]);
         const float* a = u.a.data() + static_cast<std::ptrdiff_t>(r) * inputs;
-        for (int k = 0; k < inputs; ++k) sum[static_cast<std::size_t>(k)] += factor * static_cast<double>(a[k]);
+        for (int k = 0; k < inputs; ++k) product[static_cast<std::size_t>(k)] += factor * static_cast<double>(a[k]);
       }
+      for (std::size_t k = 0; k < total.size(); ++k) total[k] = std::fma(u.scale, product[k], total[k]);
     }
-    float* row = rows + static_cast<std::ptrdiff_t>(i) * inputs;
-    for (int k = 0; k < inputs; ++k)
-      row[k] = static_cast<float>(static_cast<double>(row[k]) + sum[static_cast<std::size_t>(k)]);
+    for (int k = 0; k < inputs; ++k) row[k] = static_cast<float>(total[static_cast<std::size_t>(k)]);
   }
 }
 

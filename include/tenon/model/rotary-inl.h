@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <numbers>
 
 #include "tenon/core/require.h"
@@ -23,8 +24,9 @@ TENON_INLINE float llama3_frequency(const RotaryConfig& c, float frequency) {
   if (wavelength < static_cast<float>(c.trained_positions / c.high_frequency_factor)) return frequency;
   const float kept = (trained / wavelength - low) / (high - low);
   const float stretched = (1.0f - kept) * frequency / factor;
-  return stretched +
-         static_cast<float>(double{kept} * double{frequency});  // rounded before it is added, on every machine
+  // The product is rounded before it is added: compilers contract a bare one, even one of doubles that is cast to
+  // float.
+  return stretched + std::fma(kept, frequency, 0.0f);
 }
 
 }  // namespace tenon::detail
