@@ -1,12 +1,6 @@
-// The tables of the sets of kernels that round activations, and which of them a processor can run.
+// The tables of the sets of kernels that round activations.
 #pragma once
-#if defined(__x86_64__)
-#include <cpuid.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-#endif
+#include <type_traits>
 
 #include "tenon/core/require.h"
 #include "tenon/ops/cpu/dot_kernel_sets.h"
@@ -14,36 +8,6 @@
 #include "tenon/ops/cpu/kernels-inl.h"
 
 namespace tenon::cpu {
-
-TENON_INLINE bool request_tile_permission() {
-#if defined(__x86_64__) && defined(__linux__)
-  enum : long { kRequestPermission = 0x1023, kTileData = 18 };  // as Linux's arch/x86/xstate.rst names and numbers them
-  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return granted;
-#else
-  return false;
-#endif
-}
-
-TENON_INLINE const DotFeatures& dot_features() {
-  static const DotFeatures features = [] {
-    DotFeatures found{best_isa()};
-#if defined(__x86_64__)
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    found.avx_vnni =
-        __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
-    found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
-    found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
-    found.slow_bf16 = is_intel();
-    constexpr unsigned kPairs = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
-    const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0;
-    found.amx_int8 = tiles && (d & kBytes) != 0;
-    found.amx_bf16 = tiles && (d & kPairs) != 0;
-#endif
-    return found;
-  }();
-  return features;
-}
 
 template <class Layout>
 const DotKernels<Layout>& dot_kernels_of(DotIsa isa) {

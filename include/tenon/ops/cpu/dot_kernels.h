@@ -6,31 +6,11 @@
 #include <type_traits>
 
 #include "tenon/core/panels.h"
+#include "tenon/ops/cpu/dot_features.h"
 #include "tenon/ops/cpu/dot_kernel_types.h"
 #include "tenon/ops/cpu/kernels.h"
 
 namespace tenon::cpu {
-
-// Whose instructions multiply: a processor with AVX-512 may lack VNNI or BF16, and one without it may have AVX-VNNI.
-enum class DotIsa { portable, avx2, avx2_vnni, avx512_fma, avx512, amx };
-
-// Asks Linux for tile registers, once: leave is the whole process's from then on and cannot be given back. Each thread
-// that has used them takes 8 KiB more, in the kernel and on its stack when a signal comes, and a sigaltstack() that is
-// too small for that fails with ENOMEM. Linux refuses where a thread has such a stack already, and then everything is
-// computed without.
-bool request_tile_permission();
-
-// What a processor has beside its Isa.
-struct DotFeatures {
-  Isa isa = Isa::portable;
-  bool avx_vnni = false, avx512_vnni = false, avx512_bf16 = false;
-  bool amx_int8 = false, amx_bf16 = false;
-  bool slow_bf16 = false;  // two fused multiply-adds take half the time of vdpbf16ps (see simd/dot_avx512_fma.inc)
-  bool (*may_use_tiles)() = request_tile_permission;  // called only where they would be used
-};
-
-// Asked once: cpuid takes a microsecond and more where a hypervisor answers.
-const DotFeatures& dot_features();
 
 // Whether the kernels of simd/dot_amx.inc take this weight.
 template <class Layout>
