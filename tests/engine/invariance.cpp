@@ -542,7 +542,7 @@ BOOST_AUTO_TEST_CASE(the_sizes_hold_both_sides_of_every_threshold) {
   std::set<std::string> names;
   for (const Threshold& t : thresholds) names.insert(t.where);
   for (const char* name : {"concepts.h: kTilePositions",
-                           "kernels.h: kSplitPositions",
+                           "kernel_types.h: kSplitPositions",
                            "attention.inc: kStride",
                            "attention.h: kAttentionRows",
                            "picker.h: kRows",
