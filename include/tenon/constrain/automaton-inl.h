@@ -1,4 +1,8 @@
 #pragma once
+#include <algorithm>
+#include <chrono>
+#include <span>
+
 #include "tenon/constrain/automaton.h"
 #include "tenon/core/require.h"
 

@@ -1,14 +1,11 @@
 // A grammar at work: which bytes may come next. States are made when a text first leads there.
 #pragma once
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>

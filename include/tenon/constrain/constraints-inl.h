@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "tenon/constrain/constraints.h"
 #include "tenon/core/json.h"
 #include "tenon/core/require.h"

@@ -1,6 +1,5 @@
 // Constraints for the requests of one vocabulary: compiled once each, and shared by all who ask for the same.
 #pragma once
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <utility>
+
 #include "tenon/constrain/expression.h"
 #include "tenon/core/require.h"
 

@@ -1,7 +1,6 @@
 // What expressions match: their derivatives (Brzozowski, 1964; Owens, Reppy and Turon, 2009), and what follows from
 // them.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,7 +8,6 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "tenon/constrain/budget.h"

@@ -1,4 +1,8 @@
 #pragma once
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "tenon/constrain/expression_arena.h"
 #include "tenon/core/require.h"
 

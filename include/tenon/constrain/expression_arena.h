@@ -1,16 +1,13 @@
 // Regular expressions over bytes and calls of rules, each held once.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "tenon/constrain/budget.h"

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "tenon/constrain/fewest_bytes.h"
 #include "tenon/core/require.h"
 

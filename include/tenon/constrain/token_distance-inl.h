@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <utility>
+
 #include "tenon/constrain/token_distance.h"
 #include "tenon/core/require.h"
 

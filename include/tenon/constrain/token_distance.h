@@ -1,11 +1,9 @@
 // How far from the end of a text tokens lead.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "tenon/constrain/automaton.h"

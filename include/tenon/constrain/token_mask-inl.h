@@ -1,4 +1,8 @@
 #pragma once
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "tenon/constrain/token_mask.h"
 #include "tenon/core/require.h"
 

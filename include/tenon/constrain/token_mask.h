@@ -1,11 +1,8 @@
 // Which tokens may come next, as rows of bits.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "tenon/constrain/automaton.h"

@@ -1,4 +1,9 @@
 #pragma once
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
 #include "tenon/constrain/vocabulary.h"
 #include "tenon/core/require.h"
 

@@ -1,15 +1,11 @@
 // What masks need to know of a vocabulary.
 #pragma once
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tenon/constrain/byte_set.h"

@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <type_traits>
+
 #include "tenon/core/json.h"
 #include "tenon/core/require.h"
 

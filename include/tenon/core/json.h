@@ -2,14 +2,12 @@
 // Refused beyond the grammar: a byte-order mark, NUL bytes, duplicate keys, numbers past the range of a double, depth
 // and size past the limits. Every refusal is a tenon::Error that says where.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

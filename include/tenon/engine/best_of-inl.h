@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "tenon/core/require.h"
 #include "tenon/engine/best_of.h"
 

@@ -1,6 +1,5 @@
 // best_of: more answers are written than are wanted, and the likeliest ones go out when the last has ended.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>

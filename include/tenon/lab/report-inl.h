@@ -1,4 +1,10 @@
 #pragma once
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
 #include "tenon/core/require.h"
 #include "tenon/lab/report.h"
 

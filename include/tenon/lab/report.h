@@ -1,16 +1,11 @@
 // What came of a replay, in numbers to compare schedulers by: a table, JSON, and pictures of who sat where.
 #pragma once
-#include <algorithm>
-#include <charconv>
-#include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tenon/lab/replay.h"

@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
+
 #include "tenon/core/require.h"
 #include "tenon/lab/trace.h"
 

@@ -1,9 +1,7 @@
 // What the laboratory replays: when requests come, how long they are, whose they are. From a file, or drawn at random:
 // a seed gives the same trace on every machine.
 #pragma once
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
