@@ -11,7 +11,7 @@
 
 #include "tenon/constrain/compile.h"
 #include "tenon/constrain/token_mask.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/bpe.h"
 
 namespace {

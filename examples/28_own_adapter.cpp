@@ -1,7 +1,7 @@
 // An adapter of your own, in Eigen: the best approximation of an adapter's updates by ones of lower rank (Eckart and
 // Young, 1936), written as PEFT writes adapters, and served beside the adapter that it was made of.
-#include <tenon/core/json.h>
 #include <tenon/eigen.h>
+#include <tenon/io/json.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "server/text.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace serve {

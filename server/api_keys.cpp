@@ -6,7 +6,7 @@
 
 #include "server/text.h"
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 
 namespace serve {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tenon/core/sha256.h"
+#include "tenon/io/sha256.h"
 
 namespace serve {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "server/api_error.h"
-#include "tenon/core/fields.h"
+#include "tenon/io/fields.h"
 
 namespace serve {
 namespace {

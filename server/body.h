@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 namespace serve {
 

@@ -7,9 +7,9 @@
 #include "server/chat_form.h"
 #include "server/jinja_text.h"
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
-#include "tenon/core/sha256.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
+#include "tenon/io/sha256.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace serve {

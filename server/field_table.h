@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 namespace serve {
 

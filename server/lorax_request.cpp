@@ -12,7 +12,7 @@
 #include "server/request_fields.h"
 #include "server/response_format.h"
 #include "server/sampling_fields.h"
-#include "tenon/core/fields.h"
+#include "tenon/io/fields.h"
 
 namespace serve {
 namespace {

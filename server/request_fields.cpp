@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "server/api_error.h"
-#include "tenon/core/fields.h"
+#include "tenon/io/fields.h"
 
 namespace serve {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/field_table.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 namespace serve {
 

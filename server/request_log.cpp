@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "server/text.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/unicode.h"
 
 namespace serve {

@@ -8,7 +8,7 @@
 
 #include "server/api_error.h"
 #include "server/request_limits.h"
-#include "tenon/core/fields.h"
+#include "tenon/io/fields.h"
 
 namespace serve {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "server/api_error.h"
-#include "tenon/core/json.h"
 #include "tenon/core/request.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/bpe.h"
 #include "tenon/tokenizer/unicode.h"
 

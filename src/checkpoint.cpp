@@ -6,6 +6,7 @@
 #include "tenon/checkpoint/peft_base-inl.h"
 #include "tenon/checkpoint/peft_config-inl.h"
 #include "tenon/checkpoint/peft_targets-inl.h"
+#include "tenon/checkpoint/python_regex-inl.h"
 #include "tenon/checkpoint/safetensors-inl.h"
 #include "tenon/checkpoint/safetensors_header-inl.h"
 #include "tenon/checkpoint/safetensors_writer-inl.h"

@@ -25,9 +25,9 @@
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
 #include "tenon/core/plan.h"
 #include "tenon/core/request.h"
 #include "tenon/core/views.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"

@@ -12,7 +12,7 @@
 #include "output.h"
 #include "sampling.h"
 #include "tenon/core/error.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 namespace program {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "output.h"
 #include "tenon/constrain/constraints.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 
 namespace program {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tenon/core/constraint.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "tenon/core/error.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 namespace program {
 

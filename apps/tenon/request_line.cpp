@@ -11,7 +11,7 @@
 #include "output.h"
 #include "sampling.h"
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
+#include "tenon/io/fields.h"
 
 namespace program {
 namespace {

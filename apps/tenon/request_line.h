@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "tenon/core/json.h"
 #include "tenon/core/request.h"
 #include "tenon/engine/completion.h"
+#include "tenon/io/json.h"
 
 namespace program {
 

@@ -7,8 +7,8 @@
 #include "json_lines.h"
 #include "output.h"
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/json.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/bpe.h"
 #include "tenon/tokenizer/unicode.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/adapter/root.h"
 
 BOOST_AUTO_TEST_SUITE(adapter_root)

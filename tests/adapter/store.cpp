@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/adapter/store.h"
 #include "tenon/device/cpu.h"
 #include "tenon/testing/random_adapter.h"

@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_config)
 

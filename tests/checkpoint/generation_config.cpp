@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_generation_config)
 

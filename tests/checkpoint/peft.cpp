@@ -1,5 +1,5 @@
 #include "tenon/checkpoint/peft.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/checkpoint/peft_fields.h"
 #include "tenon/checkpoint/peft_selection.h"
 #include "tenon/core/elements.h"

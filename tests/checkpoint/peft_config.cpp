@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_peft_config)
 

@@ -5,11 +5,11 @@
 #include <boost/test/unit_test.hpp>
 #include <iostream>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/checkpoint/config.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/finite.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 using namespace tenon;
 using tenon::test::mentions;

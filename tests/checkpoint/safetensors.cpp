@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <random>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_safetensors)
 

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tensor_file.h"
 

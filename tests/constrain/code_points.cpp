@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../core/random.h"
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 
 BOOST_AUTO_TEST_SUITE(constrain_code_points)
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "../core/random.h"
-#include "../core/scratch.h"
-#include "tenon/core/json.h"
+#include "../io/scratch.h"
+#include "tenon/io/json.h"
 
 BOOST_AUTO_TEST_SUITE(constrain_regex)
 

@@ -9,7 +9,7 @@
 #include "../core/random.h"
 #include "tenon/constrain/compile.h"
 #include "tenon/constrain/vocabulary.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 namespace tenon::test {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/tenon.h"
 #include "tenon/testing/process_memory.h"
 #include "tenon/testing/random_adapter.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/tenon.h"
 #include "tenon/testing/random_adapter.h"
 

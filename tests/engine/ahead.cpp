@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "../ops/draw_reference.h"
 #include "invariance.h"
 #include "tenon/tenon.h"

@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 #include "tenon/schedule/continuous.h"
 #include "tenon/schedule/fair.h"
 #include "tenon/schedule/static.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/config.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../checkpoint/tensor_file.h"
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/random.h"

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "made_model.h"
 #include "tenon/device/cpu.h"
 #include "tenon/device/thread_pool.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "made_model.h"
 #include "tenon/device/cpu.h"
 #include "tenon/device/thread_pool.h"

@@ -4,7 +4,7 @@
 
 #include "server/body.h"
 #include "tenon/constrain/refused.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 #include "tests/server/refused.h"
 
 BOOST_AUTO_TEST_SUITE(server_api_error)

@@ -12,7 +12,7 @@
 #include <new>
 #include <string>
 
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 BOOST_AUTO_TEST_SUITE(server_memory_reserve)
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pipes.h"
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 BOOST_AUTO_TEST_SUITE(server_request_log)
 

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "../checkpoint/tensor_file.h"
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 
 BOOST_AUTO_TEST_SUITE(weights_coded_tensor)
 

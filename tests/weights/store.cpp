@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../core/scratch.h"
+#include "../io/scratch.h"
 #include "tenon/device/cpu.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/int4.h"

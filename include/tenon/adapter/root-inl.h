@@ -4,8 +4,8 @@
 
 #include "tenon/adapter/root.h"
 #include "tenon/core/error.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon {
 

@@ -26,9 +26,9 @@
 #include "tenon/adapter/resident.h"
 #include "tenon/adapter/room.h"
 #include "tenon/adapter/waiting_line.h"
-#include "tenon/core/file.h"
 #include "tenon/core/request.h"
 #include "tenon/device/cpu.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 

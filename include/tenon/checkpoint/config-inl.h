@@ -5,9 +5,9 @@
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 
 namespace tenon {
 

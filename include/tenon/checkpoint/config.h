@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tenon/core/fields.h"
-#include "tenon/core/json_fwd.h"
 #include "tenon/core/views.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json_fwd.h"
 
 namespace tenon {
 

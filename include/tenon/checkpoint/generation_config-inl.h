@@ -7,9 +7,9 @@
 
 #include "tenon/checkpoint/generation_config.h"
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 
 namespace tenon::detail {
 

@@ -17,7 +17,7 @@
 #include "tenon/checkpoint/peft_targets.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/low_rank.h"
-#include "tenon/core/sha256.h"
+#include "tenon/io/sha256.h"
 
 namespace tenon {
 

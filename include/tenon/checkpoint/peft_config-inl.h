@@ -6,12 +6,12 @@
 
 #include "tenon/checkpoint/peft_config.h"
 #include "tenon/checkpoint/peft_fields.h"
+#include "tenon/checkpoint/python_regex.h"
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
-#include "tenon/core/python_regex.h"
 #include "tenon/core/require.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 
 namespace tenon::detail {
 

@@ -10,7 +10,7 @@
 
 #include "tenon/checkpoint/peft_config.h"
 #include "tenon/checkpoint/peft_targets.h"
-#include "tenon/core/python_regex.h"
+#include "tenon/checkpoint/python_regex.h"
 #include "tenon/core/require.h"
 
 namespace tenon::detail {

@@ -17,10 +17,10 @@
 #include "tenon/checkpoint/peft_fields.h"
 #include "tenon/checkpoint/peft_selection.h"
 #include "tenon/checkpoint/peft_targets.h"
+#include "tenon/checkpoint/python_regex.h"
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/python_regex.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
 
 namespace tenon::detail {
 

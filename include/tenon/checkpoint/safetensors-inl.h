@@ -7,8 +7,8 @@
 #include "tenon/checkpoint/dtype.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/error.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon {
 

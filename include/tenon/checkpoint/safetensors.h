@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tenon/checkpoint/safetensors_header.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 

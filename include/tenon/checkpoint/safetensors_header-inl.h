@@ -6,8 +6,8 @@
 
 #include "tenon/checkpoint/safetensors_header.h"
 #include "tenon/core/error.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon {
 

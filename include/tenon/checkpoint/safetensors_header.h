@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tenon/checkpoint/dtype.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 

@@ -5,8 +5,8 @@
 
 #include "tenon/checkpoint/safetensors_writer.h"
 #include "tenon/core/error.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon {
 

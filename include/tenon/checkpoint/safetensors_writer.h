@@ -11,7 +11,7 @@
 
 #include "tenon/checkpoint/dtype.h"
 #include "tenon/checkpoint/safetensors_header.h"
-#include "tenon/core/new_file.h"
+#include "tenon/io/new_file.h"
 
 namespace tenon {
 

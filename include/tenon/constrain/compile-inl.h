@@ -5,8 +5,8 @@
 #include "tenon/constrain/regex.h"
 #include "tenon/constrain/schema.h"
 #include "tenon/constrain/text_set.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon::constrain {
 

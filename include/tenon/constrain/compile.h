@@ -10,7 +10,7 @@
 #include "tenon/constrain/automaton.h"
 #include "tenon/constrain/budget.h"
 #include "tenon/constrain/schema_options.h"
-#include "tenon/core/json_fwd.h"
+#include "tenon/io/json_fwd.h"
 
 namespace tenon::constrain {
 

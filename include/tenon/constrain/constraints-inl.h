@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "tenon/constrain/constraints.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 
 namespace tenon::constrain {
 

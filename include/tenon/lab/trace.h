@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tenon/core/exact_math.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
 #include "tenon/core/request.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 #include "tenon/sample/philox.h"
 
 namespace tenon::lab {

@@ -1,8 +1,8 @@
 #pragma once
 #include <utility>
 
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 #include "tenon/model/configure.h"
 
 namespace tenon {

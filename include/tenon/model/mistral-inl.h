@@ -1,6 +1,6 @@
 #pragma once
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 #include "tenon/model/configure.h"
 #include "tenon/model/mistral.h"
 

@@ -2,8 +2,8 @@
 #include <system_error>
 
 #include "tenon/checkpoint/config.h"
-#include "tenon/core/file.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
 #include "tenon/model/quantize.h"
 
 namespace tenon::detail {

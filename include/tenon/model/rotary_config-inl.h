@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
 
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/json.h"
 #include "tenon/model/rotary_config.h"
 
 namespace tenon {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
 #include "tenon/tokenizer/added_tokens.h"
 #include "tenon/tokenizer/normalizer.h"
 #include "tenon/tokenizer/spellings.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/added_token_list.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/tokenizer_config.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/json.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 
 namespace tenon::detail {
 

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 #include "tenon/tokenizer/gpt2_files.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/tokenizer_json.h"

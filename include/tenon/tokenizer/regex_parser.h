@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 #include "tenon/tokenizer/char_set.h"
 #include "tenon/tokenizer/regex.h"
 #include "tenon/tokenizer/unicode.h"

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
 #include "tenon/core/views.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/merges.h"
 
 namespace tenon::detail {

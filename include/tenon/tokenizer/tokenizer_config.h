@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/fields.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 #include "tenon/tokenizer/added_token_list.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/vocabulary.h"

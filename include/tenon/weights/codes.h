@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/code.h"
 #include "tenon/weights/float16.h"

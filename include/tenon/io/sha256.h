@@ -63,5 +63,5 @@ class Sha256 {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/sha256-inl.h"
+#include "tenon/io/sha256-inl.h"
 #endif

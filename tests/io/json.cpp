@@ -1,10 +1,10 @@
-#include "tenon/core/json.h"
+#include "tenon/io/json.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "scratch.h"
 
-BOOST_AUTO_TEST_SUITE(core_json)
+BOOST_AUTO_TEST_SUITE(io_json)
 
 using namespace tenon;
 using tenon::test::mentions;

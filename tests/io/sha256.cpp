@@ -1,10 +1,10 @@
-#include "tenon/core/sha256.h"
+#include "tenon/io/sha256.h"
 
 #include <boost/test/unit_test.hpp>
 #include <set>
 #include <string>
 
-BOOST_AUTO_TEST_SUITE(core_sha256)
+BOOST_AUTO_TEST_SUITE(io_sha256)
 
 using namespace tenon;
 

@@ -1,5 +1,5 @@
 // A new file has its name when it is whole, and not before; an abandoned one leaves nothing.
-#include "tenon/core/new_file.h"
+#include "tenon/io/new_file.h"
 #include <fcntl.h>
 
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 #include "scratch.h"
 
-BOOST_AUTO_TEST_SUITE(core_new_file)
+BOOST_AUTO_TEST_SUITE(io_new_file)
 
 using namespace tenon;
 using tenon::test::mentions;

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/new_file.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
+#include "tenon/io/new_file.h"
 
 namespace tenon {
 

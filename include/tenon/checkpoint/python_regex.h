@@ -82,5 +82,5 @@ class PythonRegex {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/python_regex-inl.h"
+#include "tenon/checkpoint/python_regex-inl.h"
 #endif

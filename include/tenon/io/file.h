@@ -58,5 +58,5 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t max_
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/file-inl.h"
+#include "tenon/io/file-inl.h"
 #endif

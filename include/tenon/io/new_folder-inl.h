@@ -2,9 +2,9 @@
 #include <system_error>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/new_folder.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
+#include "tenon/io/new_folder.h"
 
 namespace tenon {
 

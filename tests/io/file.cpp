@@ -1,4 +1,4 @@
-#include "tenon/core/file.h"
+#include "tenon/io/file.h"
 
 #include <sys/stat.h>
 
@@ -8,7 +8,7 @@
 
 #include "scratch.h"
 
-BOOST_AUTO_TEST_SUITE(core_file)
+BOOST_AUTO_TEST_SUITE(io_file)
 
 using namespace tenon;
 using tenon::test::mentions;

@@ -27,5 +27,5 @@ class NewFolder {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/new_folder-inl.h"
+#include "tenon/io/new_folder-inl.h"
 #endif

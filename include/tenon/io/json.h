@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json_fwd.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json_fwd.h"
 
 namespace tenon {
 
@@ -110,5 +110,5 @@ J read_json_file(const std::filesystem::path& path, std::uint64_t max_bytes, con
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/json-inl.h"
+#include "tenon/io/json-inl.h"
 #endif

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/checkpoint/python_regex.h"
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/python_regex.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "tenon/core/fields.h"
-#include "tenon/core/json.h"
 #include "tenon/core/require.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 
 namespace tenon {
 

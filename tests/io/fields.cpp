@@ -1,11 +1,11 @@
-#include "tenon/core/fields.h"
-#include "tenon/core/json.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "scratch.h"
 
-BOOST_AUTO_TEST_SUITE(core_fields)
+BOOST_AUTO_TEST_SUITE(io_fields)
 
 using namespace tenon;
 using tenon::test::mentions;

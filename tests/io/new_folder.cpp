@@ -1,11 +1,11 @@
 // A folder that nothing was written to goes again, with those above it that were made for it.
-#include "tenon/core/new_folder.h"
+#include "tenon/io/new_folder.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "scratch.h"
 
-BOOST_AUTO_TEST_SUITE(core_new_folder)
+BOOST_AUTO_TEST_SUITE(io_new_folder)
 
 using namespace tenon;
 using tenon::test::mentions;

@@ -70,5 +70,5 @@ class NewFile {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/new_file-inl.h"
+#include "tenon/io/new_file-inl.h"
 #endif

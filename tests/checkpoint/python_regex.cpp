@@ -1,5 +1,5 @@
 // PythonRegex against Python: python_regex_cases.json holds the answers of Python's re.
-#include "tenon/core/python_regex.h"
+#include "tenon/checkpoint/python_regex.h"
 
 #include <boost/test/unit_test.hpp>
 #include <map>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "scratch.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json.h"
 
-BOOST_AUTO_TEST_SUITE(core_python_regex)
+BOOST_AUTO_TEST_SUITE(checkpoint_python_regex)
 
 using namespace tenon;
 using tenon::test::mentions;
@@ -36,7 +36,7 @@ std::string answers(const std::string& pattern, const std::vector<std::string>& 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(answers_are_those_of_python) {
-  const Json file = read_json_file(TENON_SOURCE_DIR "/tests/core/python_regex_cases.json", 1 << 20);
+  const Json file = read_json_file(TENON_SOURCE_DIR "/tests/checkpoint/python_regex_cases.json", 1 << 20);
   const auto texts = file.at("texts").get<std::vector<std::string>>();
   std::map<std::string, int> seen;
   for (const Json& each : file.at("cases")) {

@@ -9,7 +9,7 @@
 #endif
 
 #include "tenon/core/require.h"
-#include "tenon/core/sha256.h"
+#include "tenon/io/sha256.h"
 
 namespace tenon {
 

@@ -1,9 +1,9 @@
 #pragma once
+#include "tenon/checkpoint/python_regex.h"
+#include "tenon/checkpoint/python_regex_parser.h"
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/python_regex.h"
-#include "tenon/core/python_regex_parser.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
-#include "tenon/core/json_fwd.h"
+#include "tenon/io/file.h"
+#include "tenon/io/json_fwd.h"
 
 namespace tenon {
 
@@ -86,5 +86,5 @@ class Fields {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/core/fields-inl.h"
+#include "tenon/io/fields-inl.h"
 #endif

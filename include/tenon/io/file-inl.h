@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "tenon/core/error.h"
-#include "tenon/core/file.h"
 #include "tenon/core/require.h"
+#include "tenon/io/file.h"
 
 namespace tenon {
 
