@@ -128,13 +128,41 @@ class Budgets(unittest.TestCase):
             self.assertEqual(style.check_format([str(good), str(bad)]), 1)
 
     def test_the_tree_is_found(self):
-        names = style.files()
+        names = style.files(style.known_files())
         self.assertGreater(len(names), 500)
         self.assertIn("include/tenon/tenon.h", names)
         self.assertIn("tests/ops/cuda/linear.cu", names)
 
     def test_every_exception_has_a_reason(self):
         self.assertTrue(all(len(reason) > 10 for reason in style.ALLOWED.values()))
+
+
+class Language(unittest.TestCase):
+    def found(self, text, name="include/tenon/a.h"):
+        return [line for line, _ in style.check_language.findings(name, text)]
+
+    def test_each_finding(self):
+        long = "This sentence has " + "very " * 33 + "many words."
+        for text, lines in (
+                ("// Of a row, the last one.\nint a;\n", [1]),
+                ("int a;\n// It is short. Whoever reads it knows.\n", [2, 2]),
+                ("/// Rows behind the last one are zero.\n", [1]),
+                ("int a;  // so many rows\n", [1]),
+                (f"// {long}\n", [1]),
+                ("// What a row is:\n// What it is not?\n", [1]),
+                # What is no finding: code, literals, names in backquotes, half a sentence on two lines.
+                ('const char* what = "Of behind so many"; // `behind`\n', []),
+                ("// The first line ends\n// so many that it hangs: a result of so many as there are.\n", []),
+                ("// Rows are left behind.\n// Offset of the row.\n", [])):
+            with self.subTest(text):
+                self.assertEqual(self.found(text), lines)
+
+    def test_pages_and_scripts(self):
+        page = "# Of rows\n\n| behind | so many |\n\n```\nOf code behind\n```\n\nOf rows.\n\n- One row\n  behind another.\n"
+        self.assertEqual(self.found(page, "docs/a.md"), [9, 11])
+        self.assertEqual(self.found('a = "# behind"  # behind\n"""Of a module."""\n', "a.py"), [1, 2])
+        self.assertEqual(self.found("#!/bin/sh\n# Nobody waits.\n", "scripts/a"), [2])
+        self.assertEqual(self.found("behind", "a.json"), [])
 
 
 if __name__ == "__main__":
