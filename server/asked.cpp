@@ -149,7 +149,7 @@ Asked lorax_asked(Model& model, std::string_view body, Streaming streaming, bool
     keep_last(one.input_ids, request.truncate);
     model.add_chat_stops(options);
   }
-  Limits limits = model.limits();
+  RequestLimits limits = model.limits();
   if (request.endless) limits.default_new_tokens = 0;
   options.max_new_tokens = lorax_new_tokens(request.max_new_tokens, one.input_ids.size(), limits);
   check_least(options, "min_new_tokens");

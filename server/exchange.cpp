@@ -99,7 +99,7 @@ void Exchange::count(const Usage& usage) const {
 }
 
 void Exchange::log(const Usage& usage) const {
-  RequestLine line{.id = id_, .method = "POST", .route = route_, .adapter = asked_.adapter};
+  LogLine line{.id = id_, .method = "POST", .route = route_, .adapter = asked_.adapter};
   line.ms = seconds(Clock::now() - times_.arrived) * 1000;
   line.status = dropped_ ? kClientClosed : error_ ? status(error_->kind, dialect_of(route_)) : 200;
   if (asked_.writer) {

@@ -141,7 +141,7 @@ void log_answer(const Serving& serving, const httplib::Request& request, httplib
   if (response.headers.erase(kLogsItselfHeader) > 0) return;
   const bool probes = HttpServer::is_open_route() || route == "/metrics" || route == "/ui/steps";
   if (probes && response.status < 400) return;
-  RequestLine line{
+  LogLine line{
       .id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
   line.status = response.status;
   line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();

@@ -29,7 +29,7 @@ std::string inputs_of(const RequestFields& body) {
   return std::move(*inputs);
 }
 
-void read_sampling(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
+void read_sampling(const RequestFields& f, const RequestLimits& limits, GenerateRequest& out) {
   tenon::Options& o = out.options;
   o.temperature = f.number(
       "temperature", 1, [](double x) { return x >= 0; }, "must be non-negative");
@@ -63,7 +63,7 @@ void read_sampling(const RequestFields& f, const Limits& limits, GenerateRequest
   o.cache_salt = f.string("cache_salt").value_or("");
 }
 
-void read_best_of(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
+void read_best_of(const RequestFields& f, const RequestLimits& limits, GenerateRequest& out) {
   const std::string needed = "must be > 0 and <= " + std::to_string(limits.max_best_of);
   out.best_of = static_cast<int>(f.integer("best_of", 1, limits.max_best_of, needed).value_or(1));
   if (out.best_of == 1) return;
@@ -74,7 +74,7 @@ void read_best_of(const RequestFields& f, const Limits& limits, GenerateRequest&
   if (out.stream) f.refuse("best_of", "> 1 is not supported when streaming tokens");
 }
 
-void read_details(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
+void read_details(const RequestFields& f, const RequestLimits& limits, GenerateRequest& out) {
   out.details = f.boolean("details", false);
   out.decoder_input_details = f.boolean("decoder_input_details", false);
   out.return_full_text = f.boolean("return_full_text", false);
@@ -92,7 +92,7 @@ void read_details(const RequestFields& f, const Limits& limits, GenerateRequest&
   if (out.decoder_input_details) out.options.prompt_logprobs = 0;
 }
 
-void read_lengths(const RequestFields& f, const Limits& limits, GenerateRequest& out) {
+void read_lengths(const RequestFields& f, const RequestLimits& limits, GenerateRequest& out) {
   using Integer = std::numeric_limits<std::int64_t>;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   const std::string& name = f.name_of("max_new_tokens");
@@ -136,7 +136,7 @@ std::vector<ChatMessage> messages_in(const std::string& inputs, const RequestFie
 }  // namespace
 
 GenerateRequest parse_generate(std::string_view text, const RequestContext& context, Streaming streaming) {
-  const Limits& limits = context.limits;
+  const RequestLimits& limits = context.limits;
   const Body body = parse_body(text);
   UnknownFields unknown{.lenient = context.lenient};
   const RequestFields top(body.json, kGenerate, unknown);

@@ -38,7 +38,7 @@ class Model {
   const Settings& settings() const { return settings_; }
   const std::string& name() const { return settings_.served_model_names.front(); }
   const std::vector<std::string>& names() const { return settings_.served_model_names; }
-  const Limits& limits() const { return context_.limits; }
+  const RequestLimits& limits() const { return context_.limits; }
   const RequestContext& context() const { return context_; }
   Gate& listed() { return listed_; }  // log-probabilities of answers under way
   const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
@@ -50,7 +50,7 @@ class Model {
   // Adapters in memory, each with a number that stays its own while the server runs. By number.
   std::map<std::int64_t, std::string> numbered_adapters();
   std::optional<std::string> adapter_of_number(std::int64_t number);  // in memory now, or once
-  ModelList& list() { return list_; }
+  ModelCatalog& list() { return list_; }
   tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
   std::string adapter_name(int adapter) { return engine_.adapter_name(adapter); }  // of a StepHistory's row
   const StepHistory& steps() const { return *steps_; }
@@ -84,7 +84,7 @@ class Model {
   tenon::AnyEngine& engine_;
   const std::unique_ptr<Service> service_;
   RequestContext context_;
-  ModelList list_;
+  ModelCatalog list_;
   std::mutex numbering_;
   std::map<std::string, std::int64_t> numbers_;  // of adapters that were in memory when somebody looked
   Gate listed_{kMostListedTogether};

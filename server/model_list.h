@@ -11,7 +11,7 @@
 namespace serve {
 
 // Any thread. Whoever asks while it is being made waits, so that it is made once.
-class ModelList {
+class ModelCatalog {
  public:
   // make(): the body. It is kept for 1 s, or 20 times as long as it took, so that making it takes 5 % of one core at
   // most.

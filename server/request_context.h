@@ -11,7 +11,7 @@
 namespace serve {
 
 struct RequestContext {
-  Limits limits;
+  RequestLimits limits;
   std::vector<std::string> base_names;  // of the base model; the first is what answers call it
   bool lenient = false;                 // unknown fields are noted and left out, not refused
   bool parse_special = true;            // special tokens spelled in prompts are tokens, where the request does not say

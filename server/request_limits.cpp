@@ -13,7 +13,7 @@ namespace {
 
 }  // namespace
 
-void check_stop(const std::vector<std::string>& stop, const Limits& limits) {
+void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits) {
   if (stop.size() > static_cast<std::size_t>(limits.max_stop_sequences)) {
     refuse("`stop` supports up to " + std::to_string(limits.max_stop_sequences) +
                " stop sequences. Given: " + std::to_string(stop.size()),
@@ -23,7 +23,7 @@ void check_stop(const std::vector<std::string>& stop, const Limits& limits) {
     if (each.empty()) refuse("`stop` must not hold an empty string", "stop");
 }
 
-int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const Limits& limits) {
+int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const RequestLimits& limits) {
   const auto total = static_cast<std::size_t>(limits.max_total_tokens);
   if (input_tokens > static_cast<std::size_t>(limits.max_input_tokens) || input_tokens >= total) {
     refuse("`inputs` must have at most " + std::to_string(limits.max_input_tokens) +
@@ -40,7 +40,7 @@ int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_token
   return static_cast<int>(*asked);
 }
 
-int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const Limits& limits,
+int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const RequestLimits& limits,
                       const std::string& field, const std::string& prompt_field) {
   const auto total = static_cast<std::size_t>(limits.max_total_tokens);
   if (prompt_tokens > static_cast<std::size_t>(limits.max_input_tokens) || prompt_tokens >= total) {

@@ -10,7 +10,7 @@
 
 namespace serve {
 
-struct Limits {
+struct RequestLimits {
   int max_input_tokens;
   int max_total_tokens;  // of the input and the answer
   int max_stop_sequences = 10;
@@ -31,13 +31,13 @@ inline constexpr std::size_t kFewListed = 8192;
 inline constexpr std::size_t kMostSchemaBytes = std::size_t{256} << 10;
 
 // ApiError where there are too many, or an empty one.
-void check_stop(const std::vector<std::string>& stop, const Limits& limits);
+void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits);
 
 // How long an answer may become, once the input is tokenised: as asked, else limits.default_new_tokens (LoRAX) or what
 // is left. ApiError where that does not fit; `field` is what the client calls the length ("max_tokens",
 // "max_completion_tokens"), `prompt_field` what it calls the prompt.
-int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const Limits& limits);
-int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const Limits& limits,
+int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const RequestLimits& limits);
+int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const RequestLimits& limits,
                       const std::string& field = "max_tokens", const std::string& prompt_field = "prompt");
 
 }  // namespace serve

@@ -40,7 +40,7 @@ std::string iso_time(std::int64_t now_ms) {
 
 }  // namespace
 
-std::string RequestLog::text(const RequestLine& line, std::int64_t now_ms) {
+std::string RequestLog::text(const LogLine& line, std::int64_t now_ms) {
   tenon::OrderedJson json;
   json["ts"] = iso_time(now_ms);
   const auto say = [&json](const char* name, const std::string& value) {
@@ -61,7 +61,7 @@ std::string RequestLog::text(const RequestLine& line, std::int64_t now_ms) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, tenon::OrderedJson::error_handler_t::replace) + "\n";
 }
 
-void RequestLog::write(const RequestLine& line) noexcept try {
+void RequestLog::write(const LogLine& line) noexcept try {
   if (!on()) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   out_.put(text(line, std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));

@@ -10,7 +10,7 @@
 namespace serve {
 
 // No prompt, answer or key has a place here. Fields that are empty or absent are left out of the line.
-struct RequestLine {
+struct LogLine {
   std::string id, method;
   std::string route;  // the pattern, not what stood in its place: that may hold anything
   int status = 0;
@@ -31,12 +31,12 @@ class RequestLog {
   bool on() const { return on_; }
 
   // Any thread; never waits. A line for which the writer has no room is lost, and counted.
-  void write(const RequestLine& line) noexcept;
+  void write(const LogLine& line) noexcept;
 
   std::uint64_t lost() const { return out_.lost() + unmade_; }
 
   // The line with its newline, at that time in milliseconds since 1970.
-  static std::string text(const RequestLine& line, std::int64_t now_ms);
+  static std::string text(const LogLine& line, std::int64_t now_ms);
 
  private:
   LogWriter& out_;

@@ -17,7 +17,7 @@ namespace {
 
 using tenon::Json;
 
-std::vector<std::string> stop_of(const RequestFields& f, const Limits& limits) {
+std::vector<std::string> stop_of(const RequestFields& f, const RequestLimits& limits) {
   std::vector<std::string> stop;
   const Json* const value = f.find("stop");
   if (!value) return stop;
@@ -31,7 +31,7 @@ std::vector<std::string> stop_of(const RequestFields& f, const Limits& limits) {
   return stop;
 }
 
-tenon::Options options_of(const RequestFields& f, const Limits& limits) {
+tenon::Options options_of(const RequestFields& f, const RequestLimits& limits) {
   constexpr auto within_two = [](double x) { return x >= -2 && x <= 2; };
   tenon::Options o;
   o.temperature = f.number(
@@ -72,7 +72,7 @@ void read_streaming(const RequestFields& f, UnknownFields& unknown, SamplingRequ
 }
 
 // vLLM's answers show the prompt's log-probabilities beside those of the answer.
-void read_prompt_details(const RequestFields& f, const Limits& limits, SamplingRequest& out) {
+void read_prompt_details(const RequestFields& f, const RequestLimits& limits, SamplingRequest& out) {
   out.return_token_ids = f.boolean("return_token_ids", false);
   if (f.has("prompt_logprobs")) out.prompt_logprobs = f.integer_or("prompt_logprobs", 0, 0, limits.max_alternatives);
   if (out.prompt_logprobs && out.stream) f.refuse("prompt_logprobs", "is not supported in a stream");

@@ -33,7 +33,7 @@ namespace {
 
 constexpr State kDead = Automaton::kDead;
 
-Made of_schema(const std::string& text, Limits limits = {}) {
+Made of_schema(const std::string& text, ConstraintLimits limits = {}) {
   return json_schema(OrderedJson::parse(text), {}, limits);
 }
 

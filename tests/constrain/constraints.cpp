@@ -246,7 +246,7 @@ std::string first_text(ConstraintState& state, std::size_t most) {
 }
 
 // For tests of what is not a matter of time: other work may share the machine.
-const Limits kPatient = {.time = std::chrono::seconds(60), .step_time = std::chrono::seconds(20)};
+const ConstraintLimits kPatient = {.time = std::chrono::seconds(60), .step_time = std::chrono::seconds(20)};
 
 // Periods that only meet beyond what is searched and walked.
 const char* const kTooLong =
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(tables_give_their_bytes_back) {
 }
 
 BOOST_AUTO_TEST_CASE(new_answers_count_too_when_states_were_made_anew) {
-  const Limits limits{.bytes = std::size_t{512} << 10};  // less than all these answers need
+  const ConstraintLimits limits{.bytes = std::size_t{512} << 10};  // less than all these answers need
   Constraints constraints(Vocabulary::bytes(), {}, limits);
   const auto shared = constraints.regex("([a-z]{1,40}[0-9]{1,40}){2,60}end");
   std::mt19937 random(4);

@@ -22,7 +22,7 @@ namespace {
 constexpr Expr kNever = Expressions::kNever, kEmpty = Expressions::kEmpty, kAnything = Expressions::kAnything;
 
 struct Arena {
-  explicit Arena(Limits limits = {}) : budget(limits), all(budget) {}
+  explicit Arena(ConstraintLimits limits = {}) : budget(limits), all(budget) {}
   Expr of(char byte) { return all.bytes(ByteSet::of(byte)); }
   bool matches(Expr e, std::string_view text) {
     for (const char byte : text) e = all.derivative(e, static_cast<unsigned char>(byte));

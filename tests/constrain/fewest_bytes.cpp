@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(where_calls_are_bounded) {
   std::mt19937 walks(3);
   int tried = 0;
   for (int i = 0; i < 400; ++i) {
-    const Limits limits{.depth = 1 + i % 5};
+    const ConstraintLimits limits{.depth = 1 + i % 5};
     const std::string text = i % 4 == 0 ? random_schema(random) : random_grammar(random);
     const auto automaton =
         made_or_none([&] { return i % 4 == 0 ? json_schema(text, {}, limits) : grammar(text, limits); });

@@ -155,7 +155,7 @@ std::vector<std::string> short_texts() {
 }
 
 // The message of a refusal, and whether it says "unsupported"; nothing where the grammar is taken.
-std::optional<std::string> refusal(const std::string& text, Limits limits = {}) {
+std::optional<std::string> refusal(const std::string& text, ConstraintLimits limits = {}) {
   try {
     Grammar grammar(limits);
     compile_gbnf(grammar, text);

@@ -27,7 +27,7 @@ namespace {
 const std::string kPointer = "#/properties/a/pattern";
 
 struct Compiled {
-  Compiled(const std::string& pattern, Match match, Spelling spelling = Spelling::utf8, Limits limits = {})
+  Compiled(const std::string& pattern, Match match, Spelling spelling = Spelling::utf8, ConstraintLimits limits = {})
       : budget(limits), all(budget), expression(regex(all, pattern, spelling, match, "")) {}
 
   bool matches(std::string_view text) {
@@ -42,7 +42,7 @@ struct Compiled {
 };
 
 std::string refused(const std::string& pattern, Match match = Match::search, const std::string& at = "",
-                    Limits limits = {}) {
+                    ConstraintLimits limits = {}) {
   return refusal([&] {
     Budget budget(limits);
     Expressions all(budget);
@@ -550,7 +550,8 @@ BOOST_AUTO_TEST_CASE(reading_keeps_to_the_limits) {
 }
 
 BOOST_AUTO_TEST_CASE(hostile_patterns_are_refused_or_cheap) {
-  const Limits long_time = {.time = std::chrono::seconds(60)};  // what is cheap compiles on a busy machine too
+  const ConstraintLimits long_time = {.time =
+                                          std::chrono::seconds(60)};  // what is cheap compiles on a busy machine too
   const std::clock_t begin = std::clock();
   BOOST_TEST(mentions(refused(repeated("(", 100'000)), {"too complex", "nested", "character 257"}));
   BOOST_TEST(mentions(refused(repeated("(?:a|", 100'000)), {"too complex", "nested"}));

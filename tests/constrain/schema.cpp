@@ -753,7 +753,7 @@ BOOST_AUTO_TEST_CASE(long_lists_meet_in_time) {
 BOOST_AUTO_TEST_CASE(large_schemas_compile) {
   const auto compiles = [](const char* name, const Json& schema, const Strings& accepted) {
     BOOST_TEST_CONTEXT(name) {
-      Grammar grammar(Limits{.time = std::chrono::seconds(60)});  // sanitizers are slow
+      Grammar grammar(ConstraintLimits{.time = std::chrono::seconds(60)});  // sanitizers are slow
       BOOST_REQUIRE_NO_THROW(compile_schema(grammar, schema));
       Texts texts(grammar);
       for (const std::string& text : accepted) BOOST_TEST(texts.match(text), text.substr(0, 100));
@@ -893,7 +893,7 @@ BOOST_AUTO_TEST_CASE(unique_items_and_contains_keep_to_the_limits) {
       more["items"]["enum"] = distinct(count);
       more["minItems"] = least;
       const std::clock_t begin = std::clock();
-      Grammar grammar(Limits{.time = std::chrono::seconds(60)});  // other work may share the machine
+      Grammar grammar(ConstraintLimits{.time = std::chrono::seconds(60)});  // other work may share the machine
       BOOST_CHECK_NO_THROW(compile_schema(grammar, more));
       BOOST_TEST(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 20.0);  // sanitizers are slow
     }

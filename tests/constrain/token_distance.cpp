@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(under_random_constraints) {
   int without = 0;
   const Vocabulary vocabulary = awkward();
   for (int i = 0; i < 240; ++i) {
-    const Limits limits{.depth = i % 5 == 0 ? 3 : 64};
+    const ConstraintLimits limits{.depth = i % 5 == 0 ? 3 : 64};
     const std::string text = i % 2 == 0 ? random_schema(random) : random_grammar(random);
     const auto automaton =
         made_or_none([&] { return i % 2 == 0 ? json_schema(text, {}, limits) : grammar(text, limits); });

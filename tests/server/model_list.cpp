@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(server_model_list)
 using namespace std::chrono_literals;
 
 BOOST_AUTO_TEST_CASE(it_is_made_once_and_anew_when_it_is_forgotten) {
-  serve::ModelList list;
+  serve::ModelCatalog list;
   int made = 0;
   const auto make = [&] { return std::to_string(++made); };
   BOOST_TEST(list.body(make) == "1");
@@ -23,13 +23,13 @@ BOOST_AUTO_TEST_CASE(it_is_made_once_and_anew_when_it_is_forgotten) {
 
 // 1 s, or 20 times as long as it took.
 BOOST_AUTO_TEST_CASE(it_grows_old) {
-  serve::ModelList list;
+  serve::ModelCatalog list;
   int made = 0;
   const auto make = [&] { return std::to_string(++made); };
   list.body(make);
   std::this_thread::sleep_for(1100ms);
   BOOST_TEST(list.body(make) == "2");
-  serve::ModelList slow;
+  serve::ModelCatalog slow;
   const auto take_time = [&] {
     std::this_thread::sleep_for(100ms);
     return make();

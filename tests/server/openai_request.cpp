@@ -15,7 +15,7 @@ using Ids = std::vector<tenon::TokenId>;
 
 namespace {
 
-const Limits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
+const RequestLimits kLimits{.max_input_tokens = 768, .max_total_tokens = 1024};
 
 const RequestContext kContext{.limits = kLimits, .base_names = {"base"}};
 

@@ -17,14 +17,14 @@ using namespace serve;
 
 namespace {
 
-RequestLine line_of(const std::string& id) {
+LogLine line_of(const std::string& id) {
   return {.id = id, .method = "POST", .route = "/v1/completions", .status = 200};
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_line_tells_numbers_in_order) {
-  RequestLine line = line_of("r1");
+  LogLine line = line_of("r1");
   line.adapter = "pirate";
   line.prompt_tokens = 7;
   line.tokens = 16;
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_line_tells_numbers_in_order) {
              "{\"ts\":\"2023-11-14T22:13:20.042Z\",\"id\":\"r1\",\"method\":\"POST\",\"route\":\"/v1/completions\","
              "\"status\":200,\"adapter\":\"pirate\",\"prompt_tokens\":7,\"tokens\":16,\"reason\":\"length\","
              "\"ms\":12.346,\"ttft_ms\":3.0}\n");
-  RequestLine failed = line_of("r2");
+  LogLine failed = line_of("r2");
   failed.status = 429;
   failed.error = "overloaded";
   failed.ms = NAN;
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_line_tells_numbers_in_order) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_from_outside_begins_a_line_of_its_own) {
-  RequestLine line = line_of("x\r\n{\"fake\":1}");
+  LogLine line = line_of("x\r\n{\"fake\":1}");
   line.adapter = "a\n\x1b[31m\x7f\xc2\x9b\xc2\x85\xe2\x80\xa8\xe2\x80\xa9\xff\"\\\xc3\xa9" + std::string(10'000, 'z');
   const std::string text = RequestLog::text(line, 0);
   BOOST_TEST(text.find('\n') == text.size() - 1);

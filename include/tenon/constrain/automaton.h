@@ -35,7 +35,7 @@ class Automaton {
   // Errors: Refused, invalid_request where no text matches.
   explicit Automaton(std::unique_ptr<Grammar> grammar);
 
-  // Limits::step_time begins anew.
+  // ConstraintLimits::step_time begins anew.
   void begin_step() { grammar_->budget.begin_step(); }
 
   State start() const { return start_; }

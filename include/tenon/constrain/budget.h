@@ -8,7 +8,7 @@
 
 namespace tenon::constrain {
 
-struct Limits {
+struct ConstraintLimits {
   std::chrono::milliseconds time{1200};        // to compile; what was made must be taken down, too
   std::chrono::milliseconds step_time{250};    // for one mask, or one token: requests beside it wait so long at most
   std::size_t bytes = std::size_t{256} << 20;  // of expressions and states, for as long as the constraint lives
@@ -19,7 +19,8 @@ struct Limits {
 // Throws Refused "too complex" where a limit is passed.
 class Budget {
  public:
-  explicit Budget(Limits limits = {}) : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
+  explicit Budget(ConstraintLimits limits = {})
+      : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
 
   void spend(std::size_t bytes);
   void give_back(std::size_t bytes) { bytes_ -= bytes; }
@@ -32,7 +33,7 @@ class Budget {
   // What comes now is work of a request that runs under the constraint.
   void begin_step();
   std::size_t bytes() const { return bytes_; }
-  const Limits& limits() const { return limits_; }
+  const ConstraintLimits& limits() const { return limits_; }
 
   // One more level, as long as it lives.
   class Nesting {
@@ -46,7 +47,7 @@ class Budget {
   };
 
  private:
-  const Limits limits_;
+  const ConstraintLimits limits_;
   std::chrono::milliseconds time_ = limits_.time;
   std::chrono::steady_clock::time_point end_;
   std::size_t bytes_ = 0;

@@ -31,31 +31,31 @@ TENON_INLINE OrderedJson parse_schema(std::string_view text) {
 }
 
 TENON_INLINE std::unique_ptr<Automaton> automaton_of_schema(const OrderedJson& schema, const SchemaOptions& options,
-                                                            Limits limits) {
+                                                            ConstraintLimits limits) {
   auto grammar = std::make_unique<Grammar>(limits);
   compile_schema(*grammar, schema, options);
   return std::make_unique<Automaton>(std::move(grammar));
 }
 
 TENON_INLINE std::unique_ptr<Automaton> json_schema(std::string_view text, const SchemaOptions& options,
-                                                    Limits limits) {
+                                                    ConstraintLimits limits) {
   return json_schema(parse_schema(text), options, limits);
 }
 
-TENON_INLINE std::unique_ptr<Automaton> regex(std::string_view pattern, Limits limits) {
+TENON_INLINE std::unique_ptr<Automaton> regex(std::string_view pattern, ConstraintLimits limits) {
   auto grammar = std::make_unique<Grammar>(limits);
   grammar->start = regex(grammar->expressions, pattern, Spelling::utf8, Match::whole, "");
   return std::make_unique<Automaton>(std::move(grammar));
 }
 
-TENON_INLINE std::unique_ptr<Automaton> choice(std::span<const std::string> texts, Limits limits) {
+TENON_INLINE std::unique_ptr<Automaton> choice(std::span<const std::string> texts, ConstraintLimits limits) {
   if (texts.empty()) refuse_invalid("choice", "must list at least one text");
   auto made = std::make_unique<Grammar>(limits);
   made->start = one_of_texts(made->expressions, {texts.begin(), texts.end()});
   return std::make_unique<Automaton>(std::move(made));
 }
 
-TENON_INLINE std::unique_ptr<Automaton> grammar(std::string_view text, Limits limits) {
+TENON_INLINE std::unique_ptr<Automaton> grammar(std::string_view text, ConstraintLimits limits) {
   auto made = std::make_unique<Grammar>(limits);
   compile_gbnf(*made, text);
   return std::make_unique<Automaton>(std::move(made));

@@ -132,7 +132,7 @@ TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::kept(s
   return row_;
 }
 
-TENON_INLINE Constraints::Constraints(Vocabulary vocabulary, SchemaOptions options, Limits limits)
+TENON_INLINE Constraints::Constraints(Vocabulary vocabulary, SchemaOptions options, ConstraintLimits limits)
     : vocabulary_(std::make_shared<const Vocabulary>(std::move(vocabulary))), options_(options), limits_(limits) {
   if (!vocabulary_->has_all_bytes()) {
     throw Error(Error::Kind::unsupported, "vocabulary", "lacks tokens for single bytes; constraints need all of them");

@@ -128,7 +128,7 @@ class Constraints {
   using Pointer = std::shared_ptr<const CompiledConstraint>;
 
   // Errors: unsupported where some byte is no token, for then a constraint could run into a dead end.
-  explicit Constraints(Vocabulary vocabulary, SchemaOptions options = {}, Limits limits = {});
+  explicit Constraints(Vocabulary vocabulary, SchemaOptions options = {}, ConstraintLimits limits = {});
 
   // Errors: as those of compile.h, and invalid_request where the text is no JSON.
   Pointer json_schema(std::string_view text);
@@ -157,7 +157,7 @@ class Constraints {
 
   const std::shared_ptr<const Vocabulary> vocabulary_;
   const SchemaOptions options_;
-  const Limits limits_;
+  const ConstraintLimits limits_;
   std::mutex mutex_;
   std::list<Known> known_;  // used last in front
 };

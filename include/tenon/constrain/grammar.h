@@ -9,7 +9,7 @@
 namespace tenon::constrain {
 
 struct Grammar {
-  explicit Grammar(Limits limits = {}) : budget(limits), expressions(budget) {}
+  explicit Grammar(ConstraintLimits limits = {}) : budget(limits), expressions(budget) {}
 
   Budget budget;
   Expressions expressions;

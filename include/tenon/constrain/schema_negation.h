@@ -11,24 +11,24 @@
 
 namespace tenon::constrain::schema {
 
-using Shapes = std::vector<Shape>;
+using SchemaShapes = std::vector<SchemaShape>;
 
 class Negation {
  public:
   static constexpr std::size_t kMost = 1024;  // about: of shapes
 
   // numbers: those of enum and const that the rest of the shape allows.
-  Negation(Context& context, const Shape& shape, const std::vector<Json>& numbers)
+  Negation(Context& context, const SchemaShape& shape, const std::vector<Json>& numbers)
       : c_(context), s_(shape), numbers_(numbers) {}
 
   // Nothing where shapes cannot say it, or only more of them.
-  std::optional<Shapes> shapes() {
+  std::optional<SchemaShapes> shapes() {
     if (!s_.unproved.empty()) return std::nullopt;
     if ((s_.types & kString) && s_.string.format != Expressions::kAnything) return std::nullopt;
     Expressions& e = c_.e();
     if (s_.types != kAllTypes) all_.push_back({.types = kAllTypes & ~s_.types, .typed = true});
     if ((s_.types & kString) && !s_.string.is_any()) {
-      Shape other{.types = kString, .typed = true};
+      SchemaShape other{.types = kString, .typed = true};
       other.string.text = e.both(c_.any_string, e.complement(c_.text_of(s_.string)));
       all_.push_back(other);
     }
@@ -41,7 +41,7 @@ class Negation {
   bool number() {
     const NumberShape& n = s_.number;
     const auto add = [&](auto&& set) {
-      Shape other{.types = kNumber, .typed = true};
+      SchemaShape other{.types = kNumber, .typed = true};
       set(other.number);
       all_.push_back(other);
     };
@@ -69,7 +69,7 @@ class Negation {
     const ArrayShape& a = s_.array;
     if (a.values) return false;
     const auto add = [&](std::vector<Meet> prefix, Count size) {
-      Shape other{.types = kArray, .typed = true};
+      SchemaShape other{.types = kArray, .typed = true};
       other.array.prefix = std::move(prefix), other.array.size = size;
       all_.push_back(other);
     };
@@ -105,7 +105,7 @@ class Negation {
     if (o.values) return false;
     if (o.classes.size() != 1 || o.classes.front().value != kTrueMeet || !o.classes.front().at.empty()) return false;
     const auto add = [&](Properties properties, Count size) {
-      Shape other{.types = kObject, .typed = true};
+      SchemaShape other{.types = kObject, .typed = true};
       other.object.properties = std::move(properties), other.object.size = size;
       all_.push_back(other);
     };
@@ -123,9 +123,9 @@ class Negation {
   }
 
   Context& c_;
-  const Shape& s_;
+  const SchemaShape& s_;
   const std::vector<Json>& numbers_;
-  Shapes all_;
+  SchemaShapes all_;
 };
 
 }  // namespace tenon::constrain::schema

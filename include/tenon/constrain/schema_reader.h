@@ -32,7 +32,7 @@ class SchemaReader {
  public:
   SchemaReader(Context& context, const Source& source) : c_(context), source_(source), schema_(*source.schema) {}
 
-  Shape read() {
+  SchemaShape read() {
     refuse_what_is_not_enforced();
     for (const std::string& warning : not_enforced(c_.sources.draft(), schema_, source_.at)) {
       c_.grammar.warnings.push_back(warning);
@@ -114,7 +114,7 @@ class SchemaReader {
     allow("enum", {schema_["enum"].begin(), schema_["enum"].end()});
   }
   void allow(const char* keyword, const std::vector<Json>& values) {
-    Shape one{.types = 0, .typed = true};
+    SchemaShape one{.types = 0, .typed = true};
     one.number.at = at(keyword);
     one.number.values.emplace(), one.array.values.emplace(), one.object.values.emplace();
     std::vector<std::string> texts;
@@ -330,7 +330,7 @@ class SchemaReader {
   Context& c_;
   const Source& source_;
   const Json& schema_;
-  Shape shape_;
+  SchemaShape shape_;
   std::vector<std::pair<Expr, Meet>> patterns_;
   std::optional<Meet> names_;
 };

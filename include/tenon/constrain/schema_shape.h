@@ -141,7 +141,7 @@ struct Unproved {
   std::string at, reason;
 };
 
-struct Shape {
+struct SchemaShape {
   unsigned types = kAllTypes;
   bool typed = false;      // by type, enum or const
   unsigned mentioned = 0;  // types that other keywords speak of
@@ -153,9 +153,9 @@ struct Shape {
 };
 
 // What it holds, about.
-inline std::size_t bytes_of(const Shape& s) {
+inline std::size_t bytes_of(const SchemaShape& s) {
   const auto listed = [](const auto& values) { return values ? values->size() * sizeof(Json) : 0; };
-  return sizeof(Shape) + listed(s.number.values) + listed(s.array.values) + listed(s.object.values) +
+  return sizeof(SchemaShape) + listed(s.number.values) + listed(s.array.values) + listed(s.object.values) +
          s.number.multiples.size() * sizeof(Multiple) + s.array.prefix.size() * sizeof(Meet) +
          s.object.properties.size() * (2 * sizeof(Property)) + s.object.classes.size() * sizeof(KeyClass) +
          s.unproved.size() * sizeof(Unproved);
@@ -285,8 +285,8 @@ inline ObjectShape meet(Context& context, const ObjectShape& a, const ObjectShap
   return both;
 }
 
-inline Shape meet(Context& context, const Shape& a, const Shape& b) {
-  Shape both{.types = a.types & b.types, .typed = a.typed || b.typed, .mentioned = a.mentioned | b.mentioned};
+inline SchemaShape meet(Context& context, const SchemaShape& a, const SchemaShape& b) {
+  SchemaShape both{.types = a.types & b.types, .typed = a.typed || b.typed, .mentioned = a.mentioned | b.mentioned};
   if (both.types & kNumber) both.number = meet(context, a.number, b.number);
   if (both.types & kString) {
     both.string = {context.e().both(a.string.text, b.string.text), a.string.length & b.string.length,

@@ -21,26 +21,26 @@ class Unions {
   explicit Unions(Context& context) : c_(context) {}
 
   // Of a set of subschemas. Kept: the reference stays.
-  const Shapes& of(Meet meet) {
+  const SchemaShapes& of(Meet meet) {
     if (const auto found = meets_.find(meet); found != meets_.end()) return found->second;
-    Shapes all = {Shape{}};
+    SchemaShapes all = {SchemaShape{}};
     for (const Literal literal : c_.sources.literals(meet)) all = product(all, of_literal(literal), literal);
     keep(all);
     return meets_.emplace(meet, std::move(all)).first->second;
   }
 
   bool valid(const Json& value, Meet meet) {
-    const Shapes& shapes = of(meet);
-    return std::any_of(shapes.begin(), shapes.end(), [&](const Shape& s) { return has(value, s); });
+    const SchemaShapes& shapes = of(meet);
+    return std::any_of(shapes.begin(), shapes.end(), [&](const SchemaShape& s) { return has(value, s); });
   }
 
-  bool has(const Json& value, const Shape& s) {
+  bool has(const Json& value, const SchemaShape& s) {
     const auto* values = values_of(s, type_of(value));
     return (!values || lists(*values, value)) && fits(value, s);
   }
 
   // Of enum and const: those that the rest of the shape allows.
-  std::vector<Json> listed(const Shape& s, unsigned type) {
+  std::vector<Json> listed(const SchemaShape& s, unsigned type) {
     std::vector<Json> left;
     for (const Json& value : *values_of(s, type)) {
       if (fits(value, s)) left.push_back(value);
@@ -49,7 +49,7 @@ class Unions {
   }
 
   // True only where no value has the shape.
-  bool empty(const Shape& s, int depth = 0) {
+  bool empty(const SchemaShape& s, int depth = 0) {
     if (s.types & (kNull | kFalse | kTrue)) return false;
     if ((s.types & kNumber) && !empty_number(s)) return false;
     if ((s.types & kString) && c_.text_of(s.string) != Expressions::kNever) return false;
@@ -67,9 +67,9 @@ class Unions {
   };
   struct Circle {};  // a proof needs what is being multiplied out
 
-  const Shapes& of_literal(Literal literal) {
+  const SchemaShapes& of_literal(Literal literal) {
     if (const auto found = literals_.find(literal); found != literals_.end()) return found->second;
-    if (literal == 0) return literals_.emplace(0, Shapes{}).first->second;
+    if (literal == 0) return literals_.emplace(0, SchemaShapes{}).first->second;
     const Source& source = c_.sources.source(literal);
     if (is_open(literal)) {
       if (proofs_ > 0) throw Circle{};
@@ -83,22 +83,22 @@ class Unions {
     };
     open_.push_back(literal);
     const Open open{open_};
-    Shapes shapes = literal % 2 ? negated(literal) : positive(literal);
+    SchemaShapes shapes = literal % 2 ? negated(literal) : positive(literal);
     keep(shapes);
     return literals_.emplace(literal, std::move(shapes)).first->second;
   }
 
-  void keep(const Shapes& shapes) {
-    c_.grammar.budget.spend(sizeof(Shape));
-    for (const Shape& s : shapes) c_.grammar.budget.spend(bytes_of(s));
+  void keep(const SchemaShapes& shapes) {
+    c_.grammar.budget.spend(sizeof(SchemaShape));
+    for (const SchemaShape& s : shapes) c_.grammar.budget.spend(bytes_of(s));
   }
 
-  Shapes product(const Shapes& a, const Shapes& b, Literal at) {
-    Shapes all;
-    for (const Shape& x : a) {
-      for (const Shape& y : b) {
+  SchemaShapes product(const SchemaShapes& a, const SchemaShapes& b, Literal at) {
+    SchemaShapes all;
+    for (const SchemaShape& x : a) {
+      for (const SchemaShape& y : b) {
         c_.grammar.budget.check();
-        Shape both = meet(c_, x, y);
+        SchemaShape both = meet(c_, x, y);
         if (both.types == 0) continue;
         if (a.size() > 1 && b.size() > 1 && empty(both)) continue;
         all.push_back(std::move(both));
@@ -111,12 +111,12 @@ class Unions {
   }
 
   // ---------------------------------------------------------------- applicators
-  Shapes positive(Literal literal) {
+  SchemaShapes positive(Literal literal) {
     const Source& source = c_.sources.source(literal);
     SchemaReader reader(c_, source);
-    Shapes all = {reader.read()};
+    SchemaShapes all = {reader.read()};
     if (reader.names()) restrict_names(all.front().object, *reader.names(), below(source.at, "propertyNames"));
-    const auto multiply = [&](const Shapes& more) { all = product(all, more, literal); };
+    const auto multiply = [&](const SchemaShapes& more) { all = product(all, more, literal); };
     for (const auto& [keyword, value] : source.schema->items()) {
       if (!source.has(keyword)) continue;
       if (keyword == "$ref")
@@ -132,7 +132,7 @@ class Unions {
       else if (keyword == "if")
         multiply(conditional(source));
       else if (keyword == "dependentRequired" || keyword == "dependentSchemas" || keyword == "dependencies") {
-        for (const Shapes& each : dependencies(source, keyword)) multiply(each);
+        for (const SchemaShapes& each : dependencies(source, keyword)) multiply(each);
       }
     }
     return all;
@@ -148,8 +148,8 @@ class Unions {
     return all;
   }
 
-  Shapes any_of(const std::vector<Meet>& branches) {
-    Shapes all;
+  SchemaShapes any_of(const std::vector<Meet>& branches) {
+    SchemaShapes all;
     std::set<Meet> seen;
     for (const Meet branch : branches) {
       if (seen.insert(branch).second) append(all, of(branch));
@@ -157,17 +157,17 @@ class Unions {
     return all;
   }
   // Branches of branches multiply.
-  void append(Shapes& all, const Shapes& more) {
+  void append(SchemaShapes& all, const SchemaShapes& more) {
     c_.grammar.budget.check();
     keep(more);
     all.insert(all.end(), more.begin(), more.end());
   }
 
   // Where two branches may overlap, each without the other, if that can be said.
-  Shapes one_of(const Source& source, const std::vector<Meet>& branches) {
-    Shapes all;
+  SchemaShapes one_of(const Source& source, const std::vector<Meet>& branches) {
+    SchemaShapes all;
     for (std::size_t i = 0; i < branches.size(); ++i) {
-      Shapes alone = of(branches[i]);
+      SchemaShapes alone = of(branches[i]);
       for (std::size_t j = 0; j < branches.size() && !c_.options.any_of_for_one_of; ++j) {
         c_.grammar.budget.check();
         if (i == j || disjoint(alone, of(branches[j]))) continue;
@@ -177,19 +177,19 @@ class Unions {
                                                             std::to_string(std::max(i, j)) + " may overlap");
         }
         alone = product(alone, *others, 0);
-        std::erase_if(alone, [&](const Shape& s) { return empty(s); });
+        std::erase_if(alone, [&](const SchemaShape& s) { return empty(s); });
       }
       append(all, alone);
     }
     return all;
   }
-  bool disjoint(const Shapes& a, const Shapes& b) {
-    return std::all_of(a.begin(), a.end(), [&](const Shape& x) {
-      return std::all_of(b.begin(), b.end(), [&](const Shape& y) { return disjoint(x, y); });
+  bool disjoint(const SchemaShapes& a, const SchemaShapes& b) {
+    return std::all_of(a.begin(), a.end(), [&](const SchemaShape& x) {
+      return std::all_of(b.begin(), b.end(), [&](const SchemaShape& y) { return disjoint(x, y); });
     });
   }
   // The most common proofs first: a type, a text, a member that both require.
-  bool disjoint(const Shape& x, const Shape& y) {
+  bool disjoint(const SchemaShape& x, const SchemaShape& y) {
     const unsigned types = x.types & y.types;
     if (types == 0) return true;
     if (types == kString && apart(x.string, y.string)) return true;
@@ -210,53 +210,53 @@ class Unions {
     });
   }
   bool apart(Meet a, Meet b) {
-    const auto words = [&](const Shape& s) { return s.types == kString && s.string.words; };
+    const auto words = [&](const SchemaShape& s) { return s.types == kString && s.string.words; };
     return proved_by([&] {
-      const Shapes &xs = of(a), &ys = of(b);
+      const SchemaShapes &xs = of(a), &ys = of(b);
       return std::all_of(xs.begin(), xs.end(), words) && std::all_of(ys.begin(), ys.end(), words) && disjoint(xs, ys);
     });
   }
 
-  Shapes negated(Literal literal) {
+  SchemaShapes negated(Literal literal) {
     const Meet meet = c_.sources.only(literal ^ 1);
     return not_of(meet, c_.sources.source(literal).at);
   }
-  Shapes not_of(Meet meet, const std::string& at) {
+  SchemaShapes not_of(Meet meet, const std::string& at) {
     if (auto shapes = negation(of(meet))) return *std::move(shapes);
-    for (const Shape& s : of(meet)) {
+    for (const SchemaShape& s : of(meet)) {
       if (s.string.format != Expressions::kAnything)
         refuse_unsupported(at, "not is not enforced where there is a format");
     }
-    Shape unproved;
+    SchemaShape unproved;
     unproved.unproved.push_back(
         {Unproved::What::is_not, kAllTypes, meet, at, "not is enforced for some schemas only, and not for this one"});
     return {unproved};
   }
 
-  Shapes conditional(const Source& source) {
+  SchemaShapes conditional(const Source& source) {
     const Meet condition = c_.sources.member(source, "if");
-    const auto branch = [&](const char* keyword) -> const Shapes& {
+    const auto branch = [&](const char* keyword) -> const SchemaShapes& {
       return of(source.has(keyword) ? c_.sources.member(source, keyword) : kTrueMeet);
     };
-    if (!source.has("then") && !source.has("else")) return {Shape{}};
+    if (!source.has("then") && !source.has("else")) return {SchemaShape{}};
     const auto otherwise = negation(of(condition));
     if (!otherwise)
       refuse_unsupported(below(source.at, "if"), "if is enforced for some schemas only, and not for this one");
-    Shapes all = product(of(condition), branch("then"), 0);
-    const Shapes rest = product(*otherwise, branch("else"), 0);
+    SchemaShapes all = product(of(condition), branch("then"), 0);
+    const SchemaShapes rest = product(*otherwise, branch("else"), 0);
     all.insert(all.end(), rest.begin(), rest.end());
     return all;
   }
 
   // For each key: without it, or with it and what depends on it.
-  std::vector<Shapes> dependencies(const Source& source, const std::string& keyword) {
+  std::vector<SchemaShapes> dependencies(const Source& source, const std::string& keyword) {
     const Json& all = source.schema->at(keyword);
     const std::string where = below(source.at, keyword);
     if (!all.is_object()) refuse_invalid(where, "must be an object");
-    std::vector<Shapes> each;
+    std::vector<SchemaShapes> each;
     for (const auto& [key, needs] : all.items()) {
       c_.grammar.budget.check();
-      Shape without = object(), with = object();
+      SchemaShape without = object(), with = object();
       without.object.properties = {{key, kFalseMeet}};
       if (keyword == "dependentRequired" && !needs.is_array())
         refuse_invalid(below(where, key), "must be a list of keys");
@@ -268,8 +268,9 @@ class Unions {
         }
       }
       if (!with.object.properties.find(key)) with.object.properties.add({key, kTrueMeet, true});
-      const Shapes& more = of(needs.is_array() ? kTrueMeet : c_.sources.at(needs, below(where, key), source.resource));
-      Shapes ways = product({with}, more, 0);
+      const SchemaShapes& more =
+          of(needs.is_array() ? kTrueMeet : c_.sources.at(needs, below(where, key), source.resource));
+      SchemaShapes ways = product({with}, more, 0);
       without.types = kAllTypes;
       ways.push_back(without);
       each.push_back(std::move(ways));
@@ -277,13 +278,13 @@ class Unions {
     return each;
   }
   // Of objects alone.
-  static Shape object() { return {.types = kObject, .mentioned = kObject}; }
+  static SchemaShape object() { return {.types = kObject, .mentioned = kObject}; }
 
   // The keys must be strings of that schema.
   void restrict_names(ObjectShape& o, Meet names, const std::string& at) {
     Expressions& e = c_.e();
     std::vector<Expr> ways, formats;
-    for (const Shape& s : of(names)) {
+    for (const SchemaShape& s : of(names)) {
       if (!s.unproved.empty()) refuse_unsupported(s.unproved.front().at, s.unproved.front().reason);
       if (!(s.types & kString)) continue;
       ways.push_back(c_.text_of(s.string));
@@ -318,25 +319,25 @@ class Unions {
 
   // ---------------------------------------------------------------- negations
   // Nothing where shapes cannot say it.
-  std::optional<Shapes> negation(const Shapes& shapes) {
-    Shapes all = {Shape{}};
-    for (const Shape& s : shapes) {
+  std::optional<SchemaShapes> negation(const SchemaShapes& shapes) {
+    SchemaShapes all = {SchemaShape{}};
+    for (const SchemaShape& s : shapes) {
       const auto one = negation(s);
       if (!one) return std::nullopt;
       if (all.size() * one->size() > Negation::kMost) return std::nullopt;
       all = product(all, *one, 0);
-      std::erase_if(all, [&](const Shape& x) { return empty(x); });
+      std::erase_if(all, [&](const SchemaShape& x) { return empty(x); });
     }
     return all;
   }
-  std::optional<Shapes> negation(const Shape& s) {
+  std::optional<SchemaShapes> negation(const SchemaShape& s) {
     std::vector<Json> numbers;
     if ((s.types & kNumber) && s.number.values) numbers = listed(s, kNumber);
     return Negation(c_, s, numbers).shapes();
   }
 
   // ---------------------------------------------------------------- values and emptiness
-  static const std::vector<Json>* values_of(const Shape& s, unsigned type) {
+  static const std::vector<Json>* values_of(const SchemaShape& s, unsigned type) {
     const auto& values = type == kNumber ? s.number.values : type == kArray ? s.array.values : s.object.values;
     return (type & (kNumber | kArray | kObject)) && values ? &*values : nullptr;
   }
@@ -348,7 +349,7 @@ class Unions {
     });
   }
   // Whether it is a value of the shape, but for the lists of enum and const.
-  bool fits(const Json& value, const Shape& s) {
+  bool fits(const Json& value, const SchemaShape& s) {
     const Budget::Nesting nesting(c_.grammar.budget);
     c_.grammar.budget.check();
     const unsigned type = type_of(value);
@@ -394,12 +395,12 @@ class Unions {
     return equal_texts(c_.grammar.budget, {value.begin(), value.end()}).size() == value.size();
   }
 
-  bool empty_number(const Shape& s) {
+  bool empty_number(const SchemaShape& s) {
     if (s.number.values) return listed(s, kNumber).empty();
     return none_within(s.number) ||
            (texts_tell(s.number) && NumberText(c_.e(), s.number).text() == Expressions::kNever);
   }
-  bool empty_array(const Shape& s, int depth) {
+  bool empty_array(const SchemaShape& s, int depth) {
     if (s.array.size.empty() || (s.array.contains && s.array.contains->count.empty())) return true;
     if (depth > kDepthOfProofs) return false;
     for (std::size_t i = 0; i < std::min(s.array.size.least, s.array.prefix.size() + 1); ++i) {
@@ -407,7 +408,7 @@ class Unions {
     }
     return false;
   }
-  bool empty_object(const Shape& s, int depth) {
+  bool empty_object(const SchemaShape& s, int depth) {
     if (s.object.size.empty()) return true;
     if (depth > kDepthOfProofs) return false;
     return std::any_of(s.object.properties.begin(), s.object.properties.end(),
@@ -417,8 +418,8 @@ class Unions {
     c_.grammar.budget.check();
     if (meet == kTrueMeet || meet == kFalseMeet) return meet == kFalseMeet;
     return proved_by([&] {
-      const Shapes& shapes = of(meet);
-      return std::all_of(shapes.begin(), shapes.end(), [&](const Shape& s) { return empty(s, depth); });
+      const SchemaShapes& shapes = of(meet);
+      return std::all_of(shapes.begin(), shapes.end(), [&](const SchemaShape& s) { return empty(s, depth); });
     });
   }
   // No proof where it needs what is being multiplied out.
@@ -435,8 +436,8 @@ class Unions {
   bool is_open(Literal literal) const { return std::find(open_.begin(), open_.end(), literal) != open_.end(); }
 
   Context& c_;
-  std::map<Meet, Shapes> meets_;
-  std::map<Literal, Shapes> literals_;
+  std::map<Meet, SchemaShapes> meets_;
+  std::map<Literal, SchemaShapes> literals_;
   std::vector<Literal> open_;  // being multiplied out
   int proofs_ = 0;             // of emptiness, under way
   int negations_ = 0;          // around what is looked at

@@ -1,4 +1,4 @@
-// Shapes as the texts of their values.
+// SchemaShapes as the texts of their values.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -34,7 +34,7 @@ class SchemaWriter {
  private:
   // A shape with what needs no other: the texts of scalars and of listed values.
   struct Branch {
-    const Shape* shape;
+    const SchemaShape* shape;
     bool list = false, object = false;  // may be a list, an object, of values that are not listed
     std::string unique_at = {};         // of a list, where uniqueItems is said
     Expr plain = Expressions::kNever;
@@ -60,7 +60,7 @@ class SchemaWriter {
     for (std::size_t i = 0; i < found.size(); ++i) {
       c_.grammar.budget.check();
       Node& node = nodes_[found[i]];
-      for (const Shape& shape : unions_.of(found[i])) node.branches.push_back(branch(shape));
+      for (const SchemaShape& shape : unions_.of(found[i])) node.branches.push_back(branch(shape));
       for (const Branch& b : node.branches) {
         for (const Meet next : parts(b)) {
           if (nodes_[next].uses++ == 0) found.push_back(next);
@@ -107,7 +107,7 @@ class SchemaWriter {
   }
   bool finite(Meet meet) const { return nodes_.at(meet).finite; }
   // ---------------------------------------------------------------- one shape
-  Branch branch(const Shape& s) {
+  Branch branch(const SchemaShape& s) {
     unsigned types = s.types;
     if (!s.typed && s.mentioned != 0 && c_.options.additional_properties == SchemaOptions::AdditionalProperties::closed)
       types &= s.mentioned;
@@ -151,7 +151,7 @@ class SchemaWriter {
     return b;
   }
   // Where uniqueItems is said that must be enforced; all else that is unproved is refused.
-  static std::string refuse_unproved(const Shape& s, unsigned type) {
+  static std::string refuse_unproved(const SchemaShape& s, unsigned type) {
     std::string unique_at;
     for (const Unproved& u : s.unproved) {
       if (!(u.types & type)) continue;

@@ -110,13 +110,13 @@ class AddedTokenList {
     }
   }
 
-  void list_special(Vocabulary& out) const {
+  void list_special(TokenizerTables& out) const {
     for (const auto& [text, token] : flags_)
       if (token.special && !spellings_.left_out(text)) out.special.push_back({token.id, text});
   }
 
   // A token with a role is special, whatever its own flag says. out.special is complete and sorted.
-  void finish(Vocabulary& out) const {
+  void finish(TokenizerTables& out) const {
     std::vector<AddedTokens::Token> raw, normalized;
     for (const bool special_first : {true, false}) {  // the library's order, which decides between equal patterns
       for (const AddedToken& each : added_) {

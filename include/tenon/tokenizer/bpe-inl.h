@@ -15,8 +15,8 @@
 
 namespace tenon {
 
-TENON_INLINE Tokenizer::Tokenizer(detail::Vocabulary&& vocabulary)
-    : vocabulary_(std::make_shared<const detail::Vocabulary>(std::move(vocabulary))) {}
+TENON_INLINE Tokenizer::Tokenizer(detail::TokenizerTables&& vocabulary)
+    : vocabulary_(std::make_shared<const detail::TokenizerTables>(std::move(vocabulary))) {}
 
 TENON_INLINE Tokenizer Tokenizer::load(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   return Tokenizer(detail::load_vocabulary(folder, vocab_size));

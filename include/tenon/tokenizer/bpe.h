@@ -15,7 +15,7 @@
 
 namespace tenon {
 namespace detail {
-struct Vocabulary;
+struct TokenizerTables;
 }
 
 // Movable; const use is safe from many threads. What it returns views of lives as long as it does.
@@ -81,13 +81,13 @@ class Tokenizer {
   std::optional<TokenId> special(std::string_view text) const noexcept;
 
  private:
-  explicit Tokenizer(detail::Vocabulary&& vocabulary);
+  explicit Tokenizer(detail::TokenizerTables&& vocabulary);
 
   void append(std::string_view text, bool parse_special, std::vector<TokenId>& ids) const;
 
   static void check_text(std::string_view text);
 
-  std::shared_ptr<const detail::Vocabulary> vocabulary_;  // never null but once moved from
+  std::shared_ptr<const detail::TokenizerTables> vocabulary_;  // never null but once moved from
 };
 
 }  // namespace tenon

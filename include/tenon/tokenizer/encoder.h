@@ -20,7 +20,7 @@ namespace tenon::detail {
 // pieces, merge the symbols of each.
 class Encoder {
  public:
-  Encoder(const Vocabulary& vocabulary, std::vector<TokenId>& out)
+  Encoder(const TokenizerTables& vocabulary, std::vector<TokenId>& out)
       : vocabulary_(vocabulary), pipeline_(vocabulary.pipeline), merger_(vocabulary.merges), out_(out) {}
 
   // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes. An encoder takes one text. Error capacity where
@@ -136,7 +136,7 @@ class Encoder {
     seen = {word, begin, out_.size() - begin};
   }
 
-  const Vocabulary& vocabulary_;
+  const TokenizerTables& vocabulary_;
   const Pipeline& pipeline_;
   PieceMerger merger_;
   PreTokenizer::Scratch scratch_;  // for the whole text: its many parts share one budget of steps

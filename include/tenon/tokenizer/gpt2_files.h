@@ -32,7 +32,7 @@ inline void read_merges(const std::filesystem::path& path, const Spellings& spel
   }
 }
 
-inline void find_all_byte_tokens(const Spellings& spellings, Vocabulary& out) {
+inline void find_all_byte_tokens(const Spellings& spellings, TokenizerTables& out) {
   find_byte_tokens(spellings, out);
   for (int byte = 0; byte < 256; ++byte) {
     if (out.byte_token[static_cast<std::size_t>(byte)] >= 0 || !occurs_in_utf8(byte)) continue;
@@ -44,8 +44,8 @@ inline void find_all_byte_tokens(const Spellings& spellings, Vocabulary& out) {
 }
 
 // Errors name file and field.
-inline Vocabulary read_gpt2_files(const std::filesystem::path& folder, std::optional<int> vocab_size) {
-  Vocabulary out;
+inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std::optional<int> vocab_size) {
+  TokenizerTables out;
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
   const Json json = read_json_file(folder / "vocab.json", kMaxTokenizerFile);
   spellings.add_all(Fields(json, "vocab.json"));

@@ -15,7 +15,7 @@
 namespace tenon::detail {
 
 // tokenizer.json where there is one, as transformers' fast tokenizers choose; else vocab.json with merges.txt.
-inline Vocabulary load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
+inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const auto has = [&](const char* name) {
     std::error_code ignored;  // of a folder that cannot be searched: opening the file will say why
     return std::filesystem::exists(folder / name, ignored);

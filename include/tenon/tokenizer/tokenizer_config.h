@@ -125,7 +125,8 @@ inline void read_infill_tokens(const Fields& config, const Spellings& spellings,
 }
 
 // bos, eos, pad, and the special tokens without a role. `names`: of the class, where the file is silent.
-inline void read_roles(const Fields& config, const TokenizerClass& names, const Spellings& spellings, Vocabulary& out) {
+inline void read_roles(const Fields& config, const TokenizerClass& names, const Spellings& spellings,
+                       TokenizerTables& out) {
   const auto role = [&](const char* key, std::string_view name, bool needed) -> std::optional<TokenId> {
     const auto named = token_name(config, key);
     const std::string text = named ? *named : config.json().contains(key) ? "" : std::string(name);
@@ -146,7 +147,7 @@ inline void read_roles(const Fields& config, const TokenizerClass& names, const 
 }
 
 // The token that GPT-2's own files name in no config, only in the code beside them.
-inline void default_end_of_text(const Spellings& spellings, Vocabulary& out) {
+inline void default_end_of_text(const Spellings& spellings, TokenizerTables& out) {
   const auto id = spellings.find(std::string(kEndOfText));
   if (out.eos || !id) return;
   out.eos = id;
@@ -155,7 +156,7 @@ inline void default_end_of_text(const Spellings& spellings, Vocabulary& out) {
 
 // The last step, with all special tokens listed: bytes(id, spelling) of each token.
 template <class Bytes>
-void finish_vocabulary(const Spellings& spellings, std::optional<int> vocab_size, Bytes&& bytes, Vocabulary& out) {
+void finish_vocabulary(const Spellings& spellings, std::optional<int> vocab_size, Bytes&& bytes, TokenizerTables& out) {
   default_end_of_text(spellings, out);
   sort_special_tokens(out);
   out.size = vocab_size.value_or(static_cast<int>(spellings.by_id().size()));
@@ -199,7 +200,7 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 
 // What would change the ids of a text must be known or refused, never ignored.
 inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
-                                     Vocabulary& out) {
+                                     TokenizerTables& out) {
   config.choice("tokenizer_class",
                 {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
                 "GPT2Tokenizer");
@@ -217,7 +218,7 @@ inline void read_config_beside_vocab(const Fields& config, Spellings& spellings,
 
 // add_bos_token and add_eos_token: LlamaTokenizerFast writes its own template from them, the others leave the
 // post_processor as it is. In transformers 5 they count for all classes, and so must agree there.
-inline void apply_template_flags(const Fields& config, const TokenizerClass& which, Vocabulary& out) {
+inline void apply_template_flags(const Fields& config, const TokenizerClass& which, TokenizerTables& out) {
   const auto flag = [&](const char* key, bool absent) {
     return config.json().contains(key) ? config.boolean(key, false) : absent;
   };
@@ -281,7 +282,7 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
 }
 
 inline void read_config_beside_tokenizer_json(const Fields& config, const TokenizerClass& which, AddedTokenList& added,
-                                              const Spellings& spellings, Vocabulary& out) {
+                                              const Spellings& spellings, TokenizerTables& out) {
   if (config.boolean("from_slow", false))
     throw Error(Error::Kind::unsupported, config.where("from_slow"), "true is not supported: tokenizer.json is read");
   apply_prefix_space(config, which, out.pipeline);

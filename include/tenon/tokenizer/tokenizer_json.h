@@ -93,7 +93,7 @@ inline Characters read_characters(const JsonNode& model, const Spellings& spelli
 }
 
 // What becomes of bytes without a token: the unknown token, or nothing.
-inline void read_unknown_byte(const JsonNode& model, const Spellings& spellings, Vocabulary& out) {
+inline void read_unknown_byte(const JsonNode& model, const Spellings& spellings, TokenizerTables& out) {
   if (!out.has_holes()) return;
   if (model->boolean("byte_fallback", false))
     model.unsupported("byte_fallback", "true is not supported where the vocabulary lacks a byte");
@@ -103,7 +103,7 @@ inline void read_unknown_byte(const JsonNode& model, const Spellings& spellings,
   out.unknown_byte = spellings.find(model->string("unk_token"));
 }
 
-inline void read_whole_pieces(const Spellings& spellings, Vocabulary& out) {
+inline void read_whole_pieces(const Spellings& spellings, TokenizerTables& out) {
   const bool byte_level = out.pipeline.family == TokenizerFamily::byte_level;
   for (const std::string* spelling : spellings.by_id()) {
     if (spelling == nullptr) continue;
@@ -115,7 +115,7 @@ inline void read_whole_pieces(const Spellings& spellings, Vocabulary& out) {
 }
 
 // Vocabulary and rules, of the family that out.pipeline names.
-inline void read_model(const JsonNode& model, Spellings& spellings, Vocabulary& out) {
+inline void read_model(const JsonNode& model, Spellings& spellings, TokenizerTables& out) {
   spellings.add_all(model.object("vocab").fields());
   out.merges.order = MergeOrder::one_by_one;
   for (const char* key : {"byte_fallback", "fuse_unk", "ignore_merges"}) model->boolean(key, false);
@@ -173,14 +173,14 @@ inline void read_added_tokens(const JsonNode& top, AddedTokenList& list) {
 }
 
 // Errors name file and field.
-inline Vocabulary read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
+inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
   const JsonNode top(json, "tokenizer.json", {});
   check_top(top);
   const JsonNode model = top.object("model");
   check_model(model);
 
-  Vocabulary out;
+  TokenizerTables out;
   out.pipeline.normalizer = read_normalizer(top);
   read_pieces(top, out.pipeline);
   const TokenDecoder decoder = read_decoder(top, out.pipeline);

@@ -33,7 +33,7 @@ struct Pipeline {
   enum class Start : std::uint8_t { keep, drop_space, drop_spaces_of_token } start = Start::keep;  // of a decoded text
 };
 
-struct Vocabulary {
+struct TokenizerTables {
   int size = 0;                           // ids are in [0, size); not each needs a token
   std::string text;                       // the bytes of all tokens, in the order of their ids
   std::vector<std::uint32_t> begin;       // [size + 1] in text
@@ -57,14 +57,14 @@ struct Vocabulary {
   }
 };
 
-inline void find_byte_tokens(const Spellings& spellings, Vocabulary& out) {
+inline void find_byte_tokens(const Spellings& spellings, TokenizerTables& out) {
   for (int byte = 0; byte < 256; ++byte)
     out.byte_token[static_cast<std::size_t>(byte)] =
         spellings.find(spell_byte(static_cast<unsigned char>(byte))).value_or(-1);
 }
 
 // Sorts the special tokens, each once.
-inline void sort_special_tokens(Vocabulary& out) {
+inline void sort_special_tokens(TokenizerTables& out) {
   std::sort(out.special.begin(), out.special.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   const auto same = [](const SpecialToken& a, const SpecialToken& b) { return a.id == b.id; };
   out.special.erase(std::unique(out.special.begin(), out.special.end(), same), out.special.end());
@@ -79,7 +79,7 @@ inline bool is_special(const std::vector<SpecialToken>& special, TokenId id) noe
 
 // Lays the bytes of all tokens side by side: bytes(id, spelling) of each.
 template <class Bytes>
-void lay_out_tokens(const Spellings& spellings, Bytes&& bytes, Vocabulary& out) {
+void lay_out_tokens(const Spellings& spellings, Bytes&& bytes, TokenizerTables& out) {
   const auto& by_id = spellings.by_id();
   out.begin.reserve(static_cast<std::size_t>(out.size) + 1);
   for (std::size_t id = 0; id < static_cast<std::size_t>(out.size); ++id) {

@@ -22,7 +22,7 @@ namespace cuda {
 // Some columns of a stage in a thread's registers: k + First .. k + First + Count - 1, k a multiple of 8; First: 0, or
 // of 4 columns 4.
 template <int Panels, int Tokens, int First, int Count>
-struct Columns {
+struct StageColumns {
   float4 x[Count / 4][Tokens];
   float w[Count][Panels];
 
@@ -71,7 +71,7 @@ __device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], 
                                             int k, int last, float (&acc)[Panels][Tokens]) {
   const int end = k + (last - k) / (2 * Count) * (2 * Count);
   if (k == end) return k;
-  Columns<Panels, Tokens, 0, Count> a, b;
+  StageColumns<Panels, Tokens, 0, Count> a, b;
   a.template load<Source>(rows, codes, k);
 #pragma unroll 1
   for (; k < end; k += 2 * Count) {
@@ -94,16 +94,16 @@ __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], 
   if constexpr (Tokens <= 4) k = add_in_turns < Source, Tokens == 1 ? 16 : 8 > (rows, codes, k, last, acc);
 #pragma unroll 1
   for (; k + 8 <= last; k += 8) {
-    Columns<Panels, Tokens, 0, 4> low;
-    Columns<Panels, Tokens, 4, 4> high;
+    StageColumns<Panels, Tokens, 0, 4> low;
+    StageColumns<Panels, Tokens, 4, 4> high;
     low.template load<Source>(rows, codes, k);
     low.template add<Source>(acc);
     high.template load<Source>(rows, codes, k);
     high.template add<Source>(acc);
   }
   if (k == last) return;
-  Columns<Panels, Tokens, 0, 4> low;
-  Columns<Panels, Tokens, 4, 4> high;
+  StageColumns<Panels, Tokens, 0, 4> low;
+  StageColumns<Panels, Tokens, 4, 4> high;
   low.template load<Source>(rows, codes, k);
   low.template add<Source, false>(acc, last - k);
   if (last - k <= 4) return;
