@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(sound_documents_are_as_nlohmann_reads_them) {
     BOOST_TEST(parse_json<OrderedJson>(text, "f").dump() == OrderedJson::parse(text).dump());
   }
   BOOST_TEST(parse_json(repeat("[", 64) + repeat("]", 64), "f").size() == 1u);
-  // transformers writes this for "no limit" into tokenizer_config.json: 10^30 as an integer.
+  // transformers writes 10^30 for "no limit" into tokenizer_config.json.
   BOOST_TEST(parse_json("[1000000000000000019884624838656]", "f")[0].is_number_float());
 }
 
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_message_never_echoes_much_or_breaks_a_line) {
   }
 }
 
-// nlohmann's lexer alone takes seconds and gigabytes to word this message.
+// nlohmann's lexer alone takes seconds and gigabytes to build this message.
 BOOST_AUTO_TEST_CASE(much_white_space_costs_little, *boost::unit_test::timeout(10)) {
   const std::string newlines(20'000'000, '\n');
   BOOST_TEST(refusal([&] { parse_json(newlines + "[1," + newlines + "2]" + newlines, "f"); }) == "accepted");
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(much_white_space_costs_little, *boost::unit_test::timeout(1
     BOOST_TEST(mentions(refusal([&] { parse_json(text, "f"); }), {"not valid JSON"}));
 }
 
-// 50,000 keys, as vocab.json has: nlohmann's own ordered_json would compare a thousand million pairs.
+// 50,000 keys, as in vocab.json. nlohmann's own ordered_json would compare a thousand million pairs.
 BOOST_AUTO_TEST_CASE(large_objects_are_read_in_order_n_log_n, *boost::unit_test::timeout(10)) {
   std::string text = "{\"first\":0";
   for (int i = 0; i < 50'000; ++i) text += ",\"k" + std::to_string(i) + "\":" + std::to_string(i);

@@ -1,4 +1,4 @@
-// A new file has its name when it is whole, and not before; an abandoned one leaves nothing.
+// A new file gets its name when it is complete, not before. An abandoned file leaves nothing.
 #include "tenon/io/new_file.h"
 #include <fcntl.h>
 
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(it_appears_when_it_is_published) {
   const Scratch scratch;
   scratch.write("a", "old");
   {
-    NewFile file(scratch / "a"), other(scratch / "a");  // two at once do not meet
+    NewFile file(scratch / "a"), other(scratch / "a");  // two writers of one path do not collide
     other.write_at(0, bytes("no"));
     file.write_at(3, bytes("new"));
     file.write_at(0, bytes("the"));
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(several_get_their_names_or_none_does) {
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(scratch.folder()), {}) == 4);
 }
 
-// Nobody could tidy up after a process that is killed.
+// A process that is killed cannot clean up after itself.
 BOOST_AUTO_TEST_CASE(a_killed_process_leaves_nothing_where_files_need_no_name) {
   const Scratch scratch;
   const int probe = ::open(scratch.folder().c_str(), O_TMPFILE | O_WRONLY, 0666);

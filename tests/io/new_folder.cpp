@@ -1,4 +1,4 @@
-// A folder that nothing was written to goes again, with those above it that were made for it.
+// A folder that nothing was written to is removed, with the parents that were created for it.
 #include "tenon/io/new_folder.h"
 
 #include <boost/test/unit_test.hpp>

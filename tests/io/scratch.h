@@ -1,4 +1,4 @@
-// What the tests of files share: a folder that vanishes, and the message of a refusal.
+// Shared by the tests of files: a temporary folder that removes itself, and the message of an error.
 #pragma once
 #include <algorithm>
 #include <cctype>
@@ -40,7 +40,7 @@ class Scratch {
   std::filesystem::path folder_;
 };
 
-// The message of the tenon::Error that `act` throws; "accepted" where it throws none. Others escape and fail the test.
+// The message of the tenon::Error that `act` throws; "accepted" where it throws none. Other exceptions fail the test.
 template <class Act>
 std::string refusal(Act act) {
   try {
@@ -51,7 +51,7 @@ std::string refusal(Act act) {
   return "accepted";
 }
 
-// Whether the message is a refusal that holds all the words, in any case.
+// Whether the message is an error's and contains all the words, ignoring case.
 inline bool mentions(std::string message, const std::vector<std::string>& words) {
   const auto lower = [](std::string text) {
     std::transform(text.begin(), text.end(), text.begin(),

@@ -9,7 +9,7 @@ BOOST_AUTO_TEST_SUITE(io_sha256)
 using namespace tenon;
 
 namespace {
-// With the machine's instructions, where it has some, and without.
+// Digest with the processor's SHA instructions, where it has them. Checks that plain C++ gives the same.
 std::string sha256(std::string_view text) {
   const std::string digest = Sha256().update(text).hex();
   BOOST_TEST(Sha256(false).update(text).hex() == digest);
@@ -17,7 +17,7 @@ std::string sha256(std::string_view text) {
 }
 }  // namespace
 
-// The examples of NIST for FIPS 180-4.
+// NIST's examples for FIPS 180-4.
 BOOST_AUTO_TEST_CASE(the_standards_examples) {
   BOOST_TEST(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   BOOST_TEST(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(the_standards_examples) {
   BOOST_TEST(sha256(std::string(1'000'000, 'a')) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// Written down from Python's hashlib: one hash over the digests of every length around the ends of blocks.
+// Expected: Python's hashlib. One hash over the digests of all lengths around the ends of blocks.
 BOOST_AUTO_TEST_CASE(every_length_is_padded) {
   Sha256 all;
   std::set<std::string> seen;
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(pieces_do_not_matter) {
     Sha256 hash;
     for (std::size_t at = 0; at < text.size(); at += piece) {
       hash.update(std::string_view(text).substr(at, piece)).update("");
-      hash.digest();  // may be asked for in between
+      hash.digest();  // digest() may be called in between
     }
     BOOST_TEST(hash.hex() == whole);
   }

@@ -89,7 +89,7 @@ TENON_INLINE void Fields::refuse(const std::string& key, std::string_view what) 
 }
 
 TENON_INLINE int Fields::check_integer(const std::string& key, const Json& value, int low, int high) const {
-  // The getters of nlohmann convert without a check, so compare in the type that the parser chose.
+  // nlohmann's getters convert without a check, so the comparison is done in the type that the parser chose.
   const bool small =
       value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= kMaxInt);
   const std::int64_t number = small ? value.get<std::int64_t>() : 0;

@@ -1,4 +1,4 @@
-// Typed, checked access to the members of a JSON object: config files and request bodies.
+// Typed, checked access to the members of a JSON object. Config files and request bodies are read through it.
 #pragma once
 #include <initializer_list>
 #include <limits>
@@ -13,61 +13,65 @@
 
 namespace tenon {
 
-// A view of a JSON object, which must outlive it. Every refusal names the file and the field.
-// Nothing is converted: a number as a string, 12.0 for an integer and 0 for false are refused. A getter without a
-// fallback needs the member; with one, an absent member and null give the fallback.
+/// A view of a JSON object. The object must outlive the view. Every error names the file and the field.
+/// Values are never converted: a number given as a string, 12.0 for an integer and 0 for false are errors.
+/// A getter without a fallback requires the member. A getter with one returns it where the member is absent or null.
+/// Errors have the kind `refusal` of the constructor, unless a getter says otherwise.
 class Fields {
  public:
-  // Error where `value` is no object. `path` is where it stands in the file, empty for the whole document.
+  /// Error where `value` is not an object. `path`: dotted path of `value` in the file; empty for the whole document.
   Fields(const Json& value, std::string file, std::string path = {}, Error::Kind refusal = Error::Kind::invalid_file);
 
   const std::string& file() const noexcept { return file_; }
   const Json& json() const noexcept { return *object_; }
 
-  // Present, and not null.
+  /// Whether the member is present and not null.
   bool has(const std::string& key) const { return member(key) != nullptr; }
 
-  // An integer in [low, high].
+  /// An integer in [low, high].
   int integer(const std::string& key, int low, int high) const { return check_integer(key, needed(key), low, high); }
   int integer(const std::string& key, int low, int high, int fallback) const;
-  // An integer of at least 1.
+  /// An integer of at least 1.
   int positive_int(const std::string& key) const { return integer(key, 1, kMaxInt); }
   int positive_int(const std::string& key, int fallback) const { return integer(key, 1, kMaxInt, fallback); }
   std::optional<int> optional_positive_int(const std::string& key) const;
 
-  // A finite number in [low, high]; an integer will do.
+  /// A finite number in [low, high]. Integers are accepted.
   double number(const std::string& key, double low, double high) const;
   double number(const std::string& key, double low, double high, double fallback) const;
-  // A number above zero.
+  /// A number above 0.
   double positive(const std::string& key) const;
   double positive(const std::string& key, double fallback) const { return has(key) ? positive(key) : fallback; }
 
+  /// true or false.
   bool boolean(const std::string& key) const;
   bool boolean(const std::string& key, bool fallback) const { return has(key) ? boolean(key) : fallback; }
 
+  /// A string, which may be empty.
   std::string string(const std::string& key) const;
   std::string string(const std::string& key, std::string_view fallback) const;
-  // A string that is one of `choices`; another one is refused as unsupported, and the message lists what is supported.
+  /// A string that is one of `choices`. Any other string is an error of kind unsupported, which lists the choices.
   std::string choice(const std::string& key, std::initializer_list<std::string_view> choices) const;
   std::string choice(const std::string& key, std::initializer_list<std::string_view> choices,
                      std::string_view fallback) const;
 
-  // A list of strings, which may be empty.
+  /// A list of strings, which may be empty.
   std::vector<std::string> strings(const std::string& key) const;
 
-  // The object under `key`, with its own path.
+  /// The object under `key`. Its errors name the path from the root of the document.
   Fields object(const std::string& key) const { return Fields(needed(key), file_, path_of(key), refusal_); }
-  // The value under `key`, for what has more than one form. Error where it is absent; it may be null.
+  /// The value under `key`, for members that have several forms. It may be null. Error where the member is absent.
   const Json& value(const std::string& key) const { return needed(key); }
 
+  /// "config.json: rope_scaling.type": the file and the path of the member, for error messages.
   std::string where(const std::string& key) const { return file_ + ": " + printable(path_of(key)); }
-  // Throws: the field breaks a rule that its type alone does not tell.
+  /// Throws an error of kind `refusal` at `key`: the value breaks a rule that its type does not express.
   [[noreturn]] void refuse(const std::string& key, std::string_view what) const;
 
-  // An integer in [low, high], where `value` is what stands under `key` or an element of the list there.
+  /// An integer in [low, high]. `value`: the member under `key`, or an element of the list there.
   int check_integer(const std::string& key, const Json& value, int low, int high) const;
 
-  // "the string "64"", "12.5", "null", "a list": what a message says was found.
+  /// The value for an error message: "the string "64"", "12.5", "null", "a list".
   static std::string describe(const Json& value);
 
  private:

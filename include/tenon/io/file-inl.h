@@ -38,7 +38,7 @@ TENON_INLINE std::string file_name_of(const std::filesystem::path& path) {
 }
 
 TENON_INLINE File::File(const std::filesystem::path& path) : name_(file_name_of(path)) {
-  // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. O_NOCTTY: a terminal must not become ours.
+  // O_NONBLOCK: open() of a FIFO without a writer would block for ever. O_NOCTTY: a terminal must not become ours.
   do {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   } while (fd_ < 0 && errno == EINTR);
@@ -77,7 +77,7 @@ TENON_INLINE File::~File() {
 
 TENON_INLINE void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size_ || out.size() > size_ - offset)
-    throw Error(Error::Kind::internal, name_, "a read past the end of the file was asked for");
+    throw Error(Error::Kind::internal, name_, "the range to read ends after the end of the file");
   while (!out.empty()) {
     const ::ssize_t got = ::pread(fd_, out.data(), out.size(), static_cast<::off_t>(offset));
     if (got < 0 && errno == EINTR) continue;

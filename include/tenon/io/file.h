@@ -1,5 +1,5 @@
-// Files as an untrusted source: opened once, sized once, read by pread. Never mapped: a file that shrinks under a map
-// is SIGBUS, which no catch sees (llama.cpp#6774). POSIX only.
+// Reads files from untrusted sources: opened once, sized once, read by pread. Files are never mapped: access to a
+// mapped file that has shrunk raises SIGBUS, which cannot be caught as an exception (llama.cpp#6774). POSIX only.
 #pragma once
 #include <sys/stat.h>
 
@@ -14,31 +14,34 @@
 
 namespace tenon {
 
-// Text from a file, fit for an error message: what is not printable ASCII becomes \xNN, and the middle of what is
-// longer than `limit` characters is left out, so that a hostile name can neither forge a line of a log nor fill it.
+/// Text from a file, made safe for error messages and logs. Bytes that are not printable ASCII become \xNN. The middle
+/// of a text longer than `limit` characters is left out. A hostile name can therefore neither forge a log line nor fill
+/// the log.
 std::string printable(std::string_view text, std::size_t limit = 160);
 
-// The last component of a path: errors name a file by it, because they may reach clients and the host's folders are
-// none of theirs.
+/// The last component of a path, printable. Errors name files by it, because errors may reach clients, who must not
+/// learn the folders of the host.
 std::string file_name_of(const std::filesystem::path& path);
 
-// An open regular file. Symbolic links are followed (a hub's cache is made of them). Reading is safe from many threads.
+/// An open regular file. Symbolic links are followed (caches of model hubs use them). Reading is thread-safe.
+/// Move-only.
 class File {
  public:
-  // Errors: io where it cannot be opened, invalid_file where it is no regular file (a folder, a FIFO, a device).
+  /// Errors: io where the file cannot be opened; invalid_file where it is no regular file (a folder, a FIFO, a device).
   explicit File(const std::filesystem::path& path);
 
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
 
-  const std::string& name() const noexcept { return name_; }  // the last component of the path, printable
-  std::uint64_t size() const noexcept { return size_; }       // bytes, as it was when the file was opened
+  const std::string& name() const noexcept { return name_; }  ///< last component of the path, printable
+  std::uint64_t size() const noexcept { return size_; }       ///< bytes, when the file was opened
 
-  // Fills `out` with the bytes at [offset, offset + out.size()). Error io where the file has become shorter.
+  /// Fills `out` with the bytes [offset, offset + out.size()). Errors: io where the file has become shorter; internal
+  /// where the range lies outside the file.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
 
-  // Error io where the file was written to since it was opened: what was read may be half old and half new.
+  /// Error io where the file was written to since it was opened: the bytes that were read may be half old and half new.
   void verify_unchanged() const;
 
  private:
@@ -52,7 +55,7 @@ class File {
   struct timespec modified_ {};
 };
 
-// The whole of a file of at most max_bytes. Errors as File's, and invalid_file where it is larger.
+/// The whole file, of at most max_bytes. Errors as File's, and invalid_file where the file is larger.
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t max_bytes);
 
 }  // namespace tenon

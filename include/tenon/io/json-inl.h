@@ -31,7 +31,8 @@ namespace tenon {
 
 TENON_INLINE bool JsonEvents::parse_error(std::size_t position, const std::string&,
                                           const nlohmann::detail::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": the place is said below.
+  // error.what() is "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...". refuse_at()
+  // says the place, so all before "syntax error" is dropped.
   std::string_view what = error.what();
   for (const std::string_view before_the_point : {"syntax error", "number overflow"})
     if (const auto at = what.find(before_the_point); at != what.npos) what.remove_prefix(at);
@@ -50,7 +51,7 @@ TENON_INLINE void parse_json_events(JsonEvents& events) {
   detail::JsonText& source = events.source_;
   if (source.text().starts_with("\xef\xbb\xbf"))
     events.refuse("begins with a byte-order mark (BOM); save it as plain UTF-8");
-  // nlohmann's lexer takes a NUL for the end of the input, and would accept whatever follows it.
+  // nlohmann's lexer takes a NUL for the end of the input and would accept anything after it.
   if (const auto nul = source.text().find('\0'); nul != std::string_view::npos) events.refuse_at(nul, "a NUL byte");
   if (!Json::sax_parse(detail::JsonText::Iterator{&source}, detail::JsonText::Iterator{},
                        static_cast<nlohmann::json_sax<Json>*>(&events)))
@@ -72,8 +73,8 @@ class JsonBuilder final : public JsonEvents {
   bool boolean(bool value) override { return add(value), true; }
   bool number_integer(std::int64_t value) override { return add(value), true; }
   bool number_unsigned(std::uint64_t value) override { return add(value), true; }
-  // Also sent for integers beyond 64 bits: they stay, rounded, because tokenizer_config.json holds
-  // "model_max_length": 10^30. Fields refuses them as integers, because they are of floating-point type.
+  // Also sent for integers beyond 64 bits, as tokenizer_config.json has in "model_max_length": 10^30. They are rounded
+  // to a double. Fields refuses them as integers, because their type is floating-point.
   bool number_float(double value, const std::string&) override { return add(value), true; }
   bool string(std::string& value) override { return add(std::move(value)), true; }
   bool start_object(std::size_t) override { return open(J::object()), true; }
@@ -89,7 +90,7 @@ class JsonBuilder final : public JsonEvents {
   static constexpr bool kOrdered = std::is_same_v<J, OrderedJson>;
   struct Open {
     J* value;
-    std::string key;  // under which it stands in its parent
+    std::string key;  // in the parent
   };
 
   J* add(J&& value) {
@@ -101,7 +102,7 @@ class JsonBuilder final : public JsonEvents {
       return &parent.back();
     }
     if constexpr (kOrdered) {
-      // ordered_map's own emplace looks through all keys each time; end_object finds duplicates in O(n log n).
+      // ordered_map's emplace compares with all keys each time; end_object finds duplicates in O(n log n).
       auto& members = parent.template get_ref<typename J::object_t&>();
       members.J::object_t::Container::emplace_back(key_, std::move(value));
       return &members.back().second;
@@ -132,12 +133,12 @@ class JsonBuilder final : public JsonEvents {
     refuse("duplicate JSON key \"" + printable(name) + "\"" + here());
   }
 
-  // " in a.b[2]": the containers that are open, outermost first; nothing for the document itself.
+  // " in a.b[2]": the open containers, outermost first. Empty for the document itself.
   std::string here() const {
     std::string path;
     for (std::size_t i = 1; i < open_.size(); ++i) {
       const J& parent = *open_[i - 1].value;
-      // append, not "[" + ...: g++ 12 sees a false overlap in that (GCC bug 105651)
+      // append instead of operator+: g++ 12 reports a false overlap (GCC bug 105651).
       if (parent.is_array())
         path.append("[").append(std::to_string(parent.size() - 1)).append("]");
       else

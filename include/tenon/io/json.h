@@ -1,6 +1,6 @@
-// Strict JSON from untrusted sources, over nlohmann-json's event parser (which is iterative; so is its destructor).
-// Refused beyond the grammar: a byte-order mark, NUL bytes, duplicate keys, numbers past the range of a double, depth
-// and size past the limits. Every refusal is a tenon::Error that says where.
+// Strict JSON from untrusted sources, over nlohmann-json's event parser. Parser and destructor are iterative, so deep
+// nesting cannot overflow the stack. Also refused: byte-order marks, NUL bytes, duplicate keys, numbers beyond the
+// range of a double, and documents over the limits of depth and size. Every refusal is a tenon::Error that says where.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,23 +17,24 @@
 
 namespace tenon {
 
+/// Limits of a document, and the kind of the errors.
 struct JsonLimits {
-  int depth = 64;  // nested objects and lists
-  std::size_t values =
-      4'000'000;  // up to 160 bytes of memory each (`"a":{}`); the largest tokenizer.json has 2 million
-  Error::Kind refusal = Error::Kind::invalid_file;  // invalid_request for a body of HTTP
+  int depth = 64;  ///< levels of nested objects and lists
+  /// Values in the document, each up to 160 bytes of memory (`"a":{}`). The largest tokenizer.json has 2 million.
+  std::size_t values = 4'000'000;
+  Error::Kind refusal = Error::Kind::invalid_file;  ///< kind of all errors; invalid_request for HTTP bodies
 };
 
 namespace detail {
 
-// Hands a text to nlohmann's lexer, each run of white space outside strings as one space. The lexer keeps what it has
-// read since the last string or number, for its messages, and spells a newline there as <U+000A>: 60 MB of newlines and
-// then an error took 30 s and 2 GB.
+// Feeds a text to nlohmann's lexer. Each run of white space outside strings is passed on as one space, because the
+// lexer keeps its input since the last string or number for its messages, and spells a newline there as <U+000A>: 60
+// MB of newlines and then an error took 30 s and 2 GB.
 class JsonText {
  public:
   explicit JsonText(std::string_view text) : text_(text) {}
 
-  // A single-pass iterator over a JsonText, or the end.
+  // Single-pass iterator over a JsonText. A default-constructed one is the end.
   struct Iterator {
     using iterator_category = std::input_iterator_tag;
     using value_type = char;
@@ -50,7 +51,9 @@ class JsonText {
   };
 
   std::string_view text() const { return text_; }
-  // The lexer counts what it was handed, and the end as one more; it may have put the last one back.
+  // Offset in the text of the `count`-th character fed to the lexer, counted from 1. The end counts as one more
+  // character.
+  // Two offsets are kept, because the lexer may put its last character back.
   std::size_t offset_of(std::size_t count) const;
 
  private:
@@ -66,18 +69,21 @@ class JsonText {
 
 }  // namespace detail
 
-// What every receiver of parser events shares: a syntax error becomes an Error with line and column. Receivers are
-// virtual, so that a program has the parser once.
+/// Base of all receivers of parser events. A syntax error becomes an Error with line and column. Receivers are virtual,
+/// so that a program holds one copy of the parser.
 class JsonEvents : public nlohmann::json_sax<Json> {
  public:
+  /// `text` must outlive the receiver. `file` names it in errors.
   JsonEvents(std::string_view text, std::string file, Error::Kind refusal)
       : source_(text), file_(std::move(file)), refusal_(refusal) {}
 
-  bool binary(Json::binary_t&) final { refuse("binary data in text"); }  // never sent for text
+  bool binary(Json::binary_t&) final { refuse("binary data in text"); }  ///< never sent for text
+  /// Called by nlohmann on a syntax error. Throws an Error with line and column.
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) final;
 
-  // Throws: `what` is wrong at byte `offset` of the text.
+  /// Throws: `what` is wrong at byte `offset` of the text. The error has line and column.
   [[noreturn]] void refuse_at(std::size_t offset, std::string_view what) const;
+  /// Throws an Error that names the file.
   [[noreturn]] void refuse(std::string_view what) const { throw Error(refusal_, file_, what); }
 
  private:
@@ -88,10 +94,10 @@ class JsonEvents : public nlohmann::json_sax<Json> {
   Error::Kind refusal_;
 };
 
-// Sends the events of one JSON document, the whole text of `events`, to it. Once only.
+/// Parses the text of `events` as one JSON document and sends its events. Call it once.
 void parse_json_events(JsonEvents& events);
 
-// The document in `text`; `file` names it in errors. J: Json or OrderedJson.
+/// The document in `text`. `file` names it in errors. J: Json or OrderedJson.
 template <class J = Json>
 J parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
 
@@ -101,7 +107,7 @@ extern template OrderedJson parse_json<OrderedJson>(std::string_view text, const
                                                     const JsonLimits& limits);
 #endif
 
-// The document in a file of at most max_bytes.
+/// The document in a file of at most max_bytes. Errors: those of read_text_file and parse_json.
 template <class J = Json>
 J read_json_file(const std::filesystem::path& path, std::uint64_t max_bytes, const JsonLimits& limits = {}) {
   return parse_json<J>(read_text_file(path, max_bytes), file_name_of(path), limits);

@@ -46,7 +46,7 @@ TENON_INLINE void NewFile::write_at(std::uint64_t offset, std::span<const std::b
 TENON_INLINE void NewFile::settle() {
   if (whole_) return;
   if (::fsync(fd_) != 0) fail("cannot be written", errno);
-  // A link cannot take the place of another file, a renaming can: so a temporary name it has to be.
+  // link() cannot replace an existing file, rename() can. So the file needs a temporary name first.
   if (temporary_.empty()) {
     const int code = give_temporary(
         [&] { return ::linkat(AT_FDCWD, own_link().c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0; });
@@ -87,7 +87,7 @@ TENON_INLINE bool NewFile::open_nameless() {
   fd_ = opened(folder.empty() ? "." : folder.string(), O_TMPFILE);
   if (fd_ < 0) return false;
   if (::access(own_link().c_str(), F_OK) == 0) return true;
-  ::close(std::exchange(fd_, -1));  // no /proc here
+  ::close(std::exchange(fd_, -1));  // /proc is not mounted
 #endif
   return false;
 }

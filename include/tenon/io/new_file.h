@@ -1,4 +1,4 @@
-// A file that takes the name it was made for once it is whole.
+// Writes a file that gets its name only when it is complete.
 #pragma once
 #include <unistd.h>
 
@@ -13,40 +13,43 @@
 
 namespace tenon {
 
-// Whatever ends the writing early, no half file is left under that name. Nor under another one: until then it has none,
-// where the file system allows that (O_TMPFILE: ext4, XFS, Btrfs, tmpfs); elsewhere it is <path>.<process>-<n>.part,
-// which stays if the process is killed. Move-only. Errors: io, which name the file.
+/// A file being written. However the writing ends, no partial file is left under the name. Move-only.
+/// Until then the file has no name at all where the file system supports O_TMPFILE (ext4, XFS, Btrfs, tmpfs). Elsewhere
+/// it is called <path>.<process>-<n>.part, which stays behind if the process is killed.
+/// Errors: io. They name the file.
 class NewFile {
  public:
+  /// Creates the file in the folder of `path`, which must exist.
   explicit NewFile(const std::filesystem::path& path);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
-  const std::string& name() const noexcept { return name_; }  // that it will have, printable
+  const std::string& name() const noexcept { return name_; }  ///< file name of the path, printable
 
-  // Safe from many threads, for bytes that do not overlap.
+  /// Writes `bytes` at byte `offset`. Thread-safe for ranges that do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
 
-  // Ends the writing: all that needs room is done, and only the name is missing. On the disk first: a name that
-  // outlives a power failure, with bytes that do not, would be a half file.
+  /// Ends the writing: flushes the bytes to disk (fsync), so that only the renaming remains. Without the flush, the
+  /// name could survive a power failure that the bytes do not.
   void settle();
 
-  // In the place of what has the name now.
+  /// Settles the file and gives it its name. Replaces an existing file of that name.
   void publish();
 
-  // All of them, in this order, or none. What had a name of theirs is lost in either case.
+  /// Publishes all files in this order, or none. Existing files of their names are lost in either case.
   static void publish_all(std::vector<NewFile>& files);
 
  private:
   static int opened(const std::string& path, int flags);
 
-  // The way to it by which it is given a name, without the privilege that AT_EMPTY_PATH needs.
+  // Path of the open file for linkat(), which without it needs a privilege (AT_EMPTY_PATH).
   std::string own_link() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
   bool open_nameless();
 
-  // Tries names until take() has one. Returns the error of the last attempt, with no name left; 0: it has one.
+  // Tries temporary names until take() succeeds. Returns 0, or the errno of the last attempt; then temporary_ is
+  // empty.
   template <class Take>
   int give_temporary(Take&& take) {
     for (int n = 0;; ++n) {
@@ -54,7 +57,7 @@ class NewFile {
       if (take()) return 0;
       const int code = errno;
       if (code == EEXIST && n < 100) continue;
-      temporary_.clear();  // that file is another's
+      temporary_.clear();  // the file is not ours to remove
       return code;
     }
   }
@@ -64,7 +67,7 @@ class NewFile {
   std::filesystem::path path_;
   std::string temporary_, name_;
   int fd_ = -1;
-  bool whole_ = false;  // on the disk, under the temporary name
+  bool whole_ = false;  // settled: on disk, under the temporary name
 };
 
 }  // namespace tenon

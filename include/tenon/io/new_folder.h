@@ -1,4 +1,4 @@
-// A folder to write to, which goes again where nothing was written in the end.
+// An output folder that is removed again if nothing was written to it.
 #pragma once
 #include <filesystem>
 #include <vector>
@@ -7,11 +7,10 @@
 
 namespace tenon {
 
-// Makes the folder, and those above it, where there are none. At the end of its life it removes of those that it made
-// what is empty.
+/// Creates the folder and its missing parents. The destructor removes those of them that are still empty.
 class NewFolder {
  public:
-  // Error io where it cannot be made.
+  /// Error io where the folder cannot be created.
   explicit NewFolder(const std::filesystem::path& folder);
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
@@ -21,7 +20,7 @@ class NewFolder {
   static bool there(const std::filesystem::path& path);
   void remove_empty() const;
 
-  std::vector<std::filesystem::path> missing_;  // that were not there, the deepest first
+  std::vector<std::filesystem::path> missing_;  // created here, deepest first
 };
 
 }  // namespace tenon

@@ -32,7 +32,7 @@ TENON_INLINE Sha256& Sha256::update(std::span<const std::byte> bytes) {
 
 TENON_INLINE Sha256::Digest Sha256::digest() const {
   Sha256 padded = *this;
-  // A 1 bit, zeros, and the length in bits as 64 bits, big-endian, at the end of a block.
+  // Padding: a 1 bit, zeros, and the length in bits as a big-endian 64-bit number at the end of a block.
   std::array<std::byte, 72> padding{std::byte{0x80}};
   const std::size_t zeros_end = (filled_ < 56 ? 56 : 120) - filled_;
   for (std::size_t i = 0; i < 8; ++i) padding[zeros_end + i] = static_cast<std::byte>(length_ * 8 >> (56 - 8 * i));
@@ -71,7 +71,7 @@ TENON_INLINE void Sha256::compress_by_instructions(const std::byte* block) {
   const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(state + 1), 0x1b);
   const __m128i abef_before = _mm_alignr_epi8(abcd, efgh, 8), cdgh_before = _mm_blend_epi16(efgh, abcd, 0xf0);
   __m128i abef = abef_before, cdgh = cdgh_before;
-  __m128i w[4];  // the last sixteen words of the schedule
+  __m128i w[4];  // the last 16 words of the message schedule
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
     __m128i& now = w[i % 4];
