@@ -14,15 +14,15 @@ struct StepSize {
 
 class Traffic {
  public:
-  // rough_head: the bytes of the copy of the head that steps read in its place; null where there is none.
+  // approximation: the bytes of the copy of the head that steps read in its place; null where there is none.
   Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv,
-          std::size_t (*rough_head)(tenon::Shape) = nullptr)
+          std::size_t (*approximation)(tenon::Shape) = nullptr)
       : config_(config),
         count_(with_family(
             config.model_type,
             [&](auto family) { return count_weights(decltype(family)::tensors(config), config.tied_head, weights); })),
         kv_bytes_(static_cast<double>(kv.token_bytes(config.kv()))),
-        rough_head_bytes_(rough_head ? rough_head({config.vocab, config.hidden}) : 0) {}
+        approximation_bytes_(approximation ? approximation({config.vocab, config.hidden}) : 0) {}
 
   // Blocks and head once; of the embedding and the positions the rows that are looked up; keys and values at the mean
   // context.
@@ -30,7 +30,7 @@ class Traffic {
     const double row = static_cast<double>(config_.hidden) * sizeof(float);
     const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
     return static_cast<double>(count_.matrix_bytes + count_.vector_bytes +
-                               (rough_head_bytes_ > 0 ? rough_head_bytes_ : count_.head_bytes)) +
+                               (approximation_bytes_ > 0 ? approximation_bytes_ : count_.head_bytes)) +
            step.rows * (embedding_row + (count_.position_bytes > 0 ? row : 0)) +
            step.sequences * seen(step.context) * kv_bytes_;
   }
@@ -38,7 +38,7 @@ class Traffic {
   // Two for a multiply-add. Of the matrix products: what attention adds is small at these lengths. A copy of the head
   // is walked by other instructions than the weights are, and not counted.
   double operations(const StepSize& step) const {
-    const double head = rough_head_bytes_ > 0 ? 0 : static_cast<double>(config_.vocab) * config_.hidden;
+    const double head = approximation_bytes_ > 0 ? 0 : static_cast<double>(config_.vocab) * config_.hidden;
     return 2 * (static_cast<double>(count_.matrix_parameters) * step.rows + head * step.logit_rows);
   }
 
@@ -48,7 +48,7 @@ class Traffic {
   tenon::ModelConfig config_;
   WeightCount count_;
   double kv_bytes_ = 0;  // of one token
-  std::size_t rough_head_bytes_ = 0;
+  std::size_t approximation_bytes_ = 0;
 };
 
 }  // namespace program

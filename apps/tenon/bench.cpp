@@ -160,7 +160,7 @@ Traffic traffic_of(const tenon::ModelConfig& config, const ModelOptions& options
     return *std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
   };
   return {config, named(weight_formats(), options.weights), named(kv_formats(), options.kv),
-          options.head == "int8_exact" ? tenon::Int8Exact::Rough::bytes : nullptr};
+          options.head == "int8_exact" ? tenon::Int8Exact::Approximation::bytes : nullptr};
 }
 
 std::string json_row(const Measured& m, const ModelOptions& options, const Traffic& traffic, Instruction instruction) {

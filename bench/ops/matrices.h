@@ -102,7 +102,7 @@ void measure(benchmark::State& state, std::string_view format, Matrix<P>& matrix
   state.SetItemsProcessed(state.iterations() * tokens);
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(matrix.bytes()));
   state.counters["GOP/s"] = gops;
-  if constexpr (tenon::HasRoughPanels<typename P::View>)
+  if constexpr (tenon::HasInt8Approximation<typename P::View>)
     return;  // most of these bytes and operations are another format's, or nobody's
   state.counters["frac_stream"] = gb_s / ceiling.read_gb_s;
   state.counters["frac_peak"] = gops / ceiling.peak_gops(ceilings().instruction_of(format));

@@ -486,14 +486,14 @@ struct Threshold {
 };
 
 // Constants by name, and numbers that a count of rows, tokens or positions is compared with. Not columns: how wide rows
-// are, a model says, and tests/ops try; nor contenders, which are rows of the vocabulary.
+// are, a model says, and tests/ops try; nor candidates, which are rows of the vocabulary.
 std::vector<Threshold> thresholds_in(const std::string& source, const std::string& file) {
   std::vector<Threshold> found;
   const auto all = [&](const std::string& text, const std::string& pattern) {
     const std::regex regex(pattern);
     for (auto i = std::sregex_iterator(text.begin(), text.end(), regex); i != std::sregex_iterator(); ++i) {
       const std::string name = (*i)[1].str();
-      if (!name.ends_with("Columns") && !name.ends_with("Contenders"))
+      if (!name.ends_with("Columns") && !name.ends_with("Candidates"))
         found.push_back({file + ": " + name, std::stoi((*i)[2].str())});
     }
   };

@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_head_behind_int8_gives_the_bits_of_its_format) {
   for (const float size : {1e-25f, 1e-22f, 1e-18f, 1e10f, 3e17f, 8e18f, 2e19f, 0.0f}) {
     for (const int rows : {1, 4, 20}) check<Int8Exact, Float32>(device, {200, 50, rows, size, true, 8});
   }
-  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f, false, 2});  // more contenders than it keeps
+  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f, false, 2});  // more candidates than it keeps
   check<Int8Exact, Float32>(device, {40, 65600, 3, 1, true, 2});     // sums of integers in two blocks
 }
 
@@ -219,16 +219,16 @@ BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_
   const auto view = Exact::view(kShape, bytes(stored));
   Cpu device({.threads = 1});
   const Matrix hidden(1, 700, 700, 0.1f);  // int8 has it as it is
-  const cpu::RoughRows rough(device, hidden.view());
+  const cpu::QuantisedRows rough(device, hidden.view());
   Matrix exact(1, 64, 64), same_codes(1, 64, 64), off(1, 64, 64);
   head(device, HeadArgs<ZeroPointInt8::View>{hidden.view(), ZeroPointInt8::view(kShape, bytes(plain)), exact.view()});
   head(device, HeadArgs<Exact::View>{hidden.view(), view, same_codes.view()});
-  head(device, HeadArgs<cpu::RoughView>{rough.all(), {view.rough().panels}, off.view()});
+  head(device, HeadArgs<cpu::ApproximationView>{rough.all(), {view.approximation().panels}, off.view()});
   BOOST_TEST(std::equal(exact.values.data(), exact.values.data() + exact.values.size(), same_codes.values.data()));
   float most = 0;  // in times of what the weights alone may lose
   for (int i = 0; i < 64; ++i) {
     const float error = std::fabs(exact.view().row(0)[i] - off.view().row(0)[i]);
-    BOOST_TEST(error <= rough.bounds(0).error(view.rough().errors[i], view.rough().lengths[i]));
+    BOOST_TEST(error <= rough.bounds(0).error(view.approximation().errors[i], view.approximation().lengths[i]));
     most = std::max(most, error / (1464 * 0x1p-24f * 0.01f * 70));
   }
   BOOST_TEST(most > 1);
@@ -306,11 +306,11 @@ double share_of_bound(Cpu& device, const Problem& p) {
   const Matrix w = weights_of(p);
   const Packed<P> packed(w);
   const Matrix hidden = hidden_of(p);
-  const RoughPanels weight = packed.view().rough();
-  const cpu::RoughRows rough(device, hidden.view());
+  const Int8Approximation weight = packed.view().approximation();
+  const cpu::QuantisedRows rough(device, hidden.view());
   Matrix exact(p.rows, p.vocab, p.vocab), off(rough.all().rows, p.vocab, p.vocab);
   head(device, HeadArgs<typename P::View>{hidden.view(), packed.view(), exact.view()});
-  head(device, HeadArgs<cpu::RoughView>{rough.all(), {weight.panels}, off.view()});
+  head(device, HeadArgs<cpu::ApproximationView>{rough.all(), {weight.panels}, off.view()});
   double share = 0;
   for (int r = 0; r < p.rows; ++r) {
     BOOST_TEST((rough.rest(r) >= 0) == p.has_outlier(r));

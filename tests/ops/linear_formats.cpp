@@ -489,14 +489,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
     Cpu device({.threads = 1, .isa = isa});
     const auto& kernels = cpu::panel_kernels_for<Layout>(isa);
     for (const int rows : {1, 2, 6, 7, 9, 13, 16}) {
-      const cpu::Wanted wanted = cpu::wanted(layout);
-      GuardedFloats packed(wanted.floats(rows, in), kNaN);
+      const cpu::ActivationPacking packing = cpu::packing_of(layout);
+      GuardedFloats packed(packing.floats(rows, in), kNaN);
       cpu::PanelJob job{rows,    in, out,     p.x.row(0), nullptr, p.bias.row(0), nullptr, Activation::none,
                         nullptr, 0,  nullptr, out};
-      cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(),
+      cpu::pack_tiles(p.x.view(0, rows), kernels, packing, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(),
                       packed.data());
-      cpu::read_packed(job, wanted, packed.data());
-      const std::size_t tiles = wanted.packs(rows) ? static_cast<std::size_t>(rows * in) : 0;
+      cpu::read_packed(job, packing, packed.data());
+      const std::size_t tiles = packing.packs(rows) ? static_cast<std::size_t>(rows * in) : 0;
       GuardedFloats x(tiles);
       if (tiles > 0) {
         std::memcpy(x.data(), packed.data(), tiles * sizeof(float));
@@ -554,12 +554,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_may_stand_for_other_outputs, P, Layouts) {
   for (const Isa isa : isas()) {
     Cpu device({.threads = 1, .isa = isa});
     const auto& kernels = cpu::panel_kernels_for<Layout>(isa);
-    const cpu::Wanted wanted = cpu::wanted(layout);
-    GuardedFloats packed(wanted.floats(2, 43));
+    const cpu::ActivationPacking packing = cpu::packing_of(layout);
+    GuardedFloats packed(packing.floats(2, 43));
     Matrix y(2, 20, 20);
     cpu::PanelJob job{2, 43, 20, nullptr, nullptr, nullptr, nullptr, Activation::none, nullptr, 0, y.row(0), 20};
-    cpu::pack_tiles(p.x.view(0, 2), kernels, wanted, 0, 1, packed.data());
-    cpu::read_packed(job, wanted, packed.data());
+    cpu::pack_tiles(p.x.view(0, 2), kernels, packing, 0, 1, packed.data());
+    cpu::read_packed(job, packing, packed.data());
     kernels.multiply(job, layout, 2, 4, 0);
     for (int r = 0; r < 2; ++r) BOOST_TEST(same_bits(y.row(r), p.products.row(r) + 32, 20));
   }
@@ -586,14 +586,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead)
     for (const cpu::Widening how : kWidenings) {
       const auto& kernels = cpu::avx512::panel_table<Layout>(how);
       for (const int rows : {6, 7, 8, 9, 12, 13, 15, 16, 17, 24, 25}) {
-        const cpu::Wanted wanted = cpu::wanted(layout);
-        GuardedFloats packed(wanted.floats(rows, inputs));
+        const cpu::ActivationPacking packing = cpu::packing_of(layout);
+        GuardedFloats packed(packing.floats(rows, inputs));
         Matrix y(rows, 37, 37);
         cpu::PanelJob job{rows,    inputs,           37,      nullptr, nullptr,  nullptr,
                           nullptr, Activation::none, nullptr, 0,       y.row(0), 37};
-        cpu::pack_tiles(p.x.view(0, rows), kernels, wanted, 0, cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(),
-                        packed.data());
-        cpu::read_packed(job, wanted, packed.data());
+        cpu::pack_tiles(p.x.view(0, rows), kernels, packing, 0,
+                        cpu::TokenTiles{rows, kernels.tile_tokens(rows)}.count(), packed.data());
+        cpu::read_packed(job, packing, packed.data());
         GuardedFloats widened(static_cast<std::size_t>(kernels.widened_floats(rows, inputs)), kNaN);
         if (widened.size() > 0) job.widened = widened.data();
         kernels.multiply(job, layout, 0, 3, 0);

@@ -13,7 +13,7 @@ using namespace tenon::test;
 namespace {
 
 using Int8 = Int8ExactOf<ZeroPointInt8>;
-static_assert(HasRoughPanels<Int8Exact::View> && !HasRoughPanels<Float32::View>);
+static_assert(HasInt8Approximation<Int8Exact::View> && !HasInt8Approximation<Float32::View>);
 static_assert(std::is_same_v<Int8::Code, ZeroPointInt8::Code>, "one file for both");
 
 // In blocks or as a whole; the view reads what Base's does, and the copy's rows are within their errors.
@@ -26,7 +26,7 @@ void check(int top) {
       BOOST_TEST_REQUIRE((encoded<P>(w, block) == whole), name_of(w) << " in blocks of " << block);
     const auto view = P::view(w.shape, whole);
     const auto base = Base::view(w.shape, base_alone);
-    const typename P::Rough::View copy{view.rough().panels};
+    const typename P::Approximation::View copy{view.approximation().panels};
     for (int r = 0; r < w.shape.rows; ++r) {
       double furthest = 0, squares = 0;
       for (int c = 0; c < w.shape.cols; ++c) {
@@ -37,9 +37,9 @@ void check(int top) {
       }
       // As close as floats are, and what is added for roundings: of the largest weight, 512 of the copy's scales at
       // most.
-      const double error = static_cast<double>(view.rough().errors[r]),
-                   length = static_cast<double>(view.rough().lengths[r]);
-      const double scale = static_cast<double>(view.rough().panels.scales[r]);
+      const double error = static_cast<double>(view.approximation().errors[r]),
+                   length = static_cast<double>(view.approximation().lengths[r]);
+      const double scale = static_cast<double>(view.approximation().panels.scales[r]);
       const double roundings = 1.01 * (2 * w.shape.cols + 64) * 0x1p-24 * (512 * scale + furthest);
       BOOST_TEST_REQUIRE((error >= furthest && error <= 1.001 * furthest + roundings + 0x1p-125), name_of(w)
                                                                                                       << ", row " << r);
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(a_weight_that_is_no_number_has_no_bound) {
   w.values[25] = std::numeric_limits<float>::quiet_NaN();
   const auto packed = encoded<Int8Exact>(w);
   const auto view = Int8Exact::view(w.shape, packed);
-  BOOST_TEST(view.rough().errors[1] == std::numeric_limits<float>::infinity());
-  BOOST_TEST(view.rough().errors[0] < 1);
+  BOOST_TEST(view.approximation().errors[1] == std::numeric_limits<float>::infinity());
+  BOOST_TEST(view.approximation().errors[0] < 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

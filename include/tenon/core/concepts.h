@@ -202,8 +202,8 @@ concept OnTensorCores = requires {
 
 // Refinement for Head<P>: a rough copy by which most rows can be told not to be among the best.
 template <class V>
-concept HasRoughPanels = HasPanels<V> && requires(const V v) {
-  { v.rough() } -> std::convertible_to<const RoughPanels&>;
+concept HasInt8Approximation = HasPanels<V> && requires(const V v) {
+  { v.approximation() } -> std::convertible_to<const Int8Approximation&>;
 };
 
 // Refinement for speed on the CPU, of a layout of one's own: sixteen rows decoded at once, out: [cols, 16].

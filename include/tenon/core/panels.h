@@ -70,7 +70,7 @@ struct Int4Quads {
 // A rough copy of a matrix, for kernels that round activations, too. Where they make y of x, the sum of w x of the
 // matrix itself, however its kernels order and round it, lies within errors[row] * |x|_1 + lengths[row] * |x - y|_2 of
 // what they make of the copy.
-struct RoughPanels {
+struct Int8Approximation {
   Int8Quads panels;
   const float* errors = nullptr;   // [panels, 16]
   const float* lengths = nullptr;  // [panels, 16], of the copy's rows: sqrt(sum of squares)

@@ -188,8 +188,9 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     else
       linear(device, args);
   };
-  KvSoon soon;  // without a view on devices that ask for nothing
-  if constexpr (requires { D::asks_for_kv; }) soon = kv_soon(host_batch, kv, 0, c.kv_heads, c.head_dim, c.window);
+  KvPrefetchHint hint;  // without a view on devices that ask for nothing
+  if constexpr (requires { D::asks_for_kv; })
+    hint = kv_prefetch_hint(host_batch, kv, 0, c.kv_heads, c.head_dim, c.window);
   if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   BatchView rows = batch;
   MatrixView<float> x = act.x, gate_and_up = act.gate_and_up;
@@ -227,10 +228,10 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   }
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
-    soon.layer = l;
-    const bool asks = soon.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
+    hint.layer = l;
+    const bool asks = hint.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
     const LinearArgs<W, Input> qkv{
-        .x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .soon = asks ? &soon : nullptr};
+        .x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .hint = asks ? &hint : nullptr};
     const StoreKvArgs<V> stored{batch, k, v, kv, l, c.kv_heads, c.head_dim};
     if (!stores_beside(layer.attention_norm, qkv, stored)) {
       multiply_normed(layer.attention_norm, qkv, l, Site::qkv);

@@ -72,10 +72,10 @@ class LowRankUpdates {
     auto* const deltas = reinterpret_cast<const float**>(memory_.data());
     const MatrixView<float> delta{reinterpret_cast<float*>(memory_.data() + pointers), args.x.rows, outputs, outputs};
     const LowRankArgsOf<X> updates{args.x, &groups_, layer, site, delta, deltas};
-    if constexpr (UpdatesBeside<D, W>)
+    if constexpr (FusesLowRank<D, W>)
       linear(device, args, updates);
     else
-      linear_behind_updates(device, args, updates);
+      linear_after_updates(device, args, updates);
   }
 
  private:

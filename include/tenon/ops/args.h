@@ -61,7 +61,7 @@ using RmsNormArgs = RmsNormArgsOf<MatrixView<float>>;
 
 // Keys and values that are read, and some of them written, when a product has been made: a hint, of which no bit
 // depends. For devices that ask memory for them meanwhile (D::asks_for_kv).
-struct KvSoon {
+struct KvPrefetchHint {
   struct Part {
     const void* data = nullptr;
     std::size_t bytes = 0;
@@ -75,8 +75,10 @@ struct KvSoon {
   int window = 0;  // positions that a row sees, its own included; 0: all
 };
 template <CacheView V>
-KvSoon kv_soon(const BatchView& batch, const V& view, int layer, int kv_heads, int head_dim, int window) {
-  const auto tile_of = [](const void* kv, int of_layer, int sequence, int head, int number, int width) -> KvSoon::Tile {
+KvPrefetchHint kv_prefetch_hint(const BatchView& batch, const V& view, int layer, int kv_heads, int head_dim,
+                                int window) {
+  const auto tile_of = [](const void* kv, int of_layer, int sequence, int head, int number,
+                          int width) -> KvPrefetchHint::Tile {
     const auto tile = static_cast<const V*>(kv)->tile(of_layer, sequence, head, number);
     const auto elements = static_cast<std::size_t>(kTilePositions) * sizeof(typename V::Element);
     const auto padded = static_cast<std::size_t>((width + kTilePositions - 1) / kTilePositions * kTilePositions);
@@ -89,7 +91,7 @@ KvSoon kv_soon(const BatchView& batch, const V& view, int layer, int kv_heads, i
   return {batch, &view, tile_of, layer, kv_heads, head_dim, window};
 }
 template <CacheView V>
-KvSoon kv_soon(const BatchView&, const V&&, int, int, int, int) = delete;  // the view would be gone
+KvPrefetchHint kv_prefetch_hint(const BatchView&, const V&&, int, int, int, int) = delete;  // the view would be gone
 
 // y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...; of
 // weights in groups one a group, and of formats that round activations what docs/numerics.md says.
@@ -102,7 +104,7 @@ struct LinearArgs {
   Activation activation = Activation::none;
   MatrixView<const float> residual = {};  // [rows, out] or null; may be y itself
   Y y;                                    // [rows, out]; may not overlap x
-  const KvSoon* soon = nullptr;           // what is read next, or null
+  const KvPrefetchHint* hint = nullptr;   // what is read next, or null
 };
 
 // delta[r] = the updates of row r for this matrix (Hu et al., 2021), in the order of its AdapterSet:
@@ -318,7 +320,7 @@ concept AddsLowRank = requires(D& device, const LowRankArgs& updates) {
 // low_rank would give for its delta. updates.delta and deltas are room that it may use; what they hold then is not
 // said.
 template <class D, class W>
-concept UpdatesBeside = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+concept FusesLowRank = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   linear(device, args, updates);
 };
 

@@ -7,7 +7,7 @@ namespace tenon {
 
 // y of args, with what low_rank makes of `updates` as its delta.
 template <class D, class W, class X, class Y>
-void linear_behind_updates(D& device, LinearArgs<W, X, Y> args, const LowRankArgsOf<X>& updates) {
+void linear_after_updates(D& device, LinearArgs<W, X, Y> args, const LowRankArgsOf<X>& updates) {
   low_rank(device, updates);
   args.delta = updates.deltas;
   linear(device, args);

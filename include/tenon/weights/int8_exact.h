@@ -34,11 +34,11 @@ struct CodeOf<Base> {
 // row whose values are farther apart than 3.4e38.
 template <class Base>
 struct Int8ExactOf : detail::CodeOf<Base> {
-  using Rough = ZeroPointInt8Act8;
+  using Approximation = ZeroPointInt8Act8;
 
   struct View : Base::View {
-    RoughPanels copy;
-    const RoughPanels& rough() const { return copy; }
+    Int8Approximation copy;
+    const Int8Approximation& approximation() const { return copy; }
   };
 
   static std::size_t bytes(Shape shape) {
@@ -65,8 +65,8 @@ struct Int8ExactOf : detail::CodeOf<Base> {
   static View view(Shape shape, std::span<const std::byte> stored) {
     const Sizes ends(shape);
     return {{Base::view(shape, stored.first(Base::bytes(shape)))},
-            {Rough::view(shape, stored.subspan(ends.base_end, Rough::bytes(shape))).packed,
-             reinterpret_cast<const float*>(stored.data() + ends.rough_end),
+            {Approximation::view(shape, stored.subspan(ends.base_end, Approximation::bytes(shape))).packed,
+             reinterpret_cast<const float*>(stored.data() + ends.approximation_end),
              reinterpret_cast<const float*>(stored.data() + ends.errors_end)}};
   }
 
@@ -81,9 +81,9 @@ struct Int8ExactOf : detail::CodeOf<Base> {
       for (int k = 0; k < shape.cols; ++k) values.push_back(base.at(first_row + r, k));
     }
     CodeBlock block;
-    Rough::Code::encode(shape.cols, values, {}, block);
-    Rough::pack(shape, first_row, block, packed.subspan(ends.base_end, Rough::bytes(shape)));
-    auto* errors = reinterpret_cast<float*>(packed.data() + ends.rough_end);
+    Approximation::Code::encode(shape.cols, values, {}, block);
+    Approximation::pack(shape, first_row, block, packed.subspan(ends.base_end, Approximation::bytes(shape)));
+    auto* errors = reinterpret_cast<float*>(packed.data() + ends.approximation_end);
     auto* lengths = reinterpret_cast<float*>(packed.data() + ends.errors_end);
     for (int r = 0; r < count; ++r) {
       const float* row = values.data() + static_cast<std::ptrdiff_t>(r) * shape.cols;
@@ -94,12 +94,12 @@ struct Int8ExactOf : detail::CodeOf<Base> {
 
   // Sections: Base, int8, errors, lengths.
   struct Sizes {
-    std::size_t base_end, rough_end, errors_end, lengths_end;
+    std::size_t base_end, approximation_end, errors_end, lengths_end;
     explicit Sizes(Shape s) {
       const std::size_t floats = whole_lines(panel_count(s.rows) * kPanelRows * sizeof(float));
       base_end = whole_lines(Base::bytes(s));
-      rough_end = base_end + whole_lines(Rough::bytes(s));
-      errors_end = rough_end + floats;
+      approximation_end = base_end + whole_lines(Approximation::bytes(s));
+      errors_end = approximation_end + floats;
       lengths_end = errors_end + floats;
     }
   };
@@ -125,7 +125,7 @@ struct Int8ExactOf : detail::CodeOf<Base> {
   static float error_of(const float* row /* [cols] */, const CodeBlock& block, int r, double term) {
     float furthest = 0;
     for (int k = 0; k < block.cols; ++k) {
-      const float off = std::fabs(row[k] - Rough::Code::value(block, r, k));
+      const float off = std::fabs(row[k] - Approximation::Code::value(block, r, k));
       if (!(off <= std::numeric_limits<float>::max())) return std::numeric_limits<float>::infinity();
       furthest = std::max(furthest, off);
     }
@@ -138,7 +138,7 @@ struct Int8ExactOf : detail::CodeOf<Base> {
   static float length_of(const CodeBlock& block, int r) {
     double squares = 0;
     for (int k = 0; k < block.cols; ++k) {
-      const auto value = static_cast<double>(Rough::Code::value(block, r, k));
+      const auto value = static_cast<double>(Approximation::Code::value(block, r, k));
       squares += value * value;
     }
     return float_above(std::sqrt(squares));
@@ -146,6 +146,6 @@ struct Int8ExactOf : detail::CodeOf<Base> {
 };
 
 using Int8Exact = Int8ExactOf<Float32>;
-static_assert(WeightPolicy<Int8Exact> && HasRoughPanels<Int8Exact::View>);
+static_assert(WeightPolicy<Int8Exact> && HasInt8Approximation<Int8Exact::View>);
 
 }  // namespace tenon

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/ops/cpu/best_logits.h"
-#include "tenon/ops/cpu/contenders.h"
 #include "tenon/ops/cpu/linear.h"
+#include "tenon/ops/cpu/top_k.h"
+#include "tenon/ops/cpu/top_k_candidates.h"
 
 namespace tenon {
 
@@ -46,7 +46,7 @@ void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, i
   });
 }
 
-// What each thread has seen of each row: BestLogits or Contenders.
+// What each thread has seen of each row: TopK or TopKCandidates.
 template <class Seen>
 class SeenByAll {
  public:
@@ -74,7 +74,7 @@ template <class W>
 void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
   const int rows = args.hidden.rows;
-  SeenByAll<BestLogits> seen(device.pool().threads(), rows, args.counts);
+  SeenByAll<TopK> seen(device.pool().threads(), rows, args.counts);
   walk_logits(device, args.hidden, args.weight, args.vocab, [&](int thread, int first_id, const float* logits, int n) {
     for (int r = 0; r < rows; ++r, logits += kWalkOutputs) {
       seen.of(thread, r).offer(logits, n, first_id, kernels.finite_max(logits, n));
@@ -84,18 +84,18 @@ void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
 }
 
 // A rough copy as a matrix of its own.
-struct RoughView {
+struct ApproximationView {
   Int8Quads packed;
   const Int8Quads& panels() const { return packed; }
 };
 
 // What each thread finds by a walk over the rough copy.
 template <class W>
-void find_contenders(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<Contenders>& seen) {
+void find_candidates(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<TopKCandidates>& seen) {
   const auto& kernels = kernels_for(device.isa());
-  const RoughPanels& weight = args.weight.rough();
-  const RoughRows rough(device, args.hidden);
-  walk_logits(device, rough.all(), RoughView{weight.panels}, args.vocab,
+  const Int8Approximation& weight = args.weight.approximation();
+  const QuantisedRows rough(device, args.hidden);
+  walk_logits(device, rough.all(), ApproximationView{weight.panels}, args.vocab,
               [&](int thread, int first_id, float* logits, int n) {
                 const PieceBounds piece(weight, first_id, n);
                 for (int r = 0; r < args.hidden.rows; ++r) {
@@ -121,11 +121,11 @@ class RowProduct {
   RowProduct(Isa isa, MatrixView<const float> row, const W& weight)
       : kernels_(panel_kernels_for<Layout>(isa)),
         panels_(weight.panels()),
-        wanted_(wanted(panels_)),
-        prepared_(wanted_.floats(1, row.cols)),
+        packing_(packing_of(panels_)),
+        prepared_(packing_.floats(1, row.cols)),
         job_(panel_job(LinearArgs<W>{.x = row, .weight = weight, .y = {logits_, 1, kPanelRows, kPanelRows}})) {
-    pack_tiles(row, kernels_, wanted_, 0, 1, prepared_.data());
-    read_packed(job_, wanted_, prepared_.data());
+    pack_tiles(row, kernels_, packing_, 0, 1, prepared_.data());
+    read_packed(job_, packing_, prepared_.data());
   }
   RowProduct(const RowProduct&) = delete;
   RowProduct& operator=(const RowProduct&) = delete;
@@ -142,34 +142,34 @@ class RowProduct {
   alignas(64) float logits_[kPanelRows];
   const PanelKernels<Layout>& kernels_;
   Layout panels_;
-  Wanted wanted_;
+  ActivationPacking packing_;
   std::vector<float> prepared_;
   PanelJob job_;
 };
 
-// Behind so many more panels than logits that are wanted, it is nearly known what a contender must reach: the likeliest
+// Behind so many more panels than logits that are wanted, it is nearly known what a candidate must reach: the likeliest
 // are read first.
 inline constexpr int kReadsToKnow = 8;
-inline bool would_read(const std::vector<TokenLogit>& contenders, float floor, int most) {
-  return contenders.size() > static_cast<std::size_t>(most) &&
-         contenders[static_cast<std::size_t>(most)].logit >= floor;
+inline bool would_read(const std::vector<TokenLogit>& candidates, float floor, int most) {
+  return candidates.size() > static_cast<std::size_t>(most) &&
+         candidates[static_cast<std::size_t>(most)].logit >= floor;
 }
 
-// The best of row r by what is exact, from the likeliest contender on, until none that is left can be among them. False
+// The best of row r by what is exact, from the likeliest candidate on, until none that is left can be among them. False
 // where too many are read before.
 template <class W>
-bool best_of_contenders(Cpu& device, const HeadBestArgs<W>& args, int r, const std::vector<TokenLogit>& contenders) {
+bool best_of_candidates(Cpu& device, const HeadBestArgs<W>& args, int r, const std::vector<TokenLogit>& candidates) {
   const auto& kernels = kernels_for(device.isa());
   RowProduct<W> product(device.isa(), args.hidden.rows_from(r, 1), args.weight);
   const int count = args.counts[r], most = most_panels_read(args.vocab);
-  if (4 * std::int64_t{count} > 3 * most && contenders.size() > static_cast<std::size_t>(most))
+  if (4 * std::int64_t{count} > 3 * most && candidates.size() > static_cast<std::size_t>(most))
     return false;  // 1.4 for each, at least
-  BestLogits best;
+  TopK best;
   best.reset(count);
   int read = 0;
-  for (const TokenLogit& each : contenders) {
+  for (const TokenLogit& each : candidates) {
     if (each.logit < best.floor()) break;
-    if (read++ == most || (read == count + kReadsToKnow && would_read(contenders, best.floor(), most))) return false;
+    if (read++ == most || (read == count + kReadsToKnow && would_read(candidates, best.floor(), most))) return false;
     const float* logit = product.with(each.id / kPanelRows) + each.id % kPanelRows;
     best.offer(logit, 1, each.id, kernels.finite_max(logit, 1));
     if (read % (1 + count / 8) == 0) best.drop();  // each time costs as much as `count` is
@@ -197,14 +197,14 @@ void best_of_rows(Cpu& device, const HeadBestArgs<W>& args, const std::vector<in
 // With a rough copy, of at most kBestRows rows: a row of the matrix is read exactly where its logit could be among the
 // best.
 template <class W>
-void best_by_rough_copy(Cpu& device, const HeadBestArgs<W>& args) {
+void best_by_approximation(Cpu& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows;
-  SeenByAll<Contenders> seen(device.pool().threads(), rows, args.counts);
-  find_contenders(device, args, seen);
+  SeenByAll<TopKCandidates> seen(device.pool().threads(), rows, args.counts);
+  find_candidates(device, args, seen);
   device.pool().share(rows, 1, [&](int begin, int end, int) {
     for (int r = begin; r < end; ++r) {
-      Contenders& contenders = seen.merge(r);
-      if (!contenders.gave_up() && !best_of_contenders(device, args, r, contenders.take())) contenders.give_up();
+      TopKCandidates& candidates = seen.merge(r);
+      if (!candidates.gave_up() && !best_of_candidates(device, args, r, candidates.take())) candidates.give_up();
     }
   });
   // Where rough logits or bounds overflow, exact ones need not; and where nothing stands out, there are too many.
@@ -230,9 +230,9 @@ requires(!OnTensorCores<W>) void head_best(Cpu& device, const HeadBestArgs<W>& a
     const int rows = std::min(cpu::kBestRows, args.hidden.rows - first);
     const HeadBestArgs<W> block{args.hidden.rows_from(first, rows), args.weight, args.vocab, args.counts + first,
                                 args.best + first};
-    if constexpr (HasRoughPanels<W>) {
+    if constexpr (HasInt8Approximation<W>) {
       if (cpu::wants_few(block.counts, rows, args.vocab)) {
-        cpu::best_by_rough_copy(device, block);
+        cpu::best_by_approximation(device, block);
         continue;
       }
     }

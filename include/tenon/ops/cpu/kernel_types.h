@@ -9,7 +9,7 @@
 #include "tenon/core/panels.h"
 #include "tenon/device/cpu.h"
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/ask_beside.h"
+#include "tenon/ops/cpu/prefetch_pacer.h"
 
 namespace tenon::cpu {
 
@@ -67,15 +67,15 @@ struct PanelJob {
   std::ptrdiff_t residual_stride;
   float* y;  // [tokens, y_stride]
   std::ptrdiff_t y_stride;
-  int groups = 0;               // of sums
-  int piece_panels = 4;         // that threads take at once: whole tiles
-  float* widened = nullptr;     // [widened_floats], this thread's own
-  int delta_begin = 0;          // an output
-  AskBeside* beside = nullptr;  // this thread's own, or null
+  int groups = 0;                  // of sums
+  int piece_panels = 4;            // that threads take at once: whole tiles
+  float* widened = nullptr;        // [widened_floats], this thread's own
+  int delta_begin = 0;             // an output
+  PrefetchPacer* pacer = nullptr;  // this thread's own, or null
 
   // A kernel that takes `each` of so many panels at once, by tiles of tokens, passes each line of them.
-  void spread_beside(int each, int panels, int tiles, std::ptrdiff_t lines) const {
-    if (beside) beside->spread(std::ptrdiff_t{(panels + each - 1) / each} * tiles * lines);
+  void pace_prefetch(int each, int panels, int tiles, std::ptrdiff_t lines) const {
+    if (pacer) pacer->spread(std::ptrdiff_t{(panels + each - 1) / each} * tiles * lines);
   }
 };
 
@@ -155,7 +155,7 @@ inline bool meets(const LowRank& u, int begin, int end) {
 }
 
 // Lines of b that outputs first..last-1 of the matrix read; none: at == end.
-inline AskBeside::Range lines_of_b(const LowRank& u, int first, int last) {
+inline PrefetchPacer::Range lines_of_b(const LowRank& u, int first, int last) {
   if (!meets(u, first, last)) return {};
   const int begin = std::max(first - u.first_output, 0) / kFactorBlock * kFactorBlock;
   const int end = std::min((last - u.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, u.outputs);
@@ -169,14 +169,14 @@ inline AskBeside::Range lines_of_b(const LowRank& u, int first, int last) {
 struct LowRankOutputs {
   MatrixView<float> delta;  // [rows of the step, last - first]
   int first, last;
-  bool asks_behind = false;  // a single row asks for the blocks of b behind those that it reads
-  const LowRankTerm* asks =
+  bool prefetch_next_block = false;  // a single row asks for the blocks of b behind those that it reads
+  const LowRankTerm* prefetch_from =
       nullptr;  // of terms from this one on each asks for the b of the next, where it is another's; null: none
 };
 
 struct LowRankKernels {
   // x: of the step; u: of all terms; next: what is read behind a; beside: what else is asked for, or null
-  void (*shrink)(const LowRankTerm&, MatrixView<const float> x, float* u, const void* next, AskBeside* beside);
+  void (*shrink)(const LowRankTerm&, MatrixView<const float> x, float* u, const void* next, PrefetchPacer* pacer);
   // first..last-1: terms of one type of factors
   void (*expand)(const LowRankTerm* first, const LowRankTerm* last, const float* u, const LowRankOutputs&);
 };

@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/ask_kv.h"
+#include "tenon/ops/cpu/fused_lora_epilogue.h"
 #include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/kv_prefetch.h"
 #include "tenon/ops/cpu/linear_dot.h"
 #include "tenon/ops/cpu/low_rank.h"
-#include "tenon/ops/cpu/memory_idle.h"
-#include "tenon/ops/cpu/panel_updates.h"
 #include "tenon/ops/cpu/panel_work.h"
+#include "tenon/ops/cpu/prefetch_policy.h"
 #include "tenon/ops/low_rank_first.h"
 
 namespace tenon {
 namespace cpu {
 
 // What a layout of weights wants of the activations.
-struct Wanted {
+struct ActivationPacking {
   int group = 0;         // sums over so many columns each; 0: none
   float factor = 0;      // that the sums are multiplied with
   bool nibbles = false;  // columns times kNibbleUnits
@@ -35,48 +35,51 @@ struct Wanted {
   }
 };
 template <class Code>
-Wanted wanted(const CodePanels<Code>& weight) {
-  return weight.zero_points ? Wanted{.group = weight.cols, .factor = -1.0f} : Wanted{};
+ActivationPacking packing_of(const CodePanels<Code>& weight) {
+  return weight.zero_points ? ActivationPacking{.group = weight.cols, .factor = -1.0f} : ActivationPacking{};
 }
 // Kernels take codes as 0 .. 15; -8 of them makes -8 .. 7.
-inline Wanted wanted(const Int4Panels& weight) { return {.group = weight.group, .factor = -8.0f, .nibbles = true}; }
+inline ActivationPacking packing_of(const Int4Panels& weight) {
+  return {.group = weight.group, .factor = -8.0f, .nibbles = true};
+}
 
 // Tokens in tiles, so that the inner loop reads one line after another, and their sums behind them. packed:
-// [wanted.floats()]
+// [packing.floats()]
 template <class Layout>
-void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, const Wanted& wanted, int first,
-                int last, float* packed) {
+void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, const ActivationPacking& packing,
+                int first, int last, float* packed) {
   const TokenTiles tiles{x.rows, kernels.tile_tokens(x.rows)};
-  const int groups = wanted.groups(x.cols);
-  float* sums = packed + wanted.packed_floats(x.rows, x.cols);
+  const int groups = packing.groups(x.cols);
+  float* sums = packed + packing.packed_floats(x.rows, x.cols);
   for (int i = first; i < last; ++i) {
     const std::ptrdiff_t begin = tiles.begin(i);
     const MatrixView<const float> tile = x.rows_from(tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i));
-    if (wanted.packs(x.rows)) kernels.pack_columns(tile, wanted.nibbles, packed + begin * x.cols);
+    if (packing.packs(x.rows)) kernels.pack_columns(tile, packing.nibbles, packed + begin * x.cols);
     for (int t = 0; groups > 0 && t < tile.rows; ++t) {
-      kernels.sum_groups(tile.row(t), x.cols, wanted.group, wanted.factor, sums + begin * groups + t, tile.rows);
+      kernels.sum_groups(tile.row(t), x.cols, packing.group, packing.factor, sums + begin * groups + t, tile.rows);
     }
   }
 }
 
 // Points a job at what pack_tiles has packed.
-inline void read_packed(PanelJob& job, const Wanted& wanted, const float* packed) {
-  if (wanted.packs(job.tokens)) job.x = packed;
-  job.groups = wanted.groups(job.inputs);
-  if (job.groups > 0) job.sums = packed + wanted.packed_floats(job.tokens, job.inputs);
+inline void read_packed(PanelJob& job, const ActivationPacking& packing, const float* packed) {
+  if (packing.packs(job.tokens)) job.x = packed;
+  job.groups = packing.groups(job.inputs);
+  if (job.groups > 0) job.sums = packed + packing.packed_floats(job.tokens, job.inputs);
 }
 
-// Prepares the activations as `wanted` says, then calls run(job, compute): compute(job, first, last, first_output,
+// Prepares the activations as `packing` says, then calls run(job, compute): compute(job, first, last, first_output,
 // thread) calls multiply(job, first, last, first_output), which multiplies panels first..last-1 into whatever outputs
 // that job has. Threads may call it at once, each by its own number.
 template <class Layout, class W, class Multiply, class Run>
-void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, Multiply&& multiply, Run&& run) {
+void with_packed(Cpu& device, const LinearArgs<W>& args, const ActivationPacking& packing, Multiply&& multiply,
+                 Run&& run) {
   const auto& kernels = panel_kernels_for<Layout>(device.isa());
-  const std::size_t floats = (wanted.floats(args.x.rows, args.x.cols) + 15) / 16 * 16;
+  const std::size_t floats = (packing.floats(args.x.rows, args.x.cols) + 15) / 16 * 16;
   const int tiles = floats > 0 ? TokenTiles{args.x.rows, kernels.tile_tokens(args.x.rows)}.count() : 0;
   float* packed = nullptr;
   const auto pack = [&](int first, int last, int copy) {
-    pack_tiles(args.x, kernels, wanted, first, last, packed + static_cast<std::size_t>(copy) * floats);
+    pack_tiles(args.x, kernels, packing, first, last, packed + static_cast<std::size_t>(copy) * floats);
   };
   using Tiles = PreparedTiles<decltype(pack)>;
   const std::size_t all = floats * static_cast<std::size_t>(floats > 0 ? Tiles::copies(device.pool(), tiles) : 0);
@@ -86,7 +89,7 @@ void with_packed(Cpu& device, const LinearArgs<W>& args, const Wanted& wanted, M
   PanelJob job = panel_job(args);
   job.piece_panels = kernels.piece_panels(args.x.rows);
   run(job, [&](PanelJob outputs, int first, int last, int first_output, int thread) {
-    read_packed(outputs, wanted, packed + static_cast<std::size_t>(prepared.copy_of(thread)) * floats);
+    read_packed(outputs, packing, packed + static_cast<std::size_t>(prepared.copy_of(thread)) * floats);
     if (widened > 0) outputs.widened = packed + all + static_cast<std::size_t>(thread) * widened;
     multiply(kernels, outputs, first, last, first_output);
   });
@@ -97,7 +100,7 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, const Layout& weight, R
   const auto multiply = [&](const auto& kernels, const PanelJob& outputs, int first, int last, int first_output) {
     kernels.multiply(outputs, weight, first, last, first_output);
   };
-  with_packed<Layout>(device, args, wanted(weight), multiply, std::forward<Run>(run));
+  with_packed<Layout>(device, args, packing_of(weight), multiply, std::forward<Run>(run));
 }
 
 // One panel of a format of which kernels know nothing, as float32. out: [cols, 16]
@@ -149,7 +152,7 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
 template <class W>
 void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
-    PanelUpdates made(device, updates, job, args.soon);
+    FusedLoraEpilogue made(device, updates, job, args.hint);
     share_panels(device.pool(), job, [&](int first, int last, int thread) {
       PanelJob own = job;
       for (int begin = first; begin < last; begin += job.piece_panels) {
@@ -166,13 +169,13 @@ void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankAr
 template <class W>
 requires(!OnTensorCores<W>) void linear(Cpu& device, const LinearArgs<W>& args) {
   if (args.x.rows == 0) return;
-  std::optional<cpu::AskKv> asks;
-  if (HasPanels<W> && args.soon && cpu::asks_beside(device, args)) asks.emplace(device, *args.soon);
+  std::optional<cpu::KvPrefetch> kv;
+  if (HasPanels<W> && args.hint && cpu::paces_prefetches(device, args)) kv.emplace(device, *args.hint);
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {
     cpu::share_panels(device.pool(), job, [&](int first, int last, int thread) {
       cpu::PanelJob own = job;
       const int pieces = device.threads() == 1 ? 1 : cpu::own_pieces(device.pool(), job, thread);
-      if (asks) own.beside = asks->next(thread, pieces);
+      if (kv) own.pacer = kv->next(thread, pieces);
       compute(own, first, last, first * kPanelRows, thread);
     });
   });
@@ -182,10 +185,10 @@ requires(!OnTensorCores<W>) void linear(Cpu& device, const LinearArgs<W>& args) 
 template <std::same_as<Cpu> D, class W>
 requires(!OnTensorCores<W>) void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   if (args.x.rows == 0) return;
-  if (!updates.groups->one_by_one && cpu::leaves_memory_idle(device, args, updates)) {
+  if (!updates.groups->one_by_one && cpu::is_compute_bound(device, args, updates)) {
     return cpu::multiply_and_update(device, args, updates);
   }
-  linear_behind_updates(device, args, updates);
+  linear_after_updates(device, args, updates);
 }
 
 }  // namespace tenon

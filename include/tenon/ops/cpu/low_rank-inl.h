@@ -70,8 +70,8 @@ TENON_INLINE void LowRankJobs::add(std::span<const LowRank> updates, const int* 
 }
 
 TENON_INLINE void shrink(Isa isa, const LowRankTerm& term, MatrixView<const float> x, float* u, const void* next,
-                         AskBeside* beside) {
-  low_rank_kernels_for(isa, term.update.type).shrink(term, x, u, next, beside);
+                         PrefetchPacer* pacer) {
+  low_rank_kernels_for(isa, term.update.type).shrink(term, x, u, next, pacer);
 }
 
 TENON_INLINE void expand(Isa isa, const LowRankJobs& all, std::span<const LowRankRows> jobs, const float* u,
@@ -109,7 +109,7 @@ TENON_INLINE void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJo
   float* const scratch = device.scratch(static_cast<std::size_t>(threads) * own_u);
   // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen
   // 4, medians of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
-  const bool asks_behind = device.isa() == Isa::avx512 && is_zen4();
+  const bool prefetch_next_block = device.isa() == Isa::avx512 && is_zen4();
   const auto body = [&](int begin, int end, int thread) {
     float* const u = scratch + static_cast<std::size_t>(thread) * own_u;
     for (int i = begin; i < end; ++i) {
@@ -122,7 +122,8 @@ TENON_INLINE void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJo
         if (meets(term.update, first, last)) shrink(device.isa(), term, args.x, u, term.update.b);
       }
       const MatrixView<float> delta{args.delta.data + first, args.delta.rows, last - first, args.delta.stride};
-      expand(device.isa(), all, job, u, {.delta = delta, .first = first, .last = last, .asks_behind = asks_behind});
+      expand(device.isa(), all, job, u,
+             {.delta = delta, .first = first, .last = last, .prefetch_next_block = prefetch_next_block});
     }
   };
   if (alone)

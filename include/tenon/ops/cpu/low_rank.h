@@ -1,5 +1,5 @@
 // Low-rank updates of a step's rows, alone: a job is some rows of one group, whose products with a and b one thread
-// computes one after the other, so that nobody waits. Beside the product of a matrix, see panel_updates.h.
+// computes one after the other, so that nobody waits. Beside the product of a matrix, see fused_lora_epilogue.h.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -7,8 +7,8 @@
 
 #include "tenon/core/low_rank.h"
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/ask_beside.h"
 #include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/prefetch_pacer.h"
 
 namespace tenon {
 namespace cpu {
@@ -48,7 +48,7 @@ struct LowRankJobs {
 };
 
 void shrink(Isa isa, const LowRankTerm& term, MatrixView<const float> x, float* u, const void* next,
-            AskBeside* beside = nullptr);
+            PrefetchPacer* pacer = nullptr);
 
 // Outputs of all rows of some jobs. Those that no term has are 0.
 void expand(Isa isa, const LowRankJobs& all, std::span<const LowRankRows> jobs, const float* u,

@@ -10,8 +10,8 @@
 
 #include "tenon/device/cuda.cuh"
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/best_logits.h"
 #include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/top_k.h"
 #include "tenon/ops/cuda/linear.cuh"
 
 namespace tenon {
@@ -200,7 +200,7 @@ void head_best(Cuda& device, const HeadBestArgs<W>& args) {
   device.pool().share(rows, 1, [&](int begin, int end, int) {
     for (int r = begin; r < end; ++r) {
       const float* row = values + std::ptrdiff_t{r} * stride;
-      cpu::BestLogits best;
+      cpu::TopK best;
       best.reset(args.counts[r]);
       best.offer(row, args.vocab, 0, kernels.finite_max(row, args.vocab));
       args.best[r] = best.take();

@@ -7,7 +7,7 @@
 
 #include "linear_problem.h"
 #include "low_rank_problem.h"
-#include "tenon/ops/cpu/memory_idle.h"
+#include "tenon/ops/cpu/prefetch_policy.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_dot.h"
 #include "tenon/weights/float32.h"
@@ -16,7 +16,7 @@
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
 
-BOOST_AUTO_TEST_SUITE(ops_panel_updates)
+BOOST_AUTO_TEST_SUITE(ops_fused_lora_epilogue)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -99,24 +99,24 @@ void check(int in, int out, int rows, int most_threads) {
   for (int s = 0; s < 4; ++s) append(batch, s, 10 * s, 1);
   kv.see(batch.view());
   const auto view = kv.view();
-  const KvSoon soon = kv_soon(batch.view(), view, 0, 3, 20, 0);
+  const KvPrefetchHint hint = kv_prefetch_hint(batch.view(), view, 0, 3, 20, 0);
   for_each_cpu(
       [&](Cpu& device) {
-        const Matrix beside = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+        const Matrix fused = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
           cpu::multiply_and_update(device, args, updates);
         });
-        const Matrix asking = u.result(packed.view(), [&](auto args, const LowRankArgs& updates) {
-          args.soon = &soon;
+        const Matrix prefetching = u.result(packed.view(), [&](auto args, const LowRankArgs& updates) {
+          args.hint = &hint;
           cpu::multiply_and_update(device, args, updates);
         });
         const Matrix either = u.result(
             packed.view(), [&](const auto& args, const LowRankArgs& updates) { linear(device, args, updates); });
         const std::string what = name_of(device) + ": " + std::to_string(in) + " -> " + std::to_string(out) + ", " +
                                  std::to_string(rows) + " rows";
-        BOOST_TEST(same_bits(beside, truth), what);
-        BOOST_TEST(same_bits(asking, truth), what);
+        BOOST_TEST(same_bits(fused, truth), what);
+        BOOST_TEST(same_bits(prefetching, truth), what);
         BOOST_TEST(same_bits(either, truth), what);
-        BOOST_TEST((gaps_untouched(beside) && gaps_untouched(asking) && gaps_untouched(either)), what);
+        BOOST_TEST((gaps_untouched(fused) && gaps_untouched(prefetching) && gaps_untouched(either)), what);
       },
       most_threads);
 }
@@ -173,16 +173,16 @@ BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
     const Packed<Float32> packed(u.problem.weight);
     u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
       const std::size_t terms = cpu::LowRankJobs(updates, 1).terms.size();
-      cpu::PanelUpdates made(device, updates, job_of(updates, 4));
+      cpu::FusedLoraEpilogue made(device, updates, job_of(updates, 4));
       for (int output = 0; output < args.y.cols; output += 64) {
-        BOOST_TEST(made.asked(output, 0) == terms);
-        BOOST_TEST(made.asked(output + 64, 0) == 0u);
+        BOOST_TEST(made.prefetched(output, 0) == terms);
+        BOOST_TEST(made.prefetched(output + 64, 0) == 0u);
         cpu::PanelJob job{};
         made.make(output, output + 64, 0, job);
-        BOOST_TEST((job.beside != nullptr) == (rank == 64 && output + 64 < args.y.cols));
-        if (!job.beside) continue;
-        BOOST_TEST(made.asked(output + 64, 0) == 0u);
-        job.beside->ask_all();
+        BOOST_TEST((job.pacer != nullptr) == (rank == 64 && output + 64 < args.y.cols));
+        if (!job.pacer) continue;
+        BOOST_TEST(made.prefetched(output + 64, 0) == 0u);
+        job.pacer->prefetch_all();
       }
     });
   }
@@ -197,17 +197,17 @@ BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
   const Updated u(64, 320, 40, adapters);
   const Packed<Float32> packed(u.problem.weight);
   u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
-    cpu::PanelUpdates made(device, updates, job_of(updates, 3));
+    cpu::FusedLoraEpilogue made(device, updates, job_of(updates, 3));
     int begun = 0;  // blocks
     for (int output = 0; output < args.y.cols; output += 48) {
       cpu::PanelJob job{};
       const int last = std::min(output + 48, args.y.cols);
-      if (begun < 5) BOOST_TEST(made.asked(begun * 64, 0) > 0u, "block " << begun);
+      if (begun < 5) BOOST_TEST(made.prefetched(begun * 64, 0) > 0u, "block " << begun);
       made.make(output, last, 0, job);
       const bool begins = begun * 64 < last;
       if (begins) ++begun;
-      BOOST_TEST((job.beside != nullptr) == (begins && begun < 5), "output " << output);
-      if (job.beside) job.beside->ask_all();
+      BOOST_TEST((job.pacer != nullptr) == (begins && begun < 5), "output " << output);
+      if (job.pacer) job.pacer->prefetch_all();
     }
     BOOST_TEST(begun == 5);
   });
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(pieces_in_any_order_find_their_updates) {
     low_rank(device, updates);
     for (const int panels : {3, 4}) {
       const cpu::PanelJob all = job_of(updates, panels);
-      cpu::PanelUpdates made(device, updates, all);
+      cpu::FusedLoraEpilogue made(device, updates, all);
       for (const int piece : {5, 0, 3, 4, 10, 9, 1, 2, 1, cpu::piece_count(all) - 1, 0}) {
         const int output = piece * panels * kPanelRows, last = std::min(output + panels * kPanelRows, all.outputs);
         cpu::PanelJob job{};
@@ -249,20 +249,20 @@ BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_piece_by_piece) {
   for (int s = 0; s < 8; ++s) append(batch, s, 319, 1);
   kv.see(batch.view());
   const auto view = kv.view();
-  const KvSoon soon = kv_soon(batch.view(), view, 0, 4, 64, 0);
+  const KvPrefetchHint hint = kv_prefetch_hint(batch.view(), view, 0, 4, 64, 0);
   Cpu device({.threads = 1});
   u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
     for (const int panels : {3, 4}) {
       const cpu::PanelJob all = job_of(updates, panels);
       const int outputs = panels * kPanelRows;
       const auto pieces = static_cast<std::size_t>(cpu::piece_count(all));
-      cpu::PanelUpdates with(device, updates, all, &soon), without(device, updates, all);
-      const auto lines = [&](cpu::PanelUpdates& made, int output) {
+      cpu::FusedLoraEpilogue with(device, updates, all, &hint), without(device, updates, all);
+      const auto lines = [&](cpu::FusedLoraEpilogue& made, int output) {
         cpu::PanelJob job{};
         made.make(output, std::min(output + outputs, args.y.cols), 0, job);
-        const std::size_t asked = job.beside ? job.beside->lines() : 0;
-        if (job.beside) job.beside->ask_all();
-        return asked;
+        const std::size_t prefetched = job.pacer ? job.pacer->lines() : 0;
+        if (job.pacer) job.pacer->prefetch_all();
+        return prefetched;
       };
       std::size_t sum = 0;
       for (int output = 0; output < args.y.cols; output += outputs) {
@@ -284,10 +284,10 @@ BOOST_AUTO_TEST_CASE(no_updates_at_all) {
   const Packed<Float32> packed(u.problem.weight);
   Cpu device({.threads = 2});
   const Matrix plain = u.result(packed.view(), [&](const auto& args, const LowRankArgs&) { linear(device, args); });
-  const Matrix beside = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+  const Matrix fused = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
     cpu::multiply_and_update(device, args, updates);
   });
-  BOOST_TEST(same_bits(beside, plain));
+  BOOST_TEST(same_bits(fused, plain));
 }
 
 // The twin: an update that is left out, or another, is seen.
@@ -296,19 +296,19 @@ BOOST_AUTO_TEST_CASE(a_lost_update_is_caught) {
   Updated u(64, 131, 20, adapters);
   const Packed<Float32> packed(u.problem.weight);
   Cpu device({.threads = 2});
-  const auto beside = [&] {
+  const auto fused = [&] {
     return u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
       cpu::multiply_and_update(device, args, updates);
     });
   };
   const Matrix truth = u.one_after_the_other(device, packed.view());
-  BOOST_TEST(same_bits(beside(), truth));
+  BOOST_TEST(same_bits(fused(), truth));
   AdapterGroup& group = u.groups.groups.front();
   --group.count;
-  BOOST_TEST(!same_bits(beside(), truth));
+  BOOST_TEST(!same_bits(fused(), truth));
   ++group.count;
   group.adapters = group.adapters == adapters[0].set.get() ? adapters[1].set.get() : adapters[0].set.get();
-  BOOST_TEST(!same_bits(beside(), truth));
+  BOOST_TEST(!same_bits(fused(), truth));
 }
 
 // Every line that outputs of an update are read from, and no block more.
@@ -356,20 +356,20 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
   for (const int in : {8, 66, 77, 200}) {
     const Problem p(in, 64);
     const Packed<P> packed(p.weight);
-    for (int rows = cpu::kLeastAskingRows; rows <= kMostRows; rows += 3) {
+    for (int rows = cpu::kLeastPrefetchRows; rows <= kMostRows; rows += 3) {
       for (const int lines : {1, 300, 5000}) {
         Matrix y = p.output(rows);
         const auto here = reinterpret_cast<std::uintptr_t>(y.row(0)) / 64 * 64;
-        std::vector<cpu::AskBeside::Range> ranges(static_cast<std::size_t>(lines), {here, here + 64});
-        cpu::AskBeside beside;
-        beside.begin(ranges);
+        std::vector<cpu::PrefetchPacer::Range> ranges(static_cast<std::size_t>(lines), {here, here + 64});
+        cpu::PrefetchPacer pacer;
+        pacer.begin(ranges);
         cpu::with_panels(device, p.args(packed.view(), kEpilogues[0], 0, rows, y),
                          [&](cpu::PanelJob job, auto&& compute) {
-                           job.beside = &beside;
+                           job.pacer = &pacer;
                            compute(job, 0, 4, 0, 0);
                          });
-        BOOST_TEST(beside.lines() == 0u,
-                   in << " inputs, " << rows << " rows: of " << lines << " lines are left " << beside.lines());
+        BOOST_TEST(pacer.lines() == 0u,
+                   in << " inputs, " << rows << " rows: of " << lines << " lines are left " << pacer.lines());
       }
     }
   }
@@ -384,19 +384,19 @@ BOOST_AUTO_TEST_CASE(a_term_that_shrinks_asks_for_all_lines) {
         const Step s(in, 64, rows);
         std::vector<int> all(size(rows));
         std::iota(all.begin(), all.end(), 0);
-        std::vector<float> u(size(rows * rank)), asking(u);
+        std::vector<float> u(size(rows * rank)), prefetching(u);
         const cpu::LowRankTerm term{adapter.updates.front(), all.data(), 0, rows, true, false};
         for (const Isa isa : isas()) {
           cpu::shrink(isa, term, s.x.view(), u.data(), term.update.b);
           for (const int lines : {1, 300, 5000}) {
             const auto here = reinterpret_cast<std::uintptr_t>(u.data()) / 64 * 64;
-            const std::vector<cpu::AskBeside::Range> ranges(size(lines), {here, here + 64});
-            cpu::AskBeside beside;
-            beside.begin(ranges);
-            cpu::shrink(isa, term, s.x.view(), asking.data(), term.update.b, &beside);
-            BOOST_TEST(beside.lines() == 0u,
-                       in << " inputs, rank " << rank << ", " << rows << " rows: " << beside.lines() << " are left");
-            BOOST_TEST((asking == u));
+            const std::vector<cpu::PrefetchPacer::Range> ranges(size(lines), {here, here + 64});
+            cpu::PrefetchPacer pacer;
+            pacer.begin(ranges);
+            cpu::shrink(isa, term, s.x.view(), prefetching.data(), term.update.b, &pacer);
+            BOOST_TEST(pacer.lines() == 0u,
+                       in << " inputs, rank " << rank << ", " << rows << " rows: " << pacer.lines() << " are left");
+            BOOST_TEST((prefetching == u));
           }
         }
       }

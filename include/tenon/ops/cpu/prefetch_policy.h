@@ -34,11 +34,11 @@ double bytes_of_weight(const W& weight) {
 inline constexpr double kAddsPerByte = 5;
 // Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do in every format; and the most
 // that were measured, of updates.
-inline constexpr int kLeastAskingRows = 7, kMostAskingRows = 256;
+inline constexpr int kLeastPrefetchRows = 7, kMostPrefetchRows = 256;
 template <class W>
-bool asks_beside(const Cpu& device, const LinearArgs<W>& args) {
+bool paces_prefetches(const Cpu& device, const LinearArgs<W>& args) {
   const int rows = args.x.rows;
-  return device.isa() == Isa::avx512 && rows >= kLeastAskingRows && rows <= kMostAskingRows &&
+  return device.isa() == Isa::avx512 && rows >= kLeastPrefetchRows && rows <= kMostPrefetchRows &&
          bytes_of_weight(args.weight) > 0;
 }
 
@@ -51,9 +51,9 @@ inline constexpr int kLeastBlocks = 4;
 // to 6 in turns: float32 64 rows 8.3 and 10.3 %, 32 rows 10.9 and 9.5 (that are fewer than 5 multiply-adds a byte),
 // 8 4.9 and 3.4; int8 32 rows 6.4 and 9.8 %, 8 5.8 and 6.5, 4 7.3 and 4.4.
 template <class W>
-bool leaves_memory_idle(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+bool is_compute_bound(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;
-  if (!asks_beside(device, args) || blocks < kLeastBlocks * device.threads()) return false;
+  if (!paces_prefetches(device, args) || blocks < kLeastBlocks * device.threads()) return false;
   double bytes = bytes_of_weight(args.weight) * args.x.cols;  // of an output
   bool any = false;
   for (const AdapterGroup& group : updates.groups->groups) {

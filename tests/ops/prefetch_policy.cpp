@@ -3,16 +3,16 @@
 
 #include "linear_problem.h"
 #include "low_rank_problem.h"
-#include "tenon/ops/cpu/memory_idle.h"
+#include "tenon/ops/cpu/prefetch_policy.h"
 
-BOOST_AUTO_TEST_SUITE(ops_memory_idle)
+BOOST_AUTO_TEST_SUITE(ops_prefetch_policy)
 
 using namespace tenon;
 using namespace tenon::test;
 using namespace tenon::test::low_rank_problem;
 
 // Memory is idle where rows are many for what is read; the numbers are GPT-2's c_attn, of rank 16.
-BOOST_AUTO_TEST_CASE(are_made_beside_the_product_where_that_leaves_memory_idle) {
+BOOST_AUTO_TEST_CASE(fused_where_arithmetic_bounds_the_product) {
   constexpr int kIn = 768, kOut = 2304;
   std::vector<TestAdapter> adapters;
   for (int i = 0; i < 64; ++i) adapters.emplace_back(kIn, std::vector{random_update(kIn, 0, kOut, 16, 7)});
@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(are_made_beside_the_product_where_that_leaves_memory_idle) 
     Deltas d(s);
     const LowRankArgs updates{s.x.view(), &groups, 1, Site::qkv, d.memory.view(), d.rows.data()};
     LinearArgs<std::decay_t<decltype(weight)>> args{.x = s.x.view(), .weight = weight, .y = d.memory.view()};
-    return cpu::leaves_memory_idle(Cpu({.threads = threads, .isa = isa}), args, updates);
+    return cpu::is_compute_bound(Cpu({.threads = threads, .isa = isa}), args, updates);
   };
   const Bare<CodePanels<float>> floats{};
   const Bare<CodePanels<std::int8_t>> bytes{};

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tenon/ops/cpu/ask_beside.h"
+#include "tenon/ops/cpu/prefetch_pacer.h"
 
-BOOST_AUTO_TEST_SUITE(ops_ask_beside)
+BOOST_AUTO_TEST_SUITE(ops_prefetch_pacer)
 
 using namespace tenon;
 
@@ -15,25 +15,25 @@ using namespace tenon;
 BOOST_AUTO_TEST_CASE(lines_are_asked_for_evenly) {
   for (const std::ptrdiff_t passes : {1, 3, 64, 1000, 9216}) {
     for (const int lines : {0, 1, 2, 63, 64, 1000}) {
-      std::vector<cpu::AskBeside::Range> ranges;
+      std::vector<cpu::PrefetchPacer::Range> ranges;
       const auto begin = reinterpret_cast<std::uintptr_t>(&ranges) / 64 * 64;  // asking for what is there
       for (int left = lines, i = 0; left > 0; ++i) {
         const int some = std::min(left, 1 + i % 7);
         ranges.push_back({begin, begin + 64 * static_cast<std::uintptr_t>(some)});
         left -= some;
       }
-      cpu::AskBeside beside;
-      beside.begin(ranges);
-      BOOST_TEST(beside.lines() == static_cast<std::size_t>(lines));
-      beside.spread(passes);
+      cpu::PrefetchPacer pacer;
+      pacer.begin(ranges);
+      BOOST_TEST(pacer.lines() == static_cast<std::size_t>(lines));
+      pacer.spread(passes);
       std::ptrdiff_t done = 0;
-      while (done < passes && beside.lines() > 0) beside.pass(), ++done;
-      BOOST_TEST(beside.lines() == 0u, lines << " lines in " << passes << " passes");
+      while (done < passes && pacer.lines() > 0) pacer.pass(), ++done;
+      BOOST_TEST(pacer.lines() == 0u, lines << " lines in " << passes << " passes");
       // The last comes at most two of its own shares early.
       if (lines > 0) BOOST_TEST((done + 2) * lines >= passes * (lines - 1));
-      beside.begin(ranges);
-      beside.ask_all();
-      BOOST_TEST(beside.lines() == 0u);
+      pacer.begin(ranges);
+      pacer.prefetch_all();
+      BOOST_TEST(pacer.lines() == 0u);
     }
   }
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/ask_beside.h"
 #include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/prefetch_pacer.h"
 
 namespace tenon::cpu {
 
@@ -20,43 +20,43 @@ inline constexpr std::uintptr_t kMostKvLines = (std::uintptr_t{2} << 20) / 64;
 // then those before. Pieces of the product have equal shares.
 class KvLines {
  public:
-  KvLines(const ThreadPool& pool, const KvSoon& soon, int thread, int pieces);
+  KvLines(const ThreadPool& pool, const KvPrefetchHint& hint, int thread, int pieces);
 
   // Appends those that the next piece asks for: of all that are left, as there may be more pieces than were expected.
-  void share(std::vector<AskBeside::Range>& out);
+  void share(std::vector<PrefetchPacer::Range>& out);
 
  private:
   void add(const void* data, std::size_t bytes);
 
-  std::vector<AskBeside::Range> ranges_;  // from next_ on yet to be asked for
+  std::vector<PrefetchPacer::Range> ranges_;  // from next_ on yet to be asked for
   std::size_t next_ = 0;
   std::uintptr_t lines_ = 0;  // of these
   std::uintptr_t pieces_;     // to come
 };
 
 // Of all threads, for a product that asks for nothing else.
-class AskKv {
+class KvPrefetch {
  public:
-  AskKv(Cpu& device, const KvSoon& soon)
-      : pool_(device.pool()), soon_(soon), threads_(static_cast<std::size_t>(device.threads())) {}
+  KvPrefetch(Cpu& device, const KvPrefetchHint& hint)
+      : pool_(device.pool()), hint_(hint), threads_(static_cast<std::size_t>(device.threads())) {}
 
   // What a thread asks for in its next piece, of so many in its own part of the product; null: nothing.
-  AskBeside* next(int thread, int pieces);
+  PrefetchPacer* next(int thread, int pieces);
 
  private:
-  struct alignas(64) Thread {
+  struct alignas(64) ThreadKv {
     std::optional<KvLines> lines;
-    std::vector<AskBeside::Range> ranges;
-    AskBeside beside;
+    std::vector<PrefetchPacer::Range> ranges;
+    PrefetchPacer pacer;
   };
 
   const ThreadPool& pool_;
-  const KvSoon& soon_;
-  std::vector<Thread> threads_;
+  const KvPrefetchHint& hint_;
+  std::vector<ThreadKv> threads_;
 };
 
 }  // namespace tenon::cpu
 
 #ifndef TENON_COMPILED
-#include "tenon/ops/cpu/ask_kv-inl.h"
+#include "tenon/ops/cpu/kv_prefetch-inl.h"
 #endif

@@ -9,7 +9,7 @@
 
 namespace tenon::cpu {
 
-class AskBeside {
+class PrefetchPacer {
  public:
   struct Range {
     std::uintptr_t at, end;  // whole lines, one at least
@@ -25,16 +25,16 @@ class AskBeside {
     rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0;
   }
   std::size_t lines() const { return lines_; }  // to be asked for
-  void ask_all() {
-    while (lines_ > 0) ask();
+  void prefetch_all() {
+    while (lines_ > 0) next_line();
   }
   [[gnu::always_inline]] void pass() {
-    for (due_ += rate_; due_ >= std::uintptr_t{1} << kShift; due_ -= std::uintptr_t{1} << kShift) ask();
+    for (due_ += rate_; due_ >= std::uintptr_t{1} << kShift; due_ -= std::uintptr_t{1} << kShift) next_line();
   }
 
  private:
   static constexpr int kShift = 16;
-  [[gnu::always_inline]] void ask() {
+  [[gnu::always_inline]] void next_line() {
     if (now_.at == now_.end) {
       if (next_ == last_) return;
       now_ = *next_++;

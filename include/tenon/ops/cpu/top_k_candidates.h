@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tenon/core/panels.h"
-#include "tenon/ops/cpu/best_logits.h"
-#include "tenon/ops/cpu/rough_rows.h"
+#include "tenon/ops/cpu/quantised_rows.h"
+#include "tenon/ops/cpu/top_k.h"
 
 namespace tenon::cpu {
 
@@ -17,7 +17,7 @@ struct PieceBounds {
   const float *errors, *lengths;  // [n]
   float error = 0, length = 0;
 
-  PieceBounds(const RoughPanels& weight, int first_row, int n)
+  PieceBounds(const Int8Approximation& weight, int first_row, int n)
       : errors(weight.errors + first_row), lengths(weight.lengths + first_row) {
     for (int i = 0; i < n; ++i) {
       error = std::max(error, errors[i]);
@@ -29,7 +29,7 @@ struct PieceBounds {
 // Rows of the matrix that may be among the best `count`, kept while rough logits come by. Gives up where there are very
 // many, where what is rough is not finite, or where exact sums might overflow on the way to what is: the exact pass
 // then decides.
-class Contenders {
+class TopKCandidates {
  public:
   void reset(int count) {
     least_.reset(count);
@@ -50,13 +50,13 @@ class Contenders {
       kept_.push_back({at_most, first_id + i});
       least_.offer(&at_least, 1, first_id + i, at_least);
     }
-    if (kept_.size() > kMostContenders) drop();
-    gave_up_ = kept_.size() > kMostContenders;
+    if (kept_.size() > kMostCandidates) drop();
+    gave_up_ = kept_.size() > kMostCandidates;
   }
   void give_up() { gave_up_ = true; }
   bool gave_up() const { return gave_up_; }
 
-  void add(const Contenders& other) {
+  void add(const TopKCandidates& other) {
     gave_up_ = gave_up_ || other.gave_up_;
     least_.add(other.least_);
     kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
@@ -72,7 +72,7 @@ class Contenders {
 
  private:
   // Of one row: bounds memory, far above what may be read exactly.
-  static constexpr std::size_t kMostContenders = 4096;
+  static constexpr std::size_t kMostCandidates = 4096;
   // Of |x|: codes, at most 2^16, and zero points are summed before they are scaled, and 2^17 times this is far from
   // overflow.
   static constexpr float kMostSum = 0x1p100f;
@@ -88,7 +88,7 @@ class Contenders {
     std::erase_if(kept_, [&](const TokenLogit& each) { return each.logit < least_.floor(); });
   }
 
-  BestLogits least_;              // of what the logits are at least
+  TopK least_;                    // of what the logits are at least
   std::vector<TokenLogit> kept_;  // what they are at most
   bool gave_up_ = false;
 };

@@ -16,7 +16,7 @@
 #include "tenon/weights/int8.h"
 #include "tenon/weights/int8_act8.h"
 
-BOOST_AUTO_TEST_SUITE(ops_ask_kv)
+BOOST_AUTO_TEST_SUITE(ops_kv_prefetch)
 
 using namespace tenon;
 using namespace tenon::test;
@@ -41,8 +41,8 @@ struct Step {
 };
 
 template <class V>
-KvSoon soon_of(const BatchView& batch, const V& view, int head_dim, int window = 0) {
-  return kv_soon(batch, view, kLayer, kHeads, head_dim, window);
+KvPrefetchHint hint_of(const BatchView& batch, const V& view, int head_dim, int window = 0) {
+  return kv_prefetch_hint(batch, view, kLayer, kHeads, head_dim, window);
 }
 
 // Lines of the tiles of all heads that rows see, as numbers.
@@ -71,11 +71,11 @@ std::multiset<std::uintptr_t> lines_of(const Step<E>& s, int window) {
 }
 
 // Of all pieces, whose shares are equal.
-std::multiset<std::uintptr_t> asked_for(cpu::KvLines kv, int pieces) {
+std::multiset<std::uintptr_t> lines_prefetched(cpu::KvLines kv, int pieces) {
   std::multiset<std::uintptr_t> lines;
   std::size_t least = SIZE_MAX, most = 0;
   for (int piece = 0; piece < pieces; ++piece) {
-    std::vector<cpu::AskBeside::Range> ranges;
+    std::vector<cpu::PrefetchPacer::Range> ranges;
     kv.share(ranges);
     const std::size_t before = lines.size();
     for (const auto& range : ranges) {
@@ -85,7 +85,7 @@ std::multiset<std::uintptr_t> asked_for(cpu::KvLines kv, int pieces) {
     least = std::min(least, lines.size() - before), most = std::max(most, lines.size() - before);
   }
   BOOST_TEST(most <= least + 1);
-  std::vector<cpu::AskBeside::Range> more;  // for a piece that was somebody else's
+  std::vector<cpu::PrefetchPacer::Range> more;  // for a piece that was somebody else's
   kv.share(more);
   BOOST_TEST(more.empty());
   return lines;
@@ -103,13 +103,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_ask_for_every_line_together, E, Elements) 
         ThreadPool pool(threads);
         Step<E> s(7, head_dim, 70, rows);
         const auto view = s.kv.view();
-        const KvSoon soon = soon_of(s.batch.view(), view, head_dim, window);
-        std::multiset<std::uintptr_t> asked;
-        for (int t = 0; t < threads; ++t) asked.merge(asked_for({pool, soon, t, 1 + 8 * t}, 1 + 8 * t));
+        const KvPrefetchHint hint = hint_of(s.batch.view(), view, head_dim, window);
+        std::multiset<std::uintptr_t> prefetched;
+        for (int t = 0; t < threads; ++t) prefetched.merge(lines_prefetched({pool, hint, t, 1 + 8 * t}, 1 + 8 * t));
         const auto wanted = lines_of(s, window);
         // Tiles that share a line ask for it each; no other line is asked for, and none is left out.
-        BOOST_TEST((std::set(asked.begin(), asked.end()) == std::set(wanted.begin(), wanted.end())));
-        BOOST_TEST(asked.size() <= wanted.size());
+        BOOST_TEST((std::set(prefetched.begin(), prefetched.end()) == std::set(wanted.begin(), wanted.end())));
+        BOOST_TEST(prefetched.size() <= wanted.size());
       }
     }
   }
@@ -120,15 +120,15 @@ BOOST_AUTO_TEST_CASE(long_texts_are_asked_for_from_the_newest_tiles_on) {
   ThreadPool pool(1);
   Step<float> s(8, 64, 1000);
   const auto view = s.kv.view();
-  const auto asked = asked_for({pool, soon_of(s.batch.view(), view, 64), 0, 18}, 18);
-  BOOST_TEST(asked.size() == cpu::kMostKvLines);
-  for (const auto line : lines_of(s, 1)) BOOST_TEST(asked.count(line) == 1u);
+  const auto prefetched = lines_prefetched({pool, hint_of(s.batch.view(), view, 64), 0, 18}, 18);
+  BOOST_TEST(prefetched.size() == cpu::kMostKvLines);
+  for (const auto line : lines_of(s, 1)) BOOST_TEST(prefetched.count(line) == 1u);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(products_have_the_same_bits, P, Formats) {
   Step<float> s(9, 20, 40);
   const auto view = s.kv.view();
-  const KvSoon soon = soon_of(s.batch.view(), view, 20);
+  const KvPrefetchHint hint = hint_of(s.batch.view(), view, 20);
   for (const int rows : {1, 6, 7, 9, 40}) {
     const Problem p(77, 200);
     const Packed<P> packed(p.weight);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_have_the_same_bits, P, Formats) {
           auto args = p.args(packed.view(), kEpilogues[5], 0, rows, plain);
           linear(device, args);
           args = p.args(packed.view(), kEpilogues[5], 0, rows, asking);
-          args.soon = &soon;
+          args.hint = &hint;
           linear(device, args);
           BOOST_TEST(same_bits(plain, asking), name_of(device) << ", " << rows << " rows");
         },
@@ -154,21 +154,21 @@ BOOST_AUTO_TEST_CASE(a_product_asks_for_all_lines) {
   }
   Step<float> s(9, 64, 100);
   const auto view = s.kv.view();
-  const KvSoon soon = soon_of(s.batch.view(), view, 64);
+  const KvPrefetchHint hint = hint_of(s.batch.view(), view, 64);
   const Problem p(77, 200);
   const Packed<ZeroPointInt8> packed(p.weight);
   Cpu device({.threads = 1});
   Matrix y = p.output(8);
-  cpu::AskKv asks(device, soon);
+  cpu::KvPrefetch prefetch(device, hint);
   cpu::with_panels(device, p.args(packed.view(), kEpilogues[0], 0, 8, y), [&](cpu::PanelJob job, auto&& compute) {
     for (int piece = 0; piece < 4; ++piece) {
-      job.beside = asks.next(0, 4);  // not all at once
-      BOOST_REQUIRE(job.beside);
+      job.pacer = prefetch.next(0, 4);  // not all at once
+      BOOST_REQUIRE(job.pacer);
       compute(job, piece * 3, piece * 3 + 3, piece * 48, 0);
-      BOOST_TEST(job.beside->lines() == 0u);
+      BOOST_TEST(job.pacer->lines() == 0u);
     }
   });
-  BOOST_TEST(!asks.next(0, 4));
+  BOOST_TEST(!prefetch.next(0, 4));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

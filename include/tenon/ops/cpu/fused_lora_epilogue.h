@@ -10,36 +10,36 @@
 
 #include "tenon/core/low_rank.h"
 #include "tenon/ops/args.h"
-#include "tenon/ops/cpu/ask_beside.h"
-#include "tenon/ops/cpu/ask_kv.h"
 #include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/kv_prefetch.h"
 #include "tenon/ops/cpu/low_rank.h"
+#include "tenon/ops/cpu/prefetch_pacer.h"
 
 namespace tenon::cpu {
 
-class PanelUpdates {
+class FusedLoraEpilogue {
  public:
-  // Computes what all panels want: u of every row. job: of all outputs; soon: what else is asked for, or null
-  PanelUpdates(Cpu& device, const LowRankArgs& args, const PanelJob& job, const KvSoon* soon = nullptr);
+  // Computes what all panels want: u of every row. job: of all outputs; hint: what else is asked for, or null
+  FusedLoraEpilogue(Cpu& device, const LowRankArgs& args, const PanelJob& job, const KvPrefetchHint* hint = nullptr);
 
   // Outputs first..last-1, a piece of the job, of all rows that have updates, where `job` of these outputs finds them.
   void make(int first, int last, int thread, PanelJob& job);
 
   // Terms, the first ones, whose factors of the outputs from `first` on this thread has asked for.
-  std::size_t asked(int first, int thread) const;
+  std::size_t prefetched(int first, int thread) const;
 
  private:
   // Blocks that a thread keeps, each at its own place: so many that pieces of 3 panels and of 4 lie within them.
   static constexpr int kBlocks = 3, kOutputs = kBlocks * kFactorBlock;
   static_assert(kOutputs % (3 * kPanelRows) == 0 && kOutputs % (4 * kPanelRows) == 0);
 
-  struct alignas(64) Thread {
+  struct alignas(64) ThreadBlocks {
     MatrixView<float> delta;           // [rows, kOutputs]
     int made[kBlocks] = {-1, -1, -1};  // the block at each place
     std::vector<const float*> deltas;  // [rows] of it, null where a row has no update
     std::optional<KvLines> kv;         // once they are listed
-    std::vector<AskBeside::Range> ranges;
-    AskBeside beside;
+    std::vector<PrefetchPacer::Range> ranges;
+    PrefetchPacer pacer;
     int next = -1;           // output from which on is asked for
     std::size_t listed = 0;  // terms whose factors are, as far as `beside` has come
   };
@@ -47,35 +47,35 @@ class PanelUpdates {
   void shrink_all();
 
   // Beside term i of a thread's own part of shrink_all(): a share of the factors of its first block of outputs.
-  AskBeside* ask_first(int i, int thread);
+  PrefetchPacer* prefetch_first_block(int i, int thread);
 
-  void point_to_rows(Thread& own) const;
+  void point_to_rows(ThreadBlocks& own) const;
 
   // The block from output `first` on.
-  void make_block(int first, int thread, const Thread& own);
+  void make_block(int first, int thread, const ThreadBlocks& own);
 
   // What to ask for while a piece is multiplied: the block that has been listed, where one has, and keys and values.
-  AskBeside* ask_beside(int thread, Thread& own) const;
+  PrefetchPacer* prefetch_next(int thread, ThreadBlocks& own) const;
 
   // Appends the factors of the block from output `first` on, where it is of the thread's part.
-  void list_block(int first, int thread, Thread& own) const;
+  void list_block(int first, int thread, ThreadBlocks& own) const;
 
   // Of one adapter, say: they come while the first tiles are multiplied.
   static constexpr std::size_t kFewLines = 256;
   // Bytes that wait in a core's second cache, beside panels and activations, of a megabyte that some have.
-  static constexpr std::uintptr_t kMostAsked = std::uintptr_t{512} << 10;
+  static constexpr std::uintptr_t kMostPrefetchedBytes = std::uintptr_t{512} << 10;
 
   Cpu& device_;
   const LowRankArgs& args_;
   const PanelJob job_;
-  const KvSoon* const soon_;
+  const KvPrefetchHint* const hint_;
   LowRankJobs all_;
   float* u_;  // of all terms
-  std::vector<Thread> threads_;
+  std::vector<ThreadBlocks> threads_;
 };
 
 }  // namespace tenon::cpu
 
 #ifndef TENON_COMPILED
-#include "tenon/ops/cpu/panel_updates-inl.h"
+#include "tenon/ops/cpu/fused_lora_epilogue-inl.h"
 #endif

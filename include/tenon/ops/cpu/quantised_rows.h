@@ -15,8 +15,8 @@ namespace tenon::cpu {
 struct RowBounds {
   float sum = 0, missed = 0;
 
-  // How far a rough logit may be off, for one of RoughPanels's errors and lengths. Rounded outwards, with room for what
-  // each step loses below the smallest normal number.
+  // How far a rough logit may be off, for one of Int8Approximation's errors and lengths. Rounded outwards, with room
+  // for what each step loses below the smallest normal number.
   float error(float error, float length) const { return (error * sum + length * missed) * 1.0001f + 0x1p-110f; }
 };
 
@@ -37,9 +37,9 @@ inline double round_off(const float* x /* [n] */, int n, float* rest) {
 
 // Where rounding a row moves logits far, what it leaves is a row of its own, behind all others: the logits of both
 // together are those of a row with 16 bits.
-class RoughRows {
+class QuantisedRows {
  public:
-  RoughRows(Cpu& device, MatrixView<const float> hidden)
+  QuantisedRows(Cpu& device, MatrixView<const float> hidden)
       : rows_(hidden.rows),
         cols_(hidden.cols),
         values_(static_cast<std::size_t>(2 * rows_) * static_cast<std::size_t>(cols_)),

@@ -11,7 +11,7 @@
 namespace tenon::cpu {
 
 // The best of the values that were offered, in whatever order, by (value descending, id ascending).
-class BestLogits {
+class TopK {
  public:
   void reset(int count) {
     count_ = static_cast<std::size_t>(count);
@@ -34,7 +34,7 @@ class BestLogits {
   // What a value must reach to be among the best so far, once there are enough of them.
   float floor() const { return floor_; }
 
-  void add(const BestLogits& other) {
+  void add(const TopK& other) {
     finite_ = finite_ && other.finite_;
     kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
   }

@@ -1,4 +1,4 @@
-// ops/cpu/best_logits.h: what a row's pass keeps does not depend on the order in which logits come by.
+// ops/cpu/top_k.h: what a row's pass keeps does not depend on the order in which logits come by.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "tenon/ops/cpu/best_logits.h"
+#include "tenon/ops/cpu/top_k.h"
 
-BOOST_AUTO_TEST_SUITE(ops_best_logits)
+BOOST_AUTO_TEST_SUITE(ops_top_k)
 
 using namespace tenon;
 using namespace tenon::cpu;
@@ -25,7 +25,7 @@ std::vector<TokenLogit> best_by_sorting(std::vector<TokenLogit> all, int count) 
   return all;
 }
 
-void offer(BestLogits& best, const std::vector<TokenLogit>& all, int first, int n) {
+void offer(TopK& best, const std::vector<TokenLogit>& all, int first, int n) {
   std::vector<float> values;
   for (int i = first; i < first + n; ++i) values.push_back(all[static_cast<std::size_t>(i)].logit);
   best.offer(values.data(), n, first, *std::max_element(values.begin(), values.end()));
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(pieces_may_come_in_any_order) {
     for (int trial = 0; trial < 20; ++trial) {
       std::shuffle(order.begin(), order.end(), random);
       for (const int count : {1, 2, 7, 40, 500}) {
-        BestLogits here, there;
+        TopK here, there;
         here.reset(count);
         there.reset(count);
         for (int i = 0; i < kPieces; ++i) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(pieces_may_come_in_any_order) {
 
 BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_empties_all) {
   for (const bool in_other : {false, true}) {
-    BestLogits best, other;
+    TopK best, other;
     best.reset(2);
     other.reset(2);
     const float good[] = {1, 2, 3};
