@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(a_sound_config_is_read) {
   ConfigFile file =
       config(scratch, R"({"model_type": "gpt2", "n_embd": 64, "n_inner": null, "quantization_config": null,
     "is_encoder_decoder": false, "pruned_heads": {}, "bos_token_id": 5, "eos_token_id": 5})");
-  const ConfigFile moved = std::move(file);  // fields() must not look into what was moved from
+  const ConfigFile moved = std::move(file);  // fields() must not refer to the moved-from object
   BOOST_TEST(moved.model_type() == "gpt2");
   BOOST_TEST(moved.fields().positive_int("n_embd") == 64);
   BOOST_TEST(moved.fields().positive_int("n_inner", 256) == 256);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(ids_outside_the_vocabulary_are_dropped) {
   BOOST_TEST(some.eos == (std::vector<TokenId>{5, 7}));
   BOOST_TEST(some.dropped == std::vector<std::string>{"config.json: eos_token_id 100"});
 
-  // Where no named id is left, the tokenizer's ends a text. A file that names none means none.
+  // Where no id of the files is left, the tokenizer's eos_token ends a text. A file that names no id means none.
   const auto with_tokenizer = [&](const std::string& text, TokenId eos) {
     ConfigFile file = config(scratch, text);
     file.set_tokenizer_eos(eos);
@@ -123,7 +123,6 @@ BOOST_AUTO_TEST_CASE(ids_outside_the_vocabulary_are_dropped) {
 }
 
 // Expected: where generate of transformers 4.57.1 and 5.24.0 stops with such files.
-// report: generation_config_eos
 BOOST_AUTO_TEST_CASE(generation_config_says_where_a_text_ends) {
   const Scratch scratch;
   const auto tokens = [&](const std::string& generation) {
@@ -133,7 +132,7 @@ BOOST_AUTO_TEST_CASE(generation_config_says_where_a_text_ends) {
   BOOST_TEST(tokens(R"({"eos_token_id": [0, 29]})").eos == (std::vector<TokenId>{0, 29}));
   BOOST_TEST(tokens(R"({"eos_token_id": 29})").eos == std::vector<TokenId>{29});
   BOOST_TEST(tokens(R"({"eos_token_id": null})").eos.empty());
-  BOOST_TEST(tokens(R"({"temperature": 0.5})").eos.empty());  // the file alone counts
+  BOOST_TEST(tokens(R"({"temperature": 0.5})").eos.empty());  // config.json does not count
   BOOST_TEST(tokens(R"({"temperature": 0.5})").bos.value() == 8);
   BOOST_TEST(tokens(R"({"bos_token_id": 7})").bos.value() == 7);
   const SpecialTokens outside = tokens(R"({"eos_token_id": [101, 29]})");

@@ -19,7 +19,7 @@ std::vector<std::uint16_t> all_patterns() {
   return bits;
 }
 
-// The definition of IEEE 754, in arithmetic: (-1)^sign 2^(exponent - bias) 1.mantissa. NaN by its payload.
+// Value by the definition of IEEE 754: (-1)^sign 2^(exponent - bias) 1.mantissa. A NaN keeps its payload.
 std::uint32_t by_definition(std::uint32_t bits, int exponent_bits, int mantissa_bits) {
   const std::uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
   const int exponent = static_cast<int>((bits >> mantissa_bits) & ((1u << exponent_bits) - 1));
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(every_bf16_is_widened_exactly) {
   BOOST_TEST(out[0x3f80] == 1.0f);
 }
 
-// The tail after the last whole strip, at every length and alignment; nothing past the end is touched.
+// The tail after the last whole strip, at every length and alignment. Nothing past the end is written.
 BOOST_AUTO_TEST_CASE(lengths_that_are_no_whole_strip) {
   const auto bits = all_patterns();
   for (std::size_t offset : {0u, 1u, 3u, 0x3bf0u}) {

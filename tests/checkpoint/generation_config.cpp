@@ -25,14 +25,14 @@ Options defaults(const std::string& generation) {
 
 }  // namespace
 
-// Expected: what GenerationConfig of transformers 4.57.1 makes of the same file.
+// Expected: the values that GenerationConfig of transformers 4.57.1 reads from the same file.
 BOOST_AUTO_TEST_CASE(options_of_sampling_are_read) {
   const Options all = defaults(R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.9, "min_p": 0.05,
       "typical_p": 0.95, "repetition_penalty": 1.1, "max_length": 4096, "eos_token_id": 2, "num_beams": 1, "cache_implementation":
       "static", "transformers_version": "4.57.1", "chat_format": "chatml", "length_penalty": 2.0})");
   BOOST_TEST((all.temperature == 0.6f && all.top_k == 20 && all.top_p == 0.9f && all.min_p == 0.05f));
   BOOST_TEST((all.typical_p == 0.95f && all.repetition_penalty == 1.1f));
-  BOOST_TEST((all.max_new_tokens == 7 && all.presence_penalty == 0.5f && all.seed == 3U));  // not of the file
+  BOOST_TEST((all.max_new_tokens == 7 && all.presence_penalty == 0.5f && all.seed == 3U));  // not set by the file
   const Options few = defaults(R"({"do_sample": true, "top_p": null})");
   BOOST_TEST((few.temperature == 1 && few.top_k == 50 && few.top_p == 1 && few.min_p == 0 && few.typical_p == 1));
   for (const char* greedy : {R"({"temperature": 0.6})", R"({"do_sample": false, "temperature": 0.6})", "{}"})
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_honoured_is_refused_by_name) {
         R"({"token_healing": false, "bad_words_ids": [], "penalty_alpha": 0})"})
     BOOST_TEST(refusal([&] { defaults(neutral); }) == "accepted", neutral);
   BOOST_TEST(mentions(refusal([] { defaults(R"({"token_healing": true})"); }), {"token_healing"}));
-  // Steps of draws, and of groups of beams, are none without them.
+  // Without do_sample, transformers builds no step for these fields.
   for (const std::string field : {"epsilon_cutoff", "eta_cutoff", "top_h"}) {
     BOOST_TEST(refusal([&] { defaults("{\"" + field + "\": 0.1}"); }) == "accepted");
     BOOST_TEST(mentions(refusal([&] { defaults("{\"do_sample\": true, \"" + field + "\": 0.1}"); }),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes python_regex_cases.json beside this file: random patterns, and what Python's re (3.11) answers for each.
+"""Writes python_regex_cases.json beside this file: random patterns, and the answers of Python's re (3.11).
 
-A case is [pattern, answers]: two digits a text, of fullmatch and of match; or "invalid" where re refuses the pattern.
-Patterns of what PythonRegex leaves out (backreferences, atomic groups, ...) are "unsupported".
+A case is [pattern, answers]. The answers are two digits per text: fullmatch and match. They are "invalid" where re
+refuses the pattern, and "unsupported" where PythonRegex does not support it (backreferences, atomic groups, ...).
 """
 import json
 import os

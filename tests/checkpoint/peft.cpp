@@ -32,7 +32,7 @@ namespace {
 
 const std::filesystem::path kShared = TENON_SOURCE_DIR "/../shared";
 
-// The linears of a GPT-2 of these layers, and its head.
+// The linears of a GPT-2 with these layers, and its head.
 std::vector<PeftModule> gpt2_modules(const std::vector<int>& layers, int width, int vocabulary) {
   std::vector<PeftModule> modules;
   for (const int layer : layers) {
@@ -47,7 +47,7 @@ std::vector<PeftModule> gpt2_modules(const std::vector<int>& layers, int width, 
 }
 const std::vector<PeftModule> kThree = gpt2_modules({0, 1, 11}, 8, 260);
 
-// What adapter_config.json says beyond peft_type, r = 2 and lora_alpha = 4, each of which `fields` may say otherwise.
+// adapter_config.json with peft_type, r = 2 and lora_alpha = 4, unless `fields` sets them, and with `fields`.
 std::string config_text(const std::string& fields) {
   std::string text = "{\"peft_type\": \"LORA\"";
   if (fields.find("\"r\"") == fields.npos) text += ", \"r\": 2";
@@ -71,7 +71,7 @@ std::string refused(const std::string& fields, const std::string& field) {
   return message;
 }
 
-// A folder with an adapter of rank 2 for c_attn of the layers 0 and 1, to be changed and written again.
+// A folder with an adapter of rank 2 for c_attn of layers 0 and 1. Tests change its parts and write it again.
 struct Adapter {
   Scratch scratch;
   std::string config = config_text("\"target_modules\": [\"c_attn\"]");
@@ -106,7 +106,7 @@ struct Adapter {
     file.write(scratch / "adapter_model.safetensors");
     return PeftAdapter::open(scratch.folder(), modules);
   }
-  // The refusal, checked to name the file and the tensor.
+  // The error message, checked to name the file and the tensor.
   std::string refused(const std::string& tensor) const {
     const std::string message = refusal([&] { open(); });
     BOOST_TEST(message.starts_with("adapter_model.safetensors: " + tensor + ": "), message);
@@ -114,7 +114,7 @@ struct Adapter {
   }
 };
 
-// Reads all values, as whoever serves the adapter.
+// Reads all values, as loading an adapter does.
 void read_all(const PeftAdapter& adapter) {
   for (const PeftFactors& each : adapter.factors())
     for (const TensorInfo* tensor : {each.a, each.b}) {
@@ -126,7 +126,7 @@ void read_all(const PeftAdapter& adapter) {
 
 }  // namespace
 
-// Expected: what check_target_module_exists of PEFT 0.21.2 says about kThree.
+// Expected: answers of check_target_module_exists of PEFT 0.21.2 for kThree.
 // report: adapter_target_names_absent
 // report: adapter_regex_targets
 BOOST_AUTO_TEST_CASE(modules_are_targeted_as_by_peft) {
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(modules_are_targeted_as_by_peft) {
   for (const auto& [fields, expected] : cases) BOOST_TEST(targeted(fields) == expected, fields);
 }
 
-// Expected: re.match(rf"(.*\.)?({key})$", path), as get_pattern_key of PEFT 0.21.2 asks it.
+// Expected: re.match(rf"(.*\.)?({key})$", path), as in get_pattern_key of PEFT 0.21.2.
 BOOST_AUTO_TEST_CASE(keys_match_as_by_peft) {
   struct Case {
     const char *path, *key;
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(keys_match_as_by_peft) {
       {"transformer.h.1.mlp.c_fc", ".*_fc", true},
       {"transformer.h.1.mlp.c_fc", "h.1.mlp.c_fc$", true},
       {"transformer.h.1.mlp.c_fc", "h\\.1", false},
-      {"transformer.h.1.mlp.c_fc", "h)|(c_fc", true},  // (.*\.)?(h) alone matches its beginning
+      {"transformer.h.1.mlp.c_fc", "h)|(c_fc", true},  // (.*\.)?(h) alone matches the start of the path
       {"transformer.x.1.mlp.c_fc", "h)|(c_fc", false},
   };
   for (const Case& each : cases) {
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(keys_match_as_by_peft) {
   }
 }
 
-// Expected: the expressions of check_target_module_exists of PEFT 0.21.2; -1 where they find no layer.
+// Expected: results of the expressions in check_target_module_exists of PEFT 0.21.2; -1 where they find no layer.
 BOOST_AUTO_TEST_CASE(layers_are_found_as_by_peft) {
   struct Case {
     const char* path;
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(ranks_and_scales_of_single_modules) {
   BOOST_TEST(one(both).rank == 5);
   BOOST_TEST(one(both).scale == 7.0 / 5);
   BOOST_TEST(one(both + ", \"use_rslora\": true").scale == 7.0 / std::sqrt(5.0));
-  // The first key of the file that matches counts, not the one that is most exact or first in the alphabet.
+  // The first matching key in the file counts, not the most exact or the alphabetically first.
   BOOST_TEST(one(R"("rank_pattern": {"mlp.c_fc": 3, "c_fc": 4})").rank == 3);
   BOOST_TEST(one(R"("rank_pattern": {"c_fc": 4, "mlp.c_fc": 3})").rank == 4);
   BOOST_TEST(one(R"("rank_pattern": {"h.1.mlp.c_fc": 3, "transformer.h.0.mlp.c_fc": 5, "c_fc": 4})").rank == 5);
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(ranks_and_scales_of_single_modules) {
   // report: adapter_regex_targets
   BOOST_TEST(one(R"("rank_pattern": {"^.*\\.1\\..*": 8, "^.*\\.0\\..*": 7})").rank == 7);
   BOOST_TEST(one(R"x("alpha_pattern": {"c_(attn|fc)": 12, "c_fc": 1})x").scale == 6.0);
-  // Keys that match nothing are passed over, as by PEFT: they are those of other models.
+  // Keys that match nothing are ignored, as in PEFT: they belong to other models.
   BOOST_TEST(one(R"("rank_pattern": {"q_proj": 1000000}, "alpha_pattern": {"fc": 9})").rank == 2);
 }
 
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_without_a_target_is_refused) {
                                   kThree) == std::vector<std::string>{"q_proj", "attn"}));
 }
 
-// Names that lead to the embedding or the head are not passed over: PEFT updates them.
+// Targets that are the embedding or the head are refused, because PEFT would update them.
 BOOST_AUTO_TEST_CASE(modules_that_peft_alone_can_update_are_refused) {
   const std::vector<std::string> others = {"transformer.wte", "lm_head"};
   const std::vector<PeftModule> layers = gpt2_modules({0}, 8, 260);
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(modules_that_peft_alone_can_update_are_refused) {
     BOOST_TEST(refused_for(fields) == "accepted", fields);
 }
 
-// No pattern takes exponential time, and what would take long is refused.
+// No pattern takes exponential time. Patterns that would take long are refused.
 BOOST_AUTO_TEST_CASE(hostile_patterns_end) {
   BOOST_TEST(
       mentions(refusal([] { targeted(R"("target_modules": "(a*)*(a*)*((.*)*)*(.*.*.*.*.*)*x")"); }), {"no linear"}));
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(ranks_above_every_dimension_are_refused) {
   BOOST_TEST(mentions(refused(attn + "\"r\": 1048576", "r"), {"rank"}));
   BOOST_TEST(mentions(refused(attn + R"("rank_pattern": {"c_proj": 9})", "rank_pattern.c_proj"), {"rank", "9", "8"}));
   BOOST_TEST(targets(attn + R"("rank_pattern": {"c_proj": 8})").size() == 6U);
-  // r of no module that is targeted says nothing.
+  // r is not checked where every target has a rank of its own.
   BOOST_TEST(targets(attn + R"("r": 1000, "rank_pattern": {"c_attn": 1, "c_proj": 2})").size() == 6U);
 }
 
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(a_sound_adapter_is_read) {
   Adapter made;
   const PeftAdapter adapter = [&] {
     PeftAdapter opened = made.open();
-    return PeftAdapter(std::move(opened));  // the factors' tensors move with it
+    return PeftAdapter(std::move(opened));  // the TensorInfo pointers of the factors move with it
   }();
   BOOST_TEST(adapter.config().r == 2);
   BOOST_TEST(adapter.tensors().tensors().size() == 4U);
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(keys_may_hold_the_name_of_the_adapter) {
     adapter.read_floats(*adapter.factors()[0].a, values);
     return values;
   }();
-  // Every name that holds `from`, with `to` in its place.
+  // Replaces `from` by `to` in every tensor name that holds it.
   const auto rename = [](Adapter& made, const std::string& from, const std::string& to) {
     std::map<std::string, TensorFile::Tensor> tensors;
     for (const auto& [name, tensor] : made.file.tensors) {
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(keys_may_hold_the_name_of_the_adapter) {
   }
   Adapter two;
   rename(two, "0.attn.c_attn.lora_A.weight", "0.attn.c_attn.lora_A.default.weight");
-  BOOST_TEST(two.open().factors().size() == 2U);  // beside keys without a name
+  BOOST_TEST(two.open().factors().size() == 2U);  // beside keys without the name
   two.add("base_model.model.transformer.h.0.attn.c_attn.lora_B.other.weight", {24, 2});
   BOOST_TEST(
       mentions(refusal([&] { two.open(); }), {"adapter_model.safetensors", "several adapters", "default", "other"}));
@@ -491,13 +491,13 @@ BOOST_AUTO_TEST_CASE(keys_may_hold_the_name_of_the_adapter) {
 
 namespace {
 
-// An adapter whose file may hold copies of a model's embedding and head, and that model's file.
+// An adapter whose file may hold copies of the model's embedding and head, and the model's file.
 struct Copies {
   const std::string key = "base_model.model.transformer.wte.weight", head_key = "base_model.model.lm_head.weight";
   const Scratch folder = {};
   TensorFile model = {};
   std::vector<float> values, head, widened;  // [4, 8]
-  std::vector<std::uint16_t> rounded;        // values in bfloat16; `widened` is what those stand for
+  std::vector<std::uint16_t> rounded;        // values in bfloat16; `widened` is the same in float32
   Adapter made = {};
 
   Copies() {
@@ -507,7 +507,7 @@ struct Copies {
       rounded.push_back(bfloat16(values.back()).bits);
       widened.push_back(float_of_bf16(rounded.back()));
     }
-    made.modules.pop_back();  // the head is no linear that can be updated
+    made.modules.pop_back();  // the head cannot be updated
   }
   PeftBase base(bool tied, const std::string& name, DType type) {
     model.tensors.clear();
@@ -550,13 +550,13 @@ BOOST_AUTO_TEST_CASE(copies_of_the_model_are_passed_over) {
   BOOST_TEST(mentions(c.refused_for(false, DType::f32), {"adapter_model.safetensors: " + c.head_key, "differs"}));
   c.made.file.add(c.head_key, DType::f32, {4, 8}, c.head);
   BOOST_TEST(c.refused_for(false, DType::f32) == "accepted");
-  BOOST_TEST(mentions(c.refused_for({}), {c.head_key, "neither lora_A"}));  // no file to compare with
+  BOOST_TEST(mentions(c.refused_for({}), {c.head_key, "neither lora_A"}));  // no base tensors to compare with
   c.made.file.tensors.erase(c.head_key);
   c.made.file.add(c.key, DType::f32, {5, 8}, std::vector<float>(40));
-  BOOST_TEST(mentions(c.refused_for(true, DType::f32), {c.key, "[4, 8]"}));  // a grown vocabulary
+  BOOST_TEST(mentions(c.refused_for(true, DType::f32), {c.key, "[4, 8]"}));  // a larger vocabulary
 }
 
-// Numbers count, not types. What rounding has changed differs.
+// Copies are compared by value, not by type. Values that were rounded differ.
 BOOST_AUTO_TEST_CASE(copies_have_the_models_numbers_in_any_type) {
   Copies c;
   c.made.file.add(c.key, DType::f32, {4, 8}, c.values);
@@ -595,10 +595,10 @@ BOOST_AUTO_TEST_CASE(shapes_follow_rank_and_model) {
   BOOST_TEST(mentions(dtype.refused(Adapter::name("0", 'B')), {"I32", "F32"}));
 }
 
-// Of each type, on both sides of what is finite; and at the very end of a tensor of many blocks.
+// For each type: the values on both sides of the finite range, also at the very end of a tensor of many blocks.
 BOOST_AUTO_TEST_CASE(values_are_finite) {
   const auto message = [](Adapter& made) {
-    const PeftAdapter adapter = made.open();  // the layout alone is sound
+    const PeftAdapter adapter = made.open();  // opening checks the layout only
     const std::string read = refusal([&] { read_all(adapter); });
     BOOST_TEST(read == refusal([&] { adapter.digest(); }));
     return read;
@@ -645,7 +645,7 @@ BOOST_AUTO_TEST_CASE(files_that_are_missing_are_named) {
   BOOST_TEST(refusal(open).starts_with("adapter_model.safetensors: "));
   made.scratch.write("adapter_model.bin", "pickle");
   BOOST_TEST(mentions(refusal(open), {"adapter_model.safetensors", "adapter_model.bin", "pickle"}));
-  // What the config asks for is refused before tensors are looked for.
+  // The config is checked before tensors are looked for.
   made.scratch.write("adapter_config.json", config_text(R"("r": 1048576, "target_modules": ["c_attn"])"));
   BOOST_TEST(refusal(open).starts_with("adapter_config.json: r: "));
 }
@@ -670,13 +670,13 @@ BOOST_AUTO_TEST_CASE(shards_are_read) {
   BOOST_TEST(adapter.digest() == digest);
 }
 
-// Whatever decides the outputs changes the digest; what does not, does not.
+// Changes that affect the outputs change the digest. Other changes do not.
 BOOST_AUTO_TEST_CASE(the_digest_names_the_outputs) {
   const Adapter plain;
   const std::string digest = plain.open().digest();
   BOOST_TEST(digest.size() == 7U + 64U);
   BOOST_TEST(digest.starts_with("sha256:"));
-  // Written down from Python's hashlib: digests must not change between builds.
+  // Expected: Python's hashlib. Digests must be the same in all builds.
   BOOST_TEST(digest == "sha256:83e0aee7e591b08536836d0945ce0d52aaff004113b852708c09cacee8b584e0");
 
   const auto changed = [](auto change) {
@@ -720,7 +720,7 @@ BOOST_AUTO_TEST_CASE(the_digest_names_the_outputs) {
     }));
 }
 
-// What stands in the shared folder, where that is beside the repository.
+// Adapters of the shared folder, if it exists beside the repository.
 BOOST_AUTO_TEST_CASE(golden_adapters_are_read) {
   if (!std::filesystem::exists(kShared / "golden/gpt2/adapters")) {
     BOOST_TEST_MESSAGE("skipped: no reference data in ../shared");
@@ -746,7 +746,7 @@ BOOST_AUTO_TEST_CASE(golden_adapters_are_read) {
     const char* folder;
     const std::vector<PeftModule>& modules;
     std::size_t factors;
-    double scale;  // of the first of them
+    double scale;  // of the first factor
   };
   const Case cases[] = {
       {"golden/gpt2/adapters/r4_attn", gpt2, 3, 2.0},         {"golden/gpt2/adapters/r8_all", gpt2, 12, 2.0},
@@ -769,7 +769,7 @@ BOOST_AUTO_TEST_CASE(golden_adapters_are_read) {
   BOOST_TEST(mixed.factors()[1].scale == 6.0 / 12);
 }
 
-// Refused with the words that cases.json asks for, one of each group.
+// Each group's malformed adapter is refused with the words that cases.json requires.
 BOOST_AUTO_TEST_CASE(malformed_adapters_are_refused) {
   const auto folder = kShared / "malformed/dev";
   if (!std::filesystem::exists(folder / "cases.json")) {

@@ -18,7 +18,7 @@ using tenon::test::Scratch;
 
 namespace {
 
-using Changes = std::map<std::string, std::string>;  // field to JSON; an empty text leaves the field out
+using Changes = std::map<std::string, std::string>;  // field to JSON; an empty text removes the field
 
 std::string text(const Changes& changes) {
   Changes all = {{"peft_type", "\"LORA\""}, {"r", "2"}, {"lora_alpha", "4"}, {"target_modules", "[\"c_attn\"]"}};
@@ -31,7 +31,7 @@ std::string text(const Changes& changes) {
 
 PeftConfig parse(const Changes& changes) { return parse_peft_config(text(changes)); }
 
-// The refusal of one field with one value, checked to name file and field.
+// The error for one field with one value, checked to name file and field.
 std::string refused(const std::string& field, const std::string& value) {
   const std::string message = refusal([&] { parse({{field, value}}); });
   BOOST_TEST(message.starts_with("adapter_config.json: " + field), field << " " << value << ": " << message);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(every_field_is_read) {
   BOOST_TEST(config.layers_to_transform == (std::vector<int>{1, 0}));
   BOOST_TEST(config.layers_pattern == (Names{"h", "model.layers"}));
   BOOST_TEST(config.tied_to_embedding);
-  // In the file's order, which decides where several keys match.
+  // In the file's order, which decides between several matching keys.
   BOOST_TEST((config.rank_pattern == PeftConfig::Pattern<int>{{"z_proj", 8}, {"a.0.b-c", 1}}));
   BOOST_TEST((config.alpha_pattern == PeftConfig::Pattern<double>{{"y", 0.0}, {"x", -2.5}, {"b", 3.0}}));
 }
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
   BOOST_TEST(parse({{"bias", "\"none\""}, {"task_type", "\"CAUSAL_LM\""}}).r == 2);
 }
 
-// With the one empty value, if any, that PEFT takes for off. It makes a configuration of defaults from {} elsewhere,
-// which turns the method on.
+// Each feature is off with its one empty value, if any. Other empty values such as {} give a configuration of defaults
+// in PEFT, which turns the feature on.
 BOOST_AUTO_TEST_CASE(variants_that_change_the_outputs_are_refused) {
   const std::pair<const char*, const char*> features[] = {{"use_dora", ""},
                                                           {"use_qalora", ""},
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(unknown_fields_are_ignored_and_listed) {
   BOOST_TEST(config.unknown == (Names{"library_name", "lora_dtype", "lorap_emb_lr"}));
 }
 
-// PEFT drops it unless init_lora_weights asks for it.
+// PEFT drops loftq_config unless init_lora_weights is "loftq".
 BOOST_AUTO_TEST_CASE(loftq_config_counts_with_its_initialisation_only) {
   for (const char* off : {"null", "false", "{}"}) BOOST_TEST(parse({{"loftq_config", off}}).inert.empty(), off);
   BOOST_TEST(parse({{"loftq_config", "{\"loftq_bits\": 4}"}}).inert == Names{"loftq_config"});

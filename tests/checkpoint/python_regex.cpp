@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(answers_are_those_of_python) {
   BOOST_TEST(seen["unsupported"] == 10);
 }
 
-// What ms-swift and Unsloth write into adapter_config.json.
+// Patterns that ms-swift and Unsloth write into adapter_config.json.
 BOOST_AUTO_TEST_CASE(patterns_of_trainers) {
   const std::vector<std::string> paths = {"model.layers.3.self_attn.q_proj", "model.layers.3.mlp.up_proj",
                                           "model.visual.blocks.3.attn.qkv", "lm_head"};

@@ -1,5 +1,5 @@
-// The shared reference files, where they stand beside the repository: sound ones are read, malformed ones are refused
-// with the words that cases.json asks for.
+// The shared reference files, if they exist beside the repository. Sound files are read. Malformed files are refused
+// with the words that cases.json requires.
 #define BOOST_TEST_MODULE checkpoint_reference
 #define BOOST_TEST_NO_MAIN
 #include <boost/test/unit_test.hpp>
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(golden_checkpoints_are_read_whole) {
   }
 }
 
-// Faults of the layout must be found when the checkpoint is opened; the others by whoever knows the model.
+// Faults of the layout must be found when the checkpoint is opened. Other faults need knowledge of the model.
 BOOST_AUTO_TEST_CASE(malformed_layouts_are_refused) {
   const auto cases = read_json_file(kShared / "malformed/dev/cases.json", 1 << 20);
   for (const auto& each : cases.at("cases")) {

@@ -126,14 +126,14 @@ BOOST_AUTO_TEST_CASE(what_a_model_needs_is_checked_by_name_shape_and_type) {
 
 namespace {
 
-// A file of one tensor, w, whose header has these fields.
+// A file with one tensor, w, whose header has these fields.
 std::string one(const std::string& fields, std::size_t data = 4) {
   return file_of("{\"w\":{" + fields + "}}", bytes_of(data));
 }
 std::string two(const std::string& a, const std::string& b, std::size_t data) {
   return file_of("{" + a + "," + b + "}", bytes_of(data));
 }
-// A sound file that says its header has another length.
+// A sound file whose length field is replaced.
 std::string with_length(std::uint64_t length) {
   std::string bytes = kSound;
   std::memcpy(bytes.data(), &length, 8);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(files_of_other_kinds_are_named) {
       BOOST_TEST(message.starts_with("model.safetensors: "), message);
     }
   }
-  // 640 and 0x4b50 bytes of header begin like a pickle and half like a zip: sound files all the same.
+  // Headers of 640 and 0x4b50 bytes start like a pickle and half like a zip archive. Both files are sound.
   for (const std::size_t length : {0x0280u, 0x4b50u})
     BOOST_TEST(refused(scratch, file_of("{}" + std::string(length - 2, ' '), "")) == "accepted");
 }
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(what_stands_for_the_weights_is_found_or_named) {
   BOOST_TEST(mentions(refusal([&] { Checkpoint::open(scratch / "x.gguf"); }), {"x.gguf", "not a folder"}));
 }
 
-// As in a hub's cache: snapshots/<revision>/model.safetensors -> ../../blobs/<digest>, and the folder a link too.
+// As in a hub's cache: snapshots/<revision>/model.safetensors -> ../../blobs/<digest>, and the folder is a link too.
 BOOST_AUTO_TEST_CASE(links_are_followed) {
   const Scratch scratch;
   std::filesystem::create_directories(scratch / "blobs");
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(no_cut_of_a_sound_file_is_accepted) {
   BOOST_TEST(mentions(refused(scratch, kSound + "x"), {"trailing"}));
 }
 
-// Any byte of length and header changed: refused, or a layout that is as sound as any other.
+// Changes each byte of length and header. The file is refused, or its new layout is sound.
 BOOST_AUTO_TEST_CASE(no_changed_byte_leads_outside_the_file) {
   const Scratch scratch;
   std::size_t accepted = 0;
@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(no_changed_byte_leads_outside_the_file) {
       BOOST_TEST_REQUIRE((message == "accepted" || message.starts_with("model.safetensors: ")), message);
     }
   }
-  BOOST_TEST(accepted > 0u);  // renamed tensors, BF16 for F16: the sweep does reach sound files
+  BOOST_TEST(accepted > 0u);  // renamed tensors, BF16 for F16: some changed files are sound
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_shrinks_after_it_was_opened_is_an_error) {
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(every_rectangle_equals_its_part_of_the_whole) {
   }
 }
 
-// Longer than the buffer that 16-bit elements pass through, and no multiple of it.
+// Longer than the buffer for 16-bit elements, and not a multiple of it.
 BOOST_AUTO_TEST_CASE(long_rows_of_16_bits) {
   const Scratch scratch;
   constexpr std::uint64_t cols = 300'001;

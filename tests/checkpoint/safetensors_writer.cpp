@@ -1,4 +1,4 @@
-// What is written is read back, byte for byte, whatever the order; and nothing is left of what was not finished.
+// Files are read back byte for byte, whatever the order of writing. An unfinished file leaves nothing.
 #include "tenon/checkpoint/safetensors_writer.h"
 
 #include <boost/test/unit_test.hpp>
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_read_back) {
 
 BOOST_AUTO_TEST_CASE(every_tensor_begins_at_a_multiple_of_its_element) {
   const Scratch scratch;
-  for (std::size_t length = 1; length < 20; ++length) {  // of a name, so that headers of any length are padded
+  for (std::size_t length = 1; length < 20; ++length) {  // length of a name, so that headers of all lengths are padded
     TensorFile file;
     file.tensors[std::string(length, 'u')] = {DType::u8, {3}, bytes_of(3)};
     file.tensors["h"] = {DType::f16, {1}, bytes_of(2)};
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finished_leaves_nothing) {
   BOOST_TEST(std::filesystem::file_size(scratch / "model.safetensors") == 9u);
 }
 
-// Bytes that one tensor got twice are not those that another one lacks.
+// Bytes are counted per tensor: too many for one do not make up for too few of another.
 BOOST_AUTO_TEST_CASE(every_tensor_is_counted) {
   const Scratch scratch;
   SafetensorsWriter writer(scratch / "m.safetensors", {{"x", DType::u8, {4}}, {"y", DType::u8, {4}}}, {});
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(shards_must_agree_on_what_they_say) {
   BOOST_TEST(
       mentions(refusal([&] { checkpoint.metadata("other"); }), {"b.safetensors: __metadata__: other", "differs"}));
   BOOST_TEST(mentions(refusal([&] { checkpoint.metadata("one"); }), {"b.safetensors: __metadata__: one", "differs"}));
-  // Who asks for all gets all.
+  // metadata_of_all returns every value.
   BOOST_TEST((checkpoint.metadata_of_all("other") == std::set<std::string>{"a", "b"}));
   BOOST_TEST((checkpoint.metadata_of_all("one") == std::set<std::string>{"1"}));
   BOOST_TEST(checkpoint.metadata_of_all("none").empty());

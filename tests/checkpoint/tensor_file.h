@@ -1,4 +1,4 @@
-// A small safetensors file in memory, to be changed and written again.
+// A small safetensors file in memory. Tests change it and write it again.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -20,7 +20,7 @@ struct TensorFile {
     std::vector<std::uint64_t> shape;
     std::vector<std::byte> bytes;
 
-    // One element of it.
+    // Sets element i.
     template <class T>
     void put(std::size_t i, T value) {
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));

@@ -12,7 +12,7 @@
 namespace tenon {
 
 TENON_INLINE ConfigFile::ConfigFile(const std::filesystem::path& folder) : file_("config.json") {
-  constexpr std::uint64_t max_bytes = 16u << 20;  // 1 kB is usual; id2label of a classifier can be long
+  constexpr std::uint64_t max_bytes = 16u << 20;  // usually 1 kB; a classifier's id2label can be long
   std::error_code failed;
   if (!std::filesystem::is_directory(folder, failed))
     throw Error(Error::Kind::io, file_, "there is no model folder \"" + file_name_of(folder) + "\" to read it from");
@@ -21,7 +21,7 @@ TENON_INLINE ConfigFile::ConfigFile(const std::filesystem::path& folder) : file_
   if (!std::filesystem::exists(folder / kGenerationFile, failed)) return;
   generation_ =
       std::make_shared<const Json>(read_json_file(folder / kGenerationFile, max_bytes, {.values = 1'000'000}));
-  generation();  // refuses what is no object
+  generation();  // error where the file is not an object
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
@@ -40,7 +40,7 @@ TENON_INLINE SpecialTokens ConfigFile::special_tokens(int vocab_size, const Spec
   if (generation_bos) bos = read(*generation, "bos_token_id", std::nullopt);
   if (!bos.empty()) tokens.bos = bos.front();
 
-  if (generation) read(config, "eos_token_id", std::nullopt);  // for the list of what is dropped
+  if (generation) read(config, "eos_token_id", std::nullopt);  // only to list dropped ids
   const std::size_t listed = tokens.dropped.size();
   tokens.eos = read(generation ? *generation : config, "eos_token_id", generation ? std::nullopt : defaults.eos);
   const bool none_left = tokens.eos.empty() && tokens.dropped.size() > listed;

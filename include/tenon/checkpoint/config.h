@@ -1,5 +1,5 @@
-// config.json of a model folder, and generation_config.json beside it: read strictly, and checked for fields that no
-// family supports.
+// config.json of a model folder, and generation_config.json in the same folder. Both are read strictly, and checked
+// for fields that no model family supports.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -13,53 +13,60 @@
 
 namespace tenon {
 
+/// Ids with a role in generation.
 struct SpecialTokens {
   std::optional<TokenId> bos;
-  std::vector<TokenId> eos;          // each of them ends a text; some base models have none
-  std::vector<std::string> dropped;  // "config.json: eos_token_id 50256": ids outside the vocabulary, which never come
+  std::vector<TokenId> eos;  ///< each of them ends a text; some base models have none
+  /// Ids outside the vocabulary, which are never generated: "config.json: eos_token_id 50256".
+  std::vector<std::string> dropped;
 };
 
-// The ids that a model class of transformers has where config.json is silent.
+/// Ids that a model class of transformers uses where config.json has no such field.
 struct SpecialTokenDefaults {
   std::optional<TokenId> bos = {}, eos = {};
 };
 
-// Owns the documents; fields() and generation() look into them and must not outlive it.
+/// The config files of a model. fields() and generation() are views into the object and must not outlive it.
 class ConfigFile {
  public:
-  // Reads <folder>/config.json and, where it is there, <folder>/generation_config.json. Errors: io where the first is
-  // missing, invalid_file where one is no JSON object, unsupported where a field of the first would change the outputs
-  // and is not done.
+  /// Reads <folder>/config.json and, if it exists, <folder>/generation_config.json. Errors: io where config.json is
+  /// missing; invalid_file where a file is not a JSON object; unsupported where config.json sets a field that changes
+  /// the outputs and that tenon does not implement.
   explicit ConfigFile(const std::filesystem::path& folder);
 
+  /// The members of config.json.
   Fields fields() const { return Fields(*json_, file_); }
+  /// "gpt2", "llama", ...: the model family. Error where the field is missing.
   std::string model_type() const { return fields().string("model_type"); }
 
-  // generation_config.json; none where the folder has no such file.
+  /// The members of generation_config.json; empty where the file does not exist.
   std::optional<Fields> generation() const;
 
-  // eos_token of the tokenizer. It ends a text where the files name ids, and none of them is in the vocabulary.
+  /// Sets the tokenizer's eos_token. It ends a text only where the files name ids, all of which are outside the
+  /// vocabulary.
   void set_tokenizer_eos(TokenId id) { tokenizer_eos_ = id; }
 
-  // bos_token_id (an id) and eos_token_id (an id or a list). As transformers' generate has it, generation_config.json
-  // alone says where a text ends, if there is such a file: also where it names no eos_token_id. Without the file
-  // config.json says it: null is none, and an absent field is the class's default. Ids outside [0, vocab_size) are
-  // dropped, for they never come. Error invalid_file where an id is no integer.
+  /// bos_token_id (an id) and eos_token_id (an id or a list), with the precedence of transformers' generate:
+  /// - generation_config.json, if it exists, alone decides what ends a text, even where it has no eos_token_id;
+  /// - without that file config.json decides: null means none, and an absent field means the default of the class.
+  /// bos_token_id of generation_config.json, if present, overrides that of config.json.
+  /// Ids outside [0, vocab_size) are dropped, because they are never generated. Error invalid_file where an id is no
+  /// integer.
   SpecialTokens special_tokens(int vocab_size, const SpecialTokenDefaults& defaults = {}) const;
 
  private:
   static constexpr const char* kGenerationFile = "generation_config.json";
 
-  // The ids of a field that are in the vocabulary; the others go to `dropped`, with where they stand.
+  // The ids of a field that are in the vocabulary. The others are appended to `dropped`, each with its file and field.
   static std::vector<TokenId> ids(const Fields& fields, const std::string& key, bool may_be_list, int vocab_size,
                                   std::optional<TokenId> fallback, std::vector<std::string>& dropped);
 
-  // Fields that every family of transformers inherits and that change the outputs.
+  // Refuses fields that every family of transformers inherits and that change the outputs.
   void refuse_unsupported() const;
 
   std::string file_;
   std::shared_ptr<const Json> json_;
-  std::shared_ptr<const Json> generation_;  // null: the folder has no such file
+  std::shared_ptr<const Json> generation_;  // null: the file does not exist
   std::optional<TokenId> tokenizer_eos_;
 };
 

@@ -10,8 +10,8 @@
 
 namespace tenon {
 
-// Names and sizes as in safetensors 0.8, tensor.rs, Dtype. Only f32, f16 and bf16 can be read as weights (is_weight);
-// the others take part in the layout of a file, for tensors that a model has no use for.
+/// Element types, with names and sizes as in safetensors 0.8 (tensor.rs, Dtype). Only f32, f16 and bf16 can be read as
+/// weights (is_weight). The others are known so that files with such tensors can be laid out; models do not use them.
 enum class DType : std::uint8_t {
   boolean,
   f4,
@@ -69,34 +69,38 @@ inline constexpr DTypeEntry kDTypes[] = {
 };
 }  // namespace detail
 
+/// Bits of one element.
 constexpr int dtype_bits(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].bits; }
+/// Name in a safetensors header: "BF16".
 constexpr std::string_view dtype_name(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].name; }
+/// Whether elements of this type can be read as weights.
 constexpr bool is_weight(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
-// Nothing where the name is unknown.
+/// The type of this name; empty where the name is unknown.
 constexpr std::optional<DType> dtype_of(std::string_view name) {
   for (const auto& each : detail::kDTypes)
     if (each.name == name) return each.type;
   return std::nullopt;
 }
 
-// IEEE binary16 to binary32, exactly, NaN payloads included. A subnormal, m 2^-24, is (1 + m 2^-10) 2^-14 - 2^-14:
-// exact too, and free of float32 subnormals, so that a thread that flushes them reads the same weights.
+/// IEEE binary16 to binary32, exactly, NaN payloads included. A subnormal m 2^-24 is computed as (1 + m 2^-10) 2^-14 -
+/// 2^-14. That is exact, and avoids float32 subnormals: a thread that flushes them to zero reads the same weights.
 constexpr float float_of_f16(std::uint16_t half) {
   constexpr std::uint32_t rebias = (127 - 15) << 23, top = 31u << 23, smallest_normal = (127 - 14) << 23;
   const std::uint32_t sign = (half & 0x8000u) << 16, magnitude = (half & 0x7fffu) << 13;
-  // Masks in place of branches: g++ sinks the subtraction into a branch, and then does not vectorise for plain x86-64.
-  const std::uint32_t special = 0u - std::uint32_t{magnitude >= top};   // infinity or NaN: the exponent goes to 255
+  // Masks instead of branches: g++ sinks the subtraction into a branch, and then does not vectorise for plain x86-64.
+  const std::uint32_t special = 0u - std::uint32_t{magnitude >= top};   // infinity or NaN: exponent becomes 255
   const std::uint32_t tiny = 0u - std::uint32_t{magnitude < 1u << 23};  // subnormal or zero
   const std::uint32_t normal = magnitude + rebias + (special & rebias);
   const float subnormal = std::bit_cast<float>(magnitude + smallest_normal) - std::bit_cast<float>(smallest_normal);
   return std::bit_cast<float>(sign | (tiny & std::bit_cast<std::uint32_t>(subnormal)) | (~tiny & normal));
 }
 
+/// bfloat16 to binary32, exactly.
 constexpr float float_of_bf16(std::uint16_t upper) { return std::bit_cast<float>(std::uint32_t{upper} << 16); }
 
 namespace detail {
-// Strips of a fixed length: g++ -O2 vectorises a loop only where it knows the trip count.
+// Works in strips of a fixed length: g++ -O2 vectorises a loop only where it knows the trip count.
 template <float (*Convert)(std::uint16_t)>
 inline void widen(const std::uint16_t* in, float* out, std::size_t n) {
   constexpr std::size_t strip = 16;
@@ -107,7 +111,7 @@ inline void widen(const std::uint16_t* in, float* out, std::size_t n) {
 }
 }  // namespace detail
 
-// in: [n] of f16 or bf16; out: [n]. They must not overlap.
+/// Widens n elements of type f16 or bf16. in, out: [n], not overlapping.
 void floats_of_f16(const std::uint16_t* in, float* out, std::size_t n);
 void floats_of_bf16(const std::uint16_t* in, float* out, std::size_t n);
 

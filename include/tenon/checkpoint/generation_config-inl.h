@@ -35,7 +35,7 @@ namespace tenon {
 
 TENON_INLINE void set_generation_defaults(const ConfigFile& file, Options& options) {
   const std::optional<Fields> found = file.generation();
-  if (!found) throw Error(Error::Kind::io, "generation_config.json", "does not exist, and its defaults were asked for");
+  if (!found) throw Error(Error::Kind::io, "generation_config.json", "does not exist, but its defaults were requested");
   const Fields& fields = *found;
   const bool draws = fields.boolean("do_sample", false);
   detail::check_neutral(fields, detail::kNeutralFields);

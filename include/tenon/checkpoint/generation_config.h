@@ -1,4 +1,4 @@
-// generation_config.json as defaults of sampling, as transformers' generate takes them.
+// Sampling defaults from generation_config.json, with the meaning they have in transformers' generate.
 #pragma once
 
 #include "tenon/checkpoint/config.h"
@@ -8,9 +8,10 @@ namespace tenon {
 
 namespace detail {
 
-// Fields that would change answers and are not honoured. They must be null, [] or the neutral value, which is the
-// default of transformers. Fields of beams alone (length_penalty, early_stopping, diversity_penalty), of caches, of
-// outputs and of speculation change nothing here; lengths (max_length, max_new_tokens) are each API's own.
+// Fields that would change answers and that tenon does not implement. They must be null, [] or the neutral value,
+// which is the default of transformers. Other fields are ignored because they change nothing here: those of beam
+// search alone (length_penalty, early_stopping, diversity_penalty), of caches, of outputs and of speculation. Lengths
+// (max_length, max_new_tokens) are set by each API.
 struct NeutralField {
   const char* name;
   double neutral;
@@ -28,7 +29,7 @@ inline constexpr NeutralField kNeutralFields[] = {
     {"penalty_alpha", 0},
     {"token_healing", 0},
 };
-// The same, of draws alone: without do_sample transformers builds no such step.
+// The same, but only with do_sample: without it transformers builds no such step.
 inline constexpr NeutralField kNeutralFieldsOfDraws[] = {{"epsilon_cutoff", 0}, {"eta_cutoff", 0}, {"top_h", 0}};
 inline constexpr const char* kRefusedFields[] = {
     "bad_words_ids",   "forced_bos_token_id",   "forced_eos_token_id", "exponential_decay_length_penalty",
@@ -37,10 +38,10 @@ inline constexpr const char* kRefusedFields[] = {
 
 }  // namespace detail
 
-// Sets temperature, top_k, top_p, min_p, typical_p and repetition_penalty. Without do_sample the temperature is 0,
-// which is greedy. An absent field is the default of transformers, top_k of 50 included. Errors: io where the model has
-// no generation_config.json, invalid_file where a value is out of its range, unsupported where a field would change
-// answers and cannot be honoured.
+/// Sets temperature, top_k, top_p, min_p, typical_p and repetition_penalty from the file. Without do_sample the
+/// temperature is 0, which is greedy. An absent field gets the default of transformers, including top_k = 50. Errors:
+/// io where the model has no generation_config.json; invalid_file where a value is out of range; unsupported where a
+/// field would change answers and is not implemented.
 void set_generation_defaults(const ConfigFile& file, Options& options);
 
 }  // namespace tenon

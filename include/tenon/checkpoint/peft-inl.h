@@ -18,7 +18,8 @@ TENON_INLINE PeftDigest::PeftDigest(std::size_t factors) {
 TENON_INLINE void PeftDigest::add(const TensorInfo& tensor, std::span<const std::byte> bytes) {
   const std::string layout =
       tensor.name + '\n' + std::string(dtype_name(tensor.dtype)) + ' ' + shape_text(tensor.shape) + '\n';
-  add(std::uint64_t{layout.size()});  // the size of the values follows from the layout: no two adapters give one text
+  // The size of the values follows from the layout, so no two adapters hash the same bytes.
+  add(std::uint64_t{layout.size()});
   hash_.update(layout);
   hash_.update(bytes);
 }
@@ -27,14 +28,14 @@ TENON_INLINE PeftAdapter PeftAdapter::open(const std::filesystem::path& folder, 
                                            const PeftBase& base) {
   PeftConfig config = read_peft_config(folder);
   const std::vector<PeftTarget> targets =
-      peft_targets(config, modules, base.others());  // before a file of tensors is opened
+      peft_targets(config, modules, base.others());  // before any tensor file is opened
   PeftAdapter adapter(std::move(config), Checkpoint::open(folder, "adapter_model"));
   adapter.find_factors(modules, targets, base);
   return adapter;
 }
 
 TENON_INLINE void PeftAdapter::read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const {
-  constexpr std::size_t block = 256 * 1024;  // still in the cache when it is checked
+  constexpr std::size_t block = 256 * 1024;  // small enough to be in cache when it is checked
   for (std::size_t done = 0; done < out.size(); done += block) {
     const auto part = out.subspan(done, std::min(block, out.size() - done));
     tensors_.read_bytes(tensor, offset + done, part);
@@ -45,7 +46,7 @@ TENON_INLINE void PeftAdapter::read(const TensorInfo& tensor, std::uint64_t offs
 
 TENON_INLINE void PeftAdapter::read(const TensorInfo& tensor, std::span<std::byte> out) const {
   if (out.size() != bytes_of(tensor))
-    throw Error(Error::Kind::internal, tensors_.where(tensor), "a room of another size was given to read it into");
+    throw Error(Error::Kind::internal, tensors_.where(tensor), "the buffer has another size than the tensor");
   read(tensor, 0, out);
 }
 
@@ -128,7 +129,7 @@ TENON_INLINE const TensorInfo& PeftAdapter::factor(const std::string& stem, cons
   const TensorInfo* tensor = tensors_.find(name);
   const TensorInfo* named = adapter.empty() ? nullptr : tensors_.find(stem + "." + adapter + ".weight");
   if (tensor != nullptr && named != nullptr)
-    detail::refuse_file(tensors_.where(*named), "stands there without the adapter's name, too");
+    detail::refuse_file(tensors_.where(*named), "the file holds this tensor without the adapter's name, too");
   if (tensor == nullptr) tensor = named;
   if (tensor == nullptr)
     detail::refuse_file(tensors_.name() + ": " + printable(name),

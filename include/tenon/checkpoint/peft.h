@@ -21,22 +21,26 @@
 
 namespace tenon {
 
-// The factors of one module: y += scale * B (A x).
+/// The low-rank factors of one module: y += scale * B (A x).
 struct PeftFactors {
-  std::size_t module = 0;  // index
+  std::size_t module = 0;  ///< index into the modules given to PeftAdapter::open
   int rank = 0;
   double scale = 0;
   FactorType type = FactorType::float32;
-  const TensorInfo* a = nullptr;  // [rank, inputs]
-  const TensorInfo* b = nullptr;  // [outputs, rank]
+  const TensorInfo* a = nullptr;  ///< [rank, inputs]
+  const TensorInfo* b = nullptr;  ///< [outputs, rank]
 };
 
-// What PeftAdapter::digest says, for whoever reads the factors anyway: of each in turn its scale, then a, then b.
+/// Computes PeftAdapter::digest incrementally, for code that reads the factors anyway. Add, for each factor pair in
+/// turn, its scale, then A, then B.
 class PeftDigest {
  public:
+  /// `factors`: number of factor pairs that will be added.
   explicit PeftDigest(std::size_t factors);
   void add(double scale) { add(std::bit_cast<std::uint64_t>(scale)); }
+  /// `bytes`: the values of the tensor as stored in the file.
   void add(const TensorInfo& tensor, std::span<const std::byte> bytes);
+  /// "sha256:" and 64 hexadecimal digits.
   std::string text() const { return "sha256:" + hash_.hex(); }
 
  private:
@@ -44,38 +48,40 @@ class PeftDigest {
   Sha256 hash_;
 };
 
-// The open files of an adapter: their layout is checked, their values are not yet read. Move-only. Reading is safe from
-// many threads.
+/// The open files of an adapter. Opening checks their layout; values are read on demand. Move-only. Reading is
+/// thread-safe.
 class PeftAdapter {
  public:
-  // `modules`: the linears of the model that can be updated. Every tensor must be a factor of a module that the config
-  // targets, and the other way round, or equal the tensor of `base` that it is a copy of. Errors: io where a file is
-  // missing, invalid_file where files break the format or do not fit the model, unsupported where they ask for what
-  // would change the outputs and is not done.
+  /// `modules`: the linears of the model that can be updated. Every tensor of the file must be a factor of a module
+  /// that the config targets, or equal the tensor of `base` that it is a copy of. Every targeted module must have its
+  /// factors.
+  /// Errors: io where a file is missing; invalid_file where files break the format or do not fit the model; unsupported
+  /// where they need a feature that changes the outputs and is not implemented.
   static PeftAdapter open(const std::filesystem::path& folder, std::span<const PeftModule> modules,
                           const PeftBase& base = {});
 
   const PeftConfig& config() const noexcept { return config_; }
   const Checkpoint& tensors() const noexcept { return tensors_; }
-  // In the order of the modules. Their tensors live as long as the adapter, wherever it is moved to.
+  /// In the order of the modules. The TensorInfo pointers stay valid for the life of the adapter, also after moves.
   std::span<const PeftFactors> factors() const noexcept { return factors_; }
-  // Names of tensors that equal the model's own.
+  /// Names of tensors that equal the model's own and are therefore ignored.
   std::span<const std::string> copies() const noexcept { return copies_; }
 
+  /// Size of the tensor in the file.
   static std::uint64_t bytes_of(const TensorInfo& tensor) { return tensor.end - tensor.begin; }
 
-  // Bytes of the tensor from `offset` on, a whole number of elements, as they stand in the file. Error invalid_file
-  // where one of them is NaN or infinite, io where the file cannot be read. After the last read call
-  // tensors().verify_unchanged().
+  /// Reads bytes of the tensor, starting at byte `offset`, as stored in the file. out: a whole number of elements. The
+  /// overload without `offset` reads the whole tensor. Errors: invalid_file where a value is NaN or infinite; io where
+  /// the file cannot be read. Call tensors().verify_unchanged() after the last read.
   void read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const;
   void read(const TensorInfo& tensor, std::span<std::byte> out) const;
 
-  // The whole factor as float32. out: as many elements as it has. Errors as `read`.
+  /// Reads the whole factor as float32. out: [number of its elements]. Errors as for `read`.
   void read_floats(const TensorInfo& tensor, std::span<float> out) const;
 
-  // Names what the adapter does to the model, for caches of what was computed under it: equal where and only where
-  // modules, ranks, scales, types and values are equal, whatever else the config says. "sha256:" and 64 hexadecimal
-  // digits. Reads all tensors; errors as `read`.
+  /// Identifies the effect of the adapter on the model, for caches of results computed under it. Two digests are equal
+  /// if and only if modules, ranks, scales, types and values are equal; other fields of the config do not count.
+  /// Format: "sha256:" and 64 hexadecimal digits. Reads all tensors. Errors as for `read`.
   std::string digest() const;
 
  private:
@@ -83,21 +89,23 @@ class PeftAdapter {
 
   void find_factors(std::span<const PeftModule> modules, std::span<const PeftTarget> targets, const PeftBase& base);
 
-  // The name in keys such as lora_A.default.weight, which trainers write that save the model's state themselves; empty
-  // where no key has one. PEFT reads such keys as they are. Error invalid_file where there are several.
+  // The adapter's name in keys such as lora_A.default.weight; empty where no key has one. Trainers that save the
+  // model's state themselves write such keys, and PEFT reads them. Error invalid_file where there are several names.
   std::string adapter_name() const;
 
-  // A tensor that is no factor: one of the model's own, unchanged, or an error.
+  // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise an
+  // error.
   void pass_over(const TensorInfo& tensor, const PeftBase& base);
 
-  // `stem`: up to lora_A or lora_B; the adapter's name may stand behind it.
+  // `stem`: the key up to lora_A or lora_B. The adapter's name may follow it in the file.
   const TensorInfo& factor(const std::string& stem, const std::string& adapter, const std::vector<std::uint64_t>& shape,
                            int rank) const;
 
   static FactorType type_of(DType type);
 
   static bool all_finite_bytes(std::span<const std::byte> bytes, DType type);
-  // Whether no word has all bits of the exponent. By integers, so that no compiler flag can reason it away.
+  // Whether no word has all exponent bits set, that is, NaN or infinity. Integer arithmetic, because -ffast-math lets
+  // a compiler assume that floats are finite.
   template <class Word, Word exponent>
   static bool all_below(std::span<const std::byte> bytes) {
     unsigned found = 0;

@@ -1,4 +1,4 @@
-// The model below an adapter, so far as PEFT's files may hold copies of it: embeddings that were saved beside the
+// The model below an adapter. PEFT's files may hold copies of its tensors: embeddings that were saved with the
 // factors.
 #pragma once
 #include <memory>
@@ -10,22 +10,25 @@
 
 namespace tenon {
 
+/// What PeftAdapter needs to know of the model.
 struct PeftBase {
-  std::shared_ptr<const Checkpoint> tensors = {};  // null: no file, the weights were drawn at random
-  std::string prefix = {};                         // "transformer.": names in the file have it or lack it
-  std::string embedding = {};  // paths of the modules "transformer.wte" and "lm_head"; empty: unknown
+  std::shared_ptr<const Checkpoint> tensors = {};  ///< null: the weights were drawn at random, there is no file
+  std::string prefix = {};                         ///< "transformer.": names in the model's file may lack it
+  /// Paths of the embedding and the head, "transformer.wte" and "lm_head". Empty where unknown.
+  std::string embedding = {};
   std::string head = {};
-  bool tied_head = false;  // the head's weight is the embedding's
+  bool tied_head = false;  ///< the head shares the embedding's weight
 
-  // Paths of modules that PEFT can update, beside the linears in layers.
+  /// Paths of the modules outside the layers that PEFT can update: the embedding and the head.
   std::vector<std::string> others() const;
 
-  // The tensor of the model that PEFT writes a tensor of an adapter's file to: its name behind "base_model.model.",
-  // where a module below an adapter is called base_layer. Null where the model has none of that name.
+  /// The model's tensor that the adapter's tensor `stored` would overwrite in PEFT. `stored` is "base_model.model." and
+  /// the tensor's name, in which a module below an adapter is called base_layer. Null where the model has no such
+  /// tensor.
   const TensorInfo* find(std::string_view stored) const;
 
-  // Whether the two hold the same numbers, whatever their types: PEFT's load into a float32 model would change nothing.
-  // NaN equals nothing. Reads both. Errors as Checkpoint::read_bytes.
+  /// Whether the two tensors hold the same numbers, whatever their types. If so, loading `copy` into a float32 model in
+  /// PEFT changes nothing. NaN equals nothing. Reads both tensors. Errors as Checkpoint::read_bytes.
   bool holds(const Checkpoint& file, const TensorInfo& copy, const TensorInfo& own) const;
 };
 

@@ -23,8 +23,8 @@ TENON_INLINE void refuse_peft(const std::string& field, std::string_view what, E
   throw Error(kind, peft_where(field), what);
 }
 
-// Refuses features that are set and not supported. Fields that PEFT 0.21 does not have are ignored, as PEFT does: those
-// of trainers (ms-swift, Unsloth) and of later versions, whose defaults keep the meaning of the others.
+// Refuses unsupported features that are set. Fields that PEFT 0.21 does not know are ignored, as PEFT does: those of
+// trainers (ms-swift, Unsloth), and those of later versions, whose defaults do not change the other fields' meaning.
 TENON_INLINE void read_peft_features(const Fields& fields, PeftConfig& config) {
   const auto in = [](const auto& names, const std::string& name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -36,7 +36,7 @@ TENON_INLINE void read_peft_features(const Fields& fields, PeftConfig& config) {
     if (feature != std::end(kPeftFeatures)) {
       const bool off = value.is_null() || value == Json(false) || value.dump() == feature->empty;
       if (!off && name == "loftq_config" && value.is_object() && !loftq)
-        config.inert.push_back(name);  // of an initialisation that is not used
+        config.inert.push_back(name);  // belongs to an initialisation that is not used
       else if (!off)
         refuse_peft(name, "is set, which is not supported: " + std::string(feature->what));
     } else if (in(kPeftInert, name)) {
@@ -47,7 +47,8 @@ TENON_INLINE void read_peft_features(const Fields& fields, PeftConfig& config) {
   }
 }
 
-// PEFT draws initial values when it loads an adapter, too, and some kinds take them out of the base weights.
+// PEFT also draws initial values when it loads an adapter. Some kinds of initialisation subtract them from the base
+// weights.
 TENON_INLINE void refuse_peft_init(const Fields& fields) {
   const std::string key = "init_lora_weights";
   if (!fields.has(key) || fields.value(key).is_boolean()) return;
@@ -138,11 +139,11 @@ TENON_INLINE void read_peft_layers(const Fields& fields, PeftConfig& config) {
     if (PythonRegex(each, peft_where("layers_pattern")).is_open_choice())
       refuse_peft("layers_pattern",
                   "\"" + printable(each, 60) + "\": a choice without parentheses is not supported; use a list");
-    require_regex("(?:^|.*?\\.)" + each + "\\.(\\d+)\\.", "layers_pattern");  // as PEFT writes it
+    require_regex("(?:^|.*?\\.)" + each + "\\.(\\d+)\\.", "layers_pattern");  // the expression that PEFT builds
   }
 }
 
-// {module: value}, in the file's order, which `ordered` has.
+// {module: value} in the file's order, which only `ordered` keeps.
 template <class Value>
 PeftConfig::Pattern<Value> peft_pattern(const Fields& fields, const OrderedJson& ordered, const std::string& key,
                                         Value (*read)(const Fields&, const std::string&)) {
@@ -184,7 +185,7 @@ TENON_INLINE PeftConfig parse_peft_config(std::string_view text) {
 }
 
 TENON_INLINE PeftConfig read_peft_config(const std::filesystem::path& folder) {
-  constexpr std::uint64_t max_bytes = 4u << 20;  // 1 kB is usual; 100 kB with a rank for each module of a large model
+  constexpr std::uint64_t max_bytes = 4u << 20;  // usually 1 kB; 100 kB with a rank for each module of a large model
   std::error_code failed;
   if (!std::filesystem::is_directory(folder, failed))
     throw Error(Error::Kind::io, kPeftConfigName,

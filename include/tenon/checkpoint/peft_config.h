@@ -1,4 +1,5 @@
-// adapter_config.json of a LoRA adapter, as PEFT 0.21 reads it: which linears it updates, with what rank and scale.
+// adapter_config.json of a LoRA adapter, as PEFT 0.21 reads it: which linears the adapter updates, with what rank and
+// scale.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -12,32 +13,39 @@ namespace tenon {
 
 inline constexpr const char* kPeftConfigName = "adapter_config.json";
 
+/// The checked fields of an adapter_config.json.
 struct PeftConfig {
   template <class Value>
-  using Pattern = std::vector<std::pair<std::string, Value>>;  // in the file's order: the first that matches counts
+  using Pattern = std::vector<std::pair<std::string, Value>>;  ///< in the file's order: the first match counts
 
+  /// Rank, unless rank_pattern names the module.
   int r = 0;
+  /// lora_alpha, unless alpha_pattern names the module.
   double alpha = 0;
-  bool rslora = false;        // the scale is alpha / sqrt(r) in place of alpha / r
-  Pattern<int> rank_pattern;  // of single modules, in place of r
+  bool rslora = false;        ///< scale = alpha / sqrt(r) instead of alpha / r
+  Pattern<int> rank_pattern;  ///< ranks of single modules
+  /// Alphas of single modules.
   Pattern<double> alpha_pattern;
-  bool all_linear = false;   // in place of target_modules
-  std::string target_regex;  // likewise: a regular expression of Python that a module's whole path matches
+  bool all_linear = false;  ///< target_modules is "all-linear": every linear but the head
+  /// target_modules as a string: a Python regular expression that must match a module's whole path.
+  std::string target_regex;
+  /// target_modules as a list: names, each the end of a path or all of it.
   std::vector<std::string> target_modules;
-  std::string exclude_regex;  // likewise, in place of exclude_modules
+  std::string exclude_regex;  ///< exclude_modules as a string
+  /// exclude_modules as a list.
   std::vector<std::string> exclude_modules;
-  std::vector<int> layers_to_transform;     // empty: all
-  std::vector<std::string> layers_pattern;  // regular expressions before the layer's index; empty: anything
-  bool tied_to_embedding = false;           // ensure_weight_tying: a head's factors are those of the embedding
-  std::vector<std::string> inert;           // fields that are set and change no output
-  std::vector<std::string> unknown;         // fields that PEFT does not have, and ignores
+  std::vector<int> layers_to_transform;     ///< empty: all layers
+  std::vector<std::string> layers_pattern;  ///< regular expressions before the layer's index; empty: anything
+  bool tied_to_embedding = false;           ///< ensure_weight_tying: the head uses the embedding's factors
+  std::vector<std::string> inert;           ///< fields that are set and change no output
+  std::vector<std::string> unknown;         ///< fields that PEFT does not know; they are ignored
 };
 
-// Reads and checks the text of an adapter_config.json. Errors: invalid_file, or unsupported where a field asks for what
-// would change the outputs and is not done.
+/// Parses and checks the text of an adapter_config.json. Errors: invalid_file; unsupported where a field needs a
+/// feature that changes the outputs and is not implemented.
 PeftConfig parse_peft_config(std::string_view text);
 
-// Reads <folder>/adapter_config.json. Errors: io where it is missing, and those of parse_peft_config.
+/// Reads <folder>/adapter_config.json. Errors: io where the file is missing, and those of parse_peft_config.
 PeftConfig read_peft_config(const std::filesystem::path& folder);
 
 }  // namespace tenon

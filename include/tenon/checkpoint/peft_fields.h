@@ -1,4 +1,4 @@
-// The fields of adapter_config.json, and what is said of them.
+// The fields of adapter_config.json, by how they are treated, and the error texts for them.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,8 @@
 
 namespace tenon::detail {
 
-// Features that are off where the field is absent, null, false or `empty`. Some are on with {}: PEFT fills in defaults.
+// A feature that is off where its field is absent, null, false or `empty`. Some features are on with {}, because PEFT
+// then fills in defaults. `what` explains the feature in the error.
 struct PeftFeature {
   const char *field, *empty, *what;
 };
@@ -31,7 +32,7 @@ inline constexpr PeftFeature kPeftFeatures[] = {
     {"megatron_config", "{}", "Megatron's parallel linears"},
 };
 
-// Read by parse_peft_config and used.
+// Fields that parse_peft_config uses.
 inline constexpr const char* kPeftUsed[] = {"peft_type",
                                             "r",
                                             "lora_alpha",
@@ -44,26 +45,28 @@ inline constexpr const char* kPeftUsed[] = {"peft_type",
                                             "layers_pattern",
                                             "bias"};
 
-// They say where the adapter comes from and how it was trained. fan_in_fan_out says how the base stores its weight; A
-// and B are stored alike either way. The configs of EVA, CorDA and LoRA-GA are those of init_lora_weights.
+// Fields that change no output: they describe origin and training. fan_in_fan_out says how the base stores its weight;
+// A and B are stored the same way in both cases. The configs of EVA, CorDA and LoRA-GA belong to init_lora_weights.
 inline constexpr const char* kPeftInert[] = {
     "task_type",         "auto_mapping",   "base_model_name_or_path", "revision",
     "peft_version",      "lora_dropout",   "inference_mode",          "init_lora_weights",
     "eva_config",        "corda_config",   "megatron_core",           "fan_in_fan_out",
     "qalora_group_size", "lora_ga_config", "runtime_config",          "ensure_weight_tying"};
 
+// "adapter_config.json: <field>", for errors.
 std::string peft_where(const std::string& field);
 
 [[noreturn]] void refuse_peft(const std::string& field, std::string_view what,
                               Error::Kind kind = Error::Kind::unsupported);
 
-// Letters, digits, _ and -, with dots between names. As a regular expression such a text matches by comparison alone.
+// Whether the text consists of names of letters, digits, _ and -, separated by dots. As a regular expression it can be
+// matched by comparison alone.
 bool is_peft_literal(std::string_view text);
 
-// Refuses what Python refuses, and what PythonRegex does not support.
+// Error where Python refuses the pattern or PythonRegex does not support it.
 void require_regex(const std::string& pattern, const std::string& field);
 
-// What get_pattern_key of PEFT searches with re.match for a key of rank_pattern or alpha_pattern.
+// The expression that PEFT's get_pattern_key passes to re.match for a key of rank_pattern or alpha_pattern.
 inline std::string peft_key_regex(const std::string& key) { return "(.*\\.)?(" + key + ")$"; }
 
 }  // namespace tenon::detail

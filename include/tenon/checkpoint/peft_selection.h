@@ -1,4 +1,4 @@
-// Which modules the keys and lists of an adapter_config.json mean.
+// Selects modules by the keys and lists of an adapter_config.json.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tenon::detail {
 
-// Visits of nodes that all regular expressions of one adapter may take: about a second of work.
+// Budget of all regular expressions of one adapter, in visits of nodes: about a second of work.
 inline constexpr std::uint64_t kRegexBudget = 20'000'000;
 
 // Whether the path is the name, or ends with a dot and the name.
@@ -27,11 +27,11 @@ inline bool matches_any(std::string_view path, std::span<const std::string> name
   return std::any_of(names.begin(), names.end(), [&](const std::string& each) { return matches_name(path, each); });
 }
 
-// The layer that a path belongs to: the first number behind one of the patterns, as re.match(rf"(?:^|.*?\.){pattern}\.
-// (\d+)\.") finds it, or without patterns r".*?\.[^.]*\.(\d+)\.", which asks for two names before the number.
+// Layer of a path: the first number after one of the patterns, as re.match(rf"(?:^|.*?\.){pattern}\.(\d+)\.") finds
+// it. Without patterns the expression is r".*?\.[^.]*\.(\d+)\.", which needs two names before the number.
 std::optional<int> layer_of(std::string_view path, std::span<const PythonRegex> patterns, std::uint64_t& budget);
 
-// A key of rank_pattern or alpha_pattern.
+// A compiled key of rank_pattern or alpha_pattern.
 class PeftKey {
  public:
   PeftKey(const std::string& key, const std::string& field);
@@ -42,7 +42,7 @@ class PeftKey {
   std::optional<PythonRegex> regex_;
 };
 
-// The keys of a pattern, in the file's order.
+// Compiled keys of a pattern, in the file's order.
 template <class Value>
 std::vector<PeftKey> peft_keys(const PeftConfig::Pattern<Value>& pattern, const std::string& field) {
   std::vector<PeftKey> keys;
@@ -50,12 +50,12 @@ std::vector<PeftKey> peft_keys(const PeftConfig::Pattern<Value>& pattern, const 
   return keys;
 }
 
-// target_modules, exclude_modules and the layers of a config.
+// Selects the modules that target_modules, exclude_modules and the layers of a config name.
 class PeftSelection {
  public:
   explicit PeftSelection(const PeftConfig& config);
 
-  // check_target_module_exists of PEFT. A path that is listed whole is taken whatever its layer.
+  // check_target_module_exists of PEFT. A path that is listed in full is selected whatever its layer.
   bool holds(const PeftModule& module, std::uint64_t& budget) const;
 
  private:

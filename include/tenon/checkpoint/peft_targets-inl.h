@@ -24,7 +24,7 @@
 
 namespace tenon::detail {
 
-// re.match(rf"(.*\.)?({key})$", path) for a literal key, in which a dot is any character.
+// re.match(rf"(.*\.)?({key})$", path) for a literal key. Its dots match any character.
 TENON_INLINE bool matches_pattern(std::string_view path, std::string_view key) {
   if (key.size() > path.size()) return false;
   const std::size_t start = path.size() - key.size();
@@ -33,7 +33,7 @@ TENON_INLINE bool matches_pattern(std::string_view path, std::string_view key) {
                     [](char k, char p) { return k == p || k == '.'; });
 }
 
-// The number from `at` on, if digits and then a dot stand there.
+// The number that starts at `at`, if digits and then a dot stand there.
 TENON_INLINE std::optional<int> number_at(std::string_view path, std::size_t at) {
   const std::size_t dot = path.find('.', at);
   int number = 0;
@@ -42,8 +42,9 @@ TENON_INLINE std::optional<int> number_at(std::string_view path, std::size_t at)
   return code == std::errc{} && end == path.data() + dot ? std::optional(number) : std::nullopt;
 }
 
-// The layer behind a pattern that is no literal. The first `.*?\.` that leads to a match counts. Error unsupported
-// where the pattern can end at several layers, since which one Python takes depends on the order of its attempts.
+// The layer after a pattern that is not a literal. Tries the starts that `.*?\.` can match in order; the first with a
+// match counts. Error unsupported where the pattern can end at several layers: which of them Python takes depends on
+// the order of its attempts.
 TENON_INLINE std::optional<int> layer_behind(std::string_view path, const PythonRegex& pattern, std::uint64_t& budget) {
   for (std::size_t start = 0; start != path.npos;) {
     const auto ends = pattern.ends(path, start, budget);
@@ -101,26 +102,27 @@ TENON_INLINE bool PeftSelection::holds(const PeftModule& module, std::uint64_t& 
   return layer && std::find(layers.begin(), layers.end(), *layer) != layers.end();
 }
 
-// Error: the field does not fit the model.
+// Throws: the field does not fit the model.
 TENON_INLINE void refuse_misfit(const std::string& field, std::string_view what) {
   refuse_peft(field, what, Error::Kind::invalid_file);
 }
 
-// Error: no linear of the model is updated.
+// Throws: the adapter updates no linear of the model.
 TENON_INLINE void refuse_no_target(const PeftConfig& config, std::span<const PeftModule> modules) {
   std::string names = config.target_regex;
   for (const std::string& each : config.target_modules) names += (names.empty() ? "" : ", ") + each;
   const bool excluded = !config.exclude_modules.empty() || !config.exclude_regex.empty();
-  refuse_misfit("target_modules", "no linear of the model is left of \"" + printable(names, 200) + "\"" +
-                                      (excluded ? " without exclude_modules" : "") +
-                                      (config.layers_to_transform.empty() ? "" : " in layers_to_transform") +
+  refuse_misfit("target_modules", "no linear of the model matches \"" + printable(names, 200) + "\"" +
+                                      (excluded ? " after exclude_modules" : "") +
+                                      (config.layers_to_transform.empty() ? "" : " within layers_to_transform") +
                                       (modules.empty() ? "" : "; the model has " + printable(modules.front().path)));
 }
 
-// A rank above both dimensions of every linear that it is for: a mistake, found before any tensor is looked at.
+// Error where a rank exceeds both dimensions of every linear that it applies to. Such a rank is a mistake, found here
+// before any tensor is read.
 TENON_INLINE void require_peft_ranks(
     const PeftConfig& config, std::span<const PeftModule> modules, std::span<const PeftTarget> targets,
-    std::span<const std::size_t> sources) {  // [targets], into rank_pattern or its size
+    std::span<const std::size_t> sources) {  // [targets]: index into rank_pattern, or its size for r
   std::vector<int> widest(config.rank_pattern.size() + 1, 0);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const PeftModule& module = modules[targets[i].module];
@@ -167,7 +169,7 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
     return static_cast<std::size_t>(found - keys.begin());
   };
   std::vector<PeftTarget> targets;
-  std::vector<std::size_t> ranks;  // where each target has its rank from
+  std::vector<std::size_t> ranks;  // for each target, the index of its key in rank_pattern
   for (std::size_t i = 0; i < modules.size(); ++i) {
     const PeftModule& module = modules[i];
     if (!selection.holds(module, budget)) continue;

@@ -10,26 +10,27 @@
 
 namespace tenon {
 
-// A linear of the model, under the path that PEFT knows it by: "transformer.h.0.attn.c_attn".
+/// A linear of the model. `path` is PEFT's name for it: "transformer.h.0.attn.c_attn".
 struct PeftModule {
   std::string path;
   int inputs = 0, outputs = 0;
-  bool head = false;  // the output layer, which all-linear leaves out
+  bool head = false;  ///< the output layer, which all-linear excludes
 };
 
-// A module that the adapter updates.
+/// A module that the adapter updates.
 struct PeftTarget {
-  std::size_t module = 0;  // index
+  std::size_t module = 0;  ///< index into the modules
   int rank = 0;
-  double scale = 0;  // y += scale * B (A x)
+  double scale = 0;  ///< y += scale * B (A x)
 };
 
-// Names of target_modules that the model lacks: PEFT passes over them where others match.
+/// Names in target_modules that match no module. PEFT ignores them where other names match.
 std::vector<std::string> peft_absent_targets(const PeftConfig& config, std::span<const PeftModule> modules);
 
-// The modules that the adapter updates, in their order. `unsupported`: paths of modules that PEFT can update and this
-// library cannot. Errors: invalid_file where no module is left, or a rank or scale cannot be meant; unsupported where
-// the adapter updates one of `unsupported`.
+/// The modules that the adapter updates, in the order of `modules`. `unsupported`: paths of modules that PEFT can
+/// update and tenon cannot.
+/// Errors: invalid_file where no module is selected, a rank exceeds both dimensions of all its linears, or a scale
+/// exceeds float32; unsupported where the adapter updates one of `unsupported`.
 std::vector<PeftTarget> peft_targets(const PeftConfig& config, std::span<const PeftModule> modules,
                                      std::span<const std::string> unsupported = {});
 

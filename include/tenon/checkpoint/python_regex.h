@@ -1,9 +1,9 @@
 // Regular expressions of Python's `re` over short printable ASCII texts, such as the paths of modules.
 //
-// Supported is every construct whose answer to "where can a match end" is a set: literals, classes, groups,
-// alternatives, greedy and lazy repetitions, anchors, \b, lookahead, lookbehind and the flags i, m, s, a and u. What
-// depends on the order in which alternatives are tried is refused: backreferences, conditionals, atomic groups,
-// possessive repetitions. Matching propagates sets of positions (Thompson, 1968), so no pattern takes exponential time.
+// Supported: literals, classes, groups, alternatives, greedy and lazy repetitions, anchors, \b, lookahead, lookbehind
+// and the flags i, m, s, a and u. For all of these the positions where a match can end are a set. Refused:
+// backreferences, conditionals, atomic groups and possessive repetitions, whose result depends on the order in which
+// alternatives are tried. Matching propagates sets of positions (Thompson, 1968), so no pattern takes exponential time.
 #pragma once
 #include <bitset>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace tenon {
 
 namespace detail {
 
-inline constexpr std::size_t kRegexText = 511;  // bytes of a text at most
+inline constexpr std::size_t kRegexText = 511;  // longest text, in bytes
 using RegexPositions = std::bitset<kRegexText + 1>;
 using RegexChars = std::bitset<128>;
 
@@ -29,28 +29,29 @@ struct RegexNode {
   Kind kind = Kind::sequence;
   std::vector<int> children = {};
   RegexChars chars = {};              // Kind::chars
-  std::uint32_t least = 0, most = 0;  // Kind::repeat; most: kNoLimit for none
-  bool negated = false;               // of lookarounds
-  std::uint32_t width = 0;            // Kind::behind: characters that it looks back
+  std::uint32_t least = 0, most = 0;  // Kind::repeat; most is kNoLimit where unbounded
+  bool negated = false;               // lookarounds
+  std::uint32_t width = 0;            // Kind::behind: characters to look back
 };
 
 }  // namespace detail
 
+/// A compiled pattern. Immutable; matching is thread-safe.
 class PythonRegex {
  public:
-  // `where`: what errors name. Errors: invalid_file where Python refuses the pattern, too, unsupported where it is
-  // outside the subset.
+  /// `where` names the pattern in errors. Errors: invalid_file where Python refuses the pattern; unsupported where it
+  /// is outside the subset.
   PythonRegex(std::string_view pattern, std::string where);
 
-  // re.fullmatch and re.match. `text`: printable ASCII of at most 511 bytes, else error unsupported. Each visit of a
-  // node takes 1 off `budget`; error unsupported where that is used up.
+  /// re.fullmatch and re.match. `text`: printable ASCII without spaces, at most 511 bytes; otherwise error unsupported.
+  /// `budget`: decreased by 1 for each visit of a node; error unsupported at 0.
   bool full_match(std::string_view text, std::uint64_t& budget) const { return ends(text, 0, budget)[text.size()]; }
   bool prefix_match(std::string_view text, std::uint64_t& budget) const { return ends(text, 0, budget).any(); }
 
-  // All places where a match that begins at `from` can end.
+  /// All positions where a match that starts at `from` can end.
   detail::RegexPositions ends(std::string_view text, std::size_t from, std::uint64_t& budget) const;
 
-  // Whether the pattern is a choice that no group holds: it means something else where more is written around it.
+  /// Whether the pattern is an alternative outside any group, whose meaning changes when text is put around it.
   bool is_open_choice() const { return node(root_).kind == Kind::either; }
 
  private:
@@ -64,14 +65,14 @@ class PythonRegex {
   static bool is_word(char c);
   static bool at_boundary(std::string_view text, std::size_t at);
 
-  // Where matches of the node can end that begin at one of `from`.
+  // Positions where matches of the node can end that start at a position in `from`.
   Positions step(int index, const Positions& from, std::string_view text, std::uint64_t& budget) const;
 
-  // Whether an assertion, which takes no characters, holds at a place.
+  // Whether an assertion, which consumes no characters, holds at a position.
   bool holds(const Node& n, std::size_t at, std::string_view text, std::uint64_t& budget) const;
 
-  // After as many rounds as there are places, another round changes nothing: a match never steps back, so it has come
-  // to places where the body matches the empty text, or to none.
+  // After as many rounds as there are positions, further rounds change nothing: a match never moves backwards, so by
+  // then only matches of the empty text are left, or none.
   Positions repeat(const Node& n, const Positions& from, std::string_view text, std::uint64_t& budget) const;
 
   std::string where_;

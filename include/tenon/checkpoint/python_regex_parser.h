@@ -1,4 +1,4 @@
-// The grammar of PythonRegex, as Lib/re/_parser.py of Python 3.11 reads it.
+// Parser of PythonRegex, after Lib/re/_parser.py of Python 3.11.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -30,9 +30,9 @@ class PythonRegex::Parser {
  private:
   static constexpr std::size_t kLongest = 16384;
   static constexpr int kDeepest = 100;
-  static constexpr std::uint32_t kBeyond = 0x110000;  // no character
+  static constexpr std::uint32_t kBeyond = 0x110000;  // not a character
 
-  // What of a pattern stands last, for a repetition behind it.
+  // The last item of a pattern so far, for a repetition that follows it.
   struct Item {
     int node = 0;
     bool anchor = false, repetition = false;
@@ -53,7 +53,7 @@ class PythonRegex::Parser {
   bool next_is(char c) const { return !done() && pattern_[at_] == c; }
   bool take(char c) { return next_is(c) && ++at_; }
 
-  // The next character of UTF-8 text.
+  // Decodes the next character of UTF-8 text.
   std::uint32_t character() {
     const auto byte = [&](std::size_t i) { return i < pattern_.size() ? static_cast<unsigned char>(pattern_[i]) : 0u; };
     const std::uint32_t first = byte(at_++);
@@ -97,7 +97,7 @@ class PythonRegex::Parser {
     return std::nullopt;
   }
 
-  // What a literal matches: of other alphabets nothing, since texts are ASCII.
+  // Characters that a literal matches. None where it is beyond ASCII, since texts are ASCII.
   detail::RegexChars literal(std::uint32_t code) const { return with_case(range(code, code), code >= 128); }
   detail::RegexChars with_case(detail::RegexChars chars, bool beyond_ascii) const {
     if (!ignore_case_) return chars;
@@ -112,7 +112,7 @@ class PythonRegex::Parser {
     return add(std::move(node));
   }
 
-  // The code of \x41, \u0041, \U00000041, \n, \., ...; none for a letter without a meaning. `c` has been taken.
+  // Code of \x41, \u0041, \U00000041, \n, \., ...; empty for a letter without a meaning. `c` has been taken.
   std::optional<std::uint32_t> escaped(char c) {
     static constexpr std::string_view names = "afnrtv\\", codes = "\a\f\n\r\t\v\\";
     if (c == 'x' || c == 'u' || c == 'U') {
@@ -147,7 +147,7 @@ class PythonRegex::Parser {
 
   struct ClassItem {
     detail::RegexChars chars;
-    std::uint32_t code = kBeyond;  // of a single character
+    std::uint32_t code = kBeyond;  // of a single character, else kBeyond
   };
 
   ClassItem class_item() {
@@ -199,7 +199,7 @@ class PythonRegex::Parser {
 
   // ---- structure
 
-  // Up to a ) that is not of it, or to the end.
+  // Parses up to a ) that closes an outer group, or to the end.
   int alternatives(bool outermost = false) {
     if (++depth_ > kDeepest) refuse("is nested more than " + std::to_string(kDeepest) + " times");
     std::vector<int> branches;
@@ -250,7 +250,7 @@ class PythonRegex::Parser {
         break;
     }
     if (const auto chars = category(c)) return {add_chars(*chars)};
-    if (is_digit(c)) {  // three octal digits are a character, all else is a reference
+    if (is_digit(c)) {  // three octal digits are a character, anything else is a reference
       const auto digit = [&](std::size_t i) { return at_ + i < pattern_.size() ? pattern_[at_ + i] : '\0'; };
       if (!is_octal(c) || !is_octal(digit(0)) || !is_octal(digit(1))) unsupported("backreferences");
       return {add_chars(literal(octal(static_cast<std::uint32_t>(c - '0'), 2)))};
@@ -277,7 +277,7 @@ class PythonRegex::Parser {
       auto high = low;
       if (take(',')) high = number();
       const bool only_braces = at_ == begin && next_is('}');
-      if (only_braces || !take('}')) {  // a brace as any other character
+      if (only_braces || !take('}')) {  // a literal brace
         at_ = begin;
         items.push_back({add_chars(literal('{'))});
         return;
@@ -295,7 +295,7 @@ class PythonRegex::Parser {
     if (items.empty() || items.back().anchor) invalid("has nothing to repeat");
     if (items.back().repetition) invalid("repeats a repetition");
     if (take('+')) unsupported("possessive repetitions");
-    take('?');  // lazy: the same ends
+    take('?');  // lazy: the set of ends is the same
     Node node{.kind = Kind::repeat, .children = {items.back().node}};
     node.least = least;
     node.most = most;
@@ -306,7 +306,7 @@ class PythonRegex::Parser {
     if (!take(')')) invalid("has a ( without its )");
   }
 
-  // A group, an assertion, a comment or flags. `first`: nothing stands before it.
+  // Parses a group, an assertion, a comment or flags. `first`: at the start of the pattern.
   void group(std::vector<Item>& items, bool first) {
     take('(');
     const bool outer_case = ignore_case_;
@@ -363,7 +363,7 @@ class PythonRegex::Parser {
     return {add(std::move(node))};
   }
 
-  // (?i) or (?i:...; whether a group follows.
+  // Parses (?i) or (?i:... and returns whether a group follows.
   bool flags(bool first) {
     std::string on, off;
     bool minus = false;
@@ -390,7 +390,7 @@ class PythonRegex::Parser {
     return false;
   }
 
-  // The fewest and the most characters that the node takes.
+  // Least and greatest number of characters that the node consumes.
   std::pair<std::uint64_t, std::uint64_t> width(int index) const {
     constexpr std::uint64_t cap = Node::kNoLimit;
     const Node& n = out_.node(index);

@@ -25,7 +25,7 @@ TENON_INLINE bool Checkpoint::consists_of(std::string_view file_name) const {
 
 namespace tenon::detail {
 
-// Names the weights in a format that is not read, so that the error for a missing file says what to do.
+// The first file of weights in a format that is not read, with advice. For the error about a missing file.
 TENON_INLINE std::string other_weights(const std::filesystem::path& folder) {
   std::string found;
   std::error_code failed;
@@ -53,7 +53,7 @@ namespace tenon {
 
 TENON_INLINE Checkpoint Checkpoint::open(const std::filesystem::path& folder, const std::string& stem) {
   std::error_code failed;
-  // A folder's own entry counts, sound or not: a dangling link is to be named, not passed over.
+  // Does not follow links, so that a dangling link is reported and not ignored.
   const auto present = [&](const std::string& name) {
     return std::filesystem::exists(std::filesystem::symlink_status(folder / name, failed));
   };
@@ -118,7 +118,7 @@ TENON_INLINE void Checkpoint::add_shards(const std::filesystem::path& folder, co
   for (const auto& shard : shards) add_file(folder / shard);
   sort_names();
 
-  // Both ways: each tensor that a shard holds is mapped to it, and each that is mapped was found.
+  // Both directions: each tensor of a shard is mapped to that shard, and each mapped tensor exists.
   for (const auto& tensor : tensors_) {
     const auto mapped = map.find(tensor.name);
     const std::string map_name = " in the weight_map of " + name_;
@@ -150,7 +150,7 @@ TENON_INLINE const TensorInfo& Checkpoint::require(std::string_view name,
                                                    const std::vector<std::uint64_t>& shape) const {
   const TensorInfo* tensor = find(name);
   if (tensor == nullptr) detail::refuse_file(name_ + ": " + printable(name), "the tensor is missing");
-  require_weight(*tensor);  // first: codes of a quantised file may have other shapes, too
+  require_weight(*tensor);  // first, because codes of a quantised file may also have other shapes
   if (tensor->shape != shape)
     detail::refuse_file(where(*tensor), "has shape " + shape_text(tensor->shape) + ", needs " + shape_text(shape));
   return *tensor;
@@ -163,7 +163,7 @@ TENON_INLINE void Checkpoint::require_weight(const TensorInfo& tensor) const {
         "dtype " + std::string(dtype_name(tensor.dtype)) + " cannot be read as a weight; F32, F16 and BF16 can");
 }
 
-// Elements [first, first + count) of the tensor, which lie together in the file. The caller has checked the range.
+// Elements [first, first + count) of the tensor, contiguous in the file. The caller has checked the range.
 TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count,
                                        float* out) const {
   const File& file = file_of(tensor);
@@ -171,7 +171,7 @@ TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t f
     file.read_at(tensor.begin + first * sizeof(float), std::as_writable_bytes(std::span(out, count)));
     return;
   }
-  // Small enough to be still in the cache when it is widened.
+  // Small enough to be in cache when it is widened.
   constexpr std::uint64_t block = 128 * 1024;
   const auto halves = std::make_unique_for_overwrite<std::uint16_t[]>(std::min(block, count));
   for (std::uint64_t done = 0; done < count; done += block) {
@@ -190,7 +190,7 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
   const std::uint64_t rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1, cols = tensor.shape.back();
   if (first_row > rows || row_count > rows - first_row || first_col > cols || col_count > cols - first_col)
     throw Error(Error::Kind::internal, where(tensor),
-                "a rectangle outside shape " + shape_text(tensor.shape) + " was asked for");
+                "shape " + shape_text(tensor.shape) + " does not hold the rectangle to read");
   if (row_count == 0 || col_count == 0) return;
   if (col_count == cols) return read_run(tensor, first_row * cols, row_count * cols, out);
   for (std::uint64_t row = 0; row < row_count; ++row)
@@ -207,7 +207,7 @@ TENON_INLINE void Checkpoint::read_bytes(const TensorInfo& tensor, std::uint64_t
                                          std::span<std::byte> out) const {
   const std::uint64_t size = tensor.end - tensor.begin;
   if (offset > size || out.size() > size - offset)
-    throw Error(Error::Kind::internal, where(tensor), "bytes behind its end were asked for");
+    throw Error(Error::Kind::internal, where(tensor), "the range to read ends after the end of the tensor");
   file_of(tensor).read_at(tensor.begin + offset, out);
 }
 

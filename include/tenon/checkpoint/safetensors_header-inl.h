@@ -21,8 +21,8 @@ TENON_INLINE std::string shape_text(std::span<const std::uint64_t> shape) {
 
 namespace tenon::detail {
 
-// Receives the header's JSON. It keeps nothing but sound tensors and strings, so that its memory is bounded by the
-// header's length: a document tree of a hostile header would take 25 times as much.
+// Receives the header's JSON and keeps only valid tensors and metadata. Its memory is therefore bounded by the
+// header's length; a document tree of a hostile header would take 25 times as much.
 class HeaderEvents final : public JsonEvents {
  public:
   HeaderEvents(std::string_view text, const std::string& file, std::uint64_t data_bytes)
@@ -34,7 +34,7 @@ class HeaderEvents final : public JsonEvents {
 
   bool null() override { misplaced("null"); }
   bool boolean(bool) override { misplaced("a truth value"); }
-  bool number_integer(std::int64_t value) override;  // a negative one
+  bool number_integer(std::int64_t value) override;  // negative
   bool number_float(double, const std::string& text) override { misplaced("the number " + printable(text, 30)); }
   bool number_unsigned(std::uint64_t value) override;
   bool string(std::string& value) override;
@@ -60,7 +60,7 @@ class HeaderEvents final : public JsonEvents {
   std::uint64_t data_bytes_;
   std::vector<TensorInfo> tensors_;
   Metadata metadata_;
-  std::string* metadata_value_ = nullptr;  // of the key that was read last
+  std::string* metadata_value_ = nullptr;  // value of the last key
   TensorInfo tensor_;
   Place place_ = Place::outside;
   Field field_ = unknown_field;
@@ -73,7 +73,7 @@ TENON_INLINE void refuse_file(const std::string& where, std::string_view what) {
   throw Error(Error::Kind::invalid_file, where, what);
 }
 
-// False where the result does not fit 64 bits.
+// False on overflow of 64 bits.
 TENON_INLINE bool checked_mul(std::uint64_t a, std::uint64_t b, std::uint64_t& product) {
   return !__builtin_mul_overflow(a, b, &product);
 }
@@ -218,8 +218,8 @@ TENON_INLINE void HeaderEvents::add_tensor() {
   tensors_.push_back(tensor_);
 }
 
-// Sorts by place in the file, and refuses duplicate names, overlaps, holes and trailing bytes: whatever no tensor
-// covers may be another file, for another reader (Trail of Bits' audit of safetensors: polyglots).
+// Sorts by offset. Refuses duplicate names, overlaps, holes and trailing bytes. Bytes that no tensor covers could be a
+// second file for another reader (polyglots, in Trail of Bits' audit of safetensors).
 TENON_INLINE void require_exact_cover(std::vector<TensorInfo>& tensors, const std::string& file,
                                       std::uint64_t data_bytes) {
   const auto where = [&](const TensorInfo& at) { return file + ": " + printable(at.name); };
@@ -245,7 +245,7 @@ TENON_INLINE void require_exact_cover(std::vector<TensorInfo>& tensors, const st
     refuse_file(file, std::to_string(data_bytes - covered) + " trailing bytes that no tensor covers");
 }
 
-// What a file that is no safetensors file seems to be, and what to do; empty where nothing is recognised.
+// What a file that is not safetensors seems to be, with advice; empty where nothing is recognised.
 TENON_INLINE std::string impostor(const File& file) {
   std::array<char, 512> bytes{};
   const std::size_t count = std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(file.size()));
@@ -305,7 +305,7 @@ TENON_INLINE SafetensorsHeader read_header(const File& file) {
   parse_json_events(events);
   require_exact_cover(events.tensors(), file.name(), data_bytes);
   for (auto& tensor : events.tensors()) {
-    tensor.begin += data_begin;  // both at most the file's size, so neither wraps
+    tensor.begin += data_begin;  // at most the file's size, so no overflow
     tensor.end += data_begin;
   }
   return {std::move(events.tensors()), std::move(events.metadata())};

@@ -1,5 +1,5 @@
-// The header of one safetensors file: 8 bytes of length (little-endian), that many bytes of JSON, then the data.
-// Everything in it is checked against the size of the file before anything is allocated from it.
+// The header of one safetensors file: 8 bytes of length (little-endian), that many bytes of JSON, then the data. All
+// values are checked against the size of the file before memory is allocated for them.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,38 +13,42 @@
 
 namespace tenon {
 
-// Limits of ours; the format's own is 100 MB for a header. GPT-2 XL has 580 tensors in 70 kB of header.
+/// Limits of tenon. The format's own limit is 100 MB for a header. GPT-2 XL has 580 tensors and 70 kB of header.
 inline constexpr std::uint64_t kMaxHeaderBytes = 64u << 20;
 inline constexpr std::size_t kMaxTensors = 1'000'000;
 inline constexpr std::size_t kMaxMetadata = 100'000;
-inline constexpr std::size_t kMaxRank = 64;  // PyTorch's own
+inline constexpr std::size_t kMaxRank = 64;  ///< as PyTorch
 
+/// A tensor and its place in the files of a checkpoint.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<std::uint64_t> shape;  // empty for a scalar
-  std::uint64_t begin = 0, end = 0;  // bytes, from the start of the file; end - begin is what shape and dtype need
-  int shard = 0;                     // which file of the checkpoint
+  std::vector<std::uint64_t> shape;  ///< empty for a scalar
+  /// Bytes [begin, end) from the start of the file. end - begin is the size that shape and dtype need.
+  std::uint64_t begin = 0, end = 0;
+  int shard = 0;  ///< index of the file
 };
 
-// "[768, 2304]"
+/// "[768, 2304]"
 std::string shape_text(std::span<const std::uint64_t> shape);
 
+/// __metadata__: string to string.
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
+/// The checked header.
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // in the order of their data
-  Metadata metadata;                // __metadata__
+  std::vector<TensorInfo> tensors;  ///< in file order
+  Metadata metadata;
 };
 
 namespace detail {
 
 [[noreturn]] void refuse_file(const std::string& where, std::string_view what);
 
-// Bytes of a tensor; false where they do not fit 64 bits or end within a byte (F4 and F6).
+// Size of a tensor in bytes. False where it overflows 64 bits or ends within a byte (F4 and F6).
 bool byte_count(std::span<const std::uint64_t> shape, DType dtype, std::uint64_t& bytes);
 
-// Offsets of its tensors count from the start of the file.
+// Reads and checks the header. The offsets of the tensors count from the start of the file.
 SafetensorsHeader read_header(const File& file);
 
 }  // namespace detail

@@ -31,7 +31,7 @@ TENON_INLINE void SafetensorsWriter::write(std::string_view name, std::uint64_t 
   if (at == tensors_.end() || at->name != name || offset > at->end - at->begin ||
       bytes.size() > at->end - at->begin - offset) {
     throw Error(Error::Kind::internal, file_.name() + ": " + printable(name),
-                "bytes were written that were not announced");
+                "the bytes lie outside the announced tensors");
   }
   file_.write_at(data_begin_ + at->begin + offset, bytes);
   written_[static_cast<std::size_t>(at - tensors_.begin())].fetch_add(bytes.size(), std::memory_order_relaxed);
@@ -65,7 +65,7 @@ TENON_INLINE void SafetensorsWriter::lay_out(std::vector<TensorPlan> plans) {
 
 TENON_INLINE std::string SafetensorsWriter::header_text(const Metadata& metadata) const {
   OrderedJson header = OrderedJson::object();
-  // push_back: names differ, and looking for each among all of them would be quadratic.
+  // push_back avoids a quadratic search: names are known to differ.
   auto& members = header.get_ref<OrderedJson::object_t&>();
   if (!metadata.empty()) members.push_back({"__metadata__", OrderedJson(metadata)});
   for (const TensorInfo& tensor : tensors_) {

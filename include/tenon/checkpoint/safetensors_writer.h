@@ -1,5 +1,5 @@
-// Writes a safetensors file whose tensors are known by size before any of them is at hand: a model never stands in
-// memory.
+// Writes a safetensors file in pieces. Only the sizes of the tensors are needed in advance, so a model never has to
+// fit in memory.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -15,46 +15,50 @@
 
 namespace tenon {
 
-// A tensor to be written.
+/// Name, type and shape of a tensor to be written.
 struct TensorPlan {
   std::string name;
   DType dtype = DType::f32;
   std::vector<std::uint64_t> shape;
 };
 
-// The header is written first; then bytes of any tensor, in any order, from any thread. The file appears under its name
-// when `finish` finds it whole.
+/// Writes the header first, then bytes of any tensor, in any order, from any thread. The file gets its name in
+/// finish().
 class SafetensorsWriter {
  public:
-  // Error invalid_request where a name comes twice, or no reader would take the header.
+  /// Lays out the tensors and writes the header. Errors: io; invalid_request where a name appears twice, a size is
+  /// no whole number of bytes, or the header exceeds kMaxHeaderBytes.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorPlan> plans, const Metadata& metadata);
 
-  // Bytes of the tensor from `offset` on.
+  /// Writes bytes of the tensor at byte `offset`. Error internal where the tensor is unknown or the range lies outside
+  /// it.
   void write(std::string_view name, std::uint64_t offset, std::span<const std::byte> bytes);
 
-  // Error internal where a tensor did not get as many bytes as it has.
+  /// Publishes the file under its name. Error internal where the number of bytes written to a tensor is not its size.
   void finish() { take_file().publish(); }
 
-  // The file that finish would publish, for whoever publishes it with others. Nothing more can be written.
+  /// The complete file, not yet published, so that it can be published with others. Ends the writing. Errors as for
+  /// finish.
   NewFile take_file();
 
-  std::uint64_t data_bytes() const { return data_bytes_; }  // of all tensors
+  std::uint64_t data_bytes() const { return data_bytes_; }  ///< size of the data, all tensors together
 
  private:
   static bool by_name(const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; }
 
-  // Behind one another, as the format wants it, the widest types first: then each begins at a multiple of its element.
+  // Tensors are contiguous, as the format requires, with the widest types first. Each is then aligned to its element
+  // size.
   void lay_out(std::vector<TensorPlan> plans);
 
-  // Padded by spaces, so that the data begin at a multiple of 8.
+  // Padded with spaces so that the data start at a multiple of 8.
   std::string header_text(const Metadata& metadata) const;
 
   [[noreturn]] void refuse(std::string_view name, std::string_view what) const;
 
   NewFile file_;
-  std::vector<TensorInfo> tensors_;  // sorted by name; begin and end count from the first byte of the data
+  std::vector<TensorInfo> tensors_;  // sorted by name; offsets count from the start of the data
   std::uint64_t data_begin_ = 0, data_bytes_ = 0;
-  std::vector<std::atomic<std::uint64_t>> written_;  // bytes of each of tensors_
+  std::vector<std::atomic<std::uint64_t>> written_;  // bytes written to each of tensors_
 };
 
 }  // namespace tenon

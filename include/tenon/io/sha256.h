@@ -21,7 +21,7 @@ class Sha256 {
   /// `instructions` = false uses plain C++, which gives the same digests.
   explicit Sha256(bool instructions = true) : instructions_(instructions && has_instructions()) {}
 
-  // Appends bytes to the hashed text. Returns *this.
+  /// Appends bytes to the hashed text. Returns *this.
   Sha256& update(std::span<const std::byte> bytes);
   Sha256& update(std::string_view text) { return update(std::as_bytes(std::span(text.data(), text.size()))); }
 
