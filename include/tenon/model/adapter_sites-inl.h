@@ -8,7 +8,7 @@
 
 namespace tenon::detail {
 
-// A linear for each tensor that a matrix is made of. A part stored in blocks makes several runs.
+// Adds one site per tensor of the matrix. A part stored in blocks becomes several runs.
 TENON_INLINE void add_sites(const MatrixSpec& matrix, std::string_view prefix, int layer, Site site,
                             std::vector<AdapterSite>& out) {
   const std::size_t first = out.size();

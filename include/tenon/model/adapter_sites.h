@@ -1,4 +1,4 @@
-// The linears of a model that adapters may update, read off where its matrices come from.
+// Finds the linears of a model that adapters may update, from the specification of its matrices.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -14,7 +14,7 @@ inline constexpr std::string_view kWeightSuffix = ".weight";
 
 }  // namespace detail
 
-// `prefix`: of the whole model's names, as Model::name_prefix. `tensors`: the model's file, null where it has none.
+/// The adapter sites of a model. `prefix`: Model::name_prefix. `tensors`: the model's checkpoint; null if it has none.
 AdapterSites adapter_sites(const DecoderSpec& spec, std::string_view prefix,
                            std::shared_ptr<const Checkpoint> tensors = {});
 

@@ -9,7 +9,7 @@ namespace tenon {
 
 TENON_INLINE std::vector<float> alibi_slopes(int heads) {
   const auto whole = static_cast<int>(std::bit_floor(static_cast<unsigned>(heads)));
-  // The i-th power of the first, which is rounded to float32 before.
+  // The i-th power of the first slope. The first slope is rounded to float32 before, as in transformers.
   const auto slope = [](int i, int n) {
     return static_cast<float>(std::pow(double{static_cast<float>(std::exp2(-8.0 / n))}, i));
   };

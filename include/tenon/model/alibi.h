@@ -6,8 +6,8 @@
 
 namespace tenon {
 
-// [heads]: 2^(-8 i / n), i = 1..n, where n, the number of heads, is a power of two. Otherwise those of the next smaller
-// power, and then every second one of twice that power, as the paper's code and BLOOM's have it.
+/// The slopes, [heads]. For a power of two n = `heads`: 2^(-8 i / n), i = 1..n. Otherwise the slopes of the next
+/// smaller power of two m, then every second slope of 2 m, as in the code of the paper and of BLOOM.
 std::vector<float> alibi_slopes(int heads);
 
 }  // namespace tenon

@@ -28,7 +28,7 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
                 "true is not supported");
   }
   c.vocab = fields.positive_int("vocab_size");
-  c.positions = fields.positive_int("seq_length", 2048);  // of training: ALiBi itself knows no end
+  c.positions = fields.positive_int("seq_length", 2048);  // length in training: ALiBi itself has no limit
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = Activation::gelu_new;
   c.tied_head = fields.boolean("tie_word_embeddings", true);

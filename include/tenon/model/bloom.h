@@ -1,11 +1,12 @@
-// BLOOM (BigScience, 2022) in the form of Hugging Face's BloomForCausalLM: ALiBi, a norm behind the embedding, and
-// queries, keys and values stored head by head.
+// BLOOM (BigScience, 2022) as in Hugging Face's BloomForCausalLM: ALiBi, a norm after the embedding, and queries, keys
+// and values stored head by head.
 #pragma once
 
 #include "tenon/model/traits.h"
 
 namespace tenon {
 
+/// The traits of BLOOM; see ModelTraits.
 struct Bloom {
   static constexpr std::string_view model_type = "bloom";
   static constexpr std::string_view name_prefix = "transformer.";
@@ -17,7 +18,7 @@ struct Bloom {
 
   static DecoderSpec tensors(const ModelConfig& c);
 
-  // The shapes of BLOOM of 560 million parameters.
+  /// The sizes of BLOOM-560M.
   static ModelConfig small();
 };
 

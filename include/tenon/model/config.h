@@ -1,4 +1,4 @@
-// The sizes and switches of a model, as its config.json gives them: what is fixed at compile time stands in the traits.
+// The sizes and switches of a model that its config.json sets. What is fixed at compile time is in the traits.
 #pragma once
 #include <cmath>
 #include <optional>
@@ -11,31 +11,35 @@
 
 namespace tenon {
 
+/// Sizes and switches of a model. Sizes are numbers of elements, unless said otherwise.
 struct ModelConfig {
   std::string model_type;
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int inner = 0;  // width of the MLP
+  int inner = 0;  ///< width of the MLP
   int vocab = 0;
-  int positions = 0;  // the longest sequence
-  int window = 0;     // positions that a token attends to, its own included; 0: all before it
+  int positions = 0;  ///< tokens of the longest sequence
+  int window = 0;     ///< positions that a token attends to, including its own; 0: all positions up to its own
   float norm_epsilon = 0;
   Activation activation = Activation::gelu_new;
-  RotaryConfig rotary;                 // of families with rotary positions
-  bool attention_bias = false;         // of families in which biases are optional: all linears of attention have one
-  bool mlp_bias = false;               // likewise those of the MLP
-  bool interleaved_qkv = false;        // of families that store queries, keys and values in one of two orders
-  bool tied_head = true;               // the head is the embedding matrix
-  bool scale_scores = true;            // by 1 / sqrt(head_dim)
-  bool scale_scores_by_layer = false;  // and by 1 / (layer + 1)
+  RotaryConfig rotary;                 ///< read if the family has rotary positions
+  bool attention_bias = false;         ///< read if biases are optional in the family: all linears of attention have one
+  bool mlp_bias = false;               ///< read if biases are optional in the family: all linears of the MLP have one
+  bool interleaved_qkv = false;        ///< queries, keys and values are stored head by head; read by GPTBigCode
+  bool tied_head = true;               ///< the head is the embedding matrix
+  bool scale_scores = true;            ///< scores are scaled by 1 / sqrt(head_dim)
+  bool scale_scores_by_layer = false;  ///< and by 1 / (layer + 1)
   std::optional<TokenId> bos;
-  std::vector<TokenId> eos;                      // each of them ends an answer
-  std::vector<std::string> dropped_tokens = {};  // ids of files outside the vocabulary: SpecialTokens::dropped
+  std::vector<TokenId> eos;  ///< each of these tokens ends an answer
+  std::vector<std::string> dropped_tokens =
+      {};  ///< ids in files that are outside the vocabulary: SpecialTokens::dropped
 
+  /// Widths of a token's queries, keys (or values), and all three, in elements.
   int query_width() const { return heads * head_dim; }
   int kv_width() const { return kv_heads * head_dim; }
   int qkv_width() const { return query_width() + 2 * kv_width(); }
   KvShape kv() const { return {layers, kv_heads, head_dim, positions, window}; }
 
+  /// The factor of the scores in layer `layer` (from 0).
   float score_scale(int layer) const {
     const double scale = scale_scores ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
     return static_cast<float>(scale_scores_by_layer ? scale / (layer + 1) : scale);

@@ -1,5 +1,5 @@
-// What families share in reading config.json. Each field that changes the output is read or refused; the rest (dropout,
-// initialisation, summaries) acts in training, or in transformers' own caches.
+// Helpers with which the families read config.json. Every field that changes the output is read or refused. The other
+// fields (dropout, initialisation, summaries) act in training or in transformers' own caches.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -10,29 +10,32 @@
 
 namespace tenon {
 
-inline constexpr int kLargestWidth = 1 << 20;  // of a row: keeps every offset within a row far from 2^31
+/// The largest width of a row, in elements. It keeps every offset within a row far from 2^31.
+inline constexpr int kLargestWidth = 1 << 20;
 
-// Which of a field's names is there (transformers' attribute_map); the first where none is. Error where two disagree.
+/// The one of a field's names that the file has (transformers' attribute_map); the first name if it has none. Error if
+/// two of them differ in value.
 std::string one_name(const Fields& fields, std::initializer_list<const char*> names);
 
+/// A positive field of at most kLargestWidth.
 int width_field(const Fields& fields, const std::string& name);
 
-// The width of the MLP: `name`, or four times the model's.
+/// The width of the MLP: field `name`, or 4 x `width` if it is missing. `hidden` names the field of `width` in errors.
 int inner_field(const Fields& fields, const std::string& name, const std::string& hidden, int width);
 
-// Caches of transformers read this field whatever the family, and forget what is behind it.
+/// Refuses sliding_window. Caches of transformers apply it in every family and drop the keys before the window.
 void refuse_window(const Fields& fields);
 
-// "architectures" names one of these, where it stands there: other heads than the language model's have tensors of
-// their own, which would be left unread.
+/// Refuses "architectures" that name none of `known`. Other heads have tensors of their own, which would be ignored.
 void check_architectures(const Fields& fields, std::initializer_list<std::string_view> known);
 
+/// The activation that field `name` names; `fallback` if it is missing.
 Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback);
 
-// Heads, and the head_dim that follows from them.
+/// Sets heads, kv_heads and head_dim from the fields `heads` and `hidden`.
 void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c);
 
-// defaults: of the family's class in transformers; none for a family that transformers does not have.
+/// Sets bos, eos and dropped_tokens. `defaults`: those of the family's class in transformers; none for other families.
 void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults = {});
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-// The files of a model, opened: its layout is checked, its weights are not yet read.
+// The opened files of a model: the layout is checked, the weights are not read yet.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -13,39 +13,41 @@
 
 namespace tenon {
 
-// A model folder, opened and its layout checked, its weights not yet read: engines of any type are made from it.
+/// An opened model folder. Engines of any type are made from it. The layout is checked; the weights are not read yet.
 struct ModelFiles {
   std::shared_ptr<const ConfigFile> config = {};
   std::shared_ptr<const Checkpoint> tensors = {};
-  std::shared_ptr<const Tokenizer> tokenizer = {};  // null: the engine takes and gives token ids only
-  // In place of files: these sizes, and weights drawn from the seed.
+  std::shared_ptr<const Tokenizer> tokenizer = {};  ///< null: the engine takes and gives token ids only
+  /// If set, there are no files: the model has these sizes and weights drawn from `seed`.
   std::optional<ModelConfig> random = {};
   std::uint64_t seed = 0;
 };
 
-// A model of these sizes with random weights: for benchmarks and tests.
+/// A model of these sizes with random weights, for benchmarks and tests.
 ModelFiles random_checkpoint(const ModelConfig& config, std::uint64_t seed = 0);
 
-// Error where there is nothing to make an engine of.
+/// Error if `files` has neither a checkpoint nor random weights.
 void need_files(const ModelFiles& files);
 
-// Of the family that the files are for.
+/// The model_type of the family that the files belong to.
 std::string model_type_of(const ModelFiles& files);
 
+/// Whether the folder has the files of a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
 
-// Opens the folder of a checkpoint: config.json, generation_config.json where it is there, model.safetensors (or shards
-// and their index), and a tokenizer where one is found. Errors name file and field.
+/// Opens the folder of a checkpoint: config.json, an optional generation_config.json, model.safetensors (or shards and
+/// their index), and an optional tokenizer. Errors name file and field.
 ModelFiles load_checkpoint(const std::filesystem::path& folder);
 
-// Each layer has a dozen tensors: a count of layers from a hostile file is refused before anything grows with it.
+/// Refuses more layers than the checkpoint can have: each has about a dozen tensors. Call it before memory grows with
+/// the number, since the file may be hostile.
 void check_layer_count(const ModelFiles& files, const ModelConfig& config);
 
-// The code that a quantised checkpoint is stored in, by name; empty for a checkpoint as its authors made it. Error
-// unsupported where the name is not known.
+/// The name of the code that a quantised checkpoint is stored in; empty for an original checkpoint. Error unsupported
+/// if the name is unknown.
 std::string weight_code_of(const ModelFiles& files);
 
-// Whether matrices are codes with tensors of scales beside them.
+/// Whether matrices are stored as codes with tensors of scales.
 bool holds_codes(const std::string& code);
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-// GPT-2 (Radford et al., 2019) in the form of Hugging Face's GPT2LMHeadModel.
+// GPT-2 (Radford et al., 2019) as in Hugging Face's GPT2LMHeadModel.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace tenon {
 
-// What GPT-2 and GPTBigCode have in common.
+/// Reads the fields of config.json that GPT-2 and GPTBigCode share. `activation`: the default of activation_function.
 ModelConfig configure_gpt_like(const ConfigFile& file, std::string_view model_type, std::string_view activation);
 
-// Their names. linear(name, outputs, inputs): how a matrix and its bias are stored.
+/// The tensors that GPT-2 and GPTBigCode share. linear(name, outputs, inputs) gives the form of a matrix and its bias.
 template <class Linear>
 DecoderSpec gpt_like_tensors(const ModelConfig& c, Linear&& linear) {
   DecoderSpec spec;
@@ -30,9 +30,10 @@ DecoderSpec gpt_like_tensors(const ModelConfig& c, Linear&& linear) {
   return spec;
 }
 
+/// The traits of GPT-2; see ModelTraits.
 struct Gpt2 {
   static constexpr std::string_view model_type = "gpt2";
-  static constexpr std::string_view name_prefix = "transformer.";  // names are stored with it or without it
+  static constexpr std::string_view name_prefix = "transformer.";  ///< checkpoints have names with it or without it
   static constexpr NormKind norm = NormKind::layer;
   static constexpr PositionKind positions = PositionKind::learned;
   static constexpr MlpKind mlp = MlpKind::plain;
@@ -41,7 +42,7 @@ struct Gpt2 {
 
   static DecoderSpec tensors(const ModelConfig& c);
 
-  // The shapes of the published model of 124 million parameters.
+  /// The sizes of GPT-2 124M.
   static ModelConfig small();
 };
 

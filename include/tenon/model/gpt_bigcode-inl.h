@@ -14,7 +14,7 @@ TENON_INLINE ModelConfig GptBigCode::configure(const ConfigFile& file) {
   check_architectures(fields, {"GPTBigCodeForCausalLM", "GPTBigCodeModel"});
   c.interleaved_qkv = !fields.boolean("multi_query", true);
   if (!c.interleaved_qkv) c.kv_heads = 1;
-  // A consequence of multi_query, which transformers writes out.
+  // num_key_value_heads follows from multi_query; transformers writes it, too.
   if (fields.has("num_key_value_heads") && fields.positive_int("num_key_value_heads") != c.kv_heads) {
     fields.refuse("num_key_value_heads", "must be " + std::to_string(c.kv_heads) + ", as multi_query says");
   }

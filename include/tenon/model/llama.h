@@ -1,22 +1,24 @@
-// Llama (Touvron et al., 2023; versions 1 to 3) in the form of Hugging Face's LlamaForCausalLM.
+// Llama (Touvron et al., 2023; versions 1 to 3) as in Hugging Face's LlamaForCausalLM.
 #pragma once
 
 #include "tenon/model/traits.h"
 
 namespace tenon {
 
-// What transformers assumes of a field that is not there.
+/// Values of missing fields, as in transformers.
 struct LlamaDefaults {
   int positions = 2048;
-  int kv_heads = 0;  // 0, and null in the file: as many as heads
+  int kv_heads = 0;  ///< 0, or null in the file: as many as heads
   SpecialTokenDefaults tokens = {};
 };
 
-// What Llama and the families after it have in common: sizes, rotary positions, a gated MLP.
+/// Reads what Llama and later families share: sizes, rotary positions, a gated MLP.
 ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type, const LlamaDefaults& defaults);
 
+/// The tensors that Llama and later families share.
 DecoderSpec llama_like_tensors(const ModelConfig& c);
 
+/// The traits of Llama; see ModelTraits.
 struct Llama {
   static constexpr std::string_view model_type = "llama";
   static constexpr std::string_view name_prefix = "model.";
@@ -28,7 +30,7 @@ struct Llama {
 
   static DecoderSpec tensors(const ModelConfig& c) { return llama_like_tensors(c); }
 
-  // The shapes of Llama 3.2 of 1.24 billion parameters.
+  /// The sizes of Llama 3.2 1B (1.24 billion parameters).
   static ModelConfig one_billion();
 };
 

@@ -1,5 +1,5 @@
-// From files to packed weights: every tensor is checked against the sizes of config.json before anything is allocated,
-// then blocks of rows stream into the stores.
+// Loads packed weights from files. Every tensor is checked against the sizes of config.json before anything is
+// allocated. Then blocks of rows stream into the stores.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,30 +16,31 @@
 
 namespace tenon {
 
-// The packed weights of a decoder on a device: matrices in format P, embedding and head in format H, vectors as
-// float32.
+/// The packed weights of a decoder on a device: matrices in format P, embedding and head in format H, vectors in
+/// float32.
 template <WeightPolicy P, WeightPolicy H, DevicePolicy D>
 class DecoderWeights {
  public:
   using Parts = DecoderParts<typename P::View, typename H::View, const float*>;
 
+  /// Checks all tensors, then reads them. Errors: those of TensorSource.
   DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head, const TensorSource& source);
 
   const Parts& parts() const { return parts_; }
+  /// Bytes of all weights on the device.
   std::size_t bytes() const { return bytes_; }
-  // As packed.
+  /// The packed bytes of all matrices, and of embedding and head.
   auto matrices() const { return matrices_.contents(); }
   auto heads() const { return heads_.contents(); }
 
-  // Of every value, as packed. Reads them all.
+  /// A hash of all packed values, which it reads.
   std::uint64_t hash() const {
     const std::uint64_t of_matrices = hash64(matrices()), of_heads = hash64(heads(), of_matrices);
     return hash64(vectors_.contents(vectors_.bytes()), of_heads);
   }
 
  private:
-  // Codes that a checkpoint holds in this very format stay as they are; whatever else it holds is encoded from its
-  // values.
+  // Codes of this very format are packed as they are. Everything else is encoded from its values.
   template <WeightPolicy Q>
   static typename Q::View add(D& device, WeightStore<Q, D>& store, const TensorSource& source, const MatrixSpec& m) {
     if constexpr (PacksCodes<Q>) {
@@ -54,7 +55,7 @@ class DecoderWeights {
         device, m.shape, [&](int first, int count, float* out) { source.read(m, first, count, out); }, source.where(m));
   }
 
-  // Whole lines, so that no vector shares one with another.
+  // In floats, rounded up to cache lines, so that no two vectors share a line.
   static std::size_t padded(const VectorSpec& v) {
     if (v.none()) return 0;
     return (static_cast<std::size_t>(v.shape.rows) * static_cast<std::size_t>(v.shape.cols) + 15) / 16 * 16;
@@ -67,7 +68,7 @@ class DecoderWeights {
   std::size_t bytes_ = 0;
 };
 
-// Outside of the class, and so no inline function: what the compiled face declares extern is not compiled again.
+// Defined outside the class, so it is not inline: extern templates of the compiled face then prevent a second instance.
 template <WeightPolicy P, WeightPolicy H, DevicePolicy D>
 DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool tied_head,
                                         const TensorSource& source) {

@@ -1,4 +1,4 @@
-// The low-rank updates of a step's rows, made beside each product of the model.
+// The low-rank updates of a step's rows, computed with each product of the model.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace tenon {
 
-// Cuts groups of a step's rows into tiles of D::rows_together rows or fewer, where kernels of the step find them.
+/// Splits the groups into tiles of at most D::rows_together rows and puts them in the step's memory on the device. Rows
+/// without an adapter form one tile more.
 template <DevicePolicy D>
 void put_tiles(D& device, int step_rows, AdapterGroups& groups) {
   std::vector<AdapterTile> tiles;
@@ -37,10 +38,11 @@ void put_tiles(D& device, int step_rows, AdapterGroups& groups) {
   groups.tiles.rows = device.put(std::span<const int>(rows));
 }
 
+/// Adds the low-rank updates of a step's rows to the products of a model.
 template <DevicePolicy D>
 class LowRankUpdates {
  public:
-  // The rows that come next, in the host's memory, and how they are taken together.
+  /// Sets the rows of the next products: a batch in host memory, grouped by `policy`.
   template <AdapterPolicy P>
   void arrange(D& device, const P& policy, const BatchView& batch) {
     groups_.clear();
@@ -57,10 +59,10 @@ class LowRankUpdates {
     if constexpr (requires { D::rows_together; }) put_tiles(device, batch.rows, groups_);
   }
 
-  // Whether some row of those arranged has an update for such a matrix.
+  /// Whether a row of the last arrange() has an update for the matrices of `site`.
   bool has(Site site) const { return (sites_ & AdapterSet::bit(site)) != 0; }
 
-  // linear of args, and the updates of its rows for this matrix.
+  /// linear(args), with the updates of its rows for this layer and site.
   template <class W, class X, class Y>
   void multiply(D& device, const LinearArgs<W, X, Y>& args, int layer, Site site) {
     if (!has(site) || args.x.rows == 0) return linear(device, args);
@@ -81,8 +83,8 @@ class LowRankUpdates {
  private:
   std::vector<const AdapterSet*> of_row_;  // [rows]
   AdapterGroups groups_;
-  unsigned sites_ = 0;         // of all groups, as AdapterSet::sites
-  typename D::Memory memory_;  // pointers to rows, then the rows
+  unsigned sites_ = 0;         // union over all groups, as AdapterSet::sites
+  typename D::Memory memory_;  // [rows] pointers, then the rows
 };
 
 }  // namespace tenon

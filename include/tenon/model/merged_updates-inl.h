@@ -30,7 +30,7 @@ TENON_INLINE MergedUpdates::MergedUpdates(std::span<const AdapterUse> uses, cons
 TENON_INLINE void MergedUpdates::add(const std::string& tensor, int first, int count, float* rows) const {
   const std::vector<Update>& updates = by_tensor_.at(tensor);
   const int inputs = updates.front().inputs;
-  std::vector<double> total, product;  // [inputs]: of the row, and of B A
+  std::vector<double> total, product;  // [inputs]: the row's sum, and its row of B A
   for (int i = 0; i < count; ++i) {
     float* row = rows + static_cast<std::ptrdiff_t>(i) * inputs;
     total.assign(row, row + inputs);
@@ -38,7 +38,7 @@ TENON_INLINE void MergedUpdates::add(const std::string& tensor, int first, int c
       const float* b = u.b.data() + static_cast<std::ptrdiff_t>(first + i) * u.rank;
       product.assign(static_cast<std::size_t>(inputs), 0);
       for (int r = 0; r < u.rank; ++r) {
-        // Products of two floats are exact in double, so no compiler's contraction changes a sum.
+        // Products of two floats are exact in double, so contraction by a compiler changes no sum.
         const auto factor = static_cast<double>(b[r]);
         const float* a = u.a.data() + static_cast<std::ptrdiff_t>(r) * inputs;
         for (int k = 0; k < inputs; ++k) product[static_cast<std::size_t>(k)] += factor * static_cast<double>(a[k]);

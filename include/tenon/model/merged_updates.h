@@ -1,4 +1,4 @@
-// Low-rank updates that go into the weights while they are read: W + scale * B A (Hu et al., 2021, section 4.1).
+// Low-rank updates that are added to the weights as they are read: W + scale * B A (Hu et al., 2021, section 4.1).
 #pragma once
 #include <map>
 #include <span>
@@ -11,16 +11,18 @@
 
 namespace tenon {
 
+/// The updates of adapters that are merged at load.
 class MergedUpdates {
  public:
-  // Reads the adapters, each times its weight. Errors as AdapterStore::lease.
+  /// Reads the adapters, each multiplied by its weight. Errors: those of AdapterStore::lease.
   MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites, std::string_view prefix,
                 const AdapterOptions& options);
 
+  /// Whether an adapter updates this tensor (a name without the model's prefix).
   bool updates(const std::string& tensor) const { return by_tensor_.contains(tensor); }
 
-  // Adds to rows first..first+count-1 of a tensor that it updates. The sum over ranks is in double, and rounded once.
-  // rows: [count, inputs]
+  /// Adds the updates to rows [first, first + count) of a tensor. rows: [count, inputs]. The sum over ranks is in
+  /// double and rounded once.
   void add(const std::string& tensor, int first, int count, float* rows) const;
 
  private:

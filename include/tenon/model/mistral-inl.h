@@ -14,7 +14,7 @@ TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
   if (!fields.json().contains("sliding_window"))
     c.window = 4096;
   else if (fields.has("sliding_window"))
-    c.window = fields.positive_int("sliding_window");  // null: none
+    c.window = fields.positive_int("sliding_window");  // null: no window
   return c;
 }
 

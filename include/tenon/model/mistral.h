@@ -1,5 +1,5 @@
-// Mistral 7B (Jiang et al., 2023) in the form of Hugging Face's MistralForCausalLM: Llama with grouped heads and, in
-// its first version, a sliding window.
+// Mistral 7B (Jiang et al., 2023) as in Hugging Face's MistralForCausalLM: Llama with grouped heads and, in version
+// 0.1, a sliding window.
 #pragma once
 #include <string_view>
 
@@ -7,6 +7,7 @@
 
 namespace tenon {
 
+/// The traits of Mistral; see ModelTraits.
 struct Mistral {
   static constexpr std::string_view model_type = "mistral";
   static constexpr std::string_view name_prefix = "model.";
@@ -18,7 +19,7 @@ struct Mistral {
 
   static DecoderSpec tensors(const ModelConfig& c) { return llama_like_tensors(c); }
 
-  // The shapes of the first version of 7 billion parameters.
+  /// The sizes of Mistral 7B v0.1.
   static ModelConfig seven_billion();
 };
 

@@ -1,5 +1,5 @@
-// The parts of a decoder, generic in what stands for a matrix and a vector: tensor names while a checkpoint is read,
-// views while a model runs.
+// The parts of a decoder, generic in the types of a matrix and a vector: tensor names while a checkpoint is read, views
+// while a model runs.
 #pragma once
 #include <string>
 #include <utility>
@@ -9,39 +9,41 @@
 
 namespace tenon {
 
-// A tensor of the checkpoint, or some of its rows, that gives the next `rows` rows of a matrix or elements of a vector.
+/// A tensor of the checkpoint, or some of its rows. It gives the next `rows` rows of a matrix or elements of a vector.
 struct TensorPart {
   std::string name;
   int rows = 0;
-  bool transposed = false;  // stored [cols, rows], as the Conv1D of GPT-2 is
-  // Where only some of its rows are meant: blocks of `block` rows, one every `stride`, from row `first` on.
+  bool transposed = false;  ///< stored [cols, rows], like the Conv1D of GPT-2
+  /// If `block` > 0, the part has only some rows: blocks of `block` rows, one every `stride` rows, from row `first`.
   int first = 0, block = 0, stride = 0;
-  int stored = 0;  // rows of the whole tensor; 0: `rows`, all of it
+  int stored = 0;  ///< rows of the whole tensor; 0: the part is the whole tensor
 
   int stored_rows() const { return stored > 0 ? stored : rows; }
 
-  // A run of rows that stand behind one another in the tensor: `at` is where row `row` of the part stands.
+  /// Rows that are adjacent in the tensor, from tensor row `at`.
   struct Run {
     int at, rows;
   };
+  /// The run that begins at row `row` of the part, of at most `most` rows.
   Run run(int row, int most) const;
 };
 
-// A matrix as the model wants it: y = W x, its rows from one tensor or from several.
+/// A matrix of the model, y = W x, with rows from one or several tensors.
 struct MatrixSpec {
-  Shape shape;                    // [outputs, inputs]
-  std::vector<TensorPart> parts;  // empty: the model has none
+  Shape shape;                    ///< [outputs, inputs]
+  std::vector<TensorPart> parts;  ///< empty: the model has no such matrix
 };
 
-// A vector, or a table that stays float32 as it is.
+/// A vector, or a table of rows, that stays float32.
 struct VectorSpec {
-  Shape shape;                    // [n, 1] for a vector, which is stored with one dimension
-  std::vector<TensorPart> parts;  // empty: the model has none
+  Shape shape;                    ///< [n, 1] for a vector, which is stored with one dimension
+  std::vector<TensorPart> parts;  ///< empty: the model has no such vector
   bool table = false;             // stored [rows, cols]
 
   bool none() const { return parts.empty(); }
 };
 
+/// The parts of a decoder. `Matrix`, `Head` and `Vector` are what stands for them.
 template <class Matrix, class Head, class Vector>
 struct DecoderParts {
   struct Norm {
@@ -53,40 +55,43 @@ struct DecoderParts {
   };
   struct Layer {
     Norm attention_norm, mlp_norm;
-    Linear qkv;                      // [queries of all heads, then keys, then values; hidden]
-    Linear attention_out, up, down;  // up: [inner, hidden]; of a gated MLP [gate, then up: 2 inner; hidden]
+    Linear qkv;                      ///< [queries of all heads, then keys, then values; hidden]
+    Linear attention_out, up, down;  ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
   };
-  Head embedding;         // [vocab, hidden]
-  Head head;              // [vocab, hidden]; the embedding again where they are tied
-  Vector position_table;  // [positions, hidden]
-  Norm embedding_norm;    // of the embedded token, in some families
+  Head embedding;         ///< [vocab, hidden]
+  Head head;              ///< [vocab, hidden]; equal to `embedding` if the model ties them
+  Vector position_table;  ///< [positions, hidden]
+  Norm embedding_norm;    ///< norm of the embedded token; some families have none
   std::vector<Layer> layers;
   Norm final_norm;
 };
 
+/// The names and shapes of a decoder's tensors.
 using DecoderSpec = DecoderParts<MatrixSpec, MatrixSpec, VectorSpec>;
 
-// ---- what families are written with
+// Building blocks for the specifications of families.
 
+/// A vector of n elements; a table; a matrix. Each comes from one tensor.
 inline VectorSpec vector_spec(std::string name, int n) { return {{n, 1}, {{std::move(name), n}}}; }
 inline VectorSpec table_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}, true}; }
 inline MatrixSpec matrix_spec(std::string name, Shape shape) { return {shape, {{std::move(name), shape.rows}}}; }
 
-// <name>.weight and <name>.bias of a norm.
+/// <name>.weight and <name>.bias of a norm; an RMS norm has no bias.
 DecoderSpec::Norm layer_norm_spec(const std::string& name, int n);
 DecoderSpec::Norm rms_norm_spec(const std::string& name, int n);
 
-// <name>.weight [outputs, inputs] and, where there is one, <name>.bias.
+/// <name>.weight [outputs, inputs] and, if `bias`, <name>.bias.
 DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias);
 
-// Several linears of the same input as one, the outputs of one behind the other's: {{"q_proj", 64}, {"k_proj", 32}}.
+/// Several linears of the same inputs as one, their outputs concatenated: {{"q_proj", 64}, {"k_proj", 32}}.
 DecoderSpec::Linear stacked_spec(const std::vector<std::pair<std::string, int>>& names, int inputs, bool bias);
 
-// A linear whose outputs are stored head by head, [heads, {query, key, value}, head_dim], in our order.
+/// A linear with outputs stored head by head, [heads, {query, key, value}, head_dim]. The matrix has all queries, then
+/// keys, then values.
 DecoderSpec::Linear interleaved_qkv_spec(const std::string& name, int heads, int head_dim, int inputs, bool bias);
 
-// Calls matrix(spec), head(spec) and vector(spec) for every part, in the order in which a step reads them, and collects
-// the results. A tied head is asked for once.
+/// Calls matrix(spec), head(spec) and vector(spec) for every part, in the order in which a step reads them, and
+/// collects the results. For a tied head it calls head() once.
 template <class M, class H, class V, class OnMatrix, class OnHead, class OnVector>
 DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatrix matrix, OnHead head,
                                 OnVector vector) {

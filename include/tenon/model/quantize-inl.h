@@ -41,7 +41,7 @@ TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path
 
 TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& source,
                                                    const std::filesystem::path& target) {
-  constexpr std::uint64_t kLargest = 256u << 20;  // tokenizers of 17 MB are common
+  constexpr std::uint64_t kLargest = 256u << 20;  // bytes; tokenizers of 17 MB are common
   std::vector<NewFile> files;
   std::error_code ignored;
   for (const char* name : kCopiedFiles) {

@@ -1,5 +1,4 @@
-// Writes the checkpoint of a model again with its matrices in another weight format: docs/weights.md has the file's
-// form.
+// Writes a model's checkpoint with its matrices in another weight format. docs/weights.md describes the file.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -33,18 +32,20 @@
 
 namespace tenon {
 
+/// The result of quantize_checkpoint.
 struct QuantizeReport {
-  std::uint64_t bytes_before = 0, bytes_after = 0;  // of the tensors that the model has a use for
-  std::vector<std::string> left_out;                // the others
-  std::vector<std::string> files_left_out;  // names in the source's folder, printable; those of folders end in '/'
+  std::uint64_t bytes_before = 0, bytes_after = 0;  ///< of the tensors that the model uses
+  std::vector<std::string> left_out;                ///< tensors that the model does not use; they are not written
+  /// Files and folders of the source that are not copied, as printable names. A folder's name ends in '/'.
+  std::vector<std::string> files_left_out;
 };
 
-// done of total bytes of the source.
+/// Called after each tensor: `done` of `total` bytes of the source are written.
 using QuantizeProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 namespace detail {
 
-// How value, codes and scales belong together, for a reader that knows nothing of this library.
+// The relation of values, codes and scales, for readers that do not use this library.
 template <WeightCode C>
 std::string layout_text() {
   if constexpr (is_plain_code<C>)
@@ -64,14 +65,14 @@ std::string layout_text() {
 
 template <WeightCode C>
 Metadata quantized_metadata() {
-  // Readers of the format "pt" would take codes for weights. Where weights are floats, they may.
+  // Readers of the format "pt" would take codes for weights, so only checkpoints of floats have it.
   return {{"format", is_plain_code<C> ? "pt" : "tenon"},
           {"tenon.weights", std::string(C::name)},
           {"tenon.layout", layout_text<C>()},
           {"tenon.version", std::string(kVersion)}};
 }
 
-// The tensors of a model's checkpoint, written in code C.
+// Writes the tensors of a model's checkpoint in code C.
 template <WeightCode C>
 class CheckpointWriter {
  public:
@@ -118,7 +119,7 @@ class CheckpointWriter {
     }
   }
 
-  // Of the tensors as the source has them.
+  // Bytes of all tensors in the source.
   std::uint64_t bytes() const {
     std::uint64_t total = 0;
     for (const Matrix& matrix : matrices_) {
@@ -129,12 +130,13 @@ class CheckpointWriter {
   }
 
  private:
-  // A tensor of the source, and how it is read for writing: rows as outputs, or as it stands where the code is plain.
+  // A tensor of the source and the order in which it is read: rows are outputs, except in a plain code, which keeps the
+  // stored order.
   struct Tensor {
     const TensorInfo* info;
     MatrixSpec spec;
   };
-  // Those that make one matrix of the model share a range.
+  // Tensors that form one matrix of the model. They share one range.
   struct Matrix {
     std::vector<Tensor> tensors;
   };
@@ -182,7 +184,7 @@ class CheckpointWriter {
     });
   }
 
-  // What is written is read back: a range at the very end of float32 may leave a scale that readers refuse.
+  // Reads the scales back: a range at the limits of float32 may leave a scale that readers refuse.
   static void check(const CodeBlock& block) {
     const auto sound = [](float scale) { return CodeRules<C>::sound_scale(scale); };
     if (std::all_of(block.scales.begin(), block.scales.end(), sound)) return;
@@ -220,7 +222,7 @@ class CheckpointWriter {
     }
   }
 
-  // As whoever loads the copy will check it.
+  // The check that the reader of the copy will make.
   void check_finite(const TensorInfo& tensor, std::span<const std::byte> bytes) const {
     const auto element = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
     std::vector<float> values(bytes.size() / element);
@@ -237,7 +239,7 @@ class CheckpointWriter {
   const Checkpoint& checkpoint_;
   const TensorSource& source_;
   std::vector<Matrix> matrices_;
-  std::vector<const TensorInfo*> others_;  // that stay as they are
+  std::vector<const TensorInfo*> others_;  // copied unchanged
   std::set<std::string> known_;
 };
 
@@ -253,16 +255,16 @@ inline constexpr std::array kCopiedFiles = {"config.json",
                                             "added_tokens.json",
                                             "chat_template.jinja"};
 
-// Error invalid_request where the target is the source, or holds a model already.
+// Error invalid_request if the target is the source or has a model already.
 void check_target(const std::filesystem::path& target, const std::filesystem::path& source);
 
-// What else is in the folder of a model, sorted.
+// The other files and folders of a model's folder, sorted.
 std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// The small files of a model, byte for byte; they appear by `publish`.
+// Copies the small files of a model, byte for byte. They appear with NewFile::publish.
 std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
 
-// What of a family matters here.
+// The traits of the source's family that matter here.
 struct SourceModel {
   DecoderSpec spec;
   bool tied_head = false;
@@ -292,7 +294,7 @@ QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
   SafetensorsWriter writer(target / "model.safetensors", tensors.plans(), quantized_metadata<C>());
   tensors.write(pool, writer, progress);
   std::vector<NewFile> all = copy_model_files(source_folder, target);
-  all.push_back(writer.take_file());  // last: a folder that has weights is complete
+  all.push_back(writer.take_file());  // last: a folder with weights is complete
   files.tensors->verify_unchanged();
   NewFile::publish_all(all);
   return {tensors.bytes(), writer.data_bytes(), source.unused(model.spec, model.tied_head),
@@ -301,15 +303,15 @@ QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
 
 }  // namespace detail
 
-// Reads the model of a folder and writes it to another one, its matrices in the weight format of that name: one of
-// BuiltInCodes. Needs little memory beside a few MiB of blocks and the tokenizer. Errors: those of load_checkpoint, and
-// of reading every tensor; unsupported where the format is not known or the source holds codes (one of 16-bit floats
-// may be quantised); invalid_request where the target has a model already. After an error the target is as it was.
+/// Writes the model of folder `source` to folder `target`, its matrices in the weight format that `format` names (one
+/// of BuiltInCodes). Memory: a few MiB of blocks, and the tokenizer. Errors: those of load_checkpoint and of reading
+/// every tensor; unsupported for an unknown format or a source that holds codes (a source of 16-bit floats is
+/// accepted); invalid_request if the target has a model already. After an error the target is as it was before.
 template <ModelTraits... Models, class Pool>
 QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::filesystem::path& source,
                                    const std::filesystem::path& target, std::string_view format, Pool& pool,
                                    const QuantizeProgress& progress = {}) {
-  const ModelFiles files = load_checkpoint(source);  // with the tokenizer: one that cannot be read is not copied either
+  const ModelFiles files = load_checkpoint(source);  // includes the tokenizer: an invalid one is not copied either
   const std::string stored = weight_code_of(files);
   if (holds_codes(stored)) {
     throw Error(Error::Kind::unsupported, files.tensors->name(),
@@ -321,6 +323,7 @@ QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::fil
   });
 }
 
+/// The same, for the built-in families.
 template <class Pool>
 QuantizeReport quantize_checkpoint(const std::filesystem::path& source, const std::filesystem::path& target,
                                    std::string_view format, Pool& pool, const QuantizeProgress& progress = {}) {

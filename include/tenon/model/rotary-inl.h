@@ -15,7 +15,7 @@ TENON_INLINE std::vector<float> rotary_frequencies(float theta, int head_dim) {
   return out;
 }
 
-// Wavelengths above trained / low are stretched by the factor, those below trained / high are kept.
+// Wavelengths above trained / low are stretched by the factor; those below trained / high are kept.
 TENON_INLINE float llama3_frequency(const RotaryConfig& c, float frequency) {
   const auto factor = static_cast<float>(c.factor), low = static_cast<float>(c.low_frequency_factor);
   const auto high = static_cast<float>(c.high_frequency_factor), trained = static_cast<float>(c.trained_positions);
@@ -24,7 +24,7 @@ TENON_INLINE float llama3_frequency(const RotaryConfig& c, float frequency) {
   if (wavelength < static_cast<float>(c.trained_positions / c.high_frequency_factor)) return frequency;
   const float kept = (trained / wavelength - low) / (high - low);
   const float stretched = (1.0f - kept) * frequency / factor;
-  // The product is rounded before it is added: compilers contract a bare one, even one of doubles that is cast to
+  // The product is rounded before the addition. Otherwise compilers contract the two, even in double with a cast to
   // float.
   return stretched + std::fma(kept, frequency, 0.0f);
 }

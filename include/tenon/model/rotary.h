@@ -1,5 +1,5 @@
-// The frequencies of rotary positions and how they are stretched for texts longer than those of training, as
-// transformers' modeling_rope_utils.py computes them.
+// The frequencies of rotary positions, and their scaling for texts longer than those of training. The formulas are
+// those of transformers' modeling_rope_utils.py.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,40 +10,42 @@
 
 namespace tenon {
 
+/// How frequencies are scaled for long texts.
 enum class RotaryScaling {
   none,
-  linear,   // positions divided by `factor` (position interpolation; Chen et al., 2023)
-  dynamic,  // a larger theta, the longer the text is ("NTK-aware")
-  llama3,   // low frequencies divided by `factor`, high ones kept, a ramp between (Llama 3.1)
+  linear,   ///< positions divided by `factor` (position interpolation; Chen et al., 2023)
+  dynamic,  ///< theta grows with the length of the text ("NTK-aware")
+  llama3,   ///< low frequencies divided by `factor`, high ones kept, a ramp between (Llama 3.1)
 };
 
+/// The rotary fields of config.json.
 struct RotaryConfig {
   RotaryScaling scaling = RotaryScaling::none;
   double theta = 10000;
   double factor = 1;
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
-  int trained_positions = 0;                                   // llama3 and dynamic: length of texts in training
+  double low_frequency_factor = 1, high_frequency_factor = 4;  ///< for llama3
+  int trained_positions = 0;                                   ///< for llama3 and dynamic: tokens of a text in training
 };
 
 namespace detail {
 
-// Every step is rounded to float32, for that is how models were trained: at position 131,071 another rounding of a
-// frequency turns by 0.008 radians more or less.
+// Every step is rounded to float32, as it was in training. Another rounding of a frequency changes the angle at
+// position 131,071 by 0.008 radians.
 inline float power(float base, float exponent) { return static_cast<float>(std::pow(double{base}, double{exponent})); }
 
-// theta^(-2 i / head_dim) for i < head_dim / 2, in radians a position.
+// theta^(-2 i / head_dim) for i < head_dim / 2, in radians per position.
 std::vector<float> rotary_frequencies(float theta, int head_dim);
 
 }  // namespace detail
 
-// [head_dim / 2] for a text of `length` tokens; only dynamic scaling depends on that.
+/// [head_dim / 2], in radians per position, for a text of `length` tokens. Only dynamic scaling uses the length.
 std::vector<float> rotary_frequencies(const RotaryConfig& c, int head_dim, int length);
 
-// The frequencies of a step's rows.
-//
-// Under dynamic scaling a token turns by the frequencies of the text's length when it was read: the whole prompt for
-// the prompt's tokens, its own position + 1 for a new one. That is what transformers does for one text with a cache,
-// said so that it depends on nothing but the text: neither on chunks nor on neighbours.
+/// The frequencies of a step's rows.
+///
+/// Under dynamic scaling a token's frequencies are those of the text's length when the token was read: the whole prompt
+/// for tokens of the prompt, its own position + 1 for a new token. transformers does the same for one text with a
+/// cache. The rule depends on the text alone, not on chunks or on other requests.
 class RotaryFrequencies {
  public:
   RotaryFrequencies() = default;
@@ -51,13 +53,14 @@ class RotaryFrequencies {
       : config_(config), head_dim_(head_dim), usual_(rotary_frequencies(config, head_dim, 0)) {}
 
   struct Rows {
-    const float* data;      // [rows, head_dim / 2]
-    std::ptrdiff_t stride;  // 0: all rows have the same
+    const float* data;      ///< [rows, head_dim / 2]
+    std::ptrdiff_t stride;  ///< in elements; 0: all rows share one set of frequencies
   };
-  // Valid until the next call.
+  /// The frequencies of a batch. Valid until the next call.
   Rows of(const BatchView& batch);
 
-  // Whether keys depend on more than tokens and positions: a prefix is then shared only by prompts of the same length.
+  /// Whether keys depend on the prompt's length, not only on tokens and positions. Then only prompts of equal length
+  /// may share a prefix.
   static bool depends_on_prompt(const RotaryConfig& c, std::size_t prompt);
 
  private:

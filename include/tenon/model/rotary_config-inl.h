@@ -29,7 +29,7 @@ TENON_INLINE RotaryConfig rotary_fields(const Fields& fields, int head_dim, int&
     throw Error(Error::Kind::unsupported, fields.where("partial_rotary_factor"), "other than 1 is not supported");
   }
   RotaryConfig c;
-  constexpr double kLargestTheta = 1e15;  // below 1, angles would grow faster than positions
+  constexpr double kLargestTheta = 1e15;  // above 1, so that angles do not grow faster than positions
   c.theta = fields.number("rope_theta", 1, kLargestTheta, c.theta);
   const bool newer = fields.has("rope_parameters"), older = fields.has("rope_scaling");
   if (newer && older && fields.value("rope_parameters") != fields.value("rope_scaling")) {
@@ -68,7 +68,7 @@ TENON_INLINE RotaryConfig rotary_fields(const Fields& fields, int head_dim, int&
   c.scaling = type == "linear" ? RotaryScaling::linear : RotaryScaling::dynamic;
   if (c.scaling == RotaryScaling::dynamic && head_dim < 4)
     scaling.refuse("rope_type", "dynamic needs heads of 4 or more");
-  // max_position_embeddings stays what the model was trained for; these two reach `factor` times as far.
+  // max_position_embeddings stays the length in training. These two scalings extend it by `factor`.
   positions = static_cast<int>(std::min(positions * c.factor, 2147483647.0));
   return c;
 }

@@ -1,5 +1,5 @@
-// The fields of config.json that say how rotary positions turn: rope_theta and rope_scaling, or rope_parameters, which
-// holds both in newer files.
+// Reads the fields of config.json for rotary positions: rope_theta and rope_scaling, or rope_parameters, which holds
+// both in newer files.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace tenon {
 
-// A member that nobody reads might change the output.
+/// Refuses members that are not in `read`: they might change the output.
 void refuse_unread(const Fields& fields, std::initializer_list<std::string_view> read);
 
-// rope_type, or `type` as older files call it. "default" where neither is there.
+/// rope_type, or its older name `type`. "default" if both are missing.
 std::string rotary_type(const Fields& scaling);
 
-// `positions`, the longest text: becomes longer where the scaling makes it so.
+/// Reads the rotary fields. `positions`, the longest text, is raised if the scaling extends it.
 RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& positions);
 
 }  // namespace tenon

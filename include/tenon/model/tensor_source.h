@@ -14,27 +14,29 @@
 
 namespace tenon {
 
-// Finds the tensors of a DecoderSpec in a checkpoint, whatever their prefix, and reads them.
+/// Finds and reads the tensors of a DecoderSpec. Names in the checkpoint may have the model's prefix or not.
 class TensorSource {
  public:
-  // merged: added to the matrices as they are read; null: nothing.
+  /// merged: updates that are added to the matrices as they are read; null: none. All arguments must outlive the
+  /// source.
   TensorSource(const ModelFiles& files, std::string_view prefix, const MergedUpdates* merged = nullptr)
       : files_(files), prefix_(prefix), merged_(merged), code_(weight_code_of(files)), coded_(holds_codes(code_)) {}
 
-  // Every tensor that the model needs is there and has its shape; nothing has been read.
+  /// Checks that every tensor of the model is there and has its shape. It reads no data. Error invalid_file.
   void check(const DecoderSpec& spec, bool tied_head) const;
 
-  // rows first..first+count-1 of a matrix into out: [count, cols].
+  /// Reads rows [first, first + count) of a matrix. out: [count, cols].
   void read(const MatrixSpec& spec, int first, int count, float* out) const;
 
-  // Whether matrices stand there as codes of C, with scales: read_codes then gives what encoding them gave.
+  /// Whether the matrix is stored as codes of C with scales, unmerged. Then read_codes gives the codes that were
+  /// stored.
   template <WeightCode C>
   bool holds(const MatrixSpec& spec) const {
     const auto changes = [&](const TensorPart& part) { return merged_ && merged_->updates(part.name); };
     return coded_ && code_ == C::name && std::none_of(spec.parts.begin(), spec.parts.end(), changes);
   }
 
-  // rows first..first+count-1 of a matrix as codes.
+  /// Reads rows [first, first + count) of a matrix as codes.
   template <WeightCode C>
   void read_codes(const MatrixSpec& spec, int first, int count, CodeBlock& block) const {
     const int cols = spec.shape.cols;
@@ -51,22 +53,23 @@ class TensorSource {
     });
   }
 
-  // "model.safetensors: h.0.attn.c_attn.weight": names a matrix in errors.
+  /// Names a matrix in errors: "model.safetensors: h.0.attn.c_attn.weight".
   std::string where(const MatrixSpec& spec) const;
 
-  // out: [rows, cols]
+  /// Reads a vector or table. out: [rows, cols].
   void read(const VectorSpec& spec, float* out) const;
 
-  // Tensors of the checkpoint that the model has no use for.
+  /// The names of tensors that the model does not use.
   std::vector<std::string> unused(const DecoderSpec& spec, bool tied_head) const;
 
+  /// The tensor of that name, with or without the model's prefix. Error invalid_file if it is missing.
   const TensorInfo& find(const std::string& name) const;
 
  private:
   void read_stored(const MatrixSpec& spec, int first, int count, float* out) const;
 
-  // body(part, run, at): a run of rows of the part's tensor makes the rows at .. of the block first .. first + count
-  // - 1.
+  // Calls body(part, run, at) for each run of rows in [first, first + count). `at` is the run's first row in that
+  // block.
   template <class Body>
   static void for_runs(const MatrixSpec& spec, int first, int count, Body&& body) {
     int part_begin = 0;
@@ -86,7 +89,7 @@ class TensorSource {
     return {*files_.tensors, find(part.name), {part.stored_rows(), cols}};
   }
 
-  // The scale of a whole matrix stands beside each tensor that is a part of it.
+  // Each tensor of a matrix stores the scale of the whole matrix; all of them must agree.
   template <WeightCode C>
   void check_alike(const MatrixSpec& spec) const {
     CodedScale first{};
@@ -117,21 +120,21 @@ class TensorSource {
 
   void check_matrix(const TensorInfo& tensor, const TensorPart& part, int cols) const;
 
-  // A vector is stored with one dimension.
+  // A vector (`matrix` false) is stored with one dimension.
   void check_shape(const TensorInfo& tensor, Shape wanted, bool matrix) const;
 
-  // A tensor of one dimension reads as one row.
+  // A tensor of one dimension is read as one row.
   void read_vector(const TensorInfo& tensor, TensorPart::Run run, int cols, bool table, float* out) const;
 
   void read_checked(const TensorInfo& tensor, int first_row, int rows, int first_col, int cols, float* out) const;
 
-  // Stored [cols, rows]: reads the block of columns, then turns it in squares that fit the first-level cache.
+  // For tensors stored [cols, rows]: reads the block of columns, then transposes it in squares that fit into L1.
   void read_transposed(const TensorInfo& tensor, int first, int count, int cols, float* out) const;
 
   const ModelFiles& files_;
   std::string_view prefix_;
   const MergedUpdates* merged_;
-  std::string code_;  // of a quantised checkpoint
+  std::string code_;  // name of the code of a quantised checkpoint; empty: none
   bool coded_;
 };
 

@@ -1,5 +1,5 @@
-// What distinguishes families of decoders at compile time. A family is a struct of these constants, of `configure`
-// (config.json to sizes) and of `tensors` (names and shapes): see gpt2.h for all of it.
+// The traits of a decoder family, fixed at compile time. A family is a struct of these constants, of `configure`
+// (config.json to sizes) and of `tensors` (names and shapes). gpt2.h is a complete example.
 #pragma once
 #include <concepts>
 #include <string_view>
@@ -14,6 +14,7 @@ enum class NormKind { layer, rms };
 enum class PositionKind { learned, rotary, alibi };
 enum class MlpKind { plain, gated };
 
+/// A family of decoders: its constants, and the functions that read config.json and list the tensors.
 template <class M>
 concept ModelTraits = requires(const ModelConfig& config, const ConfigFile& file) {
   { M::configure(file) } -> std::same_as<ModelConfig>;

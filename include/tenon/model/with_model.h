@@ -1,4 +1,4 @@
-// From the model_type of a config.json to the family that says what its tensors are.
+// Selects the family of a model by the model_type of its config.json.
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,10 +13,11 @@
 
 namespace tenon {
 
+/// A list of families.
 template <ModelTraits... Models>
 struct ModelList {};
 
-// Append your own: ModelList<MyFamily, Llama, ...>.
+/// The families of the library. Append your own: ModelList<MyFamily, Llama, ...>.
 using BuiltInModels = ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom>;
 
 namespace detail {
@@ -33,8 +34,8 @@ template <class... Models>
 
 }  // namespace detail
 
-// Calls body(Family{}) for the family of that model_type, and returns what it returns, which must be of one type for
-// all. Error unsupported, naming those that are supported.
+/// Returns body(Family{}) for the family of that model_type. The return type must be the same for all families. Error
+/// unsupported, with the list of supported types.
 template <class Body, ModelTraits First, ModelTraits... Rest>
 auto with_model(ModelList<First, Rest...>, std::string_view model_type, Body&& body) -> decltype(body(First{})) {
   if (model_type == First::model_type) return body(First{});
