@@ -17,7 +17,7 @@ TENON_INLINE void check_target(const std::filesystem::path& target, const std::f
   for (const auto& names : {std::span<const char* const>(kWeightFiles), std::span<const char* const>(kCopiedFiles)}) {
     for (const char* each : names) {
       if (std::filesystem::exists(std::filesystem::symlink_status(target / each, ignored))) {
-        refuse("has a model already: " + std::string(each) + " stands there; name a new folder");
+        refuse("has a model already (" + std::string(each) + "); name a new folder");
       }
     }
   }

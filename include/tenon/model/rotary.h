@@ -43,9 +43,9 @@ std::vector<float> rotary_frequencies(const RotaryConfig& c, int head_dim, int l
 
 /// The frequencies of a step's rows.
 ///
-/// Under dynamic scaling a token's frequencies are those of the text's length when the token was read: the whole prompt
-/// for tokens of the prompt, its own position + 1 for a new token. transformers does the same for one text with a
-/// cache. The rule depends on the text alone, not on chunks or on other requests.
+/// Under dynamic scaling a token's frequencies depend on the length of the text when the token was read. For a token of
+/// the prompt that is the whole prompt; for a new token it is its own position + 1. transformers does the same for one
+/// text with a cache. The rule depends on the text alone, not on chunks or on other requests.
 class RotaryFrequencies {
  public:
   RotaryFrequencies() = default;

@@ -24,12 +24,13 @@ TENON_INLINE std::string rotary_type(const Fields& scaling) {
 
 TENON_INLINE RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& positions) {
   if (head_dim % 2 != 0)
-    fields.refuse(fields.has("head_dim") ? "head_dim" : "hidden_size", "must give even heads to rotate");
+    fields.refuse(fields.has("head_dim") ? "head_dim" : "hidden_size",
+                  "must give heads of even width, because rotary positions turn pairs");
   if (fields.has("partial_rotary_factor") && fields.number("partial_rotary_factor", 0, 1) != 1) {
     throw Error(Error::Kind::unsupported, fields.where("partial_rotary_factor"), "other than 1 is not supported");
   }
   RotaryConfig c;
-  constexpr double kLargestTheta = 1e15;  // above 1, so that angles do not grow faster than positions
+  constexpr double kLargestTheta = 1e15;  // the least is 1: below it, angles would grow faster than positions
   c.theta = fields.number("rope_theta", 1, kLargestTheta, c.theta);
   const bool newer = fields.has("rope_parameters"), older = fields.has("rope_scaling");
   if (newer && older && fields.value("rope_parameters") != fields.value("rope_scaling")) {

@@ -84,7 +84,7 @@ TENON_INLINE const TensorInfo& TensorSource::find(const std::string& name) const
   if (const auto* tensor = files_.tensors->find(std::string(prefix_) + name)) return *tensor;
   if (const auto* tensor = files_.tensors->find(name)) return *tensor;
   throw Error(Error::Kind::invalid_file, files_.tensors->name(),
-              "tensor " + std::string(prefix_) + name + " is missing, which config.json asks for");
+              "tensor " + std::string(prefix_) + name + " is missing; the sizes in config.json require it");
 }
 
 TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, int count, float* out) const {

@@ -100,7 +100,7 @@ class TensorSource {
       else if (here != first) {
         detail::refuse_file(files_.tensors->where(find(part.name)),
                             "has another scale or zero point than " + printable(find(spec.parts.front().name).name) +
-                                ", which is of the same matrix: one for all of it is needed");
+                                "; both are parts of one matrix and must have equal ones");
       }
     }
   }
