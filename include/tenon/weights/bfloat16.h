@@ -5,10 +5,12 @@
 
 namespace tenon {
 
+/// The code of bfloat16 weights.
 struct BFloat16Code : SixteenBitCode<bfloat16, DType::bf16> {
   static constexpr std::string_view name = "bfloat16";
 };
 
+/// Weight policy: bfloat16 weights in panels, float32 activations and sums.
 struct BFloat16 : PanelWeights<BFloat16Code, bfloat16> {};
 static_assert(WeightPolicy<BFloat16> && WeightCode<BFloat16Code>);
 

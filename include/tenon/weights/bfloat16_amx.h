@@ -1,6 +1,6 @@
-// Weights as BFloat16 has them, and activations rounded to bfloat16 as well, with sums in the order of AMX's tiles: a
-// numeric class of its own, which Xeons multiply by tdpbf16ps since 2023, and other processors, to the same bits, by
-// fused multiply-adds. The file form is the same.
+// BFloat16 weights, activations rounded to bfloat16, and sums in the order of AMX's tiles: a numeric class of its own.
+// Xeons since 2023 multiply with tdpbf16ps. Other processors get the same bits with fused multiply-adds. Files are
+// those of BFloat16.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -9,6 +9,7 @@
 
 namespace tenon {
 
+/// Weight policy: bfloat16 weights and activations, summed in AMX's order.
 struct BFloat16Amx {
   using Code = BFloat16Code;
 

@@ -1,5 +1,5 @@
-// Weights as BFloat16 has them, and activations rounded to bfloat16 as well: for processors that multiply pairs of
-// them. The file form is the same.
+// BFloat16 weights and activations rounded to bfloat16, for processors that multiply pairs of them. Files are those of
+// BFloat16.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -9,6 +9,7 @@
 
 namespace tenon {
 
+/// Weight policy: bfloat16 weights and activations, multiplied in pairs.
 struct BFloat16Dot {
   using Code = BFloat16Code;
 

@@ -1,10 +1,11 @@
-// Weights as BFloat16 has them, in products of NVIDIA's tensor cores. The file form is the same.
+// BFloat16 weights for NVIDIA's tensor cores. Files are those of BFloat16.
 #pragma once
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/operand_weights.h"
 
 namespace tenon {
 
+/// Weight policy: bfloat16 weights and activations on tensor cores.
 struct BFloat16Mma : OperandWeights<BFloat16Code, bfloat16> {};
 static_assert(WeightPolicy<BFloat16Mma>);
 

@@ -1,5 +1,5 @@
-// A matrix that a checkpoint holds as codes: <name> and beside it <name>.scale and <name>.zero_point. All of it is
-// checked: the layout when it is found, the numbers as they are read.
+// A matrix that a checkpoint stores as codes: tensors <name>, <name>.scale and <name>.zero_point. The layout is checked
+// when the matrix is found, the numbers as they are read.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace tenon {
 
-// The tensors of a matrix, for whoever writes one and for whoever reads it.
+/// Names and shapes of the tensors of one matrix, for writers and readers.
 template <WeightCode C>
 struct CodedLayout {
   using Dims = std::vector<std::uint64_t>;
@@ -40,13 +40,13 @@ struct CodedLayout {
   }
 };
 
-// Numbers that no encoder makes are refused: what they would become in a sum is nobody's intention.
+/// The numbers that encoders produce. Others are refused, because their effect on a sum would be undefined.
 template <WeightCode C>
 struct CodeRules {
   static constexpr bool is_float8 = C::dtype == DType::f8_e4m3 || C::dtype == DType::f8_e5m2;
   static constexpr bool signed_scales = C::bits == 4;
 
-  // The largest |value| / scale.
+  /// The largest |value| / scale.
   static constexpr float reach() {
     if constexpr (C::bits == 4) return 8.0f;
     if constexpr (C::dtype == DType::f8_e4m3) return E4M3::largest;
@@ -54,7 +54,7 @@ struct CodeRules {
     return 255.0f;
   }
   static bool sound_scale(float scale) { return std::isfinite(scale * reach()) && (signed_scales || scale >= 0); }
-  // That of a whole tensor is -least / scale, which rounding puts a little beyond 255 where nothing is above 0.
+  /// The zero point of a whole tensor is -least / scale. Rounding may put it just above 255 if no value is above 0.
   static bool sound_zero_point(float zero) {
     return zero >= 0 && (C::per_tensor ? zero < 256.0f : zero <= 255.0f && zero == std::nearbyint(zero));
   }
@@ -68,13 +68,13 @@ struct CodeRules {
   }
 };
 
-// The scale and the zero point of a tensor that has one of each.
+/// The scale and the zero point of a tensor that has one of each.
 struct CodedScale {
   float scale = 0, zero_point = 0;
   friend bool operator==(const CodedScale&, const CodedScale&) = default;
 };
 
-// "has dtype U8, needs BF16": a matrix that is not what the file says its weights are.
+/// Error invalid_file ("has dtype U8, needs BF16") if a matrix does not have the file's weight format.
 template <WeightCode C>
 void require_dtype(const Checkpoint& checkpoint, const TensorInfo& tensor, DType dtype = C::dtype) {
   if (tensor.dtype == dtype) return;
@@ -84,7 +84,7 @@ void require_dtype(const Checkpoint& checkpoint, const TensorInfo& tensor, DType
                                                     std::string(C::name));
 }
 
-// A tensor that C has no use for beside a matrix: whoever wrote it meant other values.
+/// Refuses a tensor of scales or zero points that C does not have: the file's author meant other values.
 template <WeightCode C>
 void refuse_beside(const Checkpoint& checkpoint, const std::string& name) {
   const TensorInfo* found = checkpoint.find(name);
@@ -93,13 +93,14 @@ void refuse_beside(const Checkpoint& checkpoint, const std::string& name) {
                                                     " weights, which the file says they are, have none");
 }
 
+/// Reads and checks one matrix of codes.
 template <WeightCode C>
 class CodedTensor {
   static_assert(!is_plain_code<C>);
   using Rules = CodeRules<C>;
 
  public:
-  // codes: the tensor of that name in the checkpoint; shape: what it must have.
+  /// codes: the matrix's tensor in the checkpoint; shape: the shape that the matrix must have. Error invalid_file.
   CodedTensor(const Checkpoint& checkpoint, const TensorInfo& codes, Shape shape)
       : checkpoint_(checkpoint), codes_(codes), cols_(shape.cols) {
     require(codes, C::dtype, CodedLayout<C>::codes(shape));
@@ -111,7 +112,7 @@ class CodedTensor {
     }
   }
 
-  // Rows first .. first + count - 1 become rows at .. of the block, which has room for them.
+  /// Reads rows [first, first + count) into rows from `at` of the block, which is large enough. Error invalid_file.
   void read(int first, int count, int at, CodeBlock& block) const {
     read_codes(first, count, at, block);
     const int groups = groups_of<C>(cols_);
@@ -135,6 +136,7 @@ class CodedTensor {
     }
   }
 
+  /// The scale and zero point of the whole matrix.
   CodedScale scale() const requires C::per_tensor {
     CodedScale out;
     read_numbers(*scales_, 0, 1, std::span(&out.scale, 1));
@@ -161,7 +163,7 @@ class CodedTensor {
     return *found;
   }
 
-  // Of a tensor that has one number, that; else those of the rows.
+  // Reads the numbers of rows [first, first + count), or the only number of a per-tensor code.
   void read_numbers(const TensorInfo& tensor, int first, int count, std::span<float> out) const {
     const auto row = static_cast<std::uint64_t>(first), rows = static_cast<std::uint64_t>(count);
     if (C::per_tensor)
@@ -183,7 +185,7 @@ class CodedTensor {
       if (!Rules::sound_codes(out))
         detail::refuse_file(checkpoint_.where(codes_), "holds a code that is no finite number");
     } else {
-      // Rows of an odd width begin within a byte.
+      // A row of an odd width may begin within a byte.
       std::vector<std::byte> in((begin + codes + 1) / 2 - begin / 2);
       checkpoint_.read_bytes(codes_, begin / 2, in);
       if (begin % 2 == 0 && to % 2 == 0 && codes % 2 == 0)
@@ -196,7 +198,7 @@ class CodedTensor {
     }
   }
 
-  // i: which of the numbers that were read from row `first` on.
+  // i: index of the number, counted from row `first`.
   [[noreturn]] void refuse(const TensorInfo& tensor, int first, std::size_t i, int groups, float value,
                            const std::string& needed) const {
     const std::string row = C::per_tensor ? "" : " in row " + std::to_string(first + static_cast<int>(i) / groups);

@@ -1,4 +1,4 @@
-// The codes that checkpoints may be stored in, by name.
+// The codes in which checkpoints may be stored, by name.
 #pragma once
 #include <span>
 #include <string>
@@ -15,19 +15,20 @@
 
 namespace tenon {
 
+/// A list of codes.
 template <WeightCode... Codes>
 struct CodeList {};
 
+/// The codes of the library.
 using BuiltInCodes = CodeList<BFloat16Code, Float16Code, Float8Code<E4M3>, Float8Code<E5M2>, Int8Code<PerRow>,
                               Int8Code<PerTensor>, Int4Code<32>, Int4Code<64>, Int4Code<128>>;
 
-// A code that is a number by itself: in files it is a tensor as any other, in the shape and order of the model's
-// authors.
+/// A code without scales: each code is a number. Files store it as an ordinary tensor, in the shape and order of the
+/// model's authors.
 template <WeightCode C>
 inline constexpr bool is_plain_code = !C::has_scales;
 
-// A weight policy that takes a block of codes and scales as a file holds them. Packed, they are what encoding the
-// floats would give.
+/// A weight policy that packs a block of codes and scales from a file. The result equals that of encoding the floats.
 template <class P>
 concept PacksCodes = WeightCode<typename P::Code> && !is_plain_code<typename P::Code> &&
                      requires(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
@@ -48,8 +49,8 @@ auto with_code(CodeList<First, Rest...>, std::string_view name, const std::strin
 
 }  // namespace detail
 
-// Calls body(Code{}) for the code of that name, and returns what it returns, which must be of one type for all. Error
-// unsupported at `where`, with the list of those that there are.
+/// Returns body(Code{}) for the code of that name. The return type must be the same for all codes. Error unsupported at
+/// `where`, with the list of codes.
 template <class Body>
 auto with_code(std::string_view name, const std::string& where, Body&& body) {
   return detail::with_code(BuiltInCodes{}, name, where, "", body);

@@ -1,6 +1,6 @@
-// Weights in bfloat16, row by row, and activations rounded to it as well, for a library that chooses the order of a sum
-// by the shape of a step: cuBLASLt (ops/cuda/linear_cublas.cuh). The one format that gives the promise up: an answer
-// depends on who runs beside it. For measuring what the promise costs; a CPU refuses it when an engine is compiled.
+// BFloat16 weights and activations for cuBLASLt (ops/cuda/linear_cublas.cuh), which chooses the order of a sum by the
+// shape of the step. This is the only format that breaks the promise: an answer depends on the other requests in its
+// batch. It exists to measure the price of the promise. A CPU refuses it at compile time.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -12,6 +12,7 @@
 
 namespace tenon {
 
+/// Weight policy: bfloat16 weights, row by row, for cuBLASLt.
 struct FastMathBFloat16 {
   using View = BFloat16Rows;
 
@@ -23,7 +24,7 @@ struct FastMathBFloat16 {
   static void encode(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     const View view = FastMathBFloat16::view(shape, packed);
     CodeBlock block;
-    BFloat16Code::encode(shape.cols, rows, {}, block);  // refuses what overflows
+    BFloat16Code::encode(shape.cols, rows, {}, block);  // refuses values that overflow
     const std::size_t row_bytes = static_cast<std::size_t>(shape.cols) * sizeof(bfloat16);
     for (int r = 0; r < block.rows; ++r) {
       auto* to = const_cast<bfloat16*>(view.codes) + std::ptrdiff_t{first_row + r} * view.stride();

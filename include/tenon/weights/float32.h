@@ -9,6 +9,7 @@
 
 namespace tenon {
 
+/// Weight policy: float32 weights in panels.
 struct Float32 {
   struct View {
     CodePanels<float> packed;

@@ -1,4 +1,4 @@
-// Weights as eight-bit floats with a scale a row, by which the row's largest magnitude becomes the format's largest.
+// Weights as eight-bit floats with one scale per row, which maps the row's largest magnitude to the format's largest.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 namespace tenon {
 
+/// The code of float8 weights. `Format`: E4M3 or E5M2.
 template <class Format>
 struct Float8Code {
   static constexpr bool is_e4m3 = Format::mantissa_bits == 3;
@@ -37,7 +38,7 @@ struct Float8Code {
       range.add(row);
       float scale = std::max(range.largest, -range.least) / Format::largest;
       if (scale < std::numeric_limits<float>::min())
-        scale = 0;  // a subnormal one would be far off: such a row is all zeros
+        scale = 0;  // a subnormal scale would be inaccurate: the row becomes all zeros
       out.scales[static_cast<std::size_t>(r)] = scale;
       for (std::size_t i = 0; i < row.size(); ++i) {
         out.codes[begin + i] = static_cast<std::byte>(float8<Format>(scale > 0 ? row[i] / scale : 0.0f).bits);
@@ -51,6 +52,7 @@ struct Float8Code {
   }
 };
 
+/// Weight policy: float8 weights in panels, float32 activations and sums.
 template <class Format>
 struct Float8 : PanelWeights<Float8Code<Format>, float8<Format>> {};
 static_assert(WeightPolicy<Float8<E4M3>> && WeightPolicy<Float8<E5M2>> && WeightCode<Float8Code<E4M3>>);

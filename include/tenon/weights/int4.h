@@ -11,6 +11,7 @@
 
 namespace tenon {
 
+/// Weight policy: int4 weights with one scale per `Group` columns, float32 activations and sums.
 template <int Group>
 struct GroupInt4Of {
   using Code = Int4Code<Group>;

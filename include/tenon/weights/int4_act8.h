@@ -1,5 +1,5 @@
-// Weights as GroupInt4 has them, and activations rounded to int8, a scale a token: the sum of a group is one of
-// integers. The file form is the same.
+// GroupInt4 weights, and activations rounded to int8 with one scale per token: the sum of a group is exact in integers.
+// Files are those of GroupInt4.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 namespace tenon {
 
+/// Weight policy: int4 weights with one scale per `Group` columns, int8 activations.
 template <int Group>
 struct GroupInt4Act8Of {
   using Code = Int4Code<Group>;

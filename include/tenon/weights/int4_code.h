@@ -1,5 +1,5 @@
-// The code of four-bit weights: (q - 8) * scale, a scale for each group of a row's columns, chosen so that the squared
-// error of the group is as small as a search finds it.
+// The code of four-bit weights, (q - 8) * scale, with one scale per group of columns in a row. A search chooses the
+// scale with the smallest squared error of the group.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -18,11 +18,11 @@ namespace tenon {
 
 namespace detail {
 
-// The columns of a group, 0 behind them.
+// The columns of a group, padded with zeros.
 struct Int4Group {
-  static constexpr float kTooLarge = 65520.0f;        // for a float16
-  static constexpr float kLargest = 8.0f * 65504.0f;  // of a value: the code -8 times the largest scale
-  static constexpr int kLanes = 16;                   // sums run in strips, which compilers vectorise as they stand
+  static constexpr float kTooLarge = 65520.0f;        // overflows a float16
+  static constexpr float kLargest = 8.0f * 65504.0f;  // largest value: the code -8 times the largest scale
+  static constexpr int kLanes = 16;                   // sums run in strips of this width, which compilers vectorise
   std::array<float, 128> values{};
   int padded = 0;  // a multiple of kLanes
 
@@ -31,22 +31,22 @@ struct Int4Group {
     std::copy(row.begin(), row.end(), values.begin());
   }
 
-  // -8 .. 7, to nearest, ties to even: adding 1.5 * 2^23 leaves no bits behind the point.
+  // -8 .. 7, to nearest, ties to even. Adding 1.5 * 2^23 rounds to an integer.
   static float code(float value, float inverse) {
     const float x = value * inverse;
     const float inside = x < -8.0f ? -8.0f : x > 7.0f ? 7.0f : x;
     return (inside + 12582912.0f) - 12582912.0f;
   }
 
-  // With the codes that a scale gives: the scale that suits them best, sum of v c / sum of c^2, and how much of the sum
-  // of squares that explains.
+  // For the codes of a scale: the scale that fits them best, sum of v c / sum of c^2, and the part of the sum of
+  // squares that this scale explains.
   struct Fit {
     float scale = 0;
     double explained = 0;
   };
   Fit fit(float scale) const {
     const float inverse = 1.0f / scale;
-    // Products are exact, those of a value and a code in double, so that no compiler's fusing changes a sum.
+    // Products are exact, those of a value and a code in double, so that contraction by a compiler changes no sum.
     std::array<double, kLanes> products{};
     std::array<float, kLanes> squares{};
     for (int begin = 0; begin < padded; begin += kLanes) {
@@ -63,9 +63,8 @@ struct Int4Group {
     return {static_cast<float>(product / square), product / square * product};
   }
 
-  // Candidates put the value of largest magnitude at -6 to -11 or at 6 to 11 times the scale: the codes' ends, a little
-  // within them, or cut off by up to a third, which pays where one value stands out. Infinity where a value is too
-  // large.
+  // The candidates put the value of largest magnitude at -6 to -11 or at 6 to 11 times the scale. That is within the
+  // codes' range or up to a third beyond it; clipping pays if one value stands out. Infinity if a value is too large.
   float best_scale() const {
     float extreme = 0;
     for (const float v : values) extreme = std::fabs(v) > std::fabs(extreme) ? v : extreme;
@@ -80,7 +79,7 @@ struct Int4Group {
         if (found.explained > best.explained && std::fabs(found.scale) < kTooLarge) best = found;
       }
     }
-    if (std::isnormal(best.scale)) {  // once more, with the codes of that scale
+    if (std::isnormal(best.scale)) {  // refine once with the codes of that scale
       const Fit again = fit(best.scale);
       if (again.explained > best.explained && std::fabs(again.scale) < kTooLarge) best = again;
     }
@@ -90,7 +89,7 @@ struct Int4Group {
 
 }  // namespace detail
 
-// Group: 32, 64 or 128 columns.
+/// The code of int4 weights. Group: 32, 64 or 128 columns.
 template <int Group>
 struct Int4Code {
   static_assert(Group == 32 || Group == 64 || Group == 128,
@@ -115,7 +114,7 @@ struct Int4Code {
     }
   }
 
-  // 0 .. 15; i counts a block's weights row by row.
+  /// The code 0 .. 15 of weight i of a block, counted row by row.
   static int code(const CodeBlock& block, std::size_t i) {
     return static_cast<int>(block.codes[i / 2] >> (i % 2 * 4) & std::byte{15});
   }
@@ -128,7 +127,7 @@ struct Int4Code {
   }
 
  private:
-  // `first`: of the group's columns, in the block. Returns the scale, a float16.
+  // `first`: index of the group's first weight in the block. Returns the scale, a float16.
   static float encode_group(std::span<const float> values, std::size_t first, std::byte* codes) {
     const auto scale = static_cast<float>(float16(detail::Int4Group(values).best_scale()));
     if (!std::isfinite(scale)) {

@@ -1,5 +1,5 @@
-// Weights as unsigned 8-bit integers with a scale and a zero point: (q - zero_point) * scale. In panels, codes and zero
-// points are 128 less: what is summed then lies about zero, and less is lost where the two terms cancel.
+// Weights as unsigned 8-bit integers with a scale and a zero point: (q - zero_point) * scale. Panels store codes and
+// zero points minus 128. The summed terms then lie around zero, and less precision is lost where the two cancel.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -14,12 +14,13 @@
 
 namespace tenon {
 
-// For ZeroPointInt8Of. PerRow rounds to the nearest code, with a whole zero point, so that a weight of 0 stays 0.
-// PerTensor is the literature's: scale = (max - min) / 255, q = (w - min) / scale truncated, read as q * scale + min; 0
-// counts as a value of the matrix, so that min is at most 0.
+/// Granularities of ZeroPointInt8Of. PerRow rounds to the nearest code; its zero point is an integer, so a weight of 0
+/// stays 0. PerTensor is that of the literature: scale = (max - min) / 255, q = (w - min) / scale truncated, and the
+/// value is q * scale + min. 0 counts as a value of the matrix, so min is at most 0.
 struct PerRow {};
 struct PerTensor {};
 
+/// The code of int8 weights.
 template <class Granularity>
 struct Int8Code {
   static constexpr bool per_tensor = std::is_same_v<Granularity, PerTensor>;
@@ -51,7 +52,7 @@ struct Int8Code {
   static float value(const CodeBlock& block, int row, int col) {
     const auto i = static_cast<std::size_t>(row) * static_cast<std::size_t>(block.cols) + static_cast<std::size_t>(col);
     const std::size_t s = per_tensor ? 0 : static_cast<std::size_t>(row);
-    // As panels have it.
+    // The same expression as in panels.
     return (static_cast<float>(element(&block.codes[i])) - (block.zero_points[s] - zero_shift)) * block.scales[s];
   }
 
@@ -69,7 +70,7 @@ struct Int8Code {
                   "has a range beyond 3.4e38, which int8 cannot hold; use another format");
     }
     if (scale < std::numeric_limits<float>::min())
-      scale = 0;  // a subnormal one would be far off: such a row is all zeros
+      scale = 0;  // a subnormal scale would be inaccurate: the row becomes all zeros
     zero_point = scale > 0 ? -range.least / scale : 0.0f;
     if constexpr (!per_tensor) zero_point = std::nearbyint(zero_point);
     if (scale == 0) return std::fill_n(codes, row.size(), std::byte{0}), void();
@@ -78,19 +79,20 @@ struct Int8Code {
     }
   }
 
-  // In double, where the largest value becomes 255 and not 254.99998.
+  // In double, so that the largest value becomes 255 and not 254.99998.
   static std::byte truncated(float w, const ValueRange& range) {
     const double least = static_cast<double>(range.least), width = static_cast<double>(range.largest) - least;
     return static_cast<std::byte>(static_cast<int>((static_cast<double>(w) - least) / width * 255.0));
   }
 
-  // Adding 1.5 * 2^23 leaves the nearest whole number in the lowest bits, ties to even.
+  // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits, ties to even.
   static std::byte nearest(float q) {
     const float inside = q < 0.0f ? 0.0f : q > 255.0f ? 255.0f : q;
     return static_cast<std::byte>(std::bit_cast<std::uint32_t>(inside + 12582912.0f) & 0xffu);
   }
 };
 
+/// Weight policy: int8 weights in panels, float32 activations and sums.
 template <class Granularity>
 struct ZeroPointInt8Of : PanelWeights<Int8Code<Granularity>, std::int8_t> {};
 using ZeroPointInt8 = ZeroPointInt8Of<PerRow>;

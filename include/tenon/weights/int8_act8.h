@@ -1,5 +1,5 @@
-// Weights as ZeroPointInt8 has them, and activations rounded to int8 as well, a scale a token: all products are of
-// integers, for which processors have instructions. The file form is the same.
+// ZeroPointInt8 weights, and activations rounded to int8 with one scale per token: products and sums are exact in
+// integers, for which processors have instructions. Files are those of ZeroPointInt8.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 namespace tenon {
 
+/// Weight policy: int8 weights and int8 activations.
 struct ZeroPointInt8Act8 {
   using Code = Int8Code<PerRow>;
 
@@ -66,11 +67,11 @@ struct ZeroPointInt8Act8 {
     }
   };
 
-  // Our own codes have whole ones; of what others wrote, sums in integers can take no other.
+  // Our own zero points are integers. A file of another author may have fractions, which integer sums cannot use.
   static std::int32_t whole(float zero_point) {
     if (!(zero_point >= 0 && zero_point <= 255 && std::nearbyint(zero_point) == zero_point)) {
       throw Error(Error::Kind::unsupported, "weights",
-                  "have a zero point that is no whole number of 0 to 255, which int8_act8 needs; use int8");
+                  "have a zero point that is not a whole number from 0 to 255, which int8_act8 needs; use int8");
     }
     return static_cast<std::int32_t>(zero_point);
   }

@@ -1,6 +1,6 @@
-// A head in any format behind an int8 copy: where only the best logits are asked for, the copy says which rows they can
-// be among, and only those are read as the format has them. The same bits as Head<Base>, from a quarter of float32's
-// bytes and, of many rows, in a third of the time; in memory, a byte more a weight.
+// A head in any format with an int8 copy. If only the largest logits are needed, the copy bounds which rows they can
+// be, and only those rows are read in full. The bits are those of Head<Base>. It reads about a quarter of float32's
+// bytes and takes a third of the time with many rows. Memory: one byte more per weight.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ namespace tenon {
 
 namespace detail {
 
-// Codes that a checkpoint holds in Base's format stay as they are.
+// The code of Base, if it has one: a checkpoint's codes in that format are packed as they are.
 template <class Base>
 struct CodeOf {};
 template <class Base>
@@ -30,8 +30,8 @@ struct CodeOf<Base> {
 
 }  // namespace detail
 
-// Base: a format with scales of rows, or none, and one code a weight, in panels. What int8 cannot hold is refused: a
-// row whose values are farther apart than 3.4e38.
+/// Weight policy for heads. Base: a format in panels with one code per weight and no scales or one per row. Error
+/// unsupported if a row has a range beyond 3.4e38, which int8 cannot hold.
 template <class Base>
 struct Int8ExactOf : detail::CodeOf<Base> {
   using Approximation = ZeroPointInt8Act8;
@@ -71,7 +71,7 @@ struct Int8ExactOf : detail::CodeOf<Base> {
   }
 
  private:
-  // Of `count` rows of Base that are packed already.
+  // Makes the int8 copy of `count` rows that Base has packed.
   static void add_copy(Shape shape, int first_row, int count, std::span<std::byte> packed) {
     const Sizes ends(shape);
     const auto base = Base::view(shape, packed.first(Base::bytes(shape)));
@@ -104,8 +104,8 @@ struct Int8ExactOf : detail::CodeOf<Base> {
     }
   };
 
-  // What Base's sum of a row has in magnitude for each |x|, beside weights: where codes are summed and zero points
-  // taken off behind, both may be larger than what is left.
+  // Base sums codes and subtracts zero points afterwards, so its terms may be larger than its weights. Returns their
+  // bound per |x|: (128 + |zero point|) * scale, or 0 without zero points.
   template <class Panels>
   static double largest_term(const Panels& panels, int row) {
     if constexpr (requires { panels.zero_points; }) {
@@ -117,11 +117,13 @@ struct Int8ExactOf : detail::CodeOf<Base> {
     return 0;
   }
 
-  // The largest difference of a weight from its rough code's value, and the roundings of both sums, each off by 2^-24
-  // of a sum that no order makes larger than the largest weight, at most 256 scale + that difference, or term, times
-  // the sum of |x|: of two chains of `cols` fused multiply-adds, a row of weights or of codes and their zero points;
-  // and of sums of integers, which are exact, a few operations for each block of columns and each of at most two
-  // roundings of x, neither of which is more than twice as large as x anywhere. Infinity where a weight is NaN.
+  // Bounds |exact sum - int8 sum| / sum of |x|: the largest difference of a weight from its int8 value, plus rounding
+  // errors. Infinity if a weight is NaN.
+  //
+  // A rounding is at most 2^-24 of a partial sum. In any order a partial sum is at most `weight` times the sum of |x|,
+  // where `weight` = 256 scale + that difference + term. Two chains of `cols` fused multiply-adds round: over weights,
+  // and over codes and zero points. Sums of integers are exact. Each block of columns adds a few operations for each of
+  // at most two roundings of x, which at most double |x|. Together that is at most 2 cols + 64 roundings.
   static float error_of(const float* row /* [cols] */, const CodeBlock& block, int r, double term) {
     float furthest = 0;
     for (int k = 0; k < block.cols; ++k) {

@@ -1,6 +1,6 @@
-// A weight policy whose matrix lies as tensor cores take it, a sixteen-bit float a weight, and whose products round
-// activations to the same element: a numeric class of its own, whose sums are in an order that only that hardware has
-// (docs/numerics.md). A CPU refuses it when an engine is compiled.
+// Weight policies for tensor cores: the matrix is stored in the order of their operands, one 16-bit float per weight,
+// and activations are rounded to the same element. The sums are in an order that only this hardware has, which makes a
+// numeric class of its own (docs/numerics.md). A CPU refuses these policies at compile time.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -11,16 +11,16 @@
 
 namespace tenon {
 
-// C::element(const std::byte*) makes an Element from a code of a file.
+/// `C` is the code; C::element(const std::byte*) converts a code of a file to an Element.
 template <class C, class Element>
 struct OperandWeights {
   using Code = C;
 
   struct View {
     static constexpr bool on_tensor_cores = true;
-    using Operand = OperandTiles<Element>;  // what its products read
+    using Operand = OperandTiles<Element>;  ///< type of the activations
 
-    OperandTiles<const Element> packed;  // rows behind the last are zeros
+    OperandTiles<const Element> packed;  ///< zeros after the last row
 
     const OperandTiles<const Element>& tiles() const { return packed; }
     TENON_HD float at(int row, int col) const { return static_cast<float>(packed.data[packed.at(row, col)]); }

@@ -1,4 +1,4 @@
-// A weight policy from a code whose rows are packed sixteen side by side, one code a weight.
+// Weight policies from a code, packed in panels of sixteen rows with one code per weight.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-// Element: of the panels. C::element(const std::byte*) makes one from a code of a file.
+/// `C` is the code; C::element(const std::byte*) converts a code of a file to an Element of the panels.
 template <class C, class Element>
 struct PanelWeights {
   using Code = C;
@@ -97,7 +97,7 @@ struct PanelWeights {
     using Float = std::conditional_t<std::is_const_v<Byte>, const float, float>;
     return reinterpret_cast<Float*>(packed.data() + whole_lines(codes_bytes(shape)) + whole_lines(scale_bytes(shape)));
   }
-  // Of a tensor that has one, every lane of the only panel; written by whoever packs the first rows.
+  // A per-tensor value fills every lane of the only panel. The call that packs the first rows writes it.
   static void put(int first_row, int rows, const std::vector<float>& values, float shift,
                   float* out /* [rows of the matrix], or [16] */) {
     if constexpr (C::per_tensor) {

@@ -1,4 +1,4 @@
-// A matrix block by block of rows, on all threads: of float32 there is never more than a few MiB.
+// Runs over a matrix in blocks of rows, on all threads, with at most a few MiB of float32 at a time.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,13 +12,14 @@
 
 namespace tenon {
 
-// In whole panels of 16 rows, about 8 MiB of float32 in all threads together: loading needs little beside the weights.
+/// Rows of a block: whole panels of 16 rows, about 8 MiB of float32 over all threads. Loading needs little memory
+/// beside the weights.
 inline int rows_per_block(Shape shape, int threads) {
   const int rows = (2 << 20) / std::max(shape.cols, 1) / threads;
   return std::max(16, rows / 16 * 16);
 }
 
-// body(first_row, rows), from several threads; first_row is a multiple of 16.
+/// Calls body(first_row, rows) from several threads. first_row is a multiple of 16.
 template <class Pool, class Body>
 void for_row_blocks(Pool& pool, Shape shape, Body&& body) {
   const int block = rows_per_block(shape, pool.threads()), blocks = (shape.rows + block - 1) / block;
@@ -27,8 +28,8 @@ void for_row_blocks(Pool& pool, Shape shape, Body&& body) {
   });
 }
 
-// read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; body(first_row, values) gets them. Both
-// are called from several threads.
+/// read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; body(first_row, values) receives them.
+/// Both are called from several threads.
 template <class Pool, class Read, class Body>
 void for_float_blocks(Pool& pool, Shape shape, Read&& read, Body&& body) {
   for_row_blocks(pool, shape, [&](int first, int count) {
@@ -38,7 +39,7 @@ void for_float_blocks(Pool& pool, Shape shape, Read&& read, Body&& body) {
   });
 }
 
-// The least and the largest value of the matrix.
+/// The smallest and largest value of the matrix.
 template <class Pool, class Read>
 ValueRange range_of(Pool& pool, Shape shape, Read&& read) {
   ValueRange range;
@@ -52,8 +53,8 @@ ValueRange range_of(Pool& pool, Shape shape, Read&& read) {
   return range;
 }
 
-// What a weight format refuses, it does not know the name of: `where` says it, "model.safetensors:
-// h.0.attn.c_attn.weight".
+/// Runs encode(), and puts `where` into its errors: a weight format does not know the name of the matrix. Example:
+/// "model.safetensors: h.0.attn.c_attn.weight".
 template <class Encode>
 void encode_named(std::string_view where, Encode&& encode) {
   try {

@@ -1,4 +1,4 @@
-// The code of BFloat16 and Float16: a 16-bit float a weight, as safetensors hold them.
+// The code of BFloat16 and Float16: one 16-bit float per weight, as in safetensors.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-// Of a sixteen-bit float: no scale, and what is beyond its largest number is refused.
+/// A code of 16-bit floats without scales. Error unsupported for values beyond its largest number.
 template <class Float, DType kType>
 struct SixteenBitCode {
   static constexpr DType dtype = kType, scale_dtype = DType::f32;

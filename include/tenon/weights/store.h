@@ -1,4 +1,4 @@
-// Packed matrices in one block of device memory, filled block by block of rows: a dense matrix never exists.
+// Packed matrices in one block of device memory, filled by blocks of rows. A dense float32 matrix never exists.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -11,21 +11,22 @@
 
 namespace tenon {
 
+/// The packed matrices of format P on a device.
 template <WeightPolicy P, DevicePolicy D>
 class WeightStore {
  public:
   using View = typename P::View;
 
   WeightStore() = default;
-  // Room for exactly these matrices, in the order in which `add` will be called.
+  /// Allocates memory for exactly these matrices. `add` must be called in the same order.
   WeightStore(D& device, std::span<const Shape> shapes) {
     std::size_t bytes = 0;
     for (const Shape& shape : shapes) bytes += whole_lines(P::bytes(shape));
     memory_ = device.allocate(bytes);
   }
 
-  // read(first_row, rows, out) writes rows of the matrix as float32 [rows, cols]; it may be called from several
-  // threads. `where` names the matrix in what P refuses.
+  /// Encodes and packs the next matrix. read(first_row, rows, out) writes rows as float32 [rows, cols]; several threads
+  /// may call it. `where` names the matrix in errors of P.
   template <class Read>
   View add(D& device, Shape shape, Read&& read, std::string_view where = "weights") {
     const std::span<std::byte> matrix = next(shape);
@@ -44,7 +45,8 @@ class WeightStore {
     return P::view(shape, matrix);
   }
 
-  // read(first_row, rows, block) makes a block of rows as files hold them: nothing is encoded again.
+  /// Packs the next matrix from codes, without encoding. read(first_row, rows, block) fills a block of rows as files
+  /// store them; several threads may call it.
   template <class Read>
   View add_codes(D& device, Shape shape, Read&& read) requires PacksCodes<P> {
     const std::span<std::byte> matrix = next(shape);
@@ -58,8 +60,9 @@ class WeightStore {
     return P::view(shape, matrix);
   }
 
+  /// Bytes of the matrices added so far.
   std::size_t bytes() const { return used_; }
-  // As the host sees them.
+  /// The packed bytes in host memory.
   auto contents() const { return memory_.contents(used_); }
 
  private:
