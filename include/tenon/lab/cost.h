@@ -1,4 +1,4 @@
-// How long a step takes on the laboratory's clock.
+// The cost model of the laboratory: how long a step takes on its clock.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -8,20 +8,13 @@
 
 namespace tenon::lab {
 
-// Time of a step: a part of its own (reading the weights), one for each row (arithmetic), one for each token of context
-// that attention reads. The defaults are GPT-2 124M in float32 on two cores of an AMD EPYC, as measured by
-// `tenon bench --random gpt2 --threads 2`, ms a step:
-//                                measured   by this
-//     decode of 1, context 20        14.5      13.9
-//     decode of 8, context 20        15.2      19.9
-//     decode of 16, context 20       26.1      26.8
-//     decode of 32, context 20       47.2      40.5
-//     decode of 8, context 362       23.8      28.1
-//     decode of 8, context 712       31.8      36.5
-//     512 rows of one prompt          416       424
+/// Time of a step: a constant for reading the weights, plus a part per row for arithmetic, plus a part per token of
+/// context that attention reads. The defaults are GPT-2 124M in float32 on two cores of an AMD EPYC. They differ by -14
+/// % to +31 % from `tenon bench --random gpt2 --threads 2`, in seven cases from 1 to 512 rows.
 struct StepCost {
-  double step = 13e-3, row = 0.8e-3, context = 3e-6;  // seconds
+  double step = 13e-3, row = 0.8e-3, context = 3e-6;  ///< seconds
 
+  /// Time of a step of `rows` rows whose attention reads `context_tokens` tokens; at least 1 ns.
   std::chrono::nanoseconds operator()(int rows, long long context_tokens) const {
     const double seconds = std::fma(row, rows, std::fma(context, static_cast<double>(context_tokens), step));
     return std::chrono::nanoseconds(std::llround(std::clamp(seconds * 1e9, 1.0, 0x1p62)));

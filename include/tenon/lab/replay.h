@@ -1,6 +1,6 @@
-// The scheduler laboratory: a trace runs through the real queue, the real policy and the real ledger of a paged cache,
-// under a virtual clock that a step moves on by what a cost model says. No model, no time of day: the same trace gives
-// the same result on every machine, and an hour of traffic takes a second.
+// The scheduler laboratory. A trace runs through the real queue, the real policy and the real ledger of a paged cache,
+// on a virtual clock that each step advances by the cost model. It uses no model and no real time: a trace gives the
+// same result on every machine, and an hour of traffic takes about a second.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -20,34 +20,36 @@
 
 namespace tenon::lab {
 
+/// Options of replay().
 struct ReplayOptions {
-  int token_budget = 512;    // rows of a step, as EngineOptions
-  int cache_tokens = 32768;  // of all sequences, in blocks of 16
+  int token_budget = 512;    ///< rows of a step, as in EngineOptions
+  int cache_tokens = 32768;  ///< capacity for all sequences, in blocks of 16
   bool prefix_reuse = true;
   StepCost cost = {};
-  std::chrono::nanoseconds nap = std::chrono::microseconds(200);  // while the scheduler waits for company
-  bool drains = true;                          // the scheduler is told when the last request has come
-  double input_weight = 1, output_weight = 2;  // of a token in the service of an adapter, as FairPolicy's
+  std::chrono::nanoseconds nap = std::chrono::microseconds(200);  ///< clock step while the scheduler waits
+  bool drains = true;                          ///< tell the scheduler when the last request has arrived
+  double input_weight = 1, output_weight = 2;  ///< service of an adapter per token, as in FairPolicy
 };
 
+/// The outcome of one request.
 struct RequestResult {
   int adapter = -1;
   int prompt_tokens = 0, new_tokens = 0;
-  std::chrono::nanoseconds arrival{}, admitted{}, first_token{}, finished{};  // from the start of the trace
+  std::chrono::nanoseconds arrival{}, admitted{}, first_token{}, finished{};  ///< since the start of the trace
   int preemptions = 0;
-  bool refused = false;  // the cache could never hold it; it has no times but its arrival
+  bool refused = false;  ///< the cache could never hold it; of the times, only `arrival` is set
   friend bool operator==(const RequestResult&, const RequestResult&) = default;
 };
 
-// A request on one of the slots of the batch. It takes the lowest one that is free; a preemption ends the stay.
+/// A request's time in one slot of the batch. It takes the lowest free slot. A preemption ends the stay.
 struct Stay {
   int slot = 0, request = 0;
   std::chrono::nanoseconds begin{}, end{};
-  std::uint64_t first_step = 0, last_step = 0;  // counted from 0
+  std::uint64_t first_step = 0, last_step = 0;  ///< from 0
   friend bool operator==(const Stay&, const Stay&) = default;
 };
 
-// What an adapter was served while it and another one had requests that were not finished.
+/// Service and time of an adapter while it was contended: while it and another adapter had unfinished requests.
 struct AdapterResult {
   int adapter = -1;
   double contended_service = 0;
@@ -55,17 +57,18 @@ struct AdapterResult {
   friend bool operator==(const AdapterResult&, const AdapterResult&) = default;
 };
 
+/// The result of replay().
 struct ReplayResult {
-  std::vector<RequestResult> requests;  // as in the trace
-  std::vector<Stay> stays;              // by their ends
-  std::vector<AdapterResult> adapters;  // by number
-  // As QueueStats.
+  std::vector<RequestResult> requests;  ///< in the order of the trace
+  std::vector<Stay> stays;              ///< in the order of their ends
+  std::vector<AdapterResult> adapters;  ///< in the order of their numbers
+  /// Counts as in QueueStats.
   std::uint64_t steps = 0, sequences = 0, rows = 0, preemptions = 0, prefix_hit_tokens = 0;
-  std::chrono::nanoseconds end{}, busy{};  // of the last step; in steps
+  std::chrono::nanoseconds end{}, busy{};  ///< end of the last step; total time in steps
   friend bool operator==(const ReplayResult&, const ReplayResult&) = default;
 };
 
-// Given to an observer after each step.
+/// A step, as the observer of replay() sees it afterwards. References are valid during the call.
 struct StepSeen {
   std::chrono::nanoseconds begin, end;
   const Plan& plan;
@@ -74,7 +77,7 @@ struct StepSeen {
 
 namespace detail {
 
-// A token of a request: those of a shared prefix are the same for all who share it, all others are nobody else's.
+// A token of a request. Requests with the same prefix share its tokens; all other tokens are unique to the request.
 inline TokenId trace_token(const TraceRequest& request, int index, int position) {
   const bool shared = position < request.prefix_tokens;
   std::uint64_t z = static_cast<std::uint64_t>(shared ? request.prefix : index) << 33 | std::uint64_t{shared} << 32;
@@ -82,7 +85,7 @@ inline TokenId trace_token(const TraceRequest& request, int index, int position)
   return static_cast<TokenId>((z ^ (z >> 32)) & 0x7fffffff);
 }
 
-// A policy that also tells the laboratory what the queue tells it.
+// Wraps a policy and records the service that the queue reports to it.
 template <class P>
 struct Overheard {
   P policy;
@@ -96,7 +99,7 @@ struct Overheard {
   }
 };
 
-// Who sits where.
+// The slots of the batch and the requests in them.
 class Slots {
  public:
   void sit(int request, SeqId seq, std::chrono::nanoseconds begin, std::uint64_t step) {
@@ -111,7 +114,8 @@ class Slots {
   bool sits(SeqId seq) const {
     return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.taken && s.seq == seq; });
   }
-  // Ends the stays of all for whom gone(seq) holds; `last_step` was the last that they could take part in.
+  // Ends the stays of all sequences for which gone(seq) is true. `last_step` is the last step that they could take part
+  // in.
   template <class Gone>
   void leave(std::chrono::nanoseconds end, std::uint64_t last_step, std::vector<Stay>& stays, Gone&& gone) {
     for (Slot& s : slots_) {
@@ -132,7 +136,7 @@ class Slots {
   std::vector<Slot> slots_;
 };
 
-// Service by adapter, while there is somebody to compete with.
+// Service per adapter while at least two adapters have unfinished requests.
 class Contention {
  public:
   void come(int adapter) { count(adapter, +1); }
@@ -160,7 +164,7 @@ class Contention {
   }
   std::map<int, Adapter> adapters_;
   int active_ = 0;                    // adapters with unfinished requests
-  std::chrono::nanoseconds clock_{};  // stands still while there are fewer than two
+  std::chrono::nanoseconds clock_{};  // stops while fewer than two adapters have some
 };
 
 template <class P, class OnStep>
@@ -215,7 +219,7 @@ class Replayer {
     require(o.nap > Time::zero(), "nap", "must be above 0");
     const StepCost& c = o.cost;
     for (const double part : {c.step, c.row, c.context}) {
-      require(part >= 0 && part <= 1e3, "cost", "must be of 0 to 1,000 seconds each");
+      require(part >= 0 && part <= 1e3, "cost", "must be 0 to 1,000 seconds per part");
     }
     return o;
   }
@@ -246,7 +250,7 @@ class Replayer {
                      .prompt_tokens = request.prompt_tokens,
                      .new_tokens = request.new_tokens,
                      .arrival = request.arrival};
-    if (request.prompt_tokens > ledger_.capacity_tokens()) {  // before a hostile number of tokens is made
+    if (request.prompt_tokens > ledger_.capacity_tokens()) {  // before allocating a hostile number of tokens
       result(index).refused = true;
       return;
     }
@@ -269,15 +273,15 @@ class Replayer {
     }
   }
 
-  // As an engine does while its scheduler waits for company. Long waits are asked about less often: a departure is late
-  // by a thousandth of the wait at most.
+  // Advances the clock while the scheduler waits for more requests, as an engine does. Longer waits take longer clock
+  // steps: a departure is late by at most a thousandth of the wait.
   void nap() {
     const Time length = std::max(options_.nap, waited_ / 1024);
     const bool all_came = next_ == trace_.size();
     if (all_came && waited_ > std::chrono::hours(24)) {
       throw Error(Error::Kind::internal, "scheduler",
                   "runs none of the " + std::to_string(queue_.waiting()) +
-                      " requests that wait, though a day has passed and nobody else comes");
+                      " waiting requests, though a day has passed and no other request will arrive");
     }
     const Time passes = all_came ? length : std::min(length, trace_[next_].arrival - now_);
     waited_ += passes;
@@ -316,7 +320,7 @@ class Replayer {
     }
   }
 
-  // A new token, and the end where it is the last.
+  // Appends a new token and finishes the request if it is the last.
   void advance(SeqId seq, std::uint64_t step) {
     const int index = static_cast<int>(queue_.sequence(seq).request);
     RequestResult& r = result(index);
@@ -352,7 +356,8 @@ struct Unwatched {
 
 }  // namespace detail
 
-// Runs a trace under a policy: one of ours, or a struct of your own. `on_step` is called after each step.
+/// Replays a trace under a policy of the library or of your own. `on_step` is called after each step. Error
+/// invalid_request if the trace is not in order of arrival or an option is out of range.
 template <class P, class OnStep = detail::Unwatched>
 ReplayResult replay(P policy, const Trace& trace, const ReplayOptions& options = {}, OnStep on_step = {}) {
   static_assert(SchedulerPolicy<P>,

@@ -206,7 +206,7 @@ TENON_INLINE std::string slots_picture(const ReplayResult& result, int columns) 
   for (const Stay& s : result.stays) {
     const int who = adapters ? result.requests[static_cast<std::size_t>(s.request)].adapter : s.request;
     const char letter = who < 0 ? '-' : kLetters[static_cast<std::size_t>(who) % kLetters.size()];
-    // The columns whose middles lie in [begin, end).
+    // The columns whose middle lies in [begin, end).
     const auto first =
         static_cast<std::size_t>(std::max(0.0, std::ceil(static_cast<double>(s.begin.count()) / column - 0.5)));
     for (std::size_t c = first;

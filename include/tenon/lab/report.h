@@ -1,4 +1,4 @@
-// What came of a replay, in numbers to compare schedulers by: a table, JSON, and pictures of who sat where.
+// The numbers of a replay by which schedulers are compared: a table, JSON, and pictures of the slots over time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,53 +12,57 @@
 
 namespace tenon::lab {
 
-// The value below which so many percent of the values lie, linear between the two nearest (type 7 of Hyndman and Fan,
-// 1996; numpy's default). 0 of no values.
+/// The `percent`-th percentile of ascending values, linear between neighbours (type 7 of Hyndman and Fan, 1996; numpy's
+/// default). 0 if there are no values.
 double percentile(std::span<const double> sorted, double percent);
 
-// Jain's index of fairness (Jain, Chiu and Hawe, 1984): (sum x)^2 / (n sum x^2). 1 where all have the same, 1/n where
-// one has all. 1 of no values, or where nobody has anything.
+/// Jain's index of fairness (Jain, Chiu and Hawe, 1984): (sum x)^2 / (n sum x^2). 1 if all values are equal, 1/n if
+/// only one is not 0. 1 if there are no values or all are 0.
 double jain_index(std::span<const double> values);
 
+/// Mean and percentiles of a set of values.
 struct Spread {
   double mean = 0, p50 = 0, p95 = 0, p99 = 0;
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
+/// The spread of `values`, in any order. Zeros if there are none.
 Spread spread(std::vector<double> values);
 
+/// The numbers of one replay. Times are those of served requests, in milliseconds.
 struct Report {
   std::string scheduler;
-  std::uint64_t requests = 0, refused = 0;          // that were served; that the cache could never hold
-  std::uint64_t prompt_tokens = 0, new_tokens = 0;  // of those served
+  std::uint64_t requests = 0, refused = 0;          ///< served; refused because the cache could never hold them
+  std::uint64_t prompt_tokens = 0, new_tokens = 0;  ///< of served requests
   std::uint64_t steps = 0, preemptions = 0, prefix_hit_tokens = 0;
-  double seconds = 0;                                     // from the start of the trace to the end of the last step
-  double requests_per_second = 0, tokens_per_second = 0;  // new tokens
-  double occupancy = 0;                                   // mean sequences of a step
-  double busy = 0;                                        // share of the time that was spent in steps
-  Spread queue_ms = {};                                   // from arrival to first admission
-  Spread first_token_ms = {};                             // from arrival to the first token
-  Spread per_token_ms = {};                               // between tokens behind the first, a mean for each request
-  Spread latency_ms = {};                                 // from arrival to the last token
-  double jain = 1;  // over adapters: service a second (1 a prompt token, 2 a new one) while they had competition
+  double seconds = 0;                                     ///< from the start of the trace to the end of the last step
+  double requests_per_second = 0, tokens_per_second = 0;  ///< tokens_per_second counts new tokens
+  double occupancy = 0;                                   ///< mean number of sequences in a step
+  double busy = 0;                                        ///< share of the time that steps take, 0..1
+  Spread queue_ms = {};                                   ///< from arrival to first admission
+  Spread first_token_ms = {};                             ///< from arrival to the first token
+  Spread per_token_ms = {};                               ///< time between tokens after the first, averaged per request
+  Spread latency_ms = {};                                 ///< from arrival to the last token
+  double jain = 1;                                        ///< fairness() over adapters
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-// Jain's index over adapters, of the service that each got a second of the time in which it and another one had
-// requests that were not finished. Who asks for less than a fair share lowers it too: compare policies on one trace,
-// not traces.
+/// Jain's index over adapters, of the service per second that each received while it was contended: while it and
+/// another adapter had unfinished requests. An adapter with fewer requests than its fair share lowers the index, too.
+/// Therefore compare policies on one trace; do not compare traces.
 double fairness(const ReplayResult& result);
 
+/// The report of a replay under the scheduler of that name.
 Report report(std::string scheduler, const ReplayResult& result);
 
 namespace detail {
 
 std::string fixed(double value, int digits);
 
-// The shortest number that reads back as the same.
+// The shortest decimal number that reads back as the same double.
 std::string shortest(double value);
 
-// A name in JSON: printable ASCII, with its quotes escaped.
+// A name as a JSON string: printable ASCII, with quotes escaped.
 std::string quoted(std::string_view name);
 
 struct Line {
@@ -68,23 +72,24 @@ struct Line {
 
 }  // namespace detail
 
-// A column for each report.
+/// A table of text with one column per report.
 std::string to_table(std::span<const Report> reports);
 
-// One line, keys as the members of Report.
+/// One line of JSON. Its keys are the members of Report.
 std::string to_json(const Report& r);
 
-// ---- slots over time
+// Slots over time.
 
+/// The header line of slots_csv().
 inline constexpr std::string_view kSlotsHeader =
     "scheduler,slot,request,adapter,begin_ms,end_ms,first_step,last_step\n";
 
-// A line for each stay, for plotting; without the header.
+/// One CSV line per stay, without the header, for plotting.
 std::string slots_csv(std::string_view scheduler, const ReplayResult& result);
 
-// A line for each slot, a character for each `columns`-th part of the time: who sat there in the middle of it, '.' for
-// nobody. A letter is an adapter (from A on; '-' for none) where there are adapters, else a request; both start anew
-// after z.
+/// One line of text per slot. Each of the `columns` characters is an equal part of the time and shows the stay in its
+/// middle, or '.' for an empty slot. If the trace has adapters, a letter is an adapter (from A; '-' for none);
+/// otherwise it is a request. Letters repeat after z.
 std::string slots_picture(const ReplayResult& result, int columns = 100);
 
 }  // namespace tenon::lab

@@ -125,7 +125,7 @@ namespace tenon::lab {
 TENON_INLINE Trace random_trace(const TraceOptions& options) {
   using detail::Draw;
   detail::check(options);
-  std::vector<double> shares;  // of adapters, summed up
+  std::vector<double> shares;  // cumulative shares of adapters
   for (int k = 0; k < options.adapters; ++k) {
     const double share = exact::exp(static_cast<float>(-options.zipf * exact::log(k + 1.0)));
     shares.push_back(share + (shares.empty() ? 0 : shares.back()));

@@ -1,5 +1,5 @@
-// What the laboratory replays: when requests come, how long they are, whose they are. From a file, or drawn at random:
-// a seed gives the same trace on every machine.
+// Traces for the laboratory: when requests arrive, how long they are, and which adapter they use. A trace comes from a
+// file or from a random generator. A seed gives the same trace on every machine.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -18,76 +18,79 @@
 
 namespace tenon::lab {
 
+/// One request of a trace.
 struct TraceRequest {
-  std::chrono::nanoseconds arrival{};  // from the start of the trace
+  std::chrono::nanoseconds arrival{};  ///< since the start of the trace
   int prompt_tokens = 1, new_tokens = 1;
-  int adapter = -1;  // -1: none
+  int adapter = -1;  ///< -1: none
   int priority = 0;
-  int prefix = -1;        // requests with the same one begin with the same tokens; -1: with nobody else's
-  int prefix_tokens = 0;  // so many of the prompt
+  int prefix = -1;        ///< requests with the same number begin with the same tokens; -1: no shared prefix
+  int prefix_tokens = 0;  ///< length of the shared prefix, part of prompt_tokens
   friend bool operator==(const TraceRequest&, const TraceRequest&) = default;
 };
 
-using Trace = std::vector<TraceRequest>;  // in order of arrival
+using Trace = std::vector<TraceRequest>;  ///< in order of arrival
 
-// ---- files: JSON lines, a request a line, with the fields of TraceRequest. Times are in milliseconds:
+// Files are JSON lines, one request per line, with the fields of TraceRequest. Times are in milliseconds:
 //   {"arrival_ms": 0.5, "prompt_tokens": 120, "new_tokens": 32, "adapter": 3, "priority": 0}
 //   {"arrival_ms": 0.5, "prompt_tokens": 120, "new_tokens": 32, "prefix": 7, "prefix_tokens": 64}
-// The first three are needed. Lines may come in any order of arrival; blank ones are skipped.
+// The first three fields are required. Lines may be in any order of arrival. Blank lines are skipped.
 
 namespace detail {
 
 inline constexpr int kMostTokens = 1 << 30;
-inline constexpr double kLongestMs = 1e9;  // eleven days, in which a double still tells nanoseconds apart
+inline constexpr double kLongestMs = 1e9;  // 11.6 days; a double of this size still resolves nanoseconds
 
-// A time in milliseconds, to the nanosecond: 12.000034
+// A time in milliseconds, to the nanosecond, such as 12.000034.
 std::string milliseconds(std::chrono::nanoseconds time);
 
 }  // namespace detail
 
-// The trace in a text; `file` names it in errors, which tell the line and the field.
+/// Parses a trace. Errors name `file`, the line and the field.
 Trace parse_trace(std::string_view text, const std::string& file);
 
+/// Reads a trace from a file.
 Trace read_trace(const std::filesystem::path& path);
 
-// The text of a file; what is as it is by default is left out. Reading it gives the same trace.
+/// The text of a trace file. Default values are left out. parse_trace() gives the same trace again.
 std::string format_trace(const Trace& trace);
 
-// ---- at random
+// Random traces.
 
-// A number of tokens.
+/// A distribution of numbers of tokens.
 struct Length {
   enum class Kind { fixed, uniform, exponential };
   Kind kind = Kind::fixed;
-  int low = 1, high = 1;  // both included; fixed is low; an exponential one is cut off at high
-  double mean = 1;        // exponential
+  int low = 1, high = 1;  ///< inclusive; fixed uses `low`; exponential is cut off at `high`
+  double mean = 1;        ///< used by exponential
 
   static Length fixed(int tokens) { return {Kind::fixed, tokens, tokens, 0}; }
   static Length uniform(int low, int high) { return {Kind::uniform, low, high, 0}; }
   static Length exponential(double mean, int high) { return {Kind::exponential, 1, high, mean}; }
 };
 
+/// Options of random_trace().
 struct TraceOptions {
   int requests = 1000;
-  double rate = 1;   // a second, a Poisson process: gaps are exponential and independent; 0: all come at once
-  int adapters = 0;  // 0: no request has one
-  double zipf = 1;   // adapter k is drawn in proportion to 1 / (k + 1)^zipf; 0: all alike
+  double rate = 1;   ///< requests per second of a Poisson process; 0: all requests arrive at once
+  int adapters = 0;  ///< 0: requests have no adapter
+  double zipf = 1;   ///< adapter k is drawn in proportion to 1 / (k + 1)^zipf; 0: uniformly
   Length prompt = Length::uniform(16, 256);
   Length new_tokens = Length::uniform(16, 128);
-  int prefix_tokens = 0;  // that all prompts of an adapter begin with, beside `prompt`: a system prompt
+  int prefix_tokens = 0;  ///< length of a system prompt that an adapter's requests share, in addition to `prompt`
   std::uint64_t seed = 0;
 };
 
 namespace detail {
 
-// What is drawn for a request depends on (seed, what, request) alone: another length leaves the arrivals as they were,
-// so that two traces differ in what was changed, and in nothing else.
+// A draw depends on (seed, what, request) alone. If only the lengths change, the arrivals stay the same, so two traces
+// differ only in what was changed.
 enum class Draw : std::uint32_t { gap, adapter, prompt, new_tokens };
 
 // In [0, 1), a multiple of 2^-53.
 double uniform(std::uint64_t seed, Draw what, int request);
 
-// Exponential with mean 1. exact::log, for libm's differ.
+// Exponential with mean 1. It uses exact::log because the results of libm differ between machines.
 inline double exponential(double uniform) { return -exact::log(1 - uniform); }
 
 int draw(const Length& length, double uniform);
@@ -98,6 +101,7 @@ void check(const TraceOptions& o);
 
 }  // namespace detail
 
+/// A random trace. Error invalid_request if an option is out of range.
 Trace random_trace(const TraceOptions& options);
 
 }  // namespace tenon::lab
