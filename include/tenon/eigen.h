@@ -1,8 +1,8 @@
-// Eigen on our memory, and our views on Eigen's: logits, hidden rows and LoRA factors, with no copy. tenon.h does not
-// include this header, for Eigen is a dependency of whoever includes it and of nobody else (docs/decisions/0001).
+// Eigen maps of the library's memory and views of Eigen's matrices, without a copy: logits, hidden rows, LoRA factors.
+// Only programs that include this header depend on Eigen; tenon.h does not include it (docs/decisions/0001).
 //
-// For dense algebra of your own on the host. The library's ops never use Eigen: its products choose their order of
-// summation by shape.
+// It is meant for your own dense algebra on the host. The library's ops never use Eigen, because its products choose
+// their order of summation by shape.
 #pragma once
 #include "tenon/core/require.h"  // first: it names a missing -std=c++20 and the like
 
@@ -39,35 +39,36 @@ template <>
 struct EigenScalarOf<bfloat16> {
   using type = Eigen::bfloat16;
 };
-// To matches From in const.
+// `To`, const if `From` is const.
 template <class From, class To>
 using LikeConst = std::conditional_t<std::is_const_v<From>, const To, To>;
 }  // namespace detail
 
-// Eigen's scalar of the same bits: float16 is Eigen::half, bfloat16 is Eigen::bfloat16, others are themselves.
+/// Eigen's scalar type with the same bits: Eigen::half for float16, Eigen::bfloat16 for bfloat16, otherwise T itself.
 template <class T>
 using EigenScalar = typename detail::EigenScalarOf<std::remove_const_t<T>>::type;
 static_assert(sizeof(Eigen::half) == sizeof(float16) && sizeof(Eigen::bfloat16) == sizeof(bfloat16));
 
-// Matrices as the library has them: row-major.
+/// Matrices and rows in the library's row-major layout.
 template <class T>
 using EigenMatrix = Eigen::Matrix<EigenScalar<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;  // [rows, cols]
 template <class T>
 using EigenRow = Eigen::Matrix<EigenScalar<T>, 1, Eigen::Dynamic, Eigen::RowMajor>;  // [1, n]
 
+/// Maps of a MatrixView and of a row; const if T is const.
 template <class T>
 using EigenMatrixMap = Eigen::Map<detail::LikeConst<T, EigenMatrix<T>>, Eigen::Unaligned, Eigen::OuterStride<>>;
 template <class T>
 using EigenRowMap = Eigen::Map<detail::LikeConst<T, EigenRow<T>>, Eigen::Unaligned>;
 
-// The elements of a view, such as hidden rows [rows, hidden] or logits [rows, vocab].
+/// A map of a view, such as hidden rows [rows, hidden] or logits [rows, vocab].
 template <class T>
 EigenMatrixMap<T> as_eigen(const MatrixView<T>& view) {
   using Scalar = detail::LikeConst<T, EigenScalar<T>>;
   return {reinterpret_cast<Scalar*>(view.data), view.rows, view.cols, Eigen::OuterStride<>(view.stride)};
 }
 
-// The elements of a row, such as one row of logits [vocab] or a bias [outputs].
+/// A map of a row, such as one row of logits [vocab] or a bias [outputs].
 template <class T>
 EigenRowMap<T> as_eigen(std::span<T> row) {
   using Scalar = detail::LikeConst<T, EigenScalar<T>>;
@@ -86,8 +87,8 @@ inline constexpr bool has_rows_in_memory = bool(Matrix::IsRowMajor) && bool(Matr
                                            (Matrix::InnerStrideAtCompileTime == 1);
 }  // namespace detail
 
-// The elements of a row-major matrix, a map, or a block of rows or columns of one: [rows, cols]. They must outlive the
-// view. Error invalid_request where a size is above 2^31 - 1.
+/// A view [rows, cols] of a row-major matrix, a map, or a block of either. The elements must outlive the view. Error
+/// invalid_request if a size is above 2^31 - 1.
 template <class Matrix>
 auto as_view(Eigen::MatrixBase<Matrix>& matrix) {
   static_assert(detail::has_rows_in_memory<Matrix>,
@@ -107,9 +108,9 @@ auto as_view(const Eigen::MatrixBase<Matrix>& matrix) {
                                                    detail::view_size(m.cols(), "cols"), m.outerStride()};
 }
 template <class Matrix>
-void as_view(const Eigen::PlainObjectBase<Matrix>&&) = delete;  // the elements would be gone
+void as_view(const Eigen::PlainObjectBase<Matrix>&&) = delete;  // the elements would dangle
 
-// All elements of a matrix, row after row: to read a tensor into it, or to write one from it.
+/// All elements of a matrix, row by row: to read a tensor into it or to write one from it.
 template <class Matrix>
 auto span_of(Eigen::PlainObjectBase<Matrix>& matrix) {
   static_assert(Matrix::IsRowMajor, "tenon: files hold tensors row by row; use tenon::EigenMatrix; see docs/eigen.md");
@@ -123,7 +124,7 @@ auto span_of(const Eigen::PlainObjectBase<Matrix>& matrix) {
 template <class Matrix>
 void span_of(const Eigen::PlainObjectBase<Matrix>&&) = delete;
 
-// Factors of an update whose type is T: float, float16 or bfloat16.
+// Refuses factors of another type than T, which is float, float16 or bfloat16.
 namespace detail {
 template <class T>
 void require_factor_type(const LowRank& update) {
@@ -132,19 +133,21 @@ void require_factor_type(const LowRank& update) {
                                                            : FactorType::bfloat16;
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>,
                 "tenon: factors are float, tenon::float16 or tenon::bfloat16; see docs/eigen.md");
-  if (update.type != type) throw Error(Error::Kind::invalid_request, "LowRank::type", "is not the type that was named");
+  if (update.type != type)
+    throw Error(Error::Kind::invalid_request, "LowRank::type", "differs from the type that the caller named");
 }
 }  // namespace detail
 
-// A of y += scale * B (A x): [rank, inputs]. Error invalid_request where the factors are of another type.
+/// A of y += scale * B (A x): [rank, inputs]. Error invalid_request if the factors are of another type.
 template <class T>
 EigenMatrixMap<const T> as_eigen_a(const LowRank& update, int inputs) {
   detail::require_factor_type<T>(update);
   return as_eigen(MatrixView<const T>{static_cast<const T*>(update.a), update.rank, inputs, inputs});
 }
 
-// Block `block` of B, transposed: [rank, width], outputs first_output + block * kFactorBlock and on. B lies in blocks
-// of kFactorBlock outputs, so no single map holds all of it. Errors invalid_request: another type, no such block.
+/// Block `block` of B, transposed: [rank, width]. Its outputs begin at first_output + block * kFactorBlock. B is stored
+/// in blocks of kFactorBlock outputs, so no single map has all of it. Error invalid_request if the factors are of
+/// another type or there is no such block.
 template <class T>
 EigenMatrixMap<const T> as_eigen_b(const LowRank& update, int block) {
   detail::require_factor_type<T>(update);

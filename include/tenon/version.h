@@ -1,4 +1,4 @@
-// The library's version, read by CMake too.
+// The library's version. CMake reads it from here.
 #pragma once
 #include <string_view>
 
@@ -6,6 +6,7 @@
 
 namespace tenon {
 
+/// The version: major.minor.patch.
 inline constexpr std::string_view kVersion = "0.1.0";
 
 }  // namespace tenon
