@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(special_ones_are_cut_where_they_are_asked_for) {
     return parts(tokens, text, SpecialSpellings::where(mask));
   };
   BOOST_TEST(with("<s><s><s>", "###...###") == Parts({"#1", "<s>", "#1"}));
-  BOOST_TEST(with("<s>", "##.") == Parts({"#2", ">"}));  // written by two: no token, and it hides none
+  // Partly written by a message: no token, but it hides no other token.
+  BOOST_TEST(with("<s>", "##.") == Parts({"#2", ">"}));
   BOOST_TEST(with("<s>", ".##") == Parts({"#2", ">"}));
   BOOST_TEST(parts(AddedTokens(Tokens{{"<s>", -1, true}}), "a<s>", everywhere) == Parts({"a<s>"}));
 }
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(nearly_a_token_everywhere) {
   BOOST_TEST((parts(tokens, text) == Parts({text})));
 }
 
-// As tokenizers 0.22.2: a token is dropped where the one before it took all of its text.
+// Expected: tokenizers 0.22.2. A token is dropped where the one before it took all of its text.
 BOOST_AUTO_TEST_CASE(white_space_that_is_taken_already_makes_no_token) {
   const AddedTokens both(Tokens{{.text = "\n", .id = 1, .lstrip = true, .rstrip = true}});
   BOOST_TEST(parts(both, "a \n \n b") == Parts({"a", "#1", "b"}));
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(white_space_that_is_taken_already_makes_no_token) {
   BOOST_TEST(parts(both, "a\n \n\n \nb\n") == Parts({"a", "#1", "b", "#1"}));
   const AddedTokens two(Tokens{{.text = "x", .id = 1, .rstrip = true}, {.text = "\n", .id = 2, .lstrip = true}});
   BOOST_TEST(parts(two, "x\nb") == Parts({"#1", "b"}));
-  BOOST_TEST(parts(two, "x \n b") == Parts({"#1", "b"}));  // where the library fails
+  BOOST_TEST(parts(two, "x \n b") == Parts({"#1", "b"}));  // the library fails here
 }
 
 BOOST_AUTO_TEST_CASE(long_white_space_takes_linear_time) {
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(long_white_space_takes_linear_time) {
   BOOST_TEST(parts(left, text).size() == 2'000'002u);
   const AddedTokens both(Tokens{{.text = "\n", .id = 1, .lstrip = true, .rstrip = true}});
   BOOST_TEST(parts(both, text) == Parts({"a", "#1", "b"}));
-  std::size_t found = 0;  // the library's tokens overlap here
+  std::size_t found = 0;  // the tokens overlap in the library
   AddedTokens(Tokens{{.text = "\n", .id = 1, .rstrip = true}})
       .for_each_part(text, SpecialSpellings::nowhere(),
                      [&](std::size_t, std::size_t, std::optional<tenon::TokenId> id) { found += id ? 1 : 0; });

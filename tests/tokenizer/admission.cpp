@@ -10,7 +10,7 @@
 
 BOOST_AUTO_TEST_SUITE(tokenizer_admission)
 
-// What a prompt must be before it is tokenized; tests/engine has the rest.
+// Checks of a prompt before it is tokenized. tests/engine has the other checks.
 namespace {
 
 using tenon::Tokenizer;
@@ -28,7 +28,7 @@ std::string refusal(const tenon::Request& request, const Tokenizer& tokenizer, i
 
 }  // namespace
 
-// A begin of text that the tokenizer adds is no prompt.
+// A begin of text added by the tokenizer does not count as a prompt.
 BOOST_AUTO_TEST_CASE(a_request_without_a_prompt) {
   for (const std::string family : fixtures::kFamilies) {
     const Tokenizer tokenizer = Tokenizer::load(fixtures::data() / family);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_cannot_fit_is_not_tokenized) {
   BOOST_TEST(said.find("9 tokens") != said.npos, said);
   BOOST_TEST(said.find("at most 8") != said.npos, said);
   BOOST_TEST(refusal({.prompt = std::string(8 * most + 1, ' ')}, gpt2, 0).empty());
-  // NFC can make a text shorter, and an unknown run is one token.
+  // NFC can shorten a text, and a run of unknown characters is one token: no bound.
   BOOST_TEST(!Tokenizer::load(fixtures::data() / "qwen2").most_bytes_a_token().has_value());
   BOOST_TEST(!Tokenizer::load(fixtures::data() / "metaspace").most_bytes_a_token().has_value());
 }

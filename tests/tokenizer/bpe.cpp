@@ -24,7 +24,7 @@ namespace {
 
 using Ids = std::vector<tenon::TokenId>;
 
-// encoder.py of GPT-2 word for word: find the lowest rank, merge it everywhere, start again. Quadratic and slower.
+// GPT-2's encoder.py word for word: find the lowest rank, merge it everywhere, start again. Quadratic.
 Ids naive_encode(std::string_view text, const std::map<std::pair<std::string, std::string>, int>& ranks,
                  const std::map<std::string, int>& ids) {
   Ids out;
@@ -53,8 +53,8 @@ Ids naive_encode(std::string_view text, const std::map<std::pair<std::string, st
   return out;
 }
 
-// A small vocabulary over the letters a to d and the space, whose rules stand in any order: also before the rules that
-// make their parts, which training never does.
+// A small vocabulary over the letters a to d and the space. Rules are in random order, so some stand before the rules
+// that make their parts, which training never writes.
 struct RandomVocabulary {
   std::map<std::pair<std::string, std::string>, int> ranks;
   std::map<std::string, int> ids;
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(random_text_comes_back) {
     const std::string text = fixtures::random_text(random, 1 + fixtures::pick(random, 60));
     BOOST_REQUIRE_EQUAL(tokenizer.decode(tokenizer.encode(text)), text);
   }
-  std::string all;  // every code point, and so every byte that UTF-8 has
+  std::string all;  // every code point, and so every byte of UTF-8
   for (std::uint32_t c = 0; c < 0x110000; c += c == 0xD7FF ? 0x801 : 1) fixtures::append(all, c);
   BOOST_TEST((tokenizer.decode(tokenizer.encode(all)) == all));
 }
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(equals_the_naive_loop_on_random_rules) {
   }
 }
 
-// aaaa: pairs of equal symbols overlap, and the leftmost goes first.
+// aaaa: pairs of equal symbols overlap. The leftmost merges first.
 BOOST_AUTO_TEST_CASE(pairs_that_overlap_merge_from_the_left) {
   fixtures::Folder folder;
   folder.write("vocab.json", fixtures::vocabulary({"aa", "aaa"}).dump()).write("merges.txt", "a a\naa a\n");
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(pairs_that_overlap_merge_from_the_left) {
   BOOST_TEST(tokenizer.encode("aaaaa") == Ids({256, 257}));
 }
 
-// Not timed: quadratic work on these would take minutes, and the test's limit is seconds.
+// No time is checked: quadratic work would take minutes, and the test's limit is seconds.
 BOOST_AUTO_TEST_CASE(long_inputs_end) {
   const auto tokenizer = tenon::Tokenizer::load(fixtures::tales());
   constexpr std::size_t n = 1'000'000;
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(long_inputs_end) {
   }
 }
 
-// More distinct words than are remembered in a call.
+// More distinct words than the cache of an encoder holds.
 BOOST_AUTO_TEST_CASE(words_beyond_the_memory_of_a_call) {
   const auto tokenizer = tenon::Tokenizer::load(fixtures::tales());
   std::string text;

@@ -20,11 +20,11 @@ BOOST_AUTO_TEST_CASE(the_spelling_of_bytes_is_a_bijection) {
   BOOST_TEST(tenon::detail::spell_byte(0) == "\u0100");
   BOOST_TEST(tenon::detail::spell_byte(0xAD) == "\u0143");
   BOOST_TEST(tenon::detail::spell_byte('a') == "a");
-  BOOST_TEST(tenon::detail::unspell("<a b>") == "<a b>");  // the space spells no byte: verbatim
+  BOOST_TEST(tenon::detail::unspell("<a b>") == "<a b>");  // the space spells no byte, so the token is kept as it is
   BOOST_TEST(tenon::detail::unspell("\u4E2D") == "\u4E2D");
 }
 
-// Each code point in UTF-8: the bytes that occur are those that the function says.
+// Encodes every code point. The bytes that occur must be those of occurs_in_utf8.
 BOOST_AUTO_TEST_CASE(bytes_of_utf8) {
   std::set<int> seen;
   for (std::uint32_t c = 0; c < 0x110000; c += c == 0xD7FF ? 0x801 : 1) {

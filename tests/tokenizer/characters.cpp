@@ -23,7 +23,7 @@ using tenon::detail::MergeRules;
 using tenon::detail::Spellings;
 using Ids = std::vector<tenon::TokenId>;
 
-// <unk>, the byte tokens, then `more`.
+// Vocabulary: <unk>, the byte tokens, then `more`.
 struct Model {
   nlohmann::json json = nlohmann::json::object();
   Spellings spellings{100'000};
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(words_end_where_no_rule_joins) {
   BOOST_TEST(characters.word_end("ab_ab", 0) == 2u);
   BOOST_TEST(characters.word_end("ab_ab", 2) == 5u);
   BOOST_TEST(characters.word_end("ba", 0) == 1u);
-  BOOST_TEST(characters.word_end("\u00E9\u00E9", 0) == 2u);  // bytes that no rule merges
+  BOOST_TEST(characters.word_end("\u00E9\u00E9", 0) == 2u);  // no rule merges these bytes
   BOOST_TEST(characters.word_end("a", 0) == 1u);
   Characters fused(model.spellings, std::nullopt, "<unk>", true);
   BOOST_TEST(fused.word_end("\u00E9\u00E9\n_", 0) == 5u);  // one unknown token
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(words_end_where_no_rule_joins) {
   BOOST_TEST(apart.word_end("\u00E9\u00E9\n_", 0) == 2u);
 }
 
-// Random rules, also over byte tokens and the unknown token: word by word is what the whole text gives.
+// Random rules, also over byte tokens and the unknown token. Merging word by word must equal merging the whole text.
 BOOST_AUTO_TEST_CASE(word_by_word_is_the_whole) {
   std::mt19937 random(14);
   std::size_t words = 0;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(word_by_word_is_the_whole) {
                           nlohmann::json(whole(characters, merges, it)));
     }
   }
-  BOOST_TEST(words > 50'000u);  // and words there were
+  BOOST_TEST(words > 50'000u);  // the texts did have words
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,9 @@
-"""Random conversations, and what Hugging Face's libraries make of them: for make_fixtures.py and scripts/check-tokenizers.
+"""Random conversations and their ids by Hugging Face's libraries, for make_fixtures.py and scripts/check-tokenizers.
 
-A form is a template of tenon's by its name, with the Jinja text that transformers runs for it. A conversation whose contents
-spell no special token has the ids of apply_chat_template. Where contents quote one, the reference is put together here: the
-prompt is cut at the template's own special tokens, and what stands between two of them is encoded as one text by the same
-tokenizer with encode_special_tokens, which takes every spelling for ordinary characters.
+A form is the name of a tenon chat template, with the Jinja text that transformers runs for it. The reference ids are those
+of apply_chat_template where the contents spell no special token. Otherwise they are put together here: the prompt is cut
+at the template's own special tokens, and the text between two of them is encoded as one text. The same tokenizer is used
+with encode_special_tokens, which treats every spelling as ordinary characters.
 """
 import json
 import re
@@ -37,7 +37,7 @@ WORDS = ["Hello", " there", ", who are you?", " ", "  ", "\n", "\n\n", " \t", "i
          "def f(x):\n    return x", "What does cat <filen", "ame> do?", "</", "s>", "\x00", "\x1f", "- ", "** ", "\r\n"]
 
 
-# As Unicode has it: Python's strip() would take U+001C to U+001F too.
+# White space in Unicode. Python's strip() would also take U+001C to U+001F.
 WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 

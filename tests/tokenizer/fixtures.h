@@ -1,4 +1,4 @@
-// What the tests of the tokenizer share: folders with small vocabularies, and random text.
+// Shared by the tests of the tokenizer: folders with small vocabularies, and random text.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace fixtures {
 inline std::filesystem::path tales() { return TENON_SOURCE_DIR "/examples/models/tales"; }
 inline std::filesystem::path gpt2() { return TENON_SOURCE_DIR "/../shared/gpt2-tokenizer"; }
 
-// A folder that goes when it goes out of scope.
+// A temporary folder that removes itself.
 class Folder {
  public:
   Folder() {
@@ -44,7 +44,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// The 256 byte tokens in the order of their bytes, so that id == byte, then `more`.
+// The 256 byte tokens with id == byte, then `more`.
 inline nlohmann::json vocabulary(const std::vector<std::string>& more = {}) {
   nlohmann::json json = nlohmann::json::object();
   for (int byte = 0; byte < 256; ++byte) json[tenon::detail::spell_byte(static_cast<unsigned char>(byte))] = byte;
@@ -53,13 +53,13 @@ inline nlohmann::json vocabulary(const std::vector<std::string>& more = {}) {
   return json;
 }
 
-// The text of a file; empty where there is none.
+// The text of a file; empty where it does not exist.
 inline std::string read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The tokenizers of all families, by make_fixtures.py.
+// Tokenizers of all families, written by make_fixtures.py.
 inline std::filesystem::path data() { return TENON_SOURCE_DIR "/tests/tokenizer/data"; }
 inline constexpr const char* kFamilies[] = {
     "gpt2",          "starcoder",   "llama3",         "bloom",         "qwen2",  "shuffled",
@@ -67,7 +67,7 @@ inline constexpr const char* kFamilies[] = {
     "deepseek_llm",  "deepseek_v3", "deepseek_coder", "falcon",        "midm",   "holes",
     "holes_unknown", "behaviors",   "llama2_added",   "gemma"};
 
-// UTF-8 by its definition (RFC 3629, section 3), apart from the code under test.
+// UTF-8 by its definition (RFC 3629, section 3), independent of the code under test.
 inline void append(std::string& out, std::uint32_t c) {
   const auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
   if (c < 0x80) return byte(c);
@@ -80,7 +80,7 @@ inline std::uint32_t pick(std::mt19937& random, std::uint32_t count) {
   return static_cast<std::uint32_t>(random()) % count;
 }
 
-// Code points of every plane, with those that the pattern looks at far more often than chance would have them.
+// Code points of every plane. Those that the patterns treat specially are frequent.
 inline std::uint32_t random_code_point(std::mt19937& random) {
   constexpr std::array<std::uint32_t, 30> edges = {' ',  ' ',  ' ',  '\n', '\t', '\'', 's',    't',    'r',    'e',
                                                    'v',  'l',  'd',  'm',  'A',  '0',  '9',    '.',    '<',    0x00,

@@ -22,7 +22,7 @@ using tenon::Tokenizer;
 const std::string kVocabulary = fixtures::vocabulary({"ab", "abc", "<end>"}).dump();
 constexpr const char* kMerges = "#version: 0.2\na b\nab c\n";
 
-// Loads a folder in which one file is other than it should be, and checks who is blamed for what.
+// Loads a folder with one wrong file, and checks which file and field the error names.
 struct Case {
   fixtures::Folder folder;
   std::optional<int> vocab_size = 300;
@@ -52,7 +52,7 @@ void refuse_vocab(const std::string& text, const std::vector<std::string>& words
   c.refused(kind, all);
 }
 
-// One more member in an otherwise sound vocab.json.
+// Adds one member to a sound vocab.json.
 void refuse_member(const std::string& member, const std::vector<std::string>& words) {
   refuse_vocab(kVocabulary.substr(0, kVocabulary.size() - 1) + "," + member + "}", words);
 }
@@ -85,7 +85,8 @@ BOOST_AUTO_TEST_CASE(sound_folders) {
   c.accepted();
   c.folder.write("merges.txt", "#version: 0.2\r\na b\r\nab c\r\n");
   BOOST_TEST(Tokenizer::load(c.folder.path()).encode("abc") == std::vector<tenon::TokenId>{257});
-  std::filesystem::rename(c.folder.path() / "vocab.json", c.folder.path() / "blob");  // a hub's cache is links
+  // Caches of model hubs contain links.
+  std::filesystem::rename(c.folder.path() / "vocab.json", c.folder.path() / "blob");
   std::filesystem::create_symlink("blob", c.folder.path() / "vocab.json");
   c.accepted();
 }
@@ -115,7 +116,7 @@ BOOST_AUTO_TEST_CASE(ids_that_cannot_be) {
   refuse_member(R"("ab": 270)", {"duplicate", "ab"});
   refuse_member(R"("\u0061b": 270)", {"duplicate", "ab"});
   refuse_member(R"("": 270)", {"empty"});
-  Case unbounded;  // no embedding to compare with: still no table of 2^31 entries
+  Case unbounded;  // without vocab_size: still no table of 2^31 entries
   unbounded.vocab_size.reset();
   unbounded.folder.write("vocab.json", fixtures::vocabulary({"ab", "abc"}).dump().insert(1, R"("xy": 2147483647,)"));
   unbounded.refused(Kind::invalid_file, {"vocab.json", "xy"});
@@ -212,7 +213,7 @@ BOOST_AUTO_TEST_CASE(added_tokens_must_fit) {
   refuse_config(R"({"added_tokens_decoder": []})", {"added_tokens_decoder", "object"});
 }
 
-// transformers knows them; the model has no row for them, or no file defines them, and no text needs them.
+// Special tokens that the vocabulary lacks are left out: the model has no row for them, and no text needs them.
 BOOST_AUTO_TEST_CASE(special_tokens_that_the_model_cannot_take_are_left_out) {
   Case c;
   c.folder.write("tokenizer_config.json",
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(what_would_change_the_ids_is_refused) {
   refuse_config(R"({"add_prefix_space": 1})", {"add_prefix_space"});
 }
 
-// Whatever happens to the bytes of the files, the answer is a tokenizer or an Error.
+// Files with random changes give a tokenizer or an Error.
 BOOST_AUTO_TEST_CASE(files_cut_or_changed_anywhere) {
   std::mt19937 random(9);
   const std::vector<std::pair<std::string, std::string>> files = {

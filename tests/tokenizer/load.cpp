@@ -34,7 +34,7 @@ const std::string kVocabulary = fixtures::vocabulary({"ab"}).dump();
 BOOST_AUTO_TEST_CASE(missing_files_are_named) {
   fixtures::Folder folder;
   BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder.path()), tenon::Error, names(Kind::io, "tokenizer"));
-  folder.write("tokenizer.model", "");  // of sentencepiece: what to do is said
+  folder.write("tokenizer.model", "");  // SentencePiece's file: the error says what to do
   BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder.path()), tenon::Error, [](const tenon::Error& error) {
     const std::string message = error.what();
     return error.where() == "tokenizer.model" && message.find("tokenizer.json") != message.npos &&
@@ -65,7 +65,8 @@ BOOST_AUTO_TEST_CASE(sizes_of_the_embedding) {
   for (const int size : {0, -5, 1 << 30})
     BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder, size), tenon::Error, names(Kind::unsupported, "vocab_size"));
   BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder, 520), tenon::Error,
-                        names(Kind::invalid_file, "tokenizer_config.json: bos_token"));  // <|endoftext|>, left out
+                        // <|endoftext|>, which has no row.
+                        names(Kind::invalid_file, "tokenizer_config.json: bos_token"));
   BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder, 500), tenon::Error, [](const tenon::Error& error) {
     return error.kind() == Kind::invalid_file && error.where().starts_with("tokenizer.json: model.vocab");
   });

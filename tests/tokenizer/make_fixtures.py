@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-r"""Small tokenizers of every family that tenon reads, what Hugging Face's libraries make of texts with them, and a fuzz.
+r"""Small tokenizers of every family that tenon reads, the results of Hugging Face's libraries with them, and a fuzz.
 
     make_fixtures.py                 writes data/<family>/{tokenizer.json,tokenizer_config.json,cases.jsonl,chats.jsonl}
-    make_fixtures.py --check         writes nothing; fails where the committed files are not what the libraries give
-    make_fixtures.py --fuzz N        compares N random texts a family (pieces, ids, text again), and N / 4 lists of ids
-    make_fixtures.py --classes       compares every code point, alone and behind others, in every pattern
+    make_fixtures.py --check         writes nothing; fails where the committed files differ from the libraries' results
+    make_fixtures.py --fuzz N        compares N random texts per family (pieces, ids, decoded text), and N / 4 lists of ids
+    make_fixtures.py --classes       compares every code point, alone and after others, in every pattern
 
 Needs tokenizers 0.22.2 and transformers 4.57.6 (others may train other vocabularies), and a C++ compiler for --fuzz and
---classes: CXX, default g++; CXXFLAGS is added. The tokenizers are trained on the sentences below, written for this.
+--classes: CXX, default g++; CXXFLAGS is added. The tokenizers are trained on the sentences below, which were written for them.
 
-A line of chats.jsonl is a conversation and its ids (chats.py). A case is {"text", "ids" (no special tokens added), "prompt_ids" (those that the template adds), "decoded" (of "ids"),
-"parsed_ids" and "parsed_prompt_ids" (spellings of special tokens become their ids)}; what is absent equals "ids", or for
-the last "prompt_ids". The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps
-special tokens text, and, for the parsed ones, as it is.
+A line of chats.jsonl is a conversation and its ids (chats.py). A line of cases.jsonl has these members; an absent one
+equals "ids", and an absent "parsed_prompt_ids" equals "prompt_ids":
+    text, ids (without the template's tokens), prompt_ids (with them), decoded (text of "ids"),
+    parsed_ids and parsed_prompt_ids (spellings of special tokens become their ids)
+The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps special tokens text, and
+with the default for the parsed ids.
 """
 import argparse
 import collections
@@ -102,7 +104,7 @@ def trained(pre_tokenizer, size, alphabet, limit=None, normalizer=None):
     if normalizer:
         tokenizer.normalizer = normalizer
     limits = {}
-    if limit:  # the most frequent characters; the library's own choice among equals is by chance
+    if limit:  # the most frequent characters; the library breaks ties at random
         counts = collections.Counter("".join(CORPUS).replace(" ", "\u2581"))
         alphabet = sorted(counts, key=lambda c: (-counts[c], c))[:limit]
         limits = {"limit_alphabet": limit}
@@ -141,7 +143,7 @@ def starcoder():
 
 
 def llama3():
-    # Whole pieces that no rules make: what ignore_merges is for.
+    # Whole pieces that no rules make, for ignore_merges.
     whole = ["\u0120backwards", "1904", "170", "\u0120naive", "((", "\u010a\u010a\u010a", "\u0120\u0120\u0120\u0120\u0120\u0120",
              "'" + "".join(GPT2_BYTES[byte] for byte in "\u017f".encode()), "'RE"]
     tokenizer = byte_level(split(LLAMA3), ignore_merges=True, extra=whole)
@@ -196,7 +198,7 @@ def sentencepiece(size, limit, byte_fallback=True, ignore_merges=False):
     if byte_fallback:
         vocabulary += [f"<0x{byte:02X}>" for byte in range(256)]
     vocabulary += learned
-    # Runs of spaces, as sentencepiece's own trainer makes them.
+    # Runs of spaces, as SentencePiece's trainer makes them.
     for left in ("\u2581", "\u2581\u2581"):
         merges.append((left, left))
         vocabulary.append(left + left)
@@ -229,7 +231,7 @@ def mistral():
     tokenizer.decoder = fallback_decoder()
     tokenizer.add_special_tokens(SPECIAL)
     tokenizer.add_tokens([added("<tool>"), added("ab", normalized=True)])
-    # tokenizer.json has no template; the class writes one from tokenizer_config.json.
+    # tokenizer.json has no template. The class builds one from tokenizer_config.json.
     return tokenizer, {"tokenizer_class": "LlamaTokenizerFast", "add_eos_token": True, "legacy": False,
                        "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 
@@ -366,7 +368,7 @@ def holes_unknown():
     """Bytes without a token become the unknown one, one for a run."""
     tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), size=SMALL)
     tokenizer.model = without_bytes(tokenizer, HOLES + [ord("q"), ord("b"), ord("x")], unk_token="!", fuse_unk=True)
-    # The second begins in white space that the first takes: the library then gives both.
+    # The second token starts in white space that the first takes. The library then returns both.
     tokenizer.add_special_tokens([special("<|endoftext|>"), special("<|user|>", rstrip=True)])
     tokenizer.add_tokens([added("  <"), AddedToken("<left>", normalized=False, lstrip=True, rstrip=True)])
     return tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
@@ -410,7 +412,7 @@ FAMILIES = {each.__name__: each for each in
 def tokenizer_json(name, tokenizer):
     """As the library writes it, in the forms that older versions wrote too."""
     out = json.loads(tokenizer.to_str())
-    if name in ("gpt2", "llama2"):  # merges as strings, and GPT-2's without a type
+    if name in ("gpt2", "llama2"):  # merges as strings; GPT-2's file has no type
         out["model"]["merges"] = [" ".join(merge) for merge in out["model"]["merges"]]
     if name == "gpt2":
         del out["model"]["type"]
@@ -549,7 +551,7 @@ def piece_differences(program, name, peer, texts):
     return [text for text, lengths in zip(texts, mine) if lengths != cut(text)]
 
 
-# Marks that were assigned after Unicode 9 are left out of texts for NFC: the library's tables do not know them.
+# Marks assigned after Unicode 9 are left out of texts for NFC, because the library's tables do not know them.
 ALPHABETS = [
     list(" \n\t\r'"), list("abcdestSTREVMLDlv"), list("0123456789"), list(".,!?()|[]-=<>{};:\"/\\_#"),
     list("\u00e9\u017f\u212a\u00df\u0130\u01c5\ufb01\u4e2d\u6cb3\u3042\uac00\u0416\u05d0\u0928\u0627\U0002000b\u1c89"),
@@ -604,7 +606,7 @@ def fuzz(count, seed, only):
                 for row, mine in zip(rows, ask(program, name, rows)):
                     theirs = peer.decode(row, skip_special_tokens=False)
                     if "\ufffd" in theirs and peer.token_to_id("<0x00>") is not None:
-                        replaced += 1  # docs/tokenizers.md: bytes that are no UTF-8
+                        replaced += 1  # docs/tokenizers.md: bytes that are not UTF-8
                     elif mine != theirs:
                         differences += 1
                         if differences <= 3:

@@ -22,7 +22,7 @@ using Ids = std::vector<TokenId>;
 
 Ids merged(const MergeRules& rules, const Ids& symbols) {
   tenon::detail::PieceMerger merger(rules);
-  Ids out = {-7};  // what stands there stays
+  Ids out = {-7};  // earlier tokens stay
   for (const TokenId id : symbols) merger.add(id);
   merger.merge(out);
   BOOST_REQUIRE_EQUAL(out.front(), -7);
@@ -30,7 +30,7 @@ Ids merged(const MergeRules& rules, const Ids& symbols) {
   return out;
 }
 
-// By the definition: find the lowest rank, merge its leftmost pair, or all its pairs from the left. Quadratic.
+// By definition: find the lowest rank, then merge its leftmost pair, or all its pairs from the left. Quadratic.
 Ids naive(const MergeRules& rules, Ids symbols) {
   while (true) {
     std::uint32_t best = tenon::detail::kNoRank;
@@ -64,8 +64,8 @@ BOOST_AUTO_TEST_CASE(a_pair_has_one_rule) {
   BOOST_TEST(merged(rules, {1, 2, 1}) == Ids({3, 1}));
 }
 
-// 1 and 2 make 12; 12 and 1 make 121, by a rule that stands before. One by one, the first 12 takes the 1 behind it
-// before that is merged with its 2.
+// 1 and 2 make 12. An earlier rule makes 121 from 12 and 1. In the order one_by_one, the first 12 takes the following
+// 1 before that 1 is merged with its 2.
 BOOST_AUTO_TEST_CASE(the_orders_differ_where_a_rule_stands_before_those_of_its_parts) {
   MergeRules rules;
   rules.add(12, 1, 121);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(equals_the_naive_loop_on_random_rules) {
     struct Rule {
       TokenId left, right, whole;
     };
-    std::vector<Rule> made;  // of symbols 0 to 3, and of what the rules before it make
+    std::vector<Rule> made;  // over symbols 0 to 3 and the results of earlier rules
     for (TokenId next = 4; next < 34; ++next) {
       const auto part = [&] { return static_cast<TokenId>(fixtures::pick(random, static_cast<std::uint32_t>(next))); };
       made.push_back({part(), part(), next});
@@ -100,26 +100,26 @@ BOOST_AUTO_TEST_CASE(equals_the_naive_loop_on_random_rules) {
   }
 }
 
-// Keys that the identity puts into one bucket of any power of two, and of the first primes that libstdc++ takes.
+// Keys for which the identity hash uses one bucket, for any power of two and for libstdc++'s first primes.
 BOOST_AUTO_TEST_CASE(pairs_that_a_file_chooses_are_spread) {
   const tenon::detail::PairHash hash, other;
   std::vector<int> bucket(1024);
   for (std::uint64_t key = 0; key < 1024 * 16; ++key) ++bucket[hash(key * 172933 * 1024) % 1024];
   BOOST_TEST(*std::max_element(bucket.begin(), bucket.end()) < 64);
-  BOOST_TEST(hash(5) != other(5));  // built elsewhere
+  BOOST_TEST(hash(5) != other(5));  // another object, another seed
   MergeRules rules;
   for (TokenId id = 0; id < 2'000; ++id) BOOST_REQUIRE(rules.add(id, 172933, id));
   const MergeRules moved = std::move(rules);
   for (TokenId id = 0; id < 2'000; ++id) BOOST_REQUIRE_EQUAL(moved.rank_of(id, 172933), static_cast<std::uint32_t>(id));
 }
 
-// Quadratic work on these would take minutes.
+// Quadratic work would take minutes.
 BOOST_AUTO_TEST_CASE(long_pieces_end) {
   constexpr int n = 2'000'000;
   for (const MergeOrder order : {MergeOrder::rounds, MergeOrder::one_by_one}) {
     MergeRules rules;
     rules.order = order;
-    for (TokenId id = 0; id < 16; ++id) rules.add(id, id, id + 1);  // 2^k symbols to one
+    for (TokenId id = 0; id < 16; ++id) rules.add(id, id, id + 1);  // 2^k symbols become one
     BOOST_TEST(merged(rules, Ids(n, 0)).size() == 33u);             // 2,000,000 = 30 x 65,536 + 33,920, of three bits
     MergeRules grow;
     grow.order = order;

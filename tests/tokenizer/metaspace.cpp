@@ -11,7 +11,7 @@ namespace {
 using tenon::detail::Metaspace;
 using Prepend = Metaspace::Prepend;
 
-// With _ for U+2581.
+// Writes _ for U+2581.
 std::string spelled(std::string_view text, Prepend prepend, bool first = true) {
   std::string in, out;
   for (const char c : text) in += c == '_' ? std::string(tenon::detail::kMetaspace) : std::string(1, c);
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(what_stands_in_front) {
     BOOST_TEST(spelled(text, Prepend::first) == "_a");
   }
   BOOST_TEST(spelled("  ", Prepend::always) == "__");
-  BOOST_TEST(spelled("\ta\n", Prepend::always) == "_\ta\n");  // no other space is spelled
+  BOOST_TEST(spelled("\ta\n", Prepend::always) == "_\ta\n");  // other white space is kept
 }
 
 BOOST_AUTO_TEST_CASE(and_back) {

@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(tokenizer_nfc)
 
 namespace {
 
-// The function of utf8proc that takes a string to its first NUL; quadratic in runs of marks.
+// NFC by utf8proc, for texts up to the first NUL. Quadratic in runs of marks.
 std::string peer(const std::string& text) {
   auto* const bytes = utf8proc_NFC(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
   BOOST_REQUIRE(bytes != nullptr);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(random_marks_as_utf8proc_has_them_and_twice_is_once) {
   }
 }
 
-// Marks in the worst order: exchanging neighbours would take 10^12 steps.
+// Marks in the worst order. Exchanging neighbours would take 10^12 steps.
 BOOST_AUTO_TEST_CASE(a_long_run_of_marks_ends) {
   std::string text = "a";
   for (int i = 0; i < 500'000; ++i) text += "\u0301\u0323";
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_long_run_of_marks_ends) {
   BOOST_TEST(normal.starts_with("\u1EA1\u0323\u0323"));
   BOOST_TEST(normal.ends_with("\u0301\u0301"));
   std::string tibetan;
-  for (int i = 0; i < 300'000; ++i) tibetan += "\u0F73";  // a starter that is two marks
+  for (int i = 0; i < 300'000; ++i) tibetan += "\u0F73";  // a starter that decomposes to two marks
   BOOST_TEST(tenon::to_nfc(tibetan).ends_with("\u0F72\u0F72"));
 }
 

@@ -13,7 +13,7 @@ namespace {
 using tenon::detail::Normalizer;
 using Kind = tenon::detail::NormalizerStep::Kind;
 
-// The text, and below each of its bytes # or . for the mask.
+// The text, followed by its mask as # and . for each byte.
 std::string normalized(const Normalizer& normalizer, std::string text, std::string mask) {
   for (char& c : mask) c = c == '#' ? '\1' : '\0';
   std::string alone = text;
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(composition) {
   BOOST_TEST(normalized(nfc, "\u00e9<s>", "..###") == "\u00e9<s>|..###");
 }
 
-// The result would have 2^40 bytes: it is refused before memory is taken for it.
+// The result would have 2^40 bytes. It is refused before memory is allocated.
 BOOST_AUTO_TEST_CASE(a_result_that_is_too_long_takes_no_memory) {
   const std::string million(1 << 20, 'x');
   for (const std::string from : {"a", "aa"}) {

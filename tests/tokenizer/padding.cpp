@@ -21,7 +21,7 @@ using Positions = std::vector<int>;
 
 const std::vector<std::string> kTexts = {"abc", "d", "ef"};
 
-// Id == byte; `config` is tokenizer_config.json.
+// A tokenizer with id == byte. `config`: tokenizer_config.json.
 tenon::Tokenizer bytes_tokenizer(const char* config = "{}") {
   fixtures::Folder folder;
   folder.write("merges.txt", "").write("vocab.json", fixtures::vocabulary({"<pad>", "<end>"}).dump());

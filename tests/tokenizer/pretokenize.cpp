@@ -28,7 +28,7 @@ std::vector<std::string> pieces(std::string_view text, Pattern pattern = Pattern
   return out;
 }
 
-// The pattern as a backtracking regex engine runs it, one alternative after the other, on code points.
+// GPT-2's pattern as a backtracking regex engine runs it: alternative by alternative, on code points.
 std::size_t literal_match(std::u32string_view text) {
   for (const std::u32string_view word : {U"'s", U"'t", U"'re", U"'ve", U"'m", U"'ll", U"'d"})
     if (text.starts_with(word)) return word.size();
@@ -46,7 +46,7 @@ std::size_t literal_match(std::u32string_view text) {
   return end;  // \s+
 }
 
-// One or more of a kind from `at` on, at most `most`: where they end, `at` where there are none.
+// End of one to `most` characters of a kind from `at` on; `at` where there are none.
 template <class Is>
 std::size_t some(std::u32string_view text, std::size_t at, Is&& is, std::size_t most = std::u32string_view::npos) {
   while (at < text.size() && most-- > 0 && is(text[at])) ++at;
@@ -59,7 +59,7 @@ bool is_letter(char32_t c) { return tenon::char_class(c) == CharClass::letter; }
 bool is_number(char32_t c) { return tenon::char_class(c) == CharClass::number; }
 bool is_other(char32_t c) { return tenon::char_class(c) == CharClass::other; }
 
-// Llama 3's pattern, or with one number at a time Qwen2's, alternative by alternative.
+// Llama 3's pattern alternative by alternative, or Qwen2's with one number at a time.
 std::size_t literal_llama3(std::u32string_view text, std::size_t numbers) {
   std::u32string folded;
   for (const char32_t c : text.substr(0, 3))
@@ -90,7 +90,7 @@ bool in_word(char32_t c) {
          std::u32string_view(U"(|).,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C").find(c) == std::u32string_view::npos;
 }
 
-// Bloom's: a match here, else all up to the next one.
+// Bloom's pattern: a match at the start, otherwise all text up to the next match.
 std::size_t literal_bloom(std::u32string_view text) {
   const auto match = [&](std::size_t at) {
     for (std::size_t space = at < text.size() && text[at] == U' ' ? 1 : 0;; --space) {
@@ -104,7 +104,7 @@ std::size_t literal_bloom(std::u32string_view text) {
   return gap;
 }
 
-// StarCoder's: what stands between two numbers is a text of its own.
+// StarCoder's pattern: text between two numbers is a text of its own.
 std::size_t literal_starcoder(std::u32string_view text) {
   if (is_number(text[0])) return 1;
   return literal_match(text.substr(0, some(text, 0, [](char32_t c) { return !is_number(c); })));
@@ -146,8 +146,8 @@ BOOST_AUTO_TEST_CASE(contractions) {
   check("I'll we've they're it's don't I'd I'm",
         {"I", "'ll", " we", "'ve", " they", "'re", " it", "'s", " don", "'t", " I", "'d", " I", "'m"});
   check("HE'S", {"HE", "'", "S"});  // lower case only
-  check("'sup", {"'s", "up"});      // at the start of a word too
-  check(" 's", {" '", "s"});        // the space and the sign go first
+  check("'sup", {"'s", "up"});      // also at the start of a word
+  check(" 's", {" '", "s"});        // the space and the sign match first
   check("''s", {"''", "s"});
   check("'r", {"'", "r"});
   check("'l", {"'", "l"});
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(contractions) {
 BOOST_AUTO_TEST_CASE(spaces) {
   check("   ", {"   "});
   check("a   b", {"a", "  ", " b"});
-  check("a  \nb", {"a", "  ", "\n", "b"});  // only an ASCII space joins the word behind it
+  check("a  \nb", {"a", "  ", "\n", "b"});  // only an ASCII space joins the next word
   check("a\n\nb", {"a", "\n", "\n", "b"});
   check("a \n", {"a", " \n"});
   check("\u00A0x", {"\u00A0", "x"});
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(starcoder) {
     check(text, expected, Pattern::starcoder);
   };
   is("a12 b3c", {"a", "1", "2", " b", "3", "c"});
-  is("a  12", {"a", "  ", "1", "2"});  // the space before a number is not kept for it
+  is("a  12", {"a", "  ", "1", "2"});  // the space before a number is not kept for the number
   is("a  b", {"a", " ", " b"});
   is(" 1 ", {" ", "1", " "});
   is("x's 5's", {"x", "'s", " ", "5", "'s"});
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(equals_the_patterns_run_literally) {
   }
 }
 
-// Work that looks back, or far ahead, for each piece would take minutes.
+// Code that looks back or far ahead for each piece would take minutes.
 BOOST_AUTO_TEST_CASE(long_runs_end) {
   for (const std::string unit : {"a", " ", "\n", ".", "1", "'", " \n", "a ", " .", "\u00A0", "\u3002 ", "1 "}) {
     std::string text;

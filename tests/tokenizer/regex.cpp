@@ -46,7 +46,7 @@ std::string refusal(const std::string& pattern) {
 
 }  // namespace
 
-// Expected values are those of Split in tokenizers 0.22.2.
+// Expected: Split in tokenizers 0.22.2.
 BOOST_AUTO_TEST_CASE(the_first_alternative_at_the_leftmost_place) {
   BOOST_TEST(all("a|ab", "abab") == Found({"a", "a"}));
   BOOST_TEST(all("ab|a", "aab") == Found({"a", "ab"}));
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused) {
   BOOST_TEST(refusal(deep) != "accepted");
 }
 
-// A run that fails at one place fails at each place inside it.
+// A run that fails at one position fails at every position inside it.
 BOOST_AUTO_TEST_CASE(long_runs_take_linear_time) {
   const std::string spaces(2'000'000, ' ');
   const auto begin = std::chrono::steady_clock::now();
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(long_runs_take_linear_time) {
 
 namespace {
 
-// What `all` throws, "" where nothing.
+// The error text of `all`; "" where it throws none.
 std::string too_long(const std::string& pattern, const std::string& text) {
   try {
     all(pattern, text);
@@ -138,8 +138,7 @@ BOOST_AUTO_TEST_CASE(steps_are_counted) {
   BOOST_TEST(too_long(repeated("(?:a|aa)", 28) + "b", std::string(100, 'a')).find(said) != std::string::npos);
   BOOST_TEST(too_long(repeated("(?:a|a)", 40) + "b", std::string(100, 'a')).find(said) != std::string::npos);
   BOOST_TEST(too_long("\\s+\\d|x", spaces).find(said) != std::string::npos);
-  BOOST_TEST(too_long("\\s++\\d|x", spaces).find(said) !=
-             std::string::npos);  // gives nothing back, still reads the run
+  BOOST_TEST(too_long("\\s++\\d|x", spaces).find(said) != std::string::npos);  // possessive, but still reads the run
   BOOST_TEST(too_long("(?=\\s+\\d)\\s|x", spaces).find(said) != std::string::npos);
   BOOST_TEST(too_long("(?:  )+x", spaces).find(said) != std::string::npos);
   BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 60);
@@ -156,7 +155,7 @@ BOOST_AUTO_TEST_CASE(too_many_parts_are_refused_while_they_are_read) {
   BOOST_TEST(refused("a" + repeated("|a", 1'366)));
   BOOST_TEST(refused(repeated("a", 4'097)));
   BOOST_TEST(refused(repeated("a", 4'096) + "|b"));
-  // Only so far is read: the error is about the size, not about the end.
+  // Parsing stops at the limit: the error is about the size, not about the end.
   BOOST_TEST(refused("a" + repeated("|a", 2'000'000) + "("));
   BOOST_TEST(refused(repeated("|", 2'000'000) + "("));
   BOOST_TEST(refused("(?:" + repeated("a", 4'000) + "(?:" + repeated("a", 4'000) + "("));

@@ -28,8 +28,7 @@ std::string split(std::string_view text, tenon::detail::SplitBehavior behavior, 
 
 }  // namespace
 
-// The examples of SplitDelimiterBehavior in the documentation of tokenizers, and their inverses as version 0.22.2 has
-// them.
+// The examples of SplitDelimiterBehavior in the documentation of tokenizers. The inverses are those of version 0.22.2.
 BOOST_AUTO_TEST_CASE(behaviors) {
   constexpr std::string_view text = "the-final--countdown";
   BOOST_TEST(split(text, isolated) == "the - final - - countdown");

@@ -13,7 +13,8 @@ BOOST_AUTO_TEST_SUITE(tokenizer_stream_decoder)
 
 namespace {
 
-// Id == byte, and 256 to 259 hold parts of characters: two bytes of a three-byte one, and what may follow.
+// A tokenizer with id == byte. Ids 256 to 259 are parts of characters: two bytes of a three-byte character, and
+// possible continuations.
 tenon::Tokenizer bytes_tokenizer() {
   fixtures::Folder folder;
   const auto spell = [](std::string_view bytes) {
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(random_tokens_of_the_default_model_stream_as_they_decode) {
   BOOST_TEST(stream(tokenizer, ids) == tenon::sanitize_utf8(tokenizer.decode(ids)));
 }
 
-// What follows a prompt keeps the space that a whole text loses, and bytes of fallback tokens join to characters.
+// The continuation of a prompt keeps its leading space, and the bytes of fallback tokens join to characters.
 BOOST_AUTO_TEST_CASE(a_continuation_keeps_its_space) {
   const tenon::Tokenizer tokenizer = tenon::Tokenizer::load(fixtures::data() / "llama2");
   const auto ids = tokenizer.encode("river \u00DE\U0001F600");
@@ -102,10 +103,10 @@ BOOST_AUTO_TEST_CASE(a_continuation_keeps_its_space) {
   BOOST_TEST(decoder.push(first_byte + 0xC3) == "");
   BOOST_TEST(decoder.push(first_byte + 0xA9) == "\u00E9");
   BOOST_TEST(decoder.push(first_byte + 0xC3) == "");
-  BOOST_TEST(decoder.push(first_byte + 'x') == "\uFFFDx");  // the library would say U+FFFD twice (docs/tokenizers.md)
+  BOOST_TEST(decoder.push(first_byte + 'x') == "\uFFFDx");  // the library gives U+FFFD twice (docs/tokenizers.md)
 }
 
-// The same bytes, cut into tokens at other places, are the same text.
+// The same bytes, split into other tokens, give the same text.
 BOOST_AUTO_TEST_CASE(the_cut_does_not_matter) {
   const tenon::Tokenizer tokenizer = tenon::Tokenizer::load(fixtures::tales());
   std::vector<tenon::TokenId> one_byte(256);

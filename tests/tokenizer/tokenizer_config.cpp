@@ -12,7 +12,7 @@
 
 BOOST_AUTO_TEST_SUITE(tokenizer_tokenizer_config)
 
-// Beside tokenizer.json; gpt2_files.cpp has what stands beside vocab.json.
+// The file with a tokenizer.json. gpt2_files.cpp tests it with vocab.json.
 namespace {
 
 using Ids = std::vector<tenon::TokenId>;
@@ -21,7 +21,7 @@ using tenon::Tokenizer;
 
 constexpr Kind kInvalid = Kind::invalid_file, kUnsupported = Kind::unsupported;
 
-// As the files of a model: config.json, and tokenizer_config.json unless that is empty.
+// A tokenizer loaded with config.json and, unless it is empty, tokenizer_config.json.
 Tokenizer with_model(const std::string& family, const std::string& model, const std::string& config = "") {
   fixtures::Folder folder;
   folder.write("tokenizer.json", fixtures::read(fixtures::data() / family / "tokenizer.json"));
@@ -53,7 +53,7 @@ Ids around(const std::string& family, const std::string& config) {
 
 }  // namespace
 
-// transformers 4.57.6, tokenization_llama_fast.py: update_post_processor.
+// Expected: transformers 4.57.6, tokenization_llama_fast.py: update_post_processor.
 BOOST_AUTO_TEST_CASE(the_llama_class_writes_its_own_template) {
   const auto llama = [](const std::string& more) { return R"({"tokenizer_class": "LlamaTokenizer")" + more + "}"; };
   BOOST_TEST(around("llama2", llama("")) == Ids({1}));  // add_bos_token is true, bos_token <s>
@@ -62,11 +62,11 @@ BOOST_AUTO_TEST_CASE(the_llama_class_writes_its_own_template) {
   BOOST_TEST(around("llama2", llama(R"(, "add_eos_token": true)")) == Ids({1, 2}));
   BOOST_TEST(around("llama2", llama(R"(, "add_bos_token": false, "add_eos_token": true)")) == Ids({2}));
   BOOST_TEST(around("llama2", llama(R"(, "bos_token": "</s>")")) == Ids({2}));
-  BOOST_TEST(around("mistral", llama("")) == Ids({1}));    // where tokenizer.json has none
-  BOOST_TEST(around("metaspace", llama("")) == Ids({1}));  // where it has another one
+  BOOST_TEST(around("mistral", llama("")) == Ids({1}));    // tokenizer.json has no template
+  BOOST_TEST(around("metaspace", llama("")) == Ids({1}));  // tokenizer.json has another template
   refused("llama2", llama(R"(, "bos_token": null)"), kInvalid, "bos_token");
   refused("llama2", llama(R"(, "eos_token": null, "add_eos_token": true)"), kInvalid, "eos_token");
-  refused("gpt2", llama(""), kInvalid, "bos_token");  // has no <s>
+  refused("gpt2", llama(""), kInvalid, "bos_token");  // the vocabulary has no <s>
   refused("llama2", llama(R"(, "add_bos_token": 1)"), kInvalid, "add_bos_token");
 }
 
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(other_classes_leave_the_post_processor) {
   BOOST_TEST(around("llama3", R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": false})") == begin);
   BOOST_TEST(around("gpt2", R"({"tokenizer_class": "GPT2TokenizerFast", "add_bos_token": true})") == Ids());
   refused("gpt2", R"({"add_bos_token": "yes"})", kInvalid, "add_bos_token");
-  // transformers 5 would write a template from the flags.
+  // transformers 5 would build a template from the flags.
   BOOST_TEST(around("llama3", R"({"tokenizer_class": "TokenizersBackend"})") == begin);
   BOOST_TEST(around("llama3", R"({"tokenizer_class": "TokenizersBackend", "add_bos_token": true})") == begin);
   refused("llama3", R"({"tokenizer_class": "TokenizersBackend", "add_bos_token": false})", kUnsupported,
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(classes_that_are_not_known_are_refused) {
   refused("gpt2", "[]", kInvalid, "");
 }
 
-// AutoTokenizer of transformers 4.57.6, tokenization_auto.py.
+// Expected: AutoTokenizer of transformers 4.57.6, tokenization_auto.py.
 BOOST_AUTO_TEST_CASE(config_json_names_the_class_where_tokenizer_config_json_does_not) {
   BOOST_TEST(with_model("mistral", R"({"model_type": "llama"})").encode_prompt("") == Ids({1}));
   BOOST_TEST(with_model("mistral", R"({"model_type": "mistral"})", R"({"add_eos_token": true})").encode_prompt("") ==
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(config_json_names_the_class_where_tokenizer_config_json_doe
   }
 }
 
-// tokenization_code_llama_fast.py: the template of Llama, four more special tokens, and no from_slow.
+// tokenization_code_llama_fast.py: Llama's template, four more special tokens, and no from_slow.
 BOOST_AUTO_TEST_CASE(code_llama) {
   BOOST_TEST(around("llama2", R"({"tokenizer_class": "CodeLlamaTokenizer"})") == Ids({1}));
   BOOST_TEST(around("mistral", R"({"tokenizer_class": "CodeLlamaTokenizerFast", "add_eos_token": true})") ==
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(code_llama) {
 }
 
 BOOST_AUTO_TEST_CASE(a_space_in_front) {
-  // transformers sets the flag of a ByteLevel that stands alone. report: tokenizer_add_prefix_space
+  // transformers sets the flag of a ByteLevel outside a Sequence. report: tokenizer_add_prefix_space
   const auto space = with_config("gpt2", "{}").encode(" ");
   for (const char* family : {"gpt2", "prefix"}) {
     BOOST_TEST(with_config(family, R"({"add_prefix_space": true})").encode("\n").size() == 2u);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_space_in_front) {
   refused("mistral", llama("false", "false"), kUnsupported, "add_prefix_space");
   refused("metaspace", llama("true", "false"), kUnsupported, "legacy");  // before each part, and split
   BOOST_CHECK_NO_THROW(
-      with_config("plain_replace", llama("false", "false")));  // Metaspace that never prepends: the same
+      with_config("plain_replace", llama("false", "false")));  // a Metaspace that never prepends is equivalent
   BOOST_CHECK_NO_THROW(with_config("mistral", llama("null")));
   BOOST_CHECK_NO_THROW(with_config("plain_replace", llama("false")));
   refused("llama2", llama("false"), kUnsupported, "add_prefix_space");
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(roles) {
   BOOST_TEST(bloom.special("</s>").value() == bloom.end_of_text().value());
   BOOST_TEST(!bloom.pad().has_value());
   const Tokenizer nowhere = with_config("llama2", R"({"pad_token": "[PAD]", "unk_token": {"content": "[UNK]"}})");
-  BOOST_TEST(!nowhere.pad().has_value());  // transformers would add both behind all ids
+  BOOST_TEST(!nowhere.pad().has_value());  // transformers would add both after all ids
   BOOST_TEST(!nowhere.special("[UNK]").has_value());
   refused("llama2", R"({"eos_token": "<x>"})", kInvalid, "eos_token");
   refused("llama2", R"({"additional_special_tokens": ["<s>", "<x>"]})", kInvalid, "additional_special_tokens[1]");
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(added_tokens_that_tokenizer_json_lacks) {
   const std::string end = std::to_string(plain.special("<|endoftext|>").value());
   BOOST_TEST(with_config("qwen2", added('"' + end + R"(": {"content": "<|endoftext|>", "normalized": false})"))
                  .encode("<|endoftext|>") == plain.encode("<|endoftext|>"));
-  // Flags of the second addition count: here, white space before it is taken.
+  // The flags of the second addition count: here the token takes the white space before it.
   const Tokenizer again = with_config("qwen2", added('"' + tool + R"(": {"content": "<tool>", "lstrip": true})"));
   BOOST_TEST(again.encode(" <tool>").size() == 1u);
   refused("qwen2", added(R"("5": {"content": "<tool>"})"), kInvalid, "added_tokens_decoder.5.content");

@@ -29,7 +29,7 @@ Json tokenizer_of(const std::string& family) {
   return Json::parse(fixtures::read(fixtures::data() / family / "tokenizer.json"));
 }
 
-// Loads `json` alone, without tokenizer_config.json.
+// Loads `json` without a tokenizer_config.json.
 Tokenizer load(const Json& json, std::optional<int> vocab_size = {}) {
   fixtures::Folder folder;
   folder.write("tokenizer.json", json.dump());
@@ -47,7 +47,8 @@ void refused(const Json& json, Kind kind, const std::string& where, const std::s
   }
 }
 
-// One value of a sound file replaced (or, as "-", taken out), and the field that must be named, if it is not `pointer`.
+// Replaces one value of a sound file (or removes it: "-"). `field`: the field that the error must name, default
+// `pointer`.
 struct Change {
   const char *family, *pointer, *value;
   Kind kind;
@@ -69,9 +70,10 @@ constexpr Kind kInvalid = Kind::invalid_file, kUnsupported = Kind::unsupported;
 
 }  // namespace
 
-// What transformers 4.57.6 makes of the same files; data/ is written by make_fixtures.py. Of these,
-// report: tokenizer_add_prefix_space (prefix), report: tokenizer_added_plain_token_llama2 (llama2_added) and
-// report: tokenizer_pretokenizers (tekken, deepseek_*, falcon, midm, holes, behaviors).
+// Expected: transformers 4.57.6 on the same files. make_fixtures.py writes data/.
+// report: tokenizer_add_prefix_space (prefix)
+// report: tokenizer_added_plain_token_llama2 (llama2_added)
+// report: tokenizer_pretokenizers (tekken, deepseek_*, falcon, midm, holes, behaviors)
 BOOST_AUTO_TEST_CASE(texts_as_the_reference_has_them) {
   for (const std::string family : fixtures::kFamilies) {
     const Tokenizer tokenizer = Tokenizer::load(fixtures::data() / family);
@@ -109,7 +111,7 @@ BOOST_AUTO_TEST_CASE(byte_level_text_comes_back) {
   }
 }
 
-// With a prefix that the decoder takes away again, all text comes back that does not hold U+2581.
+// Every text without U+2581 survives a round trip, because the decoder removes the prefix.
 BOOST_AUTO_TEST_CASE(text_comes_back_from_llama2) {
   std::mt19937 random(16);
   const Tokenizer tokenizer = Tokenizer::load(fixtures::data() / "llama2");
@@ -129,7 +131,7 @@ BOOST_AUTO_TEST_CASE(special_tokens_are_text_and_others_are_cut_out) {
   BOOST_TEST(qwen2.is_special(end));
   for (const auto id : qwen2.encode("a<|endoftext|><|x<tool>|>")) BOOST_TEST((id != end && id != tool[0]));
   BOOST_TEST(qwen2.bytes(end) == "<|endoftext|>");
-  // A role makes a token special, whatever tokenizer.json says.
+  // A role makes a token special, even if tokenizer.json says it is not.
   fixtures::Folder folder;
   folder.write("tokenizer.json", fixtures::read(fixtures::data() / "qwen2" / "tokenizer.json"));
   folder.write("tokenizer_config.json", R"({"eos_token": "<tool>"})");
@@ -197,7 +199,8 @@ BOOST_AUTO_TEST_CASE(models) {
            {"llama2", "/model/type", "\"Unigram\"", kUnsupported, "model.type", "Unigram"},
            {"llama2", "/model/type", "\"WordPiece\"", kUnsupported, "model.type", "WordPiece"},
            {"llama2", "/model/type", "null", kInvalid, "model.type"},
-           {"gpt2", "/model/merges", "-", kInvalid, "model.type", "missing"},  // no type and no merges: which model?
+           // No type and no merges: the model is unknown.
+           {"gpt2", "/model/merges", "-", kInvalid, "model.type", "missing"},
            {"llama3", "/model/merges", "-", kInvalid, "model.merges", "missing"},
            {"llama3", "/model/extra", "0", kUnsupported, "model.extra", "unknown"},
            {"llama3", "/model/dropout", "0.1", kUnsupported, "model.dropout"},
@@ -211,7 +214,8 @@ BOOST_AUTO_TEST_CASE(models) {
            {"llama2", "/model/unk_token", "5", kInvalid, "model.unk_token"},
            {"metaspace", "/model/unk_token", "null", kUnsupported, "model.unk_token", "vanish"},
            {"metaspace", "/model/unk_token", "\"<x>\"", kInvalid, "model.unk_token", "<x>"},
-           // Names that name nothing are refused, needed or not: by a text that needs it, the library fails.
+           // Unknown names are refused even if no text needs the token: the library would fail at the first text that
+           // does.
            {"llama2", "/model/unk_token", "\"<x>\"", kInvalid, "model.unk_token", "<x>"},
            {"gpt2", "/model/unk_token", "\"<x>\"", kInvalid, "model.unk_token", "<x>"},
            {"holes", "/model/unk_token", "\"<|endoftext|>\"", kInvalid, "model.unk_token", "<|endoftext|>"},
@@ -361,7 +365,7 @@ BOOST_AUTO_TEST_CASE(added_tokens) {
            {"qwen2", "/added_tokens/1/content", R"("<|endoftext|>")", kInvalid, "added_tokens[1].id", "already"},
        })
     check(change);
-  // The flags of a special token change nothing here, because it is never cut out of text.
+  // The flags of a special token have no effect here, because it is never cut out of text.
   Json json = tokenizer_of("qwen2");
   const Ids before = load(json).encode("a <|endoftext|> b");
   for (const char* key : {"lstrip", "rstrip", "single_word", "normalized"}) json["added_tokens"][0][key] = true;
@@ -370,13 +374,13 @@ BOOST_AUTO_TEST_CASE(added_tokens) {
   refused(json, kUnsupported, "added_tokens[0].content", "256");
 }
 
-// Whatever happens to the bytes of the file, the answer is a tokenizer or an Error.
+// A file with random changes gives a tokenizer or an Error.
 BOOST_AUTO_TEST_CASE(files_cut_or_changed_anywhere) {
   std::mt19937 random(17);
   fixtures::Folder folder;
   for (const std::string family : {"qwen2", "llama2", "metaspace"}) {
     const std::string sound = fixtures::read(fixtures::data() / family / "tokenizer.json");
-    const std::size_t vocabulary = sound.find("\"vocab\"");  // most of what matters stands before
+    const std::size_t vocabulary = sound.find("\"vocab\"");  // most of the other members precede it
     int accepted = 0;
     for (int round = 0; round < 600; ++round) {
       std::string text = sound;
@@ -398,7 +402,7 @@ BOOST_AUTO_TEST_CASE(files_cut_or_changed_anywhere) {
   }
 }
 
-// Llama 2 with a <pad> behind its vocabulary, and the other ends of that.
+// Llama 2 with a <pad> after the rows of its embedding, and variants of it.
 BOOST_AUTO_TEST_CASE(special_tokens_behind_the_embedding) {
   Json json = tokenizer_of("llama2");
   const int size = load(json).vocab_size();
@@ -423,18 +427,18 @@ BOOST_AUTO_TEST_CASE(special_tokens_behind_the_embedding) {
     return "accepted";
   };
   Json text = json, in_template = json, in_model = json, behind = json;
-  text["added_tokens"].back()["special"] = false;  // would be found in a text
+  text["added_tokens"].back()["special"] = false;  // the token would be found in text
   BOOST_TEST(where(text) == "tokenizer.json: added_tokens[3].id");
   in_template["post_processor"]["special_tokens"]["<s>"]["ids"] = {size};
   BOOST_TEST(where(in_template) == "tokenizer.json: post_processor.special_tokens.<s>.ids");
   in_model["model"]["vocab"]["<pad>"] = size;
   BOOST_TEST(where(in_model) == "tokenizer.json: model.vocab.<pad>");
-  pad["content"] = "<pad2>", pad["id"] = size + 2;  // it would be counted as the next
+  pad["content"] = "<pad2>", pad["id"] = size + 2;  // its id would be the next
   behind["added_tokens"].push_back(pad);
   BOOST_TEST(where(behind) == "tokenizer.json: added_tokens[4].id");
 }
 
-// More words than the memory of words has places, so that they drive each other out of it, again and again.
+// More words than entries in the word cache, so that they replace each other.
 BOOST_AUTO_TEST_CASE(words_that_share_a_place_in_memory) {
   for (const std::string family : {"gpt2", "metaspace"}) {
     const Tokenizer tokenizer = Tokenizer::load(fixtures::data() / family);
@@ -457,7 +461,7 @@ BOOST_AUTO_TEST_CASE(words_that_share_a_place_in_memory) {
   }
 }
 
-// Not timed: quadratic work on these would take minutes, and the test's limit is seconds.
+// No time is checked: quadratic work would take minutes, and the test's limit is seconds.
 BOOST_AUTO_TEST_CASE(long_inputs_end) {
   for (const std::string family : fixtures::kFamilies) {
     const Tokenizer tokenizer = Tokenizer::load(fixtures::data() / family);
@@ -470,7 +474,7 @@ BOOST_AUTO_TEST_CASE(long_inputs_end) {
   }
 }
 
-// The expression takes exponential time. The budget of steps is that of the text, not of a part between added tokens.
+// The expression takes exponential time. The budget of steps is per text, not per part between added tokens.
 BOOST_AUTO_TEST_CASE(an_expression_that_takes_too_many_steps) {
   std::string pattern = "b";
   for (int i = 0; i < 28; ++i) pattern = "(?:a|aa)" + pattern;
@@ -489,7 +493,7 @@ BOOST_AUTO_TEST_CASE(an_expression_that_takes_too_many_steps) {
   BOOST_CHECK_EXCEPTION(tokenizer.encode(parts), tenon::Error, too_many);
 }
 
-// Its normalized form would have 2.3 GiB: the size is refused before.
+// The normalized token would have 2.3 GiB. Its size is refused first.
 BOOST_AUTO_TEST_CASE(an_added_token_that_is_too_long_is_not_normalized) {
   Json json = tokenizer_of("gpt2");
   json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(8 << 20, 'b')}};

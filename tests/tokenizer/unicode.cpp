@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(every_code_point_is_decoded) {
     BOOST_REQUIRE_EQUAL(static_cast<std::uint32_t>(point.value), static_cast<std::uint32_t>(c));
     BOOST_REQUIRE_EQUAL(point.length, static_cast<int>(bytes.size()));
     BOOST_REQUIRE_EQUAL(tenon::sanitize_utf8(bytes), bytes);
-    // Every proper prefix is one character that has yet to end.
+    // Every proper prefix is an incomplete character.
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
       const tenon::CodePoint half = tenon::decode_utf8(std::string_view(bytes).substr(0, cut), 0);
       BOOST_REQUIRE(half.status == tenon::Utf8Status::incomplete);
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(maximal_subparts_become_one_replacement_each) {
 BOOST_AUTO_TEST_CASE(invalid_bytes_are_found) {
   BOOST_TEST(tenon::find_invalid_utf8("plain") == std::string_view::npos);
   BOOST_TEST(tenon::find_invalid_utf8("ab\xFF") == 2u);
-  BOOST_TEST(tenon::find_invalid_utf8("caf\xC3") == 3u);           // ends too soon
+  BOOST_TEST(tenon::find_invalid_utf8("caf\xC3") == 3u);           // incomplete at the end
   BOOST_TEST(tenon::find_invalid_utf8("\xED\xA0\x80") == 0u);      // a surrogate
   BOOST_TEST(tenon::find_invalid_utf8("a\xC1\x81") == 1u);         // overlong
   BOOST_TEST(tenon::find_invalid_utf8("\xF4\x90\x80\x80") == 0u);  // past U+10FFFF
@@ -98,20 +98,20 @@ BOOST_AUTO_TEST_CASE(letters_and_numbers_are_general_categories) {
     for (const char32_t c : all)
       BOOST_TEST((tenon::char_class(c) == kind), "U+" << std::hex << static_cast<std::uint32_t>(c));
   };
-  // Lu Ll Lt Lm Lo, by one of each and by scripts
+  // Lu Ll Lt Lm Lo: one or more of each, from several scripts
   is(CharClass::letter, U"AZaz\u00AA\u00B5\u00C9\u01C5\u02B0\u05D0\u0416\u0E01\u3042\u4E2D\uAC00\U00020000\U0001D454");
   // Nd Nl No
   is(CharClass::number, U"09\u00B2\u00BC\u0663\u0967\u2167\u2460\u3007\uFF11\U0001D7CE");
-  // of Unicode 15.1 and 16, which utf8proc 2.8 does not know
+  // Unicode 15.1 and 16, which utf8proc 2.8 does not know
   is(CharClass::letter, U"\u1C89\u1C8A\uA7CB\uA7DC\U000105C0\U00011380\U0001E5F0\U0002EBF0\U0002EE5D");
   is(CharClass::number, U"\U00010D40\U00010D49\U0001CCF9\U0001E5F1\U0001E5FA");
   is(CharClass::other, U"\u1C8B\U0001138A\U0001E5CF\U0001E5FB\U0002EE5E\U00010D66");
-  // marks, signs, joiners, controls, the unassigned, private use
+  // marks, signs, joiners, controls, unassigned, private use
   is(CharClass::other,
      U"_'.\u0301\u0E31\u200D\u20AC\u00D7\u001C\u180E\u200B\uFEFF\u0378\U0001D455\U0001D7CD\uE000\U0001F600\U0010FFFF");
 }
 
-// The short cut for ASCII must be what utf8proc says.
+// The shortcut for ASCII must agree with utf8proc.
 BOOST_AUTO_TEST_CASE(ascii_agrees_with_utf8proc) {
   for (char32_t c = 0; c < 0x80; ++c) {
     const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));

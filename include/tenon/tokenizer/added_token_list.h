@@ -1,4 +1,4 @@
-// The added tokens of tokenizer.json and of tokenizer_config.json, each checked as it is read.
+// The added tokens of tokenizer.json and tokenizer_config.json. Each is checked when it is read.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace tenon::detail {
 
-// A token as a file writes it.
+// A token as written in a file.
 struct AddedToken {
   TokenId id = 0;
   std::string text;
@@ -27,14 +27,15 @@ struct AddedToken {
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-// Follows AddedVocabulary::add_tokens of tokenizers 0.22: the flags of a token are those it was last added with, and
-// it is looked for in the raw text or in the normalized one as each addition said.
+// Follows AddedVocabulary::add_tokens of tokenizers 0.22: a token has the flags of its last addition. It is searched
+// in the raw or in the normalized text as each addition says.
 class AddedTokenList {
  public:
-  // The library ignores the ids of tokenizer.json and counts on from the vocabulary; those beside vocab.json count.
+  // counted: the ids in tokenizer.json must continue the vocabulary, because the library ignores them and counts.
+  // as_written: the ids given with vocab.json are used.
   enum class Ids : std::uint8_t { counted, as_written };
 
-  // `spellings` holds the tokens of the model; what is new is added to it.
+  // `spellings`: the tokens of the model. New tokens are added to it.
   AddedTokenList(Spellings& spellings, const Normalizer& normalizer, Ids ids)
       : spellings_(spellings), normalizer_(normalizer), ids_(ids), model_size_(spellings.size()), next_(model_size_) {}
 
@@ -42,12 +43,12 @@ class AddedTokenList {
   AddedToken read(const Fields& fields, int id) const {
     AddedToken token{.id = id, .text = fields.string("content")};
     token.special = fields.boolean("special", false);
-    token.normalized = fields.boolean("normalized", !token.special);  // the default of the library's AddedToken
+    token.normalized = fields.boolean("normalized", !token.special);  // default of AddedToken in the library
     token.single_word = fields.boolean("single_word", false);
     token.lstrip = fields.boolean("lstrip", false);
     token.rstrip = fields.boolean("rstrip", false);
     if (token.text.empty()) fields.refuse("content", "a token is empty (\"\")");
-    // The size is checked first: normalizing a long text can take gigabytes.
+    // The size is checked first, because normalizing a long text can take gigabytes.
     if (token.text.size() > AddedTokens::kMaxBytes || pattern_of(token).size() > AddedTokens::kMaxBytes)
       throw Error(
           Error::Kind::unsupported, fields.where("content"),
@@ -55,7 +56,7 @@ class AddedTokenList {
     return token;
   }
 
-  // fields, key: what to name in errors about its id.
+  // Adds a new token. `fields`, `key`: named in errors about its id.
   void add(AddedToken token, const Fields& fields, const std::string& key) {
     const auto known = spellings_.find(token.text);
     if (known && flags_.contains(token.text)) fields.refuse(key, name(token) + " was added already");
@@ -77,30 +78,30 @@ class AddedTokenList {
     flags_.emplace(token.text, std::move(token));
   }
 
-  // The token of this text as it was last added, or null.
+  // The token of this text with its last flags, or null.
   const AddedToken* find(const std::string& text) const {
     const auto found = flags_.find(text);
     return found == flags_.end() ? nullptr : &found->second;
   }
 
-  // Adds a token that is there once more. It is special if either addition says so.
+  // Adds a known token once more. It is special if either addition says so.
   void add_again(AddedToken token) {
     AddedToken& known = flags_.at(token.text);
     const bool special = known.special || token.special;
-    // The library has two lists; the one of special tokens takes a text once.
+    // The library keeps two lists. Its list of special tokens takes a text only once.
     if (!known.special) added_.push_back(token);
     known = std::move(token);
     known.special = special;
   }
 
-  // What is added from now on is a call of its own to the library, which then counts from the highest id.
+  // Later additions belong to a second call of the library's add_tokens, which counts from the highest id.
   void begin_second_call() {
     next_ = model_size_;
     for (const auto& [text, token] : flags_)
       if (token.id >= next_) next_ = token.id + 1;
   }
 
-  // As transformers does, adds the tokens that have a role and were not added: they are found in the raw text.
+  // Adds the tokens with a role that were not added, as transformers does. They are searched in the raw text.
   void add_roles(const std::vector<SpecialToken>& roles) {
     for (const SpecialToken& role : roles) {
       if (flags_.contains(role.text)) continue;
@@ -115,7 +116,8 @@ class AddedTokenList {
       if (token.special && !spellings_.left_out(text)) out.special.push_back({token.id, text});
   }
 
-  // A token with a role is special, whatever its own flag says. out.special is complete and sorted.
+  // Builds the lookup tables. A token with a role is special, whatever its own flag. out.special must be complete and
+  // sorted.
   void finish(TokenizerTables& out) const {
     std::vector<AddedTokens::Token> raw, normalized;
     for (const bool special_first : {true, false}) {  // the library's order, which decides between equal patterns
@@ -135,7 +137,7 @@ class AddedTokenList {
  private:
   static std::string name(const AddedToken& token) { return "\"" + printable(token.text, 60) + "\""; }
 
-  // The text that is looked for. A normalized token is normalized like a text of its own, with the prefix of one.
+  // The text to search for. A normalized token is normalized as a text of its own, including the prefix.
   std::string pattern_of(const AddedToken& token) const {
     std::string text = token.text;
     if (token.normalized) normalizer_.apply(text, nullptr);
@@ -146,8 +148,8 @@ class AddedTokenList {
   const Normalizer& normalizer_;
   Ids ids_;
   TokenId model_size_, next_;
-  std::vector<AddedToken> added_;                      // each addition, in order
-  std::unordered_map<std::string, AddedToken> flags_;  // by text, as last added
+  std::vector<AddedToken> added_;                      // all additions, in order
+  std::unordered_map<std::string, AddedToken> flags_;  // by text, with the last flags
 };
 
 }  // namespace tenon::detail

@@ -1,4 +1,4 @@
-// Tokens that are cut out of a text before its pieces are merged.
+// Tokens that are cut out of a text before the rest is merged.
 #pragma once
 #include <utf8proc.h>
 
@@ -18,28 +18,30 @@
 
 namespace tenon::detail {
 
-// Says where the spelling of a special token becomes its id. The other added tokens are found everywhere.
+// Decides where the spelling of a special token becomes its id. Added tokens that are not special are found
+// everywhere.
 class SpecialSpellings {
  public:
   enum class Found : std::uint8_t {
-    token,    // it is cut out
-    text,     // it is ordinary characters, and no other token is looked for inside them
-    nothing,  // it is not there at all: a shorter token may begin at its first byte
+    token,    // the token is cut out
+    text,     // ordinary characters; no other token is searched inside them
+    nothing,  // no match: a shorter token may start at the first byte
   };
 
   static SpecialSpellings nowhere() { return SpecialSpellings(Found::text, {}); }
   static SpecialSpellings everywhere() { return SpecialSpellings(Found::token, {}); }
-  // `mask` has a byte for each byte of the text; a spelling is a token where all its bytes are nonzero.
+  // `mask`: one byte for each byte of the text. A spelling is a token where all its bytes are nonzero in the mask.
   static SpecialSpellings where(std::string_view mask) { return SpecialSpellings(Found::nothing, mask); }
 
   bool never() const noexcept { return whole_ == Found::text; }
   bool by_mask() const noexcept { return whole_ == Found::nothing; }
   std::string_view mask() const noexcept { return mask_; }
-  // The same rule for a part of the text.
+  // The same rule for bytes [begin, begin + size) of the text.
   SpecialSpellings of_part(std::size_t begin, std::size_t size) const {
     return SpecialSpellings(whole_, by_mask() ? mask_.substr(begin, size) : mask_);
   }
 
+  // What a special token that spells the bytes [begin, begin + size) counts as.
   Found at(std::size_t begin, std::size_t size) const {
     if (!by_mask()) return whole_;
     const std::string_view mask = mask_.substr(begin, size);
@@ -55,7 +57,7 @@ class SpecialSpellings {
 };
 
 // \w of Rust's regular expressions: Alphabetic, marks, decimal digits, connectors, and the two joiners (UTS #18).
-// Alphabetic, beyond letters, letter numbers and marks, is the circled and squared Latin letters (PropList.txt).
+// Alphabetic consists of letters, letter numbers, marks, and the circled and squared Latin letters (PropList.txt).
 inline bool is_word_character(char32_t c) noexcept {
   if (c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189))
@@ -75,23 +77,22 @@ inline bool is_word_character(char32_t c) noexcept {
   }
 }
 
-// The longest token that begins at the leftmost place is cut, and so on after it (tokenizers 0.22,
-// added_vocabulary.rs).
+// Cuts the leftmost longest token, then continues after it (tokenizers 0.22, added_vocabulary.rs).
 class AddedTokens {
  public:
-  // Looking for a token costs its length at each place of a text; the longest that is known has 31 bytes.
+  // A search costs the length of a token at each position of a text. The longest known token has 31 bytes.
   static constexpr std::size_t kMaxBytes = 256;
 
   struct Token {
     std::string text;  // not empty, at most kMaxBytes
-    TokenId id = 0;    // -1: of a special token without a row in the model; it stays text
+    TokenId id = 0;    // -1: a special token without a row in the model; it stays text
     bool special = false;
-    bool single_word = false;             // found only between characters that are no part of a word
-    bool lstrip = false, rstrip = false;  // takes the white space before it, after it
+    bool single_word = false;             // found only where neither neighbour is a word character
+    bool lstrip = false, rstrip = false;  // also takes the white space before, after it
   };
 
   AddedTokens() = default;
-  // Of several tokens with one text, the first counts.
+  // The first of several tokens with the same text counts.
   explicit AddedTokens(std::vector<Token> tokens) {
     std::unordered_set<std::string> seen;
     for (Token& token : tokens)
@@ -104,15 +105,15 @@ class AddedTokens {
     }
   }
 
-  // Whether a token may stand for any amount of white space.
+  // Whether a token can cover any amount of white space.
   bool strips() const noexcept { return strips_; }
   const std::vector<Token>& tokens() const noexcept { return tokens_; }
 
-  // Calls part(begin, size, std::optional<TokenId>) for each token that is cut out, with its id, and for each stretch
-  // of text between them, which is never empty. Offsets are bytes of `text`.
+  // Calls part(begin, size, std::optional<TokenId>) in order: with the id for each token that is cut out, without for
+  // each nonempty stretch of text between them. Offsets are bytes of `text`.
   template <class Part>
   void for_each_part(std::string_view text, const SpecialSpellings& special, Part&& part) const {
-    std::size_t done = 0, spaces_end = 0;  // spaces_end: of the last white space that rstrip took
+    std::size_t done = 0, spaces_end = 0;  // spaces_end: end of the last white space that rstrip took
     const bool looks = has_plain_ || (!special.never() && !tokens_.empty());
     for (std::size_t at = 0; looks && at < text.size();) {
       const Token* const found =
@@ -122,10 +123,10 @@ class AddedTokens {
       if (!found || (found->special && !is_token(*found, special.at(begin, end - begin)))) continue;
       if (found->single_word && !stands_alone(text, begin, end)) continue;
       if (found->lstrip) begin = std::max(space_begin(text, begin, done), done);
-      // Ends of tokens only grow. One before spaces_end is inside the same white space, so that time stays linear.
+      // Ends of tokens only grow. An end before spaces_end is inside the same white space, so total time stays linear.
       if (found->rstrip) end = spaces_end = end <= spaces_end ? spaces_end : space_end(text, end);
       if (done < begin) part(done, begin - done, std::optional<TokenId>{});
-      // The library drops a token whose text the one before it took. It fails where begin > end.
+      // The library drops a token whose text was taken by the one before it. It fails where begin > end.
       if (begin < end) part(begin, end - begin, std::optional<TokenId>{found->id});
       done = std::max(begin, end);
     }
@@ -137,12 +138,12 @@ class AddedTokens {
     return token.id >= 0 && found == SpecialSpellings::Found::token;
   }
 
-  // Narrows the tokens to those that begin as the text does, a byte at a time.
+  // Narrows the range of tokens to those that match the text, one byte at a time.
   const Token* longest_at(std::string_view text, std::size_t at, const SpecialSpellings& special) const {
     const Token* found = nullptr;
     auto low = tokens_.begin(), high = tokens_.end();
     for (std::size_t depth = 0; low != high; ++depth) {
-      if (low->text.size() == depth) {  // it is a prefix of the others
+      if (low->text.size() == depth) {  // a prefix of the other tokens in the range
         const Token& token = *low++;
         if (!token.special || special.at(at, depth) != SpecialSpellings::Found::nothing) found = &token;
       }
@@ -169,7 +170,7 @@ class AddedTokens {
   static bool space_at(std::string_view text, std::size_t at) noexcept {
     return char_class(decode_utf8(text, at).value) == CharClass::space;
   }
-  // The white space before text[at] begins here, or at `least`.
+  // Start of the white space before text[at], but at least `least`.
   static std::size_t space_begin(std::string_view text, std::size_t at, std::size_t least) noexcept {
     while (at > least && space_at(text, character_before(text, at))) at = character_before(text, at);
     return at;
@@ -179,9 +180,9 @@ class AddedTokens {
     return at;
   }
 
-  std::vector<Token> tokens_;       // by text
-  std::array<bool, 256> begins_{};  // whether a token begins with the byte
-  bool has_plain_ = false;          // whether one of them is not special
+  std::vector<Token> tokens_;       // sorted by text
+  std::array<bool, 256> begins_{};  // whether a token starts with the byte
+  bool has_plain_ = false;          // whether some token is not special
   bool strips_ = false;
 };
 

@@ -1,4 +1,4 @@
-// How GPT-2 spells bytes as characters, so that a vocabulary of any bytes can be JSON.
+// GPT-2's spelling of bytes as characters, so that a vocabulary of arbitrary bytes can be JSON.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace tenon::detail {
 
-// Each byte is one printable character: bytes that are printable in Latin-1 as themselves, the other 68 as U+0100 and
-// on, in ascending order (openai/gpt-2, encoder.py, bytes_to_unicode). So 0x20 is U+0120.
+// Each byte is spelled by one printable character. Bytes that are printable in Latin-1 are spelled by themselves, the
+// other 68 by U+0100 onwards in ascending order (openai/gpt-2, encoder.py, bytes_to_unicode). 0x20 is therefore
+// U+0120.
 inline constexpr int kSpellings = 256 + 68;
 struct ByteSpelling {
   std::array<char16_t, 256> of_byte{};
@@ -37,7 +38,7 @@ inline std::string spell_byte(unsigned char byte) {
   return out;
 }
 
-// The bytes that `spelling` spells; nothing where it holds a character that spells no byte.
+// The bytes of `spelling`; empty where it has a character that spells no byte.
 inline std::optional<std::string> spelled_bytes(const std::string& spelling) {
   std::string bytes;
   for (std::size_t at = 0; at < spelling.size();) {
@@ -49,10 +50,10 @@ inline std::optional<std::string> spelled_bytes(const std::string& spelling) {
   return bytes;
 }
 
-// The bytes of a token. One with a character that spells no byte stands for itself, as in Hugging Face's decoder.
+// The bytes of a token. A token with a character that spells no byte is kept as it is, as in Hugging Face's decoder.
 inline std::string unspell(const std::string& spelling) { return spelled_bytes(spelling).value_or(spelling); }
 
-// Whether a byte can stand in UTF-8 text (The Unicode Standard 15.0, table 3-7).
+// Whether the byte can occur in UTF-8 (The Unicode Standard 15.0, table 3-7).
 inline constexpr bool occurs_in_utf8(int byte) { return byte != 0xC0 && byte != 0xC1 && byte < 0xF5; }
 
 }  // namespace tenon::detail

@@ -1,4 +1,4 @@
-// The sets of characters of a regular expression.
+// Sets of characters in regular expressions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tenon::detail {
 
-// The categories that \p{name} stands for: one as "Lu", or a group as "L". None for another name.
+// The general categories of \p{name}: one ("Lu") or a group ("L"). Empty for an unknown name.
 inline std::optional<std::uint32_t> categories_named(std::string_view name) {
   struct Named {
     std::string_view name;
@@ -60,6 +60,7 @@ inline std::optional<std::uint32_t> categories_named(std::string_view name) {
   return std::nullopt;
 }
 
+// A set of characters. contains() needs finish() first.
 class CharSet {
  public:
   void add_range(char32_t first, char32_t last) { ranges_.push_back({first, last}); }
@@ -70,7 +71,7 @@ class CharSet {
 
   bool contains(char32_t c) const noexcept { return c < 128 ? (ascii_[c / 64] >> (c % 64) & 1) != 0 : holds(c); }
 
-  // To be called once the set is complete, before contains().
+  // Builds the bitmap for ASCII. Call it when the set is complete, before contains().
   void finish() {
     for (CharSet& nested : nested_) nested.finish();
     ascii_[0] = ascii_[1] = 0;

@@ -1,5 +1,5 @@
-// The symbols that SentencePiece's byte pairs begin with: a token for each character, for each of its bytes, or the
-// unknown one.
+// Initial symbols of SentencePiece's byte-pair merging: the token of each character, the tokens of its bytes, or the
+// unknown token.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,18 +17,20 @@
 
 namespace tenon::detail {
 
-// The token that stands for one byte: <0x00> to <0xFF>.
+// Spelling of the token for one byte: <0x00> to <0xFF>.
 inline std::string byte_fallback_spelling(int byte) {
   constexpr char hex[] = "0123456789ABCDEF";
   return std::string("<0x") + hex[byte >> 4] + hex[byte & 15] + ">";
 }
 
+// Maps characters to initial symbols, and cuts a text into words that can be merged one by one.
 class Characters {
  public:
   Characters() = default;
 
-  // `spellings` holds the tokens of the model. A character without a token becomes those of its bytes, or, where
-  // `bytes` is none, `unknown` (which is then needed), one for a whole run of such characters if `fuse` says so.
+  // `spellings`: the tokens of the model. A character without a token becomes the tokens of its bytes. Where `bytes`
+  // is empty it becomes `unknown`, which is then required; with `fuse`, a run of such characters becomes one unknown
+  // token.
   Characters(const Spellings& spellings, std::optional<std::array<TokenId, 256>> bytes,
              const std::optional<std::string>& unknown, bool fuse)
       : bytes_(bytes), fuse_(fuse) {
@@ -46,12 +48,12 @@ class Characters {
     }
   }
 
-  // A rule that was read: `left` and `right` may be merged.
+  // Registers a merge rule of `left` and `right`.
   void add_joint(std::string_view left, std::string_view right) { joints_.insert(key(last_of(left), first_of(right))); }
 
-  // The end of the word that begins at text[begin], begin < text.size(): no rule merges across it, because none has a
-  // left part that ends and a right part that begins as the symbols on either side do. So that a text without pieces is
-  // merged word by word, in memory for a word.
+  // End of the word that starts at text[begin], begin < text.size(). No rule merges across the end: no rule has a left
+  // part with the last character before it and a right part with the first character after it. A text without pieces
+  // can therefore be merged word by word, in the memory of one word.
   std::size_t word_end(std::string_view text, std::size_t begin) const {
     CodePoint left = decode_utf8(text, begin);
     bool left_known = tokens_.contains(left.value);
@@ -69,6 +71,7 @@ class Characters {
     return at;
   }
 
+  // Adds the initial symbols of a word.
   void add_symbols(std::string_view word, PieceMerger& merger) const {
     bool unknown_before = false;
     for (std::size_t at = 0; at < word.size();) {
@@ -102,8 +105,9 @@ class Characters {
   std::optional<std::array<TokenId, 256>> bytes_;
   TokenId unknown_ = -1;
   bool fuse_ = false;
-  Ends other_;                                          // of the spelling of a symbol that is no character
-  std::unordered_set<std::uint64_t, PairHash> joints_;  // key(the last of a left part, the first of its right part)
+  Ends other_;  // ends of the spelling of a symbol that is not a character
+  // Key(last character of a left part, first character of its right part).
+  std::unordered_set<std::uint64_t, PairHash> joints_;
 };
 
 }  // namespace tenon::detail

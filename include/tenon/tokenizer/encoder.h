@@ -1,4 +1,4 @@
-// One text to its tokens.
+// Encodes one text to tokens.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -16,15 +16,15 @@
 
 namespace tenon::detail {
 
-// The way is that of Hugging Face's tokenizers: cut out added tokens, normalize, cut out the others of them, cut into
-// pieces, merge the symbols of each.
+// Steps, as in Hugging Face's tokenizers: cut out added tokens, normalize, cut out the added tokens that are
+// normalized, cut into pieces, merge the symbols of each piece.
 class Encoder {
  public:
   Encoder(const TokenizerTables& vocabulary, std::vector<TokenId>& out)
       : vocabulary_(vocabulary), pipeline_(vocabulary.pipeline), merger_(vocabulary.merges), out_(out) {}
 
-  // Appends the tokens of `text`, valid UTF-8 of less than 2^31 bytes. An encoder takes one text. Error capacity where
-  // the text grows to 2^31 bytes, or takes the pre-tokenizer too many steps.
+  // Appends the tokens of `text`, which is valid UTF-8 of less than 2^31 bytes. Call it once per encoder. Error
+  // capacity where the text grows to 2^31 bytes, or takes the pre-tokenizer too many steps.
   void encode(std::string_view text, const SpecialSpellings& special) {
     pipeline_.added.for_each_part(text, special,
                                   [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
@@ -36,18 +36,18 @@ class Encoder {
   }
 
  private:
-  // A table with one place for a hash, where the last word stays: a text whose words collide is merged anew, and costs
-  // no more than one whose words differ. 2^13 places (256 KiB) are most of a prose's words; a short text has fewer, so
-  // that many short parts stay linear.
+  // Direct-mapped cache of words: one entry per hash, and the last word stays. Colliding words are merged again, at
+  // the cost of a new word. 2^13 entries (256 KiB) hold most words of prose. A short text gets fewer, so that many
+  // short parts take linear time.
   static constexpr std::size_t kMaxSeen = 1 << 13, kMaxSeenBytes = 64;
   struct Seen {
-    std::string_view word;             // empty: none yet
-    std::size_t begin = 0, count = 0;  // in out_
+    std::string_view word;             // empty: unused
+    std::size_t begin = 0, count = 0;  // range in out_
   };
-  using Words = std::vector<Seen>;  // [a power of two]
+  using Words = std::vector<Seen>;  // size: a power of two
   static Words words_for(std::string_view text) { return Words(std::bit_ceil(std::min(text.size(), kMaxSeen))); }
 
-  // `first`: the part begins where the text does.
+  // `first`: the part starts where the text does.
   void normalize(std::string_view part, const SpecialSpellings& special, bool first) {
     if (pipeline_.normalizer.empty()) return cut(part, special, first);
     std::string normal(part), mask(special.mask());
@@ -55,7 +55,7 @@ class Encoder {
     cut(normal, special.by_mask() ? SpecialSpellings::where(mask) : special, first);
   }
 
-  // Of a normalized part.
+  // Cuts a normalized part.
   void cut(std::string_view part, const SpecialSpellings& special, bool first) {
     pipeline_.added_normalized.for_each_part(part, special,
                                              [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
@@ -90,7 +90,8 @@ class Encoder {
     });
   }
 
-  // A byte without a token is dropped, so that its neighbours meet, or is the unknown token (tokenizers, bpe/model.rs).
+  // A byte without a token becomes the unknown token or, without one, is dropped, which makes its neighbours adjacent
+  // (tokenizers, bpe/model.rs).
   void add_bytes(std::string_view piece) {
     bool unknown_before = false;
     for (const char c : piece) {
@@ -122,7 +123,7 @@ class Encoder {
     return found == vocabulary_.whole.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Prose repeats its words: the tokens of a word stand in out_ already, where it was first seen.
+  // Words repeat in prose. The tokens of a known word are copied from its first place in out_.
   template <class Append>
   void remembered(Words& words, std::string_view word, Append&& append) {
     if (word.size() > kMaxSeenBytes) return append();
@@ -139,7 +140,7 @@ class Encoder {
   const TokenizerTables& vocabulary_;
   const Pipeline& pipeline_;
   PieceMerger merger_;
-  PreTokenizer::Scratch scratch_;  // for the whole text: its many parts share one budget of steps
+  PreTokenizer::Scratch scratch_;  // one per text, because all its parts share one budget of steps
   std::vector<TokenId>& out_;
 };
 

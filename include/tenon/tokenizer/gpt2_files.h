@@ -1,4 +1,4 @@
-// vocab.json and merges.txt: byte-level byte pairs as GPT-2 has them (Radford et al., 2019; openai/gpt-2, encoder.py).
+// vocab.json and merges.txt: byte-level BPE as in GPT-2 (Radford et al., 2019; openai/gpt-2, encoder.py).
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +24,7 @@ inline void read_merges(const std::filesystem::path& path, const Spellings& spel
     const std::size_t newline = std::min(text.find('\n', at), text.size());
     std::string_view line = std::string_view(text).substr(at, newline - at);
     at = newline + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);  // 0x0D itself is spelled otherwise, so this is a Windows line end
+    if (line.ends_with('\r')) line.remove_suffix(1);  // a Windows line end; the byte 0x0D itself has another spelling
     if (++number == 1 && line.starts_with("#version")) continue;
     const MergeSource source{file + ": line " + std::to_string(number), "vocab.json"};
     const auto [left, right] = split_merge(line, source.where);
@@ -43,7 +43,7 @@ inline void find_all_byte_tokens(const Spellings& spellings, TokenizerTables& ou
   }
 }
 
-// Errors name file and field.
+// Reads both files and tokenizer_config.json. Errors name file and field.
 inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   TokenizerTables out;
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));

@@ -1,4 +1,4 @@
-// Objects of tokenizer.json that know where they stand, and that hold nothing unknown.
+// Objects of tokenizer.json that know their path and refuse unknown members.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 namespace tenon::detail {
 
+// An object of a JSON document, with its path for errors.
 class JsonNode {
  public:
   JsonNode(const Json& value, std::string file, std::string path)
@@ -22,7 +23,7 @@ class JsonNode {
   const Fields& fields() const { return fields_; }
   const Fields* operator->() const { return &fields_; }
 
-  // Refuses members beside these: what an unknown one asks for would be left undone.
+  // Refuses all other members: an unknown one might change ids and would be ignored.
   void only(std::initializer_list<std::string_view> known) const {
     for (const auto& [key, value] : fields_.json().items())
       if (std::find(known.begin(), known.end(), key) == known.end())
@@ -30,7 +31,7 @@ class JsonNode {
   }
 
   JsonNode object(const std::string& key) const { return {fields_.value(key), fields_.file(), path_of(key)}; }
-  // The elements of a list, each an object.
+  // The elements of a list of objects.
   std::vector<JsonNode> objects(const std::string& key) const {
     const Json& list = fields_.value(key);
     if (!list.is_array()) fields_.refuse(key, "must be a list, is " + Fields::describe(list));
@@ -39,7 +40,7 @@ class JsonNode {
       out.emplace_back(list[i], fields_.file(), path_of(key) + "[" + std::to_string(i) + "]");
     return out;
   }
-  // What stands under `key` in order: nothing for null, the parts of a Sequence (its list is `parts`), or the one.
+  // The steps under `key`, in order: none for null, the parts of a Sequence (listed under `parts`), or the one step.
   std::vector<JsonNode> steps(const std::string& key, const std::string& parts) const {
     std::vector<JsonNode> out;
     if (fields_.has(key)) object(key).flatten(parts, out);

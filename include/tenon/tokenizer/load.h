@@ -1,4 +1,4 @@
-// Which files of a folder make its tokenizer.
+// Chooses the files of a folder from which its tokenizer is read.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace tenon::detail {
 
-// tokenizer.json where there is one, as transformers' fast tokenizers choose; else vocab.json with merges.txt.
+// tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt.
 inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const auto has = [&](const char* name) {
-    std::error_code ignored;  // of a folder that cannot be searched: opening the file will say why
+    std::error_code ignored;  // a folder that cannot be searched: opening the file reports why
     return std::filesystem::exists(folder / name, ignored);
   };
   if (vocab_size && (*vocab_size < 1 || *vocab_size > kMaxVocabulary))

@@ -1,4 +1,4 @@
-// Byte-pair merges: the rules, and what they make of the symbols of one piece.
+// Byte-pair merges: the rules, and their application to the symbols of one piece.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,22 +14,23 @@ namespace tenon::detail {
 
 inline constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
 
-// The two orders differ only where a rule stands before the rules that make its parts, which training never writes.
+// Order of merging. The two differ only where a rule stands before the rules that make its parts. Training never
+// writes such rules.
 enum class MergeOrder : std::uint8_t {
-  rounds,      // all pairs of the lowest rank from left to right, then those that they made (openai/gpt-2, encoder.py)
-  one_by_one,  // the leftmost pair of the lowest rank, then those that it made (Hugging Face's tokenizers, word.rs)
+  rounds,      // all pairs of the lowest rank, left to right, then the pairs they made (openai/gpt-2, encoder.py)
+  one_by_one,  // the leftmost pair of the lowest rank, then the pairs it made (Hugging Face's tokenizers, word.rs)
 };
 
-// The pairs of a table come from a file. Under std::hash, the identity in libstdc++, a hostile file chooses pairs that
-// share a bucket, and loading it is quadratic; so they are mixed with what no file can know: where this object was
-// built, which differs from process to process. No result depends on it.
+// Hash of the pairs of a table, which come from a file. std::hash is the identity in libstdc++: a hostile file could
+// choose pairs that share a bucket, which makes loading quadratic. The seed is the address of this object, which
+// differs from process to process and is unknown to a file. No result depends on it.
 struct PairHash {
   std::uint64_t seed = mix64(reinterpret_cast<std::uintptr_t>(this));
   std::size_t operator()(std::uint64_t key) const noexcept { return static_cast<std::size_t>(mix64(key ^ seed)); }
 };
 
 struct MergeRules {
-  std::unordered_map<std::uint64_t, std::uint32_t, PairHash> rank;  // of a pair (pair_key); lower merges first
+  std::unordered_map<std::uint64_t, std::uint32_t, PairHash> rank;  // pair_key to rank; the lowest rank merges first
   std::vector<TokenId> merged;                                      // [rank]
   MergeOrder order = MergeOrder::rounds;
 
@@ -40,7 +41,7 @@ struct MergeRules {
     const auto found = rank.find(pair_key(left, right));
     return found == rank.end() ? kNoRank : found->second;
   }
-  // False, and nothing is added, where the pair has a rule already.
+  // Returns false and adds nothing where the pair already has a rule.
   bool add(TokenId left, TokenId right, TokenId whole) {
     if (!rank.emplace(pair_key(left, right), static_cast<std::uint32_t>(merged.size())).second) return false;
     merged.push_back(whole);
@@ -48,20 +49,20 @@ struct MergeRules {
   }
 };
 
-// Merges the symbols of one piece at a time, in O(n log n) for n of them: a linked list, and a heap of the ranks of
-// adjacent pairs.
+// Merges the symbols of one piece at a time, in O(n log n) for n symbols, with a linked list and a heap of the ranks
+// of adjacent pairs.
 class PieceMerger {
  public:
   explicit PieceMerger(const MergeRules& rules) : rules_(rules) {}
 
-  // The next symbol of the piece; fewer than 2^31.
+  // Appends a symbol to the piece, which has fewer than 2^31 symbols.
   void add(TokenId id) {
     const auto at = static_cast<std::uint32_t>(symbols_.size());
     if (at > 0) symbols_.back().next = at;
     symbols_.push_back({id, at == 0 ? kEnd : at - 1, kEnd, kNoRank});
   }
 
-  // Appends the tokens of the piece, and forgets it.
+  // Appends the tokens of the piece to `out` and clears the piece.
   void merge(std::vector<TokenId>& out) {
     fresh_.clear();
     for (std::uint32_t at = 0; at < symbols_.size(); ++at) rank_pair(at);
@@ -77,7 +78,7 @@ class PieceMerger {
   static constexpr std::uint32_t kEnd = 0xFFFFFFFF;
   struct Symbol {
     TokenId id;
-    std::uint32_t previous, next;  // kEnd past either end
+    std::uint32_t previous, next;  // kEnd at the ends
     std::uint32_t rank;            // of the pair with the next symbol
   };
 
@@ -88,7 +89,7 @@ class PieceMerger {
       const auto at = static_cast<std::uint32_t>(heap_.front());
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
       heap_.pop_back();
-      if (symbols_[at].rank == rank) merge_at(at);  // else the pair went when a neighbour was merged
+      if (symbols_[at].rank == rank) merge_at(at);  // otherwise the pair is gone, because a neighbour was merged
     } while (rules_.order == MergeOrder::rounds && !heap_.empty() && heap_.front() >> 32 == rank);
     for (const std::uint64_t entry : fresh_) {
       heap_.push_back(entry);
@@ -114,9 +115,9 @@ class PieceMerger {
   }
 
   const MergeRules& rules_;
-  std::vector<Symbol> symbols_;       // of the piece
+  std::vector<Symbol> symbols_;       // the piece
   std::vector<std::uint64_t> heap_;   // rank << 32 | position: lowest rank first, then leftmost
-  std::vector<std::uint64_t> fresh_;  // entries for the heap, after this round
+  std::vector<std::uint64_t> fresh_;  // new entries, added to the heap after this round
 };
 
 }  // namespace tenon::detail

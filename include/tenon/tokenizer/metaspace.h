@@ -1,4 +1,4 @@
-// How SentencePiece spells spaces: as U+2581, so that words carry their own.
+// SentencePiece's spelling of spaces as U+2581, so that words carry their spaces.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,18 +12,19 @@ namespace tenon::detail {
 
 inline constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
-// The pre-tokenizer of this name.
+// The options of the pre-tokenizer Metaspace.
 struct Metaspace {
   enum class Prepend : std::uint8_t {
     never,
-    first,   // before the text, unless it begins with one
-    always,  // before each part between added tokens, unless it begins with one
+    first,   // before the text, unless it starts with a space
+    always,  // before each part between added tokens, unless it starts with a space
   };
   Prepend prepend = Prepend::never;
-  bool split = false;  // a piece begins at each U+2581; else a part is one piece
+  bool split = false;  // each U+2581 starts a piece; otherwise a part is one piece
 };
 
-// `part` is not empty; `first`: it begins where the text does. Error capacity where the result has 2^31 bytes.
+// Replaces spaces by U+2581. `part` is not empty. `first`: it starts where the text does. Error capacity where the
+// result has 2^31 bytes or more.
 inline std::string spell_spaces(std::string_view part, const Metaspace& metaspace, bool first) {
   using Prepend = Metaspace::Prepend;
   const bool begins = part.starts_with(' ') || part.starts_with(kMetaspace);
@@ -42,7 +43,7 @@ inline std::string spell_spaces(std::string_view part, const Metaspace& metaspac
   return out;
 }
 
-// A token's bytes as text; U+2581 is a space again.
+// The text of a spelling, with U+2581 as spaces.
 inline std::string unspell_spaces(std::string_view spelling) {
   std::string out;
   for (std::size_t at = 0; at < spelling.size();) {

@@ -1,4 +1,4 @@
-// Unicode Normalization Form C, in linear time whatever the text.
+// Unicode Normalization Form C, in linear time for any text.
 #pragma once
 #include <utf8proc.h>
 
@@ -17,8 +17,8 @@ namespace detail {
 
 inline int combining_class(utf8proc_int32_t c) noexcept { return utf8proc_get_property(c)->combining_class; }
 
-// Decomposes, orders the marks of each run and composes. utf8proc_decompose would order them by exchanging neighbours,
-// which takes quadratic time for a long run of marks.
+// Decomposes, sorts the marks of each run and composes. utf8proc_decompose would sort by exchanging neighbours, which
+// takes quadratic time for a long run of marks.
 inline void append_nfc(std::string& out, std::string_view text, std::vector<utf8proc_int32_t>& points) {
   constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
   points.clear();
@@ -45,10 +45,11 @@ inline void append_nfc(std::string& out, std::string_view text, std::vector<utf8
 
 }  // namespace detail
 
-// Valid UTF-8 to valid UTF-8 (Unicode Standard Annex 15). Nothing below U+0300 composes with what stands before it or
-// changes alone, and so only the stretches between two such characters are looked at.
+/// Normalizes valid UTF-8 to NFC (Unicode Standard Annex 15). Characters below U+0300 neither compose with what
+/// precedes them nor change alone. They are copied, except where a higher character follows.
 inline std::string to_nfc(std::string_view text) {
-  const auto plain = [&](std::size_t at) { return static_cast<unsigned char>(text[at]) < 0xCC; };  // or a continuation
+  // Or a continuation byte.
+  const auto plain = [&](std::size_t at) { return static_cast<unsigned char>(text[at]) < 0xCC; };
   const auto step = [&](std::size_t at) { return at + static_cast<std::size_t>(decode_utf8(text, at).length); };
   std::string out;
   out.reserve(text.size());

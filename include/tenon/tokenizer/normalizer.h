@@ -1,4 +1,4 @@
-// What becomes of a text before it is cut into pieces: NFC, a prefix, literal replacements.
+// Normalization of a text before it is cut into pieces: NFC, a prefix, literal replacements.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +14,15 @@
 
 namespace tenon::detail {
 
+// One step of a normalizer.
 struct NormalizerStep {
   enum class Kind : std::uint8_t { nfc, prepend, replace };
   Kind kind = Kind::nfc;
-  std::string from, to;  // prepend: `to` in front of a text that is not empty; replace: each `from` by `to`
+  // prepend: `to` in front of a nonempty text; replace: every `from` by `to`.
+  std::string from, to;
 };
 
+// The normalizer of a tokenizer: its steps in order.
 class Normalizer {
  public:
   Normalizer() = default;
@@ -33,8 +36,9 @@ class Normalizer {
     return false;
   }
 
-  // Normalizes `text`. `mask`, if not null, has a byte for each byte of the text, and goes along with it: what is made
-  // of several bytes is marked where all of them are. Error capacity where the result has 2^31 bytes.
+  // Normalizes `text` in place. `mask`, if not null, has one byte per byte of the text and is changed with it: bytes
+  // that replace several bytes are marked where all of those were. Error capacity where the result has 2^31 bytes or
+  // more.
   void apply(std::string& text, std::string* mask) const {
     for (const NormalizerStep& step : steps_) {
       switch (step.kind) {
@@ -61,7 +65,7 @@ class Normalizer {
                   "has " + std::to_string(bytes) + " bytes once normalized, 2^31 - 1 can be encoded");
   }
 
-  // The size of `text` with `count` places replaced. The check comes before the allocation: a file can ask for 2^50
+  // Size of `text` after `count` replacements. It is checked before the allocation, because a file can cause 2^50
   // bytes.
   static std::size_t replaced_size(const NormalizerStep& step, std::string_view text, std::size_t count) {
     const std::size_t size = text.size() - count * step.from.size() + count * step.to.size();
@@ -71,8 +75,7 @@ class Normalizer {
 
   static char mark_of(std::string_view mask) { return mask.find('\0') == mask.npos ? '\1' : '\0'; }
 
-  // An ASCII character never composes with what stands before it, so that each run from one to the next is composed by
-  // itself.
+  // An ASCII character never composes with what precedes it, so each run from one to the next is composed by itself.
   static void compose(std::string& text, std::string* mask) {
     if (!mask) {
       text = to_nfc(text);
@@ -115,7 +118,7 @@ class Normalizer {
     text = std::move(out);
   }
 
-  // Replaces one byte, such as SentencePiece's spaces: faster than a search for each.
+  // Replaces a single byte, such as SentencePiece's spaces. This is faster than searching for each.
   static void replace_byte(const NormalizerStep& step, std::string& text) {
     const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), step.from[0]));
     std::string out;

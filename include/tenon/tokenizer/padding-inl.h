@@ -33,7 +33,7 @@ TENON_INLINE TokenId padding_token(const Tokenizer& tokenizer, const BatchOption
     throw Error(Error::Kind::invalid_request, "padding", "the texts differ in length, and padding is none");
   const auto pad = options.pad ? options.pad : tokenizer.pad() ? tokenizer.pad() : tokenizer.end_of_text();
   if (!pad) throw Error(Error::Kind::invalid_request, "pad", "the tokenizer has no pad token; name one");
-  tokenizer.bytes(*pad);  // refuses an id outside the vocabulary
+  tokenizer.bytes(*pad);  // error where the id is outside the vocabulary
   return *pad;
 }
 

@@ -1,4 +1,5 @@
-// Several texts as one rectangle of tokens, for models that take padded batches. (Our own engine needs none.)
+// Encodes several texts as one rectangle of tokens, for models that take padded batches. tenon's engine needs no
+// padding.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,30 +12,33 @@
 
 namespace tenon {
 
+/// The side on which shorter rows are padded.
 enum class Padding { none, left, right };
-enum class TruncationSide { right, left };  // where tokens are dropped
+/// The side on which tokens are dropped from a row that is too long.
+enum class TruncationSide { right, left };
 
+/// Options of encode_batch.
 struct BatchOptions {
   Padding padding = Padding::right;
-  std::optional<TokenId> pad = {};     // default: the tokenizer's pad token, else its end of text
-  std::optional<int> max_length = {};  // tokens a row, at least 1; default: no truncation
+  std::optional<TokenId> pad = {};     ///< default: the tokenizer's pad token, otherwise its end of text
+  std::optional<int> max_length = {};  ///< tokens per row, at least 1; default: no truncation
   TruncationSide truncate = TruncationSide::right;
-  // Position of every pad, as generate() of transformers numbers them: 1. Default: see Encoding.
+  /// Position of every pad. generate() of transformers uses 1. Default: as in Encoding::position_ids.
   std::optional<int> pad_position = {};
 };
 
-// Row-major, [rows, cols] each; cols is the length of the longest row.
+/// A padded batch. Arrays are row-major, [rows, cols]. cols is the length of the longest row.
 struct Encoding {
   int rows = 0, cols = 0;
   std::vector<TokenId> ids;
-  std::vector<std::uint8_t> attention_mask;  // 1: a token, 0: padding
-  std::vector<int> position_ids;             // the sum of the mask up to here, less 1, and at least 0; or pad_position
+  std::vector<std::uint8_t> attention_mask;  ///< 1: token, 0: padding
+  std::vector<int> position_ids;             ///< number of tokens up to here, less 1, at least 0; or pad_position
 };
 
-// Texts are encoded as they stand, with no special tokens around them (Tokenizer::encode).
-// The convention of transformers: positions count from the first token of a row, wherever that stands.
-// Errors: invalid_request (text that is not UTF-8, max_length below 1, rows of several lengths without padding or
-// without a token to pad with).
+/// Encodes each text with Tokenizer::encode, without special tokens, and pads the rows. As in transformers, positions
+/// count from the first token of a row, wherever it stands.
+/// Errors: invalid_request where a text is not UTF-8, max_length is below 1, or rows of different lengths have no
+/// padding or no token to pad with.
 Encoding encode_batch(const Tokenizer& tokenizer, std::span<const std::string> texts, const BatchOptions& options = {});
 
 }  // namespace tenon

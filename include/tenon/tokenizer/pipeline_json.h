@@ -1,5 +1,4 @@
-// normalizer, decoder and post_processor of tokenizer.json. What is not known exactly is refused by
-// name.
+// normalizer, decoder and post_processor of tokenizer.json. Anything that is not known exactly is refused by name.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +17,10 @@
 
 namespace tenon::detail {
 
-// How a token's spelling becomes its bytes.
+// Conversion of a token's spelling to its bytes.
 enum class TokenDecoder : std::uint8_t {
   byte_level,
-  byte_fallback,  // U+2581 is a space, and <0xNN> a byte
+  byte_fallback,  // U+2581 is a space, <0xNN> is a byte
   metaspace,      // U+2581 is a space
 };
 
@@ -50,14 +49,14 @@ inline Normalizer read_normalizer(const JsonNode& top) {
   return Normalizer(std::move(steps));
 }
 
-// Whether spaces are U+2581 after it, as SentencePiece has them.
+// Whether the normalizer replaces spaces by U+2581, as SentencePiece does.
 inline bool spells_spaces(const Normalizer& normalizer) {
   for (const NormalizerStep& step : normalizer.steps())
     if (step.kind == NormalizerStep::Kind::replace && step.from == " " && step.to == kMetaspace) return true;
   return false;
 }
 
-// The pre-tokenizer, and the family that it makes of the tokenizer.
+// Reads the pre-tokenizer, and sets the family that it implies.
 inline void read_pieces(const JsonNode& top, Pipeline& out) {
   PreTokenizerFile found = read_pre_tokenizer(top);
   out.lone_byte_level = found.lone_byte_level;
@@ -69,7 +68,8 @@ inline void read_pieces(const JsonNode& top, Pipeline& out) {
                     "must have ByteLevel or Metaspace, unless the normalizer replaces spaces by U+2581 (as Llama 2's)");
 }
 
-// Sequence [Replace, ByteFallback, Fuse, and Strip or not], as LlamaConverter of transformers writes it.
+// The Sequence [Replace, ByteFallback, Fuse] or [Replace, ByteFallback, Fuse, Strip], as LlamaConverter of
+// transformers writes it.
 inline void read_fallback_decoder(const std::vector<JsonNode>& steps, Pipeline& out) {
   constexpr std::string_view types[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
   for (std::size_t i = 0; i < steps.size(); ++i)
@@ -108,10 +108,10 @@ inline TokenDecoder read_decoder(const JsonNode& top, Pipeline& out) {
   return TokenDecoder::metaspace;
 }
 
-// Tokens before or after a text. Real templates have one or two; a list of lists could ask for any number.
+// Most tokens before or after a text. Real templates have one or two; a file could ask for any number.
 inline constexpr std::size_t kMaxTemplate = 1024;
 
-// The ids of a special token, as the template's own table has them; each must have a token.
+// Appends the ids of a special token from the template's own table. Each id must have a token.
 inline void add_template_ids(const JsonNode& step, const std::string& name, const Spellings& spellings,
                              std::vector<TokenId>& out) {
   const JsonNode table = step.object("special_tokens");
@@ -133,7 +133,7 @@ inline void add_template_ids(const JsonNode& step, const std::string& name, cons
 inline void read_template(const JsonNode& step, const Spellings& spellings, Pipeline& out) {
   step.only({"type", "single", "pair", "special_tokens"});
   step.object("special_tokens");
-  step.objects("pair");  // of two texts, which are never encoded together here
+  step.objects("pair");  // the template for two texts, which tenon never encodes together
   bool text_seen = false;
   for (const JsonNode& piece : step.objects("single")) {
     piece.only({"SpecialToken", "Sequence"});
@@ -158,7 +158,7 @@ inline void read_post_processor(const JsonNode& top, const Spellings& spellings,
   for (const JsonNode& step : top.steps("post_processor", "processors")) {
     const std::string type = step.type();
     if (type == "ByteLevel") {
-      check_byte_level(step);  // says how offsets are counted, and there are none here
+      check_byte_level(step);  // only sets how offsets are counted, and tenon has no offsets
     } else if (type == "TemplateProcessing" && !template_seen) {
       read_template(step, spellings, out);
       template_seen = true;

@@ -1,5 +1,4 @@
-// Cuts text into the pieces that byte pairs never cross: the steps of tokenizer.json's pre_tokenizer, one after
-// another.
+// Cuts text into pieces, which merges never cross: the steps of tokenizer.json's pre_tokenizer, one after another.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -20,15 +19,16 @@
 
 namespace tenon::detail {
 
+// One step of a pre-tokenizer.
 struct PreTokenizerStep {
   enum class Kind : std::uint8_t {
-    prefix_space,  // a space in front of each piece that has none
-    pattern,       // a known pattern, which is written by hand
+    prefix_space,  // puts a space before each piece that does not start with one
+    pattern,       // a known pattern with hand-written code
     regex,
     literal,
     digits,
     punctuation,
-    spell_bytes,  // each byte as its character (byte_level.h), for the steps behind ByteLevel
+    spell_bytes,  // each byte as its character (byte_level.h), for the steps after ByteLevel
     metaspace,
   };
   Kind kind = Kind::pattern;
@@ -40,6 +40,7 @@ struct PreTokenizerStep {
   Metaspace metaspace = {};
 };
 
+// The steps of a pre-tokenizer.
 class PreTokenizer {
  public:
   using Kind = PreTokenizerStep::Kind;
@@ -55,19 +56,19 @@ class PreTokenizer {
       if (step.kind == kind) return &step;
     return nullptr;
   }
-  // The one pattern that makes all pieces, if there is one.
+  // The pattern that alone makes all pieces, if there is one.
   std::optional<Pattern> pattern() const noexcept {
     const bool prefix = !steps_.empty() && steps_.front().kind == Kind::prefix_space;
     if (steps_.size() != (prefix ? 2 : 1) || steps_.back().kind != Kind::pattern) return std::nullopt;
     return steps_.back().pattern;
   }
-  // Whether a step may leave out some of the text.
+  // Whether a step can drop text.
   bool drops() const noexcept {
     for (const PreTokenizerStep& step : steps_)
       if (step.kind != Kind::pattern && step.behavior == SplitBehavior::removed) return true;
     return false;
   }
-  // Whether ByteLevel puts a space in front, where it is the only pre-tokenizer.
+  // Sets whether ByteLevel puts a space in front, for a pre-tokenizer that is ByteLevel alone.
   void prefix_space(bool prefix) {
     if (has(Kind::prefix_space) == prefix) return;
     if (prefix)
@@ -76,21 +77,21 @@ class PreTokenizer {
       std::erase_if(steps_, [](const PreTokenizerStep& step) { return step.kind == Kind::prefix_space; });
   }
 
-  // Memory and step budget for cutting the parts of one text. Pieces are views of the text or of `texts`.
+  // Memory and step budget for one text. Pieces are views of the text or of `texts`.
   struct Scratch {
-    std::forward_list<std::string> texts = {};  // what steps wrote, where it stays
+    std::forward_list<std::string> texts = {};  // texts that steps wrote; a list, so that views stay valid
     Regex::Search search = {};
   };
 
-  // Calls piece(std::string_view) for each piece of `text`, which is not empty. first: it begins where the whole text
-  // does. Error capacity where a step makes the text too long, or where an expression takes too many steps.
+  // Calls piece(std::string_view) for each piece of `text`, which is not empty. `first`: it starts where the whole
+  // text does. Error capacity where a step makes the text too long, or an expression takes too many steps.
   template <class Piece>
   void cut(std::string_view text, bool first, Scratch& scratch, Piece&& piece) const {
     run(0, text, first, scratch, piece);
   }
 
  private:
-  // Before their use: nvcc deduces no return type of a member that it has not read yet.
+  // Defined before their use, because nvcc deduces no return type of a member that it has not read yet.
   static bool is_number(char32_t c) noexcept { return char_class(c) == CharClass::number; }
 
   static std::string spelled(std::string_view text) {

@@ -1,4 +1,4 @@
-// pre_tokenizer of tokenizer.json. What is not known exactly is refused by name.
+// pre_tokenizer of tokenizer.json. Anything that is not known exactly is refused by name.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tenon::detail {
 
-// The patterns that are written by hand; U+2026 U+3002 U+FF0C U+3001 U+0964 U+06D4 U+060C stand in Bloom's.
+// The patterns with hand-written code. Bloom's contains U+2026 U+3002 U+FF0C U+3001 U+0964 U+06D4 U+060C.
 inline constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view kQwen2Pattern =
@@ -26,7 +26,8 @@ inline constexpr std::string_view kBloomPattern =
     "\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C"
     R"(])]+)";
 
-// A known pattern with this behaviour. All but Bloom's match every character, so that nothing is between two matches.
+// The known pattern that does the same as this expression and behaviour, if any. All patterns but Bloom's match every
+// character, so they leave no text between matches.
 inline std::optional<Pattern> known_pattern(std::string_view regex, SplitBehavior behavior, bool invert) {
   const bool isolated = behavior == SplitBehavior::isolated;
   if (regex == kBloomPattern && isolated) return Pattern::bloom;
@@ -70,13 +71,13 @@ inline PreTokenizerStep read_split(const JsonNode& step) {
   return out;
 }
 
-// The members that the ByteLevel of all four parts has.
+// Checks the members of a ByteLevel, in any of the four parts that can have one.
 inline void check_byte_level(const JsonNode& step) {
   step.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step->boolean(key, false);
 }
 
-// ByteLevel, and whether other steps follow.
+// Reads a ByteLevel. `last`: no step follows.
 inline void read_byte_level(const JsonNode& step, bool last, std::vector<PreTokenizerStep>& out) {
   using Kind = PreTokenizerStep::Kind;
   check_byte_level(step);
@@ -85,12 +86,12 @@ inline void read_byte_level(const JsonNode& step, bool last, std::vector<PreToke
   if (!last) out.push_back({.kind = Kind::spell_bytes});
 }
 
-// Of pre_tokenizer, or of decoder.
+// Reads a Metaspace of pre_tokenizer or decoder.
 inline Metaspace read_metaspace(const JsonNode& step) {
   using Prepend = Metaspace::Prepend;
   step.only({"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
   if (step->string("replacement") != kMetaspace) step.unsupported("replacement", "only U+2581 is supported");
-  step->string("str_rep", "");  // repeats the replacement; the library does not read it
+  step->string("str_rep", "");  // repeats the replacement; the library ignores it
   const std::string scheme = step->choice("prepend_scheme", {"always", "first", "never"}, "always");
   if (!step->boolean("add_prefix_space", true) && scheme != "never")
     step->refuse("add_prefix_space", "false contradicts the prepend_scheme, which is \"" + scheme + "\"");
@@ -100,10 +101,11 @@ inline Metaspace read_metaspace(const JsonNode& step) {
           step->boolean("split", true)};
 }
 
+// A pre_tokenizer as read from tokenizer.json.
 struct PreTokenizerFile {
   PreTokenizer steps;
   bool byte_level = false;       // one of the steps is ByteLevel
-  bool lone_byte_level = false;  // it is the only one, and stands in no Sequence
+  bool lone_byte_level = false;  // ByteLevel is the only step, outside any Sequence
 };
 
 inline PreTokenizerFile read_pre_tokenizer(const JsonNode& top) {
@@ -138,7 +140,7 @@ inline PreTokenizerFile read_pre_tokenizer(const JsonNode& top) {
   }
   out.lone_byte_level =
       parts.size() == 1 && out.byte_level && top->value("pre_tokenizer").value("type", "") != "Sequence";
-  // StarCoder's, for which there is one pass.
+  // StarCoder's steps have a pattern that does both in one pass.
   if (steps.size() == 2 && steps[0].kind == Kind::digits && steps[0].behavior == SplitBehavior::isolated &&
       steps[1].kind == Kind::pattern && steps[1].pattern == Pattern::gpt2 && out.byte_level)
     steps = {{.pattern = Pattern::starcoder}};

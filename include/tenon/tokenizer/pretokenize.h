@@ -1,4 +1,4 @@
-// Cuts text into the pieces that byte pairs never cross: the patterns of byte-level tokenizers, each by hand, in one
+// Cuts text into pieces, which merges never cross: the patterns of byte-level tokenizers, each hand-written as one
 // pass without backtracking.
 #pragma once
 #include <algorithm>
@@ -10,16 +10,18 @@
 
 namespace tenon {
 
+/// A pre-tokenizer pattern with hand-written code.
 enum class Pattern : std::uint8_t {
-  gpt2,       // openai/gpt-2, encoder.py
-  starcoder,  // each number character apart, then GPT-2's pattern between them
-  llama3,     // meta-llama/llama3, tokenizer.py
-  qwen2,      // Llama 3's, but each number character apart
-  bloom,      // bigscience/bloom
+  gpt2,       ///< openai/gpt-2, encoder.py
+  starcoder,  ///< each number character alone, and GPT-2's pattern between them
+  llama3,     ///< meta-llama/llama3, tokenizer.py
+  qwen2,      ///< Llama 3's, with each number character alone
+  bloom,      ///< bigscience/bloom
 };
 
 namespace detail {
 
+// The class of a character in a text.
 struct ClassAt {
   CharClass kind;
   std::size_t length;  // bytes
@@ -33,7 +35,7 @@ inline bool is_at(std::string_view text, std::size_t at, CharClass kind) noexcep
   return at < text.size() && class_at(text, at).kind == kind;
 }
 
-// Bytes of 's|'t|'re|'ve|'m|'ll|'d at the start of `text`, 0 for none. Lower case only, as in GPT-2.
+// Length in bytes of 's|'t|'re|'ve|'m|'ll|'d at the start of `text`; 0 for none. Lower case only, as in GPT-2.
 inline std::size_t contraction_length(std::string_view text) noexcept {
   if (text.size() < 2 || text[0] != '\'') return 0;
   switch (text[1]) {
@@ -52,7 +54,7 @@ inline std::size_t contraction_length(std::string_view text) noexcept {
   }
 }
 
-// (?i:'s|'t|'re|'ve|'m|'ll|'d). Of all characters beyond ASCII only U+017F folds into one of these letters.
+// (?i:'s|'t|'re|'ve|'m|'ll|'d). Beyond ASCII, only U+017F folds into one of these letters.
 inline std::size_t contraction_length_any_case(std::string_view text) noexcept {
   if (text.starts_with("'\xC5\xBF")) return 3;
   char folded[3] = {};
@@ -71,12 +73,13 @@ inline std::size_t end_of_run(std::string_view text, std::size_t at, CharClass k
   return at;
 }
 
+// A run of white space.
 struct SpaceRun {
-  std::size_t last, end;     // where its last character begins, and where it ends
-  std::size_t newlines_end;  // behind its last \r or \n; 0 where it has none
+  std::size_t last, end;     // start and end of its last character
+  std::size_t newlines_end;  // end of its last \r or \n; 0 where it has none
 };
 
-// Of \s+ at text[begin], a space.
+// The run of \s+ that starts at text[begin], a space.
 inline SpaceRun space_run(std::string_view text, std::size_t begin) noexcept {
   SpaceRun run{begin, begin, 0};
   while (run.end < text.size()) {
@@ -89,12 +92,12 @@ inline SpaceRun space_run(std::string_view text, std::size_t begin) noexcept {
   return run;
 }
 
-// \s+(?!\S)|\s+ gives back the last space of a run, for the word behind it; a run of one is \s+.
+// End of \s+(?!\S)|\s+, which leaves the last space of a run to the next word. A run of one space is \s+.
 inline std::size_t spaces_end(std::string_view text, std::size_t begin, const SpaceRun& run) noexcept {
   return run.end == text.size() || run.last == begin ? run.end : run.last;
 }
 
-// Number characters are cut out first, and so each piece between two of them sees the end of the text there.
+// Number characters are cut out first, so each piece between two of them sees the end of the text there.
 inline std::size_t starcoder_end(std::string_view text, std::size_t begin) noexcept {
   if (const std::size_t length = contraction_length(text.substr(begin))) return begin + length;
   const ClassAt here = class_at(text, begin);
@@ -132,8 +135,8 @@ inline std::size_t llama3_end(std::string_view text, std::size_t begin, int numb
   return run.newlines_end != 0 ? run.newlines_end : spaces_end(text, begin, run);
 }
 
-// Whether [^(\s|[.,!?<U+2026 3002 FF0C 3001 0964 06D4 060C>])] matches `c`. The brackets inside are a nested set, and
-// so the parentheses and the bar are three characters more that it leaves out (Oniguruma, doc/RE, "character class").
+// Whether [^(\s|[.,!?<U+2026 3002 FF0C 3001 0964 06D4 060C>])] matches `c`. The inner brackets are a nested set, so
+// the parentheses and the bar are three more excluded characters (Oniguruma, doc/RE, "character class").
 inline bool in_bloom_word(char32_t c) noexcept {
   switch (c) {
     case '(':
@@ -156,7 +159,7 @@ inline bool in_bloom_word(char32_t c) noexcept {
   }
 }
 
-// The pattern is ' ?', then characters as above; what it does not match is one piece, up to where it matches again.
+// The pattern is ' ?' and then characters as above. Text that it does not match is one piece, up to the next match.
 inline std::size_t bloom_end(std::string_view text, std::size_t begin) noexcept {
   const auto word_at = [&](std::size_t at) { return at < text.size() && in_bloom_word(decode_utf8(text, at).value); };
   const auto match_at = [&](std::size_t at) { return word_at(at) || (text[at] == ' ' && word_at(at + 1)); };
@@ -169,8 +172,8 @@ inline std::size_t bloom_end(std::string_view text, std::size_t begin) noexcept 
 
 }  // namespace detail
 
-// The end of the piece of GPT-2 that begins at text[begin]; begin < text.size(), and text is valid UTF-8.
-// Pattern (openai/gpt-2, encoder.py): 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// End of the piece of GPT-2's pattern that starts at text[begin]; begin < text.size(), and text is valid UTF-8.
+/// Pattern (openai/gpt-2, encoder.py): 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 inline std::size_t piece_end(std::string_view text, std::size_t begin) noexcept {
   if (const std::size_t length = detail::contraction_length(text.substr(begin))) return begin + length;
 
@@ -182,7 +185,7 @@ inline std::size_t piece_end(std::string_view text, std::size_t begin) noexcept 
   return detail::spaces_end(text, begin, detail::space_run(text, begin));
 }
 
-// Likewise, of any pattern.
+/// The same for any pattern.
 inline std::size_t piece_end(Pattern pattern, std::string_view text, std::size_t begin) noexcept {
   switch (pattern) {
     case Pattern::starcoder:

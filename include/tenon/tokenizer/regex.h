@@ -1,5 +1,5 @@
-// Regular expressions of pre-tokenizers, matched as the Oniguruma of Hugging Face's tokenizers does: from left to
-// right, the first alternative that matches, backtracking.
+// Regular expressions of pre-tokenizers, with the semantics of Oniguruma in Hugging Face's tokenizers: leftmost match,
+// first alternative that matches, backtracking.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -18,23 +18,24 @@
 
 namespace tenon::detail {
 
-// One step of a compiled expression. Jumps are relative to the step itself.
+// One step of a compiled expression. Jumps are relative to the step.
 struct RegexStep {
   enum class Kind : std::uint8_t {
-    repeat,    // between `least` and `most` characters of sets[set], as many as possible first
-    split,     // goes on at the next step, and if that fails at `jump`
-    jump,      // goes on at `jump`
-    look,      // the steps up to `jump` match here, or, `negated`, do not; no character is used
+    repeat,    // `least` to `most` characters of sets[set], greedy
+    split,     // tries the next step, then `jump`
+    jump,      // continues at `jump`
+    look,      // lookahead: the steps up to `jump` must match here or, if `negated`, must not
     line_end,  // $: the end of the text, or before a newline
     match,
   };
   Kind kind = Kind::match;
   bool negated = false;
-  bool keeps = false;  // repeat: gives no character back (possessive)
+  bool keeps = false;  // repeat: possessive, gives no character back
   int set = 0, jump = 0;
   std::size_t least = 1, most = 1;
 };
 
+// A compiled expression and its matcher.
 class Regex {
  public:
   static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
@@ -44,21 +45,22 @@ class Regex {
     for (CharSet& set : sets_) set.finish();
   }
 
-  // A place to try again at, after a failure.
+  // A choice to return to after a failure.
   struct Choice {
     std::size_t step, at;
-    std::size_t least;  // of a repeat: it may give characters back down to here; kUnbounded: of a split
+    std::size_t least;  // repeat: end of the fewest characters it may keep; kUnbounded: a split
   };
-  // Steps that a text may take: kBaseSteps, and kStepsPerByte for each byte that an expression searches. A step is one
-  // of the expression's, or one character read. The pre-tokenizers of tests/tokenizer/data take at most 23 per byte.
+  // Budget of steps for one text: kBaseSteps, and kStepsPerByte for each byte that an expression searches. A step is a
+  // step of the expression or one character read. The pre-tokenizers of tests/tokenizer/data take at most 23 per byte.
   static constexpr std::size_t kBaseSteps = 10'000'000, kStepsPerByte = 64;
 
-  // State of the matcher for one text. It outlives a search, so that a text costs one allocation and has one budget.
+  // State of the matcher for one text. It is shared by all searches in the text, which need one allocation and one
+  // budget.
   struct Search {
     std::vector<Choice> choices = {};
     std::size_t steps_left = kBaseSteps;
 
-    // Adds the steps for a search through `bytes` more bytes.
+    // Adds the budget for a search through `bytes` more bytes.
     void allow(std::size_t bytes) noexcept { steps_left += kStepsPerByte * bytes; }
     void spend(std::size_t steps) {
       if (steps > steps_left)
@@ -69,8 +71,8 @@ class Regex {
     }
   };
 
-  // The leftmost match at or after text[from], valid UTF-8. The expressions of known tokenizers take linear time.
-  // Others can take quadratic or exponential time: Error capacity where `search` has no steps left.
+  // The leftmost match at or after text[from]; text is valid UTF-8. Expressions of known tokenizers take linear time.
+  // Others can take quadratic or exponential time: error capacity where the budget of `search` is used up.
   std::optional<TextSpan> find(std::string_view text, std::size_t from, Search& search) const {
     while (from < text.size()) {
       search.choices.clear();
@@ -85,8 +87,8 @@ class Regex {
     return at + static_cast<std::size_t>(decode_utf8(text, at).length);
   }
 
-  // After a failure at `from`. An expression that begins with \s+ fails at each place of the same run: a later start
-  // leaves fewer ends to try.
+  // Next start after a failure at `from`. An expression that starts with \s+ fails everywhere in the same run, since a
+  // later start has fewer ends to try.
   std::size_t next_start(std::string_view text, std::size_t from, Search& search) const {
     const RegexStep& first = steps_.front();
     if (first.kind != RegexStep::Kind::repeat || first.most != kUnbounded || first.keeps) return next(text, from);
@@ -105,7 +107,7 @@ class Regex {
     return at;
   }
 
-  // The end of the match of the steps from `step` on that begins at text[at].
+  // End of the match that starts at text[at] with step `step`.
   std::optional<std::size_t> match_at(std::string_view text, std::size_t at, std::size_t step, Search& search) const {
     const std::size_t bottom = search.choices.size();
     for (;;) {
@@ -119,7 +121,7 @@ class Regex {
     }
   }
 
-  // Takes one step: moves `at` and `step`. False where it does not match.
+  // Takes one step: moves `at` and `step`. Returns false where it does not match.
   bool take(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Search& search) const {
     const std::size_t target = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(step) + each.jump);
     switch (each.kind) {
@@ -145,7 +147,7 @@ class Regex {
 
   bool repeat(const RegexStep& each, std::string_view text, std::size_t& at, std::size_t& step, Search& search) const {
     const CharSet& set = sets_[static_cast<std::size_t>(each.set)];
-    std::size_t least = each.least == 0 ? at : kUnbounded;  // where the fewest characters end
+    std::size_t least = each.least == 0 ? at : kUnbounded;  // end of the fewest characters
     std::size_t end = at, count = 0;
     while (count < each.most && end < text.size()) {
       const CodePoint point = decode_utf8(text, end);
@@ -161,7 +163,7 @@ class Regex {
     return true;
   }
 
-  // Goes back to the last choice above `bottom`.
+  // Backtracks to the last choice above `bottom`. Returns false where there is none.
   static bool again(std::string_view text, std::size_t& at, std::size_t& step, std::vector<Choice>& choices,
                     std::size_t bottom) {
     if (choices.size() == bottom) return false;

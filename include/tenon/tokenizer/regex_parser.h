@@ -1,4 +1,4 @@
-// Reads the regular expressions that tokenizer.json writes: a subset of Oniguruma's syntax, refused outside it.
+// Parses the regular expressions of tokenizer.json: a subset of Oniguruma's syntax. Anything outside it is refused.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,13 +16,14 @@
 
 namespace tenon::detail {
 
-// Characters, escapes, \s \S \d \D \p{L} \P{L}, classes with ranges and nested classes, `.`, $, alternatives, groups
-// (?:...), (...), (?i:...), lookahead (?=...) and (?!...), and ? * + {m,n} of a character or class, also possessive.
-// The body of a repeated group has a fixed length, which excludes nested repeats such as (a+)+. Matching can still take
-// exponential time: (?:a|aa) 28 times, then b. Regex::Search therefore counts steps.
+// Supported: characters, escapes, \s \S \d \D \p{L} \P{L}, classes with ranges and nested classes, `.`, $,
+// alternatives, groups (?:...), (...), (?i:...), lookahead (?=...) and (?!...), and ? * + {m,n} of a character or
+// class, also possessive.
+// The body of a repeated group must have a fixed length, which excludes nested repeats such as (a+)+. Matching can
+// still take exponential time: (?:a|aa) 28 times, then b. Regex::Search therefore counts steps.
 class RegexParser {
  public:
-  // Error unsupported, at `where`, for anything else, and for an expression that matches an empty text.
+  // Error unsupported, at `where`, for other syntax and for an expression that matches the empty text.
   static Regex parse(std::string_view pattern, const std::string& where) {
     RegexParser parser(pattern, where);
     Part whole = parser.alternatives();
@@ -40,7 +41,7 @@ class RegexParser {
   struct Part {
     std::vector<Step> steps;
     bool may_be_empty = true;
-    bool fixed = true;  // always of the same number of characters, without a choice
+    bool fixed = true;  // always the same number of characters, without alternatives
   };
 
   RegexParser(std::string_view pattern, const std::string& where) : text_(pattern), where_(where) {}
@@ -81,7 +82,7 @@ class RegexParser {
   Part alternatives() {
     if (++depth_ > kMostDepth) refuse("groups nested too deeply");
     std::vector<Part> all;
-    std::size_t steps = 0;  // in the result: each alternative but the last adds a split and a jump
+    std::size_t steps = 0;  // steps of the result: each alternative but the last adds a split and a jump
     do {
       all.push_back(sequence());
       steps += all.back().steps.size();
@@ -107,7 +108,7 @@ class RegexParser {
 
   Part sequence() {
     Part out;
-    char32_t before = 0;  // a letter just read, where case is ignored
+    char32_t before = 0;  // the last letter, where case is ignored
     while (!done() && !next_is("|") && !next_is(")")) {
       const char32_t letter = any_case_ && !next_is("\\") ? static_cast<unsigned char>(text_[at_]) : 0;
       check_fold(before, letter);
@@ -170,7 +171,7 @@ class RegexParser {
     if (!take(")")) refuse("a group without an end");
     any_case_ = outer;
     if (!ahead && !negated) return out;
-    out.steps.push_back({});  // the end of what is looked for
+    out.steps.push_back({});  // end of the lookahead
     Step look = step(Kind::look, out.steps.size() + 1);
     look.negated = negated;
     out.steps.insert(out.steps.begin(), look);
@@ -194,12 +195,12 @@ class RegexParser {
       if (lower < 'a' || lower > 'z') continue;
       set.add_range(lower, lower);
       set.add_range(lower - ('a' - 'A'), lower - ('a' - 'A'));
-      if (lower == 's') set.add_range(0x17F, 0x17F);    // the long s
-      if (lower == 'k') set.add_range(0x212A, 0x212A);  // the sign of kelvin
+      if (lower == 's') set.add_range(0x17F, 0x17F);    // long s
+      if (lower == 'k') set.add_range(0x212A, 0x212A);  // kelvin sign
     }
   }
 
-  // \p{L}, \P{L}, \p{^L}; at_ is behind \p.
+  // \p{L}, \P{L}, \p{^L}; at_ is after \p.
   CharSet property(bool negated) {
     if (!take("{")) refuse("a property without braces");
     if (take("^")) negated = !negated;
@@ -213,7 +214,7 @@ class RegexParser {
     return set;
   }
 
-  // The one character that an escape stands for; none for a set, of which nothing is read.
+  // The single character of an escape; empty for a set, which stays unread.
   std::optional<char32_t> escaped_character() {
     const std::size_t begin = at_++;
     const char32_t c = character();
@@ -254,7 +255,7 @@ class RegexParser {
     return set;
   }
 
-  // A class; at_ is behind its [.
+  // A class; at_ is after its [.
   CharSet bracket() {
     if (++depth_ > kMostDepth) refuse("classes nested too deeply");
     CharSet set;

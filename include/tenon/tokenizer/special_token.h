@@ -1,4 +1,4 @@
-// What of a vocabulary its users see.
+// The public types of a vocabulary.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace tenon {
 
-// A token that enters by its id alone: written in a text, it is ordinary characters.
+/// A token that enters a prompt by its id only. Its text, written in a prompt, is ordinary characters.
 struct SpecialToken {
   TokenId id;
   std::string text;
 };
 
+/// How a tokenizer makes its symbols.
 enum class TokenizerFamily : std::uint8_t {
-  byte_level,     // symbols are bytes, pieces are cut by a pattern: GPT-2, StarCoder, Llama 3, Bloom
-  sentencepiece,  // symbols are characters, spaces are U+2581: Llama 2, Mistral
+  byte_level,     ///< symbols are bytes, a pattern cuts pieces: GPT-2, StarCoder, Llama 3, Bloom
+  sentencepiece,  ///< symbols are characters, spaces are U+2581: Llama 2, Mistral
 };
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-// Tokens by spelling and by id, while the files are read.
+// Tokens by spelling and by id, used while the files are read.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -21,20 +21,21 @@
 namespace tenon::detail {
 
 inline constexpr std::uint64_t kMaxTokenizerFile = 256u << 20;  // bytes
-// Tables are as long as the highest id: the bound keeps one entry of a small file from asking for gigabytes.
+// Tables are as long as the highest id. The bound keeps one entry of a small file from allocating gigabytes.
 inline constexpr int kMaxVocabulary = 1 << 22;
 
+// The tokens read so far.
 class Spellings {
  public:
-  // ids are refused outside [0, limit)
+  // Ids outside [0, limit) are refused.
   explicit Spellings(int limit) : limit_(std::min(limit, kMaxVocabulary)) {}
 
-  // All members of `fields`: spelling to id.
+  // Adds all members of `fields`, spelling to id.
   void add_all(const Fields& fields) {
     for (const auto& [spelling, id] : fields.json().items())
       add(fields, spelling, spelling, fields.check_integer(spelling, id, 0, limit_ - 1));
   }
-  // `key`: the member of `fields` to name in errors.
+  // Adds a token. `key`: the member of `fields` named in errors.
   void add(const Fields& fields, const std::string& key, const std::string& spelling, int id) {
     if (spelling.empty()) fields.refuse(key, "a token is empty (\"\")");
     if (by_id_.size() <= static_cast<std::size_t>(id)) by_id_.resize(static_cast<std::size_t>(id) + 1);
@@ -45,7 +46,7 @@ class Spellings {
     by_id_[static_cast<std::size_t>(id)] = &place->first;
   }
 
-  // A special token whose id the model has no row for: it has no part in text, and nothing can ask for it.
+  // Registers a special token whose id has no row in the model. It never occurs in text.
   void leave_out(const std::string& spelling) { left_out_.insert(spelling); }
   bool left_out(const std::string& spelling) const { return left_out_.contains(spelling); }
 
@@ -53,9 +54,9 @@ class Spellings {
     const auto found = ids_.find(spelling);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
-  // [highest id + 1]; nullptr: no token has this id
+  // [highest id + 1]; null: no token has this id.
   const std::vector<const std::string*>& by_id() const { return by_id_; }
-  int size() const { return static_cast<int>(ids_.size()); }  // tokens
+  int size() const { return static_cast<int>(ids_.size()); }  // number of tokens
   int limit() const { return limit_; }
 
  private:
@@ -65,7 +66,7 @@ class Spellings {
   std::unordered_set<std::string> left_out_;
 };
 
-// A rule as it was read: where, and in which vocabulary its parts are looked up.
+// Where a rule was read, and the vocabulary of its parts; both for errors.
 struct MergeSource {
   std::string where, vocabulary;
 };
@@ -81,11 +82,11 @@ inline void add_merge(const std::string& left, const std::string& right, const S
     if (!id) refuse("needs the token \"" + printable(spelling) + "\", which " + source.vocabulary + " does not have");
     return *id;
   };
-  // Training merges a pair once; a second time would leave two ranks to choose from.
+  // Training merges a pair once. A second rule would leave two ranks to choose from.
   if (!out.add(id_of(left), id_of(right), id_of(left + right))) refuse("stands there twice");
 }
 
-// The parts of "left right", with one space between.
+// The parts of "left right", separated by one space.
 inline std::pair<std::string, std::string> split_merge(std::string_view rule, const std::string& where) {
   const std::size_t space = rule.find(' ');
   if (space == rule.npos || space == 0 || space + 1 == rule.size() || rule.find(' ', space + 1) != rule.npos)

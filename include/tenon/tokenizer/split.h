@@ -1,4 +1,4 @@
-// Cuts a text at matches, and says what becomes of what matched.
+// Cuts a text at matches. The behaviour says what becomes of the matches.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,21 +12,21 @@ namespace tenon::detail {
 // SplitDelimiterBehavior of tokenizers 0.22 (normalizer.rs).
 enum class SplitBehavior : std::uint8_t {
   isolated,    // each match is a piece
-  removed,     // matches are left out
-  contiguous,  // matches side by side are one piece
+  removed,     // matches are dropped
+  contiguous,  // adjacent matches are one piece
   merged_with_previous,
   merged_with_next,
 };
 
-// Calls piece(begin, end) for each piece of `text`, in order. find(from): the leftmost match, not empty, at or after
-// `from`, as std::optional<TextSpan>. invert: what does not match is taken for a match, and the other way round.
+// Calls piece(begin, end) for each piece of `text`, in order. find(from) returns the leftmost nonempty match at or
+// after `from` as std::optional<TextSpan>. `invert` exchanges matches and the text between them.
 template <class Find, class Piece>
 void split_text(std::string_view text, SplitBehavior behavior, bool invert, Find&& find, Piece&& piece) {
   struct Stretch {
     TextSpan span;
     bool match = false;
   };
-  std::optional<Stretch> held;  // not passed on yet: the next stretch may join it
+  std::optional<Stretch> held;  // the last stretch, which the next one may join
   const auto flush = [&] {
     if (held) piece(held->span.begin, held->span.end);
     held.reset();

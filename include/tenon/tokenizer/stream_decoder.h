@@ -1,4 +1,4 @@
-// Tokens to text one at a time, never half a character.
+// Decodes tokens to text one at a time, without splitting characters.
 #pragma once
 #include <string>
 
@@ -7,18 +7,21 @@
 
 namespace tenon {
 
-// All that push and finish return, joined, is sanitize_utf8 of the bytes of all tokens, however they were cut: for a
-// byte-level tokenizer sanitize_utf8(tokenizer.decode(all ids)). A space at the start stays, because what a model
-// writes goes on behind its prompt. One stream each; the tokenizer must stay where it is while the decoder lives.
+/// Decodes the tokens of one stream. The concatenation of all results of push and finish is sanitize_utf8 of the bytes
+/// of all tokens. For a byte-level tokenizer that is sanitize_utf8(tokenizer.decode(ids)). A leading space is kept,
+/// because generated text continues a prompt. The tokenizer must outlive the decoder and must not move.
 class StreamDecoder {
  public:
+  /// `tokenizer` is referenced, not copied.
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
   explicit StreamDecoder(Tokenizer&&) = delete;
 
-  // Text that is certain now: valid UTF-8, empty while a character is incomplete. Errors as Tokenizer::bytes.
+  /// Text that is final after this token: valid UTF-8, empty while a character is incomplete. Errors as
+  /// Tokenizer::bytes.
   std::string push(TokenId id);
 
-  // The end of the stream: U+FFFD where a character was left incomplete. The decoder may then be used anew.
+  /// Ends the stream: returns U+FFFD for an incomplete character, otherwise "". The decoder can then start a new
+  /// stream.
   std::string finish();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-// Bytes [begin, end) of a text.
+/// Bytes [begin, end) of a text.
 struct TextSpan {
   std::size_t begin = 0, end = 0;
 

@@ -1,4 +1,4 @@
-// tokenizer_config.json: which tokens have a role, and what transformers changes of the tokenizer beside it.
+// tokenizer_config.json: the tokens with a role, and what transformers changes in the tokenizer because of this file.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -23,17 +23,18 @@
 
 namespace tenon::detail {
 
-// A class of transformers 4.57: the tokens that its constructor names where the file does not (empty: none).
+// A class of transformers 4.57, with the tokens that its constructor uses where the file names none. Empty: none.
 struct TokenizerClass {
   std::string_view name;
   std::string_view bos, eos, unk, pad;
-  bool writes_template = false;  // from add_bos_token and add_eos_token, over the post_processor
-  bool rebuilds = false;         // from tokenizer.model, where add_prefix_space is given
+  // Builds the template from add_bos_token and add_eos_token, and ignores the post_processor.
+  bool writes_template = false;
+  bool rebuilds = false;  // rebuilds the tokenizer from tokenizer.model where add_prefix_space is given
 };
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 inline constexpr TokenizerClass kTokenizerClasses[] = {
     {"PreTrainedTokenizer", {}, {}, {}, {}},
-    {"TokenizersBackend", {}, {}, {}, {}},  // of transformers 5
+    {"TokenizersBackend", {}, {}, {}, {}},  // transformers 5
     {"GPT2Tokenizer", kEndOfText, kEndOfText, kEndOfText, {}},
     {"LlamaTokenizer", "<s>", "</s>", "<unk>", {}, true, true},
     {"CodeLlamaTokenizer", "<s>", "</s>", "<unk>", {}, true},
@@ -43,7 +44,8 @@ inline constexpr TokenizerClass kTokenizerClasses[] = {
 
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
-// The classes of the models whose config.json may say what tokenizer_config.json does not (tokenization_auto.py).
+// Classes of the models whose config.json may replace a tokenizer_class in tokenizer_config.json
+// (tokenization_auto.py).
 struct ModelTokenizer {
   std::string_view model_type, name;
 };
@@ -53,13 +55,13 @@ inline constexpr ModelTokenizer kModelTokenizers[] = {
     {"gpt_bigcode", "GPT2Tokenizer"},
 };
 
-// An empty object where there is no such file.
+// The document, or an empty object where the file does not exist.
 inline Json read_json_if_there(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? read_json_file(path, kMaxTokenizerFile) : Json::object();
 }
 
-// `name`, which stands in `config` under `key`, with or without Fast behind it.
+// The class `name`, with or without the suffix Fast. `config`, `key`: where the name was read.
 inline const TokenizerClass& class_named(std::string_view name, const Fields& config, const char* key) {
   std::string known, plain(name);
   if (plain.ends_with("Fast")) plain.resize(plain.size() - 4);
@@ -71,8 +73,8 @@ inline const TokenizerClass& class_named(std::string_view name, const Fields& co
               "\"" + printable(name, 60) + "\" is not supported; supported, with Fast or without: " + known);
 }
 
-// As AutoTokenizer chooses: by tokenizer_config.json, else by config.json's tokenizer_class, else by its model_type.
-// Without config.json, the class that leaves tokenizer.json as it is.
+// Chooses the class as AutoTokenizer does: tokenizer_class of tokenizer_config.json, then tokenizer_class of
+// config.json, then its model_type. Without config.json it is the class that leaves tokenizer.json unchanged.
 inline const TokenizerClass& tokenizer_class(const Fields& config, const std::filesystem::path& folder) {
   constexpr const char* key = "tokenizer_class";
   if (config.has(key)) return class_named(config.string(key), config, key);
@@ -88,7 +90,7 @@ inline const TokenizerClass& tokenizer_class(const Fields& config, const std::fi
       "\"" + printable(type, 60) + "\" does not tell the tokenizer_class here, and " + config.file() + " has none");
 }
 
-// A member that names a token: a string, or an object with "content"; absent and null: none.
+// The token that a member names: a string, or an object with "content". Empty for absent and null.
 inline std::optional<std::string> token_name(const Fields& config, const std::string& key) {
   if (!config.has(key)) return std::nullopt;
   return config.value(key).is_object() ? config.object(key).string("content") : config.string(key);
@@ -111,7 +113,7 @@ inline void read_more_special(const Fields& config, const Spellings& spellings, 
   }
 }
 
-// CodeLlamaTokenizerFast makes these special where the vocabulary has them (tokenization_code_llama_fast.py).
+// CodeLlamaTokenizerFast makes these tokens special where the vocabulary has them (tokenization_code_llama_fast.py).
 inline void read_infill_tokens(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
   constexpr std::string_view tokens[][2] = {{"prefix_token", "\xE2\x96\x81<PRE>"},
                                             {"middle_token", "\xE2\x96\x81<MID>"},
@@ -124,7 +126,7 @@ inline void read_infill_tokens(const Fields& config, const Spellings& spellings,
   }
 }
 
-// bos, eos, pad, and the special tokens without a role. `names`: of the class, where the file is silent.
+// Reads bos, eos, pad, and the special tokens without a role. `names`: the class, whose names are the defaults.
 inline void read_roles(const Fields& config, const TokenizerClass& names, const Spellings& spellings,
                        TokenizerTables& out) {
   const auto role = [&](const char* key, std::string_view name, bool needed) -> std::optional<TokenId> {
@@ -138,15 +140,15 @@ inline void read_roles(const Fields& config, const TokenizerClass& names, const 
   };
   out.bos = role("bos_token", names.bos, /*needed=*/true);
   out.eos = role("eos_token", names.eos, /*needed=*/true);
-  // Of these, transformers adds what is missing behind all ids that the model knows: no text changes, and no role is
-  // left.
+  // transformers adds a missing pad or unknown token after all ids of the model. No text's ids change, and the role
+  // stays empty.
   out.pad = role("pad_token", names.pad, /*needed=*/false);
   role("unk_token", names.unk, /*needed=*/false);
   read_more_special(config, spellings, out.special);
   if (names.name == "CodeLlamaTokenizer") read_infill_tokens(config, spellings, out.special);
 }
 
-// The token that GPT-2's own files name in no config, only in the code beside them.
+// GPT-2's own files name this token in no config, only in code.
 inline void default_end_of_text(const Spellings& spellings, TokenizerTables& out) {
   const auto id = spellings.find(std::string(kEndOfText));
   if (out.eos || !id) return;
@@ -154,7 +156,7 @@ inline void default_end_of_text(const Spellings& spellings, TokenizerTables& out
   out.special.push_back({*id, std::string(kEndOfText)});
 }
 
-// The last step, with all special tokens listed: bytes(id, spelling) of each token.
+// The last step, after all special tokens are listed. bytes(id, spelling) gives the bytes of a token.
 template <class Bytes>
 void finish_vocabulary(const Spellings& spellings, std::optional<int> vocab_size, Bytes&& bytes, TokenizerTables& out) {
   default_end_of_text(spellings, out);
@@ -163,7 +165,7 @@ void finish_vocabulary(const Spellings& spellings, std::optional<int> vocab_size
   lay_out_tokens(spellings, bytes, out);
 }
 
-// The keys of "added_tokens_decoder": {"50257": {"content": "<pad>", ...}}, in the order of their ids.
+// The keys of "added_tokens_decoder", {"50257": {"content": "<pad>", ...}}, in the order of their ids.
 inline std::map<TokenId, std::string> added_token_keys(const Fields& added) {
   std::map<TokenId, std::string> keys;
   for (const auto& [key, value] : added.json().items()) {
@@ -176,7 +178,7 @@ inline std::map<TokenId, std::string> added_token_keys(const Fields& added) {
   return keys;
 }
 
-// As transformers does: tokens that the vocabulary lacks are added to it, and known ones get the flags given here.
+// Adds the tokens that the vocabulary lacks, and gives known ones the flags of this file, as transformers does.
 inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
   if (!config.has("added_tokens_decoder")) return;
   list.begin_second_call();
@@ -198,7 +200,7 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 
 // ---- beside vocab.json
 
-// What would change the ids of a text must be known or refused, never ignored.
+// A member that would change the ids of a text is supported or refused, never ignored.
 inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
                                      TokenizerTables& out) {
   config.choice("tokenizer_class",
@@ -216,8 +218,8 @@ inline void read_config_beside_vocab(const Fields& config, Spellings& spellings,
 
 // ---- beside tokenizer.json
 
-// add_bos_token and add_eos_token: LlamaTokenizerFast writes its own template from them, the others leave the
-// post_processor as it is. In transformers 5 they count for all classes, and so must agree there.
+// add_bos_token and add_eos_token. LlamaTokenizerFast builds its template from them. Other classes keep the
+// post_processor. In transformers 5 they count for all classes, and must agree with the post_processor.
 inline void apply_template_flags(const Fields& config, const TokenizerClass& which, TokenizerTables& out) {
   const auto flag = [&](const char* key, bool absent) {
     return config.json().contains(key) ? config.boolean(key, false) : absent;
@@ -239,13 +241,13 @@ inline void apply_template_flags(const Fields& config, const TokenizerClass& whi
     agree("add_bos_token", !pipeline.before.empty());
     agree("add_eos_token", !pipeline.after.empty());
   } else {
-    flag("add_bos_token", false), flag("add_eos_token", false);  // must be true or false
+    flag("add_bos_token", false), flag("add_eos_token", false);  // error where one is neither true nor false
   }
 }
 
-// LlamaTokenizerFast, given add_prefix_space, makes the tokenizer anew from tokenizer.model (from_slow), in the form
-// that `legacy` chooses: Prepend with Replace, or Metaspace (LlamaConverter in convert_slow_tokenizer.py).
-// tokenizer.json is read only where it has that form.
+// Where add_prefix_space is given, LlamaTokenizerFast rebuilds the tokenizer from tokenizer.model (from_slow).
+// `legacy` chooses its form: Prepend with Replace, or Metaspace (LlamaConverter in convert_slow_tokenizer.py).
+// tokenizer.json is accepted only in that form.
 inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
   using Prepend = Metaspace::Prepend;
   const bool prefix = config.boolean("add_prefix_space"), legacy = config.boolean("legacy", true);
@@ -264,8 +266,8 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
                          ", and tokenizer.json has another form");
 }
 
-// transformers 4 sets the flag of a ByteLevel that stands alone to what the class says: to false where no file says
-// true. In a Sequence it leaves it as it is, and so does TokenizersBackend (transformers 5) always.
+// transformers 4 sets the flag of a ByteLevel outside a Sequence to the value of the class, which is false where no
+// file says true. It keeps the flag inside a Sequence. TokenizersBackend (transformers 5) always keeps it.
 inline void apply_prefix_space(const Fields& config, const TokenizerClass& which, Pipeline& pipeline) {
   constexpr const char* key = "add_prefix_space";
   const bool prefix = config.boolean(key, false);
@@ -273,7 +275,8 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
     if (which.rebuilds && prefix)
       throw Error(Error::Kind::unsupported, config.where(key),
                   "true is not supported for this class: it asks for tokenizer.model");
-    const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();  // tokenizer.json by itself
+    // Tokenizer.json without other files.
+    const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();
     const bool keeps = which.rebuilds || which.name == "TokenizersBackend" || alone;
     if (pipeline.lone_byte_level && !keeps) pipeline.pre_tokenizer.prefix_space(prefix);
   } else if (which.rebuilds && config.has(key)) {

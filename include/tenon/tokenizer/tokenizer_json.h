@@ -1,4 +1,5 @@
-// tokenizer.json of Hugging Face's tokenizers (0.22): read so that ids are the library's, or refused by name.
+// tokenizer.json of Hugging Face's tokenizers (0.22). A tokenizer gives the library's ids, or the file is refused by
+// name.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -25,9 +26,9 @@
 
 namespace tenon::detail {
 
-// The members of "model" whose only supported value is the one that does nothing.
+// Checks the members of "model" that are supported only with the value that has no effect.
 inline void check_model(const JsonNode& model) {
-  // The library's files before 2020 name no type; of its models only BPE has merges.
+  // The library's files before 2020 name no type. Of its models, only BPE has merges.
   if (model->json().contains("type") || !model->json().contains("merges")) model->choice("type", {"BPE"});
   model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
               "byte_fallback", "ignore_merges", "vocab", "merges"});
@@ -36,7 +37,7 @@ inline void check_model(const JsonNode& model) {
     if (!model->string(key, "").empty()) model.unsupported(key, "only none is supported");
 }
 
-// "left right" each (of old), or ["left", "right"]; add(left, right) once a rule is known to be sound.
+// Merge rules are "left right" (older files) or ["left", "right"]. Calls add(left, right) for each valid rule.
 template <class Add>
 void read_merge_list(const JsonNode& model, const Spellings& spellings, MergeRules& out, Add&& add) {
   const Json& list = model->value("merges");
@@ -48,7 +49,7 @@ void read_merge_list(const JsonNode& model, const Spellings& spellings, MergeRul
     std::string left, right;
     if (rule.is_string()) {
       const std::string& text = rule.get_ref<const std::string&>();
-      if (text.starts_with("#version"))  // which the library would skip
+      if (text.starts_with("#version"))  // the library would skip this line
         model->refuse(key, "is no merge rule: \"" + printable(text) + "\" is the first line of a merges.txt");
       std::tie(left, right) = split_merge(text, model->where(key));
     } else if (rule.is_array() && rule.size() == 2 && rule[0].is_string() && rule[1].is_string()) {
@@ -73,8 +74,8 @@ inline std::optional<std::array<TokenId, 256>> byte_fallback_tokens(const JsonNo
   return tokens;
 }
 
-// The library takes any name, and fails at the first text that needs it: then it must be in model.vocab. GPT-2's old
-// files write "" for none.
+// An unknown token must be in model.vocab. The library accepts any name and fails at the first text that needs it. Old
+// files of GPT-2 write "" for none.
 inline void check_unknown(const JsonNode& model, const Spellings& spellings) {
   const std::string unknown = model->string("unk_token", "");
   if (!unknown.empty() && !spellings.find(unknown) && !spellings.left_out(unknown))
@@ -92,7 +93,7 @@ inline Characters read_characters(const JsonNode& model, const Spellings& spelli
   return {spellings, bytes, named ? std::optional(unknown) : std::nullopt, model->boolean("fuse_unk", false)};
 }
 
-// What becomes of bytes without a token: the unknown token, or nothing.
+// Bytes without a token become the unknown token or are dropped.
 inline void read_unknown_byte(const JsonNode& model, const Spellings& spellings, TokenizerTables& out) {
   if (!out.has_holes()) return;
   if (model->boolean("byte_fallback", false))
@@ -114,7 +115,7 @@ inline void read_whole_pieces(const Spellings& spellings, TokenizerTables& out) 
   }
 }
 
-// Vocabulary and rules, of the family that out.pipeline names.
+// Reads vocabulary and rules for the family in out.pipeline.
 inline void read_model(const JsonNode& model, Spellings& spellings, TokenizerTables& out) {
   spellings.add_all(model.object("vocab").fields());
   out.merges.order = MergeOrder::one_by_one;
@@ -131,7 +132,7 @@ inline void read_model(const JsonNode& model, Spellings& spellings, TokenizerTab
   if (model->boolean("ignore_merges", false)) read_whole_pieces(spellings, out);
 }
 
-// The byte that the decoder ByteFallback takes `spelling` for: six characters, the digits as Rust reads them.
+// The byte of a spelling for the decoder ByteFallback: six characters, with digits as Rust parses them.
 inline std::optional<char> byte_of_fallback(std::string_view spelling) {
   const auto digit = [](char c) {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -154,7 +155,7 @@ inline std::string token_bytes(TokenDecoder decoder, const std::string& spelling
   return unspell_spaces(spelling);
 }
 
-// Truncation and padding are per call in transformers, which sets both aside unless a call asks for them.
+// Truncation and padding are options of a call in transformers, which ignores both members unless a call uses them.
 inline void check_top(const JsonNode& top) {
   top.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
             "decoder", "model"});
@@ -172,7 +173,7 @@ inline void read_added_tokens(const JsonNode& top, AddedTokenList& list) {
   }
 }
 
-// Errors name file and field.
+// Reads the folder's tokenizer.json and tokenizer_config.json. Errors name file and field.
 inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
   const JsonNode top(json, "tokenizer.json", {});

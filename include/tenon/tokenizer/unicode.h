@@ -1,4 +1,4 @@
-// UTF-8 as Unicode 15 defines it, and the three character classes that GPT-2's pattern speaks of.
+// UTF-8 as in Unicode 15, and the three character classes of GPT-2's pattern.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,27 +9,30 @@
 
 namespace tenon {
 
+/// The result of decoding a sequence.
 enum class Utf8Status : std::uint8_t {
   valid,
-  invalid,     // no continuation can mend it
-  incomplete,  // the bytes end inside a sequence that is well-formed so far
+  invalid,     ///< no continuation makes it valid
+  incomplete,  ///< ends inside a sequence that is well-formed so far
 };
 
+/// A decoded code point.
 struct CodePoint {
-  char32_t value;  // U+FFFD unless valid
-  int length;      // bytes used: of what is not valid, the maximal subpart that one U+FFFD stands for (at least 1)
+  char32_t value;  ///< U+FFFD unless valid
+  /// Bytes consumed, at least 1; if not valid, the maximal subpart that one U+FFFD replaces.
+  int length;
   Utf8Status status;
 };
 
 namespace detail {
 
-// Of a lead byte beyond ASCII. Apart from decode_utf8, so that the ASCII case is short enough to be inlined everywhere.
+// Decodes a sequence with a lead byte beyond ASCII. Separate from decode_utf8, so that the ASCII case can be inlined.
 inline CodePoint decode_multibyte(std::string_view bytes, std::size_t at) noexcept {
   constexpr char32_t replacement = 0xFFFD;
   const unsigned lead = static_cast<unsigned char>(bytes[at]);
   if (lead < 0xC2 || lead > 0xF4) return {replacement, 1, Utf8Status::invalid};
   const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // The second byte has a narrower range after four leads: no overlong form, no surrogate, nothing past U+10FFFF.
+  // Four lead bytes narrow the range of the second byte: no overlong form, no surrogate, nothing past U+10FFFF.
   unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   char32_t value = lead & (0x7Fu >> length);
@@ -46,16 +49,16 @@ inline CodePoint decode_multibyte(std::string_view bytes, std::size_t at) noexce
 
 }  // namespace detail
 
-// The code point that begins at bytes[at]; at < bytes.size(). Source: The Unicode Standard 15.0, table 3-7 (well-formed
-// sequences) and section 3.9, "U+FFFD Substitution of Maximal Subparts", the practice of WHATWG, Rust and Python as
-// well.
+/// Decodes the code point that starts at bytes[at]; at < bytes.size(). Source: The Unicode Standard 15.0, table 3-7
+/// (well-formed sequences) and section 3.9, "U+FFFD Substitution of Maximal Subparts". WHATWG, Rust and Python do the
+/// same.
 inline CodePoint decode_utf8(std::string_view bytes, std::size_t at) noexcept {
   const unsigned lead = static_cast<unsigned char>(bytes[at]);
   if (lead < 0x80) return {lead, 1, Utf8Status::valid};
   return detail::decode_multibyte(bytes, at);
 }
 
-// `c`, a code point that is no surrogate, as UTF-8.
+/// Appends `c` as UTF-8. `c` is not a surrogate.
 inline void append_code_point(std::string& out, char32_t c) {
   const auto byte = [&](char32_t value) { out += static_cast<char>(static_cast<unsigned char>(value)); };
   if (c < 0x80) return byte(c);
@@ -64,7 +67,7 @@ inline void append_code_point(std::string& out, char32_t c) {
   byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 0x3F)), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F));
 }
 
-// The offset of the first byte that is not part of well-formed UTF-8; npos where there is none.
+/// Offset of the first byte that is not well-formed UTF-8; npos where there is none.
 inline std::size_t find_invalid_utf8(std::string_view bytes) noexcept {
   for (std::size_t at = 0; at < bytes.size();) {
     const CodePoint point = decode_utf8(bytes, at);
@@ -74,8 +77,8 @@ inline std::size_t find_invalid_utf8(std::string_view bytes) noexcept {
   return std::string_view::npos;
 }
 
-// Appends `bytes` to `out`, each maximal subpart that is not UTF-8 as U+FFFD, up to a sequence that is incomplete at
-// the end. Returns how many bytes were used: all but 0 to 3, which the bytes to come will complete or spoil.
+/// Appends `bytes` to `out`, with each invalid maximal subpart as U+FFFD, and stops before an incomplete sequence at
+/// the end. Returns the number of bytes consumed: all but the 0 to 3 bytes of that sequence.
 inline std::size_t append_utf8(std::string& out, std::string_view bytes) {
   std::size_t at = 0;
   while (at < bytes.size()) {
@@ -88,7 +91,7 @@ inline std::size_t append_utf8(std::string& out, std::string_view bytes) {
   return at;
 }
 
-// `bytes` as valid UTF-8: each maximal subpart that is none becomes one U+FFFD.
+/// `bytes` as valid UTF-8, with each invalid maximal subpart as one U+FFFD.
 inline std::string sanitize_utf8(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());
@@ -96,11 +99,12 @@ inline std::string sanitize_utf8(std::string_view bytes) {
   return out;
 }
 
+/// The classes \p{L}, \p{N}, \s, and the rest.
 enum class CharClass : std::uint8_t { letter, number, space, other };
 
-// \p{L} and \p{N} are general categories (unicode_categories.h). \s is the property White_Space, as in the Oniguruma of
-// Hugging Face's tokenizers; utf8proc does not have it, and PropList.txt names these 25 code points. Python's \s would
-// add U+001C to U+001F.
+/// \p{L} and \p{N} are general categories (unicode_categories.h). \s is the property White_Space, as in the Oniguruma
+/// of Hugging Face's tokenizers: the 25 code points in PropList.txt, which utf8proc does not know. Python's \s would
+/// add U+001C to U+001F.
 inline CharClass char_class(char32_t c) noexcept {
   if (c < 0x80) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return CharClass::letter;

@@ -1,4 +1,4 @@
-// General categories of code points, in the version of Unicode that the tokenizers' libraries have.
+// General categories of code points, in the Unicode version of Hugging Face's tokenizers.
 #pragma once
 #include <utf8proc.h>
 
@@ -15,8 +15,8 @@ struct CategoryRange {
   utf8proc_category_t category;
 };
 
-// What Unicode 15.1 and 16.0 assigned. utf8proc 2.8 has 15.0, the Oniguruma of tokenizers 0.22 has 16.0; found by
-// asking both about every code point.
+// Code points assigned in Unicode 15.1 and 16.0. utf8proc 2.8 has 15.0, the Oniguruma of tokenizers 0.22 has 16.0. The
+// list is the difference over all code points.
 inline constexpr CategoryRange kNewerThanUtf8proc[] = {
     {0x0897, 0x0897, UTF8PROC_CATEGORY_MN},   {0x1B4E, 0x1B4F, UTF8PROC_CATEGORY_PO},
     {0x1B7F, 0x1B7F, UTF8PROC_CATEGORY_PO},   {0x1C89, 0x1C89, UTF8PROC_CATEGORY_LU},
@@ -62,10 +62,10 @@ inline constexpr CategoryRange kNewerThanUtf8proc[] = {
     {0x2EBF0, 0x2EE5D, UTF8PROC_CATEGORY_LO},
 };
 
-// Of a code point that is no surrogate.
+// General category of a code point that is not a surrogate.
 inline utf8proc_category_t category_of(char32_t c) noexcept {
   const auto known = static_cast<utf8proc_category_t>(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
-  if (c == 0x1171E) return UTF8PROC_CATEGORY_MC;  // a nonspacing mark until Unicode 16.0
+  if (c == 0x1171E) return UTF8PROC_CATEGORY_MC;  // a nonspacing mark before Unicode 16.0
   if (known != UTF8PROC_CATEGORY_CN) return known;
   const auto* const end = std::end(kNewerThanUtf8proc);
   const auto* const found = std::lower_bound(std::begin(kNewerThanUtf8proc), end, c,
@@ -97,7 +97,7 @@ struct CodeRange {
   char32_t first, last;
 };
 
-// Punctuation that the pre-tokenizer of this name does not know: its tables are of Unicode 8.
+// Punctuation that is newer than Unicode 8, the version of the pre-tokenizer Punctuation.
 inline constexpr CodeRange kNewPunctuation[] = {
     {0x061D, 0x061D},   {0x09FD, 0x09FD},   {0x0A76, 0x0A76},   {0x0C77, 0x0C77},   {0x0C84, 0x0C84},
     {0x1B4E, 0x1B4F},   {0x1B7D, 0x1B7F},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},   {0x10D6E, 0x10D6E},
@@ -109,11 +109,11 @@ inline constexpr CodeRange kNewPunctuation[] = {
     {0x16E97, 0x16E9A}, {0x16FE2, 0x16FE2}, {0x1E5FF, 0x1E5FF}, {0x1E95E, 0x1E95F},
 };
 
-// As the pre-tokenizer Punctuation has it: general category P, and the signs of ASCII that have another.
+// Whether the pre-tokenizer Punctuation cuts at `c`: general category P, or an ASCII symbol.
 inline bool is_punctuation(char32_t c) noexcept {
   if (c < 0x80)
     return (c > 0x20 && c < 0x30) || (c > 0x39 && c < 0x41) || (c > 0x5A && c < 0x61) || (c > 0x7A && c < 0x7F);
-  if (c == 0x166D || c == 0x111C9) return true;  // it was one in Unicode 8
+  if (c == 0x166D || c == 0x111C9) return true;  // punctuation in Unicode 8
   if (!is_in(c, kPunctuation)) return false;
   const auto* const end = std::end(kNewPunctuation);
   const auto* const found =
