@@ -8,7 +8,7 @@ BOOST_AUTO_TEST_SUITE(model_alibi)
 
 using namespace tenon;
 
-// transformers 4.57.6, build_alibi_tensor.
+// Expected values: build_alibi_tensor of transformers 4.57.6.
 BOOST_AUTO_TEST_CASE(slopes_are_those_of_the_paper) {
   BOOST_TEST(alibi_slopes(4) == (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f}));
   BOOST_TEST(alibi_slopes(1) == std::vector<float>{0.00390625f});
@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(slopes_are_those_of_the_paper) {
 
 BOOST_AUTO_TEST_CASE(other_counts_take_every_second_one_of_twice_as_many) {
   BOOST_TEST(alibi_slopes(6) == (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
-  // BLOOM itself: 64 heads of 64, then every second one of 128.
+  // BLOOM-176B: the 64 slopes of 64 heads, then every second slope of 128.
   const auto slopes = alibi_slopes(112);
   BOOST_REQUIRE(slopes.size() == 112u);
   for (const auto& [head, expected] :

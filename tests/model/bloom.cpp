@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_done_is_refused_by_name) {
   refused("architectures", nlohmann::json::array({"BloomForQuestionAnswering"}));
 }
 
-// Stored [heads, {query, key, value}, head_dim]; packed as queries of all heads, then keys, then values.
+// The file stores [heads, {query, key, value}, head_dim]. The packed matrix has all queries, then keys, then values.
 BOOST_AUTO_TEST_CASE(fused_heads_are_put_in_order) {
   const auto files = load_checkpoint(TENON_SOURCE_DIR "/" + kBase);
   const auto config = Bloom::configure(*files.config);

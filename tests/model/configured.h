@@ -1,4 +1,4 @@
-// A family's config.json with one change, and what becomes of it. The bases are those of tests/golden.
+// Reads a family's config.json with one change. The base files are those of tests/golden.
 #pragma once
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -26,7 +26,7 @@ ModelConfig configured(
   return Family::configure(ConfigFile(scratch.folder()));
 }
 
-// The error names the field, whose path may go on below it.
+// Checks that the error names the field. A path below the field may follow.
 template <class Family>
 void refused(const std::string& base, const std::string& field, const Change& change) {
   try {

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(every_tensor_of_the_default_model_is_used) {
   BOOST_TEST(source.unused(Gpt2::tensors(config), config.tied_head).empty());
 }
 
-// Packed panels hold what the file holds: Conv1D matrices are stored [in, out].
+// Packed panels have the values of the file, which stores Conv1D matrices as [in, out].
 BOOST_AUTO_TEST_CASE(packed_weights_are_those_of_the_file) {
   const auto files = load_checkpoint(kTales);
   const auto config = Gpt2::configure(*files.config);

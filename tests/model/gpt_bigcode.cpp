@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(names_of_transformers_attribute_map_are_read) {
   });
   BOOST_TEST(c.hidden == 32);
   BOOST_TEST(c.layers == 7);
-  refused("hidden_size", 64);  // beside n_embd 32
+  refused("hidden_size", 64);  // differs from n_embd 32
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("model_type", "gpt2");
 }
 
-// What a hostile count of heads costs before the tensors are looked at.
+// The specification stays small for a hostile number of heads, which is made before the tensors are checked.
 BOOST_AUTO_TEST_CASE(interleaved_heads_are_three_parts_however_many) {
   ModelConfig c = configured([](auto&) {});
   c.heads = c.kv_heads = c.hidden = 1 << 20;

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(both_forms_of_rope_scaling_are_read) {
   const auto c = configured([](Json&) {});
   BOOST_CHECK(c.rotary.scaling == RotaryScaling::linear);
   BOOST_TEST(c.rotary.factor == 4);
-  BOOST_TEST(c.positions == 512);  // four times what it was trained for
+  BOOST_TEST(c.positions == 512);  // four times the length in training
   const auto old = configured([](Json& config) { config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}}; });
   BOOST_TEST(old.rotary.factor == 2);
   const auto newer = configured([](Json& config) {
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(llama3_scaling_needs_all_its_fields) {
   const auto c = configured([&](Json& config) { config["rope_scaling"] = whole; });
   BOOST_CHECK(c.rotary.scaling == RotaryScaling::llama3);
   BOOST_TEST(c.rotary.trained_positions == 32);
-  BOOST_TEST(c.positions == 128);  // its files name the stretched length
+  BOOST_TEST(c.positions == 128);  // max_position_embeddings is the extended length already
   for (const auto& [key, value] : whole.items()) {
     if (key == "rope_type") continue;
     refused_after("rope_scaling." + key,
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused_after("rope_scaling", [](Json& c) { c["rope_parameters"] = {{"rope_type", "default"}}; });
   refused_after("rope_parameters.rope_theta", [](Json& c) {
     c.erase("rope_scaling");
-    c["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 5.0}};  // beside rope_theta 10000
+    c["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 5.0}};  // differs from rope_theta 10000
   });
   refused("rope_scaling", 3);
   refused("rope_theta", 0);

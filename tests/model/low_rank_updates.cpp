@@ -1,4 +1,4 @@
-// The updates of a step's rows: products that no adapter of the step has updates for are made as if there were none.
+// The low-rank updates of a step's rows. A product without updates is computed as if the step had no adapters.
 #include <boost/test/unit_test.hpp>
 
 #include <vector>
@@ -17,7 +17,7 @@ using namespace tenon::test::low_rank_problem;
 
 namespace {
 
-// Counts products that are given updates.
+// Counts the products that are computed with updates.
 struct CountingCpu : Cpu {
   using Cpu::Cpu;
   int updated = 0;
@@ -31,7 +31,7 @@ void linear(CountingCpu& device, const LinearArgs<W>& args, const LowRankArgs& u
 constexpr int kIn = 33, kOut = 70, kLayers = 2;
 constexpr Site kAllSites[] = {Site::qkv, Site::attn_out, Site::mlp_up, Site::mlp_down};
 
-// Of layer 1 and each of some sites.
+// Updates of layer 1 at the given sites.
 std::vector<std::vector<LowRank>> places(const TestAdapter& adapter, std::initializer_list<Site> sites) {
   std::vector<std::vector<LowRank>> by_place(size(kLayers * kSites));
   for (const Site site : sites) by_place[size(kSites + static_cast<int>(site))] = adapter.updates;
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_table_says_which_sites_have_updates) {
   };
   BOOST_TEST(sites({}) == 0u);
   BOOST_TEST(sites({Site::qkv}) == AdapterSet::bit(Site::qkv));
-  BOOST_TEST(AdapterSet{}.sites == ~0u);  // made by hand, it may have some anywhere
+  BOOST_TEST(AdapterSet{}.sites == ~0u);  // a set made by hand may have updates at any site
   BOOST_TEST(sites({Site::attn_out, Site::mlp_down}) ==
              (AdapterSet::bit(Site::attn_out) | AdapterSet::bit(Site::mlp_down)));
 }
@@ -57,13 +57,13 @@ BOOST_AUTO_TEST_CASE(only_sites_of_the_steps_adapters_are_given_updates) {
   const TestAdapter adapter(kIn, {random_update(kIn, 0, kOut, 4, 1)});
   CountingCpu device({.threads = 2});
   const UpdateTable<CountingCpu> qkv(device, places(adapter, {Site::qkv})), up(device, places(adapter, {Site::mlp_up}));
-  AdapterSet by_hand = up.set();  // one that does not know where its updates are
+  AdapterSet by_hand = up.set();  // a set that does not know its sites
   by_hand.sites = AdapterSet{}.sites;
   const Problem p(kIn, kOut);
   const Packed<Float32> packed(p.weight);
   LowRankUpdates<CountingCpu> updates;
-  // Rows under these sets, the last one under none: whether the product of a site is given updates, and whether they
-  // are in it.
+  // The rows have these sets; the last row has none. Checks whether the product of a site is computed with updates, and
+  // whether they change the result.
   const auto check = [&](std::vector<const AdapterSet*> sets, Site site, bool given, bool changes) {
     Batch batch;
     for (std::size_t s = 0; s <= sets.size(); ++s) append(batch, static_cast<int>(s), 3, 1);

@@ -1,4 +1,4 @@
-// A model folder with weights at random, in the shapes that a config.json asks for.
+// A model folder with random weights in the shapes of a config.json.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace tenon::test {
 
-// The tensors of the family, float32, under the family's prefix.
+// The tensors of the family in float32, with the family's prefix.
 template <class Family>
 TensorFile made_tensors(const ModelConfig& config) {
   TensorFile file;
@@ -23,7 +23,7 @@ TensorFile made_tensors(const ModelConfig& config) {
     const int rows = part.stored_rows();
     std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
     random_rows(7, part.name, cols, 0, rows, values.data());
-    // Rows of different ranges, one of zeros.
+    // Rows have different ranges; some are zeros.
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] *= static_cast<float>(i / static_cast<std::size_t>(cols) % 5);
     const auto r = static_cast<std::uint64_t>(rows), c = static_cast<std::uint64_t>(cols);
@@ -43,7 +43,7 @@ TensorFile made_tensors(const ModelConfig& config) {
   return file;
 }
 
-// config.json, model.safetensors, and a tensor that no model has a use for.
+// Writes config.json, model.safetensors, and in it a tensor that no model uses.
 template <class Family>
 void make_model(const std::filesystem::path& folder, const nlohmann::json& config) {
   std::filesystem::create_directories(folder);
@@ -53,8 +53,8 @@ void make_model(const std::filesystem::path& folder, const nlohmann::json& confi
   file.write(folder / "model.safetensors");
 }
 
-// Widths are odd, so that rows of four-bit codes begin within a byte; every kind of part is there: transposed, stacked,
-// interleaved, tied and not.
+// Widths are odd, so that rows of four-bit codes begin within a byte. Every kind of part occurs: transposed, stacked,
+// interleaved, tied and not tied.
 inline const nlohmann::json kSmallGpt2 = {{"model_type", "gpt2"}, {"vocab_size", 37}, {"n_embd", 15},
                                           {"n_layer", 2},         {"n_head", 3},      {"n_inner", 21},
                                           {"n_positions", 24}};

@@ -1,5 +1,4 @@
-// A quantised checkpoint is, to every engine, what the original one is under that weight format: the same bytes in
-// memory.
+// A quantised checkpoint loads as the same bytes in memory as the original under that weight format, in every engine.
 #include "tenon/model/quantize.h"
 
 #include <sys/resource.h>
@@ -36,7 +35,7 @@ namespace {
 
 const std::filesystem::path kTales = TENON_SOURCE_DIR "/examples/models/tales";
 
-// So many threads that every block has 16 rows.
+// A pool of a huge number of threads, so that every block has 16 rows.
 struct SmallBlocks {
   int threads() const { return 1 << 20; }
   template <class Body>
@@ -50,7 +49,7 @@ struct SmallBlockDevice : Cpu {
   SmallBlocks small;
 };
 
-// Every matrix of a folder in format P, packed, in the order of the model's parts.
+// Every matrix of a folder, packed in format P, in the order of the model's parts.
 template <class Family, WeightPolicy P, class Device = Cpu>
 struct Loaded {
   ModelFiles files;
@@ -83,7 +82,7 @@ void check_loads_alike(const std::filesystem::path& original, const std::filesys
   BOOST_TEST(at_load.weights->hash() == in_large_blocks.weights->hash(), what);
 }
 
-// Whoever asks for float32 gets the codes' values.
+// Loaded as float32, the matrices have the values of the codes.
 template <class Family, WeightPolicy P>
 void check_values(const std::filesystem::path& quantized, const std::string& what) {
   const Loaded<Family, P> codes(quantized);
@@ -93,7 +92,7 @@ void check_values(const std::filesystem::path& quantized, const std::string& wha
     for (int r = 0; r < shape.rows; ++r) {
       for (int c = 0; c < shape.cols; ++c) worst = std::max(worst, std::fabs(code.at(r, c) - value.at(r, c)));
     }
-    // The zero point of a whole tensor is no whole number: 128 less of it is rounded.
+    // The zero point of a whole tensor is a fraction. Subtracting 128 rounds it.
     BOOST_TEST(worst <= (P::Code::per_tensor ? 1e-6f : 0.0f), what);
   };
   const ModelConfig config = Family::configure(*codes.files.config);
@@ -190,7 +189,7 @@ BOOST_AUTO_TEST_CASE(the_file_has_the_form_that_is_documented) {
   BOOST_CHECK(file.tensors.at("model.norm.weight").dtype == DType::f32);
 }
 
-// As GPT-2 has it, [inputs, outputs], and what is no matrix stays as it was.
+// GPT-2 matrices stay [inputs, outputs], and all other tensors stay unchanged.
 BOOST_AUTO_TEST_CASE(sixteen_bit_floats_keep_the_original_order) {
   const Scratch scratch;
   test::make_model<Gpt2>(scratch / "model", test::kSmallGpt2);
@@ -285,15 +284,14 @@ BOOST_AUTO_TEST_CASE(a_failure_leaves_nothing_and_names_the_tensor) {
       mentions(attempt(std::numeric_limits<float>::quiet_NaN(), "int8"), {"model.safetensors: " + name, "not finite"}));
   BOOST_TEST(mentions(attempt(-std::numeric_limits<float>::infinity(), "bfloat16"),
                       {"model.safetensors: " + name, "not finite"}));
-  // At load, the matrix that the tensor is a part of.
+  // At load, the error names the matrix that the tensor is a part of.
   attempt(65520.0f, "float16");
   using F16 = Loaded<Llama, Float16>;
   BOOST_TEST(
       mentions(refusal([&] { F16(scratch / "model"); }), {"model.safetensors: ", name, "16-bit", "another format"}));
 }
 
-// Where a scale is almost too large or too small for float32, what is written is read back, as near to the original as
-// everywhere, or nothing is written.
+// At the limits of float32, a written checkpoint reads back within the usual error; otherwise nothing is written.
 BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
   const Scratch scratch;
   test::make_model<Bloom>(scratch / "model", test::kSmallBloom);
@@ -302,9 +300,9 @@ BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
   ThreadPool pool(1);
   constexpr float kMost = std::numeric_limits<float>::max(), kLeast = std::numeric_limits<float>::denorm_min();
   std::string refused;
-  // step: of the code, as a part of its largest value, which is `reach` scales.
+  // step: of the code, as a fraction of its largest value, which is `reach` scales.
   const auto attempt = [&](const std::string& format, float step, float reach, float value, const std::string& word) {
-    file.tensors.at("transformer.h.0.mlp.dense_h_to_4h.weight").put(3, value);  // its row is 0 else
+    file.tensors.at("transformer.h.0.mlp.dense_h_to_4h.weight").put(3, value);  // the rest of its row is 0
     file.write(scratch / "model" / "model.safetensors");
     const std::string message = refusal([&] {
       quantize_checkpoint(scratch / "model", scratch / "out", format, pool);
@@ -312,7 +310,7 @@ BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
       const auto &was = before.weights->parts().layers[0].up.weight, &is = after.weights->parts().layers[0].up.weight;
       float worst = 0;
       for (int col = 0; col < 15; ++col) worst = std::max(worst, std::fabs(is.at(0, col) - was.at(0, col)));
-      // A row is all zeros where its scale would be subnormal.
+      // A row is all zeros if its scale would be subnormal.
       const bool lost = value / reach < std::numeric_limits<float>::min();
       BOOST_TEST(worst <= (lost ? value : step * value), format << " " << word << ": " << worst << " off");
     });
@@ -329,11 +327,11 @@ BOOST_AUTO_TEST_CASE(values_at_the_end_of_float32_are_read_back_or_refused) {
         Case{"int8_tensor", 0x1p-7f, 255.0f}, Case{"bfloat16", 0x1p-9f, 0x1p-6f}}) {
     attempt(format, step, reach, kMost, "most");
     attempt(format, step, reach, 3e38f, "3e38");
-    // One range for all of it has no room for a small value beside others.
+    // One range for the whole tensor cannot represent a small value next to large ones.
     if (std::string_view(format) == "int8_tensor") continue;
     for (const float value : {1e-30f, 1e-38f, kLeast}) attempt(format, step, reach, value, "small");
   }
-  BOOST_TEST(refused == "bfloat16 most; ");  // infinity there; the others have a scale for it
+  BOOST_TEST(refused == "bfloat16 most; ");  // bfloat16 rounds it to infinity; the other formats have a scale for it
 }
 
 // A retry must not find a folder that "has a model already".
@@ -352,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_failure_at_the_very_end_leaves_nothing) {
   BOOST_TEST(attempt({}) == "accepted");
 }
 
-// As on a full disk. The system allows 1 MB here, of which the small files have less, the weights more.
+// A full disk is simulated by a file size limit of 1 MB. The small files are below it, the weights are above it.
 BOOST_AUTO_TEST_CASE(a_full_disk_leaves_nothing) {
   const Scratch scratch;
   ThreadPool pool(1);
@@ -368,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_nothing) {
   BOOST_TEST(std::filesystem::is_empty(scratch.folder()));
 }
 
-// What would be refused when it is loaded is not written.
+// A folder that could not be loaded again is not written.
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_loaded_is_not_quantised) {
   const Scratch scratch;
   ThreadPool pool(1);
@@ -387,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_loaded_is_not_quantised) {
     BOOST_TEST(mentions(attempt(), {"model.safetensors: " + name + ": ", "not finite"}));
   }
   TensorFile file = sound;
-  std::vector<std::uint16_t> halves(15, 0x3f80);  // bfloat16, 1
+  std::vector<std::uint16_t> halves(15, 0x3f80);  // 1 in bfloat16
   halves[3] = 0x7f80;
   file.add("transformer.ln_f.weight", DType::bf16, {15}, halves);
   file.write(scratch / "model" / "model.safetensors");

@@ -1,4 +1,4 @@
-// Expected frequencies are those that transformers 4.57.6 computes (modeling_rope_utils.py).
+// Expected frequencies: those of transformers 4.57.6 (modeling_rope_utils.py).
 #include "tenon/model/rotary.h"
 
 #include <boost/test/unit_test.hpp>
@@ -10,7 +10,7 @@ using namespace tenon;
 
 namespace {
 
-// Three ulps of float32: the reference and we round at the same places, and powers may differ in the last bit.
+// Tolerance: three ulps of float32. The reference rounds in the same places, but powers may differ in the last bit.
 void agree(const std::vector<float>& got, const std::vector<float>& expected) {
   BOOST_REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -26,7 +26,7 @@ Batch rows_of(int start, int rows, int prompt) {
   return batch;
 }
 
-// [rows][half] of what a step's rows turn by.
+// The frequencies of a step's rows, [rows][half].
 std::vector<std::vector<float>> frequencies(RotaryFrequencies& rotary, const Batch& batch, std::size_t half) {
   const BatchView view = batch.view();
   const auto rows = rotary.of(view);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(all_rows_share_what_does_not_stretch) {
   BOOST_TEST(rotary.of(batch.view()).stride == 0);
 }
 
-// However a text is cut into steps, each of its tokens turns by the same frequencies.
+// The frequencies of a token do not depend on how its text is split into steps.
 BOOST_AUTO_TEST_CASE(dynamic_frequencies_depend_on_the_text_alone) {
   const RotaryConfig config{.scaling = RotaryScaling::dynamic, .factor = 4, .trained_positions = 32};
   RotaryFrequencies rotary(config, 12);

@@ -1,4 +1,4 @@
-// Tokens that begin and end a text, of every family: what config.json says, and where it is silent the class of
+// The first and last tokens of a text, for every family: those of config.json, otherwise those of the class in
 // transformers.
 #include <boost/test/unit_test.hpp>
 #include <string>
@@ -33,7 +33,7 @@ void check_defaults(const std::string& base, TokenId bos, TokenId eos) {
 
 }  // namespace
 
-// report: eos_default_of_family
+// Case of the report: eos_default_of_family.
 BOOST_AUTO_TEST_CASE(absent_ids_are_those_of_the_class) {
   check_defaults<Gpt2>("examples/models/tales", 50256, 50256);
   check_defaults<GptBigCode>("tests/golden/gptbigcode_mha", 50256, 50256);
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(absent_ids_are_those_of_the_class) {
   check_defaults<Bloom>("tests/golden/bloom_6_heads", 1, 2);
 }
 
-// A descendant of Llama has the defaults that it names, not Llama's.
+// A family derived from Llama has the defaults that it names, not those of Llama.
 BOOST_AUTO_TEST_CASE(a_family_of_a_user_has_its_own_defaults) {
   struct Descendant {
     static ModelConfig configure(const ConfigFile& file) {
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_family_of_a_user_has_its_own_defaults) {
   BOOST_TEST(c.eos == std::vector<TokenId>{7});
 }
 
-// GPT-2 trained from scratch with a small vocabulary of its own.
+// A GPT-2 that was trained from scratch with a small vocabulary.
 BOOST_AUTO_TEST_CASE(a_default_outside_the_vocabulary_is_dropped) {
   const auto c = test::configured<Gpt2>("examples/models/tales",
                                         [](Json& j) { j.erase("bos_token_id"), j.erase("eos_token_id"); });

@@ -1,4 +1,4 @@
-// Quantised checkpoints that are not what they say are refused, by file and tensor, whichever weight policy reads them.
+// Inconsistent quantised checkpoints are refused under every weight policy; the error names file and tensor.
 #include "tenon/model/tensor_source.h"
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,7 @@ std::string load(const std::filesystem::path& folder) {
   });
 }
 
-// A Llama in format P, to be broken.
+// A Llama in format P, for tests that corrupt it.
 template <WeightPolicy P>
 class Quantized {
  public:
@@ -55,7 +55,7 @@ class Quantized {
     sound_.read(scratch_ / "model" / "model.safetensors");
   }
 
-  // With this change the folder is refused, for P and for another policy, in these words.
+  // Checks that the changed folder is refused with these words, by P and by another policy.
   void refuses(const std::vector<std::string>& words, const std::function<void(TensorFile&)>& change) {
     TensorFile file = sound_;
     change(file);
@@ -85,7 +85,7 @@ class Quantized {
   TensorFile sound_;
 };
 
-// The same tensor as float32.
+// Stores the tensor as float32.
 void make_f32(TensorFile& file, const std::string& name) {
   auto& tensor = file.tensors.at(name);
   tensor.dtype = DType::f32;
@@ -101,10 +101,10 @@ BOOST_AUTO_TEST_CASE(what_the_file_says_of_itself_must_be_known) {
   model.refuses({"__metadata__: tenon.weights: \"int3\"", "int8_tensor", "int4_group64"},
                 [](TensorFile& f) { f.metadata["tenon.weights"] = "int3"; });
   model.refuses({"__metadata__: tenon.weights: \"\""}, [](TensorFile& f) { f.metadata["tenon.weights"] = ""; });
-  // Without it, codes are no weights.
+  // Without that entry, codes are not accepted as weights.
   model.refuses({"U8 cannot be read as a weight"}, [](TensorFile& f) { f.metadata.erase("tenon.weights"); });
   model.refuses({"U8 cannot be read as a weight"}, [](TensorFile& f) { f.metadata.clear(); });
-  // Another code of the same element.
+  // Another code with the same element type.
   model.refuses({"shape", "needs [1]"}, [](TensorFile& f) { f.metadata["tenon.weights"] = "int8_tensor"; });
   model.refuses({"shape [18, 45], needs [405]"}, [](TensorFile& f) { f.metadata["tenon.weights"] = "int4"; });
   model.refuses({"dtype U8, needs F8_E4M3"}, [](TensorFile& f) { f.metadata["tenon.weights"] = "float8_e4m3"; });
@@ -129,20 +129,20 @@ BOOST_AUTO_TEST_CASE(scales_and_zero_points_must_be_there) {
   model.refuses({"model.safetensors: " + kK, "shape [45, 6], needs [6, 45]"}, [&](TensorFile& f) {
     f.tensors.at(kK).shape = {45, 6};
   });
-  // What is no matrix is no code.
+  // Only matrices may be codes.
   model.refuses({"model.norm.weight", "U8 cannot be read"}, [&](TensorFile& f) {
     f.add<std::uint8_t>("model.norm.weight", DType::u8, {45}, std::vector<std::uint8_t>(45));
   });
 }
 
-// Whoever wrote them meant other values than we would read.
+// Their author meant other values than those that we would read.
 BOOST_AUTO_TEST_CASE(what_a_format_has_not_may_not_stand_beside_a_matrix) {
   const auto with = [](const std::string& name) {
     return [name](TensorFile& f) { f.add<float>(name, DType::f32, {6}, std::vector<float>(6)); };
   };
   Quantized<Float8<E4M3>> float8;
   float8.refuses({"model.safetensors: " + kK + ".zero_point: ", "float8_e4m3 weights"}, with(kK + ".zero_point"));
-  float8.accepts(with("model.norm.weight.zero_point"));  // beside no matrix
+  float8.accepts(with("model.norm.weight.zero_point"));  // belongs to no matrix
   Quantized<GroupInt4> int4;
   int4.refuses({"model.safetensors: " + kK + ".zero_point: ", "int4 weights"}, with(kK + ".zero_point"));
   Quantized<BFloat16> plain;
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_no_encoder_makes_are_refused) {
   e4m3.refuses_value(kK, 17, std::uint8_t{0x7f}, {"no finite number"});
   e4m3.refuses_value(kK, 17, std::uint8_t{0xff}, {"no finite number"});
   e4m3.refuses_value(kK + ".scale", 0, -1e-9f, {"in row 0", "finite numbers from 0"});
-  e4m3.refuses_value(kK + ".scale", 0, 1e37f, {"in row 0"});  // 448 of them are beyond float32
+  e4m3.refuses_value(kK + ".scale", 0, 1e37f, {"in row 0"});  // 448 times the scale is beyond float32
   e4m3.accepts([](TensorFile& f) { f.tensors.at(kK).put(17, std::uint8_t{0xfe}); });
 
   Quantized<Float8<E5M2>> e5m2;
