@@ -1,4 +1,4 @@
-// BFloat16: the upper halves of weights, rounded to nearest, sixteen rows side by side.
+// BFloat16: the upper halves of weights, rounded to nearest, in panels of sixteen rows.
 #include "tenon/weights/bfloat16.h"
 
 #include "encoding.h"
@@ -14,8 +14,8 @@ static_assert(BFloat16Code::bits == 16 && !BFloat16Code::has_scales && BFloat16C
 
 namespace {
 
-// 8 significant bits: half a unit in the last place is 2^-8 of the weight at most; among subnormals, whose steps are
-// 2^-133, half a step.
+// 8 significant bits: the error is at most half a unit in the last place, 2^-8 of the weight. For subnormals it is half
+// a step of 2^-133.
 double bound(std::span<const float>, double weight) { return std::max(std::fabs(weight) * 0x1p-8, 0x1p-134); }
 
 }  // namespace
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(two_bytes_a_weight_in_panels_of_sixteen_rows) {
 BOOST_AUTO_TEST_CASE(weights_are_the_nearest) {
   const double worst = worst_error<BFloat16>(127, bound);
   BOOST_TEST((worst > 0.95 && worst <= 1), worst);
-  // The twin: cutting off loses up to twice as much.
+  // Counter-check: truncation loses up to twice as much.
   const Weights w = random_weights({16, 100}, Content::wild, 1, 127);
   const auto cut = [&](int r, int c) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(w.at(r, c)) & 0xffff0000u);

@@ -1,4 +1,4 @@
-// BFloat16Amx: the codes of BFloat16 as BFloat16Dot lays them out, for tiles.
+// BFloat16Amx: the codes of BFloat16 in the layout of BFloat16Dot, for AMX tiles.
 #include "tenon/weights/bfloat16_amx.h"
 
 #include "encoding.h"

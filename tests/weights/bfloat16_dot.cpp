@@ -1,4 +1,4 @@
-// BFloat16Dot: the codes of BFloat16, two columns of a row side by side.
+// BFloat16Dot: the codes of BFloat16, with pairs of a row's columns adjacent.
 #include "tenon/weights/bfloat16_dot.h"
 
 #include "encoding.h"

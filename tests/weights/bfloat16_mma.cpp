@@ -1,4 +1,4 @@
-// BFloat16Mma: the codes of BFloat16 in core matrices, for the devices that multiply them.
+// BFloat16Mma: the codes of BFloat16 in core matrices of tensor cores.
 #include "tenon/weights/bfloat16_mma.h"
 
 #include "operand_weights.h"

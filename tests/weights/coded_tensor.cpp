@@ -1,4 +1,4 @@
-// Any rows of a coded matrix, at any place of a block, are what encoding gave.
+// CodedTensor reads any rows of a matrix into any place of a block, and gives the codes that encoding gave.
 #include "tenon/weights/coded_tensor.h"
 
 #include <boost/test/unit_test.hpp>
@@ -42,14 +42,14 @@ void check(int rows, int cols) {
   const Checkpoint checkpoint = Checkpoint::open(scratch.folder());
   const CodedTensor<C> tensor(checkpoint, *checkpoint.find("w"), shape);
 
-  // The block in reverse order of rows, in runs of 1, 2, 3, ... rows, each turned to where it stands.
+  // Fills the block with runs of 1, 2, 3, ... rows in reverse order of the runs.
   CodeBlock block{rows, cols, std::vector<std::byte>(all.codes.size()), std::vector<float>(all.scales.size()),
                   std::vector<float>(all.zero_points.size())};
   std::vector<std::pair<int, int>> runs;  // first row, rows
   for (int first = 0, length = 1; first < rows; first += length++)
     runs.emplace_back(first, std::min(length, rows - first));
   int at = 0;
-  std::vector<int> order;  // of the rows in the block
+  std::vector<int> order;  // row of the matrix in each row of the block
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     tensor.read(run->first, run->second, at, block);
     at += run->second;
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(every_code_is_found_by_its_name) {
       mentions(refusal([] { with_code("nf4", "here", [](auto) {}); }), {"here: \"nf4\"", "known: bfloat16, float16"}));
 }
 
-// What any encoder makes is accepted, at the ends too.
+// The rules accept whatever an encoder produces, including the limits.
 BOOST_AUTO_TEST_CASE(rules_let_pass_what_encoders_make) {
   for (const std::vector<float>& row : {std::vector<float>{-3.0f, -1.0f},
                                         {1e-38f, 0.0f},

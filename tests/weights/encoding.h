@@ -1,5 +1,5 @@
-// What the tests of weight formats share: shapes and contents that divide nothing, matrices encoded whole and in
-// blocks, and how far what is read back lies from what was written.
+// Helpers for the tests of weight formats: shapes and contents that divide nothing, matrices encoded whole and in
+// blocks, and the error of the values that are read back.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ enum class Content { uniform, bell, wild, positive, negative, constant, zeros, o
 inline constexpr std::array kContents = {Content::uniform,  Content::bell,     Content::wild,  Content::positive,
                                          Content::negative, Content::constant, Content::zeros, Content::outlier};
 
-// A matrix, row by row.
+// A matrix, row-major.
 struct Weights {
   Shape shape;
   std::vector<float> values;  // [rows, cols]
@@ -50,7 +50,7 @@ struct Weights {
   }
 };
 
-// Wild ones have every magnitude below 2^top, subnormal ones and zeros of both signs too.
+// Wild values have every magnitude below 2^top, including subnormals and zeros of both signs.
 inline Weights random_weights(Shape shape, Content content, std::uint64_t seed, int top = 15) {
   Random random(seed);
   const auto bell = [&] { return (random.uniform() + random.uniform() + random.uniform() + random.uniform()) / 2; };
@@ -88,7 +88,7 @@ inline Weights random_weights(Shape shape, Content content, std::uint64_t seed, 
   return w;
 }
 
-// body(weights) for every odd shape, with one content after the other.
+// Calls body(weights) for every odd shape, with the contents in turn.
 template <class Body>
 void for_odd_weights(int top, Body&& body) {
   std::uint64_t seed = 0;
@@ -99,7 +99,7 @@ void for_odd_weights(int top, Body&& body) {
     }
   }
 }
-// The same for shapes drawn at random.
+// The same for random shapes.
 template <class Body>
 void for_random_weights(int top, Body&& body) {
   Random random(99);
@@ -109,7 +109,7 @@ void for_random_weights(int top, Body&& body) {
   }
 }
 
-// The packed matrix, `block` rows at a time, the last block first.
+// The packed matrix, encoded in blocks of `block` rows, the last block first.
 template <class P>
 std::vector<std::byte> encoded(const Weights& w, int block) {
   std::vector<std::byte> packed(P::bytes(w.shape), std::byte{0});
@@ -138,7 +138,8 @@ inline std::string name_of(const Weights& w) {
 }
 inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
-// Blocks make the whole, and the view reads what the code means: equal(at, value, codes) of every weight.
+// Blocks give the bytes of the whole, and the view reads the values of the codes: equal(at, value, codes) for every
+// weight.
 template <class P, class Equal>
 void check_packing(int top, Equal&& equal) {
   const auto check = [&](const Weights& w) {
@@ -164,7 +165,7 @@ void check_packing(int top) {
   check_packing<P>(top, [](float at, float value, const CodeBlock&) { return same_bits(at, value); });
 }
 
-// The largest of |read(row, column) - weight| / bound(row, weight), and where nothing may be lost, 0 or infinity.
+// The maximum of |read(row, column) - weight| / bound(row, weight). With a bound of 0 the quotient is 0 or infinity.
 template <class Read, class Bound>
 double worst_error(const Weights& w, Read&& read, Bound&& bound) {
   double worst = 0;
@@ -177,7 +178,7 @@ double worst_error(const Weights& w, Read&& read, Bound&& bound) {
   }
   return worst;
 }
-// Of a format, over every shape and content.
+// The same for a format, over every shape and content.
 template <class P, class Bound>
 double worst_error(int top, Bound&& bound) {
   double worst = 0;
@@ -192,7 +193,7 @@ double worst_error(int top, Bound&& bound) {
   return worst;
 }
 
-// What encoding a row throws; "accepted" where it throws nothing.
+// The error of encoding a row; "accepted" if there is none.
 template <class P>
 std::string refusal_of(const std::vector<float>& row) {
   try {
@@ -209,11 +210,11 @@ bool refuses(const std::vector<float>& row) {
   return said.rfind("weights: ", 0) == 0 && said.find("use another format") != std::string::npos;
 }
 
-// Independent of whole_lines(): what a section of so many bytes takes.
+// The bytes of a section in cache lines, computed independently of whole_lines().
 constexpr std::size_t lines(std::size_t bytes) { return bytes % 64 == 0 ? bytes : bytes + 64 - bytes % 64; }
 constexpr std::size_t panels_of(int rows) { return static_cast<std::size_t>(rows) / 16 + (rows % 16 != 0); }
 
-// Rows behind the last have codes of all zeros, and so whatever a kernel computes of them is finite.
+// Rows after the last one have zero codes, so that kernels compute finite values for them.
 template <class View>
 bool padding_is_zero(const View& view) {
   const auto& panels = view.panels();

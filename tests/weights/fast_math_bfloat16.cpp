@@ -1,4 +1,4 @@
-// FastMathBFloat16: the values of BFloat16, row by row, for the devices that multiply them.
+// FastMathBFloat16: the values of BFloat16, row by row, for cuBLASLt.
 #include "tenon/weights/fast_math_bfloat16.h"
 
 #include "encoding.h"

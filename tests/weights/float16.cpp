@@ -1,4 +1,4 @@
-// Float16: weights as binary16, rounded to nearest, sixteen rows side by side.
+// Float16: weights as binary16, rounded to nearest, in panels of sixteen rows.
 #include "tenon/weights/float16.h"
 
 #include "encoding.h"
@@ -14,8 +14,8 @@ static_assert(Float16Code::bits == 16 && !Float16Code::has_scales && Float16Code
 
 namespace {
 
-// 11 significant bits: half a unit in the last place is 2^-11 of the weight at most; below 2^-14, where steps are
-// 2^-24, half a step.
+// 11 significant bits: the error is at most half a unit in the last place, 2^-11 of the weight. Below 2^-14 it is half
+// a step of 2^-24.
 double bound(std::span<const float>, double weight) { return std::max(std::fabs(weight) * 0x1p-11, 0x1p-25); }
 
 }  // namespace
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(two_bytes_a_weight_in_panels_of_sixteen_rows) {
 BOOST_AUTO_TEST_CASE(weights_are_the_nearest) {
   const double worst = worst_error<Float16>(15, bound);
   BOOST_TEST((worst > 0.95 && worst <= 1), worst);
-  // The twins: cutting off loses up to twice as much, and flushing subnormals all of them.
+  // Counter-checks: truncation loses up to twice as much; flushing subnormals loses them entirely.
   const Weights w = random_weights({16, 100}, Content::wild, 1, 15);
   const auto read = [&](int r, int c) { return static_cast<float>(float16(w.at(r, c))); };
   const auto cut = [&](int r, int c) {

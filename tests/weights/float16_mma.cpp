@@ -1,4 +1,4 @@
-// Float16Mma: the codes of Float16 in core matrices.
+// Float16Mma: the codes of Float16 in core matrices of tensor cores.
 #include "tenon/weights/float16_mma.h"
 
 #include "operand_weights.h"

@@ -1,4 +1,4 @@
-// Float32: panels of 16 rows that give back every weight, however the matrix arrives.
+// Float32: panels of 16 rows give back every weight, for every division of the matrix into blocks.
 #include <boost/test/unit_test.hpp>
 
 #include <bit>
@@ -15,7 +15,7 @@ using namespace tenon;
 
 namespace {
 
-// Every weight another number.
+// A matrix whose weights are all different.
 std::vector<float> matrix(Shape shape) {
   std::vector<float> values;
   for (int i = 0; i < shape.rows * shape.cols; ++i) values.push_back(static_cast<float>(i) - 1000.5f);

@@ -1,4 +1,4 @@
-// Float8: eight-bit floats whose largest number is the largest magnitude of the row.
+// Float8: eight-bit floats with one scale per row, which maps the row's largest magnitude to the format's largest.
 #include "tenon/weights/float8.h"
 
 #include <tuple>
@@ -26,9 +26,9 @@ float largest_of(std::span<const float> row) {
   return largest;
 }
 
-// 4 and 3 significant bits: half a unit in the last place is 2^-4 and 2^-3 of the weight at most, and half a step of
-// subnormals, 2^-10 and 2^-17 times the scale, near zero. The division by the scale and the product with it each add a
-// rounding, 2^-24. A scale below 2^-126 is itself off by up to 2^-150, 448 or 57344 times that at the largest weight.
+// 4 and 3 significant bits: half a unit in the last place is at most 2^-4 and 2^-3 of the weight. Near zero it is half
+// a step of subnormals, 2^-10 and 2^-17 times the scale. Dividing by the scale and multiplying with it round once each,
+// 2^-24. A scale below 2^-126 is off by up to 2^-150, which the largest weight multiplies by 448 or 57344.
 template <class Format>
 double bound(std::span<const float> row, double weight) {
   constexpr bool e4m3 = std::is_same_v<Format, E4M3>;
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_byte_a_weight_and_a_scale_a_row, Format, Formats
 BOOST_AUTO_TEST_CASE_TEMPLATE(weights_are_the_nearest, Format, Formats) {
   const double worst = worst_error<Float8<Format>>(127, bound<Format>);
   BOOST_TEST((worst > 0.95 && worst <= 1), worst);
-  // The twin: one code beside the nearest.
+  // Counter-check: the code next to the nearest one.
   const Weights w = random_weights({16, 100}, Content::bell, 1);
   const auto beside = [&](int r, int c) {
     const float scale = largest_of(w.row(r)) / Format::largest;

@@ -1,5 +1,5 @@
-// GroupInt4: four-bit codes, eight columns a word, and a float16 scale for 32, 64 or 128 columns of a row, the best
-// that a search finds.
+// GroupInt4: four-bit codes, eight columns per word, with a float16 scale per 32, 64 or 128 columns of a row, which a
+// search chooses.
 #include "tenon/weights/int4.h"
 
 #include <tuple>
@@ -37,14 +37,14 @@ double norm(std::span<const float> group) {
   return std::sqrt(sum);
 }
 
-// The plain rule: the value of largest magnitude becomes -8.
+// The simple rule: the value of largest magnitude becomes -8.
 double plain_error(std::span<const float> group) {
   float extreme = 0;
   for (const float w : group) extreme = std::fabs(w) > std::fabs(extreme) ? w : extreme;
   return error_with(group, static_cast<float>(float16(extreme / -8)));
 }
 
-// body(the group's weights, the squared error of what is read back, its scale)
+// Calls body(weights of the group, squared error of the values read back, scale).
 template <class P, class Body>
 void for_groups(const Weights& w, Body&& body) {
   const CodeBlock block = coded<P>(w);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(four_bits_a_weight_and_two_bytes_a_group, P, Polic
   });
 }
 
-// Whole numbers from -8 to 7 come back as they are, whatever power of two stands before them; so their codes are known.
+// Integers from -8 to 7 times any power of two are exact, so their codes are known.
 BOOST_AUTO_TEST_CASE_TEMPLATE(panels_and_files_have_known_bytes, P, Policies) {
   constexpr int group = P::Code::group, cols = group + 11;
   const auto code = [](int r, int c) { return c % group == 0 ? 0 : (5 * c + 3 * r) % 16; };  // -8 in every group
@@ -100,13 +100,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(panels_and_files_have_known_bytes, P, Policies) {
   BOOST_TEST(padding_is_zero(view));
 }
 
-// Codes are the nearest to the weights, given the scale, and the scale is one that a float16 holds.
+// Codes are the nearest ones for the scale, and the scale is a float16.
 BOOST_AUTO_TEST_CASE_TEMPLATE(codes_are_the_nearest_for_their_scale, P, Policies) {
   int groups = 0;
   const auto check = [&](const Weights& w) {
     for_groups<P>(w, [&](std::span<const float> group, double error, float scale) {
       BOOST_TEST_REQUIRE(static_cast<float>(float16(scale)) == scale);
-      // Dividing by the scale rounds: where two codes are equally near, either.
+      // Dividing by the scale rounds. If two codes are equally near, either is right.
       BOOST_TEST_REQUIRE(error <= error_with(group, scale) * (1 + 0x1p-20) + norm(group) * norm(group) * 0x1p-44);
       ++groups;
     });
@@ -116,9 +116,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_are_the_nearest_for_their_scale, P, Policies
   BOOST_TEST(groups > 3000);
 }
 
-// The plain rule's scale is among the candidates, and from there errors can only shrink, but for rounding the scale to
-// float16: 2^-11 of what is read back, twice, as the plain rule's is rounded too. Below 2^-14 a float16 is off by up to
-// 2^-25, times codes of up to 8.
+// The scale of the simple rule is one of the candidates, so the error can only shrink, except for the rounding of the
+// scale to float16. That is 2^-11 of the value, twice, since the simple rule's scale is rounded, too. Below 2^-14 a
+// float16 is off by up to 2^-25, times codes of up to 8.
 BOOST_AUTO_TEST_CASE_TEMPLATE(no_group_is_worse_than_by_the_plain_rule, P, Policies) {
   const auto check = [](const Weights& w) {
     for_groups<P>(w, [&](std::span<const float> group, double error, float) {
@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(no_group_is_worse_than_by_the_plain_rule, P, Polic
   for_random_weights(18, check);
 }
 
-// The search against a fine grid of all scales worth trying, without the rounding to float16. Of bell-shaped weights,
-// as those of models are. Its twin, the plain rule, does not come near.
+// Compares the search with a fine grid of all reasonable scales, not rounded to float16. The weights are bell-shaped,
+// like those of models. Counter-check: the simple rule is much worse.
 BOOST_AUTO_TEST_CASE_TEMPLATE(the_search_finds_nearly_the_best_scale, P, Policies) {
   double found = 0, plain = 0, best = 0, worst_share = 0, worst_plain_share = 0;
   for_groups<P>(random_weights({16, 1280}, Content::bell, 3), [&](std::span<const float> group, double error, float) {
@@ -164,8 +164,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_zeros_of_one_value_and_of_one_sign, P, Pol
     const Weights w{{1, cols}, std::vector<float>(cols, x)};
     const auto packed = encoded<P>(w);
     const auto view = P::view(w.shape, packed);
-    // One value is a code times a scale that float16 rounds: by 2^-11 of it; by 2^-25 times codes of up to 8, and half
-    // a step where scales are the smallest.
+    // A single value is a code times a rounded scale. The error is 2^-11 of the value, 2^-25 times codes of up to 8, or
+    // half a step of the smallest scales.
     for (const int c : {0, cols - 1})
       BOOST_TEST(std::fabs(view.at(0, c) - x) <= std::max(std::fabs(x) * 0x1p-11f, 8 * 0x1p-25f),
                  x << " is " << view.at(0, c));
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(huge_weights_are_refused, P, Policies) {
   BOOST_TEST(refuses<P>({1e6f, 1.0f}));
   BOOST_TEST(refuses<P>({1.0f, -721'000.0f}));
   BOOST_TEST(refuses<P>({3.4e38f}));
-  // The message says how much is too much: less is taken.
+  // The message names a limit. A value at that limit is accepted.
   std::string said = refusal_of<P>({3.4e38f});
   said.erase(0, said.find("beyond ") + 7);
   said.erase(std::remove(said.begin(), said.end(), ','), said.end());

@@ -1,4 +1,4 @@
-// GroupInt4Act8: the codes of GroupInt4, two quads of columns in the halves of four bytes.
+// GroupInt4Act8: the codes of GroupInt4, with two quads of columns in the halves of four bytes.
 #include "tenon/weights/int4_act8.h"
 
 #include <tuple>

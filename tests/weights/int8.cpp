@@ -1,4 +1,4 @@
-// ZeroPointInt8: unsigned 8-bit codes with a scale and a zero point, of a row or of the whole matrix.
+// ZeroPointInt8: unsigned 8-bit codes with a scale and a zero point per row or for the whole matrix.
 #include "tenon/weights/int8.h"
 
 #include <tuple>
@@ -30,9 +30,9 @@ ValueRange range_of(std::span<const float> row) {
   return range;
 }
 
-// Rounding to the nearest code loses half a step. The zero point is rounded too, by up to half a step, which moves all
-// codes alike: a weight at an end may want a code up to 255.5 or down to -0.5, and the end is no farther than half a
-// step. Float arithmetic on numbers of up to 255 adds 2^-14 of a step. Rows whose step is subnormal are zeros.
+// Rounding to the nearest code loses half a step. Rounding the zero point moves all codes by up to half a step. A
+// weight at an end may then need a code of up to 255.5 or down to -0.5, and the end is at most half a step away. Float
+// arithmetic on numbers of up to 255 adds 2^-14 of a step. Rows with a subnormal step are zeros.
 double row_bound(std::span<const float> row, double weight) {
   const double step = step_of(range_of(row));
   return step < 0x1p-126 ? std::fabs(weight) : step * (0.5 + 0x1p-14);
@@ -47,7 +47,7 @@ std::uint8_t code_of(const CodeBlock& block, int row, int col) {
 
 BOOST_AUTO_TEST_CASE(blocks_make_the_whole_and_views_read_the_code) { check_packing<ZeroPointInt8>(126); }
 
-// A zero point of the whole matrix is a fraction: 128 less, it is rounded once more, by 2^-18 at most.
+// The zero point of a whole matrix is a fraction. Subtracting 128 rounds it once more, by at most 2^-18.
 BOOST_AUTO_TEST_CASE(blocks_with_the_range_of_the_whole_make_the_whole) {
   check_packing<ByTensor>(126, [](float at, float value, const CodeBlock& codes) {
     return std::fabs(at - value) <= codes.scales[0] * 0x1p-18f + std::fabs(value) * 0x1p-22f;
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_byte_a_weight_a_scale_and_a_zero_point) {
 BOOST_AUTO_TEST_CASE(weights_of_a_row_are_within_half_a_step) {
   const double worst = worst_error<ZeroPointInt8>(126, row_bound);
   BOOST_TEST((worst > 0.99 && worst <= 1), worst);
-  // The twins: cutting off loses a step, and one scale for all rows more than that of small ones.
+  // Counter-checks: truncation loses a whole step; one scale for all rows loses more than a step of small rows.
   Weights w = random_weights({16, 100}, Content::bell, 1);
   for (int c = 0; c < 100; ++c) w.values[static_cast<std::size_t>(c)] *= 0.01f;
   const CodeBlock block = coded<ZeroPointInt8>(w);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(weights_of_a_row_are_within_half_a_step) {
                  w, [&](int r, int c) { return view.at(r, c); }, row_bound) > 1.5);
 }
 
-// In the mean, evenly spread errors of half a step at most are step / sqrt(12): nothing pulls them to one side.
+// Uniform errors of at most half a step have the deviation step / sqrt(12) and no bias.
 BOOST_AUTO_TEST_CASE(errors_of_a_row_are_evenly_spread) {
   const Weights w = random_weights({16, 4000}, Content::uniform, 7);
   const CodeBlock block = coded<ZeroPointInt8>(w);
@@ -94,10 +94,10 @@ BOOST_AUTO_TEST_CASE(errors_of_a_row_are_evenly_spread) {
     }
   }
   BOOST_TEST(std::sqrt(12 * squares / 64000) == 1.0, boost::test_tools::tolerance(0.01));
-  BOOST_TEST(std::fabs(sum / 64000) < 0.005);  // 4 deviations of the mean of 64,000
+  BOOST_TEST(std::fabs(sum / 64000) < 0.005);  // 4 standard deviations of the mean of 64,000
 }
 
-// Cut off, towards the least: never above the weight, and never a whole step below it.
+// Truncation towards the minimum: the value is never above the weight and never a whole step below it.
 BOOST_AUTO_TEST_CASE(weights_of_a_matrix_are_within_a_step_below) {
   const auto check = [](const Weights& w) {
     const auto packed = encoded<ByTensor>(w);
@@ -115,12 +115,12 @@ BOOST_AUTO_TEST_CASE(weights_of_a_matrix_are_within_a_step_below) {
   for_random_weights(126, check);
 }
 
-// The ends are 0 and 255, whatever the range, and the errors between them are half a step in the mean.
+// The ends of every range are the codes 0 and 255. The mean error between them is half a step.
 BOOST_AUTO_TEST_CASE(a_range_uses_all_codes_of_a_matrix) {
   Random random(5);
   int low = 0, high = 0;
   for (int i = 0; i < 50'000; ++i) {
-    // As far apart in magnitude as may be, where arithmetic in double is not exact either.
+    // Magnitudes as far apart as possible, where arithmetic in double rounds, too.
     const float least = -std::ldexp(1 + std::fabs(random.uniform()), random.below(60) - 30),
                 largest = std::ldexp(1 + std::fabs(random.uniform()), random.below(60) - 30);
     const CodeBlock block = coded<ByTensor>({{1, 2}, {least, largest}});
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_range_uses_all_codes_of_a_matrix) {
   BOOST_TEST(high == 50'000);
 }
 
-// The numbers of the literature: five weights, whatever their shape and however they come.
+// The example of the literature: five weights, in every shape and division into blocks.
 BOOST_AUTO_TEST_CASE(the_published_five_weights_give_the_published_codes) {
   const std::vector<float> five = {3.14063f, 2.90192f, 0.57782f, -0.14590f, -1.29091f};
   const std::array<int, 5> expected = {255, 241, 107, 65, 0};
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(the_published_five_weights_give_the_published_codes) {
   BOOST_TEST(row.scales[0] == 0.0173786f, boost::test_tools::tolerance(1e-5f));
   BOOST_TEST(-row.zero_points[0] * row.scales[0] == -1.29091f, boost::test_tools::tolerance(1e-6f));
 
-  // Five rows in two blocks, each with the range of all.
+  // Five rows in two blocks, each encoded with the range of all rows.
   const Weights rows{{5, 1}, five};
   CodeBlock block;
   for (const int first : {3, 0}) {
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(the_published_five_weights_give_the_published_codes) {
     BOOST_TEST((block.scales == row.scales && block.zero_points == row.zero_points));
   }
 
-  // Twenty rows of one column, whose ends are in different blocks, and in either order.
+  // Twenty rows of one column. Minimum and maximum are in different blocks, in either order.
   Weights w{{20, 1}, {}};
   for (int i = 0; i < 20; ++i)
     w.values.push_back(i == 2 ? five[4] : i == 18 ? five[0] : five[static_cast<std::size_t>(1 + i % 3)]);
@@ -169,14 +169,14 @@ BOOST_AUTO_TEST_CASE(the_published_five_weights_give_the_published_codes) {
   for (int i = 0; i < 16; ++i) {
     BOOST_TEST((panels.scales[i] == row.scales[0] && panels.zero_points[i] == row.zero_points[0] - 128));
   }
-  // The twin: a block with its own range has other codes.
+  // Counter-check: a block with its own range has other codes.
   CodeBlock own;
   Int8Code<PerTensor>::encode(1, w.rows(0, 16), range_of(w.rows(0, 16)), own);
   BOOST_TEST(code_of(own, 0, 0) != 241);
 }
 
 BOOST_AUTO_TEST_CASE(panels_and_files_of_rows_have_known_bytes) {
-  // Steps of 1 and of 0.5; the zero point of the first is rounded from 100.2, so that its ends are 0 and 255.
+  // Steps of 1 and 0.5. The zero point of the first row is rounded from 100.2, so that its ends are 0 and 255.
   const Weights w{{2, 3}, {-100.2f, 0.0f, 154.8f, 0.25f, 127.5f, 0.75f}};
   const CodeBlock block = coded<ZeroPointInt8>(w);
   const std::array<int, 6> expected = {0, 100, 255, 0, 255, 2};  // 0.25 and 0.75 are ties, to even
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(panels_and_files_of_rows_have_known_bytes) {
   BOOST_TEST(padding_is_zero(ZeroPointInt8::view(w.shape, packed)));
 }
 
-// Zero points of rows are whole, so that a weight of exactly 0 is read as exactly 0.
+// Zero points of rows are integers, so a weight of exactly 0 reads as exactly 0.
 BOOST_AUTO_TEST_CASE(a_weight_of_zero_stays_zero) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Weights w = random_weights({16, 33}, kContents[seed % kContents.size()], seed + 1, 126);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_weight_of_zero_stays_zero) {
       BOOST_TEST_REQUIRE(view.panels().zero_points[r] == std::nearbyint(view.panels().zero_points[r]));
     }
   }
-  // The twin: the fraction of a whole matrix's zero point moves it.
+  // Counter-check: the fractional zero point of a whole matrix moves it.
   const CodeBlock block = coded<ByTensor>({{1, 3}, {-1.29f, 0.0f, 3.14f}});
   BOOST_TEST(Int8Code<PerTensor>::value(block, 0, 1) != 0);
 }
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(rows_of_one_sign_and_of_one_value) {
     codes.push_back(static_cast<int>(block.zero_points[0]));
     return codes;
   };
-  BOOST_TEST((read({1.0f, 2.0f, 5.1f}) == std::vector{50, 100, 255, 0}));  // 0 is within the range, and its end
+  BOOST_TEST((read({1.0f, 2.0f, 5.1f}) == std::vector{50, 100, 255, 0}));  // the range includes 0 as its minimum
   BOOST_TEST((read({-1.0f, -2.0f, -5.1f}) == std::vector{205, 155, 0, 255}));
   BOOST_TEST((read({3.0f, 3.0f}) == std::vector{255, 255, 0}));
   BOOST_TEST((read({-3.0f, -3.0f}) == std::vector{0, 0, 255}));

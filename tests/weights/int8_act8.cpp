@@ -1,4 +1,4 @@
-// ZeroPointInt8Act8: the codes of ZeroPointInt8, four columns of a row side by side.
+// ZeroPointInt8Act8: the codes of ZeroPointInt8, with four columns of a row adjacent.
 #include "tenon/weights/int8_act8.h"
 
 #include "encoding.h"

@@ -1,5 +1,4 @@
-// Int8ExactOf: a format as it is, and a copy as int8_act8 has it, with what the copy's rows are off by, and their
-// lengths.
+// Int8ExactOf: a format unchanged, plus an int8_act8 copy with the errors and lengths of the copy's rows.
 #include "tenon/weights/int8_exact.h"
 
 #include "encoding.h"
@@ -16,7 +15,7 @@ using Int8 = Int8ExactOf<ZeroPointInt8>;
 static_assert(HasInt8Approximation<Int8Exact::View> && !HasInt8Approximation<Float32::View>);
 static_assert(std::is_same_v<Int8::Code, ZeroPointInt8::Code>, "one file for both");
 
-// In blocks or as a whole; the view reads what Base's does, and the copy's rows are within their errors.
+// Checks blocks against the whole, the view's values against Base's, and the copy's rows against their errors.
 template <class Base>
 void check(int top) {
   using P = Int8ExactOf<Base>;
@@ -35,8 +34,7 @@ void check(int top) {
         furthest = std::max(furthest, std::fabs(value - rough));
         squares += rough * rough;
       }
-      // As close as floats are, and what is added for roundings: of the largest weight, 512 of the copy's scales at
-      // most.
+      // The error is tight up to float precision and the rounding term, whose largest weight is at most 512 scales.
       const double error = static_cast<double>(view.approximation().errors[r]),
                    length = static_cast<double>(view.approximation().lengths[r]);
       const double scale = static_cast<double>(view.approximation().panels.scales[r]);
@@ -66,7 +64,7 @@ BOOST_AUTO_TEST_CASE(codes_of_a_file_make_what_encoding_makes) {
   BOOST_TEST((packed == encoded<Int8>(w)));
 }
 
-// Behind the matrix a byte a weight, and four numbers of a row.
+// The copy adds one byte per weight and four numbers per row.
 BOOST_AUTO_TEST_CASE(a_byte_more_a_weight) {
   BOOST_TEST(Int8Exact::bytes({64, 64}) == Float32::bytes({64, 64}) + ZeroPointInt8Act8::bytes({64, 64}) + 2 * 64 * 4);
 }

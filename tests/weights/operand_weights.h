@@ -1,4 +1,4 @@
-// What the tests of formats for tensor cores share.
+// Helpers for the tests of formats for tensor cores.
 #pragma once
 #include "encoding.h"
 #include "tenon/ops/args.h"
@@ -25,7 +25,7 @@ void values_are_those_of(int top) {
     for (int r = 0; r < w.shape.rows; ++r) {
       for (int c = 0; c < w.shape.cols; ++c) BOOST_TEST_REQUIRE(same_bits(view.at(r, c), plain.at(r, c)), name_of(w));
     }
-    // All else is zero: kernels multiply whole chunks of whole blocks of rows.
+    // All other elements are zero: kernels multiply whole chunks of whole blocks of rows.
     std::size_t others = 0;
     const auto& tiles = view.tiles();
     for (std::size_t i = 0; i < OperandTiles<float16>::elements(w.shape.rows, w.shape.cols); ++i)

@@ -1,4 +1,4 @@
-// The store of packed matrices: blocks of rows make the whole, whatever the number of threads, and failures come out.
+// The store of packed matrices: blocks of rows give the whole for every number of threads, and errors reach the caller.
 #include "tenon/weights/store.h"
 
 #include <boost/test/unit_test.hpp>
@@ -64,11 +64,11 @@ BOOST_AUTO_TEST_CASE(more_than_was_announced_is_refused) {
   BOOST_CHECK_THROW(store.add(device, shapes[0], read), Error);
 }
 
-// A format with one scale for all reads every block twice, for the range first.
+// A format with one scale for the whole matrix reads every block twice, first for the range.
 BOOST_AUTO_TEST_CASE(the_range_is_that_of_the_whole_matrix) {
   using P = ZeroPointInt8Of<PerTensor>;
   const std::vector<Shape> shapes = {{3000, 1001}};
-  const auto read = [](int first, int count, float* out) {  // its ends are in the first and in the last row
+  const auto read = [](int first, int count, float* out) {  // its minimum and maximum are in the first and last row
     for (int i = 0; i < count * 1001; ++i) out[i] = static_cast<float>((first + i / 1001 - 1000) * 1001 + i % 1001);
   };
   std::vector<float> values(3000 * 1001);
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(the_range_is_that_of_the_whole_matrix) {
   }
 }
 
-// Codes as files hold them give the bytes that encoding the floats would.
+// Codes in the form of files give the same bytes as encoding the floats.
 template <class P>
 void codes_give_the_bytes_of_floats(Shape shape) {
   Cpu device({.threads = 2});
