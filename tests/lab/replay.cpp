@@ -21,7 +21,7 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// 10 ms a step, 1 ms a row, nothing for context: times that a reader can add up.
+// 10 ms per step, 1 ms per row, nothing for context: times that are easy to add up.
 constexpr StepCost kPlain{.step = 10e-3, .row = 1e-3, .context = 0};
 
 Trace experiment_6() {
@@ -42,7 +42,7 @@ std::vector<std::pair<SeqId, int>> slices_of(const Plan& plan) {
   return slices;
 }
 
-// What the laboratory says that happened.
+// The requests as the laboratory reports them.
 template <class P>
 std::vector<Ran> replayed(P policy, const Trace& trace, const ReplayOptions& options) {
   std::vector<Ran> steps;
@@ -52,7 +52,7 @@ std::vector<Ran> replayed(P policy, const Trace& trace, const ReplayOptions& opt
   return steps;
 }
 
-// The same by hand: the real queue and ledger in the loop of a server, with tokens that have nothing in common.
+// The same requests in a hand-written server loop with the real queue and ledger, and with unrelated tokens.
 template <class P>
 std::vector<Ran> served(P policy, const Trace& trace, const ReplayOptions& options) {
   auto ledger = PagedKV::ledger({.layers = 1, .heads = 1, .head_dim = 1, .positions = options.cache_tokens},
@@ -99,7 +99,7 @@ std::vector<Ran> served(P policy, const Trace& trace, const ReplayOptions& optio
   return steps;
 }
 
-// Of all, what every schedule must keep.
+// Checks what every schedule must satisfy.
 void check(const ReplayResult& result, const Trace& trace) {
   std::map<int, std::vector<Stay>> stays_of, on_slot;
   for (const Stay& s : result.stays) {
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(is_what_the_real_queue_does) {
 BOOST_AUTO_TEST_CASE(times_of_one_request_by_hand) {
   const Trace trace = {{.arrival = 2s, .prompt_tokens = 30, .new_tokens = 3}};
   const auto result = replay(ContinuousPolicy{}, trace, {.token_budget = 20, .cost = kPlain});
-  BOOST_TEST(result.steps == 4U);  // 20 and 10 rows of the prompt, then one each for two tokens
+  BOOST_TEST(result.steps == 4U);  // 20 and 10 rows of the prompt, then one row for each of two tokens
   BOOST_TEST(result.rows == 32U);
   const RequestResult& r = result.requests[0];
   BOOST_CHECK(r.admitted == 2s);
@@ -183,11 +183,11 @@ BOOST_AUTO_TEST_CASE(a_static_batch_departs_at_the_first_question_after_its_wait
   for (const auto& [nap, departs] : std::map<Nanoseconds, Nanoseconds>{{200us, 50ms}, {7ms, 56ms}}) {
     const auto result = replay(StaticPolicy{.n = 2, .max_wait = 50ms}, trace, {.nap = nap});
     BOOST_CHECK(result.requests[0].admitted == 1s + departs);
-    BOOST_CHECK(result.requests[1].admitted == 100s);  // nobody else will come
+    BOOST_CHECK(result.requests[1].admitted == 100s);  // no other request will arrive
   }
   const auto open = replay(StaticPolicy{.n = 2, .max_wait = 50ms}, trace, {.drains = false});
   BOOST_CHECK(open.requests[1].admitted == 100s + 50ms);
-  // A long wait is asked about less often, and is late by a thousandth of itself at most.
+  // The clock steps of a long wait are longer, and the departure is late by at most a thousandth of the wait.
   const auto hours = replay(StaticPolicy{.n = 3, .max_wait = 2h}, trace, {.drains = false});
   BOOST_CHECK(hours.requests[0].admitted >= 1s + 2h && hours.requests[0].admitted <= 1s + 2h + 8s);
 }
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_its_books) {
       const ReplayResult result = replay(policy, trace, options);
       check(result, trace);
       preemptions += result.preemptions;
-      BOOST_CHECK(result == replay(policy, trace, options));  // to the bit
+      BOOST_CHECK(result == replay(policy, trace, options));  // bit for bit
     };
     one(ContinuousPolicy{});
     one(FairPolicy{.max_batch = 8});
@@ -217,7 +217,8 @@ BOOST_AUTO_TEST_CASE(shared_prefixes_are_found_in_the_cache) {
       random_trace({.requests = 50, .rate = 1, .adapters = 2, .prompt = Length::fixed(20), .prefix_tokens = 160});
   const auto with = replay(ContinuousPolicy{}, trace),
              without = replay(ContinuousPolicy{}, trace, {.prefix_reuse = false});
-  BOOST_TEST(with.prefix_hit_tokens == 48U * 160U);  // all but the first of each adapter: an adapter's keys are its own
+  BOOST_TEST(with.prefix_hit_tokens ==
+             48U * 160U);  // all but the first request of each adapter, whose keys are its own
   BOOST_TEST(without.prefix_hit_tokens == 0U);
   BOOST_TEST(with.rows + with.prefix_hit_tokens == without.rows);
   const Trace alone = random_trace({.requests = 50, .rate = 1, .prompt = Length::fixed(180)});
@@ -236,7 +237,8 @@ BOOST_AUTO_TEST_CASE(refuses_what_the_cache_could_never_hold_and_goes_on) {
 }
 
 BOOST_AUTO_TEST_CASE(service_counts_while_there_is_competition) {
-  // Adapter 0 alone for 21 + 11 ms; then both for two steps of 22 ms and 12 ms; then 1 alone.
+  // Adapter 0 is alone for 21 + 11 ms. Both adapters have requests for steps of 22 ms and 12 ms. Then adapter 1 is
+  // alone.
   const Trace trace = {{.prompt_tokens = 11, .new_tokens = 4, .adapter = 0},
                        {.arrival = 25ms, .prompt_tokens = 11, .new_tokens = 5, .adapter = 1}};
   const auto result = replay(ContinuousPolicy{}, trace, {.cost = kPlain});
@@ -304,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_million_tokens_take_no_time) {
   const auto begin = std::chrono::steady_clock::now();
   replay(FairPolicy{}, trace);
   BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
-             10);  // 0.06 s, optimised
+             10);  // 0.06 s in an optimised build
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Three requests and one that was refused, with round numbers.
+// Three served requests and a refused one, with round numbers.
 ReplayResult by_hand() {
   ReplayResult result;
   result.requests = {
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(jains_index_is_its_definition) {
   BOOST_TEST(index({5, 0, 0, 0}) == 0.25);
   BOOST_TEST(index({1, 2, 3}) == 36.0 / (3 * 14));
   BOOST_TEST(index({10, 20, 30}) == index({1, 2, 3}),
-             boost::test_tools::tolerance(1e-12));  // of shares, not of amounts
+             boost::test_tools::tolerance(1e-12));  // the index depends on shares, not on amounts
   BOOST_TEST(index({}) == 1);
   BOOST_TEST(index({0, 0}) == 1);
 }
@@ -113,9 +113,9 @@ BOOST_AUTO_TEST_CASE(a_report_by_hand) {
   BOOST_TEST(r.queue_ms.p99 == 39.4, near);
   BOOST_TEST(r.queue_ms.mean == 50.0 / 3, near);
   BOOST_TEST(r.first_token_ms.p50 == 50, near);     // 30, 50, 60
-  BOOST_TEST(r.per_token_ms.p50 == 15, near);       // 20, 10; the second request has but one token
+  BOOST_TEST(r.per_token_ms.p50 == 15, near);       // 20, 10; the second request has only one token
   BOOST_TEST(r.latency_ms.p50 == 70, near);         // 50, 70, 100
-  BOOST_TEST(r.jain == 1600.0 / (2 * 1000), near);  // of 3 and 1 a second; adapter 2 never had competition
+  BOOST_TEST(r.jain == 1600.0 / (2 * 1000), near);  // rates 3 and 1 per second; adapter 2 was never contended
 }
 
 BOOST_AUTO_TEST_CASE(nothing_gives_an_empty_report) {
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(slots_as_csv) {
 }
 
 BOOST_AUTO_TEST_CASE(slots_as_a_picture) {
-  // A column is 10 ms; its middle counts.
+  // A column is 10 ms. The picture shows its middle.
   BOOST_TEST(slots_picture(by_hand(), 25) ==
              ".AAAAAA............AAA.AA\n"
              "..........BBBBB..........\n");

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(reads_every_field_and_its_default) {
       "{\"new_tokens\": 2, \"prompt_tokens\": 1, \"arrival_ms\": 0.000001}",  // no newline at the end
       "t");
   BOOST_TEST_REQUIRE(trace.size() == 2U);
-  BOOST_CHECK((trace[0] == TraceRequest{.arrival = 1ns, .prompt_tokens = 1, .new_tokens = 2}));  // in order of arrival
+  BOOST_CHECK((trace[0] == TraceRequest{.arrival = 1ns, .prompt_tokens = 1, .new_tokens = 2}));  // sorted by arrival
   BOOST_CHECK((trace[1] == TraceRequest{.arrival = 1500us,
                                         .prompt_tokens = 120,
                                         .new_tokens = 32,
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(arrivals_are_a_poisson_process) {
     squares += gap * gap;
   }
   const double mean = sum / n, deviation = std::sqrt(squares / n - mean * mean);
-  // Both are 1 / rate; a mean of 20,000 is off by 0.7 % as a rule: 3 % is four times that.
+  // Mean and deviation are both 1 / rate. The standard error of a mean of 20,000 is 0.7 %; 3 % is four of them.
   BOOST_TEST(mean == 0.02, boost::test_tools::tolerance(0.03));
   BOOST_TEST(deviation == 0.02, boost::test_tools::tolerance(0.05));
   for (const TraceRequest& r : random_trace({.requests = 10, .rate = 0})) BOOST_CHECK(r.arrival == 0ns);
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(lengths_have_their_distributions) {
   BOOST_TEST(uniform.back() == 6);
   for (int v = 3; v <= 6; ++v) BOOST_TEST(std::abs(std::count(uniform.begin(), uniform.end(), v) - n / 4) < 4 * 62);
   const auto exponential = lengths(Length::exponential(100, 100000));
-  // ceil(x) of mean 100: 100.5 in the mean; half lie below 100 ln 2.
+  // ceil(x) of mean 100 has the mean 100.5, and half of the values are below 100 ln 2.
   double sum = 0;
   for (const int v : exponential) sum += v;
   BOOST_TEST(sum / n == 100.5, boost::test_tools::tolerance(0.03));
