@@ -28,7 +28,7 @@ using namespace tenon;
 
 namespace {
 
-// Everything that is added to it, in order, as one number.
+// A hash of everything that is added to it, in order.
 class Digest {
  public:
   template <class T>
@@ -59,7 +59,7 @@ void add_answer(Digest& digest, const Answer& answer) {
   digest.add(std::span<const std::uint64_t>(&logits, 1));
 }
 
-// Throws where a request fails: two programs that fail alike would agree.
+// Throws if the request failed, because two programs that fail alike would agree.
 void add_completion(Digest& digest, const Completion& completion) {
   if (!completion.error.empty()) throw Error(Error::Kind::internal, "digest", completion.error);
   add_answer(digest, completion);
@@ -91,7 +91,7 @@ std::vector<TokenId> tokens(int count, int vocab, std::uint64_t seed) {
   return out;
 }
 
-// Greedy and drawn, with every filter and penalty; prompts of several lengths, in one batch.
+// Greedy and sampled requests with every filter and penalty, and prompts of several lengths, for one batch.
 std::vector<Request> requests(int vocab, const std::vector<std::vector<AdapterUse>>& adapters) {
   std::vector<Request> all;
   std::uint64_t seed = 0;
@@ -129,7 +129,7 @@ ModelConfig small_model(std::string_view type, int heads, int kv_heads) {
   return c;
 }
 
-// The plain C++ kernels, in which compilers contract what they may.
+// The plain C++ kernels, in which compilers may contract.
 struct Portable : Cpu {
   explicit Portable(CpuOptions options = {}) : Cpu({.threads = options.threads, .isa = Isa::portable}) {}
 };
@@ -163,7 +163,7 @@ void print_engines(const std::string& model) {
                203, {{}});
 }
 
-// In -reach .. reach.
+// Random numbers in [-reach, reach].
 std::vector<float> random_floats(std::size_t count, float reach, std::uint64_t seed) {
   std::vector<float> out(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -173,7 +173,7 @@ std::vector<float> random_floats(std::size_t count, float reach, std::uint64_t s
   return out;
 }
 
-// y = activation(W x + bias) + residual by every set of kernels that this processor runs.
+// Prints y = activation(W x + bias) + residual for every set of kernels that this processor supports.
 template <class P>
 void print_products(const char* name) {
   constexpr int kIn = 197, kOut = 83, kRows = 40;

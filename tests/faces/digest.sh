@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# digest.sh SOURCE WORK MODEL NAME COMPILER FLAG ...: compiles SOURCE, runs it on MODEL, and compares what it prints with
-# WORK/reference.txt, which the NAME `reference` writes. Fingerprints name types as a compiler spells them, so those of
-# another compiler are left out.
+# digest.sh SOURCE WORK MODEL NAME COMPILER FLAG ...: compiles SOURCE, runs it on MODEL, and compares its output with
+# WORK/reference.txt, which NAME `reference` writes. Fingerprints contain type names in the compiler's spelling, so
+# those of another compiler are not compared.
 set -euo pipefail
 
 source=$1 work=$2 model=$3 name=$4 compiler=$5

@@ -1,7 +1,7 @@
 // expect: tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>
 #include <tenon/tenon.h>
 
-// A device of one's own, with every op of a Cpu but the one for adapters.
+// A user's device with every op of a Cpu except the one for adapters.
 struct Mine : tenon::Cpu {
   using tenon::Cpu::Cpu;
 };

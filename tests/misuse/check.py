@@ -3,11 +3,11 @@
 
     check.py FILE PRECOMPILED COMPILER [FLAG ...]
 
-FILE begins with `// expect: <regex>`, and may go on with `// flags: <flags for the misuse>`. It must compile as it
-stands, with no warning (or the misuse could fail for a reason of its own). With TENON_MISUSE defined it must fail with
-exactly one line `error: ...`, which the regex matches, no warning, and no other line in which the library speaks
-(`tenon: `). Where the compiler says it well, the regex is of its line and the library says nothing.
-PRECOMPILED/umbrella.h includes all of the library, and stands beside its precompiled form, which saves most of the time.
+FILE begins with `// expect: <regex>`, and optionally `// flags: <flags for the misuse>`. It must compile as it is,
+without a warning; otherwise the misuse could fail for another reason. With TENON_MISUSE defined it must fail with
+exactly one line `error: ...` that matches the regex, no warning, and no other message of the library (`tenon: `).
+If the compiler's own message is clear, the regex matches that and the library prints nothing.
+PRECOMPILED/umbrella.h includes the whole library. Its precompiled form is in the same folder and saves most of the time.
 """
 import re
 import shlex
@@ -37,7 +37,7 @@ def main():
     no_source_line = "-fno-caret-diagnostics" if clang else "-fno-diagnostics-show-caret"
     command = [compiler, "-std=c++20", "-fsyntax-only", no_source_line, "-fdiagnostics-color=never"]
     first = ""
-    if not misuse_flags:  # with other flags a precompiled header is of no use
+    if not misuse_flags:  # a precompiled header fits only the same flags
         command += ["-include-pch", f"{precompiled}/umbrella.h.gch"] if clang else []
         first = f'#include "{precompiled}/umbrella.h"\n'
 

@@ -4,7 +4,7 @@
 using Engine = tenon::Engine<tenon::Gpt2, tenon::Scheduler<tenon::StaticPolicy>>;
 
 Engine make(const tenon::ModelFiles& files) {
-  return Engine{files, {.n = 3}};  // braces that can mean the scheduler only
+  return Engine{files, {.n = 3}};  // these braces can only mean the scheduler
 }
 
 void read(const tenon::ModelFiles& files) {

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# consume.sh SOURCE WORK COMPILER WAY [ARGUMENT ...]: builds and runs a small program against the library in one of the ways
-# that docs/getting-started.md names.
-#   install BUILD                 installs BUILD below WORK/prefix, for find_package
-#   headers, subproject           install with nothing built
-#   build_type                    the warnings of a project that names no build type
-#   eigen, compile_once           consumers of the headers that `headers` installed
-#   compiled LINK WAY             the compiled face: LINK is static or shared, WAY add_subdirectory, fetch_content or
-#                                 find_package. The first one compiles the library and installs it below WORK/LINK
-#   pkg_config                    the face without a library, and `pkg_config LINK`
-#   both_faces                    a target that links both faces is refused by CMake, and flags of both packages by the compiler
+# consume.sh SOURCE WORK COMPILER WAY [ARGUMENT ...]: builds and runs a small program with the library in one of the
+# ways that docs/getting-started.md names.
+#   install BUILD                 installs BUILD in WORK/prefix, for find_package
+#   headers, subproject           install without building anything
+#   build_type                    the warnings of a project that sets no build type
+#   eigen, compile_once           programs with the headers that `headers` installed
+#   compiled LINK WAY             the compiled face: LINK is static or shared; WAY is add_subdirectory, fetch_content or
+#                                 find_package. The first call compiles the library and installs it in WORK/LINK
+#   pkg_config [LINK]             the header-only face, or the compiled one with LINK
+#   both_faces                    CMake refuses a target that links both faces; the compiler refuses the flags of both packages
 set -euo pipefail
 
 source_dir=$1 work=$2 compiler=$3 way=$4
@@ -21,13 +21,13 @@ configure() {
   cmake -S "$1" -B "$2" -G "Unix Makefiles" -DCMAKE_CXX_COMPILER="$compiler" "${@:3}"
 }
 
-# same_headers PREFIX: nothing was forgotten, and nothing is there that is not ours.
+# same_headers PREFIX: the installed headers are exactly those of the source.
 same_headers() {
   diff <(cd "$source_dir/include" && find . -type f -exec cksum {} + | sort) \
     <(cd "$1/include" && find . -type f -exec cksum {} + | sort)
 }
 
-# expect_warnings NUMBER WAY [ARGUMENT ...]: a fresh configuration of WAY warns so often of the build type.
+# expect_warnings NUMBER WAY [ARGUMENT ...]: a fresh configuration of WAY warns NUMBER times about the build type.
 expect_warnings() {
   rm -rf "$work/build_type"
   local count
@@ -41,7 +41,7 @@ expect_warnings() {
   fi
 }
 
-# expect_refusal TEXT COMMAND ...: the command fails, and says TEXT.
+# expect_refusal TEXT COMMAND ...: the command fails and prints TEXT.
 expect_refusal() {
   local output
   if output=$("${@:2}" 2>&1) || [[ $(tr -s ' \n' '  ' <<<"$output") != *"$1"* ]]; then
@@ -51,7 +51,7 @@ expect_refusal() {
   echo "refused: $1"
 }
 
-# need_pkg_config: skips the test where there is none.
+# need_pkg_config: skips the test if pkg-config is not installed.
 need_pkg_config() {
   if ! command -v pkg-config >/dev/null; then
     echo "skipped: pkg-config was not found (Debian: pkg-config)"
@@ -67,7 +67,7 @@ case $way in
     ;;
   headers)
     rm -rf "$work/headers" "$work/headers_build"
-    # The option counts in a tree that was configured with the program, too.
+    # The option also works in a tree that was configured with the program.
     configure "$source_dir" "$work/headers_build" -DTENON_LIBRARY_ONLY=ON -DTENON_BUILD_PROGRAM=ON -DTENON_BUILD_SERVER=ON
     cmake --install "$work/headers_build" --prefix "$work/headers" >/dev/null
     same_headers "$work/headers"
@@ -101,7 +101,7 @@ case $way in
     "$work/eigen/consumer"
     ;;
   compile_once)
-    # The example of getting-started against installed headers: its main unit includes nothing of an engine's parts.
+    # The example of getting-started with installed headers: its main unit includes no part of an engine.
     flags=(-std=c++20 -O1 -I "$work/headers/include" -I "$source_dir/examples")
     main=$source_dir/examples/29_compile_once.cpp
     parts=$("$compiler" "${flags[@]}" -MM "$main" | grep -E "tenon/(tenon|engine/engine|model/decoder)\.h|tenon/(ops/cpu|weights)/" || true)
@@ -122,7 +122,7 @@ case $way in
       rm -rf "$tree"
       arguments+=(-DCMAKE_PREFIX_PATH="$work/$link")
     fi
-    # One tree for all that compile the library: neither way nor kind of library changes an object.
+    # One tree for all tests that compile the library: neither the way nor the kind of library changes an object.
     configure "$here/compiled" "$tree" -DTENON_INSTALL=ON -DTENON_COMPILED_FACE=ON "${arguments[@]}"
     cmake --build "$tree" --parallel 2
     "$tree/consumer" "$model"
@@ -138,7 +138,7 @@ case $way in
     need_pkg_config
     link=${5:-headers} package=tenon-compiled
     if [[ $link == headers ]]; then package=tenon; fi
-    # The prefix was named to `cmake --install` alone, and is moved after it.
+    # The prefix is given to `cmake --install` only, and the installed tree is moved afterwards.
     rm -rf "$work/moved_$link"
     cp -a "$work/$link" "$work/moved_$link"
     folder=$(dirname "$(find "$work/moved_$link" -name $package.pc)")

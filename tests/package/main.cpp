@@ -1,4 +1,4 @@
-// The least that a program can do with the library: main.cpp MODEL generates three tokens from ids.
+// The smallest program with the library: main.cpp MODEL generates three tokens from ids.
 #include <tenon/tenon.h>
 
 #include <iostream>

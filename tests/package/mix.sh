@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# mix.sh SOURCE WORK COMPILER ...: programs of two units, by each compiler and every linker that is here. Where the units
-# have different faces of the library, the linker names the mistake; where they have the same, the program runs.
-# WORK/static and WORK/shared: the compiled face, installed.
+# mix.sh SOURCE WORK COMPILER ...: links programs of two units with each compiler and every installed linker. If the
+# units use different faces of the library, the linker names the mistake; if they use the same face, the program runs.
+# WORK/static and WORK/shared have the installed compiled face.
 set -euo pipefail
 
 source_dir=$1 work=$2
@@ -47,7 +47,7 @@ try() {
     expect_runs "$label $library" "${command[@]}" "$objects/compiled.main.o" "$objects/compiled.part.o" "${libtenon[@]}"
   done
   expect_runs "$label" "${command[@]}" "$objects/header_only.main.o" "$objects/header_only.part.o"
-  # A shared library that is header-only inside.
+  # A shared library that uses the header-only face inside.
   "${command[@]}" -shared "$objects/header_only.part.o" -lutf8proc -o "$objects/libpart.so"
   expect_runs "$label" "${command[@]}" "$objects/header_only.main.o" "-L$objects" -lpart "-Wl,-rpath,$objects"
 }
@@ -66,7 +66,7 @@ for compiler in "${@:3}"; do
     done
     for linker in bfd gold lld mold; do
       command -v "ld.$linker" >/dev/null || continue
-      # lld cannot link g++'s LTO, and sees no types of symbols in clang's.
+      # lld cannot link g++'s LTO, and does not see the types of symbols in clang's.
       if [[ $linker == lld && $flags == *-flto* ]]; then continue; fi
       try "$compiler" "$flags" "$linker"
     done

@@ -1,4 +1,4 @@
-// A program of two units, for mix.sh: MAIN and the other one. Both call a function that each face defines for itself.
+// A program of two units for mix.sh: MAIN and the other unit. Both call a function that each face defines.
 #include <tenon/core/request.h>
 
 void part();

@@ -1,4 +1,4 @@
-// The library in two translation units of one program: it links (nothing is defined twice) and both agree.
+// The library in two translation units of one program. It links, so nothing is defined twice, and both units agree.
 #include <iostream>
 
 #include "shared.h"

@@ -1,4 +1,4 @@
-// What both translation units say of the library; it must be the same.
+// The observations of a translation unit; they must be the same in both.
 #pragma once
 #include <tenon/tenon.h>
 

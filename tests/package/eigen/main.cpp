@@ -1,4 +1,4 @@
-// The largest of a row of logits, found by Eigen where the row lies.
+// Finds the largest of a row of logits with Eigen, without a copy.
 #include <tenon/eigen.h>
 
 #include <vector>
