@@ -1,4 +1,4 @@
-"""What the tests of the program share: how to run it, and small models made from the default one.
+"""Shared by the tests of the program: they run it, and make small models from the default one.
 
 The program is named by TENON_PROGRAM in the environment, or by the first argument.
 """
@@ -34,7 +34,7 @@ def json_lines(text):
 
 
 def as_lines(requests):
-    """Requests as input; a string stands for itself."""
+    """Requests as lines of input. A string is passed on unchanged."""
     return "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in requests)
 
 
@@ -45,14 +45,14 @@ class ProgramTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def answers(self, requests, *options, status=0):
-        """The answers of `tenon run`, and its counters. One thread: tests share the machine."""
+        """The answers of `tenon run`, and its counters. It has one thread, because tests share the machine."""
         done = tenon("run", "--model", TALES, "--threads", 1, *options, stdin=as_lines(requests))
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertTrue(done.stdout.isascii())
         return json_lines(done.stdout), json.loads(done.stderr.strip().split("\n")[-1])
 
     def model_of(self, *names, config=None):
-        """A folder with some of the default model's files, and with changes to its config.json."""
+        """A folder with the named files of the default model. `config` changes its config.json."""
         model = self.folder / "model"
         model.mkdir(exist_ok=True)
         for name in names:

@@ -39,7 +39,7 @@ class Run(ProgramTest):
         merged, _ = self.answers(requests, "--lora", "merged", status=1)
         self.assertIn("merged", merged[1]["error"])
         worst = max(abs(a - b) for a, b in zip(added[0]["logits"]["2"], merged[0]["logits"]["2"]))
-        self.assertLess(worst, 1e-3)  # two orders of the same sums; the adapter itself changes logits by far more
+        self.assertLess(worst, 1e-3)  # two orders of the same sums; the adapter itself changes logits far more
         change = max(abs(a - b) for a, b in zip(added[0]["logits"]["2"], added[1]["logits"]["2"]))
         self.assertGreater(change, 0.1)
         self.assertEqual(merged[0]["output_ids"], merged[2]["output_ids"])
@@ -108,7 +108,7 @@ class ChatBatch(ProgramTest):
             try:
                 while piece := os.read(master, 4096):
                     drawn += piece
-            except OSError:  # closed
+            except OSError:  # the terminal is closed
                 pass
         os.close(master)
         self.assertEqual(process.returncode, 0)

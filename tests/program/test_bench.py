@@ -1,4 +1,4 @@
-"""tenon bench: the form of its tables. What the numbers are is for a quiet machine to tell."""
+"""tenon bench: the form of its tables. Its figures need a quiet machine and are not tested here."""
 import support
 from support import TALES, ProgramTest, json_lines, tenon
 
@@ -18,14 +18,14 @@ class Bench(ProgramTest):
                 self.assertIsInstance(row[field], (int, float))
                 self.assertGreater(row[field], 0)
             self.assertAlmostEqual(row["gb_s"], row["bytes_per_step"] / row["ms_per_step"] * 1e-6, delta=1e-4 * row["gb_s"])
-        # All weights but the table of positions, and 11 positions of keys and values on the average.
+        # All weights except the table of positions, and keys and values of 11 positions on average.
         self.assertAlmostEqual(rows[0]["bytes_per_step"], 24_199_168 - 1024 * 1024 + 12_288 * 12.0, delta=30_000)
 
     def test_table(self):
         done = tenon("bench", "--model", TALES, "--threads", 1, "--case", "prefill")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("ceilings of this run: read ", done.stdout)
-        self.assertIn(" of FMA\n", done.stdout)  # by which float32 weights are multiplied
+        self.assertIn(" of FMA\n", done.stdout)  # float32 weights are multiplied with FMA
         self.assertEqual(done.stdout.count("\nprefill"), 1)
         self.assertNotIn("\ndecode", done.stdout)
 

@@ -1,4 +1,4 @@
-"""tenon constrain: constraints tested with no model, JSON lines in and out."""
+"""tenon constrain: constraints without a model, JSON lines in and out."""
 import itertools
 import json
 import random
@@ -23,7 +23,7 @@ TEXTS = ["".join(letters) for n in range(5) for letters in itertools.product(LET
 
 
 def fixed_width(chance, width):
-    """A pattern whose matches have that many characters: Python looks behind for no others."""
+    """A pattern whose matches all have `width` characters: Python's lookbehind accepts no others."""
     part = lambda: chance.choice(["a", "b", "-", "[ab]", "[^a]", ".", r"\w", r"\W"])
     one = "".join(part() for _ in range(width))
     return one if chance.random() < 0.6 else f"(?:{one}|{''.join(part() for _ in range(width))})"
@@ -135,7 +135,7 @@ class Constrain(ProgramTest):
         self.assertEqual((answer["status"], answer["reason"]), ("error", "constraint: must be a list of strings"))
 
     def patterns_that_differ(self, patterns, read_as=lambda pattern: pattern):
-        """How many patterns tenon reads otherwise than Python's re, as whole matches and as searches of a schema's strings."""
+        """The number of patterns that tenon and Python's re interpret differently, as whole matches and as searches in a schema's strings."""
         requests = [request for p in patterns for request in (
             ask("regex", read_as(p), *TEXTS), ask("schema", {"type": "string", "pattern": read_as(p)}, *(json.dumps(t) for t in TEXTS)))]
         answers = self.answers(requests)
@@ -145,9 +145,9 @@ class Constrain(ProgramTest):
             for answer, match in zip(answers[2 * i:2 * i + 2], (compiled.fullmatch, compiled.search)):
                 expected = [match(text) is not None for text in TEXTS]
                 verdicts = answer.get("verdicts")
-                if answer["status"] == "invalid":  # no text at all matches
+                if answer["status"] == "invalid":  # no text matches
                     verdicts = [False] * len(TEXTS)
-                # Python's \B does not match in the empty text before 3.14; ECMA-262's does.
+                # Before Python 3.14, \B does not match in the empty text; ECMA-262's \B does.
                 first = 1 if r"\B" in pattern else 0
                 if verdicts is None or verdicts[first:] != expected[first:]:
                     differ.append((pattern, answer["status"], answer.get("reason")))
@@ -159,7 +159,7 @@ class Constrain(ProgramTest):
         looking = [p for p in patterns if "(?!" in p or "(?=" in p or "(?<" in p]
         self.assertGreater(len(looking), 150)
         self.assertEqual(self.patterns_that_differ(patterns), [])
-        # The comparison can fail: positive lookarounds read as negative ones, and boundaries as their opposite.
+        # Counter-check: the comparison fails if lookarounds or boundaries are negated.
         turned = [p for p in looking if "(?=" in p or "(?<=" in p]
         self.assertGreater(len(self.patterns_that_differ(turned, lambda p: p.replace("(?=", "(?!").replace("(?<=", "(?<!"))), len(turned) // 3)
         bounded = [r"a\b", r"\b-?a", r"^\ba"]

@@ -1,4 +1,4 @@
-"""Every family against what transformers answers (tests/golden), under every cache and attention that was compiled in."""
+"""Every family against the answers of transformers (tests/golden), with every compiled cache and attention."""
 import json
 import pathlib
 
@@ -6,11 +6,11 @@ import support
 from support import ProgramTest, as_lines, json_lines, tenon
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-# qwen2 is examples/24's: the program does not know it.
+# qwen2 is the family of examples/24; the program does not know it.
 CASES = sorted(p.parent.name for p in GOLDEN.glob("*/expected.json") if p.parent.name != "qwen2")
 CACHES = ["paged", "contiguous", "window"]
-# The reference's logits are rounded to five digits and come of other orders of summation, in float32; a wrong position,
-# slope or mask is off by a tenth and more.
+# The reference's logits are float32 sums in another order, rounded to five digits. A wrong position, slope or mask
+# changes them by a tenth or more.
 TOLERANCE = 1e-4
 
 
@@ -53,10 +53,10 @@ class Families(ProgramTest):
                     for ref, answer in zip(base, answers, strict=True):
                         self.check(ref, answer, where)
                     alike = alike or answers
-                    self.assertEqual(answers, alike, where)  # to the bit, whatever the cache
+                    self.assertEqual(answers, alike, where)  # bit for bit, with every cache
 
-    # A text that is read in chunks, preempted and read again is the same text. Dynamic rotary positions depend on its
-    # length, windows on what was kept of it.
+    # Reading a text in chunks, or again after a preemption, changes no answer. Dynamic rotary positions depend on the
+    # text's length, windows on the kept tokens.
     def test_chunks_and_preemptions_change_nothing(self):
         for case in ["llama_dynamic", "llama_llama3", "mistral_window7", "bloom_6_heads", "gptbigcode_mha"]:
             for cache in CACHES:

@@ -1,4 +1,4 @@
-"""tenon generate: text as it comes."""
+"""tenon generate: text that is printed token by token."""
 import re
 
 import support
@@ -48,7 +48,7 @@ class Generate(ProgramTest):
         for table in tables:
             rows = re.findall(r"^  ([> ]) ([01]\.\d{4})  \"", table, re.M)
             self.assertEqual(len(rows), 10)
-            self.assertEqual(rows[0][0], ">")  # greedy takes the first
+            self.assertEqual(rows[0][0], ">")  # greedy decoding takes the first
             probabilities = [float(p) for _, p in rows]
             self.assertEqual(probabilities, sorted(probabilities, reverse=True))
         text = generate(PROMPT, "--model", TALES, "--max-new-tokens", 3).stdout

@@ -1,4 +1,4 @@
-"""generation_config.json: where texts end, and with --generation-config the defaults of sampling."""
+"""generation_config.json: the ends of texts, and with --generation-config the defaults of sampling."""
 import json
 
 import support
@@ -34,7 +34,7 @@ class GenerationConfig(ProgramTest):
             self.assertEqual((answer["output_ids"], answer["finish_reason"]), (whole["output_ids"][:end], "stop"))
         config = json.loads((self.model / "config.json").read_text())
         (self.model / "config.json").write_text(json.dumps(config | {"eos_token_id": third}))
-        for silent in [{}, {"eos_token_id": None}]:  # the file alone counts where it is there
+        for silent in [{}, {"eos_token_id": None}]:  # config.json alone counts if generation_config.json has no ids
             self.write(silent)
             self.assertEqual(self.run_all([PROMPT])[0]["finish_reason"], "length")
         (self.model / "generation_config.json").unlink()

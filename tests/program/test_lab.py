@@ -1,4 +1,4 @@
-"""tenon lab: the scheduler laboratory from outside. What the numbers mean is tested in tests/lab."""
+"""tenon lab: the command line of the scheduler laboratory. tests/lab checks its numbers."""
 import csv
 import io
 import json

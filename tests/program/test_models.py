@@ -1,4 +1,4 @@
-"""tenon inspect and tenon check: what a model folder holds, and whether it is sound."""
+"""tenon inspect and tenon check: the contents of a model folder, and whether it is valid."""
 import json
 import re
 
@@ -32,7 +32,7 @@ class Inspect(ProgramTest):
         weights, cache, peak = (int(number.replace(",", "")) for number in found.groups())
         self.assertIn(f"float32        {weights:,} bytes", done.stdout)
         self.assertGreater(peak, weights)
-        self.assertLess(peak, 2 * weights + cache)  # rows in blocks: no second copy of the weights
+        self.assertLess(peak, 2 * weights + cache)  # rows are read in blocks: there is no second copy of the weights
 
     def test_memory_of_a_device_that_is_not_there(self):
         done = tenon("inspect", "--model", TALES, "--device", "cuda")

@@ -1,4 +1,4 @@
-"""Special tokens that a text spells: text, or their ids with --parse-special and "parse_special"."""
+"""The spelling of a special token in a text: ordinary text, or its id with --parse-special and "parse_special"."""
 import pathlib
 import sys
 

@@ -1,4 +1,4 @@
-"""tenon quantize: what it writes says what it is, and runs as the original does under that weight format."""
+"""tenon quantize: its output names its format, and answers as the original does under that weight format."""
 import json
 import pathlib
 import resource
@@ -10,7 +10,7 @@ from support import PROGRAM, TALES, ProgramTest, as_lines, json_lines, tenon
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 FORMATS = ["float8_e4m3", "float8_e5m2", "int8", "int8_tensor", "int4", "bfloat16", "float16"]
-# Policies that read the same codes, and round activations beside.
+# Policies that read the same codes and also round activations.
 ALSO = {"int8": ["int8_act8"], "int4": ["int4_act8"], "bfloat16": ["bfloat16_dot", "bfloat16_amx"]}
 LINES = as_lines([{"id": i, "input_ids": [5 + i, 17, 301], "max_new_tokens": 6, "ignore_eos": True, "logits_at": [0, 2], "logits_hash": True}
                   for i in range(3)])
@@ -54,7 +54,7 @@ class Quantize(ProgramTest):
                 if not self.compiled(weights):
                     continue
                 original, _ = self.run_with(TALES, "--weights", weights)
-                self.assertEqual(self.run_with(out, "--weights", weights)[0], original, weights)  # to the bit
+                self.assertEqual(self.run_with(out, "--weights", weights)[0], original, weights)  # bit for bit
 
     def test_other_families(self):
         for case in ["llama_head_dim", "bloom_6_heads", "gptbigcode_mha", "mistral_window7"]:
@@ -194,7 +194,7 @@ class Quantize(ProgramTest):
 class InspectWeights(ProgramTest):
     def test_bytes_under_each_policy_and_the_count_of_the_literature(self):
         text = tenon("inspect", "--model", TALES).stdout
-        # Packed: with scales, in whole panels of 16 rows; tables and vectors in float32.
+        # The sizes are those of packed weights: with scales, in whole panels of 16 rows; tables and vectors in float32.
         pinned = {24199168: ["float32"], 12664832: ["bfloat16", "bfloat16_dot", "bfloat16_amx", "float16"],
                   6969344: ["float8_e4m3", "float8_e5m2"], 7041024: ["int8", "int8_act8"], 6900864: ["int8_tensor"],
                   4374528: ["int4", "int4_act8"], 4194304: ["int4_group64"], 4104192: ["int4_group128"]}

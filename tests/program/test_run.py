@@ -14,11 +14,11 @@ GOOD = {"input_ids": [10, 20, 30], "max_new_tokens": 4, "ignore_eos": True}
 
 
 def terminal_output(end):
-    """What is written to the other end, until that is closed."""
+    """Reads the other end of a terminal until it is closed."""
     while True:
         try:
             yield os.read(end, 4096)
-        except OSError:  # EIO: closed
+        except OSError:  # EIO: the other end is closed
             return
 
 
@@ -141,7 +141,8 @@ class Run(ProgramTest):
             digits = text.lower().split("e")[0].replace("-", "").replace(".", "").strip("0")
             self.assertLessEqual(len(digits), 9, text)
             as_float = struct.unpack("f", struct.pack("f", float(text)))[0]
-            # The nearest float32 is at most half a unit in the last place away: 2^-24 of a number, 2^-150 near zero.
+            # The nearest float32 is at most half a unit in the last place away: 2^-24 of the number, or 2^-150 near
+            # zero.
             self.assertLessEqual(abs(as_float - float(text)), abs(as_float) * 2.0**-24 + 2.0**-150, text)
 
     def test_neighbours_change_nothing(self):
@@ -204,7 +205,7 @@ class Run(ProgramTest):
         try:
             done = subprocess.run(command, input=requests, stdout=subprocess.PIPE, stderr=theirs, encoding="utf-8", timeout=120)
         finally:
-            os.close(theirs)  # and so the reader ends
+            os.close(theirs)  # ends the reader
         reader.join(timeout=60)
         text = b"".join(shown).decode()
         self.assertEqual(done.stdout, plain.stdout)

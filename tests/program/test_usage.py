@@ -1,9 +1,9 @@
-"""Help, wrong usage and exit statuses."""
+"""Help texts, wrong usage and exit statuses."""
 import support
 from support import TALES, ProgramTest, tenon
 
 SUBCOMMANDS = ["generate", "chat-batch", "run", "tokens", "inspect", "quantize", "check", "bench", "lab"]
-# No version will have them all: nobody needs it.
+# No build has all of these values.
 NEVER_COMPILED = ["--weights", "int4_act8", "--cache", "window", "--kv", "bfloat16", "--attention", "direct",
                   "--device", "cuda"]
 
