@@ -1,6 +1,6 @@
-"""What the tests of the server share: to start and end it, to ask it, to read its streams, its log and its metrics.
+"""Shared by the tests of the server: start it, stop it, send requests, and read its streams, log and metrics.
 
-The server is named by TENON_SERVE in the environment, or by the first argument.
+TENON_SERVE in the environment, or the first argument, names the server.
 """
 import contextlib
 import http.client
@@ -20,7 +20,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ADAPTERS = ROOT / "examples" / "models" / "tales" / "adapters"
 NAMES = ["characters", "shakespeare", "weather"]
-# Seconds for what takes a tenth of one: other work may hold the machine. A thousand tokens take a minute under ThreadSanitizer.
+# Time limit in seconds for waits that usually take a tenth of a second, for busy machines. A thousand tokens take a
+# minute under ThreadSanitizer.
 PATIENCE = float(os.environ.get("TENON_TEST_PATIENCE", 60))
 
 
@@ -35,18 +36,18 @@ PROGRAM = program_path()
 
 
 def is_sanitized():
-    """Sanitizers keep what was freed."""
+    """Whether the server is built with a sanitizer, which keeps freed memory."""
     content = pathlib.Path(PROGRAM).read_bytes()
     return any(name in content for name in [b"__asan_init", b"__tsan_init", b"__msan_init"])
 
 
 def environment(**more):
-    """Without settings of whoever runs the tests."""
+    """The environment without the TENON_* settings of the person who runs the tests, plus `more`."""
     return {k: v for k, v in os.environ.items() if not k.startswith("TENON_")} | more
 
 
 def run(*flags, env=None):
-    """Of a server that ends by itself: a CompletedProcess with text in stdout and stderr."""
+    """Runs a server that ends by itself. Returns a CompletedProcess with text in stdout and stderr."""
     return subprocess.run([PROGRAM, *map(str, flags)], capture_output=True, encoding="utf-8", timeout=PATIENCE,
                           env=env or environment())
 
@@ -70,7 +71,7 @@ def eventually(check, message="did not come true", seconds=PATIENCE):
 
 
 def all_at_once(works):
-    """The results of functions that run each in a thread of its own, and begin together. Exceptions are raised here."""
+    """Runs the functions in one thread each, started together. Returns their results and raises their exceptions."""
     results, barrier = [None] * len(works), threading.Barrier(len(works))
 
     def one(i):
@@ -115,7 +116,7 @@ class Answer:
 
 
 def data_of(event):
-    """Of one event, as bytes without the blank line; None of a comment. One line of data, and nothing else."""
+    """The data of one event (bytes without the blank line); None for a comment. An event has one line of data and nothing else."""
     if event.startswith(b":"):
         return None
     if not event.startswith(b"data: ") or b"\n" in event or b"\r" in event:
@@ -124,7 +125,7 @@ def data_of(event):
 
 
 class Stream:
-    """An answer that is being streamed: a sequence of what its events carry, as JSON, or the text [DONE]."""
+    """A streamed answer: an iterator over the data of its events, as JSON or as the text [DONE]."""
 
     def __init__(self, connection, response):
         self.connection, self.response = connection, response
@@ -167,7 +168,7 @@ def encoded(body):
 
 
 class Server:
-    """tenon-serve, from its start to its end. One thread for the model: tests share the machine."""
+    """A tenon-serve process. It has one thread for the model, because tests share the machine."""
 
     def __init__(self, *flags, env=None, port=0, wait=True):
         self.log_file = tempfile.TemporaryFile("w+b")
@@ -180,7 +181,7 @@ class Server:
             self.wait()
 
     def wait(self):
-        """Until it says that it listens."""
+        """Waits until it reports that it listens."""
 
         def listening():
             found = re.search(r"^tenon: listening on http://(.*):(\d+)$", self.text(), re.MULTILINE)
@@ -195,25 +196,25 @@ class Server:
             raise
         return self
 
-    # ---- its messages
+    # ---- log
 
     def text(self):
         size = os.fstat(self.log_file.fileno()).st_size
         return os.pread(self.log_file.fileno(), size, 0).decode("utf-8")
 
     def lines(self):
-        """Of its log, one a request."""
+        """The lines of its log, one per request."""
         return [json.loads(line) for line in self.text().split("\n")[:-1] if not line.startswith("tenon: ")]
 
     def line(self, request_id):
-        """The log's line of a request, which comes a moment after the answer."""
+        """The log line of a request, which appears shortly after the answer."""
 
         def find():
             return next((line for line in self.lines() if line["id"] == request_id), None)
 
         return eventually(find, "no line in the log of " + request_id)
 
-    # ---- its end
+    # ---- shutdown
 
     def signal(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -243,7 +244,7 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
     def ask(self, method, path, body=None, headers=None, connection=None):
-        """The whole answer."""
+        """Sends a request and returns the complete answer."""
         own = connection or self.connection()
         headers = dict({"X-Api-Key": self.key} if self.key else {}, **(headers or {}))
         try:
@@ -261,14 +262,14 @@ class Server:
         return self.ask("POST", path, body, **more)
 
     def stream(self, path, body, headers=None):
-        """The answer as it comes; of an error, its status says so."""
+        """Sends a request and returns the answer as a stream. An error has the stream's `status`."""
         connection = self.connection()
         headers = dict({"X-Api-Key": self.key} if self.key else {}, **(headers or {}))
         connection.request("POST", path, encoded(body), headers)
         return Stream(connection, connection.getresponse())
 
     def raw(self, receive_buffer=None):
-        """A socket, for what no library would send."""
+        """A raw socket, for bytes that no HTTP library would send."""
         s = socket.socket()
         if receive_buffer:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -287,11 +288,11 @@ class Server:
         return {name: float(value) for name, value in samples}
 
     def metric(self, name):
-        """A sum over all labels."""
+        """The sum over all labels."""
         return sum(v for k, v in self.metrics().items() if k == name or k.startswith(name + "{"))
 
     def failures(self, metrics=None):
-        """{kind: count} of those there were."""
+        """{kind: count} of the failures."""
         found = {}
         for name, value in (metrics or self.metrics()).items():
             if name.startswith("lorax_request_failure{") and value:
@@ -299,7 +300,7 @@ class Server:
         return found
 
     def wait_quiet(self):
-        """Until no request is open. Its metrics then."""
+        """Waits until no request is open. Returns the metrics."""
 
         def quiet():
             now = self.metrics()
@@ -309,13 +310,13 @@ class Server:
 
 
 def post_bytes(path, body, *headers):
-    """A request as bytes."""
+    """The bytes of a POST request."""
     head = ["POST %s HTTP/1.1" % path, "Host: x", "Content-Length: %d" % len(body), *headers]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
 def receive_all(s):
-    """What comes until the end of the connection, which a reset is, too."""
+    """All bytes until the connection ends; a reset ends it, too."""
     content = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := s.recv(65536):
@@ -324,7 +325,7 @@ def receive_all(s):
 
 
 class ServerTest(unittest.TestCase):
-    """One server for all tests of a class, which must be well at the end and go when it is asked to."""
+    """One server for all tests of a class. At the end it must be healthy and must stop when asked."""
 
     FLAGS = []
 
@@ -354,7 +355,7 @@ class ServerTest(unittest.TestCase):
             return list(stream)
 
     def refused(self, body, status, error_type, prefix="", path="/generate"):
-        """With an error in LoRAX's form."""
+        """Checks for an error in LoRAX's form."""
         answer = self.server.post(path, body)
         self.assertEqual(answer.status, status, (body, answer))
         error = answer.json()
@@ -377,7 +378,7 @@ class ServerTest(unittest.TestCase):
         return self.openai("/v1/chat/completions", {"messages": [{"role": "user", "content": content}]} | more)
 
     def openai_stream(self, path, body):
-        """The chunks, without the last line."""
+        """The chunks, without the final [DONE]."""
         with self.server.stream(path, body | {"stream": True}) as stream:
             self.assertEqual(stream.status, 200)
             events = list(stream)
@@ -386,7 +387,7 @@ class ServerTest(unittest.TestCase):
         return events[:-1]
 
     def refused_openai(self, path, body, status, error_type, param=None, code=None):
-        """With an error in OpenAI's form. A code of ... is any."""
+        """Checks for an error in OpenAI's form. `code=...` (Ellipsis) accepts any code."""
         answer = self.server.post(path, body)
         self.assertEqual(answer.status, status, (body, answer))
         self.assertEqual(set(answer.json()), {"error"}, body)

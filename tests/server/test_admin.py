@@ -1,4 +1,4 @@
-"""Adapters while the server runs: loaded, unloaded, preloaded, and in turn where there is room for one."""
+"""Adapters while the server runs: loading, unloading, preloading, and taking turns in a store for one."""
 import json
 import os
 import pathlib
@@ -33,7 +33,7 @@ class Admin(ServerTest):
         answer = self.post(action, **body)
         self.assertEqual(answer.status, status, (body, answer))
         self.assertEqual(answer.json()["error"]["type"], error_type, body)
-        if str(serving.ROOT) not in json.dumps(body):  # what a client says may come back
+        if str(serving.ROOT) not in json.dumps(body):  # the answer may repeat the client's own words
             self.assertNotIn(str(serving.ROOT), answer.text())
 
     def models(self):
@@ -53,7 +53,7 @@ class Admin(ServerTest):
         self.failed(404, "NotFoundError", "unload", lora_name="sky")
         self.refused({"inputs": KING, "parameters": {"adapter_id": "sky"}}, 424, "generation")
         self.refused_openai("/v1/completions", {"prompt": KING, "model": "sky"}, 404, "invalid_request_error", "model", "model_not_found")
-        # The name is free, for another one.
+        # The name is free again.
         self.done("load", lora_name="sky", lora_path="shakespeare")
         self.assertEqual(self.generate(adapter_id="sky", max_new_tokens=12), self.generate(adapter_id="shakespeare", max_new_tokens=12))
         self.done("unload", lora_name="sky")
@@ -90,10 +90,10 @@ class Admin(ServerTest):
         with self.server.stream("/generate_stream", asked) as stream:
             events = [next(stream) for _ in range(3)]
             self.done("unload", lora_name="moving")
-            self.done("load", lora_name="moving", lora_path="shakespeare")  # under the same name
+            self.done("load", lora_name="moving", lora_path="shakespeare")  # another adapter under the same name
             other = self.generate(adapter_id="moving", max_new_tokens=12)
             events += stream
-        self.assertEqual([e["token"] for e in events], alone["details"]["tokens"])  # it keeps its copy
+        self.assertEqual([e["token"] for e in events], alone["details"]["tokens"])  # the running request keeps its adapter
         self.assertEqual(other, self.generate(adapter_id="shakespeare", max_new_tokens=12))
         self.done("unload", lora_name="moving")
 
@@ -169,7 +169,7 @@ class Start(ServerTest):
 
 
 class Roots(ServerTest):
-    """A folder of adapters of which many are no good."""
+    """A folder of adapters, many of them invalid."""
 
     @classmethod
     def setUpClass(cls):
@@ -249,7 +249,7 @@ class Roots(ServerTest):
             shutil.copytree(self.root / "cut", self.root / "mended")
             self.assertIn(server.post("/v1/load_lora_adapter", ask).status, [400, 424])
             body = {"inputs": KING, "parameters": {"adapter_id": "mended", "max_new_tokens": 1}}
-            self.assertEqual(server.post("/generate", body).status, 424)  # and is remembered
+            self.assertEqual(server.post("/generate", body).status, 424)  # the failure is remembered
             shutil.copy(ADAPTERS / "weather" / "adapter_model.safetensors", self.root / "mended")
             self.assertEqual(server.post("/v1/load_lora_adapter", ask).status, 200)
             self.assertEqual(server.post("/generate", body).status, 200)
@@ -272,7 +272,7 @@ class Roots(ServerTest):
                 cpu = server.metric("process_cpu_seconds_total")
                 ask(20)
                 each = (server.metric("process_cpu_seconds_total") - cpu) / 20
-                # Looking into 2,000 folders takes tens of ms each time; a list that is kept is only sent.
+                # Reading 2,000 folders takes tens of ms; the cached list is only sent.
                 if not serving.is_sanitized():
                     self.assertLess(each, 0.02)
                 os.makedirs(os.path.join(root, "fresh"))
@@ -284,12 +284,12 @@ class Roots(ServerTest):
         body = {"inputs": KING, "parameters": {"adapter_id": "late", "max_new_tokens": 2}}
         self.refused(body, 424, "generation")
         shutil.copytree(ADAPTERS / "weather", self.root / "late")
-        # Not found is remembered for at most 5 s.
+        # A missing adapter is remembered for at most 5 s.
         eventually(lambda: self.server.post("/generate", body).status == 200, "an adapter that came later is not found")
 
 
 class OneSlot(ServerTest):
-    """All adapters take turns in the room for one."""
+    """A store for one adapter: all adapters take turns."""
 
     FLAGS = ["--adapter-slots", 1]
 
@@ -310,7 +310,7 @@ class OneSlot(ServerTest):
     def test_two_that_can_never_be_there_together(self):
         asked = {"merged_adapters": {"ids": ["weather", "shakespeare"], "weights": [1, 1]}}
         answer = self.server.post("/generate", {"inputs": KING, "parameters": asked})
-        self.assertIn(answer.status, [422, 424], answer)  # not 5xx, and not after a wait
+        self.assertIn(answer.status, [422, 424], answer)  # not 5xx, and without waiting
         self.assertIn("error_type", answer.json())
 
     def test_those_that_wait_and_leave(self):
@@ -323,7 +323,7 @@ class OneSlot(ServerTest):
                 s.sendall(serving.post_bytes("/generate", json.dumps({"inputs": KING,
                                                                       "parameters": {"adapter_id": "shakespeare"}}).encode()))
                 waiting.append(s)
-            base = self.generate(max_new_tokens=2)  # does not wait
+            base = self.generate(max_new_tokens=2)  # does not need the slot
             for s in waiting:
                 s.close()
             self.assertIn("generated_text", base)
@@ -339,7 +339,7 @@ class OneSlot(ServerTest):
                 lorax = server.post("/generate", {"inputs": KING, "parameters": {"adapter_id": "shakespeare", "max_new_tokens": 2}})
                 openai = server.post("/v1/completions", {"prompt": KING, "model": "shakespeare", "max_tokens": 2})
                 self.assertIn("token", next(stream), "the long one has ended")
-                # The room is taken: the server is overloaded for this one.
+                # The slot is taken, so the server is overloaded for this adapter.
                 self.assertEqual((lorax.status, lorax.json()["error_type"], lorax.headers.get("retry-after")), (429, "overloaded", "1"))
                 self.assertEqual((openai.status, openai.json()["error"]["code"], openai.headers.get("retry-after")),
                                  (429, "overloaded", "1"))

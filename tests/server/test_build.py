@@ -1,4 +1,4 @@
-"""What is said where the server cannot be built: the thing that is missing, by CMake and by scripts/serve."""
+"""CMake and scripts/serve name the missing dependency if the server cannot be built."""
 import os
 import pathlib
 import re
@@ -18,7 +18,7 @@ Libs: -lcpp-httplib
 
 
 class Tree:
-    """The repository in a folder of its own, with a pkg-config that knows one version of cpp-httplib, or none."""
+    """A copy of the repository, with a pkg-config that knows one version of cpp-httplib, or none."""
 
     def __init__(self, version):
         self.folder = tempfile.TemporaryDirectory()
@@ -41,11 +41,11 @@ class Tree:
 
     def run(self, *command):
         done = subprocess.run(command, cwd=self.path, env=self.environment, capture_output=True, encoding="utf-8", timeout=200)
-        done.said = re.sub(r"\s+", " ", done.stderr)  # CMake breaks lines
+        done.said = re.sub(r"\s+", " ", done.stderr)  # CMake breaks long lines
         return done
 
     def missing(self, *flags):
-        """What CMake says is missing; empty: nothing."""
+        """The missing dependency that CMake names; empty if there is none."""
         done = self.run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", *CONFIGURE, *flags)
         if done.returncode != 0:
             raise AssertionError(done.stderr)
@@ -70,7 +70,7 @@ class Missing(unittest.TestCase):
     def test_no_pkg_config(self):
         with Tree("0.18.7") as tree:
             self.assertIn("pkg-config was not found", tree.missing("-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=TRUE"))
-            self.assertEqual(tree.missing("-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=FALSE"), "")  # it is there by now
+            self.assertEqual(tree.missing("-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=FALSE"), "")  # found this time
 
     def test_the_script(self):
         for version in [None, "0.20.1"]:
@@ -84,7 +84,7 @@ class Missing(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    del sys.argv[1:2]  # the server, which is not needed here
+    del sys.argv[1:2]  # remove the server's path, which this test does not need
     if not shutil.which("cmake") or not shutil.which("ninja") or not shutil.which("pkg-config"):
         print("skipped: no cmake, ninja or pkg-config")
         sys.exit(77)

@@ -1,4 +1,4 @@
-"""A client that asks for much does not starve one that asks for little."""
+"""A client with many requests does not starve a client with few."""
 import http.client
 import json
 import statistics
@@ -31,7 +31,7 @@ def first_token(server, key, source=None):
 
 
 class Hoard:
-    """8 requests of 128 prompts each, again and again until the block ends."""
+    """8 concurrent requests of 128 prompts each, repeated until the block ends."""
 
     def __init__(self, server, key, max_tokens):
         self.server, self.key = server, key
@@ -77,7 +77,7 @@ class Fairness(unittest.TestCase):
         with Hoard(server, hoarder, max_tokens) as hoard:
             beside = [first_token(server, victim, source) for _ in range(requests)]
             waiting = server.metric("vllm:num_requests_waiting")
-        self.assertEqual(set(hoard.statuses), {200})  # nobody was refused
+        self.assertEqual(set(hoard.statuses), {200})  # no request was refused
         self.assertGreater(waiting, 100)
         self.assertLess(statistics.median(beside), 2 * alone + 1, (alone, beside))
 
@@ -96,7 +96,7 @@ class Fairness(unittest.TestCase):
             self.check(server, None, None)
 
     def test_first_come_first_served_would_starve_it(self):
-        """The check can fail."""
+        """Counter-check: the test fails under first come, first served."""
         with Server("--scheduler", "continuous") as server:
             with self.assertRaisesRegex(AssertionError, "not less than"):
                 self.check(server, None, None, source="127.0.0.2", max_tokens=48, requests=1)
@@ -131,7 +131,7 @@ class DefaultLength(unittest.TestCase):
     def test_a_client_that_forgets_the_length_gets_a_bounded_one(self):
         self.assertEqual(self.length(), 100)
         self.assertEqual(self.length("--default-max-new-tokens", 7), 7)
-        self.assertGreater(self.length("--default-max-new-tokens", 0), 400)  # what is left
+        self.assertGreater(self.length("--default-max-new-tokens", 0), 400)  # the rest of the context
 
 
 if __name__ == "__main__":

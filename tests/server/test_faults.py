@@ -1,7 +1,7 @@
-"""Faults of the place that the server runs in: a log that nobody reads, too few threads, too little memory; and adapters that come
-and go while requests name them.
+"""Faults of the server's environment: an unread log, too few threads, too little memory.
+Also adapters that are loaded and unloaded while requests use them.
 
-TENON_TEST_LOADS=20000 sets how many loads the race has, as the test server.loads does; 1,500 by default.
+TENON_TEST_LOADS sets the number of loads in the race: 20000 in the test server.loads, 1,500 by default.
 """
 import collections
 import contextlib
@@ -27,10 +27,10 @@ ADVICE = re.compile(r"(lower|ask for less by) .*--[a-z]")
 LOADS = int(os.environ.get("TENON_TEST_LOADS", 1500))
 
 
-# ---------------------------------------------------------------- a log that nobody reads
+# ---------------------------------------------------------------- an unread log
 
 def fill(descriptor):
-    """A pipe, until it takes nothing more."""
+    """Fills a pipe until it accepts no more bytes."""
     os.set_blocking(descriptor, False)
     with contextlib.suppress(BlockingIOError):
         while os.write(descriptor, b"x" * 4096):
@@ -42,7 +42,7 @@ def fill(descriptor):
 
 
 class UnreadServer(Server):
-    """Its standard error is a pipe, which is read until it listens (`full`: not at all)."""
+    """Its standard error is a pipe that is read until the server listens (`full`: never)."""
 
     def __init__(self, *flags, full=False):
         self.reading, writing = os.pipe()
@@ -72,7 +72,7 @@ class UnreadServer(Server):
 
 
 def ask_many(server, count):
-    """So many requests, each of which has a line in the log; a hundred on a connection, sent at once. How many were answered."""
+    """Sends `count` requests, a hundred at once per connection; each writes a log line. Returns the number of answers."""
     answered = 0
     for first in range(0, count, 100):
         with server.raw() as s:
@@ -83,7 +83,7 @@ def ask_many(server, count):
 
 class UnreadLog(unittest.TestCase):
     def health_time(self, server):
-        """Seconds, the median of many."""
+        """The median of several requests, in seconds."""
         times = []
         for _ in range(21):
             began = time.monotonic()
@@ -95,7 +95,7 @@ class UnreadLog(unittest.TestCase):
         with UnreadServer("--shutdown-timeout", 2) as server:
             counts = serving.all_at_once([lambda: ask_many(server, 2500)] * 4)
             self.assertEqual(sum(counts), 10_000)
-            # Again while other work holds the machine; a server that waits for its log never answers.
+            # Repeats while other work slows the machine. A server that waits for its log never passes.
             eventually(lambda: self.health_time(server) < 0.05, "health takes more than 50 ms")
             self.assertEqual(server.post("/generate", ASKED).status, 200)
             lost = server.metric("tenon_log_lines_lost_total")
@@ -104,7 +104,7 @@ class UnreadLog(unittest.TestCase):
             server.signal()
             began = time.monotonic()
             self.assertEqual(server.ended(), 0)
-            self.assertLess(time.monotonic() - began, 2 + 10)  # some of it to see that nobody reads, on a machine that is busy
+            self.assertLess(time.monotonic() - began, 2 + 10)  # 2 s to notice that the log is unread, the rest for a busy machine
 
     def test_the_log_goes_on_when_it_is_read_again(self):
         with UnreadServer() as server:
@@ -120,7 +120,7 @@ class UnreadLog(unittest.TestCase):
                 return not reader.is_alive()
 
             eventually(written, "no line comes")
-            lines = [json.loads(line) for line in server.text().split("\n")[:-1] if not line.startswith("tenon: ")]  # all whole
+            lines = [json.loads(line) for line in server.text().split("\n")[:-1] if not line.startswith("tenon: ")]  # every line is complete
             self.assertGreater(len(lines), 1000)
             server.signal()
             server.read_until(b"ending")
@@ -157,7 +157,7 @@ class UnreadLog(unittest.TestCase):
 # ---------------------------------------------------------------- too few threads, too little memory
 
 class Limited(Server):
-    """Under a limit that `prefix`, a command, sets. Until it listens, or has ended."""
+    """A server under a limit that the command `prefix` sets. Waits until it listens or has ended."""
 
     def __init__(self, prefix, *flags):
         self.log_file = tempfile.TemporaryFile("w+b")
@@ -176,14 +176,14 @@ class Limited(Server):
 class Refused(unittest.TestCase):
     @staticmethod
     def smallest(low, high, holds):
-        """Above low, where it does not hold, up to high, where it does."""
+        """The smallest value at which holds() is true. It is false at `low` and true at `high`."""
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if holds(middle) else (middle, high)
         return high
 
     def serves(self, prefix, *flags):
-        """Whether the server starts under the limit. It must serve then, and else say what to lower."""
+        """Whether the server starts under the limit. If it starts, it must serve; otherwise it must name the setting to lower."""
         with Limited(prefix, *flags) as server:
             if server.listens():
                 self.assertEqual(server.get("/health").status, 200)
@@ -197,7 +197,7 @@ class Refused(unittest.TestCase):
 
     @unittest.skipIf(os.geteuid() != 0 or not shutil.which("setpriv"), "a limit of threads binds other users than root, and only root becomes one")
     def test_threads(self):
-        stranger = str(61_000 + os.getpid() % 3000)  # whose processes are counted: nobody else's
+        stranger = str(61_000 + os.getpid() % 3000)  # a user without other processes
         setpriv = ["setpriv", "--reuid", stranger, "--regid", stranger, "--clear-groups"]
         if subprocess.run([*setpriv, serving.PROGRAM, "--version"], capture_output=True).returncode != 0:
             self.skipTest("other users cannot run " + serving.PROGRAM)
@@ -205,14 +205,14 @@ class Refused(unittest.TestCase):
         def limit(threads):
             return [*setpriv, "bash", "-c", 'ulimit -u "$0" && exec "$@"', str(threads)]
 
-        flags = ["--threads", 4, "--max-concurrent-requests", 8]  # some 50 threads
+        flags = ["--threads", 4, "--max-concurrent-requests", 8]  # about 50 threads
         enough = self.smallest(1, 100, lambda threads: self.serves(limit(threads), *flags))
         self.assertGreater(enough, 40)
-        for threads in [1, 2, 3, 4, 5, enough - 6, enough - 5, enough - 4, enough - 3]:  # each kind of thread is refused
+        for threads in [1, 2, 3, 4, 5, enough - 6, enough - 5, enough - 4, enough - 3]:  # each kind of thread is refused once
             self.assertFalse(self.serves(limit(threads), *flags), threads)
-        for threads in [enough - 2, enough - 1]:  # where it may depend on how fast the system forgets a thread
+        for threads in [enough - 2, enough - 1]:  # here it depends on how fast the system releases threads
             self.serves(limit(threads), *flags)
-        # The advice is right.
+        # The printed advice helps.
         self.assertTrue(self.serves(limit(enough - 2), "--threads", 4, "--max-concurrent-requests", 3))
 
     @unittest.skipIf(serving.is_sanitized(), "sanitizers map terabytes")
@@ -226,15 +226,15 @@ class Refused(unittest.TestCase):
         def serves(size):
             return self.serves(limit(size), "--threads", 2, "--max-concurrent-requests", 8)
 
-        loads = self.smallest(1, 400, runs)  # with its libraries, and no more
+        loads = self.smallest(1, 400, runs)  # enough for the program and its libraries only
         enough = self.smallest(loads, 16_000, serves)
         self.assertGreater(enough, loads)
         for i in range(8):
             self.assertFalse(serves(loads + (enough - loads) * i // 8))
-        self.hammer(limit(enough + 64))  # malloc reserves so much for an arena, and more of them where threads meet
+        self.hammer(limit(enough + 64))  # room for one more malloc arena, which threads under contention create
 
     def hammer(self, prefix):
-        """Requests that want more memory than there is are refused or cut, and the process lives."""
+        """Requests that need more memory than there is are refused or cut off, and the process survives."""
         with Limited(prefix, "--threads", 2, "--max-concurrent-requests", 8) as server:
             self.assertTrue(server.listens(), server.text())
             large = json.dumps({"inputs": "x " * 900_000}).encode()
@@ -251,11 +251,11 @@ class Refused(unittest.TestCase):
             self.assertEqual(server.stop(), 0, server.text())
 
 
-# ---------------------------------------------------------------- adapters that come and go
+# ---------------------------------------------------------------- adapters that are loaded and unloaded
 
 class Races(unittest.TestCase):
     def test_loads_and_unloads_beside_requests(self):
-        names = {"one": "weather", "two": "shakespeare"}  # names that two of four threads share
+        names = {"one": "weather", "two": "shakespeare"}  # each name is shared by two of the four threads
         key = {"X-Api-Key": "k"}
         deadline = time.monotonic() + max(200, LOADS / 20)
         outcomes = collections.Counter()
@@ -309,7 +309,8 @@ class Races(unittest.TestCase):
             self.assertEqual(failures, [])
             took = time.monotonic() - began
 
-            # 400: another thread has loaded it; 404: has unloaded it, before or meanwhile; 424: a request found no such name.
+            # 400: another thread has loaded it. 404: another thread has unloaded it, before or meanwhile. 424: no such
+            # name.
             self.assertLessEqual(set(outcomes), {("load", 200), ("load", 400), ("load", 404), ("unload", 200), ("unload", 404), ("generate", 200), ("generate", 424)})
             self.assertGreaterEqual(outcomes["load", 200], LOADS, "it took too long")
             self.assertGreater(outcomes["generate", 200], 0)

@@ -1,5 +1,6 @@
-"""Every field of every route is honoured, refused by name or inert: the rows of server/field_table.cpp and names that nobody knows,
-asked of a server in 2,000 requests (report: peer_fields_ignored)."""
+"""Every field of every route is honoured, refused by name, or inert (report: peer_fields_ignored).
+
+2,000 requests have the rows of server/field_table.cpp and unknown names."""
 import importlib.machinery
 import importlib.util
 import json
@@ -33,7 +34,7 @@ ROWS = [(field, place) for field in TABLE.fields() for place in field.places]
 
 
 def model_with_begin(folder, end="<|endoftext|>"):
-    """The default model with a tokenizer that puts its end of text before prompts, so that special tokens have an effect; `end`: its spelling."""
+    """The default model, with a tokenizer that puts the end of text (spelled `end`) before prompts, so that special tokens matter."""
     vocab = json.loads((MODEL / "vocab.json").read_text(encoding="utf-8"))
     vocab[end] = vocab.pop("<|endoftext|>")
     lines = (MODEL / "merges.txt").read_text(encoding="utf-8").split("\n")
@@ -56,7 +57,7 @@ def model_with_begin(folder, end="<|endoftext|>"):
                                                               "eos_token": end}))
 
 
-# ---- bodies: `place` with these members, and the route that takes it
+# ---- bodies: for each `place`, the default members and the route
 
 BASE = {"kGenerate": {}, "kParameters": {"max_new_tokens": 8, "details": True}, "kCompletions": {"max_tokens": 8, "temperature": 0},
         "kChat": {"max_tokens": 8, "temperature": 0}, "kTokenize": {}}
@@ -99,7 +100,7 @@ def within(place, members):
 
 
 def essence(answer):
-    """Of a body: without what is new each time."""
+    """The parts of a body that are the same every time."""
     if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "generated_text" in answer[0]:
         return answer[0]
     if isinstance(answer, dict) and "choices" in answer:
@@ -107,7 +108,7 @@ def essence(answer):
     return answer
 
 
-# ---- effects: what must change where a field is honoured
+# ---- effects: what changes if a field is honoured
 
 FORMS = {"response_format": {"type": "json_object", "schema": SCHEMA}, "structured_outputs": {"json": SCHEMA}, "guided_json": SCHEMA,
          "json_schema": SCHEMA, "schema": SCHEMA, "response_schema": json.dumps(SCHEMA), "format": SCHEMA,
@@ -121,9 +122,9 @@ BIAS_TO_END = {"logit_bias": {str(EOS): 100}}
 
 
 def effects(second, second_id, chat_id):
-    """{(canonical name, place): (value, members beside it)}: with the value the answer differs from that of the members alone.
+    """{(canonical name, place): (value, other members)}: adding the value changes the answer to the other members.
     `second`, `second_id`: the second token of the answer to KING; `chat_id`: that of the answer to MESSAGE."""
-    same = {}  # of parameters and both routes of OpenAI
+    same = {}  # for parameters and both routes of OpenAI
     drawn = {"do_sample": True, "seed": 7}
     for place in ["kParameters", "kCompletions", "kChat"]:
         lorax = place == "kParameters"
@@ -183,7 +184,7 @@ def effects(second, second_id, chat_id):
     return same
 
 
-# Honoured, and of no effect on this answer by what they mean: (good values, a value that is refused by name).
+# Honoured fields that by their meaning do not change this answer: (good values, a value that is refused by name).
 CHECKED = {"role": (["user"], "nobody"), "priority": ([0, 5, -3], "high"), "cache_salt": (["a", "b"], 5), "adapter_source": (["local", "hub"], "s3"),
            "stream": ([False], "yes"), "stream_options": ([None], {"include_usage": True}), "best_of": ([1], 0),
            "merge_strategy": (["linear"], "ties"), "type": (["text"], "image_url"), "options": ([{"use_cache": True}], {"x": 1}),
@@ -205,7 +206,7 @@ class Fields(ServerTest):
         cls.known, cls.sent, cls.choice = {}, 0, random.Random(SEED)
 
     def ask(self, path, body):
-        """The status and what the answer says."""
+        """The status and the body of the answer."""
         type(self).sent += 1
         if body.get("stream") is True or path == "/generate_stream":
             with self.server.stream(path, body) as stream:
@@ -228,7 +229,7 @@ class Fields(ServerTest):
         return said
 
     def any_route(self, path):
-        """One of those that take the same body."""
+        """One of the routes that take the same body."""
         return self.choice.choice(LORAX) if path == "/generate" else path
 
     def check_refused(self, name, path, body):
@@ -236,14 +237,14 @@ class Fields(ServerTest):
         status, said = self.ask(path, body)
         self.assertEqual(status, 400 if path.startswith("/v1/") else 422, (path, body, said))
         message = said["error"]["message"] if isinstance(said["error"], dict) else said["error"]
-        # "`lora[0].id` ...", or the name anywhere in back quotes.
+        # Either "`lora[0].id` ...", or the name anywhere in back quotes.
         named = any(before + name + after in message for before in "`." for after in "`.=")
         self.assertTrue(named, (path, body, message))
 
     def check_row(self, field, place, random):
         name = field.name
         if place == "kUnload":
-            self.ask(*within("kLoad", {}))  # refused where it is loaded already
+            self.ask(*within("kLoad", {}))  # otherwise the adapter is loaded already, which is refused
         elif place == "kLoad":
             self.ask(*within("kUnload", {}))
         if field.kind == "refused":
@@ -279,12 +280,12 @@ class Fields(ServerTest):
 
     def check_refused_or_admin(self, name, place, bad):
         path, body = within(place, {name: bad})
-        if place in ("kLoad", "kUnload") and name != "base_model_name":  # vLLM's words
+        if place in ("kLoad", "kUnload") and name != "base_model_name":  # with vLLM's wording
             return self.assertIn(self.ask(path, body)[0], [400, 404])
         self.check_refused(name, path, body)
 
     def check_same(self, place, members):
-        """As the same request without them."""
+        """The answer is that of the same request without the members."""
         path, plain = within(place, {})
         if place in ("kLoad", "kUnload"):
             return self.good(*within(place, members))
@@ -307,7 +308,7 @@ class Fields(ServerTest):
         choice = self.choice
         rows = list(ROWS)
         choice.shuffle(rows)
-        for field, place in rows:  # each at least once
+        for field, place in rows:  # each row at least once
             with self.subTest(field=field.name, place=place):
                 self.check_row(field, place, choice)
         while self.sent < REQUESTS:
@@ -360,7 +361,7 @@ class Fields(ServerTest):
         """report: prompt_special_tokens_are_text"""
         text = "The <|endoftext|>king"
         ids = [t["id"] for t in self.server.post("/tokenize", {"inputs": text}).json()]
-        self.assertEqual(ids.count(EOS), 2)  # one before the prompt
+        self.assertEqual(ids.count(EOS), 2)  # one of them is before the prompt
         for more, count in [({"parse_special": False}, 1), ({"add_special_tokens": False}, 1),
                             ({"parse_special": False, "add_special_tokens": False}, 0)]:
             own = [t["id"] for t in self.server.post("/tokenize", {"inputs": text} | more).json()]
@@ -392,7 +393,7 @@ class Fields(ServerTest):
         self.assertEqual(self.generate(**lorax)["generated_text"], "")
         self.assertEqual(self.generate(skip_special_tokens=False, **lorax)["generated_text"], "<|endoftext|>" * 3)
         self.assertEqual(self.generate_stream(skip_special_tokens=False, **lorax)[-1]["generated_text"], "<|endoftext|>" * 3)
-        # A prompt of ids, shown before the answer, and its tokens.
+        # A prompt of ids, echoed before the answer, and its tokens.
         choice = self.complete([EOS, 500, 501], echo=True, logprobs=0, max_tokens=2, temperature=0)["choices"][0]
         self.assertNotIn("<|endoftext|>", choice["text"])
         self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])
@@ -423,7 +424,7 @@ class Fields(ServerTest):
         chunks = self.openai_stream("/v1/chat/completions", {"messages": [MESSAGE], "temperature": 0, "max_tokens": 4, "return_token_ids": True})
         self.assertEqual(chunks[0]["prompt_token_ids"], chat["prompt_token_ids"])
         self.assertEqual([i for c in chunks for i in c["choices"][0].get("token_ids", [])], chat["choices"][0]["token_ids"])
-        # LoRAX's conversations in `inputs` are those of the chat route.
+        # LoRAX's conversations in `inputs` match those of the chat route.
         asked = {"inputs": json.dumps([MESSAGE]), "parameters": {"apply_chat_template": True, "max_new_tokens": 4, "decoder_input_details": True}}
         lorax = self.server.post("/generate", asked).json()
         self.assertEqual([t["id"] for t in lorax["details"]["prefill"]], chat["prompt_token_ids"])
@@ -457,7 +458,7 @@ class Fields(ServerTest):
             answer = server.post("/v1/completions", {"prompt": KING, "lora": [{"id": 2, "scale": 1.0}]})
             self.assertEqual(answer.status, 400)
             self.assertIn("/lora-adapters", answer.json()["error"]["message"])
-            # A number stays an adapter's own, whatever is loaded beside it.
+            # An adapter keeps its number when others are loaded.
             server.post("/generate", {"inputs": KING, "parameters": {"max_new_tokens": 1, "adapter_id": "characters"}})
             self.assertEqual([(a["id"], a["path"]) for a in server.get("/lora-adapters").json()],
                              [(0, "weather"), (1, "shakespeare"), (2, "characters")])
@@ -477,7 +478,7 @@ class Fields(ServerTest):
             self.assertEqual([m["id"] for m in server.get("/v1/models").json()["data"]][:3], ["one", "two", "org/three"])
             self.assertEqual(server.post("/v1/chat/completions", body | {"model": "nobody"}).status, 404)
             self.assertEqual(server.stop(), 0)
-        with tempfile.TemporaryDirectory() as root:  # an adapter of that name is meant where there is one
+        with tempfile.TemporaryDirectory() as root:  # an adapter of that name has precedence
             shutil.copytree(ADAPTERS / "weather", os.path.join(root, "dummy"))
             with Server("--adapter-root", root) as server:
                 said = [server.post("/v1/completions", {"prompt": KING, "temperature": 0, "model": m}).json()["choices"] for m in ["dummy", "tgi"]]
@@ -499,7 +500,7 @@ class Fields(ServerTest):
             self.assertEqual((answer.status, answer.headers["x-ignored-fields"]), (200, "mood"))
             self.assertNotIn("x-ignored-fields", server.post("/tokenize", {"inputs": KING}).headers)
             self.assertEqual(server.metric("tenon_ignored_fields_total"), 5)
-            # What is known is no other than before.
+            # Known fields are unaffected.
             answer = server.post("/v1/completions", {"prompt": KING, "no_repeat_ngram_size": 2})
             self.assertEqual(answer.status, 400)
             self.assertEqual(server.stop(), 0)

@@ -1,4 +1,4 @@
-"""From the server's start to its end: flags, variables, files, readiness, signals."""
+"""The server from start to end: flags, variables, files, readiness, signals."""
 import contextlib
 import http.client
 import json
@@ -18,7 +18,7 @@ LONG = {"inputs": KING, "parameters": {"max_new_tokens": 1000, "ignore_eos_token
 
 
 def flooded(server, count=6, asked=LONG):
-    """So many long streams at once, of each of which something has come."""
+    """`count` long streams at once, each of which has begun."""
     streams = [server.stream("/generate_stream", asked) for _ in range(count)]
     for stream in streams:
         next(stream)
@@ -99,7 +99,7 @@ class Start(unittest.TestCase):
             done = serving.run("--port", port)
         self.assertEqual(done.returncode, 1)
         self.assertIn("127.0.0.1:%d is taken" % port, done.stderr.splitlines()[-1])
-        with Server() as server:  # by another of its kind
+        with Server() as server:  # taken by another tenon-serve
             done = serving.run("--port", server.port)
             self.assertEqual(done.returncode, 1)
             self.assertEqual(server.get("/ready").status, 200)
@@ -145,7 +145,7 @@ class Settings(unittest.TestCase):
             variables = {"TENON_SERVED_MODEL_NAME": "of-variable", "TENON_MAX_BEST_OF": "4"}
             self.assertEqual(self.name_of("--config", file, **variables), ("of-variable", 4, 7))
             self.assertEqual(self.name_of("--config", file, "--served-model-name", "of-flag", **variables), ("of-flag", 4, 7))
-            self.assertEqual(self.name_of(TENON_MAX_BEST_OF=""), ("tales", 2, 10))  # set to nothing: not set
+            self.assertEqual(self.name_of(TENON_MAX_BEST_OF=""), ("tales", 2, 10))  # an empty value counts as not set
             file.write_text("no-such-flag = 3\n")
             done = serving.run("--config", file)
             self.assertEqual(done.returncode, 2)
@@ -200,7 +200,7 @@ class Readiness(unittest.TestCase):
                     others = {path: ask(method, path, data) for method, path, data in [
                         ("GET", "/health", None), ("POST", "/generate", json.dumps({"inputs": KING, "parameters": {"max_new_tokens": 1}})),
                         ("POST", "/v1/completions", json.dumps({"prompt": KING, "max_tokens": 1})), ("GET", "/info", None)]}
-                    if ask("GET", "/ready")[0] == 503:  # it was loading all the time
+                    if ask("GET", "/ready")[0] == 503:  # it was still loading
                         seen["loading"] = others
                 seen["/ready"] = (status, body)
             self.assertEqual(seen["/ready"][0], 200)
@@ -208,7 +208,7 @@ class Readiness(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
         if "loading" not in seen:
             self.skipTest("it loads too fast to be seen loading")
-        self.assertEqual(seen["loading"]["/health"][0], 200)  # it lives
+        self.assertEqual(seen["loading"]["/health"][0], 200)  # alive while loading
         self.assertEqual(seen["loading"]["/generate"][0], 503)
         self.assertEqual(seen["loading"]["/generate"][1]["error_type"], "overloaded")
         self.assertEqual(seen["loading"]["/v1/completions"][0], 503)
@@ -235,7 +235,7 @@ class End(unittest.TestCase):
     def test_what_runs_is_finished(self):
         for end, count in [(signal.SIGTERM, 3), (signal.SIGINT, 1)]:
             with Server("--shutdown-timeout", 300) as server:
-                idle = server.connection()  # kept alive: it must not hold the server
+                idle = server.connection()  # an idle kept-alive connection must not delay the shutdown
                 self.assertEqual(server.ask("GET", "/health", connection=idle).status, 200)
                 streams = flooded(server, count)
                 server.signal(end)
@@ -271,7 +271,7 @@ class End(unittest.TestCase):
 
     def test_what_takes_too_long_is_told_so(self):
         with Server("--shutdown-timeout", 0.3) as server:
-            streams = flooded(server, 7)  # much longer than that
+            streams = flooded(server, 7)  # far longer than the timeout
             chat = {"prompt": KING, "max_tokens": 1000, "ignore_eos": True, "stream": True}
             openai = server.stream("/v1/completions", chat)
             next(openai)
@@ -279,7 +279,7 @@ class End(unittest.TestCase):
             whole.request("POST", "/generate", json.dumps(LONG))
             eventually(lambda: server.metric("tenon_requests_open") == 9)
             server.signal()
-            for stream in streams:  # which ends in order: else reading it fails
+            for stream in streams:  # iteration fails unless the stream ends in order
                 events = list(stream)
                 self.assertLess(len(events), 999)
                 self.assertEqual(set(events[-1]), {"error", "error_type"})
@@ -304,7 +304,7 @@ class End(unittest.TestCase):
             status = server.ended()
             took = time.monotonic() - began
             self.assertNotEqual(status, 0)
-            self.assertLess(took, 5)  # eight streams take longer than all of this, and it waits 30 s for them
+            self.assertLess(took, 5)  # eight streams take longer, and the server would wait 30 s for them
             for stream in streams:
                 stream.close()
 
@@ -325,11 +325,11 @@ class End(unittest.TestCase):
                 answer = again.post("/generate", {"inputs": KING, "parameters": {"max_new_tokens": 2}})
                 self.assertEqual(answer.status, 200)
                 self.assertEqual(again.stop(), 0)
-            with Server(port=server.port) as third:  # whose connections wait in the kernel for a while
+            with Server(port=server.port) as third:  # the previous server's connections stay in the kernel for a while
                 self.assertEqual(third.stop(), 0)
 
     def test_its_reader_goes_away(self):
-        # Nobody reads its messages: no reason to end.
+        # An unread log is no reason to end.
         process = subprocess.Popen([serving.PROGRAM, "--port", "0", "--threads", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, env=environment())
         try:

@@ -1,4 +1,4 @@
-"""What one client can take of the server, and what all together: overload, slow readers, those who leave, time, memory."""
+"""Limits of one client and of all together: overload, slow readers, disconnects, time, memory."""
 import contextlib
 import json
 import random
@@ -37,7 +37,7 @@ class Overload(ServerTest):
                     self.assertEqual(answer.headers["retry-after"], "1")
         self.assertGreaterEqual(accepted, 3)
         self.assertLess(accepted, 36)
-        self.assertEqual(self.server.post("/generate", self.body(0)).json(), alone[0])  # and then it is as before
+        self.assertEqual(self.server.post("/generate", self.body(0)).json(), alone[0])  # afterwards the server is as before
 
     def test_in_both_dialects_and_in_streams(self):
         streams = [self.server.stream("/generate_stream", LONG) for _ in range(2)]
@@ -53,7 +53,7 @@ class Overload(ServerTest):
             error = answer.json()["error"]
             self.assertEqual((answer.status, error["type"], error["code"], answer.headers["retry-after"]),
                              (429, "rate_limit_error", "overloaded", "1"))
-        for path in ["/health", "/ready", "/v1/models", "/metrics", "/info"]:  # who looks is always answered
+        for path in ["/health", "/ready", "/v1/models", "/metrics", "/info"]:  # monitoring routes are always answered
             self.assertEqual(self.server.get(path).status, 200)
         for stream in streams:
             stream.close()
@@ -65,7 +65,7 @@ class Bodies(ServerTest):
     FLAGS = ["--payload-limit", 4096, "--header-timeout", 0.5, "--body-timeout", 0.7, "--idle-timeout", 0.5]
 
     def answer_to(self, *pieces):
-        """What comes back until the end of the connection, and how long that took."""
+        """All bytes until the connection ends, and the time that took."""
         began = time.monotonic()
         with self.server.raw() as s:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -140,7 +140,7 @@ class Bodies(ServerTest):
                     closed = True
                 if closed:
                     break
-        self.assertTrue(closed, "it waits on")  # 1,000 bytes at 10 a second: the deadline is for all of them
+        self.assertTrue(closed, "it waits on")  # 1,000 bytes at 10 per second: the deadline is for the whole header
         self.assertLess(time.monotonic() - began, 30)
 
     def test_idle_connections_are_closed(self):
@@ -159,7 +159,7 @@ class Bodies(ServerTest):
 
 
 class Leavers(ServerTest):
-    """Clients that disconnect, anywhere."""
+    """Clients that disconnect at any point."""
 
     def leave(self, random_place):
         kind = random_place.randrange(7)
@@ -180,12 +180,12 @@ class Leavers(ServerTest):
                     s.recv(random_place.randrange(1, 4000))
                 elif kind == 4:
                     time.sleep(random_place.random() * 0.1)
-            if random_place.random() < 0.5:  # a reset instead of an end
+            if random_place.random() < 0.5:  # a reset instead of an orderly end
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return kind
 
     def work(self):
-        """What a quiet server has done before one looks at what it holds."""
+        """Brings the server into its steady state before its resources are measured."""
         for name in [None, *NAMES]:
             for _ in range(2):
                 self.generate(max_new_tokens=16, adapter_id=name)
@@ -206,7 +206,7 @@ class Leavers(ServerTest):
         eventually(lambda: self.server.metric("process_open_fds") <= quiet["process_open_fds"],
                    lambda: "files are open: %s, before %s" % (self.server.metric("process_open_fds"), quiet["process_open_fds"]))
         self.assertEqual(self.server.metric("process_threads"), quiet["process_threads"])
-        # Those who left have begun their answers: what they computed may stay in the cache of prefixes, but nothing is held.
+        # The disconnected requests had begun: their computed tokens may stay in the prefix cache, but none is in use.
         self.assertEqual(self.server.metric("tenon_cache_used_tokens"), quiet["tenon_cache_used_tokens"])
 
     def test_they_free_the_engine_soon(self):
@@ -216,7 +216,7 @@ class Leavers(ServerTest):
                 s.sendall(serving.post_bytes(path, json.dumps(LONG).encode()))
                 eventually(lambda: self.server.metric("tenon_tokens_total") > before)
             after = self.server.wait_quiet()["tenon_tokens_total"]
-            self.assertLess(after - before, 900)  # of 1,000: it did not go on to the end
+            self.assertLess(after - before, 900)  # of 1,000: the request did not run to its end
             before = after
         eventually(lambda: [line for line in self.server.lines() if line.get("reason") == "dropped"])
 
@@ -242,7 +242,7 @@ class Leavers(ServerTest):
     def test_answers_that_list_much_are_few(self):
         large = {"prompt": [KING] * 2, "n": 5, "max_tokens": 1000, "logprobs": 5, "ignore_eos": True, "stream": True, "temperature": 1}
         small = {"prompt": KING, "max_tokens": 4, "logprobs": 5}
-        streams = [self.server.stream("/v1/completions", large) for _ in range(4)]  # 60,000 each
+        streams = [self.server.stream("/v1/completions", large) for _ in range(4)]  # 60,000 logprobs each
         self.assertEqual([s.status for s in streams], [200] * 4)
         refused = self.server.post("/v1/completions", large)
         self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "overloaded"))
@@ -252,7 +252,7 @@ class Leavers(ServerTest):
         for stream in streams[1:]:
             stream.close()
         self.server.wait_quiet()
-        for stream in [self.server.stream("/v1/completions", large) for _ in range(4)]:  # all of it was given back
+        for stream in [self.server.stream("/v1/completions", large) for _ in range(4)]:  # all of it was released
             self.assertEqual(stream.status, 200)
             stream.close()
         self.server.wait_quiet()
@@ -273,7 +273,7 @@ class Readers(ServerTest):
             for _ in range(5):
                 self.assertEqual(self.server.post("/generate", SHORT).status, 200)
                 self.assertEqual(self.server.get("/health").status, 200)
-            self.server.wait_quiet()  # though they still have not read
+            self.server.wait_quiet()  # although the sockets are still unread
         finally:
             for s in deaf:
                 s.close()
@@ -283,15 +283,15 @@ class Readers(ServerTest):
         quiet = self.server.wait_quiet()["process_open_fds"]
         body = json.dumps({"inputs": "a b " * 380}).encode()
         whole = len(self.server.post("/tokenize", body).body)
-        self.assertGreater(100 * whole, 3_000_000)  # more than a socket of this machine holds
+        self.assertGreater(100 * whole, 3_000_000)  # more than a socket of this machine buffers
         deaf = [self.server.raw(receive_buffer=2048) for _ in range(3)]
         try:
             for s in deaf:
                 s.sendall(100 * serving.post_bytes("/tokenize", body))
             for s in deaf:
-                s.recv(1, socket.MSG_PEEK)  # the answer begins
+                s.recv(1, socket.MSG_PEEK)  # the answer has begun
             self.assertEqual(self.server.post("/generate", SHORT).status, 200)
-            # Closed by the server, after --write-timeout and before --idle-timeout: these sockets are still open.
+            # The server closes them after --write-timeout and before --idle-timeout; these sockets are still open.
             eventually(lambda: self.server.metric("process_open_fds") <= quiet, "their connections are kept")
             for s in deaf:
                 content = serving.receive_all(s)
@@ -318,7 +318,7 @@ class Time(ServerTest):
     FLAGS = ["--request-timeout", 0.4]
 
     def crowd(self):
-        """So much work that none of it ends in time."""
+        """More work than can end in time."""
         streams = [self.server.stream("/generate_stream", LONG) for _ in range(12)]
         return [s for s in streams if s.status == 200], streams
 
@@ -339,7 +339,7 @@ class Time(ServerTest):
                 break
         self.assertTrue(begun)
         for stream in begun:
-            events = list(stream)  # which ends in order
+            events = list(stream)  # iteration fails unless the stream ends in order
             self.assertEqual(set(events[-1]), {"error", "error_type"})
             self.assertEqual(events[-1]["error_type"], "timeout")
             self.assertTrue(all("token" in e for e in events[:-1]))
@@ -393,7 +393,7 @@ class Counters(ServerTest):
         self.assertEqual(now['vllm:generation_tokens_total{model_name="tales"}'], 24)
         self.assertEqual(now['tenon_adapter_requests_total{adapter="weather"}'], 1)
         self.assertEqual(sum(v for k, v in now.items() if k.startswith("vllm:request_success_total")), 5)
-        lines = self.server.lines()  # looks at the metrics leave none
+        lines = self.server.lines()  # requests for metrics write no line
         self.assertEqual(len(lines), 15)
         statuses = sorted(line["status"] for line in lines)
         self.assertEqual(statuses, [200] * 5 + [400] * 2 + [404, 422, 424, 429] + [499] * 4)

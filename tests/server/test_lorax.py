@@ -1,4 +1,4 @@
-"""The routes of LoRAX, from outside: what is asked, what comes back, and that no request changes another's answer."""
+"""The routes of LoRAX from a client's view: requests, answers, and that no request changes another's answer."""
 import json
 import os
 import re
@@ -11,7 +11,7 @@ KING = "The king said"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
                                            "age": {"type": "integer", "minimum": 0, "maximum": 99}},
           "required": ["name", "age"], "additionalProperties": False}
-# What lorax-client always sends.
+# The parameters that lorax-client always sends.
 NULLS = {"adapter_id": None, "adapter_source": None, "merged_adapters": None, "api_token": None, "do_sample": False, "max_new_tokens": 4,
          "ignore_eos_token": False, "best_of": None, "repetition_penalty": None, "return_full_text": False, "seed": None, "stop": [],
          "temperature": None, "top_k": None, "top_p": None, "truncate": None, "typical_p": None, "watermark": False,
@@ -28,7 +28,7 @@ class Answers(ServerTest):
         answer = self.server.post("/generate", {"inputs": KING, "parameters": {"max_new_tokens": 3}})
         self.assertEqual(list(answer.json()), ["generated_text"])
         self.assertNotIn(b"\n", answer.body)
-        long = "Rain is expected in the north. " * 80  # so that the longest answer, which is meant then, is not long
+        long = "Rain is expected in the north. " * 80  # leaves little room for the answer
         for more in [{}, {"parameters": {}}, {"parameters": None}]:
             self.assertTrue(self.server.post("/generate", {"inputs": long} | more).json()["generated_text"])
 
@@ -38,7 +38,7 @@ class Answers(ServerTest):
         with self.server.stream("/", {"inputs": KING, "stream": True, "parameters": {"max_new_tokens": 5}}) as stream:
             self.assertEqual(stream.headers["content-type"], "text/event-stream")
             self.assertEqual(list(stream)[-1]["generated_text"], one["generated_text"])
-        # The other two routes say by their names what they do.
+        # The names of the other two routes decide whether they stream.
         whole = self.server.post("/generate", {"inputs": KING, "stream": False, "parameters": {"max_new_tokens": 5, "details": True}})
         self.assertEqual(whole.json(), one)
         self.refused({"inputs": KING, "stream": True}, 422, "validation", "Input validation error: `stream` true is for POST /")
@@ -79,13 +79,14 @@ class Answers(ServerTest):
 
     def test_prefill(self):
         tokens = self.server.post("/tokenize", {"inputs": KING}).json()
-        answer = self.generate(max_new_tokens=2, decoder_input_details=True)  # details without that word
+        answer = self.generate(max_new_tokens=2, decoder_input_details=True)  # implies details
         prefill = answer["details"]["prefill"]
         self.assertEqual([(t["id"], t["text"]) for t in prefill], [(t["id"], t["text"]) for t in tokens])
         self.assertEqual(len(prefill), answer["details"]["prompt_tokens"])
         self.assertIsNone(prefill[0]["logprob"])
         self.assertTrue(all(t["logprob"] < 0 for t in prefill[1:]))
-        # The same when all of the prompt is in the cache, and what the answer itself would say of these tokens.
+        # The answer is the same if the whole prompt is in the cache, and equal to the log-probabilities of these tokens
+        # in an answer.
         again = self.generate(max_new_tokens=2, decoder_input_details=True)
         self.assertEqual(again, answer)
         longer = self.generate("The king", max_new_tokens=3, decoder_input_details=True)["details"]
@@ -103,7 +104,7 @@ class Answers(ServerTest):
                 self.assertEqual(set(alternatives[0]), {"id", "text", "logprob"})
                 values = [a["logprob"] for a in alternatives]
                 self.assertEqual(values, sorted(values, reverse=True))
-                self.assertEqual((alternatives[0]["id"], values[0]), (token["id"], token["logprob"]))  # it is greedy
+                self.assertEqual((alternatives[0]["id"], values[0]), (token["id"], token["logprob"]))  # the answer is greedy
         streamed = self.generate_stream(max_new_tokens=4, return_k_alternatives=3)
         self.assertTrue(all(len(event["token"]["alternative_tokens"]) == 3 for event in streamed))
 
@@ -121,7 +122,7 @@ class Answers(ServerTest):
         self.assertEqual(self.generate(long, max_new_tokens=6, truncate=768), self.generate(long, max_new_tokens=6))
         whole = self.generate(max_new_tokens=6, details=True, decoder_input_details=True, truncate=3)
         self.assertEqual(whole, short)
-        # A prompt that is too long fits once it is cut.
+        # A prompt that is too long is accepted once it is truncated.
         self.assertEqual(self.generate("word " * 2000, max_new_tokens=2, details=True, truncate=700)["details"]["prompt_tokens"], 700)
 
     def test_the_end_of_text_is_counted_and_not_in_the_text(self):
@@ -136,7 +137,7 @@ class Answers(ServerTest):
         streamed = self.generate_stream("The end", **asked)
         self.assertEqual([e["token"] for e in streamed], details["tokens"])
         self.assertEqual(streamed[-1]["generated_text"], answer["generated_text"])
-        # At the very length: the length is what ended it.
+        # If max_new_tokens is exactly that length, the finish reason is the length.
         n = details["generated_tokens"]
         self.assertEqual(self.generate("The end", **asked | {"max_new_tokens": n})["details"]["finish_reason"], "length")
         self.assertEqual(self.generate("The end", **asked | {"max_new_tokens": n + 1})["details"]["finish_reason"], "eos_token")
@@ -164,7 +165,7 @@ class Stops(ServerTest):
     def test_it_stays_in_the_text_at_its_end(self):
         words = texts(self.tokens)
         for n in [1, 4, 9]:
-            stop = "".join(words[n - 1:n + 1])  # over a border of tokens
+            stop = "".join(words[n - 1:n + 1])  # across a token boundary
             first = next(k for k in range(1, 25) if "".join(words[:k]).endswith(stop))
             text, details = self.stopped(stop)
             self.assertEqual(text, "".join(words[:first]))
@@ -174,7 +175,7 @@ class Stops(ServerTest):
 
     def test_it_stops_only_at_the_end_of_the_text_so_far(self):
         word = next(t for t in texts(self.tokens) if len(t.strip()) > 3)
-        within = word.strip()[:2]  # the token goes on behind it
+        within = word.strip()[:2]  # in the middle of a token
         if any("".join(texts(self.tokens)[:k]).endswith(within) for k in range(1, 25)):
             self.skipTest("the model says " + within + " at the end of a token")
         text, details = self.stopped(within)
@@ -235,7 +236,7 @@ class Sampling(ServerTest):
         self.assertEqual(self.seed(do_sample=True, seed=top - 1), top - 1)
         self.assertEqual(self.seed(do_sample=True, seed=0), 0)
         text = [self.generate(max_new_tokens=24, do_sample=True, seed=s)["generated_text"] for s in [2 ** 63, 2 ** 63 + 1]]
-        self.assertNotEqual(*text)  # no double in between
+        self.assertNotEqual(*text)  # seeds are not converted to double
 
     def test_logprobs_are_of_the_plain_model(self):
         plain = self.generate(max_new_tokens=1, details=True, return_k_alternatives=20)["details"]["tokens"][0]
@@ -260,7 +261,7 @@ class Sampling(ServerTest):
 
         self.assertGreaterEqual(mean(details), mean(other))
         self.assertNotEqual(details["seed"], other["seed"])
-        for sequence in [details, other]:  # each as its seed gives it alone
+        for sequence in [details, other]:  # each sequence is the answer to its seed alone
             alone = self.generate(max_new_tokens=8, do_sample=True, seed=sequence["seed"], details=True)
             self.assertEqual(alone["details"]["tokens"], sequence["tokens"])
         self.assertNotIn("best_of_sequences", self.generate(max_new_tokens=2, best_of=1, details=True)["details"])
@@ -321,7 +322,7 @@ class Headers(ServerTest):
 
 class Framing(ServerTest):
     def raw_stream(self, body, server=None):
-        """The head and the chunks of a stream, as they came."""
+        """The head and the chunks of a stream, unchanged."""
         with (server or self.server).raw() as s:
             s.sendall(serving.post_bytes("/generate_stream", json.dumps(body).encode(), "Connection: close"))
             content = serving.receive_all(s)
@@ -346,7 +347,7 @@ class Framing(ServerTest):
         stream = b"".join(chunks)
         self.assertNotIn(b"\r", stream)
         self.assertNotIn(b"DONE", stream)
-        for chunk in chunks:  # a reader by chunks sees whole events
+        for chunk in chunks:  # a client that reads by chunks gets whole events
             self.assertTrue(chunk.endswith(b"\n\n"), chunk)
         events = stream.split(b"\n\n")
         self.assertEqual(events.pop(), b"")
@@ -369,8 +370,8 @@ class Framing(ServerTest):
             begin = time.monotonic()
             _, chunks = self.raw_stream(asked, server)
             took = time.monotonic() - begin
-        # The first token at once, the end at once, and between them one at each multiple of the interval, of which a time of
-        # t intervals has up to t + 1.
+        # The first token and the end are sent at once. Between them there is one event per interval, at most t + 1 in a
+        # time of t intervals.
         self.assertLessEqual(len(chunks), took / interval + 3)
         _, own = self.raw_stream(asked)
         self.assertEqual(b"".join(chunks), b"".join(own))
@@ -458,7 +459,7 @@ class Refusals(ServerTest):
             ({"response_format": {"strict": True}}, "`response_format`"),
             ({"response_format": "json"}, "`response_format`"),
             ({"grammar": {"type": "lark", "value": "a"}}, "`grammar`"),
-            ({"no_repeat_ngram_size": 2}, "`no_repeat_ngram_size` is not supported"),  # what others would honour
+            ({"no_repeat_ngram_size": 2}, "`no_repeat_ngram_size` is not supported"),  # honoured by other servers
         ]
         for parameters, message in cases:
             body = {"inputs": KING, "parameters": parameters}
@@ -611,7 +612,7 @@ class Facts(ServerTest):
         # report: prompt_special_tokens_are_text
         self.assertEqual([t["id"] for t in self.server.post("/tokenize", {"inputs": "<|endoftext|>"}).json()], [4095])
         self.assertEqual(self.server.post("/tokenize", {"inputs": KING, "add_special_tokens": False}).json(),
-                         self.server.post("/tokenize", {"inputs": KING}).json())  # this model adds none
+                         self.server.post("/tokenize", {"inputs": KING}).json())  # this model adds no special tokens
         for body in [{}, {"inputs": ""}, {"inputs": 3}]:
             self.refused(body, 422, "validation", "Input validation error: ", path="/tokenize")
 
@@ -635,7 +636,7 @@ class Facts(ServerTest):
 
 
 def mixed_requests():
-    """16 of all kinds: with each adapter, with two, and with none, greedy and sampled, short and long, on all routes."""
+    """16 requests of all kinds: each adapter, two adapters, none; greedy and sampled; short and long; on all routes."""
     story = "Once upon a time there was a king who lived by the sea, and he said to his people: "
     sets = [{}, *({"adapter_id": name} for name in NAMES),
             {"merged_adapters": {"ids": ["weather", "shakespeare"], "weights": [0.7, 0.4], "merge_strategy": "linear"}}]
@@ -657,14 +658,14 @@ def mixed_requests():
 
 
 def essence(answer):
-    """Without what is new each time."""
+    """The parts of an answer that are the same every time."""
     if isinstance(answer, dict) and "choices" in answer:
         return {"choices": answer["choices"], "usage": answer["usage"]}
     return answer
 
 
 class Promise(ServerTest):
-    """The answer to a request is the same, to the last bit of each log-probability, whoever else is served."""
+    """The answer to a request is the same bit for bit, including log-probabilities, whatever other requests are served."""
 
     FLAGS = ["--preload-adapters", ",".join(NAMES)]
 
@@ -694,7 +695,7 @@ class Promise(ServerTest):
         sizes = [self.crowd(self.server, requests, alone) for _ in range(3)]
         self.assertGreater(max(sizes), 2, "that was no crowd")
         self.crowd(self.server, requests[::-1], alone[::-1])
-        # Another server, to which all comes at once while its adapters are not in memory, with little room for anything.
+        # Another server gets all requests at once, with adapters not yet in memory and tight limits.
         rooms = [["--batch", 3, "--token-budget", 24, "--threads", 2], ["--cache-tokens", 256, "--no-prefix-reuse", "--adapter-slots", 2]]
         for flags in rooms:
             with Server(*flags) as other:

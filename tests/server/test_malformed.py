@@ -1,4 +1,4 @@
-"""Bodies that nobody should send: each is refused with the right status, and the server goes on as if nothing had been."""
+"""Malformed bodies: each is refused with the right status, and the server is unaffected."""
 import base64
 import json
 import os
@@ -51,7 +51,7 @@ class Shared(Malformed):
 
 class Own(Malformed):
     def wrapped(self, value, path):
-        """A body that is good but for the value, which is text, in a field of its own."""
+        """A body that is valid except for `value`, the text of one field."""
         name = ROUTES[path]
         text = '[{"role": "user", "content": %s}]' % value if name == "messages" else value
         return '{"%s": %s}' % (name, text)
@@ -95,7 +95,7 @@ class Own(Malformed):
                 self.check("/generate", body, [400, 422], (name, number))
             for name in ["max_tokens", "n", "seed", "logprobs"]:
                 self.check("/v1/completions", '{"prompt": "a", "%s": %s}' % (name, number), [400], (name, number))
-            if number != '"3"':  # that is a prompt
+            if number != '"3"':  # for a string this is a valid prompt
                 self.check("/v1/completions", '{"prompt": [%s]}' % number, [400], (number, "as a token"))
 
     def test_ids_of_tokens(self):
@@ -120,7 +120,7 @@ class Own(Malformed):
         self.check("/v1/completions", {"prompt": "a", "x" * 1_900_000: 1, "n": "x" * 50_000}, [400], "a long name")
 
     def test_the_same_name_twice(self):
-        # The later one, the first one, or neither: but not 5xx.
+        # The later one, the first one, or neither may count, but the status is not 5xx.
         answer = self.server.post("/generate", '{"inputs": "a", "inputs": "b", "parameters": {"max_new_tokens": 1}}')
         self.assertIn(answer.status, [200, 400, 422])
         self.still_well()
@@ -147,7 +147,7 @@ class Own(Malformed):
                        what)
             self.check("/v1/completions", {"prompt": "a", "max_tokens": 4, "response_format": {
                 "type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}, [400], what)
-        # What is large and clear may be answered, but not by taking the server's time or memory.
+        # A large valid schema may be answered, but must not take the server's time or memory.
         before = self.server.wait_quiet()["process_resident_memory_bytes"]
         large = [nested(20), {"anyOf": [{"const": i} for i in range(2000)]}, {"type": "string", "maxLength": 200},
                  {"type": "array", "minItems": 10 ** 9, "items": {"type": "integer"}}]
@@ -170,7 +170,7 @@ class Own(Malformed):
             answer = self.server.post("/generate", {"inputs": "a", "parameters": {"max_new_tokens": 4, "details": True,
                                                                                   "return_k_alternatives": 20} | parameters})
             self.assertIn(answer.status, [200, 422], (parameters, answer))
-            answer.json()  # without NaN
+            answer.json()  # valid JSON, without NaN
         for more in [{"logit_bias": {str(i): -100 for i in range(900)}}, {"min_p": 1}, {"temperature": 1e-38}, {"top_k": -1}]:
             answer = self.server.post("/v1/completions", {"prompt": "a", "max_tokens": 4, "logprobs": 5} | more)
             self.assertIn(answer.status, [200, 400], (more, answer))
@@ -200,7 +200,7 @@ class Own(Malformed):
 
 if __name__ == "__main__":
     if not CASES.exists():
-        # The own set is run all the same: only a failure of it is told.
+        # The built-in cases run nevertheless; only a failure is reported.
         del Shared
         if not serving.unittest.main(exit=False, verbosity=1).result.wasSuccessful():
             sys.exit(1)

@@ -1,4 +1,4 @@
-"""The routes of OpenAI, from outside: completions and chats, whole and streamed, models, and errors."""
+"""The routes of OpenAI from a client's view: completions and chats, whole and streamed, models, and errors."""
 import json
 import pathlib
 import re
@@ -9,7 +9,7 @@ from serving import NAMES, Server, ServerTest
 KING = "The king said"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "mood": {"enum": ["glad", "sad"]}},
           "required": ["name", "mood"], "additionalProperties": False}
-# As pydantic makes them.
+# A schema in the form that pydantic generates.
 PYDANTIC = {"$defs": {"Mood": {"enum": ["glad", "sad"], "title": "Mood", "type": "string"}},
             "properties": {"mood": {"$ref": "#/$defs/Mood"}, "age": {"anyOf": [{"type": "integer", "maximum": 99, "minimum": 0},
                                                                                {"type": "null"}], "title": "Age"},
@@ -35,7 +35,7 @@ class OpenAiTest(ServerTest):
 
 class Completions(OpenAiTest):
     def test_the_least_that_can_be_asked(self):
-        # The seed is drawn, and may write the end of text before the 16 tokens that are the default.
+        # The seed is random, so the end of text may come before the 16 tokens of the default.
         answer = next(a for a in (self.complete() for _ in range(20)) if a["choices"][0]["finish_reason"] == "length")
         self.assertEqual(set(answer), {"id", "object", "created", "model", "choices", "usage"})
         self.assertRegex(answer["id"], r"^cmpl-.{8,}$")
@@ -44,14 +44,14 @@ class Completions(OpenAiTest):
         choice, = answer["choices"]
         self.assertEqual(set(choice), {"index", "text", "finish_reason", "logprobs"})
         self.assertEqual((choice["index"], choice["finish_reason"], choice["logprobs"]), (0, "length", None))
-        self.assertEqual(answer["usage"], {"prompt_tokens": 3, "completion_tokens": 16, "total_tokens": 19})  # 16 by default
+        self.assertEqual(answer["usage"], {"prompt_tokens": 3, "completion_tokens": 16, "total_tokens": 19})  # the default of 16 tokens
         self.assertNotEqual(self.complete()["id"], answer["id"])
 
     def test_as_lorax_answers(self):
         lorax = self.generate(max_new_tokens=20)["generated_text"]
         self.assertEqual(self.complete(max_tokens=20, temperature=0)["choices"][0]["text"], lorax)
         lorax = self.generate(max_new_tokens=20, do_sample=True, seed=5)["generated_text"]
-        self.assertEqual(self.complete(max_tokens=20, seed=5)["choices"][0]["text"], lorax)  # it samples by default
+        self.assertEqual(self.complete(max_tokens=20, seed=5)["choices"][0]["text"], lorax)  # sampling is the default
 
     def test_null_is_absent(self):
         nulls = dict.fromkeys(["model", "n", "stop", "stream", "stream_options", "presence_penalty", "frequency_penalty", "logit_bias",
@@ -111,7 +111,7 @@ class Completions(OpenAiTest):
         usage = self.complete(n=3, max_tokens=5, ignore_eos=True)["usage"]
         self.assertEqual(usage, {"prompt_tokens": 3, "completion_tokens": 15, "total_tokens": 18})
         self.assertEqual(len(self.complete(n=2, best_of=2, max_tokens=1)["choices"]), 2)
-        one, other = (self.complete(seed=s, max_tokens=12)["choices"][0]["text"] for s in [-2, -3])  # int64
+        one, other = (self.complete(seed=s, max_tokens=12)["choices"][0]["text"] for s in [-2, -3])  # seeds are int64
         self.assertNotEqual(one, other)
 
     def test_logprobs(self):
@@ -149,7 +149,7 @@ class Completions(OpenAiTest):
         bare = self.complete(temperature=0, max_tokens=5, logprobs=2)["choices"][0]["logprobs"]
         for key in ["tokens", "token_logprobs", "top_logprobs"]:
             self.assertEqual(found[key][3:], bare[key])
-        # Of each of several prompts its own, and a prompt's the same for each of its choices.
+        # Each prompt has its own log-probabilities, equal for all its choices.
         several = self.complete(["Rain fell", KING], n=2, seed=1, max_tokens=3, echo=True, logprobs=1)["choices"]
         self.assertEqual(several[2]["logprobs"]["token_logprobs"][:3], found["token_logprobs"][:3])
         self.assertEqual(several[3]["logprobs"]["token_logprobs"][:3], found["token_logprobs"][:3])
@@ -175,7 +175,7 @@ class Completions(OpenAiTest):
 
     def test_what_may_become_a_stop_string_is_held_back(self):
         whole = self.complete(temperature=0, max_tokens=24)["choices"][0]["text"]
-        almost = whole[4:16] + "\u00df"  # begins like the text, and does not come
+        almost = whole[4:16] + "\u00df"  # begins like the text and then differs
         chunks = self.openai_stream("/v1/completions", {"prompt": KING, "temperature": 0, "max_tokens": 24, "stop": almost})
         self.assertEqual(text_of(chunks), whole)
         self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "length")
@@ -194,7 +194,7 @@ class Completions(OpenAiTest):
         choice = answer["choices"][0]
         self.assertEqual(choice["finish_reason"], "stop")
         self.assertNotIn("<|endoftext|>", choice["text"])
-        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])  # it is not listed
+        self.assertEqual("".join(choice["logprobs"]["tokens"]), choice["text"])  # the end token is not listed
         self.assertEqual(answer["usage"]["completion_tokens"], len(choice["logprobs"]["tokens"]) + 1)
         for word in ["ignore_eos", "ignore_eos_token"]:
             on = self.complete("The end", model="weather", temperature=0, max_tokens=100, **{word: True})
@@ -219,7 +219,7 @@ class Streams(OpenAiTest):
         self.assertEqual(len({c["id"] for c in chunks}), 1)
         self.assertRegex(chunks[0]["id"], "^cmpl-")
         for chunk in chunks:
-            self.assertEqual(set(chunk), {"id", "object", "created", "model", "choices"})  # no usage where none is asked
+            self.assertEqual(set(chunk), {"id", "object", "created", "model", "choices"})  # usage is present on demand only
             self.assertEqual(chunk["object"], "text_completion")
             self.assertEqual(set(chunk["choices"][0]), {"index", "text", "finish_reason", "logprobs"})
         self.assertEqual([c["choices"][0]["finish_reason"] for c in chunks], [None] * (len(chunks) - 1) + ["length"])
@@ -343,7 +343,7 @@ class Chats(OpenAiTest):
         self.assertEqual(self.chat(max_completion_tokens=3, max_tokens=3)["usage"]["completion_tokens"], 3)
         self.refused_openai("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 3,
                                                      "max_tokens": 5}, 400, "invalid_request_error", "max_tokens")
-        rest = self.chat("word " * 750, temperature=0, ignore_eos=True, stop=None)  # by default the rest of the context
+        rest = self.chat("word " * 750, temperature=0, ignore_eos=True, stop=None)  # the default is the rest of the context
         if rest["choices"][0]["finish_reason"] == "length":
             self.assertEqual(rest["usage"]["total_tokens"], 1024)
 
@@ -473,7 +473,7 @@ class Refusals(OpenAiTest):
                  ({"logprobs": True}, "logprobs"),
                  ({"echo": 1}, "echo"), ({"suffix": "x"}, "suffix"), ({"best_of": 2}, "best_of"), ({"n": 2, "best_of": 3}, "best_of"),
                  ({"adapter_source": "s3"}, "adapter_source"), ({"model": 3}, "model"),
-                 # What others would honour, and this server would not.
+                 # Honoured by other servers, but not by this one.
                  ({"guided_json": {"type": "what"}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
                  ({"stop_token_ids": [4096]}, "stop_token_ids")]
         for body, param in cases:
@@ -552,7 +552,7 @@ class Models(OpenAiTest):
 
 
 def named_routes():
-    """All (method, path) that the server's sources add by name, so that none is forgotten here."""
+    """All (method, path) that the server's sources add by name, so that none is missed here."""
     sources = "".join(p.read_text() for p in (pathlib.Path(__file__).parents[2] / "server").glob("*_routes.cpp"))
     routes = set(re.findall(r'(?:http\.route\(|add_plain\(http, serving, )"(\w+)", "([^"]+)"', sources))
     routes |= {("POST", path) for path in re.findall(r'add\(http, serving, "([^"]+)"', sources)}
@@ -570,7 +570,7 @@ class Keys(ServerTest):
                 self.assertEqual(self.server.ask(method, path, body).status, 200, path)
             self.assertEqual(self.server.ask(method, path, "x" * 5000).status, 413, path)
         for method, path in named_routes() - open_routes:
-            for body in [None, "{}"]:  # with one, the head alone is enough
+            for body in [None, "{}"]:  # a body: the request head must be enough
                 answer = self.server.ask(method, path, body)
                 self.assertEqual(answer.status, 401, path)
                 self.assertIn("x-request-id", answer.headers)
@@ -583,7 +583,7 @@ class Keys(ServerTest):
     def test_a_body_without_a_key_is_not_read(self):
         with self.server.raw() as s:
             s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: early\r\nContent-Length: 1000000\r\n\r\n")
-            content = serving.receive_all(s)  # though none of it has come
+            content = serving.receive_all(s)  # although no byte of the body has come
         self.assertRegex(content, b"^HTTP/1.1 401 (?s:.*)invalid_api_key")
         line = self.server.line("early")
         self.assertEqual((line["route"], line["status"], line["error"]), ("/v1/completions", 401, "authentication"))

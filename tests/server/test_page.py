@@ -1,6 +1,6 @@
-"""The page in the browser and what it draws: served as it must be, and in agreement with the metrics.
+"""The page for browsers and its data: served correctly, and consistent with the metrics.
 
-What the page does with it is tested in a browser: scripts/check-browser.
+scripts/check-browser tests the page in a browser.
 """
 import concurrent.futures
 
@@ -54,7 +54,7 @@ class Steps(ServerTest):
         self.assertEqual(drawn["tokens"], sum(usage["completion_tokens"] for usage in usages))
         found = metrics["tenon_prefix_hit_tokens_total"]
         self.assertEqual(sum(prompt for _, _, _, prompt in rows) + found, sum(usage["prompt_tokens"] for usage in usages))
-        # Each text: its prompt, then a row for each new token but the last, which is never fed back.
+        # Rows of each text: the prompt, then one for each new token except the last, which is never fed back.
         self.assertEqual(sum(tokens - prompt for _, _, tokens, prompt in rows),
                          sum(usage["completion_tokens"] - 1 for usage in usages))
         by_adapter = {name: 0 for name, _ in asked}
@@ -87,7 +87,7 @@ class Load(ServerTest):
             return [metrics['vllm:%s{model_name="tales"}' % name]
                     for name in ["num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"]]
 
-        def between_two_that_agree():  # the load moves from step to step
+        def between_two_that_agree():  # the load changes with every step
             before, drawn, after = load(), self.server.get("/ui/steps?since=0").json(), load()
             return (before, drawn) if before == after and all(before) else None
 
@@ -108,7 +108,7 @@ class Keys(ServerTest):
 
 
 class OwnOrigin(ServerTest):
-    """The page of a server that all machines reach without a key: it asks from the address that the browser has for it."""
+    """The page of a server that is open to all machines without a key. It sends requests to the address in the browser."""
 
     FLAGS = ["--host", "0.0.0.0", "--insecure", "--allowed-host", "Chat.Example", "--cors-origin", "chrome-extension://abc,tauri://localhost"]
 
@@ -130,7 +130,7 @@ class OwnOrigin(ServerTest):
             self.assertEqual((answer.status, answer.headers["access-control-allow-origin"]), (200, origin))
 
     def test_other_pages_may_not(self):
-        for host, origin in [("evil.example:8080", "http://evil.example:8080"),  # its name was made to lead here
+        for host, origin in [("evil.example:8080", "http://evil.example:8080"),  # a name that resolves to this server
                              ("192.0.2.7", "http://evil.example"), ("chat.example", "http://192.0.2.7"), ("192.0.2.7:1", "http://192.0.2.7:2"),
                              ("192.0.2.7", "null"), ("192.0.2.7", "chrome-extension://abd"), ("192.0.2.7", "app://localhost")]:
             answer = self.ask(host, origin)
@@ -140,7 +140,7 @@ class OwnOrigin(ServerTest):
             self.assertIn("--allowed-host", error["message"])
             answer = self.ask(host, origin, "/generate")
             self.assertEqual((answer.status, answer.json()["error_type"]), (403, "forbidden"))
-        self.assertEqual(self.ask("evil.example:8080", None).status, 200)  # no page: any name of this machine will do
+        self.assertEqual(self.ask("evil.example:8080", None).status, 200)  # no page: every name of this machine is accepted
 
 
 class NoPage(ServerTest):
