@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   const std::string model = argc == 3 && argv[1] == std::string("--model") ? argv[2] : TENON_DEFAULT_MODEL_DIR;
   // [quick_start]
-  using Engine = tenon::Engine<tenon::Gpt2,  // order-free; whatever is left out has a default
+  using Engine = tenon::Engine<tenon::Gpt2,  // the order is free; omitted axes have defaults
                                tenon::Scheduler<tenon::ContinuousPolicy>, tenon::Cache<tenon::PagedKV>,
                                tenon::Weights<tenon::Float32>, tenon::Attention<tenon::FlashAttention>>;
 

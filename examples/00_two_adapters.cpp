@@ -1,4 +1,4 @@
-// The front page of the repository: one engine, int8 weights, two requests in one batch, each under its own adapter.
+// The README's example: one engine with int8 weights answers two requests in one batch, each with its own adapter.
 #include <tenon/tenon.h>
 
 #include <iostream>
@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   const std::string model = argc == 3 && argv[1] == std::string("--model") ? argv[2] : TENON_DEFAULT_MODEL_DIR;
   // [card]
-  using Engine = tenon::Engine<tenon::Gpt2,  // order-free; whatever is left out has a default
+  using Engine = tenon::Engine<tenon::Gpt2,  // the order is free; omitted axes have defaults
                                tenon::Scheduler<tenon::ContinuousPolicy>, tenon::Cache<tenon::PagedKV>,
                                tenon::Weights<tenon::ZeroPointInt8>, tenon::Adapter<tenon::GatheredLoRA>>;
 

@@ -1,4 +1,4 @@
-// Experiment 1: a model writes one token at a time. What it thinks of the next one, and how long each one takes.
+// Experiment 1: a model writes one token at a time. Shows the candidates for the next token and the time of each token.
 #include <tenon/tenon.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Experiment 2: what the cache of keys and values is for. Without one, every new token costs the whole text again; with
-// one, it costs a single row. The two engines differ in one word, and write the same tokens.
+// Experiment 2: the effect of the cache of keys and values. Without it, every new token computes the whole text again;
+// with it, a new token computes one row. The two engines differ in one word and write the same tokens.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using Caching = tenon::Engine<tenon::Gpt2, tenon::Cache<tenon::ContiguousKV>>;
 
 struct Run {
   std::vector<tenon::TokenId> ids;
-  std::vector<double> ms;  // of each token; the first is the prompt's, its prefill
+  std::vector<double> ms;  // per token; the first is the prefill of the prompt
 
   double decode_ms(int tokens) const {
     double sum = 0;
@@ -26,7 +26,7 @@ struct Run {
 template <class Engine>
 Run run(const tenon::ModelFiles& files, int tokens) {
   Engine engine{files};
-  engine.complete({.prompt = example::kPrompt, .options = {.max_new_tokens = 2}});  // memory is touched, threads are up
+  engine.complete({.prompt = example::kPrompt, .options = {.max_new_tokens = 2}});  // warm-up
   Run out;
   example::Stopwatch watch;
   for (auto& token : engine.generate(example::kPrompt, {.max_new_tokens = tokens, .ignore_eos = true})) {

@@ -1,13 +1,13 @@
-// Experiment 3: several prompts in one batch. The literature pads them on the left to one length, hides the padding
-// with a mask, and numbers positions by summing it. Our batches are ragged: no row is padding, no answer knows its
-// neighbours.
+// Experiment 3: several prompts in one batch. The literature pads them on the left to equal length, hides the padding
+// with a mask, and sums the mask to number positions. Our batches are ragged: they have no padding, and no answer
+// depends on its neighbours.
 #include <tenon/tenon.h>
 
 #include <vector>
 
 #include "common/example.h"
 
-// One row of an encoding.
+// A row of padded tokens, with its mask and positions.
 template <class T>
 void show(const char* name, const std::vector<T>& values, int row, int cols) {
   std::printf("  %-8s", name);

@@ -1,5 +1,5 @@
-// Experiment 4: a larger batch writes more tokens a second, and each of them comes later. What a batch buys, and where
-// it stops paying.
+// Experiment 4: a larger batch writes more tokens per second, but each token takes longer. Shows the trade-off, and
+// where a larger batch stops paying.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ int main(int argc, char** argv) try {
   const int tokens = arguments.number("--new"), largest = arguments.number("--largest");
 
   // [engine]
-  // A budget that lets all prompts through in one step: the first token of everybody comes at once.
+  // The token budget fits all prompts in one step, so that all first tokens come at once.
   const tenon::ContinuousPolicy policy{.max_batch = largest, .token_budget = 4096};
   auto engine = tenon::Engine<tenon::Gpt2>{
       tenon::load_checkpoint(arguments.text("--model")), policy, {.token_budget = 4096, .batch = largest}};
@@ -26,7 +26,7 @@ int main(int argc, char** argv) try {
   for (int batch = 1; batch <= largest; batch *= 2) {
     // [measure]
     const std::vector<tenon::Request> requests(static_cast<std::size_t>(batch), request);
-    double seconds = 1e9;  // the fastest of a few
+    double seconds = 1e9;  // the fastest of several runs
     for (int i = 0; i < arguments.number("--repeat"); ++i) {
       example::Stopwatch watch;
       const auto answers = engine.complete(requests);

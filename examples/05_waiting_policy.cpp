@@ -1,7 +1,6 @@
-// Experiment 5: how long should a batch wait for company? Requests arrive at random (a Poisson process); a static batch
-// departs when it has n members, or when the first of them has waited long enough. It is run in the laboratory: the
-// real queue and the real scheduler, and a clock that a step moves on as it would on a small server. So the numbers are
-// the same on every machine.
+// Experiment 5: how long a batch should wait for more requests. Requests arrive at random (a Poisson process). A static
+// batch starts when it has n members, or when its first member has waited long enough. The laboratory runs the real
+// queue and scheduler on the clock of a small server, so the numbers are the same on every machine.
 #include <tenon/lab/report.h>
 #include <tenon/schedule/continuous.h>
 #include <tenon/schedule/static.h>
@@ -38,7 +37,7 @@ int main(int argc, char** argv) try {
   for (const int n : {1, 4, 8, 16}) {
     double occupancy = 0;
     for (const int wait_ms : {0, 50, 100, 200, 400, 800}) {
-      if (n == 1 && wait_ms > 0) continue;  // it is full at once
+      if (n == 1 && wait_ms > 0) continue;  // a batch of one is full at once
       // [policy]
       const tenon::StaticPolicy policy{.n = n, .max_wait = std::chrono::milliseconds(wait_ms)};
       const lab::Report report = lab::report("static", lab::replay(policy, trace));

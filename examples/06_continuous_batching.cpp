@@ -1,5 +1,5 @@
-// Experiment 6: 32 requests, 8 at once, every eighth of them ten times as long. A static batch keeps its seats until
-// its longest member is done; a continuous one fills a seat as soon as it is free. The engines differ in the scheduler.
+// Experiment 6: 32 requests, 8 at a time; every eighth is ten times as long. A static batch keeps its seats until its
+// longest member has finished; a continuous batch refills a seat at once. The engines differ in the scheduler.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ constexpr int kSeats = 8;
 
 struct Result {
   std::vector<std::vector<tenon::TokenId>> answers;
-  std::string seats[kSeats] = {};  // who sits there in each step, '.' for nobody
+  std::string seats[kSeats] = {};  // the request in each step, '.' for an empty seat
   tenon::EngineStats stats = {};
 };
 
@@ -33,7 +33,7 @@ Result run(const tenon::ModelFiles& files, Policy policy) {
     for (const auto& event : engine.step()) {
       auto* seat = std::find(seated, seated + kSeats, event.request);
       if (event.kind != tenon::Event::Kind::token) {
-        *seat = 0;  // free from the next step on
+        *seat = 0;  // free from the next step
         progress.advance();
         continue;
       }

@@ -1,6 +1,6 @@
-// Experiment 7: weights as 8-bit integers with a zero point. The literature has one scale for a whole tensor, and
-// truncates; the library's default has one for each row, and rounds. A quarter of the memory, nearly the same text, and
-// no matrix is ever dequantised as a whole.
+// Experiment 7: weights as 8-bit integers with a zero point. The literature has one scale per tensor and truncates. The
+// library's default has one scale per row and rounds. It needs a quarter of the memory, writes nearly the same text,
+// and never dequantises a whole matrix.
 #include <tenon/tenon.h>
 
 #include <string>
@@ -17,7 +17,7 @@ using ByTensor = Engine<Gpt2, Weights<ZeroPointInt8Of<PerTensor>>>;
 using ByRow = Engine<Gpt2, Weights<ZeroPointInt8>>;
 // [/policies]
 
-// The literature's five numbers.
+// The five weights of the literature's example.
 bool five_numbers() {
   const std::vector<float> values = {3.14063f, 2.90192f, 0.57782f, -0.14590f, -1.29091f};
   ValueRange range;
@@ -73,7 +73,7 @@ int main(int argc, char** argv) try {
     csv.row(by_row[i].name, by_tensor[i].signal_to_noise_db, by_row[i].signal_to_noise_db, by_tensor[i].largest,
             by_row[i].largest);
   }
-  // A few sentences say little about perplexity.
+  // A few sentences are too little text for a perplexity.
   const double limit = arguments.text("--text").empty() ? 1.02 : 1.003;
   const bool close = row.perplexity < limit * whole.perplexity &&
                      3.4 * static_cast<double>(row.bytes) < static_cast<double>(whole.bytes);

@@ -1,5 +1,5 @@
-// Experiment 8: what each number format can say, what a model weighs in it, how far its weights are off, what that does
-// to perplexity, and how fast it writes.
+// Experiment 8: number formats compared: their range and precision, the size of a model, the error of its weights, its
+// perplexity, and its speed.
 #include <tenon/tenon.h>
 
 #include <limits>
@@ -10,7 +10,7 @@
 
 using namespace tenon;
 
-// Of a format of floats: its largest number, its smallest normal one, and the step from 1 to the next.
+// A floating-point format: its largest number, its smallest normal number, and the step after 1.
 struct Reach {
   double largest = 0, smallest = 0, step = 0;
 };
@@ -34,7 +34,7 @@ template <class P>
 double run(const char* name, const ModelFiles& files, const std::string& text, int tokens, example::Csv& csv) {
   Engine<Gpt2, Weights<P>> engine{files};
   const double perplexity = example::perplexity(engine, text);
-  double noise = std::numeric_limits<double>::infinity();  // the worst matrix's
+  double noise = std::numeric_limits<double>::infinity();  // in dB, of the worst matrix
   for (const auto& e : example::errors_of<P>(files)) noise = std::min(noise, e.signal_to_noise_db);
   engine.complete({.prompt = example::kPrompt, .options = {.max_new_tokens = tokens, .ignore_eos = true}});
   const example::Stopwatch watch;
@@ -70,7 +70,7 @@ int main(int argc, char** argv) try {
   of(ZeroPointInt8Act8{}, "int8_act8");
   of(GroupInt4{}, "int4");
   of(GroupInt4Act8{}, "int4_act8");
-  // A few sentences say little about perplexity.
+  // A few sentences are too little text for a perplexity.
   const double few = arguments.text("--text").empty() ? 0.02 : 0;
   const bool close = std::abs(brain / whole - 1) < 0.001 + few && std::abs(rows / whole - 1) < 0.003 + few;
   return example::verdict("bfloat16 and int8 keep the perplexity of float32", close);

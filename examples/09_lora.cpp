@@ -1,4 +1,4 @@
-// Experiment 9: LoRA. What an update of low rank takes of a layer's size, and what a real adapter does to a model's
+// Experiment 9: LoRA. The size of a low-rank update compared with its layer, and the effect of a real adapter on a
 // text.
 #include <tenon/tenon.h>
 
@@ -16,7 +16,7 @@ std::vector<tenon::Completion> base_and_adapted(const tenon::ModelFiles& files, 
   for (const std::string& folder : adapters) {
     requests.push_back({.prompt = prompt, .adapters = {{folder}}, .options = {.max_new_tokens = 24}});
   }
-  return engine.complete(requests);  // one batch: the plain model beside its adapters
+  return engine.complete(requests);  // one batch: the plain model and its adapters
 }
 // [/run]
 

@@ -1,5 +1,5 @@
-// Experiment 10: one layer, y = W x + B (A x), where every row of a batch has an adapter of its own: in a loop, each
-// row by itself on all threads, and gathered or segmented, rows beside one another. All three have the same bits.
+// Experiment 10: one layer, y = W x + B (A x), where every row of a batch has its own adapter. Looped: one row after
+// the other on all threads. Gathered and segmented: rows in parallel. All three give the same bits.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using namespace tenon;
 
-// Rank-r adapters of a layer [hidden, hidden], with random factors.
+// Adapters of rank `rank` for a layer [hidden, hidden], with random factors.
 struct Adapters {
   std::vector<float> factors;
   std::vector<LowRank> updates;
@@ -41,7 +41,7 @@ void layer(Cpu& device, MatrixView<const float> x, const Float32::View& weight,
 }
 // [/layer]
 
-// Of row r: one of its own, one that it draws, or the one that all have.
+// The adapter of row r: its own (distinct), a random one (random), or the one of all rows (shared).
 int adapter_of(const std::string& rows, int r, int count) {
   if (rows == "shared") return 0;
   if (rows == "random")

@@ -1,5 +1,5 @@
-// Experiment 11: a batch of 64 under 0 to 64 distinct adapters, some of its rows plain, ranks mixed: tokens a second,
-// and how many bytes of factors a step reads beside the model.
+// Experiment 11: a batch of 64 with 0 to 64 distinct adapters, with and without plain rows, equal and mixed ranks.
+// Shows tokens per second, and the bytes of factors that a step reads in addition to the model.
 #include <tenon/tenon.h>
 #include <tenon/testing/random_adapter.h>
 
@@ -9,7 +9,7 @@
 
 #include "common/example.h"
 
-// Together as many ranks as 32 of 16.
+// 32 adapters of mixed rank with the same sum of ranks as 32 of rank 16.
 const std::vector<int> kMixedRanks = [] {
   std::vector<int> ranks(32, 8);
   std::fill_n(ranks.begin(), 2, 4);
@@ -20,12 +20,12 @@ const std::vector<int> kMixedRanks = [] {
 
 struct Case {
   const char* name;
-  int adapters;            // distinct ones
-  std::vector<int> ranks;  // one after another
-  int plain = 0;           // of the 64 requests
+  int adapters;            // number of distinct adapters
+  std::vector<int> ranks;  // ranks of the adapters, in turn
+  int plain = 0;           // requests without an adapter, of 64
 };
 
-// Median seconds of a step of 64 rows once all prompts are read.
+// Median time in seconds of a step of 64 rows, after all prompts are read.
 template <class Engine>
 double step_seconds(Engine& engine, const std::vector<tenon::Request>& requests) {
   for (const tenon::Request& request : requests) engine.submit(request);

@@ -1,5 +1,5 @@
-"""Experiment 13: serving, as clients see it. An answer whole and as a stream; three streams at once, of which two are short; one
-prompt under every adapter at once. Needs nothing but python3.
+"""Experiment 13: serving from a client's view. A whole answer and a stream; one long and two short streams at once; one prompt with
+every adapter at once. It needs only python3.
 
     13_serving.py [SERVER] [--model DIR] [--csv FILE]        (default: build/tenon-serve with its default model)
 """
@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def ask(base, prompt, new_tokens, adapter=None, path="/generate_stream", begin=0):
-    """The text, and when each of its events came, in ms since `begin`; /generate has one event, and that is the whole."""
+    """The text, and the times of its events in ms since `begin`. An answer of /generate is one event."""
     parameters = {"max_new_tokens": new_tokens, "adapter_id": adapter, "ignore_eos_token": True}
     body, times = json.dumps({"inputs": prompt, "parameters": parameters}).encode(), []
     for line in urllib.request.urlopen(base + path, body, timeout=60):
@@ -33,7 +33,7 @@ def run(base, asked, threads):
 
 
 def compare(base, what, asked, names):
-    """One after another, and at once: prints both, and returns the answers of both."""
+    """Runs the requests one after another and at once. Prints the times of both, and returns the answers of both."""
     both = [run(base, asked, 1), run(base, asked, len(asked))]
     print(f"\n{what:20}  one after another              at once\n{'':20} first, ms  last, ms   first, ms  last, ms")
     for name, (_, apart), (_, together) in zip(names, *both):
@@ -47,7 +47,7 @@ def measure(base, csv):
     adapters = [None] + [each["id"] for each in json.load(urllib.request.urlopen(base + "/v1/models"))["data"] if each["parent"]]
     three = [("Once upon a time", 100), ("The rain in Spain falls", 10), ("There was a king who", 10)]
     tasks = [("The king", 20, adapter) for adapter in adapters]
-    run(base, [*three, *tasks], 1)  # the first request under an adapter reads it
+    run(base, [*three, *tasks], 1)  # the first request with an adapter loads it
     (whole, at), = run(base, [(*three[0], None, "/generate")], 1)
     (streamed, times), = run(base, three[:1], 1)
     print(f"100 tokens           first, ms  last, ms\n  /generate          {at[0]:19.1f}")

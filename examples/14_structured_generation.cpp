@@ -1,6 +1,6 @@
-// Experiment 14: structured generation. A character as JSON, from the plain model and under an adapter that has learned
-// characters; 100 samples at temperature 1, all of which must satisfy the schema; how many are whole within a budget of
-// tokens, as they come and where they must be; and what masks cost a token.
+// Experiment 14: structured generation of a character as JSON, by the plain model and by an adapter trained on
+// characters. 100 samples at temperature 1 must all satisfy the schema. Shows the samples that are complete within a
+// token budget, with and without finish_within_budget, and the cost of masks per token.
 #include <tenon/constrain/constraints.h>
 #include <tenon/tenon.h>
 
@@ -48,9 +48,9 @@ bool is_character(const std::string& text) {
 }
 
 struct Outcome {
-  int valid = 0, cut = 0, wrong = 0;  // cut: at max_new_tokens
+  int valid = 0, cut = 0, wrong = 0;  // cut: ended by max_new_tokens
   std::string first;
-  std::vector<std::size_t> tokens;  // of those that are valid
+  std::vector<std::size_t> tokens;  // tokens of each valid answer
   double ms_a_step = 0;
 };
 
@@ -71,8 +71,8 @@ Outcome run(tenon::Engine<tenon::Gpt2>& engine, const std::vector<tenon::Request
   return outcome;
 }
 
-// Of the samples, in percent: whole after so many tokens as they come, and with finish_within_budget. False where one
-// of these is not whole: the shortest text is shorter than any of the budgets.
+// Percentage of samples that are complete within each budget, without and with finish_within_budget. False if one of
+// the latter is incomplete, since the shortest valid text is shorter than every budget.
 bool within_budgets(tenon::Engine<tenon::Gpt2>& engine, const std::shared_ptr<const tenon::Constraint>& character,
                     const std::vector<std::string>& adapters, int count, example::Csv& csv) {
   std::vector<Outcome> free;
@@ -106,7 +106,7 @@ int main(int argc, char** argv) try {
   tenon::constrain::Constraints constraints(
       tenon::constrain::Vocabulary::from(*files.tokenizer, engine.config().vocab, engine.config().eos));
   const auto character =
-      constraints.json_schema(kCharacter);  // compiled once; throws where it could not be kept exactly
+      constraints.json_schema(kCharacter);  // compiled once; throws if a schema cannot be enforced exactly
   // [/engine]
   bool sound = true;
   for (const std::string adapter : {"", "characters"}) {

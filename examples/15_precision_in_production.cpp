@@ -1,5 +1,5 @@
-// Experiment 15: what a format costs in production. The most memory that loading and running take, the time of a token,
-// and what the process gives back when the engine is gone. Rows are encoded in blocks: no matrix is ever held in
+// Experiment 15: the cost of a format in production. Shows peak memory of loading and running, the time per token, and
+// the memory that the process still has after the engine. Rows are encoded in blocks, so no matrix ever exists in
 // float32.
 #include <tenon/tenon.h>
 #include <tenon/testing/process_memory.h>
@@ -22,8 +22,8 @@ int main(int argc, char** argv) try {
   example::Csv csv(arguments.text("--csv"), example::kPrecisionColumns);
   const auto files = example::precision_model(arguments);
   example::precision_heading();
-  // Rows on their way to be encoded take 8 MB and as much again. A second copy of the default model's weights would
-  // take 24 MB.
+  // Blocks of rows on their way to the encoder take 8 MB, and encoded rows as much again. A second copy of the default
+  // model's weights would take 24 MB.
   const double slack = example::is_gpt2_shape(arguments) ? 32 : 16;
   bool lean = true;
   const auto of = [&]<class P>(P, const char* name) {

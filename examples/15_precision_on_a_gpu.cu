@@ -1,5 +1,5 @@
-// Experiment 15 on an NVIDIA GPU: the most memory of the device that an engine allocated, and what is still allocated
-// when it is gone.
+// Experiment 15 on an NVIDIA GPU: the peak of device memory that an engine allocates, and the memory that is still
+// allocated after it.
 #include <tenon/tenon.cuh>
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 using namespace tenon;
 
-// MB of the process's memory pool on the device that are in use.
+// MB in use in the process's memory pool on the device.
 double allocated_megabytes() {
   cudaMemPool_t pool = nullptr;
   tenon::cuda::check(cudaDeviceGetDefaultMemPool(&pool, 0), "memory pool");
-  tenon::cuda::check(cudaDeviceSynchronize(), "device");  // what is freed in a stream's order is freed
+  tenon::cuda::check(cudaDeviceSynchronize(), "device");  // stream-ordered frees have happened
   std::uint64_t bytes = 0;
   tenon::cuda::check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &bytes), "memory pool");
   return 1e-6 * static_cast<double>(bytes);
@@ -36,7 +36,7 @@ int main(int argc, char** argv) try {
   example::Csv csv(arguments.text("--csv"), example::kPrecisionColumns);
   const auto files = example::precision_model(arguments);
   example::precision_heading();
-  constexpr double kSlack = 32;  // MB of scratch: logits of a step's rows, and what kernels hand to one another
+  constexpr double kSlack = 32;  // MB of scratch: logits of a step's rows, and intermediate results of kernels
   bool lean = true;
   const auto of = [&]<class P>(P, const char* name) {
     lean = example::precision_row(csv, name, cost<P>(files, arguments.number("--new")), kSlack) && lean;

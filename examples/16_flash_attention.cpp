@@ -1,5 +1,5 @@
-// Experiment 16: a long prompt. Direct attention holds a score for every pair of positions; flash attention keeps a
-// running maximum and sum instead, so that its memory does not grow with the pairs. The same tokens come out.
+// Experiment 16: a long prompt. Direct attention stores a score for every pair of positions. Flash attention keeps a
+// running maximum and sum, so its memory does not grow with the number of pairs. Both give the same tokens.
 #include <tenon/tenon.h>
 #include <tenon/testing/process_memory.h>
 
@@ -17,7 +17,7 @@ struct Result {
   double prefill_ms = 0, megabytes = 0;
 };
 
-// The whole prompt in one step, so that all its pairs are there at once.
+// Runs the whole prompt in one step, so that all its pairs exist at once.
 template <class Engine>
 Result run(const tenon::ModelFiles& files, const std::vector<tenon::TokenId>& prompt, int tokens) {
   const int budget = static_cast<int>(prompt.size());
@@ -39,7 +39,7 @@ int main(int argc, char** argv) try {
   example::Csv csv(arguments.text("--csv"), "tokens,direct_ms,flash_ms,direct_mb,flash_mb,scores_mb");
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
   if (!files.tokenizer) throw std::runtime_error("--model: needs a tokenizer, vocab.json and merges.txt");
-  // Ten times a system prompt as they usually are.
+  // About ten times as long as a usual system prompt.
   const std::string sentence =
       "You are a patient story teller. You answer in whole sentences, you never interrupt the "
       "one who asks, and you always say how the story ends. ";
@@ -61,7 +61,7 @@ int main(int argc, char** argv) try {
     const Result flash = run<Flash>(files, prompt, arguments.number("--new"));
     same = same && direct.ids == flash.ids;
     // [/compare]
-    // A row of scores is as long as the keys that it sees, rounded up to 64.
+    // A row of scores is as long as its number of keys, rounded up to 64.
     std::size_t scores = 0;
     for (std::size_t seen = 1; seen <= prompt.size(); ++seen) scores += (seen + 63) / 64 * 64 * heads;
     const double scores_mb = static_cast<double>(scores * sizeof(float)) / 1e6;

@@ -1,6 +1,6 @@
-// Experiment 17: how families tell positions apart, and how many heads share their keys and values. Published shapes
-// give the bytes of a token; then each family, with random weights in one size, writes past the length it was "trained"
-// for, as far as its positions go, and the cache says what the text holds.
+// Experiment 17: how families encode positions, and how many heads share keys and values. Published shapes give the
+// bytes per token. Then each family, with random weights of one size, writes beyond its "trained" length as far as its
+// positions allow. The cache reports the memory of the text.
 #include <tenon/tenon.h>
 
 #include <array>
@@ -11,9 +11,9 @@
 constexpr int kTrained = 256, kText = 1024, kStride = 32;
 
 struct Run {
-  int tokens = 2;                      // of the text when it ended
-  double held = 0, last_ms = 0;        // kB of keys and values before it did, and the time of the last step
-  std::vector<double> kilobytes = {};  // held every kStride tokens
+  int tokens = 2;                      // in the finished text
+  double held = 0, last_ms = 0;        // kB of keys and values in the last step before the end, and that step's time
+  std::vector<double> kilobytes = {};  // `held`, every kStride tokens
 };
 
 void published(const char* name, const char* positions, const tenon::ModelConfig& c) {
@@ -27,7 +27,7 @@ template <class Model, class... Choices>
 Run run(const char* name, tenon::ModelConfig c, int kv_heads, int window = 0) {
   c.layers = 4, c.hidden = 256, c.heads = 8, c.head_dim = 32, c.inner = 512, c.vocab = 512;
   c.positions = kTrained, c.kv_heads = kv_heads, c.window = window;
-  // Learned positions end with their table; the others are computed for any.
+  // Learned positions end with their table. The other kinds are computed for any position.
   const int longest = Model::positions == tenon::PositionKind::learned ? kTrained : kText;
   tenon::Engine<Model, Choices...> engine{tenon::random_checkpoint(c), {.cache_tokens = kText, .positions = longest}};
   engine.submit(
@@ -72,7 +72,7 @@ int main(int argc, char** argv) try {
   }
   bool holds = runs[0].tokens == kTrained && runs[1].tokens == kTrained;
   for (const std::size_t i : {2, 3, 4}) holds = holds && runs[i].tokens == kText;
-  // The window's cache is full once the window is, give or take the block it is in.
+  // The window's cache is full once the window is, up to one block.
   holds = holds && runs[3].held <= runs[3].kilobytes[5] && runs[2].held > 4 * runs[2].kilobytes[5];
   return example::verdict("learned positions end, computed ones go on, and a window stops growing", holds);
 } catch (const std::exception& error) {

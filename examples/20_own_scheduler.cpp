@@ -1,5 +1,5 @@
-// A scheduler of your own: the shortest prompt first. A struct with one function in your own file; the library is not
-// edited, and its laws are checked in one line.
+// A scheduler of your own: the shortest prompt first. It is a struct with one function in your own file. The library is
+// not edited, and one line checks its laws.
 #include <tenon/tenon.h>
 #include <tenon/testing/laws.h>
 
@@ -12,15 +12,15 @@ struct ShortestPromptFirst {
   int max_batch = 4;
 
   void plan(const tenon::QueueState& state, tenon::PlanWriter& out) const {
-    for (const auto& c : state.running) out.take(c.seq, c.pending);  // whoever has begun goes on
+    for (const auto& c : state.running) out.take(c.seq, c.pending);  // running sequences go on
     int batch = static_cast<int>(state.running.size());
     const tenon::Candidate* last = nullptr;
     for (; batch < max_batch; ++batch) {
-      const tenon::Candidate* next = nullptr;  // the shortest behind `last`
+      const tenon::Candidate* next = nullptr;  // the shortest prompt after `last`
       for (const auto& c : state.waiting) {
         if ((!last || shorter(*last, c)) && (!next || shorter(c, *next))) next = &c;
       }
-      if (!next || out.take(next->seq, next->pending) == 0) return;  // nobody is left, or nothing fits
+      if (!next || out.take(next->seq, next->pending) == 0) return;  // no request is left, or none fits
       last = next;
     }
   }
@@ -30,7 +30,7 @@ struct ShortestPromptFirst {
 };
 // [/policy]
 
-// Four long prompts, and eight short ones behind them. How many steps pass before the first token, in the mean?
+// Four long prompts, then eight short ones. Shows the mean number of steps before the first token.
 template <class Policy>
 std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::ModelFiles& files, Policy policy) {
   // [engine]

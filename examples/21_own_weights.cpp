@@ -1,5 +1,5 @@
-// A weight format of your own: bfloat16, the upper half of a float32. With `at` alone it is right everywhere on the day
-// it is written: every model, cache and scheduler runs on it. Speed is a hook that can follow.
+// A weight format of your own: bfloat16, the upper half of a float32. With `at` alone it works with every model, cache
+// and scheduler. A hook for speed can follow later.
 #include <tenon/tenon.h>
 
 #include <bit>
@@ -22,7 +22,7 @@ struct UpperHalf {
   static std::size_t bytes(tenon::Shape shape) {
     return sizeof(std::uint16_t) * static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols);
   }
-  // Rows first_row.. of the matrix, as many as `rows` holds; `packed` is room for all of it.
+  // Encodes rows from `first_row`, as many as `rows` has. `packed` has space for the whole matrix.
   static void encode(tenon::Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
     auto* out = reinterpret_cast<std::uint16_t*>(packed.data()) + std::ptrdiff_t{first_row} * shape.cols;
     for (const float value : rows) *out++ = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
@@ -33,7 +33,7 @@ struct UpperHalf {
 };
 // [/policy]
 
-// What a model thinks of a text: its mean surprise, in nats a token.
+// The mean surprise of a text to the model, in nats per token.
 template <class Engine>
 double report(const char* name, const tenon::ModelFiles& files) {
   Engine engine{files};

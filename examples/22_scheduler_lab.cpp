@@ -1,5 +1,5 @@
-// A scheduler of your own in the laboratory, against ours: the same traffic, the real queue, and a clock that moves as
-// your machine's would. There is no model, and an hour of traffic takes a moment.
+// A scheduler of your own against one of the library's, in the laboratory: the same traffic, the real queue, and the
+// clock of a simulated machine. There is no model, and an hour of traffic takes a moment.
 #include <tenon/lab/report.h>
 #include <tenon/schedule/continuous.h>
 #include <tenon/schedule/fair.h>
@@ -14,22 +14,22 @@
 
 namespace lab = tenon::lab;
 // [policy]
-// Who has the fewest tokens to come goes first; but who has waited for ten seconds goes before all others.
+// The request with the fewest tokens to come is first, unless another one has waited for ten seconds.
 struct ShortestFirst {
   int max_batch = 8;
   tenon::Clock::duration patience = std::chrono::seconds(10);
 
   void plan(const tenon::QueueState& state, tenon::PlanWriter& out) const {
     int room = state.free_cache_tokens;
-    for (const auto& c : state.running) room -= out.need(c.seq);     // what those that run are about to use
-    for (const auto& c : state.running) out.take(c.seq, c.pending);  // whoever has begun goes on
+    for (const auto& c : state.running) room -= out.need(c.seq);     // reserved for running sequences
+    for (const auto& c : state.running) out.take(c.seq, c.pending);  // running sequences go on
     const tenon::Candidate* last = nullptr;
     for (int batch = static_cast<int>(state.running.size()); batch < max_batch; ++batch) {
-      const tenon::Candidate* next = nullptr;  // the first behind `last`
+      const tenon::Candidate* next = nullptr;  // the first request after `last`
       for (const auto& c : state.waiting) {
         if ((!last || before(*last, c, state.now)) && (!next || before(c, *next, state.now))) next = &c;
       }
-      if (!next || (batch > 0 && out.need(next->seq) > room)) return;  // nobody is left, or does not fit
+      if (!next || (batch > 0 && out.need(next->seq) > room)) return;  // no request is left, or it does not fit
       room -= out.need(next->seq);
       if (out.take(next->seq, next->pending) == 0) return;
       last = next;
@@ -39,7 +39,7 @@ struct ShortestFirst {
     const bool a_late = now - a.arrival >= patience, b_late = now - b.arrival >= patience;
     if (a_late != b_late) return a_late;
     if (!a_late && a.remaining != b.remaining) return a.remaining < b.remaining;
-    return &a < &b;  // of the waiting ones, which are in order of arrival
+    return &a < &b;  // waiting requests are in order of arrival
   }
 };
 // [/policy]
@@ -47,7 +47,7 @@ struct ShortestFirst {
 int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv);
   // [replay]
-  // Four adapters with little to do; in second 10 the first of them hands in a heap of requests.
+  // Four adapters with little traffic; in second 10 the first one submits a burst of requests.
   const auto lengths = lab::Length::exponential(40, 200);
   lab::Trace trace = lab::random_trace({.requests = 120, .rate = 2.4, .adapters = 4, .zipf = 0, .new_tokens = lengths});
   for (lab::TraceRequest r : lab::random_trace({.requests = 60, .rate = 0, .new_tokens = lengths, .seed = 1})) {

@@ -1,5 +1,5 @@
-// Prefix reuse: requests that begin alike, as those under one system prompt do, read what the first of them has
-// computed. The same engine with and without it: the same bits, in a fraction of the time.
+// Prefix reuse: requests with a common beginning, such as a system prompt, reuse what the first one has computed. The
+// same engine with and without it gives the same bits, with it in a fraction of the time.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) try {
   const auto files = tenon::load_checkpoint(arguments.text("--model"));
   const int vocab = tenon::Gpt2::configure(*files.config).vocab;
 
-  // A prefix for all, then eight tokens of each one's own; any tokens do.
+  // A common prefix, then eight tokens that differ. Any tokens will do.
   std::vector<tenon::TokenId> prefix;
   for (int i = 0; i < arguments.number("--prefix"); ++i) prefix.push_back((i * 7919 + 13) % vocab);
   std::vector<tenon::Request> requests;

@@ -1,5 +1,5 @@
-// A family of your own, in your own file: Qwen2 (Yang et al., 2024) is Llama whose queries, keys and values have biases
-// and whose other matrices have none. The checkpoint is a small random one, with the answers of transformers beside it.
+// A model family of your own, in your own file. Qwen2 (Yang et al., 2024) is Llama with biases for queries, keys and
+// values only. The checkpoint is small and random; transformers' answers to it are in the same folder.
 #include <tenon/tenon.h>
 
 #include <nlohmann/json.hpp>
@@ -10,12 +10,12 @@
 // [family]
 struct Qwen2 {
   static constexpr std::string_view model_type = "qwen2";
-  static constexpr std::string_view name_prefix = "model.";  // names of tensors are stored with it or without it
+  static constexpr std::string_view name_prefix = "model.";  // tensor names may have this prefix or not
   static constexpr tenon::NormKind norm = tenon::NormKind::rms;
   static constexpr tenon::PositionKind positions = tenon::PositionKind::rotary;
   static constexpr tenon::MlpKind mlp = tenon::MlpKind::gated;
 
-  // Each field that changes the output is read or refused.
+  // Every field that changes the output is read or refused.
   static tenon::ModelConfig configure(const tenon::ConfigFile& file) {
     tenon::ModelConfig c = tenon::configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 32});
     const tenon::Fields fields = file.fields();
@@ -24,7 +24,7 @@ struct Qwen2 {
     return c;
   }
 
-  // What each part of a decoder is called, and its shape.
+  // The name and shape of each part of a decoder.
   static tenon::DecoderSpec tensors(const tenon::ModelConfig& c) {
     tenon::DecoderSpec spec = tenon::llama_like_tensors(c);
     for (int l = 0; l < c.layers; ++l) {
@@ -60,7 +60,7 @@ int main(int argc, char** argv) try {
     same = same && answer.ids == ids;
   }
   // [any]
-  using Families = tenon::ModelList<Qwen2, tenon::Llama>;  // config.json chooses among these
+  using Families = tenon::ModelList<Qwen2, tenon::Llama>;  // config.json selects one of these
   const auto any = tenon::any_model<tenon::Cache<tenon::WindowKV>>(Families{}, tenon::load_checkpoint(folder));
   // [/any]
   same = same && any->config().model_type == "qwen2";

@@ -1,5 +1,5 @@
-// A service in your own program: four threads ask at the same time, and each streams its answer. One changes its mind,
-// one has only so much time.
+// A service in your own program: four threads submit at the same time, and each streams its answer. One cancels, and
+// one has a time limit.
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) try {
 
   // [service]
   using Engine = tenon::Engine<tenon::Gpt2>;
-  // The service has a thread of its own for the engine; any thread may submit.
+  // The service runs the engine in its own thread; any thread may submit.
   tenon::Service<Engine> service(tenon::ServiceOptions{.max_waiting = 8},
                                  tenon::load_checkpoint(arguments.text("--model")));
   // [/service]
@@ -26,7 +26,7 @@ int main(int argc, char** argv) try {
     auto stream = service.submit({.prompt = prompt, .options = options}, how);
     int seen = 0;
     std::string text;
-    for (const auto& token : stream) {  // waits for each; leaving the scope early would cancel, too
+    for (const auto& token : stream) {  // waits for each token; leaving the scope early would cancel, too
       text += token.text;
       if (++seen == enough) stream.cancel();
     }
@@ -42,7 +42,7 @@ int main(int argc, char** argv) try {
       std::thread(ask, 2, "Once upon a time", 900, tenon::SubmitOptions{}, 7),
       std::thread(ask, 3, "There was a king who", 900, tenon::SubmitOptions{.timeout = time}, 0)};
   for (auto& client : clients) client.join();
-  service.drain();  // takes nothing new, finishes what is open
+  service.drain();  // accepts no new requests and finishes the open ones
 
   for (const auto& line : says) std::printf("%s\n", line.c_str());
   const tenon::ServiceStats stats = service.stats();

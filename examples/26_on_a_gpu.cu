@@ -1,4 +1,4 @@
-// The front page's engine on an NVIDIA GPU: one word more. The text is the CPU's, token for token.
+// The README's engine on an NVIDIA GPU, with one word more. The text is the same as on the CPU, token for token.
 #include <tenon/tenon.cuh>
 
 #include <iostream>

@@ -1,5 +1,5 @@
-// A logits processor of your own, in Eigen: two rows of logits of the same text become one, with no copy in between.
-// Guidance (Sanchez et al., 2023) moves an adapter's log-probabilities further away from the plain model's.
+// A logits processor of your own, in Eigen: it combines two rows of logits of the same text without a copy. Guidance
+// (Sanchez et al., 2023) moves an adapter's log-probabilities further away from those of the plain model.
 #include <tenon/eigen.h>
 #include <tenon/tenon.h>
 
@@ -13,7 +13,7 @@
 using Logits = std::vector<float>;  // [vocab]
 
 // [processor]
-// log softmax(adapted) + strength * (log softmax(adapted) - log softmax(plain)), less a constant: all [vocab].
+// log softmax(adapted) + strength * (log softmax(adapted) - log softmax(plain)), up to a constant; all are [vocab].
 void guide(std::span<const float> plain, std::span<float> adapted, float strength) {
   const auto base = tenon::as_eigen(plain).array();
   auto logits = tenon::as_eigen(adapted).array();
@@ -22,7 +22,7 @@ void guide(std::span<const float> plain, std::span<float> adapted, float strengt
 // [/processor]
 
 // [loop]
-// Generates with one step a token: the engine scores the text under both models, and this thread picks.
+// Generates with one step per token: the engine scores the text with both models, and this thread picks.
 template <class Engine>
 std::vector<tenon::TokenId> generate(Engine& engine, const std::string& adapter, std::vector<tenon::TokenId> ids,
                                      int count, float strength) {

@@ -1,5 +1,5 @@
-// An adapter of your own, in Eigen: the best approximation of an adapter's updates by ones of lower rank (Eckart and
-// Young, 1936), written as PEFT writes adapters, and served beside the adapter that it was made of.
+// An adapter of your own, in Eigen: the best low-rank approximation of an adapter's updates (Eckart and Young, 1936).
+// It is written in PEFT's format and served together with the original.
 #include <tenon/eigen.h>
 #include <tenon/io/json.h>
 #include <tenon/tenon.h>
@@ -18,15 +18,15 @@
 using Matrix = tenon::EigenMatrix<float>;
 
 // [svd]
-// Q [n, r] with orthonormal columns and R [r, r], whose product is m [n, r].
+// The QR factors of m [n, r]: Q [n, r] with orthonormal columns and R [r, r].
 std::pair<Matrix, Matrix> factorised(const Matrix& m) {
   const Eigen::HouseholderQR<Matrix> qr(m);
   return {qr.householderQ() * Matrix::Identity(m.rows(), m.cols()),
           qr.matrixQR().topRows(m.cols()).triangularView<Eigen::Upper>()};
 }
 
-// The update of this rank that is nearest to b a, as factors B [outputs, rank] and A [rank, inputs]. Where b = Q R and
-// a^T = P S, the singular values of b a [outputs, inputs] are those of R S^T [r, r], which is small.
+// The best approximation of b a with this rank, as factors B [outputs, rank] and A [rank, inputs]. For b = Q R and
+// a^T = P S, the singular values of b a [outputs, inputs] are those of the small matrix R S^T [r, r].
 std::pair<Matrix, Matrix> truncated(const Matrix& b, const Matrix& a, int rank) {
   const auto [left, r] = factorised(b);
   const auto [right, s] = factorised(a.transpose());
@@ -37,7 +37,7 @@ std::pair<Matrix, Matrix> truncated(const Matrix& b, const Matrix& a, int rank) 
 // [/svd]
 
 // [write]
-// All updates of an adapter, cut to this rank, as files of their own.
+// Writes all updates of an adapter, truncated to this rank, as a new adapter.
 void write_truncated(const tenon::PeftAdapter& adapter, const std::vector<tenon::PeftModule>& modules, int rank,
                      const std::filesystem::path& folder) {
   std::vector<tenon::TensorPlan> plans;
@@ -63,7 +63,7 @@ void write_truncated(const tenon::PeftAdapter& adapter, const std::vector<tenon:
   writer.finish();
   const tenon::Json config{{"peft_type", "LORA"},
                            {"r", rank},
-                           {"lora_alpha", rank},  // their quotient is the scale
+                           {"lora_alpha", rank},  // scale = lora_alpha / r = 1
                            {"target_modules", adapter.config().target_modules}};
   std::ofstream(folder / "adapter_config.json") << config << '\n';
 }

@@ -1,5 +1,5 @@
-// The engine is compiled once, in 29_compile_once/engine.cpp. This unit sees AnyEngine alone, compiles in seconds, and
-// is not compiled again when the engine's policies change. It asks a service, and then the engine itself, step by step.
+// The engine is compiled once, in 29_compile_once/engine.cpp. This unit includes AnyEngine only, compiles in seconds,
+// and is not recompiled when the engine's policies change. It uses a service, and then the engine step by step.
 #include <tenon/engine/any_engine.h>
 #include <tenon/engine/service.h>
 

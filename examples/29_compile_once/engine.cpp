@@ -1,4 +1,4 @@
-// The one unit that compiles an engine.
+// The only unit that compiles an engine.
 #include "29_compile_once/engine.h"
 
 #include <tenon/tenon.h>

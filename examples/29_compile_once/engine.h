@@ -1,4 +1,4 @@
-// What the other units see of the engine.
+// The engine's declaration for other units.
 #pragma once
 #include <memory>
 #include <string>
@@ -6,6 +6,6 @@
 #include "tenon/engine/any_engine.h"
 
 // [declaration]
-// Reads a model's folder. Throws tenon::Error.
+// Reads a model folder. Throws tenon::Error.
 std::unique_ptr<tenon::AnyEngine> make_engine(const std::string& folder);
 // [/declaration]

@@ -1,4 +1,4 @@
-// What the numbered examples share: options of the command line, a clock, and numbers for the pictures of the docs.
+// Shared by the numbered examples: command line options, a clock, and CSV files for the figures of the docs.
 #pragma once
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace example {
 
 inline const std::string kPrompt = "The quick brown fox jumped over the";
 
-// Options as `--name value`. Every example knows --model and --csv; its own are named with their defaults.
+// Options as `--name value`. Every example has --model and --csv; its other options are named with their defaults.
 class Arguments {
  public:
   Arguments(int argc, char** argv, std::map<std::string, std::string> own = {}) : values_(std::move(own)) {
@@ -59,7 +59,7 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-// Rows of numbers into a file, for scripts/plot-examples; nothing where no file was asked for.
+// Writes rows of numbers to a file for scripts/plot-examples. Without a file name it writes nothing.
 class Csv {
  public:
   Csv(const std::string& file, const char* header) {
@@ -74,13 +74,13 @@ class Csv {
     ((out_ << ',' << rest), ...);
     out_ << '\n';
   }
-  void lines(const std::string& text) { out_ << text; }  // that somebody else has made
+  void lines(const std::string& text) { out_ << text; }  // complete lines
 
  private:
   std::ofstream out_;
 };
 
-// A bar on standard error, if that is a terminal; it is gone in the end.
+// A progress bar on standard error if that is a terminal. The destructor removes it.
 class Progress {
  public:
   explicit Progress(int total) : total_(total), shown_(isatty(STDERR_FILENO) != 0) {}
@@ -100,7 +100,7 @@ class Progress {
   bool shown_;
 };
 
-// The last word of an example: whether what must be equal is, as its exit status.
+// Prints whether the example's claim holds, and returns the exit status.
 inline int verdict(const char* claim, bool holds) {
   std::printf("\n%s: %s\n", claim, holds ? "yes" : "NO");
   return holds ? 0 : 1;

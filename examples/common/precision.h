@@ -1,4 +1,4 @@
-// Experiment 15 on either device: what a format of weights costs in production.
+// Experiment 15 on a CPU or a GPU: the cost of a weight format in production.
 #pragma once
 #include <tenon/tenon.h>
 
@@ -13,7 +13,7 @@ struct PrecisionCost {
   double weights_mb = 0, cache_mb = 0, peak_mb = 0, ms = 0, left_mb = 0;
 };
 
-// peak(engine): the most MB since loading began. left(): MB that are still held when the engine is gone.
+// peak(engine): the peak of memory since loading began, in MB. left(): MB still in use after the engine.
 template <class Engine, class Peak, class Left>
 PrecisionCost precision_cost(const tenon::ModelFiles& files, int tokens, Peak&& peak, Left&& left) {
   PrecisionCost result;
@@ -35,7 +35,7 @@ inline void precision_heading() {
   std::printf("  format          weights, MB  peak, MB  of weights  ms a token  left after, MB\n");
 }
 
-// A row of the table; whether it took little: weights, a tenth of them, cache and `slack` MB.
+// Prints a row of the table. Returns whether the peak is within 1.1 times the weights plus cache plus `slack` MB.
 inline bool precision_row(Csv& csv, const char* format, const PrecisionCost& c, double slack) {
   std::printf("  %-13s %13.1f %9.1f %11.2f %11.2f %15.1f\n", format, c.weights_mb, c.peak_mb, c.peak_mb / c.weights_mb,
               c.ms, c.left_mb);
@@ -43,7 +43,7 @@ inline bool precision_row(Csv& csv, const char* format, const PrecisionCost& c, 
   return c.peak_mb < 1.1 * c.weights_mb + c.cache_mb + slack && c.left_mb < 16;
 }
 
-// --shape gpt2: the sizes of GPT-2 124M with random weights, and no file.
+// --shape gpt2: the sizes of GPT-2 124M with random weights, without a file.
 inline bool is_gpt2_shape(const Arguments& arguments) { return arguments.text("--shape") == "gpt2"; }
 inline tenon::ModelFiles precision_model(const Arguments& arguments) {
   return is_gpt2_shape(arguments) ? tenon::random_checkpoint(tenon::Gpt2::small())

@@ -1,4 +1,4 @@
-// What a weight format does to a model: errors of its matrices, and perplexity.
+// The effect of a weight format on a model: the error of its matrices, and perplexity.
 #pragma once
 #include <tenon/tenon.h>
 
@@ -15,7 +15,7 @@ struct MatrixError {
   double largest = 0, rms = 0, signal_to_noise_db = 0;
 };
 
-// Errors of one matrix, [rows, cols], encoded by P.
+// Errors of one matrix [rows, cols] that is encoded in format P.
 template <class P>
 MatrixError error_of(std::string name, tenon::Shape shape, const std::vector<float>& values) {
   std::vector<std::byte> memory(P::bytes(shape) + 64);
@@ -42,7 +42,7 @@ MatrixError error_of(std::string name, tenon::Shape shape, const std::vector<flo
   return {std::move(name), largest, std::sqrt(noise / static_cast<double>(i)), 10 * std::log10(signal / noise)};
 }
 
-// Of every matrix of a GPT-2 checkpoint, in its order; the head last.
+// Errors of every matrix of a GPT-2 checkpoint, in the model's order; the head is the last.
 template <class P>
 std::vector<MatrixError> errors_of(const tenon::ModelFiles& files) {
   const auto config = tenon::Gpt2::configure(*files.config);
@@ -59,8 +59,8 @@ std::vector<MatrixError> errors_of(const tenon::ModelFiles& files) {
   return errors;
 }
 
-// GPT-2's 124 million parameters in bytes, as the library packs them, and as the course counts: every parameter, and
-// the buffers of its causal masks, which the library does not have.
+// The bytes of GPT-2 124M: packed by the library, and as the literature counts them, with every parameter and the
+// buffers of causal masks, which the library does not have.
 template <class P>
 void gpt2_bytes(const char* name, double bytes_each) {
   const auto config = tenon::Gpt2::small();
@@ -72,7 +72,7 @@ void gpt2_bytes(const char* name, double bytes_each) {
   std::printf("  %-12s %12zu %12.0f\n", name, packed, 124439808 * bytes_each + 12582960);
 }
 
-// The text that perplexity is taken of: a file, or some sentences.
+// The text for the perplexity: a file, or a few sentences.
 inline std::string text_of(const std::string& file) {
   if (file.empty()) {
     return "Once upon a time there was a little girl who lived with her grandmother at the edge of a great wood. Every "
@@ -88,7 +88,8 @@ inline std::string text_of(const std::string& file) {
   return text.str();
 }
 
-// In windows of 512 inputs that do not overlap, each input predicting the next token; the mean over all predictions.
+// Perplexity in windows of 512 inputs that do not overlap: each input predicts the next token; the mean over all
+// predictions.
 template <class Engine>
 double perplexity(Engine& engine, const std::string& text) {
   const auto ids = engine.tokenizer()->encode(text);
