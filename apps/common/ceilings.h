@@ -1,5 +1,5 @@
-// What the machine can do at best, measured: bytes read from memory, and operations of the instructions that formats
-// multiply with, a second.
+// Measures the ceilings of the machine: bytes read from memory per second, and operations per second of each
+// instruction that weight formats multiply with.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -24,8 +24,8 @@ inline constexpr int kSums = 4;
 #include "ceilings.inc"
 }  // namespace portable
 
-// The targets of ops/cpu/kernels.h, to the letter: what is compiled for more is not inlined here, and calls would be
-// measured.
+// The same targets as in ops/cpu/kernels.h. Code compiled for more features would not be inlined here, and the calls
+// would be measured.
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
@@ -59,7 +59,7 @@ inline constexpr int kSums = 16;
 #endif
 #endif
 
-// What a weight format multiplies with: whoever is bound by arithmetic is bound by that instruction's peak.
+// The instruction that a weight format multiplies with. Its peak bounds a format that is limited by arithmetic.
 enum class Instruction { fma, bf16, vnni, amx, amx_bf16 };
 inline constexpr int kInstructions = 5;
 
@@ -74,7 +74,7 @@ inline const char* to_string(Instruction i) {
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-// As multiply_add of ceilings.inc, for the instructions that multiply 64 bytes (vpdpbusd) and 32 bfloat16 (vdpbf16ps).
+// multiply_add of ceilings.inc, for the instructions that multiply 64 bytes (vpdpbusd) or 32 bfloat16 (vdpbf16ps).
 namespace avx512_vnni {
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) inline float multiply_add(long rounds, int factor) {
   __m512i sums[avx512::kSums];
@@ -103,7 +103,7 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) inline float mul
 }
 }  // namespace avx512_bf16
 
-// 16 x 16 sums of 64 products each, or of 32 of bfloat16, in four registers of zeros.
+// 16 x 16 sums of 64 products each (32 of bfloat16), in four tile registers of zeros.
 namespace amx {
 inline constexpr int kSums = 4, kMultiplyAdds = 16 * 16 * 64;
 __attribute__((target("avx512f,amx-tile,amx-int8,amx-bf16"))) inline float multiply_add(long rounds, bool pairs) {
@@ -131,10 +131,10 @@ __attribute__((target("avx512f,amx-tile,amx-int8,amx-bf16"))) inline float multi
 #endif
 #endif
 
-// The best of one measurement or more.
+// The best of one or more measurements.
 struct Ceiling {
   double read_gb_s = 0;
-  std::array<double, kInstructions> peaks{};  // by Instruction, in 1e9 operations a second, two for a multiply-add
+  std::array<double, kInstructions> peaks{};  // by Instruction, in 1e9 operations per second; a multiply-add is two
 
   double peak_gops(Instruction i) const { return peaks[static_cast<std::size_t>(i)]; }
   void add(const Ceiling& other) {
@@ -143,15 +143,15 @@ struct Ceiling {
   }
 };
 
-// Call measure() before, between and after what is to be compared with it, and take the best of the same seconds:
-// clocks and neighbours change.
+// Call measure() before, between and after the runs to compare, and use the best of the same seconds: clock rates and
+// other programs vary.
 class Ceilings {
  public:
   explicit Ceilings(int threads) : cpu_({.threads = threads}), memory_(kBytes) {
     cpu_.pool().split(kBlocks, [&](int begin, int end) { std::fill(block(begin), block(end), 1.0f); });
   }
 
-  // About 60 ms.
+  // Takes about 60 ms.
   Ceiling measure() {
     Ceiling now;
     now.read_gb_s = kBytes / seconds_of([&](int begin, int end) { read(begin, end); }, kBlocks) * 1e-9;
@@ -164,8 +164,8 @@ class Ceilings {
     return now;
   }
 
-  // What a format's kernels multiply with here: where the processor lacks an instruction, or it is slow, they make do
-  // with multiply-adds of float32, whose peak then stands for them.
+  // The instruction of a format's kernels on this processor. Without a fast instruction for the format, they use
+  // multiply-adds of float32.
   Instruction instruction_of(std::string_view weights) const {
     using tenon::cpu::DotIsa;
     if (weights == "int8_act8" || weights == "int4_act8") {
@@ -193,12 +193,12 @@ class Ceilings {
   tenon::Isa isa() const { return cpu_.isa(); }
 
  private:
-  static constexpr int kBlocks = 704;  // 528 MiB: many times the last cache
+  static constexpr int kBlocks = 704;  // 528 MiB: many times the last-level cache
   static constexpr std::size_t kBytes = kBlocks * 4 * kStrip * sizeof(float);
 
   float* block(std::ptrdiff_t index) const { return reinterpret_cast<float*>(memory_.data()) + index * 4 * kStrip; }
 
-  // About 10 ms; plain C++ may have a function of the C library for each multiply-add.
+  // For about 10 ms. Portable C++ may call a function of the C library for each multiply-add.
   long rounds() const { return isa() == tenon::Isa::portable ? 50'000 : 2'000'000; }
 
   template <class Body>
@@ -231,7 +231,7 @@ class Ceilings {
     keep(portable::multiply_add(rounds(), 0.5f));
   }
 
-  // Of one call of multiply().
+  // The operations of one call of multiply().
   double operations(Instruction instruction) const {
 #if defined(__x86_64__)
     if (is_amx(instruction)) {
@@ -243,7 +243,7 @@ class Ceilings {
     return 2 * multiply_adds * sums() * static_cast<double>(rounds());
   }
 
-  // Registers that are added to, in a round.
+  // The number of registers that accumulate sums in a round.
   int sums() const {
 #if defined(__x86_64__)
     if (isa() == tenon::Isa::avx512) return avx512::kSums;
@@ -252,7 +252,7 @@ class Ceilings {
     return portable::kSums;
   }
 
-  // A result that is stored is not optimised away.
+  // Stores a result, so that its computation is not optimised away.
   void keep(float value) { sink_.store(value, std::memory_order_relaxed); }
 
   tenon::Cpu cpu_;

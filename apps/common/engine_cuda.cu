@@ -1,4 +1,4 @@
-// GPT-2 on an NVIDIA GPU: every format of weights, in the paged cache.
+// GPT-2 on an NVIDIA GPU: every weight format, with the paged cache.
 #include "engine_cuda.h"
 
 namespace program {

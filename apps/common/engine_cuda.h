@@ -1,4 +1,4 @@
-// Engines on an NVIDIA GPU, in as many translation units as it takes nvcc not to be waited for.
+// Engines on an NVIDIA GPU, split into several translation units that nvcc compiles in parallel.
 #pragma once
 #include "engine_unit.h"
 #include "tenon/tenon.cuh"

@@ -1,4 +1,4 @@
-// The families beside GPT-2 on an NVIDIA GPU.
+// Families other than GPT-2 on an NVIDIA GPU.
 #include "engine_cuda.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/gpt_bigcode.h"

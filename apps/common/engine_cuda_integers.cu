@@ -1,4 +1,4 @@
-// Codes of a byte or less.
+// GPT-2 on an NVIDIA GPU with weights of 8 bits or fewer.
 #include "engine_cuda.h"
 
 namespace program {

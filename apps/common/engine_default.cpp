@@ -1,4 +1,4 @@
-// What the defaults of the command line name: all that scripts/demo compiles.
+// The engines of the default options, which is all that scripts/demo compiles.
 #include "engine_unit.h"
 
 namespace program {

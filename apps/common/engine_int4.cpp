@@ -1,10 +1,10 @@
-// GPT-2 in weights of 4 bits.
+// GPT-2 with 4-bit weights.
 #include "engine_unit.h"
 
 namespace program {
 
 std::vector<MenuEntry> int4_engines() {
-  // Wider groups, as files may have them.
+  // Wider groups, for quantised checkpoints that have them.
   std::vector<MenuEntry> entries{
       menu_entry<tenon::Gpt2, tenon::GroupInt4Of<64>, tenon::PagedKV, tenon::FlashAttention>(),
       menu_entry<tenon::Gpt2, tenon::GroupInt4Of<128>, tenon::PagedKV, tenon::FlashAttention>()};

@@ -1,5 +1,5 @@
-// GPT-2 in weights of 8 bits as integers, and those and float32 with a head that looks at 8 bits first. Keys and values
-// in int8 beside them: what a full batch wants.
+// GPT-2 with 8-bit integer weights; int8 and float32 weights with an exact head from an int8 copy; and int8 keys and
+// values, which suit large batches.
 #include "engine_unit.h"
 
 namespace program {

@@ -1,4 +1,4 @@
-// Keys and values in bfloat16. Blocks of 32 and 64 tokens only with flash attention, to keep the menu small.
+// Keys and values in bfloat16. Blocks of 32 and 64 tokens come with flash attention only, to keep the menu small.
 #include "engine_unit.h"
 
 namespace program {

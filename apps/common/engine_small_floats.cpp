@@ -1,4 +1,4 @@
-// GPT-2 in weights of 16 and 8 bits as floats.
+// GPT-2 with floating-point weights of 16 and 8 bits.
 #include "engine_unit.h"
 
 namespace program {

@@ -1,4 +1,4 @@
-// GPT-2 on the CPU in the formats of weights that scripts/gpu-check compares with a GPU's.
+// GPT-2 on the CPU in the weight formats that scripts/gpu-check compares with a GPU's.
 #include "engine_unit.h"
 
 namespace program {

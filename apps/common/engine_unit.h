@@ -1,4 +1,4 @@
-// For engine_*.cpp alone: from the types of policies to an entry of the menu.
+// For engine_*.cpp only: makes an entry of the menu from policy types.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@
 
 namespace program {
 
-// What the command line calls a policy.
+// The command line's word for a policy.
 template <class Policy>
 inline constexpr std::string_view word = "";
 template <>
@@ -85,7 +85,7 @@ inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
 
 template <class Model, class WeightP, class CacheP, class AttentionP, class HeadP = WeightP, class DeviceP = tenon::Cpu>
 MenuEntry menu_entry() {
-  // The scheduler only hands out rows: one erased type serves them all, and the menu stays a sum.
+  // Schedulers only decide which rows run. One type-erased scheduler serves them all and keeps the menu small.
   using Engine = tenon::Engine<Model, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
                                tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
@@ -108,22 +108,22 @@ MenuEntry menu_entry() {
           }};
 }
 
-// GPT-2 in a format of weights: the two caches that keep whole texts.
+// Adds GPT-2 in a weight format, with the two caches that keep whole texts.
 template <class WeightP>
 void add_weight_entries(std::vector<MenuEntry>& entries) {
   entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention>());
   entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::ContiguousKV, tenon::FlashAttention>());
 }
 
-// With a head that looks at 8 bits first.
+// Adds GPT-2 with an exact head from an int8 copy.
 template <class WeightP>
 void add_exact_head_entry(std::vector<MenuEntry>& entries) {
   entries.push_back(
       menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
 }
 
-// Every family beside GPT-2: float32 in each cache that keeps tokens, with both attentions; int8 in the paged one, and
-// there float32 with a head that looks at 8 bits first.
+// Every other family: float32 in each cache that keeps tokens, with both attentions. The paged cache also has int8, and
+// float32 with an exact head.
 template <class Model>
 std::vector<MenuEntry> family_entries() {
   using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::PagedKV,

@@ -18,7 +18,7 @@ int exit_status(int (*run)(int argc, char** argv), int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say("out of memory");
   } catch (const std::filesystem::filesystem_error& error) {
-    say(error.code().message());  // what() would tell paths of the host
+    say(error.code().message());  // what() would reveal paths of the host
   } catch (const std::exception& error) {
     say(error.what());
   }

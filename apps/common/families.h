@@ -1,4 +1,4 @@
-// What the program knows of families without an engine: the sizes of their parts.
+// Facts about families that need no engine: the sizes of their parts.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace program {
 
-// Calls body(Family{}).
+// Calls body(Family{}) for the family of that model_type.
 template <class Body>
 auto with_family(std::string_view model_type, Body&& body) {
   return tenon::with_model(tenon::BuiltInModels{}, model_type, body);
@@ -17,12 +17,12 @@ auto with_family(std::string_view model_type, Body&& body) {
 // Counts over the parts of a model.
 struct WeightCount {
   std::size_t parameters = 0;
-  std::size_t matrix_parameters = 0;  // of the blocks: every row of a batch is multiplied with each of them
-  std::size_t matrix_bytes = 0;       // of the blocks, as the format stores them
-  std::size_t embedding_bytes = 0;    // of the embedding matrix, which may be the head, too
-  std::size_t head_bytes = 0;         // of the head: the embedding again, where they are tied
+  std::size_t matrix_parameters = 0;  // of the layers: a step multiplies every row with each of them
+  std::size_t matrix_bytes = 0;       // of the layers, as the format stores them
+  std::size_t embedding_bytes = 0;    // of the embedding matrix, which may also be the head
+  std::size_t head_bytes = 0;         // of the head; if tied, the embedding again
   std::size_t vector_bytes = 0;       // biases and gains
-  std::size_t position_bytes = 0;     // of the table of positions
+  std::size_t position_bytes = 0;     // of the position table
 
   std::size_t bytes(bool tied_head) const {
     return matrix_bytes + embedding_bytes + (tied_head ? 0 : head_bytes) + vector_bytes + position_bytes;

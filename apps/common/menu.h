@@ -1,4 +1,4 @@
-// The engines that a command line can name: which were compiled in, and how to make one. Shared with the server.
+// The engines that a command line can name: a list of those compiled in, and how to make one. Shared with the server.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace program {
 
-// What an engine takes at run time. (tenon::EngineOptions would bring every op into each file that includes this one.)
+// Run-time settings of an engine. tenon::EngineOptions would include every op in each file that includes this one.
 struct EngineSettings {
   tenon::AnyScheduler scheduler;
   tenon::AnyLoRA lora = {};
@@ -28,10 +28,10 @@ struct EngineSettings {
   tenon::StepObserver on_step = {};
 };
 
-// The policies of an engine, in the words of the command line.
+// The policies of an engine in the words of the command line.
 struct EngineWords {
   std::string_view model_type, weights, head, cache;
-  int block = 0;  // tokens a block of the paged cache; 0: the cache has no blocks
+  int block = 0;  // tokens per block of the paged cache; 0: the cache has no blocks
   std::string_view kv, attention, device;
 
   friend bool operator==(const EngineWords&, const EngineWords&) = default;
@@ -42,10 +42,10 @@ struct MenuEntry {
   std::unique_ptr<tenon::AnyEngine> (*make)(const tenon::ModelFiles& files, const EngineSettings& settings);
 };
 
-// Everything that was compiled in, the default first.
+// All engines that were compiled in, the default first.
 std::vector<MenuEntry> menu();
 
-// The groups of engines, a translation unit each: engine_*.cpp.
+// Groups of engines, one translation unit engine_*.cpp each.
 std::vector<MenuEntry> default_engine();
 std::vector<MenuEntry> paged_engines();
 std::vector<MenuEntry> unpaged_engines();
@@ -58,24 +58,24 @@ std::vector<MenuEntry> gpt_bigcode_engines();
 std::vector<MenuEntry> llama_engines();
 std::vector<MenuEntry> mistral_engines();
 std::vector<MenuEntry> bloom_engines();
-std::vector<MenuEntry> twin_engines();  // in the place of all above but the default's: TENON_MENU_TWINS
-// With nvcc alone (TENON_MENU_CUDA): engine_cuda*.cu.
+std::vector<MenuEntry> twin_engines();  // replaces all above except the default: TENON_MENU_TWINS
+// With nvcc only (TENON_MENU_CUDA): engine_cuda*.cu.
 std::vector<MenuEntry> cuda_engines();
 std::vector<MenuEntry> cuda_family_engines();
 
-// The weight formats among them, and the bytes of a matrix in each.
+// A weight format of the menu, and the bytes of a matrix in it.
 struct WeightFormat {
   std::string_view name;
   std::size_t (*bytes)(tenon::Shape shape);
 };
 std::span<const WeightFormat> weight_formats();
 
-// The elements of keys and values among them, and the bytes of one head's tile of 16 tokens in each.
+// An element type of keys and values, and the bytes of one head's tile of 16 tokens in it.
 struct KvFormat {
   std::string_view name;
   std::size_t (*tile_bytes)(const tenon::KvShape& shape);
 
-  // Of one token, in all heads and layers.
+  // Bytes of one token in all heads and layers.
   std::size_t token_bytes(const tenon::KvShape& shape) const {
     return tile_bytes(shape) / tenon::kTilePositions * static_cast<std::size_t>(shape.layers) *
            static_cast<std::size_t>(shape.heads);

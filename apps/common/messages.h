@@ -1,12 +1,12 @@
-// Where the lines of say() go.
+// The destination of the lines of say().
 #pragma once
 #include <functional>
 #include <string_view>
 
 namespace program {
 
-// From now on lines of say(), with their newline, go to `writer` instead of stderr. Not while another thread says
-// something.
+// From now on the lines of say(), with their newline, go to `writer` instead of stderr. Not safe while another thread
+// is in say().
 void say_by(std::function<void(std::string_view line)> writer);
 
 }  // namespace program

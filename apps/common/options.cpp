@@ -25,7 +25,7 @@ std::filesystem::path model_folder(const ModelOptions& options) {
   std::error_code failed;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (!failed) {
-    // The build tree has share/ beside the program, an installation bin/ and share/ side by side.
+    // In the build tree, share/ is beside the program; an installation has bin/ and share/ side by side.
     for (const auto& root : {program.parent_path(), program.parent_path().parent_path()}) {
       auto folder = root / "share" / "tenon" / "models" / "tales";
       if (std::filesystem::is_directory(folder, failed)) return folder;
@@ -79,7 +79,7 @@ std::string as_options(const EngineWords& w) {
          std::string(w.device);
 }
 
-// The options that stand in the way whatever the others are; else that it is their combination.
+// The options that no compiled engine has, or otherwise that their combination is missing.
 std::string reason(const EngineWords& wanted, const Entries& entries) {
   std::string names;
   const auto check = [&](const char* option, std::string_view EngineWords::*member) {
@@ -137,7 +137,7 @@ EngineWords words_of(const std::string& model_type, const ModelOptions& o) {
   return {model_type, o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention, o.device};
 }
 
-// "48.4 MB": of all weights in that format.
+// The size of all weights in that format, such as "48.4 MB".
 std::string megabytes(const tenon::ModelFiles& files, const std::string& model_type, std::string_view weights) {
   const std::size_t bytes = with_family(model_type, [&](auto family) -> std::size_t {
     using Family = decltype(family);

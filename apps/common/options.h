@@ -1,4 +1,4 @@
-// What every subcommand that runs a model takes, and the way from there to an engine.
+// The options of every subcommand that runs a model, and the functions that make an engine from them.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,27 +17,27 @@ namespace program {
 
 struct ModelOptions {
   std::string model;              // a folder; empty: the default model
-  int adapter_slots = 0;          // adapters on the device at once; 0: any number
-  std::string adapter_root = {};  // adapters are names below it; empty: they are folders
-  std::function<std::filesystem::path(const std::string& name)> adapter_folder =
-      {};                                      // in its place, for programs that know better
-  std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: what goes into the weights
+  int adapter_slots = 0;          // limit on resident adapters; 0: no limit
+  std::string adapter_root = {};  // adapters are names below it; empty: adapters are folders
+                                  // Replaces the rule of adapter_root, for programs that have their own.
+  std::function<std::filesystem::path(const std::string& name)> adapter_folder = {};
+  std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: adapters that are merged into the weights
   std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash",
               scheduler = "continuous", lora = "segmented", device = "cpu";
-  bool weights_given = false;  // by name: where they are not, a quantised folder's own are taken
+  bool weights_given = false;  // on the command line; otherwise a quantised folder's own format is used
   int block = 16;
   int threads = 0;  // 0: all cores
   int batch = 32, token_budget = 512;
   int cache_tokens = 0;  // 0: the library's default
-  int positions = 0;     // the longest sequence; 0: the model's
-  int max_wait_ms = 50;  // of the static scheduler
-  int guests = 0;        // of the fair scheduler: sequences beyond `batch`, of clients that run nothing
+  int positions = 0;     // tokens of the longest sequence; 0: the model's
+  int max_wait_ms = 50;  // used by the static scheduler
+  int guests = 0;        // used by the fair scheduler: sequences beyond `batch`, for clients with none running
   bool prefix_reuse = true;
   tenon::StepObserver on_step = {};
   std::uint64_t seed = 0;
 };
 
-// The words that each option may have, compiled in or not: the first is the default.
+// The words of each option, compiled in or not. The first is the default.
 namespace words {
 inline constexpr const char* weights[] = {"float32",     "bfloat16",    "bfloat16_dot", "bfloat16_amx", "float16",
                                           "float8_e4m3", "float8_e5m2", "int8",         "int8_tensor",  "int8_act8",
@@ -51,32 +51,33 @@ inline constexpr const char* lora[] = {"segmented", "gathered", "looped", "merge
 inline constexpr const char* device[] = {"cpu", "cuda"};
 }  // namespace words
 
-// The folder that was named, or that of the default model: found beside the program, never in the working directory.
+// The named folder, or that of the default model, which is found relative to the program and never to the working
+// directory.
 std::filesystem::path model_folder(const ModelOptions& options);
 
-// Says on stderr what the default model is, where that is taken.
+// Prints the path of the default model on stderr if it is used.
 void say_which_model(const ModelOptions& options);
 
-// Opens the model, and says which.
+// Opens the model and prints its name.
 tenon::ModelFiles open_model(const ModelOptions& options);
 
-// With the weight format of a quantised folder where none was named, which is said on stderr; float32, which holds its
-// values too, where this program has no engine for it.
+// Chooses the weight format of a quantised folder if none was named, and says so on stderr. If no engine of the menu
+// has that format, it chooses float32, which can hold the values, too.
 ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& files);
 
-// Refuses a model without a tokenizer, for a command that works with text.
+// Refuses a model without a tokenizer for a command that needs text.
 void need_tokenizer(const tenon::ModelFiles& files, std::string_view command);
 
-// The model_type of the files. Error unsupported where no engine of the menu runs it.
+// The model_type of the files. Error unsupported if no engine of the menu runs it.
 std::string model_type(const tenon::ModelFiles& files);
 
-// Reads the weights. UsageError, with the list of what there is, where the combination was not compiled in.
+// Reads the weights. UsageError, with a list of the options that exist, if the combination was not compiled in.
 std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const tenon::ModelFiles& files);
 
-// The threads that an engine has with these options.
+// The number of threads of an engine with these options.
 int thread_count(const ModelOptions& options);
 
-// A step, or a nap where there is nothing to compute yet: a scheduler waits for company.
+// Runs a step, or sleeps briefly if the scheduler waits for more requests.
 std::span<const tenon::Event> step_or_nap(tenon::AnyEngine& engine);
 
 }  // namespace program

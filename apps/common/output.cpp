@@ -56,7 +56,7 @@ void append_escape(std::string& out, unsigned unit) {
   for (int shift = 12; shift >= 0; shift -= 4) out += hex[unit >> shift & 15];
 }
 
-// The short escape of a character, if it has one and may not stand for itself.
+// The short escape of a character that must be escaped, if it has one.
 char short_escape(char32_t c) {
   switch (c) {
     case '"':

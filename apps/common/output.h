@@ -1,4 +1,4 @@
-// Standard output, buffered, and lines of ASCII JSON to write to it.
+// Buffered standard output, and functions that write ASCII JSON.
 #pragma once
 #include <charconv>
 #include <cmath>
@@ -9,7 +9,8 @@
 
 namespace program {
 
-// Results go here, everything else to stderr. Errors: OutputClosed; tenon::Error io where the system refuses.
+// Standard output, for results only; messages go to stderr. Errors: OutputClosed; tenon::Error io if the system
+// refuses.
 class Output {
  public:
   void write(std::string_view text);
@@ -19,10 +20,10 @@ class Output {
   std::string buffer_;
 };
 
-// "tenon: ..." on stderr.
+// Prints "tenon: <text>" on stderr.
 void say(std::string_view text);
 
-// A string of JSON, in ASCII; what is not UTF-8 in `text` becomes U+FFFD.
+// Appends a JSON string in ASCII. Invalid UTF-8 in `text` becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 inline std::string json_string(std::string_view text) {
   std::string out;
@@ -30,7 +31,7 @@ inline std::string json_string(std::string_view text) {
   return out;
 }
 
-// The shortest number that reads back as the same value of this type; null where JSON has none.
+// Appends the shortest number that reads back as the same value of this type; null if JSON has none.
 template <class Number>
 void append_json_number(std::string& out, Number value) {
   if constexpr (std::is_floating_point_v<Number>) {
@@ -44,7 +45,7 @@ void append_json_number(std::string& out, Number value) {
   out.append(digits, end);
 }
 
-// [1,2,3] from a range, each element by `append(out, element)`.
+// Appends a list, [1,2,3], from a range: append(out, element) writes each element.
 template <class Range, class Append>
 void append_json_list(std::string& out, const Range& range, Append append) {
   out += '[';
@@ -63,10 +64,10 @@ std::string joined(const std::vector<std::string>& words);
 // 12,345,678
 std::string with_commas(unsigned long long number);
 
-// printf into a string.
+// printf to a string.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...);
 
-// Text for a table: in quotes, control characters and quotes escaped, other characters as they are.
+// Text for a table: in quotes, with control characters and quotes escaped.
 std::string in_quotes(std::string_view text);
 
 }  // namespace program

@@ -1,4 +1,4 @@
-// From the words of a command line to a scheduling policy.
+// Makes a scheduling policy from the words of a command line.
 #pragma once
 #include <chrono>
 #include <limits>
@@ -14,9 +14,9 @@ namespace program {
 
 struct SchedulerOptions {
   int batch = 32;
-  int guests = 0;  // of the fair scheduler
+  int guests = 0;  // used by the fair scheduler
   int token_budget = std::numeric_limits<int>::max();
-  int max_wait_ms = 50;  // of the static scheduler
+  int max_wait_ms = 50;  // used by the static scheduler
   tenon::Order order = tenon::Order::arrival;
   std::chrono::milliseconds patience = std::chrono::seconds(30);
 };

@@ -1,4 +1,4 @@
-// The families that the library knows and shapes of published models, for units that need no more of them.
+// The known families and the shapes of published models, for units that need nothing else of them.
 #pragma once
 #include <span>
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace program {
 
-// Error unsupported, with the list of what there is, where the library has no such family.
+// Error unsupported, with the list of known families, if the library does not have this one.
 void need_family(std::string_view model_type);
 
-// What --random can name.
+// A shape that --random can name.
 struct KnownShape {
   std::string_view name;
   tenon::ModelConfig (*config)();

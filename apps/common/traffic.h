@@ -1,4 +1,4 @@
-// Bytes that a step of a model must read, and operations of its matrix products, by count.
+// Bytes that a step of a model must read, and operations of its matrix products, computed from the model's sizes.
 #pragma once
 #include <algorithm>
 
@@ -6,15 +6,15 @@
 
 namespace program {
 
-// Of the mean step, where steps differ.
+// The size of a mean step.
 struct StepSize {
   double rows = 0, logit_rows = 0;
-  double sequences = 0, context = 0;  // that keys and values are read of, and their mean length
+  double sequences = 0, context = 0;  // sequences whose keys and values are read, and their mean length in tokens
 };
 
 class Traffic {
  public:
-  // approximation: the bytes of the copy of the head that steps read in its place; null where there is none.
+  // approximation: bytes of the head's int8 copy, which steps read instead of the head; null if there is none.
   Traffic(const tenon::ModelConfig& config, const WeightFormat& weights, const KvFormat& kv,
           std::size_t (*approximation)(tenon::Shape) = nullptr)
       : config_(config),
@@ -24,8 +24,8 @@ class Traffic {
         kv_bytes_(static_cast<double>(kv.token_bytes(config.kv()))),
         approximation_bytes_(approximation ? approximation({config.vocab, config.hidden}) : 0) {}
 
-  // Blocks and head once; of the embedding and the positions the rows that are looked up; keys and values at the mean
-  // context.
+  // Bytes of a step: layers and head once, the looked-up rows of embedding and position table, and keys and values of
+  // the mean context.
   double bytes(const StepSize& step) const {
     const double row = static_cast<double>(config_.hidden) * sizeof(float);
     const double embedding_row = static_cast<double>(count_.embedding_bytes) / config_.vocab;
@@ -35,8 +35,8 @@ class Traffic {
            step.sequences * seen(step.context) * kv_bytes_;
   }
 
-  // Two for a multiply-add. Of the matrix products: what attention adds is small at these lengths. A copy of the head
-  // is walked by other instructions than the weights are, and not counted.
+  // Operations of the matrix products, two per multiply-add. Attention is left out, since it is small at these lengths.
+  // The head's int8 copy is left out, since other instructions multiply it.
   double operations(const StepSize& step) const {
     const double head = approximation_bytes_ > 0 ? 0 : static_cast<double>(config_.vocab) * config_.hidden;
     return 2 * (static_cast<double>(count_.matrix_parameters) * step.rows + head * step.logit_rows);

@@ -1,4 +1,4 @@
-// tenon bench: prefill and decode on this machine, beside what the machine can do at best in the same run.
+// tenon bench: prefill and decode on this machine, compared with the machine's ceilings in the same run.
 #include <algorithm>
 #include <chrono>
 #include <unordered_map>
@@ -21,16 +21,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPrefillTokens = 512;
-constexpr double kEnoughMs = 1000;  // of measured steps, where one run is shorter than that
+constexpr double kEnoughMs = 1000;  // a shorter run is repeated until its steps take this long
 
-// What whole steps of one case came to.
+// The measurements of one case, in whole steps.
 struct Measured {
   std::string_view name;
   int batch = 0;
-  double tokens = 0;  // of a step
+  double tokens = 0;  // per step
   StepSize step;
   double ms = 0;         // the median
-  Ceiling ceiling = {};  // of the same seconds
+  Ceiling ceiling = {};  // in the same seconds
 };
 
 double median(std::vector<double> values) {
@@ -43,7 +43,7 @@ class Bench {
  public:
   Bench(tenon::AnyEngine& engine, std::uint64_t seed) : engine_(engine), seed_(seed) {}
 
-  // Steps in which every sequence writes one token, but for the first two of each run.
+  // Measures steps in which every sequence writes one token, without the first two steps of each run.
   Measured decode(int batch, int prompt, int new_tokens) {
     std::vector<Step> steps;
     for (double total = 0, runs = 0; runs == 0 || (total < kEnoughMs && runs < 20); ++runs) {
@@ -73,7 +73,7 @@ class Bench {
             .ms = median(ms)};
   }
 
-  // A prompt and its first token; the time of all steps that it takes.
+  // Measures a prompt and its first token: the time of all their steps.
   Measured prefill() {
     const int prompt = std::min(kPrefillTokens, engine_.config().positions);
     std::vector<double> ms;
@@ -98,7 +98,7 @@ class Bench {
   struct Step {
     double ms = 0;
     int tokens = 0;
-    double rows = 0;     // as many as tokens, but where no cache keeps what was computed
+    double rows = 0;     // equals `tokens`, unless no cache keeps what was computed
     double context = 0;  // mean over its sequences
   };
 
@@ -109,7 +109,7 @@ class Bench {
     return engine_.submit({.input_ids = std::move(ids), .options = {.max_new_tokens = new_tokens, .ignore_eos = true}});
   }
 
-  // The events of a step and its duration.
+  // The events of a step, and its time in `ms`.
   std::span<const tenon::Event> timed_step(double& ms) {
     const auto begin = Clock::now();
     const auto events = engine_.step();
@@ -165,7 +165,7 @@ Traffic traffic_of(const tenon::ModelConfig& config, const ModelOptions& options
 
 std::string json_row(const Measured& m, const ModelOptions& options, const Traffic& traffic, Instruction instruction) {
   const double bytes = traffic.bytes(m.step);
-  // Only where it is not as the weights: rows have the fields that everybody knows.
+  // Rows have the field only if the head differs from the weights, so that usual rows keep the usual fields.
   const std::string& head = options.head;
   const std::string head_field = head == "same" ? "" : "\"head\": \"" + head + "\", ";
   return formatted(
@@ -176,7 +176,7 @@ std::string json_row(const Measured& m, const ModelOptions& options, const Traff
       m.ceiling.peak_gops(instruction));
 }
 
-// Each row's shares are of the ceilings of its own seconds.
+// The table. A row's shares are relative to the ceilings of its own seconds.
 std::string table(const std::vector<Measured>& rows, const ModelOptions& options, const Traffic& traffic,
                   const Ceilings& ceilings) {
   const Instruction instruction = ceilings.instruction_of(options.weights);
@@ -212,8 +212,8 @@ tenon::ModelFiles files_of(const BenchCommand& command) {
   throw UsageError("--random knows no shape " + command.random + "; known: " + list);
 }
 
-// Cache for the largest batch, whole blocks of any size; where every sequence has a slot for the longest text, the
-// library's default bounds the memory.
+// Cache tokens for the largest batch, in whole blocks of any size. If every sequence has a slot for the longest text,
+// the library's default bounds the memory.
 int cache_tokens(const BenchCommand& command) {
   if (command.model.cache_tokens > 0 || command.model.cache == "contiguous") return command.model.cache_tokens;
   const long long batch = *std::max_element(command.batches.begin(), command.batches.end());

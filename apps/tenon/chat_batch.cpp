@@ -1,5 +1,4 @@
-// tenon chat-batch: several prompts, each under an adapter of its own or none, in one batch; their rows stream side by
-// side.
+// tenon chat-batch: several prompts in one batch, each with its own adapter or none. Their rows stream side by side.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@ struct Row {
   std::vector<tenon::AdapterUse> adapters = {};
 };
 
-// "PROMPT@ADAPTER_DIR", or a prompt alone; one that holds an @ ends in another.
+// Parses "PROMPT@ADAPTER_DIR", or a prompt alone. A prompt with an @ and no adapter must end in another @.
 Row parse_row(const std::string& words) {
   const std::size_t at = words.rfind('@');
   Row row{.name = "base", .text = words.substr(0, at)};
@@ -36,7 +35,7 @@ Row parse_row(const std::string& words) {
   return row;
 }
 
-// Rows of a terminal, drawn over one another; elsewhere one line a row when all is done.
+// Redraws the rows on a terminal. Elsewhere it prints one line per row at the end.
 class Screen {
  public:
   explicit Screen(const std::vector<Row>& rows) : rows_(rows), live_(::isatty(STDOUT_FILENO) == 1) {
@@ -65,7 +64,7 @@ class Screen {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
   }
 
-  // The end of the text is what is new: of a row that is too long the beginning is left out. width 0: all of it.
+  // A row of `width` columns; 0: no limit. The end of the text is new, so a row that is too long loses its beginning.
   std::string line(const Row& row, std::size_t width) const {
     const std::string text = tenon::printable(row.text, row.text.size() + 1);
     std::string head = row.name + std::string(name_width_ - row.name.size(), ' ') + " | ";

@@ -23,7 +23,7 @@ constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr const char* kEngineGroup = "Model and engine";
 constexpr const char* kSamplingGroup = "Sampling";
 
-// An option of one of several words, the first of which is the default.
+// Adds an option with a fixed set of words, the first of which is the default.
 template <std::size_t N>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value, const char* const (&words)[N],
                         const std::string& help) {
@@ -42,7 +42,7 @@ void add_number(CLI::App& app, const std::string& name, int& value, int low, con
       ->group(kEngineGroup);
 }
 
-// CLI11 alone would wrap -1 around, and take 2^64 for 2^64 - 1.
+// CLI11 itself would wrap -1 around, and clamp 2^64 to 2^64 - 1.
 std::string is_seed(const std::string& text) {
   std::uint64_t seed = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
@@ -59,7 +59,7 @@ void add_model(CLI::App& app, std::string& model) {
       ->check(is_folder_name);
 }
 
-// with_batch: false where --batch means something else.
+// with_batch: false for commands where --batch has another meaning.
 void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) {
   add_model(app, o.model);
   add_choice(app, "--weights", o.weights, words::weights,
@@ -174,7 +174,7 @@ void add_generation_config(CLI::App& app, Generation& generation) {
   app.add_flag("--generation-config", generation.config, kGenerationHelp)->group(kSamplingGroup);
 }
 
-// Names of the parameters of sampling that the command line has.
+// The names of the sampling parameters that the command line gives.
 std::vector<std::string> given_parameters(const CLI::App& app) {
   std::vector<std::string> given;
   const auto look = [&](const auto& parameters) {
@@ -373,7 +373,8 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
   return [&c] { return bench(c); };
 }
 
-// "64": always; "16-256": any of these; "~100": exponential with that mean, at most 16 times as long.
+// Parses a length: "64" is fixed, "16-256" is uniform, "~100" is exponential with that mean and at most 16 times as
+// long.
 tenon::lab::Length parse_length(const std::string& name, const std::string& text) {
   constexpr int kMost = 1 << 20;
   const char* const end = text.data() + text.size();

@@ -1,10 +1,10 @@
-// The whole command line of the program, on one page (CLI11).
+// The command line of the program, in one file (CLI11).
 #pragma once
 
 namespace program {
 
-// Parses and runs. Returns the exit status of parsing (2 for wrong usage) or of the subcommand; throws what that
-// throws.
+// Parses the command line and runs the subcommand. Returns its exit status, or 2 for wrong usage. Throws what the
+// subcommand throws.
 int run_command_line(int argc, char** argv);
 
 }  // namespace program

@@ -1,4 +1,4 @@
-// The subcommands: what the command line asks for, and the functions that do it. Each returns the exit status.
+// The subcommands: their parameters, and the functions that run them. Each function returns the exit status.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace program {
 
-// Where the defaults of sampling come from.
+// The source of the defaults of sampling.
 struct Generation {
-  bool config = false;                  // generation_config.json
+  bool config = false;                  // use generation_config.json
   std::vector<std::string> given = {};  // parameters that the command line names
 };
 
@@ -21,11 +21,11 @@ struct GenerateCommand {
   ModelOptions model;
   std::optional<std::string> prompt;                  // absent: standard input
   std::optional<std::string> adapter;                 // a folder; absent: the plain model
-  std::optional<std::string> schema, regex, grammar;  // a file, a pattern, a file; one at most
+  std::optional<std::string> schema, regex, grammar;  // a file, a pattern, a file; at most one is set
   tenon::Options options = {.max_new_tokens = 64};
-  bool parse_special = false;  // likewise of `prompt`
+  bool parse_special = false;  // special tokens in `prompt` become their ids
   Generation generation = {};
-  int top = 0;  // candidates to show for each token; 0: none
+  int top = 0;  // number of candidates to show per token; 0: none
   bool timing = false;
 };
 int generate(const GenerateCommand& command);
@@ -40,7 +40,7 @@ int chat_batch(const ChatBatchCommand& command);
 
 struct RunCommand {
   ModelOptions model;
-  bool parse_special = false;      // of requests that do not say
+  bool parse_special = false;      // default of requests
   bool generation_config = false;  // defaults of sampling from generation_config.json
 };
 int run(const RunCommand& command);
@@ -48,7 +48,7 @@ int run(const RunCommand& command);
 struct TokensCommand {
   std::string model;  // empty: the default model
   bool decode = false;
-  bool special = false;        // with the special tokens that a prompt gets
+  bool special = false;        // add the special tokens of a prompt
   bool parse_special = false;  // spellings of special tokens become their ids
 };
 int tokens(const TokensCommand& command);
@@ -56,7 +56,7 @@ int tokens(const TokensCommand& command);
 struct ConstrainCommand {
   std::string tokenizer;  // empty: 256 single bytes
   std::string walk = "bpe";
-  int audit = 0;  // steps of every text
+  int audit = 0;  // steps of every text to audit
   std::vector<std::string> options;
 };
 int constrain(const ConstrainCommand& command);
@@ -64,7 +64,7 @@ int constrain(const ConstrainCommand& command);
 struct InspectCommand {
   ModelOptions model;
   bool all_tensors = false;
-  bool load = false;  // and say what memory that takes
+  bool load = false;  // load the model and report the memory
 };
 int inspect(const InspectCommand& command);
 
@@ -76,7 +76,7 @@ struct QuantizeCommand {
 };
 int quantize(const QuantizeCommand& command);
 
-// Generates four tokens after one of prompt, or as many as the model has positions for. Returns their number.
+// Generates four tokens after a prompt of one, or fewer if the model has too few positions. Returns their number.
 int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>& adapters = {});
 
 struct CheckCommand {
@@ -90,7 +90,7 @@ struct BenchCommand {
   std::vector<std::string> cases = {"decode", "prefill"};
   std::vector<int> batches = {1, 8, 32, 128};
   int prompt = 7, new_tokens = 64;
-  std::string random;  // shapes made in memory; empty: a model folder
+  std::string random;  // name of a shape with random weights; empty: a model folder
   bool json = false;
 };
 int bench(const BenchCommand& command);
@@ -98,11 +98,11 @@ int bench(const BenchCommand& command);
 struct LabCommand {
   std::vector<std::string> schedulers = {"continuous"};
   int batch = 32, token_budget = 512, cache_tokens = 32768;
-  int max_wait_ms = 50;           // of the static scheduler
-  std::string order = "arrival";  // of the continuous one: or longest
+  int max_wait_ms = 50;           // used by the static scheduler
+  std::string order = "arrival";  // used by the continuous scheduler: arrival or longest
   int patience_ms = 30000;
   bool prefix_reuse = true;
-  std::string trace;  // a file; empty: one at random
+  std::string trace;  // a file; empty: a random trace
   tenon::lab::TraceOptions random = {.rate = 3};
   tenon::lab::StepCost cost = {};
   std::string slots, write_trace;  // files to write

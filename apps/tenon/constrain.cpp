@@ -1,5 +1,4 @@
-// tenon constrain: tests constraints with no model: a JSON line in, a JSON line out, through the masks that requests
-// use.
+// tenon constrain: tests constraints without a model, one JSON line in and one out, with the masks that requests use.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -54,7 +53,7 @@ std::string to_hex(std::string_view bytes) {
   return hex;
 }
 
-// How a text becomes tokens.
+// Splits a text into tokens.
 class Walk {
  public:
   Walk(const std::string& words, const tenon::Tokenizer* tokenizer, const Vocabulary& vocabulary)
@@ -67,14 +66,14 @@ class Walk {
   std::vector<TokenId> tokens(const std::string& text) const {
     if (tokenizer_ && tenon::sanitize_utf8(text) == text) {
       auto ids = tokenizer_->encode(text);
-      std::string back;  // a special token of the text is none of the vocabulary's
+      std::string back;  // differs from the text if the tokenizer has a special token that the vocabulary lacks
       for (const TokenId id : ids) back += vocabulary_.bytes(id);
       if (back == text) return ids;
     }
     std::vector<TokenId> ids;
     std::uint64_t draw = seed_;
     for (std::size_t at = 0; at < text.size();) {
-      std::vector<TokenId> fitting;  // by length: a walk down the trie
+      std::vector<TokenId> fitting;  // tokens that begin the rest of the text, by length, from the trie
       const TokenTrie& trie = vocabulary_.trie();
       for (std::size_t i = 0, depth = 0; i < trie.size() && at + depth < text.size();) {
         if (trie.node(i).depth <= depth) break;
@@ -100,7 +99,7 @@ class Walk {
   const Vocabulary& vocabulary_;
 };
 
-// Times of masks.
+// Times of mask computations.
 class Times {
  public:
   void add(double us) { us_.push_back(us); }
@@ -126,7 +125,7 @@ class Trial {
 
   struct Verdict {
     bool accepted = true;
-    std::optional<std::size_t> stopped_at = {};  // where the token begins that must not come
+    std::optional<std::size_t> stopped_at = {};  // offset of the first token that the mask refuses
   };
   Verdict judge(const std::vector<TokenId>& tokens) {
     Automaton::State state = masks_.automaton().start();
@@ -176,7 +175,7 @@ class Trial {
     return mask;
   }
 
-  // Every token by itself, byte by byte.
+  // Compares the mask with every single token, advanced byte by byte.
   void audit(Automaton::State state, std::span<const MaskWord> mask, std::size_t at) {
     const auto& ends = masks_.vocabulary().ends();
     for (TokenId id = 0; id < masks_.vocabulary().width(); ++id) {

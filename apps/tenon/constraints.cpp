@@ -7,9 +7,9 @@
 namespace program {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 16 << 20;  // of a schema or grammar
+constexpr std::uint64_t kMostBytes = 16 << 20;  // of a schema or grammar file
 
-// What is wrong with a constraint, as what is wrong with the field that holds it. Warnings go to stderr.
+// Compiles a constraint. Errors name the field that holds it. Warnings go to stderr.
 template <class Compile>
 std::shared_ptr<const tenon::Constraint> of_field(const char* field, Compile&& compile) {
   try {

@@ -1,4 +1,4 @@
-// Constraints of requests, for the tokenizer of their model.
+// Constraints of requests, compiled for the tokenizer of their model.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace program {
 
-// Made when the first is asked for: most requests have none. Errors name the field: schema, regex or grammar.
+// Compilers, made when the first constraint is needed, since most inputs have none. Errors name the field: schema,
+// regex or grammar.
 class RequestConstraints {
  public:
   RequestConstraints(const tenon::Tokenizer* tokenizer, const tenon::ModelConfig& config);

@@ -1,4 +1,4 @@
-// tenon generate: one prompt, its text as it comes.
+// tenon generate: one prompt; the text is printed token by token.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ double ms_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-// Standard input, without the line end that `echo` puts behind a prompt.
+// Standard input, without the final newline that `echo` adds.
 std::string prompt_of(const GenerateCommand& command) {
   if (command.prompt) return *command.prompt;
   if (::isatty(STDIN_FILENO) == 1) throw UsageError("PROMPT is missing: name one, or send it to standard input");
@@ -33,7 +33,7 @@ std::string prompt_of(const GenerateCommand& command) {
   return text;
 }
 
-// The likeliest tokens at one place, and which was taken.
+// The likeliest tokens at one position, and the chosen one.
 std::string candidate_table(const tenon::Tokenizer& tokenizer, const tenon::Event& event, std::size_t number,
                             double ms) {
   std::string table = formatted("token %zu: %s  (id %d, %.2f ms)\n", number,
@@ -55,7 +55,7 @@ class Timing {
     return ms_.back();
   }
 
-  // The first token pays for the prompt; the others for one row of decoding each.
+  // The first token includes the prompt's time; every other token is one row of decoding.
   void print(double load_ms, std::size_t prompt_tokens) const {
     std::string text = formatted("load                 %10.1f ms\n", load_ms);
     if (!ms_.empty()) {
@@ -77,7 +77,7 @@ class Timing {
 
  private:
   Clock::time_point last_;
-  std::vector<double> ms_;  // of each token since the one before it
+  std::vector<double> ms_;  // time of each token after the first
 };
 
 }  // namespace
@@ -104,7 +104,7 @@ int generate(const GenerateCommand& command) {
   const std::size_t prompt_tokens =
       command.timing ? files.tokenizer->encode_prompt(request.prompt, request.parse_special).size() : 0;
   Output output;
-  std::string text;  // all of it, for the end of the tables
+  std::string text;  // the whole text, for the tables at the end
   Timing timing;
   timing.start();
   engine->submit(std::move(request));

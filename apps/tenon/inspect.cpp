@@ -1,5 +1,5 @@
-// tenon inspect: what a model folder holds, with no weight read. Where a device is named, the memory that the model
-// takes there.
+// tenon inspect: the contents of a model folder, without reading weights. With --device, the memory of the loaded
+// model.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,7 +17,7 @@ namespace {
 
 using tenon::printable;
 
-constexpr std::size_t kFewTensors = 8;  // shown without --tensors
+constexpr std::size_t kFewTensors = 8;  // tensors shown without --tensors
 
 // "a, b, c"
 template <class Words>
@@ -84,8 +84,8 @@ std::string describe_config(const tenon::ModelConfig& c) {
   return text;
 }
 
-// What the literature counts for a GPT-2 of PyTorch, to compare: parameters of 4 bytes or of 1, and a causal mask a
-// layer, [positions, positions] truth values and a float32, which this library has no need of.
+// The sizes that the literature gives for PyTorch's GPT-2: parameters of 4 bytes or 1 byte, and a causal mask per layer
+// of [positions, positions] booleans and one float32, which this library does not need.
 std::string describe_literature(std::size_t parameters, const tenon::ModelConfig& c) {
   const auto positions = static_cast<std::size_t>(c.positions), layers = static_cast<std::size_t>(c.layers);
   const std::size_t masks = layers * (positions * positions + sizeof(float));
@@ -112,11 +112,11 @@ std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelC
   return text;
 }
 
-// Of a quantised folder.
+// Describes the format of a quantised folder.
 std::string describe_stored(const tenon::ModelFiles& files) {
   const std::string code = tenon::weight_code_of(files);
   if (code.empty()) return "";
-  std::string versions;  // shards may be of several
+  std::string versions;  // shards may differ in version
   for (const auto& version : files.tensors->metadata_of_all("tenon.version"))
     versions += (versions.empty() ? ", by tenon " : " and ") + version;
   return "stored as    " + code + printable(versions, 60) + "\n";
@@ -165,7 +165,7 @@ std::string describe_tokenizer(const tenon::Tokenizer* tokenizer) {
   return text + "\n";
 }
 
-// Ranks and scales of an adapter, so far as they differ, and what of its files changes nothing here.
+// Describes an adapter: its ranks and scales, and the settings in its files that have no effect here.
 std::string describe_adapter(const std::filesystem::path& folder, const tenon::AdapterSites& sites) {
   try {
     const std::vector<tenon::PeftModule> modules = sites.modules();
@@ -194,7 +194,7 @@ std::string describe_adapter(const std::filesystem::path& folder, const tenon::A
   }
 }
 
-// Folders below adapters/.
+// Describes the adapters in the folder adapters/.
 std::string describe_adapters(const std::filesystem::path& folder, const tenon::AdapterSites& sites) {
   std::vector<std::string> names;
   std::error_code failed;
@@ -212,8 +212,8 @@ std::string describe_adapters(const std::filesystem::path& folder, const tenon::
   return text;
 }
 
-// Loads the model and generates a few tokens: the most memory that it took, of the device where that counts it, else of
-// the process.
+// Loads the model and generates a few tokens. Describes the peak memory of the device, or of the process if the device
+// does not count it.
 std::string describe_memory(const ModelOptions& asked, const tenon::ModelFiles& files) {
   const ModelOptions options = with_stored_weights(asked, files);
   const double before = tenon::testing::resident_megabytes();

@@ -1,4 +1,4 @@
-// Reading JSON lines: for `tenon run` and `tenon tokens`.
+// Reads JSON lines, for `tenon run` and `tenon tokens`.
 #pragma once
 #include <istream>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace program {
 
-// The next line that is not blank; `number` counts all of them, from 1. False at the end.
+// Reads the next line that is not blank. `number` counts all lines from 1. False at the end.
 inline bool next_line(std::istream& in, std::string& line, int& number) {
   while (std::getline(in, line)) {
     ++number;
@@ -20,13 +20,13 @@ inline bool next_line(std::istream& in, std::string& line, int& number) {
 
 inline std::string line_name(int number) { return "line " + std::to_string(number); }
 
-// Error invalid_request where the line is no JSON; it says which line of the input that is.
+// Parses a line. Error invalid_request, with the number of the line in the input, if it is not JSON.
 inline tenon::Json parse_json_line(std::string_view line, int number) {
   constexpr tenon::Error::Kind kRefusal = tenon::Error::Kind::invalid_request;
   try {
     return tenon::parse_json(line, "", {.refusal = kRefusal});
   } catch (const tenon::Error& error) {
-    // The document is one line, which the parser counts from 1 again.
+    // The parser sees one line, which it numbers 1.
     std::string what = error.what();
     constexpr std::string_view kOwnLine = " at line 1, column ";
     if (const auto at = what.find(kOwnLine); at != what.npos) what.replace(at, kOwnLine.size(), " at column ");

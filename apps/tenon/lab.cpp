@@ -1,4 +1,4 @@
-// tenon lab: the scheduler laboratory. Replays a trace under each of several schedulers, on a virtual clock.
+// tenon lab: the scheduler laboratory. Replays a trace with each of several schedulers on a virtual clock.
 #include "tenon/lab/report.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// tenon: the program. Exit status 0: done; 1: a request, a check or a file failed; 2: wrong usage.
+// tenon: the program. Exit status 0: success; 1: a request, a check or a file failed; 2: wrong usage.
 #include <csignal>
 #include <iostream>
 
@@ -6,7 +6,7 @@
 #include "exits.h"
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has had enough is told by EPIPE instead
+  std::signal(SIGPIPE, SIG_IGN);  // writes to a closed pipe fail with EPIPE instead
   std::signal(SIGXFSZ,
               SIG_IGN);  // a file beyond ulimit -f: EFBIG, so that what was written is removed and the error named
   std::ios::sync_with_stdio(false);

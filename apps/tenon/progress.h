@@ -1,4 +1,4 @@
-// A bar on stderr while work goes on; nothing where stderr is no terminal.
+// A progress bar on stderr, if that is a terminal.
 #pragma once
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // done of total; tokens generated since the start. Draws ten times a second at most.
+  // `done` of `total`, and the tokens generated since the start. Draws at most ten times per second.
   void update(std::size_t done, std::uint64_t tokens) {
     if (!due()) return;
     const double seconds = std::chrono::duration<double>(drawn_ - begin_).count();

@@ -1,4 +1,4 @@
-// tenon quantize: a model written again in another weight format.
+// tenon quantize: writes a model in another weight format.
 #include "tenon/model/quantize.h"
 
 #include <optional>
@@ -19,7 +19,7 @@ int quantize(const QuantizeCommand& command) {
   say_which_model(model);
   tenon::ThreadPool pool(thread_count(model));
   constexpr std::uint64_t kMegabyte = 1'000'000;
-  std::optional<Progress> progress;  // once the total is known
+  std::optional<Progress> progress;  // made when the total is known
   const auto report =
       tenon::quantize_checkpoint(folder, command.out, format, pool, [&](std::uint64_t done, std::uint64_t total) {
         if (!progress) progress.emplace("MB", total / kMegabyte);

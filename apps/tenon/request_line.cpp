@@ -40,7 +40,7 @@ void refuse_unknown(const Fields& fields) {
   }
 }
 
-// The id as it will be sent back. Read before anything else, so that even a refusal carries it.
+// The id, as it is sent back. It is read first, so that a refusal has it, too.
 std::string id_of(const Fields& fields) {
   if (!fields.has("id")) return "null";
   const Json& id = fields.value("id");
@@ -108,7 +108,7 @@ tenon::Options options_of(const Fields& fields, const tenon::Options& defaults) 
   return o;
 }
 
-// A folder, or {"folder": weight, ...}: a composition, in the order of the folders' names, however it was written.
+// Parses a folder, or {"folder": weight, ...}: a composition, sorted by folder name whatever the order in the line.
 std::vector<tenon::AdapterUse> adapters_of(const Fields& fields) {
   std::vector<tenon::AdapterUse> uses;
   if (!fields.has("adapter")) return uses;
@@ -173,7 +173,7 @@ namespace {
 
 constexpr auto append_number = [](std::string& out, const auto& value) { append_json_number(out, value); };
 
-// {"0": [0.1, ...], ...}, in the order of the positions
+// {"0": [0.1, ...], ...}, in the order of the positions.
 void append_logits(std::string& out, const tenon::Scores& scores) {
   out += '{';
   for (const auto& [position, logits] : scores.logits) {
@@ -194,7 +194,7 @@ void append_alternatives(std::string& out, const std::vector<tenon::TokenLogprob
   });
 }
 
-// The fields of one answer: "output_ids": ...
+// Appends the fields of one answer: "output_ids": ...
 void append_answer(std::string& out, const tenon::Answer& answer, const AnswerParts& parts) {
   out += "\"output_ids\": ";
   append_json_list(out, answer.ids, append_number);

@@ -1,4 +1,4 @@
-// A line of `tenon run`: strict JSON to a request, and the request's answer to a line of JSON.
+// The lines of `tenon run`: parses strict JSON to a request, and formats the answer as a line of JSON.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,29 +11,29 @@
 namespace program {
 
 struct RequestLine {
-  std::string id = "null";  // as JSON
-  std::string error;        // why the line is refused; empty: it is not
+  std::string id = "null";  // as JSON text
+  std::string error;        // reason of the refusal; empty: the line is valid
   tenon::Request request;
-  double delay_ms = 0;                            // to be submitted so long after the start
-  std::optional<tenon::OrderedJson> schema = {};  // with its keys in order, to be compiled for request.constraint
+  double delay_ms = 0;                            // time of submission after the start
+  std::optional<tenon::OrderedJson> schema = {};  // members in their order; compiled to request.constraint later
 };
 
-// For requests that do not say.
+// Defaults of requests.
 struct RequestDefaults {
   tenon::Options options = {};
   bool parse_special = false;
 };
 
-// number: of the line in the input, from 1.
+// number: of the line in the input, from 1. Errors are in the result's `error`.
 RequestLine parse_request(std::string_view line, int number, const RequestDefaults& defaults);
 
-// What the answer shows beside the tokens.
+// The parts of an answer in addition to the tokens.
 struct AnswerParts {
   bool text = false, logits = false, nll = false, logprobs = false, choices = false;
 };
 AnswerParts answer_parts(const tenon::Options& options, bool has_tokenizer);
 
-// The answer, a line with its end.
+// The answer as a line, with its newline.
 std::string answer_line(const std::string& id, const tenon::Completion& completion, const AnswerParts& parts);
 std::string error_line(const std::string& id, std::string_view error);
 

@@ -1,4 +1,4 @@
-// tenon run: JSON lines in, JSON lines out in the same order, all requests in the engine together.
+// tenon run: JSON lines in, JSON lines out in the same order. All requests share one engine.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -24,7 +24,7 @@ struct Job {
   RequestLine line;
   AnswerParts parts;
   tenon::Completion completion;
-  std::string answer;  // empty: not there yet
+  std::string answer;  // empty: not finished yet
 };
 
 std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
@@ -34,7 +34,7 @@ std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
   return jobs;
 }
 
-// Before the engine steps: what one request costs here must not hold up others.
+// Runs before the first step, because compiling one request's schema would delay all others.
 void compile_schemas(std::vector<Job>& jobs, RequestConstraints& constraints) {
   for (Job& job : jobs) {
     RequestLine& line = job.line;
@@ -48,7 +48,8 @@ void compile_schemas(std::vector<Job>& jobs, RequestConstraints& constraints) {
   }
 }
 
-// What the first request with adapters runs under, for the weights; requests that ask for anything else are refused.
+// The adapters of the first request that has any, to be merged into the weights. Requests with other adapters are
+// refused.
 std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
   const auto asks = [](const Job& job) { return job.line.error.empty() && !job.line.request.adapters.empty(); };
   const auto first = std::find_if(jobs.begin(), jobs.end(), asks);
@@ -73,7 +74,7 @@ class BatchRun {
                      [&](std::size_t a, std::size_t b) { return jobs_[a].line.delay_ms < jobs_[b].line.delay_ms; });
   }
 
-  // Returns how many requests failed.
+  // Returns the number of requests that failed.
   int work() {
     submit_due();
     print_answers();
@@ -101,7 +102,7 @@ class BatchRun {
     if (submitted_ == order_.size()) engine_.set_draining(true);
   }
 
-  // False where it must wait until a request ends, for there is no room for its adapter.
+  // Returns false if the budget for adapters is exhausted until another request ends.
   bool submit(std::size_t index) {
     Job& job = jobs_[index];
     if (!job.line.error.empty()) {
@@ -122,7 +123,7 @@ class BatchRun {
     if (open_.empty()) return;
     try {
       for (const tenon::Event& event : step_or_nap(engine_)) take(event);
-    } catch (const std::exception& error) {  // what stops the engine ends every request that is still in it
+    } catch (const std::exception& error) {  // an error of the engine ends every open request
       for (const auto& [request, index] : open_) {
         fail(jobs_[index], error.what());
         engine_.cancel(request);
@@ -147,7 +148,7 @@ class BatchRun {
     ++failed_;
   }
 
-  // Those that are there and whose turn it is.
+  // Prints finished answers as far as all earlier ones are printed.
   void print_answers() {
     const std::size_t before = printed_;
     for (; printed_ < jobs_.size() && !jobs_[printed_].answer.empty(); ++printed_) {
@@ -158,7 +159,7 @@ class BatchRun {
   }
 
   tenon::AnyEngine& engine_;
-  std::vector<Job> jobs_;           // in order of input
+  std::vector<Job> jobs_;           // in the order of the input
   std::vector<std::size_t> order_;  // of submission
   std::size_t submitted_ = 0, printed_ = 0;
   std::unordered_map<tenon::RequestId, std::size_t> open_;

@@ -1,5 +1,5 @@
-// The sampling parameters that are plain numbers, once: fields of a request of `tenon run` (top_p) and options of
-// `tenon generate` (--top-p).
+// The numeric sampling parameters in one list: fields of a request of `tenon run` (top_p) and options of `tenon
+// generate` (--top-p).
 #pragma once
 #include <algorithm>
 #include <string>
@@ -33,7 +33,7 @@ inline constexpr SamplingParameter<int> kIntParameters[] = {
     {"top_k", &tenon::Options::top_k, "keep the k likeliest tokens; 0: all"},
 };
 
-// The options with the defaults of generation_config.json for all that `given`, names of parameters, does not list.
+// The options, with the defaults of generation_config.json for all parameters that are not in `given`.
 inline tenon::Options with_generation_config(const tenon::ModelFiles& files, const tenon::Options& options,
                                              const std::vector<std::string>& given) {
   tenon::Options all = options;

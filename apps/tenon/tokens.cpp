@@ -1,4 +1,4 @@
-// tenon tokens: text to ids and back, a JSON line each.
+// tenon tokens: text to ids and back, one JSON line each.
 #include <iostream>
 #include <limits>
 #include <vector>
