@@ -1,5 +1,5 @@
-# Finds utf8proc, Unicode classes and normal forms: imported target utf8proc::utf8proc.
-# Prefers the package's own CMake files, then pkg-config's hints (Debian ships only those), then the usual places.
+# Finds utf8proc (Unicode classes and normal forms) and defines the imported target utf8proc::utf8proc. Prefers the
+# package's own CMake files, then pkg-config's hints (Debian has only those), then the usual folders.
 
 if(TARGET utf8proc::utf8proc)
   set(utf8proc_FOUND TRUE)

@@ -1,5 +1,5 @@
-# Warns a project that uses tenon and does not ask the compiler to optimise. Included by tenonConfig.cmake and by a tenon
-# that is a part of another project.
+# Warns a project that uses tenon without optimisation. Included by tenonConfig.cmake, and when tenon is a subdirectory
+# of another project.
 get_property(tenon_multi_config_ GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 get_property(tenon_warned_ GLOBAL PROPERTY TENON_WARNED_OF_BUILD_TYPE)
 get_property(tenon_options_ DIRECTORY PROPERTY COMPILE_OPTIONS)

@@ -1,4 +1,4 @@
-# The choices of a build. All of them are off where tenon is a part of another project.
+# The options of a build. All of them are off if tenon is a subdirectory of another project.
 
 include(CMakeDependentOption)
 option(TENON_LIBRARY_ONLY "Only the library, whatever the options below say: it is installed without a build" OFF)
@@ -9,7 +9,7 @@ cmake_dependent_option(TENON_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP
 option(TENON_INSTALL "Make the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(TENON_WARNINGS_AS_ERRORS "A warning in this repository's own code is an error" OFF)
 
-# TENON_WITH_COMPILED: what TENON_COMPILED_FACE comes to in this build.
+# TENON_WITH_COMPILED: the value of TENON_COMPILED_FACE in this build.
 set(TENON_COMPILED_FACE AUTO CACHE STRING
   "Build and install tenon::compiled also where nothing links it: ON, OFF, or AUTO (where this is the top-level project and not TENON_LIBRARY_ONLY)")
 set_property(CACHE TENON_COMPILED_FACE PROPERTY STRINGS AUTO ON OFF)
@@ -49,7 +49,7 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
     message(STATUS "tenon: no build type was named, taking Release")
   endif()
-  # The kernels unroll what must be unrolled themselves and run at the same rate from -O1 to -O3 (docs/decisions/0002).
+  # The kernels unroll their loops themselves and run at the same rate from -O1 to -O3 (docs/decisions/0002).
   string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
   set(CMAKE_CXX_EXTENSIONS OFF)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -57,14 +57,14 @@ else()
   include("${CMAKE_CURRENT_LIST_DIR}/TenonBuildType.cmake")
 endif()
 
-# TENON_CUDA: what TENON_BUILD_CUDA comes to on this machine.
+# TENON_CUDA: the value of TENON_BUILD_CUDA on this machine.
 set(TENON_CUDA OFF)
 if(TENON_BUILD_CUDA AND NOT TENON_LIBRARY_ONLY)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(TENON_CUDA ON)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)  # 80 is also what later devices translate: no kernel asks for more
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)  # later devices translate 80: no kernel needs more
       set(CMAKE_CUDA_ARCHITECTURES 80 90a-real CACHE STRING "Compute capabilities to compile for")
     endif()
   elseif(TENON_BUILD_CUDA STREQUAL "AUTO")
@@ -74,19 +74,19 @@ if(TENON_BUILD_CUDA AND NOT TENON_LIBRARY_ONLY)
   endif()
 endif()
 
-# Warnings are for the targets of this repository, never for those who link to tenon::tenon.
+# Warnings are for targets of this repository, never for targets that link tenon::tenon.
 set(TENON_WARNING_FLAGS -Wall -Wextra -Wshadow -Wconversion)
-set(TENON_WARNING_FLAGS_CLANG ${TENON_WARNING_FLAGS} -Wno-sign-conversion)  # g++ leaves that out of -Wconversion
+set(TENON_WARNING_FLAGS_CLANG ${TENON_WARNING_FLAGS} -Wno-sign-conversion)  # g++ excludes that from -Wconversion
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   list(APPEND TENON_WARNING_FLAGS -Wno-restrict)  # false alarms on std::string's operator+ (GCC bug 105651)
 endif()
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND TENON_WARNING_FLAGS -Wno-subobject-linkage)  # it takes the sources in a unit for headers
+  list(APPEND TENON_WARNING_FLAGS -Wno-subobject-linkage)  # g++ takes the sources of a unity build for headers
 endif()
 if(TENON_WARNINGS_AS_ERRORS)
   list(APPEND TENON_WARNING_FLAGS -Werror)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # What hangs on the optimiser's guesses stays a warning.
+    # Warnings that depend on the optimiser's guesses stay warnings.
     list(APPEND TENON_WARNING_FLAGS -Wno-error=array-bounds -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow
       -Wno-error=stringop-overread)
   endif()
@@ -97,6 +97,6 @@ target_compile_options(tenon_warnings INTERFACE
   "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:${TENON_WARNING_FLAGS}>"
   "$<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:${TENON_WARNING_FLAGS_CLANG}>")
 
-# The default model. The program looks for it below its own folder, or the parent of that, in share/tenon/models/tales:
-# so it is found in the build tree (by a link) as well as below an install prefix.
+# The default model. The program looks for share/tenon/models/tales below its own folder and below that folder's parent.
+# So it is found in the build tree (by a link) and below an install prefix.
 set(TENON_DEFAULT_MODEL "${PROJECT_SOURCE_DIR}/examples/models/tales")

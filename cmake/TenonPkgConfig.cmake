@@ -1,5 +1,6 @@
-# tenon_install_pkg_config(NAME FOLDER): installs NAME.pc, made of cmake/NAME.pc.in, below the prefix in FOLDER. The file finds
-# the prefix from where it stands itself, so it is right for every `cmake --install --prefix`, and may be moved with it.
+# tenon_install_pkg_config(NAME FOLDER): installs NAME.pc, made from cmake/NAME.pc.in, in FOLDER below the prefix. The
+# file finds the prefix relative to its own path, so it is right for every `cmake --install --prefix` and may be moved
+# with the prefix.
 function(tenon_install_pkg_config name folder)
   set(tenon_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
   set(tenon_pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")

@@ -1,5 +1,5 @@
-# tenon_label_tests(): each test of this directory that does not have the label `full` gets `fast`, the label that scripts/test runs.
-# Called at the end of each directory that adds tests.
+# tenon_label_tests(): gives the label `fast`, which scripts/test runs, to each test of this directory without the label
+# `full`. Call it at the end of each directory that adds tests.
 function(tenon_label_tests)
   get_property(tests DIRECTORY PROPERTY TESTS)
   foreach(test IN LISTS tests)
