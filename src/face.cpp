@@ -1,4 +1,5 @@
-// What units of the compiled face need, and what those of the header-only one must not meet (core/face.h).
+// The link-time check of the faces: symbols that units of the compiled face need and header-only units must not meet
+// (core/face.h).
 #include "tenon/core/require.h"
 
 extern "C" {

@@ -1,3 +1,3 @@
-// What is compiled for each format of weights.
+// Code that is compiled once per weight format.
 #define TENON_EXTERN
 #include "tenon/engine/formats.h"

@@ -1,4 +1,4 @@
-// Attention over every element of keys and values, for every instruction set.
+// Attention for every element type of keys and values and every instruction set.
 #include "tenon/ops/cpu/kernels-inl.h"
 
 namespace tenon::cpu {

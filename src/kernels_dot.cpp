@@ -1,4 +1,4 @@
-// Products that round activations, too: every layout, for every instruction set.
+// Products that also round activations, for every layout and instruction set.
 #include "tenon/ops/cpu/dot_kernels-inl.h"
 
 namespace tenon::cpu {

@@ -1,4 +1,4 @@
-// Products of packed weights: every layout, for every instruction set.
+// Products of packed weights, for every layout and instruction set.
 #include "tenon/ops/cpu/kernels-inl.h"
 
 namespace tenon::cpu {

@@ -1,4 +1,4 @@
-// Norms, activations and rotations of rows, and updates of low rank, for every instruction set.
+// Norms, activations, rotations and low-rank updates of rows, for every instruction set.
 #include "tenon/ops/cpu/kernels-inl.h"
 
 namespace tenon::cpu {

@@ -1,4 +1,4 @@
-// Products of packed weights of 8 and 16 bits that are floats, for every instruction set.
+// Products of packed 8-bit and 16-bit floating-point weights, for every instruction set.
 #include "tenon/ops/cpu/kernels-inl.h"
 
 namespace tenon::cpu {
