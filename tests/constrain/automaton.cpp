@@ -51,7 +51,7 @@ bool matches(Automaton& automaton, std::string_view text) {
   return state != kDead && automaton.accepts(state);
 }
 
-// Every byte that may come.
+// Every byte that is allowed.
 std::string allowed(Automaton& automaton, State state) {
   std::string bytes;
   for (int byte = 0; byte < 256; ++byte) {
@@ -75,8 +75,8 @@ bool begins(const std::string& text, const std::string& with) {
   return text.starts_with(with);
 }
 
-// The plainest matcher: sets of expressions with what callers expect. depth: how many calls may be open, counting those
-// of which nothing is left to read (all) or not.
+// A naive matcher: sets of expressions, each with what its callers expect. `depth`: most open calls. `all`: calls
+// count that have nothing left to read.
 class Reference {
  public:
   Reference(Grammar& grammar, std::size_t depth, bool all)
@@ -119,7 +119,7 @@ class Reference {
   const bool all_;
 };
 
-// All states, each with those one byte on; nothing where there are more than `most`.
+// All states, each with those reached by one byte. Empty where there are more than `most`.
 std::optional<std::vector<std::set<State>>> all_states(Automaton& automaton, std::size_t most) {
   std::vector<State> states = {automaton.start()};
   std::set<State> seen = {automaton.start()};
@@ -139,7 +139,7 @@ std::optional<std::vector<std::set<State>>> all_states(Automaton& automaton, std
   return next;
 }
 
-// States from which no end is reached, of all that are.
+// Number of states from which no end can be reached.
 std::size_t dead_ends(Automaton& automaton, const std::vector<std::set<State>>& next) {
   std::vector<bool> ends(next.size());
   for (bool changed = true; changed;) {
@@ -155,7 +155,7 @@ std::size_t dead_ends(Automaton& automaton, const std::vector<std::set<State>>& 
   return static_cast<std::size_t>(std::count(ends.begin(), ends.end(), false));
 }
 
-// Whether some text leads from there to an end: a search that prefers what closes.
+// Whether some text leads from the state to an end. The search prefers closing bytes.
 bool can_end(Automaton& automaton, State from) {
   std::string order = "]}\":";
   for (int byte = 0; byte < 256; ++byte) {
@@ -176,7 +176,7 @@ bool can_end(Automaton& automaton, State from) {
   return false;
 }
 
-// All texts of up to seven letters, each a or b.
+// All texts of up to seven letters a and b.
 std::vector<std::string> short_texts() {
   std::vector<std::string> made = {""};
   for (std::size_t i = 0; made[i].size() < 7; ++i) {
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(calls_nest_as_deep_as_the_limit_and_no_deeper) {
     const std::string open(static_cast<std::size_t>(depth), '('), close(static_cast<std::size_t>(depth), ')');
     BOOST_TEST(matches(*parens, open + "x" + close));
     BOOST_TEST(allowed(*parens, walk(*parens, open)) == "x");
-    // What must nest two deep more may not begin where only one is left.
+    // A rule that needs two more levels must not begin where only one is left.
     const Made pairs = grammar(
         "root ::= \"(\" root \")\" | \"<\" p \">\" | \"x\"\np ::= \"<\" q \">\" | \"<<\" p p \">>\"\n"
         "q ::= \"q\" | \"q\" q \"q\"",
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_call_with_nothing_behind_it_takes_no_depth) {
   BOOST_TEST(!matches(*mutual, ab + "a"));
 }
 
-// What follows a call may need more depth than the call itself.
+// The text after a call may need more depth than the call itself.
 BOOST_AUTO_TEST_CASE(what_follows_a_call_needs_depth_too) {
   const std::string text =
       "root ::= \"(\" (p r | \"y\") \")\" | \"(\" root \")\" | \"x\"\np ::= \"p\" p \"q\" | \"qz\"\n"
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(what_follows_a_call_needs_depth_too) {
     const Made automaton = grammar(text, {.depth = depth});
     for (int open = 1; open <= depth; ++open) {
       const std::string bytes = allowed(*automaton, walk(*automaton, std::string(static_cast<std::size_t>(open), '(')));
-      // r is three deep, in open - 1 brackets that were closed behind calls.
+      // r is three levels deep, inside open - 1 brackets that are closed after calls.
       BOOST_TEST(bytes == (depth - open < 2 ? "(xy" : "(pqxy"),
                  "depth " << depth << ", " << open << " open: " << bytes);
     }
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(walks_under_random_schemas_can_always_end) {
         if (steps % 4 == 0) BOOST_REQUIRE_MESSAGE(can_end(*automaton, state), walked);
         std::string bytes = allowed(*automaton, state), opening;
         for (const char c : bytes) {
-          if (c == '[' || c == '{' || c == '"' || c == ',') opening += c;  // into the depth
+          if (c == '[' || c == '{' || c == '"' || c == ',') opening += c;  // part of the nesting
         }
         if (bytes.empty()) break;
         walked += random.of(opening.empty() || random.once_in(4) ? bytes : opening);
@@ -409,12 +409,12 @@ BOOST_AUTO_TEST_CASE(what_can_be_read_in_too_many_ways_is_refused) {
   BOOST_TEST(begins(refusal([&] { grammar("root ::= " + ways + "\n" + rules); }), "unsupported # too complex"));
   BOOST_TEST(begins(refusal([&] { grammar("root ::= \"xz\" (" + ways + ") | \"y\"\n" + rules); }),
                     "unsupported # too complex"));
-  const std::string far(300, 'x');  // beyond what is explored beforehand
+  const std::string far(300, 'x');  // beyond the states that are made in advance
   const Made later = grammar("root ::= \"" + far + "\" (" + ways + ") | \"y\"\n" + rules);
   BOOST_TEST(begins(refusal([&] { walk(*later, far); }), "unsupported # too complex"));
-  BOOST_TEST(begins(refusal([&] { walk(*later, far); }), "unsupported # too complex"));  // and again
+  BOOST_TEST(begins(refusal([&] { walk(*later, far); }), "unsupported # too complex"));  // again
   BOOST_TEST(matches(*later, "y"));
-  // As many ways as rules to the power of the depth.
+  // The number of ways is the number of rules to the power of the depth.
   std::string doubling = "root ::= d0\n";
   for (int i = 0; i < 60; ++i)
     doubling +=
@@ -454,7 +454,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_needs_too_many_states_is_refused_and_others_go_
     said = refusal([&] { walk(*automaton, text); });
   }
   BOOST_TEST(begins(said, "unsupported # too complex: it needs more than 1 MiB"));
-  const State first = automaton->step(automaton->start(), 'a');  // known
+  const State first = automaton->step(automaton->start(), 'a');  // already made
   BOOST_TEST(first != kDead);
   BOOST_TEST(automaton->step(automaton->start(), 'a') == first);
   BOOST_TEST(automaton->step(automaton->start(), 'c') == kDead);

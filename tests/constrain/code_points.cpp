@@ -28,7 +28,7 @@ std::string utf8(char32_t c) {
   return out;
 }
 
-// As Python's json.dumps(c, ensure_ascii=False)[1:-1].
+// Expected: Python's json.dumps(c, ensure_ascii=False)[1:-1].
 std::string json(char32_t c) {
   switch (c) {
     case '"':
@@ -59,7 +59,7 @@ bool matches(Expressions& all, Expr e, std::string_view text) {
   return all.nullable(e);
 }
 
-// How many texts match: all of them are short.
+// Number of texts that match; all are short.
 std::uint64_t texts(Expressions& all, Expr e) {
   if (e == Expressions::kNever) return 0;
   std::uint64_t count = all.nullable(e) ? 1 : 0;
@@ -76,7 +76,7 @@ std::uint64_t size(const CodePoints& points) {
   return count;
 }
 
-// Where anything about characters changes.
+// Characters at the edges of all ranges.
 char32_t interesting(Random& random) {
   static const std::vector<char32_t> edges = {
       0,      0x1F,   0x20,   0x22,   0x5C,   0x7F,   0x80,   0xBF,    0xC0,    0x7FF,   0x800,   0xFFF,    0x1000,
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(every_character_has_exactly_one_spelling) {
       if (is_scalar(c)) missed += !matches(all, any, spelling == Spelling::utf8 ? utf8(c) : json(c));
     }
     BOOST_TEST(missed == 0);
-    BOOST_TEST(all.size() < 100u);  // it is compact
+    BOOST_TEST(all.size() < 100u);  // compact
   }
 }
 
@@ -179,7 +179,8 @@ BOOST_AUTO_TEST_CASE(equal_sets_are_equal_expressions_and_few_bytes_are_told_apa
   BOOST_TEST(spelled(all, {{0xE9, 0xE9}}, Spelling::json) == all.literal("\xC3\xA9"));
   BOOST_TEST(spelled(all, {}, Spelling::utf8) == Expressions::kNever);
   BOOST_TEST(spelled(all, {{0xD800, 0xDBFF}}, Spelling::json) == Expressions::kNever);
-  BOOST_TEST(all.byte_classes(any_character(all, Spelling::utf8)).size() <= 9u);  // ASCII, 7 kinds of leads, the others
+  // ASCII, 7 kinds of lead bytes, the other bytes.
+  BOOST_TEST(all.byte_classes(any_character(all, Spelling::utf8)).size() <= 9u);
 }
 
 BOOST_AUTO_TEST_CASE(texts_are_read_as_characters_or_refused_with_the_byte) {

@@ -53,7 +53,7 @@ void write(ConstraintState& state, const std::string& text) {
   for (const char c : text) state.advance(static_cast<unsigned char>(c));
 }
 
-// What a walk by these draws writes, the end as '$'.
+// A random text under the constraint, with the end as '$'.
 std::string random_text(const Constraint& constraint, unsigned seed, std::size_t most) {
   std::mt19937 random(seed);
   const auto state = constraint.start();
@@ -73,13 +73,13 @@ std::string random_text(const Constraint& constraint, unsigned seed, std::size_t
 BOOST_AUTO_TEST_CASE(equal_texts_are_compiled_once) {
   Constraints constraints(Vocabulary::bytes());
   const auto schema = constraints.json_schema(R"({"type": "integer"})");
-  BOOST_TEST(constraints.json_schema(R"({"type":"integer"})") == schema);  // as it is parsed, not as it is written
+  BOOST_TEST(constraints.json_schema(R"({"type":"integer"})") == schema);  // same JSON value, other text
   BOOST_TEST(constraints.json_schema(OrderedJson{{"type", "integer"}}) == schema);
   BOOST_TEST(constraints.regex("a") == constraints.regex("a"));
   BOOST_TEST(constraints.grammar("root ::= \"a\"") == constraints.grammar("root ::= \"a\""));
   BOOST_TEST(schema->vocab() == 257);
   BOOST_TEST(schema->bytes() > 0u);
-  // The order of keys is one of properties.
+  // The order of keys matters.
   const auto ab = constraints.json_schema(R"({"properties":{"a":{},"b":{}}})"),
              ba = constraints.json_schema(R"({"properties":{"b":{},"a":{}}})");
   BOOST_TEST(ab != ba);
@@ -112,12 +112,13 @@ BOOST_AUTO_TEST_CASE(a_choice_is_exactly_one_of_its_texts) {
   BOOST_TEST(next("not") == "h");
   BOOST_TEST(next("yes") == "$");
   BOOST_TEST(next("\"q") == "\"");
-  // Order and repetition do not matter; how the texts are cut does.
+  // Order and repetition do not matter; the boundaries between texts do.
   BOOST_TEST(constraints.choice(std::vector<std::string>{"no", "nothing", "yes", "", "\"q\""}) == choice);
   const std::vector<std::string> one = {"a 1 b"}, two = {"a", "b"};
   BOOST_TEST(constraints.choice(one) != constraints.choice(two));
   BOOST_TEST((error_of([&] { constraints.choice(std::vector<std::string>{}); }) == Error::Kind::invalid_request));
-  // A list of thousands; one text within another a thousand deep and more is refused, and overflows no stack.
+  // A list of thousands is accepted. Texts that are prefixes of one another more than a thousand deep are refused
+  // without a stack overflow.
   std::vector<std::string> many;
   for (int i = 0; i < 20'000; ++i) many.push_back("item " + std::to_string(i));
   BOOST_TEST(text_of(allowed(*constraints.choice(many)->start())) == "i");
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(answers_under_one_constraint_do_not_disturb_one_another) {
   write(*two, "{\"a\": \"xy");
   two->mask();
   shared->start()->mask();
-  BOOST_TEST(std::equal(of_one.begin(), of_one.end(), before.begin()));  // valid until one's own next call
+  BOOST_TEST(std::equal(of_one.begin(), of_one.end(), before.begin()));  // valid until the next call on the same answer
   BOOST_TEST(text_of(allowed(*one)) == ":");
   write(*two, "z\"");
   BOOST_TEST(text_of(allowed(*two)) == "}");
@@ -227,14 +228,14 @@ BOOST_AUTO_TEST_CASE(what_is_refused_says_so) {
                                                  {"root ::= p", Kind::invalid_request}}) {
     BOOST_TEST((error_of([&] { constraints.grammar(text); }) == kind), text);
   }
-  // Refused once does not mean known.
+  // A refused constraint is not cached.
   BOOST_TEST((error_of([&] { constraints.regex("("); }) == Kind::invalid_request));
   BOOST_TEST((error_of([] { Constraints none(Vocabulary({"a", "b"}, 3, {2})); }) == Kind::unsupported));
 }
 
 namespace {
 
-// What an answer of its own writes first, to the end or so far.
+// The text of the lowest allowed tokens, up to the end or `most` tokens.
 std::string first_text(ConstraintState& state, std::size_t most) {
   std::string text;
   for (; text.size() < most; state.advance(static_cast<unsigned char>(text.back()))) {
@@ -245,10 +246,10 @@ std::string first_text(ConstraintState& state, std::size_t most) {
   return text;
 }
 
-// For tests of what is not a matter of time: other work may share the machine.
+// For tests that do not measure time: other work may share the machine.
 const ConstraintLimits kPatient = {.time = std::chrono::seconds(60), .step_time = std::chrono::seconds(20)};
 
-// Periods that only meet beyond what is searched and walked.
+// Periods whose common multiple is longer than any explored or walked path.
 const char* const kTooLong =
     R"({"type":"string","allOf":[{"pattern":"^(a{97})+$"},{"pattern":"^(a{89})+$"},{"pattern":"^(a{13})+$"}]})";
 
@@ -311,7 +312,7 @@ BOOST_AUTO_TEST_CASE(tables_of_many_rules_are_kept_from_plain_answers) {
   plain->mask();
   const std::size_t bytes = shared->bytes();
   BOOST_TEST(shared->counts_tokens());
-  BOOST_TEST(shared->bytes() < 6 * bytes);  // both automatons, and the tables of one
+  BOOST_TEST(shared->bytes() < 6 * bytes);  // both machines, and the tables of one
   const std::size_t counting = shared->bytes();
   for (int i = 0; i < 20; ++i) {
     BOOST_TEST(shared->counts_tokens());
@@ -319,7 +320,7 @@ BOOST_AUTO_TEST_CASE(tables_of_many_rules_are_kept_from_plain_answers) {
     state->mask_within(50);
     write(*state, "0");
   }
-  BOOST_TEST(shared->bytes() < counting + (1 << 20));  // nothing is made anew
+  BOOST_TEST(shared->bytes() < counting + (1 << 20));  // nothing new is made
   BOOST_TEST(first_text(*plain, 11).size() == 11u);
 }
 
@@ -399,7 +400,8 @@ BOOST_AUTO_TEST_CASE(threads_share_constraints) {
         const unsigned i = (round * 7 + t * 13) % 40;
         try {
           if (random_text(*constraints.json_schema(schemas[i % schemas.size()]), i, 60) != alone[i]) ++wrong;
-          if (round % 8 == 0) constraints.regex("other " + std::to_string(t * 1000 + round));  // something to forget
+          // Evicts other constraints.
+          if (round % 8 == 0) constraints.regex("other " + std::to_string(t * 1000 + round));
         } catch (const std::exception&) {
           ++wrong;
         }

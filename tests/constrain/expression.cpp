@@ -33,7 +33,7 @@ struct Arena {
   Expressions all;
 };
 
-// All texts of up to four letters, each a or b, by number.
+// All texts of up to four letters a and b, by number.
 const std::vector<std::string>& short_texts() {
   static const std::vector<std::string> texts = [] {
     std::vector<std::string> made = {""};
@@ -44,7 +44,7 @@ const std::vector<std::string>& short_texts() {
   }();
   return texts;
 }
-// A language as far as those texts go: of every operation the short texts come from short texts alone.
+// A language restricted to those texts. For every operation, short texts result from short texts only.
 using Language = std::bitset<31>;
 
 std::size_t number_of(const std::string& text) {
@@ -77,7 +77,7 @@ Language repeated(const Language& once, int least, int most) {
   return all;
 }
 
-// The same, as an expression and as what it should match.
+// An expression and the language that it should match.
 struct Pair {
   Expr e;
   Language language;
@@ -129,7 +129,7 @@ Language language_of(Arena& arena, Expr e) {
   return language;
 }
 
-// What is reached from e by derivatives, e first; empty where that is more than `most`.
+// All derivatives reached from `e`, `e` first. Empty where there are more than `most`.
 std::vector<Expr> reached(Arena& arena, Expr e, std::size_t most) {
   std::vector<Expr> states = {e};
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(what_can_match_nothing_is_left_out) {
   Expressions& all = arena.all;
   const Expr even = all.repeat(all.literal("aa"), 0), odd = all.concat(arena.of('a'), even);
   const Expr dead = all.both(even, odd);
-  BOOST_TEST(dead != kNever);  // it takes a search to see it
+  BOOST_TEST(dead != kNever);  // only a search can show that it is dead
   BOOST_TEST(all.live_part(dead) == kNever);
   BOOST_TEST(all.live_part(all.either(dead, even)) == even);
   BOOST_TEST(all.live_part(all.concat(even, dead)) == kNever);
@@ -262,12 +262,12 @@ BOOST_AUTO_TEST_CASE(what_can_match_nothing_is_left_out) {
   BOOST_TEST(all.live_part(all.complement(all.either(even, odd))) != kNever);  // "b"
   BOOST_TEST(all.live_part(all.complement(all.either({kEmpty, all.concat(all.bytes(ByteSet::all()), kAnything)}))) ==
              kNever);
-  // "a", and then either what is dead, or "c": no "b" may follow.
+  // "a", then either a dead part or "c": no "b" may follow.
   const Expr e = all.concat(arena.of('a'), all.either(all.concat(arena.of('b'), dead), arena.of('c')));
   const Expr after = all.derivative(e, 'a');
   BOOST_TEST(after == arena.of('c'));
   BOOST_TEST(all.derivative(after, 'b') == kNever);
-  // A dead intersection that ends behind many bytes.
+  // A dead intersection whose end is many bytes away.
   const Expr far = all.both(all.repeat(arena.of('a'), 5000, 5000), all.repeat(arena.of('a'), 5001, 6000));
   BOOST_TEST(all.live_part(far) == kNever);
 }
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(limits_are_refusals) {
     BOOST_TEST(mentions(refusal([&] { arena.all.derivative(e, 'a'); }), {"too complex", "nested"}));
   }
   {
-    // Texts of which the 40th letter from the end is an a: a trillion of states.
+    // Texts whose 40th letter from the end is an a: 2^40 states.
     Arena arena({.time = std::chrono::milliseconds(200), .bytes = 16 << 20});
     Expressions& all = arena.all;
     const Expr ab = all.bytes(ByteSet::range('a', 'b'));
@@ -350,12 +350,12 @@ BOOST_AUTO_TEST_CASE(what_is_remembered_is_paid_for) {
   BOOST_TEST(arena.budget.bytes() >= bytes + 999 * 32);
   BOOST_TEST(arena.matches(text, std::string(1000, 'a')));
   const std::size_t known = arena.budget.bytes();
-  BOOST_TEST(known < bytes + 1000 * 64);  // not twice
+  BOOST_TEST(known < bytes + 1000 * 64);  // charged once
   all.live_part(all.both(text, all.complement(all.literal("a"))));
   BOOST_TEST(arena.budget.bytes() >= known + 999 * 32);
 }
 
-// What grows with the square of a chain's length is refused beyond a length; nothing overflows the stack.
+// Work that grows with the square of a chain's length is refused above a limit. Nothing overflows the stack.
 BOOST_AUTO_TEST_CASE(long_chains_neither_overflow_the_stack_nor_take_long) {
   constexpr int kLong = 100'000;
   {
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(long_chains_neither_overflow_the_stack_nor_take_long) {
   {
     Arena arena;
     Expressions& all = arena.all;
-    std::vector<Expr> ends;  // of one chain
+    std::vector<Expr> ends;  // suffixes of one chain
     Expr e = kEmpty;
     for (int i = 0; i < kLong; ++i) ends.push_back(e = all.concat(all.optional(all.call(i % 2)), e));
     Expressions::Rebuilt known;

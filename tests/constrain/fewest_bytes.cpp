@@ -1,4 +1,4 @@
-// How far states are from the end, against a search for it byte by byte.
+// Distances of states from the end, compared with a byte-by-byte search.
 #include "tenon/constrain/fewest_bytes.h"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ using State = Automaton::State;
 
 namespace {
 
-// Nothing where there are too many states within it.
+// Empty where too many states are within reach.
 std::optional<int> searched(Automaton& automaton, State from) {
   std::vector<State> level = {from};
   std::unordered_set<State> seen = {from};
@@ -42,7 +42,7 @@ std::optional<int> searched(Automaton& automaton, State from) {
   return std::nullopt;
 }
 
-// exact: where the depth of calls does not bind. Returns how many states were compared with a search.
+// `exact`: the call depth does not bind. Returns the number of states compared with a search.
 int check(Automaton& automaton, std::mt19937& random, bool exact, int walks, int steps) {
   int compared = 0;
   for (int walk = 0; walk < walks; ++walk) {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(of_random_constraints) {
   BOOST_TEST(compared > 1000);
 }
 
-// The shortest text may need calls that are too deep here: what is counted is reached all the same.
+// The shortest text may need calls that are too deep here. The counted length is reached nevertheless.
 BOOST_AUTO_TEST_CASE(where_calls_are_bounded) {
   Random random(12);
   std::mt19937 walks(3);
@@ -144,12 +144,13 @@ BOOST_AUTO_TEST_CASE(intersections_are_searched) {
   BOOST_TEST(from_start("r [a-z]{100000}b?") == 100000);
 }
 
-// On a busy machine.
+// With time for a busy machine.
 std::unique_ptr<Automaton> made_slowly(const std::string& schema) {
   return json_schema(schema, {}, {.time = std::chrono::seconds(60)});
 }
 
-// More derivatives than are searched: a way to the end all the same, on which each byte leads one nearer.
+// More derivatives than are explored. There is a path to the end nevertheless, on which each byte decreases the
+// distance.
 BOOST_AUTO_TEST_CASE(what_is_not_searched_is_walked) {
   std::mt19937 random(9);
   for (
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_searched_is_walked) {
   }
 }
 
-// What was asked before changes no answer, or requests would not be what they are alone.
+// Earlier queries change no result. Otherwise requests would depend on one another.
 BOOST_AUTO_TEST_CASE(distances_do_not_depend_on_what_was_asked_before) {
   const std::string constraint =
       R"({"type":"string","minLength":100,"maxLength":2000,"pattern":"^([a-z]{3}|[0-9]{5}|;{7})*x[a-z]{2}[0-9]*$"})";

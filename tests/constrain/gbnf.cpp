@@ -23,7 +23,7 @@ namespace {
 
 struct TooAmbiguous {};
 
-// The plainest one there is: sets of stacks of expressions, the innermost last.
+// A naive matcher: sets of stacks of expressions, the innermost last.
 class Matcher {
  public:
   explicit Matcher(const std::string& text) { compile_gbnf(grammar_, text); }
@@ -48,7 +48,7 @@ class Matcher {
   using Stack = std::vector<Expr>;
   using Stacks = std::set<Stack>;
 
-  // With the calls that may come next made, and those that may be over returned from.
+  // Adds the calls that may come next, and returns from those that may be over.
   Stacks closed(const Stacks& stacks) {
     Stacks all;
     std::vector<Stack> work(stacks.begin(), stacks.end());
@@ -86,7 +86,7 @@ void check(const Case& c) {
   BOOST_TEST(match.grammar().rules.size() == static_cast<std::size_t>(c.rules), c.grammar);
 }
 
-// Rules of alternatives of symbols: letters are themselves, digits are rules, 0 the start.
+// Rules as alternatives of symbols. Letters stand for themselves, digits for rules; 0 is the start.
 struct RandomGrammar {
   static constexpr std::size_t kLongest = 5;
   std::vector<std::vector<std::string>> rules;
@@ -118,7 +118,7 @@ struct RandomGrammar {
     return text;
   }
 
-  // All texts of at most kLongest bytes: what follows from those of the rules, until nothing new does.
+  // All texts of at most kLongest bytes: the rules are applied until no new text results.
   std::set<std::string> texts() const {
     std::vector<std::set<std::string>> known(rules.size());
     for (bool more = true; more;) {
@@ -145,7 +145,7 @@ struct RandomGrammar {
   }
 };
 
-// Of the same letters.
+// All texts of the same letters.
 std::vector<std::string> short_texts() {
   std::vector<std::string> texts = {""};
   for (std::size_t i = 0; texts[i].size() < RandomGrammar::kLongest; ++i) {
@@ -154,7 +154,7 @@ std::vector<std::string> short_texts() {
   return texts;
 }
 
-// The message of a refusal, and whether it says "unsupported"; nothing where the grammar is taken.
+// The error text, and whether it is "unsupported". Empty where the grammar is accepted.
 std::optional<std::string> refusal(const std::string& text, ConstraintLimits limits = {}) {
   try {
     Grammar grammar(limits);
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(lines) {
   check({"root ::= (\"a\" | )  \"b\"", {"ab", "b"}, {"a"}});
   check({"root ::= my-rule_2\nmy-rule_2 ::= \"#a\"", {"#a"}, {""}});
   check({"root ::= \"a\nb\"", {"a\nb"}, {"ab"}});
-  // as xgrammar has it: a rule ends where the next begins
+  // As in xgrammar: a rule ends where the next one begins.
   check({"root ::= \"a\"\n\"b\"\n  # c\n  x [c]\n\nx ::= \"d\"\n", {"abdc"}, {"a", "ab", "abd"}});
   check({"root ::= \"a\"\n x\nx::= \"\\b\\f\\v\\'\\/\\^\"", {"a\b\f\v'/^"}, {"a"}});
 }
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_grammar_is_refused) {
         "unsupported line 1: grammars are read in GBNF (root ::= \"a\" | rule) and in no other notation, as Lark's");
   }
   check_refused("root ::= \"a\" (= \"b\")", "unsupported line 1: lookahead assertions (= ...) in a grammar");
-  check_refused("root", "line 1: the text ends behind \"root\", which needs \"::=\"");
+  check_refused("root", "line 1: the text ends after \"root\", which needs \"::=\"");
   check_refused("root ::= \"a\"\nb", "line 2: rule \"b\" is not defined");
   check_refused("root ::= \"a\" b ::= \"b\"", "line 1: unexpected \":\" in rule \"root\"");
   check_refused("root ::= \"a\"\n\n}", "line 3: unexpected \"}\" where a rule begins");
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_grammar_is_refused) {
   check_refused("root ::= <think>", "unsupported line 1: tokens (<...>) in a grammar");
 }
 
-// None of it may take long, or all of the stack.
+// Nothing may take long or overflow the stack.
 BOOST_AUTO_TEST_CASE(what_is_too_much_is_refused) {
   const std::string complex = "unsupported #: too complex: ";
   check_refused("root ::= \"a\"{1000000001}", complex + "repeated more than 1000000000 times");
@@ -356,7 +356,7 @@ BOOST_AUTO_TEST_CASE(what_is_too_much_is_refused) {
   BOOST_TEST(!match(std::string(39'999, 'a')));
   check_refused(system, complex + "left recursion through more than 16 rules");
 
-  // each rule is found to be nullable one round later than the one behind it
+  // each round finds one more rule nullable, starting from the last
   std::string slow = "root ::= r0\n";
   for (int i = 0; i < 200'000; ++i) slow += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + "\n";
   const auto answer = refusal(slow + "r200000 ::= \"\"", {.time = std::chrono::milliseconds(50)});

@@ -66,7 +66,7 @@ void check(const std::vector<Case>& cases, Match match) {
 }
 
 // ---------------------------------------------------------------- random patterns, and a matcher of them
-// The places where a match that begins at a place may end, a bit each.
+// The positions where a match that starts at a position can end, one bit each.
 using Ends = std::function<unsigned(std::string_view, std::size_t)>;
 
 struct Made {
@@ -111,7 +111,7 @@ Made random_repetition(const Made& part, Random& random) {
 
 enum class With { neither, anchors, lookarounds };
 
-// The letters of texts: the last one is no word character where there are lookarounds.
+// The letters of texts. With lookarounds, the last is not a word character.
 std::string letters(With with) { return with == With::lookarounds ? "ab-" : "abc"; }
 
 bool is_boundary(std::string_view text, std::size_t at) {
@@ -196,7 +196,7 @@ std::vector<std::string> short_texts(std::size_t most, With with) {
   return texts;
 }
 
-// The first text on which the pattern and its plain matcher disagree; "agreed" where they do on all.
+// The first text on which the pattern and its naive matcher disagree; "agreed" if there is none.
 std::string disagreement(const Made& made, const std::vector<std::string>& texts) {
   Compiled whole(made.pattern, Match::whole), search(made.pattern, Match::search);
   for (const auto& text : texts) {
@@ -455,7 +455,7 @@ BOOST_AUTO_TEST_CASE(random_patterns_match_as_a_plain_matcher_says) {
       BOOST_TEST_CONTEXT(made.pattern) {
         try {
           BOOST_REQUIRE(disagreement(made, texts) == "agreed");
-        } catch (const Refused& refusal) {  // a lookahead within a lookbehind may not hold all there is
+        } catch (const Refused& refusal) {  // a lookahead inside a lookbehind has limits
           BOOST_REQUIRE(mentions(refusal.what(), {"within a lookbehind"}));
           ++refused;
         }
@@ -474,7 +474,7 @@ BOOST_AUTO_TEST_CASE(the_plain_matcher_would_find_a_wrong_lookaround) {
                 ends |= 2u << i;
               return ends;
             }};
-  BOOST_TEST(disagreement(made, texts) == "whole match of 'ab'");  // . matches a too
+  BOOST_TEST(disagreement(made, texts) == "whole match of 'ab'");  // . also matches a
   made.pattern = "(?:a(?!b)|[^a])*";
   BOOST_TEST(disagreement(made, texts) == "agreed");
   for (const char* wrong : {"(?:a(?=b)|[^a])*", "(?:a(?<!b)|[^a])*", "(?:a|[^a])*", "(?:a(?!b)|b)*"}) {
@@ -537,12 +537,12 @@ BOOST_AUTO_TEST_CASE(reading_keeps_to_the_limits) {
   const auto of_class = [](int n) { return "[" + repeated("\\p{L}", n) + "\\-]"; };
   BOOST_TEST(mentions(refused(of_class(150'000), Match::search, "", {.time = std::chrono::milliseconds(20)}),
                       {"too complex", "20 ms"}));
-  check({{of_class(100), {"x", "\xC3\xA9", "-"}, {"1", ""}}}, Match::whole);  // merged on the way
+  check({{of_class(100), {"x", "\xC3\xA9", "-"}, {"1", ""}}}, Match::whole);  // ranges are merged while reading
   for (const char* part : {"\\b", "(?=a)", "(?<!a)b", "^|", "(?:^|a)*"}) {
     const std::string tree = refused(repeated(part, 60'000), Match::search, "", {.bytes = 4 << 20});
     BOOST_TEST(mentions(tree, {"too complex", "4 MiB"}), part << ": " << tree);
   }
-  // The tree goes when the pattern is read: its 2,000 boundaries take more than a MiB.
+  // The tree is freed after reading: its 2,000 boundaries take more than 1 MiB.
   Budget budget;
   Expressions all(budget);
   regex(all, "(?:" + repeated("\\b", 2'000) + "){0}", Spelling::utf8, Match::search, "");
@@ -550,14 +550,14 @@ BOOST_AUTO_TEST_CASE(reading_keeps_to_the_limits) {
 }
 
 BOOST_AUTO_TEST_CASE(hostile_patterns_are_refused_or_cheap) {
-  const ConstraintLimits long_time = {.time =
-                                          std::chrono::seconds(60)};  // what is cheap compiles on a busy machine too
+  // Time for a busy machine.
+  const ConstraintLimits long_time = {.time = std::chrono::seconds(60)};
   const std::clock_t begin = std::clock();
   BOOST_TEST(mentions(refused(repeated("(", 100'000)), {"too complex", "nested", "character 257"}));
   BOOST_TEST(mentions(refused(repeated("(?:a|", 100'000)), {"too complex", "nested"}));
   BOOST_TEST(mentions(refused(repeated("(", 257) + repeated(")", 257)), {"too complex", "nested"}));
   BOOST_TEST(mentions(refused(repeated("\\d", 3'000'000)), {"too complex"}));
-  // As deep as is allowed, and still to be followed; anchors, too.
+  // The greatest allowed depth, which derivatives must still handle, also with anchors.
   for (const char* anchor : {"", "^", "$"}) {
     Compiled deep(repeated("(?:a|" + std::string(anchor) + "b", 256) + repeated("c)*", 256), Match::search,
                   Spelling::utf8, long_time);
@@ -573,7 +573,7 @@ BOOST_AUTO_TEST_CASE(hostile_patterns_are_refused_or_cheap) {
   Compiled long_one(repeated("abc[d-f]", 50'000), Match::search, Spelling::utf8, long_time);
   BOOST_TEST(!long_one.matches("abcdabcd"));
   BOOST_TEST(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 20.0);  // sanitizers are slow
-  // Lookarounds: in number, nested, repeated, and with many states at once.
+  // Lookarounds: many of them, nested, repeated, and with many states at once.
   for (const std::string& pattern :
        {repeated("(?=a)", 1000), repeated("(?<!a)b", 1000), repeated("(?=a|", 200) + repeated(")", 200),
         repeated("(?<=", 200) + "a" + repeated(")", 200), "^" + repeated("(?=.*", 12) + "x" + repeated(")", 12),

@@ -1,4 +1,4 @@
-// Constraints and a vocabulary to try masks and states with.
+// Sample constraints and a vocabulary, to test masks and states.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace tenon::test {
 
-// Its kind, then its text: "s {}", "r a*", "g root ::= ...".
+// `constraint`: its kind, then its text, as "s {}", "r a*", "g root ::= ...".
 inline std::unique_ptr<constrain::Automaton> made(const std::string& constraint) {
   const std::string text = constraint.substr(2);
   return constraint[0] == 's'   ? constrain::json_schema(OrderedJson::parse(text))
@@ -56,7 +56,7 @@ inline const std::vector<std::string>& constraints() {
   return all;
 }
 
-// Tokens across the ends of strings, and pieces of characters.
+// Tokens across the ends of strings, and parts of characters.
 inline constexpr const char* kAwkward[] = {"\",\"",
                                            "\", \"",
                                            "\"}",
@@ -106,7 +106,7 @@ inline constexpr const char* kAwkward[] = {"\",\"",
                                            "\xE2\x82\xAC\xE2\x82\xAC",
                                            ""};
 
-// Single bytes, and what is hard: tokens across the ends of strings, pieces of characters, plain ones of many
+// Single bytes, and difficult tokens: across the ends of strings, parts of characters, plain tokens of many
 // characters.
 inline constrain::Vocabulary awkward() {
   std::vector<std::string> tokens;
@@ -120,13 +120,13 @@ inline constrain::Vocabulary awkward() {
     if (length < 41) tokens.push_back(std::string(length, 'b') + "\"");
     if (length < 35) tokens.push_back(std::string(length, 'a') + "\\n" + "\xC3");
   }
-  tokens.push_back(std::string(33, 'a'));  // again
+  tokens.push_back(std::string(33, 'a'));  // a duplicate
   tokens.push_back("end");
   const auto end = static_cast<TokenId>(tokens.size() - 1);
   return constrain::Vocabulary(std::move(tokens), end + 40, {end, end + 7});
 }
 
-// Of a few rules that call one another, over the letters a and b.
+// A grammar of a few rules that call one another, over the letters a and b.
 inline std::string random_grammar(Random& random) {
   const std::vector<std::string> names = {"root", "p", "q", "r"};
   const int rules = 1 + random.below(4);
@@ -176,7 +176,7 @@ inline std::string random_schema(Random& random, int height = 3) {
   }
 }
 
-// Nothing where the constraint is refused: random ones often are.
+// Null where the constraint is refused, as random ones often are.
 template <class Make>
 std::unique_ptr<constrain::Automaton> made_or_none(Make&& make) {
   try {
@@ -186,7 +186,7 @@ std::unique_ptr<constrain::Automaton> made_or_none(Make&& make) {
   }
 }
 
-// False where a text can be read in too many ways, as random grammars may have it.
+// False where a text can be read in too many ways, which happens with random grammars.
 template <class Act>
 bool unless_refused(Act&& act) {
   try {

@@ -42,7 +42,7 @@ void check_texts(const std::string& schema, const Strings& accepted, const Strin
   }
 }
 
-// "unsupported #/oneOf", "invalid #/type"; "" where it is taken.
+// "unsupported #/oneOf", "invalid #/type"; "" where the schema is accepted.
 std::string refusal(const Json& schema, SchemaOptions options = {}, std::string* reason = nullptr) {
   try {
     Grammar grammar;
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(enums_and_constants) {
       {R"({"allOf":[{"enum":[[1,{"a":1,"b":2}],[2]]},{"enum":[[1.0,{"b":2.0,"a":1}],[3]]}]})",
        {R"([1,{"a":1,"b":2}])"},
        {"[2]", "[3]"}},
-      // integers are read exactly, and compared with a double as it is
+      // integers are exact, and are compared with the exact value of a double
       {R"({"const":1234567890123456789.0})", {"1234567890123456768"}, {"1234567890123456800", "1234567890123456789"}},
       {R"({"enum":[["2024-02-30"],["2024-02-29"]],"items":{"format":"date"}})",
        {R"(["2024-02-29"])"},
@@ -226,7 +226,7 @@ const std::vector<Case> kArrays = {
     {R"({"uniqueItems":false})", {"[1,1]"}, {}},
     {R"({"type":"array","uniqueItems":true,"maxItems":1})", {"[1]"}, {"[1,1]"}},
     {R"({"enum":[[1,1.0],[1,2]],"uniqueItems":true})", {"[1,2]"}, {"[1,1.0]"}},
-    // the values are few: enum, const, boolean, null, bounded integers, short patterns, what these make up
+    // few values: enum, const, boolean, null, bounded integers, short patterns, and combinations of these
     {R"({"type":"array","items":{"enum":["mon","tue","wed"]},"uniqueItems":true})",
      {"[]", R"(["tue"])", R"(["wed", "mon","tue"])"},
      {R"(["mon","mon"])", R"(["mon","tue","mon"])", R"(["mon","tue","wed","wed"])", R"(["mon","tue","wed","tue"])",
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(white_space) {
 
 namespace {
 
-// Schemas, and what refuses them: the kind of error and where. Empty: nothing does.
+// Schemas with their error: its kind and place. Empty: accepted.
 const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"false", "invalid #"},
     {"3", "invalid #"},
@@ -526,7 +526,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {R"({"enum":[1,2],"multipleOf":12345678901234567890})", "unsupported #/multipleOf"},
     {R"({"enum":[1],"const":1e30})", "unsupported #/const"},
     {R"({"const":1,"enum":[1e30]})", "unsupported #/enum"},
-    // There are values, but none of as many digits as are written.
+    // There are values, but their texts have too many digits.
     {R"({"type":"number","minimum":1e-20,"maximum":2e-20})", "unsupported #/maximum"},
     {R"({"exclusiveMinimum":0,"maximum":5e-18})", "unsupported #/maximum"},
     {R"({"minimum":5e-18,"maximum":6e-18,"type":"number"})", "unsupported #/maximum"},
@@ -690,7 +690,7 @@ BOOST_AUTO_TEST_CASE(numbers_keep_to_bounds_as_doubles_too) {
        {"9007199254740993", "9007199254740994.0"},
        {"9007199254740993.0"}},
       {R"({"type":"integer","maximum":9223372036854775807})", {"9223372036854775807"}, {"9223372036854775808"}},
-      // A bound that is a double is more than its shortest text says: 1234567890123456768.
+      // The exact value of this double bound, 1234567890123456768, is greater than its shortest text.
       {R"({"type":"integer","maximum":1.2345678901234568e18})", {"1234567890123456768"}, {"1234567890123456769"}},
   };
   for (const Case& c : cases) check_texts(c.schema, c.accepted, c.rejected);
@@ -743,7 +743,7 @@ BOOST_AUTO_TEST_CASE(long_lists_meet_in_time) {
     const std::clock_t before = std::clock();
     const std::string refused = refusal(schema, {}, &reason);
     const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
-    // Refused in time is good, too: the machine may be slow.
+    // A refusal for lack of time is accepted, too: the machine may be slow.
     BOOST_TEST((refused == expected || reason.starts_with("too complex: it takes more than")),
                name << ": " << refused << " " << reason);
     BOOST_TEST(seconds < 2, name << ": " << seconds << " s");
@@ -855,7 +855,7 @@ const WrittenCase kWritten[] = {
     {R"s({"type":"string","allOf":[{"pattern":"^(?!a)"},{"pattern":"(?<!z)$"}],"maxLength":3})s",
      {"\"bcd\"", "\"\""},
      {"\"ab\"", "\"bz\"", "\"bcde\""}},
-    // An escape is one character: what stands before it is no backslash.
+    // An escape is one character, so its backslash is not a character before it.
     {string_schema("", R"((?<=n)x)"), {"\"nx\""}, {R"("\nx")", "\"x\""}},
     {string_schema("", R"(^(?!.*\\).*$)"), {R"("\"")", "\"a\""}, {R"("\\")"}},
     {R"({"type":"object","patternProperties":{"^(?!x-)[a-z-]+$":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
@@ -933,7 +933,7 @@ BOOST_AUTO_TEST_CASE(nested_schemas) {
 
 namespace {
 
-// As json.dumps writes them by default, and compact.
+// Spellings as in json.dumps by default, and compact.
 Strings spellings(const Json& value) {
   const auto spell = [](const auto& self, const Json& v, bool spaced) -> std::string {
     if (v.is_number_float() && v.dump().find('.') == std::string::npos && v.dump().find('e') == std::string::npos)

@@ -1,4 +1,4 @@
-// Schemas that name a draft: each keyword means what it means there, or nothing and says so, or is refused.
+// Schemas that name a draft: each keyword has its meaning in that draft, is ignored with a warning, or is refused.
 #include "tenon/constrain/schema_draft.h"
 
 #include <boost/test/unit_test.hpp>
@@ -62,7 +62,7 @@ const std::vector<Case> kKeywords = {
      {"4", "6"},
      {"3", "7"}},
     {kSix, R"({"type":"integer","exclusiveMinimum":3,"maximum":6})", {"4", "6"}, {"3", "7"}},
-    // what a draft does not have
+    // keywords that a draft does not have
     {kFour, R"({"type":"integer","const":3})", {"3", "4"}, {"null"}, 1},
     {kSix, R"({"type":"integer","const":3})", {"3"}, {"4"}},
     {kFour, R"({"type":"array","contains":{"type":"null"},"items":{"type":"integer"}})", {"[]", "[1]"}, {"[null]"}, 1},
@@ -149,7 +149,7 @@ const std::vector<Case> kKeywords = {
      R"({"definitions":{"a":{"type":"integer"}},"items":{"id":"http://x/y","items":{"$ref":"#/definitions/a"},"definitions":{"a":{"type":"null"}}},"type":"array"})",
      {"[[1]]"},
      {"[[null]]"}},
-    // 1.0 is no integer in draft 4: none is written so
+    // in draft 4, 1.0 is not an integer and is never written
     {kFour, R"({"type":"integer","enum":[1.0,2.5]})", {"1"}, {"1.0", "2.5"}},
     {kFour, R"({"type":"number","not":{"type":"integer"},"minimum":0,"maximum":2})", {"1.5"}, {"1"}},
 };
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(warnings_say_where_and_why) {
   BOOST_TEST(warned(kFour, R"({"properties":{"a":{"const":1}}})") ==
              "const is not enforced: draft 4 does not have it (#/properties/a)");
   BOOST_TEST(warned(kSeven, R"({"properties":{"a":{"$ref":"#/properties/b","type":"null"},"b":{}}})") ==
-             "type is not enforced: draft 7 ignores what stands beside $ref (#/properties/a)");
+             "type is not enforced: draft 7 ignores other keywords beside $ref (#/properties/a)");
 }
 
 BOOST_AUTO_TEST_CASE(drafts_are_known_or_refused) {
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(drafts_are_known_or_refused) {
     BOOST_TEST(refusal(in(name, schema)) == "unsupported #/$schema", name);
   }
   BOOST_TEST(refusal(OrderedJson::parse(R"({"$schema":7})")) == "invalid #/$schema");
-  // One draft holds throughout.
+  // A schema has one draft throughout.
   BOOST_TEST(
       refusal(
           in(k2020, R"({"properties":{"a":{"$schema":"http://json-schema.org/draft-07/schema#","type":"null"}}})")) ==
@@ -206,8 +206,8 @@ BOOST_AUTO_TEST_CASE(drafts_are_known_or_refused) {
                  R"({"properties":{"a":{"$schema":"http://json-schema.org/draft-07/schema","type":"null"}}})")) == "");
   BOOST_TEST(refusal(in(kSeven,
                         R"({"items":{"$ref":"#/definitions/a","$schema":"x"},"definitions":{"a":{"type":"null"}}})")) ==
-             "");  // beside $ref nothing counts
-  // A property of that name is none.
+             "");  // keywords beside $ref are ignored
+  // A property of that name is not the keyword.
   BOOST_TEST(
       refusal(in(kSeven,
                  R"({"properties":{"$schema":{"type":"string"},"$ref":{"type":"string"},"id":{"type":"null"}}})")) ==
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(what_a_draft_writes_otherwise_is_refused) {
   BOOST_TEST(refusal(in(kSeven, R"({"$ref":"#a","definitions":{"a":{"$id":"#a"}}})")) == "unsupported #/$ref");
 }
 
-// Some validators honour them all the same, others pass them over: neither is right of both.
+// Some validators honour these keywords and some ignore them, so either choice would be wrong.
 BOOST_AUTO_TEST_CASE(what_a_draft_has_no_more_is_refused) {
   const std::string depends = R"({"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"]}})",
                     negated = R"({"type":"object","properties":{"a":{},"b":{}},"not":{"dependencies":{"a":["b"]}}})",
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(names_with_a_format_are_written_so_and_refused_where_others
   BOOST_TEST(items(R"(,"const":{"x":1})") == "unsupported #/items/propertyNames");
   const std::string either = R"({"type":"object","propertyNames":{"anyOf":[{"format":"date"},{"maxLength":2}]}})";
   BOOST_TEST(refusal(OrderedJson::parse(either)) == "unsupported #/propertyNames");
-  // No proof counts on it: both branches may be objects of any keys.
+  // No proof relies on the format: both branches may be objects with any keys.
   const std::string one_of =
       R"({"oneOf":[{"type":"object","propertyNames":{"format":"date"}},{"type":"object","required":["x"]}]})";
   BOOST_TEST(refusal(OrderedJson::parse(one_of)) == "unsupported #/oneOf/0/propertyNames");

@@ -1,4 +1,5 @@
-// Whether a grammar matches a text, without an automaton: a set of expressions, each with what callers still expect.
+// Matches a text against a grammar without an automaton: a set of expressions, each with what its callers still
+// expect.
 #pragma once
 #include <cstddef>
 #include <set>

@@ -1,4 +1,4 @@
-// Texts that must end within so many tokens: they always do, and nothing that could is left out.
+// Texts that must end within a number of tokens always do, and no token that could end in time is forbidden.
 #include "tenon/constrain/token_distance.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::vector<TokenId> ids_of(std::span<const MaskWord> row, int width) {
   return ids;
 }
 
-// Each token by itself.
+// Expected mask, token by token.
 std::vector<TokenId> right(Automaton& automaton, const Vocabulary& vocabulary, State state, int tokens) {
   std::vector<std::pair<TokenId, int>> all;
   int nearest = automaton.accepts(state) ? 0 : FewestBytes::kEndless;
@@ -57,7 +57,7 @@ struct Walks {
   int in_time = 0, cut_short = 0, masks = 0;
 };
 
-// Walks at random, each within its budget. every: of the masks one in so many is compared with right(); 0: none.
+// Random walks within a budget. `every`: one mask in `every` is compared with right(); 0: none.
 void walk(Automaton& automaton, const Vocabulary& vocabulary, std::mt19937& random, int budget, int every,
           Walks& counts) {
   TokenMasks masks(automaton, vocabulary);
@@ -76,13 +76,13 @@ void walk(Automaton& automaton, const Vocabulary& vocabulary, std::mt19937& rand
     const int before = automaton.distance(state);
     state = masks.advance(state, token);
     BOOST_REQUIRE(state != Automaton::kDead);
-    if (before > left) BOOST_REQUIRE(automaton.distance(state) < before);  // as soon as it can
+    if (before > left) BOOST_REQUIRE(automaton.distance(state) < before);  // as soon as possible
   }
   if (possible) BOOST_REQUIRE(automaton.accepts(state));
   ++(automaton.accepts(state) ? counts.in_time : counts.cut_short);
 }
 
-// Texts that mask() alone lets run past the same budgets.
+// Number of texts under mask() alone that exceed the same budgets.
 int runs_out(Automaton& automaton, const Vocabulary& vocabulary, std::mt19937& random, int budget) {
   TokenMasks masks(automaton, vocabulary);
   State state = automaton.start();
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(texts_end_in_time) {
   BOOST_TEST_MESSAGE(counts.in_time << " in time, " << counts.cut_short << " with too small a budget; " << without
                                     << " run out otherwise");
   BOOST_TEST(counts.in_time > 300);
-  BOOST_TEST(without > 100);  // these walks can tell
+  BOOST_TEST(without > 100);  // the test can fail: without the limit, texts run out
 }
 
 BOOST_AUTO_TEST_CASE(under_random_constraints) {
@@ -178,14 +178,14 @@ BOOST_AUTO_TEST_CASE(an_answer_counts_its_tokens) {
   BOOST_TEST(!state->must_end());
   BOOST_TEST(text(*state, 1) == "b");
   state->advance('b');
-  BOOST_TEST(state->must_end());  // nothing is left
+  BOOST_TEST(state->must_end());  // no tokens are left
   state->mask();
   BOOST_TEST(!state->must_end());
   BOOST_TEST(text(*state, 1) == "$");
   BOOST_TEST(state->must_end());
 }
 
-// Times are said, and bounded where only something else than the machine could be the cause.
+// Prints times. It checks a bound only where the machine cannot be the cause.
 BOOST_AUTO_TEST_CASE(time_of_gpt2s_vocabulary) {
   const std::filesystem::path folder = TENON_SOURCE_DIR "/../shared/gpt2-tokenizer";
   if (!std::filesystem::exists(folder / "vocab.json")) return;

@@ -35,7 +35,7 @@ class Checker {
         fresh_(made(constraint)),
         masks_(*automaton_, vocabulary) {}
 
-  // A walk over tokens that are allowed, the longer ones more often; every mask on it is checked.
+  // A random walk over allowed tokens that prefers long ones. Every mask is checked.
   void walk(std::mt19937& random, int steps) {
     State state = automaton_->start(), same = fresh_->start();
     for (int i = 0; i < steps; ++i) {
@@ -56,7 +56,7 @@ class Checker {
       for (int draw = 0; draw < 2; ++draw) {
         const TokenId other = allowed[random() % allowed.size()];
         if (vocabulary_.bytes(other).size() < vocabulary_.bytes(token).size() && random() % 3 > 0)
-          token = other;  // or texts end soon
+          token = other;  // otherwise texts end soon
       }
       state = masks_.advance(state, token);
       same = step_all(same, vocabulary_.bytes(token));
@@ -69,7 +69,7 @@ class Checker {
   Automaton& automaton() { return *automaton_; }
   TokenMasks& masks() { return masks_; }
 
-  // Every token by itself, byte by byte.
+  // Expected mask: every token by itself, byte by byte.
   std::vector<MaskWord> brute_force(State state) {
     std::vector<MaskWord> row(vocabulary_.words());
     for (TokenId id = 0; id < vocabulary_.width(); ++id) {

@@ -45,7 +45,7 @@ std::vector<std::string> random_tokens(std::mt19937& random, std::size_t count) 
   return tokens;
 }
 
-// Every node is where its depth, byte and end say; every token is at the node of its bytes, and nothing else is.
+// Every node has the right depth, byte and end. Every token is at the node of its bytes, and no node is superfluous.
 void check_trie(const TokenTrie& trie, const std::map<std::string, std::vector<TokenId>>& expected) {
   std::map<std::string, std::vector<TokenId>> found;
   std::set<std::string> prefixes;
@@ -73,7 +73,7 @@ void check_trie(const TokenTrie& trie, const std::map<std::string, std::vector<T
   BOOST_TEST(prefixes.size() == trie.size());
 }
 
-// As it is defined: whole characters, none of which JSON escapes.
+// By definition: whole characters that JSON does not escape.
 int plain_characters(const std::string& bytes) {
   if (bytes.empty() || find_invalid_utf8(bytes) != std::string::npos) return 0;
   int count = 0;
@@ -85,7 +85,7 @@ int plain_characters(const std::string& bytes) {
   return count;
 }
 
-// tokens: with none for those that are never allowed
+// `tokens`: empty for those that are never allowed.
 void check(const Vocabulary& vocabulary, const std::vector<std::string>& tokens) {
   std::map<std::string, std::vector<TokenId>> all, others;
   std::size_t long_ones = 0, longest = 0;

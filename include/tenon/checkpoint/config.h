@@ -15,8 +15,8 @@ namespace tenon {
 
 /// Ids with a role in generation.
 struct SpecialTokens {
-  std::optional<TokenId> bos;
-  std::vector<TokenId> eos;  ///< each of them ends a text; some base models have none
+  std::optional<TokenId> bos;  ///< starts a text; empty where the model has none
+  std::vector<TokenId> eos;    ///< each of them ends a text; some base models have none
   /// Ids outside the vocabulary, which are never generated: "config.json: eos_token_id 50256".
   std::vector<std::string> dropped;
 };
@@ -29,9 +29,9 @@ struct SpecialTokenDefaults {
 /// The config files of a model. fields() and generation() are views into the object and must not outlive it.
 class ConfigFile {
  public:
-  /// Reads <folder>/config.json and, if it exists, <folder>/generation_config.json. Errors: io where config.json is
-  /// missing; invalid_file where a file is not a JSON object; unsupported where config.json sets a field that changes
-  /// the outputs and that tenon does not implement.
+  /// Reads <folder>/config.json and, if it exists, <folder>/generation_config.json.
+  /// Errors: io where config.json is missing; invalid_file where a file is not a JSON object. Error unsupported where
+  /// config.json sets a field that changes the outputs and that tenon does not implement.
   explicit ConfigFile(const std::filesystem::path& folder);
 
   /// The members of config.json.

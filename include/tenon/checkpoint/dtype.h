@@ -83,8 +83,9 @@ constexpr std::optional<DType> dtype_of(std::string_view name) {
   return std::nullopt;
 }
 
-/// IEEE binary16 to binary32, exactly, NaN payloads included. A subnormal m 2^-24 is computed as (1 + m 2^-10) 2^-14 -
-/// 2^-14. That is exact, and avoids float32 subnormals: a thread that flushes them to zero reads the same weights.
+/// IEEE binary16 to binary32, exactly, NaN payloads included.
+/// A subnormal m 2^-24 is computed as (1 + m 2^-10) 2^-14 - 2^-14. This is exact and avoids float32 subnormals. A
+/// thread that flushes them to zero therefore reads the same weights.
 constexpr float float_of_f16(std::uint16_t half) {
   constexpr std::uint32_t rebias = (127 - 15) << 23, top = 31u << 23, smallest_normal = (127 - 14) << 23;
   const std::uint32_t sign = (half & 0x8000u) << 16, magnitude = (half & 0x7fffu) << 13;

@@ -23,12 +23,12 @@ namespace tenon {
 
 /// The low-rank factors of one module: y += scale * B (A x).
 struct PeftFactors {
-  std::size_t module = 0;  ///< index into the modules given to PeftAdapter::open
-  int rank = 0;
-  double scale = 0;
-  FactorType type = FactorType::float32;
-  const TensorInfo* a = nullptr;  ///< [rank, inputs]
-  const TensorInfo* b = nullptr;  ///< [outputs, rank]
+  std::size_t module = 0;                 ///< index into the modules given to PeftAdapter::open
+  int rank = 0;                           ///< of A and B
+  double scale = 0;                       ///< factor of the update
+  FactorType type = FactorType::float32;  ///< element type of both tensors
+  const TensorInfo* a = nullptr;          ///< [rank, inputs]
+  const TensorInfo* b = nullptr;          ///< [outputs, rank]
 };
 
 /// Computes PeftAdapter::digest incrementally, for code that reads the factors anyway. Add, for each factor pair in
@@ -37,6 +37,7 @@ class PeftDigest {
  public:
   /// `factors`: number of factor pairs that will be added.
   explicit PeftDigest(std::size_t factors);
+  /// `scale`: of the next factor pair.
   void add(double scale) { add(std::bit_cast<std::uint64_t>(scale)); }
   /// `bytes`: the values of the tensor as stored in the file.
   void add(const TensorInfo& tensor, std::span<const std::byte> bytes);
@@ -52,16 +53,15 @@ class PeftDigest {
 /// thread-safe.
 class PeftAdapter {
  public:
-  /// `modules`: the linears of the model that can be updated. Every tensor of the file must be a factor of a module
-  /// that the config targets, or equal the tensor of `base` that it is a copy of. Every targeted module must have its
-  /// factors.
-  /// Errors: io where a file is missing; invalid_file where files break the format or do not fit the model; unsupported
-  /// where they need a feature that changes the outputs and is not implemented.
+  /// `modules`: the linears of the model that can be updated. Each tensor of the file must be a factor of a targeted
+  /// module, or equal the tensor of `base` that it copies. Each targeted module must have its factors.
+  /// Errors: io where a file is missing; invalid_file where files break the format or do not fit the model. Error
+  /// unsupported where they need a feature that changes the outputs and is not implemented.
   static PeftAdapter open(const std::filesystem::path& folder, std::span<const PeftModule> modules,
                           const PeftBase& base = {});
 
-  const PeftConfig& config() const noexcept { return config_; }
-  const Checkpoint& tensors() const noexcept { return tensors_; }
+  const PeftConfig& config() const noexcept { return config_; }    ///< the checked adapter_config.json
+  const Checkpoint& tensors() const noexcept { return tensors_; }  ///< the file of the factors
   /// In the order of the modules. The TensorInfo pointers stay valid for the life of the adapter, also after moves.
   std::span<const PeftFactors> factors() const noexcept { return factors_; }
   /// Names of tensors that equal the model's own and are therefore ignored.

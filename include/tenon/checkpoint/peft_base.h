@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-/// What PeftAdapter needs to know of the model.
+/// The part of a model that PeftAdapter needs.
 struct PeftBase {
   std::shared_ptr<const Checkpoint> tensors = {};  ///< null: the weights were drawn at random, there is no file
   std::string prefix = {};                         ///< "transformer.": names in the model's file may lack it

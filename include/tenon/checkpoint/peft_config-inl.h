@@ -23,8 +23,8 @@ TENON_INLINE void refuse_peft(const std::string& field, std::string_view what, E
   throw Error(kind, peft_where(field), what);
 }
 
-// Refuses unsupported features that are set. Fields that PEFT 0.21 does not know are ignored, as PEFT does: those of
-// trainers (ms-swift, Unsloth), and those of later versions, whose defaults do not change the other fields' meaning.
+// Refuses unsupported features that are set. Fields that PEFT 0.21 does not know are ignored, as in PEFT. They are
+// fields of trainers (ms-swift, Unsloth) or of later versions, whose defaults do not change the other fields' meaning.
 TENON_INLINE void read_peft_features(const Fields& fields, PeftConfig& config) {
   const auto in = [](const auto& names, const std::string& name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);

@@ -11,7 +11,7 @@
 
 namespace tenon {
 
-inline constexpr const char* kPeftConfigName = "adapter_config.json";
+inline constexpr const char* kPeftConfigName = "adapter_config.json";  ///< the file's name in an adapter folder
 
 /// The checked fields of an adapter_config.json.
 struct PeftConfig {

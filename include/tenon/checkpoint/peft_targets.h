@@ -1,4 +1,5 @@
-// Which linears of a model an adapter updates, as PEFT 0.21 finds them: check_target_module_exists and get_pattern_key.
+// Finds the linears of a model that an adapter updates, as PEFT 0.21 does: check_target_module_exists and
+// get_pattern_key.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -13,15 +14,15 @@ namespace tenon {
 /// A linear of the model. `path` is PEFT's name for it: "transformer.h.0.attn.c_attn".
 struct PeftModule {
   std::string path;
-  int inputs = 0, outputs = 0;
-  bool head = false;  ///< the output layer, which all-linear excludes
+  int inputs = 0, outputs = 0;  ///< features
+  bool head = false;            ///< the output layer, which all-linear excludes
 };
 
 /// A module that the adapter updates.
 struct PeftTarget {
   std::size_t module = 0;  ///< index into the modules
-  int rank = 0;
-  double scale = 0;  ///< y += scale * B (A x)
+  int rank = 0;            ///< columns of lora_B
+  double scale = 0;        ///< y += scale * B (A x)
 };
 
 /// Names in target_modules that match no module. PEFT ignores them where other names match.
@@ -29,8 +30,8 @@ std::vector<std::string> peft_absent_targets(const PeftConfig& config, std::span
 
 /// The modules that the adapter updates, in the order of `modules`. `unsupported`: paths of modules that PEFT can
 /// update and tenon cannot.
-/// Errors: invalid_file where no module is selected, a rank exceeds both dimensions of all its linears, or a scale
-/// exceeds float32; unsupported where the adapter updates one of `unsupported`.
+/// Error invalid_file where no module is selected, a rank exceeds both dimensions of all its linears, or a scale
+/// exceeds float32. Error unsupported where the adapter updates one of `unsupported`.
 std::vector<PeftTarget> peft_targets(const PeftConfig& config, std::span<const PeftModule> modules,
                                      std::span<const std::string> unsupported = {});
 

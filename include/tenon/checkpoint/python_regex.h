@@ -71,7 +71,7 @@ class PythonRegex {
   // Whether an assertion, which consumes no characters, holds at a position.
   bool holds(const Node& n, std::size_t at, std::string_view text, std::uint64_t& budget) const;
 
-  // After as many rounds as there are positions, further rounds change nothing: a match never moves backwards, so by
+  // After as many rounds as there are positions, further rounds change nothing. A match never moves backwards, so by
   // then only matches of the empty text are left, or none.
   Positions repeat(const Node& n, const Positions& from, std::string_view text, std::uint64_t& budget) const;
 

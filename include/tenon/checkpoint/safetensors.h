@@ -39,8 +39,8 @@ class Checkpoint {
   /// A range narrower than the tensor costs one system call, about 0.6 us, per row. Reads of 256 columns or more reach
   /// 1.5 GB/s from the page cache; whole rows reach 8.7 GB/s (F32, 3072 columns, 2 cores).
   ///
-  /// Errors: unsupported where the type is not F32, F16 or BF16; invalid_file where the tensor does not have 1 or 2
-  /// dimensions; io where the file cannot be read or has become shorter.
+  /// Error unsupported where the type is not F32, F16 or BF16. Error invalid_file where the tensor does not have 1 or 2
+  /// dimensions. Error io where the file cannot be read or has become shorter.
   void read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count, std::uint64_t first_col,
             std::uint64_t col_count, float* out) const;
   /// Reads the whole tensor, of any rank. out: [number of its elements].
@@ -62,7 +62,7 @@ class Checkpoint {
   std::string where(const TensorInfo& tensor) const { return file_of(tensor).name() + ": " + printable(tensor.name); }
   /// "model.safetensors", or the index: for errors about missing tensors.
   const std::string& name() const noexcept { return name_; }
-  std::size_t shards() const noexcept { return files_.size(); }
+  std::size_t shards() const noexcept { return files_.size(); }  ///< number of files
   /// Whether the checkpoint reads the file of this name: the index or a shard.
   bool consists_of(std::string_view file_name) const;
 

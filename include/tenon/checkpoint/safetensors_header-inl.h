@@ -245,7 +245,7 @@ TENON_INLINE void require_exact_cover(std::vector<TensorInfo>& tensors, const st
     refuse_file(file, std::to_string(data_bytes - covered) + " trailing bytes that no tensor covers");
 }
 
-// What a file that is not safetensors seems to be, with advice; empty where nothing is recognised.
+// The likely format of a file that is not safetensors, with advice. Empty where nothing is recognised.
 TENON_INLINE std::string impostor(const File& file) {
   std::array<char, 512> bytes{};
   const std::size_t count = std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(file.size()));

@@ -15,13 +15,13 @@ namespace tenon {
 
 /// Limits of tenon. The format's own limit is 100 MB for a header. GPT-2 XL has 580 tensors and 70 kB of header.
 inline constexpr std::uint64_t kMaxHeaderBytes = 64u << 20;
-inline constexpr std::size_t kMaxTensors = 1'000'000;
-inline constexpr std::size_t kMaxMetadata = 100'000;
-inline constexpr std::size_t kMaxRank = 64;  ///< as PyTorch
+inline constexpr std::size_t kMaxTensors = 1'000'000;  ///< in one file
+inline constexpr std::size_t kMaxMetadata = 100'000;   ///< keys in __metadata__
+inline constexpr std::size_t kMaxRank = 64;            ///< as PyTorch
 
 /// A tensor and its place in the files of a checkpoint.
 struct TensorInfo {
-  std::string name;
+  std::string name;  ///< unique in a checkpoint
   DType dtype = DType::f32;
   std::vector<std::uint64_t> shape;  ///< empty for a scalar
   /// Bytes [begin, end) from the start of the file. end - begin is the size that shape and dtype need.
@@ -38,7 +38,7 @@ using Metadata = std::map<std::string, std::string, std::less<>>;
 /// The checked header.
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  ///< in file order
-  Metadata metadata;
+  Metadata metadata;                ///< of this file
 };
 
 namespace detail {

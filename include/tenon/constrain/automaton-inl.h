@@ -18,7 +18,7 @@ TENON_INLINE Automaton::Automaton(std::unique_ptr<Grammar> grammar)
   start_ = state_of(std::move(first));
   if (start_ == kDead) refuse_dead();
   for (int byte = 0; byte < 256; ++byte)
-    step(start_, static_cast<std::uint8_t>(byte));  // what is too complex says so now
+    step(start_, static_cast<std::uint8_t>(byte));  // a grammar that is too complex is refused here
   explore();
   grammar_->budget.compiled();
 }
@@ -30,7 +30,7 @@ TENON_INLINE Automaton::State Automaton::step(State from, std::uint8_t byte) {
   const State known = states_[at].edges[edge];
   if (known != kUnknown) return known;
   std::vector<Configuration> next;
-  for (std::size_t i = 0; i < states_[at].configurations.size(); ++i) {  // states_ may move
+  for (std::size_t i = 0; i < states_[at].configurations.size(); ++i) {  // step() may reallocate states_
     const Configuration c = states_[at].configurations[i];
     close(x_.derivative(c.next, byte), c.stack, next);
   }
@@ -128,7 +128,7 @@ TENON_INLINE void Automaton::trim() {
   for (bool changed = true; changed;) {
     changed = false;
     Expressions::Heights known;
-    for (std::size_t r = heights_.size(); r-- > 0;) {  // most call those that come later
+    for (std::size_t r = heights_.size(); r-- > 0;) {  // most rules call rules that come later
       grammar_->budget.check();
       const int height = x_.height(grammar_->rules[r], heights_, known);
       if (height >= heights_[r]) continue;
@@ -162,7 +162,7 @@ TENON_INLINE void Automaton::close(Expr next, int stack, std::vector<Configurati
     std::vector<Expressions::Call> calls;
     x_.first_calls(c.next, calls);
     for (const Expressions::Call& call : calls) {
-      if (is_too_deep(call.rest, c.stack)) continue;  // it is one of several ways to go on, of which others may not be
+      if (is_too_deep(call.rest, c.stack)) continue;  // only one of several continuations; the others may fit
       reach(grammar_->rules[static_cast<std::size_t>(call.rule)],
             call.rest == Expressions::kEmpty ? c.stack : push(call.rest, c.stack));
     }

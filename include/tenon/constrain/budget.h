@@ -1,4 +1,4 @@
-// What a constraint may cost: whoever sends one cannot take more of the machine than that.
+// Limits on the cost of a constraint, so that a client cannot exhaust the machine.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -8,36 +8,45 @@
 
 namespace tenon::constrain {
 
+/// Limits of one constraint.
 struct ConstraintLimits {
-  std::chrono::milliseconds time{1200};        // to compile; what was made must be taken down, too
-  std::chrono::milliseconds step_time{250};    // for one mask, or one token: requests beside it wait so long at most
-  std::size_t bytes = std::size_t{256} << 20;  // of expressions and states, for as long as the constraint lives
-  int nesting = 256;                           // of expressions, schemas, groups
-  int depth = 64;                              // of rules that call one another, in a text
+  /// Time to compile; freeing the result takes further time.
+  std::chrono::milliseconds time{1200};
+  /// Time for one mask or one token. Other requests of the step wait at most this long.
+  std::chrono::milliseconds step_time{250};
+  /// Memory for expressions and states, in bytes, over the life of the constraint.
+  std::size_t bytes = std::size_t{256} << 20;
+  int nesting = 256;  ///< levels of expressions, schemas, groups
+  int depth = 64;     ///< levels of calls between rules in a text
 };
 
-// Throws Refused "too complex" where a limit is passed.
+/// Counts time, memory and nesting. Throws Refused, "too complex", where a limit is exceeded. Not thread-safe.
 class Budget {
  public:
+  /// Starts the clock of ConstraintLimits::time.
   explicit Budget(ConstraintLimits limits = {})
       : limits_(limits), end_(std::chrono::steady_clock::now() + limits.time) {}
 
+  /// Charges memory.
   void spend(std::size_t bytes);
+  /// Returns memory that was charged.
   void give_back(std::size_t bytes) { bytes_ -= bytes; }
-  // Now and then.
+  /// Checks the clock. Call it regularly in loops.
   void check();
-  // As long again as compiling may take, for what is prepared beside it.
+  /// Restarts the clock with the time for compiling, for tables that are prepared later.
   void begin_preparing();
-  // No limit of time, until a step begins.
+  /// Stops the clock until a step begins.
   void compiled() { end_ = std::chrono::steady_clock::time_point::max(); }
-  // What comes now is work of a request that runs under the constraint.
+  /// Restarts the clock with ConstraintLimits::step_time, for the work of a request.
   void begin_step();
+  /// Memory charged so far, in bytes.
   std::size_t bytes() const { return bytes_; }
-  const ConstraintLimits& limits() const { return limits_; }
+  const ConstraintLimits& limits() const { return limits_; }  ///< as given to the constructor
 
-  // One more level, as long as it lives.
+  /// One more level of recursion for the life of the object. Refused over 4 * ConstraintLimits::nesting levels.
   class Nesting {
    public:
+    /// Errors: Refused.
     explicit Nesting(Budget& budget);
     Nesting(const Nesting&) = delete;
     ~Nesting() { --budget_.nesting_; }
@@ -55,14 +64,18 @@ class Budget {
   int nesting_ = 0;
 };
 
-// Of tables that may go before their budget does, or are not finished.
+/// Memory that is returned to the budget at the end of the object's life. For tables that die before their budget, or
+/// may be abandoned.
 class Spent {
  public:
+  /// Charges `budget`, which must outlive the object.
   explicit Spent(Budget& budget) : budget_(budget) {}
   Spent(const Spent&) = delete;
   ~Spent() { budget_.give_back(bytes_); }
 
+  /// Charges more memory.
   void add(std::size_t bytes);
+  /// Returns some of it.
   void take(std::size_t bytes);
 
  private:

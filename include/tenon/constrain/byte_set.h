@@ -11,16 +11,18 @@
 
 namespace tenon::constrain {
 
+/// A set of bytes, as a bitmap.
 struct ByteSet {
-  std::array<std::uint64_t, 4> words{};
+  std::array<std::uint64_t, 4> words{};  ///< bit b % 64 of word b / 64 stands for byte b
 
   static constexpr ByteSet all() { return {{~0ull, ~0ull, ~0ull, ~0ull}}; }
-  // first..last, both included
+  /// first..last, both included.
   static constexpr ByteSet range(int first, int last) {
     ByteSet set;
     for (int b = first; b <= last; ++b) set.add(b);
     return set;
   }
+  /// The set of one byte.
   static constexpr ByteSet of(int byte) { return range(byte, byte); }
 
   constexpr void add(int byte) { words[static_cast<std::size_t>(byte >> 6)] |= 1ull << (byte & 63); }
@@ -31,7 +33,7 @@ struct ByteSet {
     for (const std::uint64_t w : words) n += std::popcount(w);
     return n;
   }
-  // The lowest one of a set that is not empty.
+  /// The lowest byte of a nonempty set.
   constexpr int first() const {
     int at = 0;
     for (std::size_t i = 0; i < 4; ++i, at += 64) {
@@ -40,7 +42,7 @@ struct ByteSet {
     return -1;
   }
 
-  // visit(byte), ascending.
+  /// Calls visit(byte) in ascending order.
   template <class Visit>
   constexpr void for_each(Visit&& visit) const {
     for (std::size_t i = 0; i < 4; ++i) {
@@ -65,7 +67,7 @@ struct ByteSet {
   friend constexpr auto operator<=>(const ByteSet&, const ByteSet&) = default;
 };
 
-// Splits classes, which cover all bytes and do not overlap, where the set tells their bytes apart.
+/// Splits classes, which partition all bytes, where `set` contains only part of a class.
 inline void refine(std::vector<ByteSet>& classes, const ByteSet& set) {
   for (std::size_t i = 0, n = classes.size(); i < n; ++i) {
     const ByteSet in = classes[i] & set, out = classes[i] & ~set;

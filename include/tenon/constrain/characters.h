@@ -1,19 +1,21 @@
-// Sets of characters that masks tell apart.
+// Sets of characters as ByteSet: ASCII characters one by one, all other characters as one.
 #pragma once
 #include "tenon/constrain/byte_set.h"
 
 namespace tenon::constrain {
 
-// In a set of characters ASCII's stand for themselves, and this for all others.
+/// The member of such a set that stands for all characters beyond ASCII. ASCII characters stand for themselves.
 inline constexpr int kBeyondAscii = 0x80;
 
-// The characters whose UTF-8 leads from a state to one that is an end. step(state, byte): `dead` where there is none.
+/// Finds the characters whose UTF-8 leads from a state to an end state. step(state, byte) returns `dead` where there is
+/// no next state.
 template <class State, class Step, class IsEnd>
 class CharactersBetween {
  public:
   CharactersBetween(State from, State dead, Step step, IsEnd is_end)
       : from_(from), dead_(dead), step_(step), is_end_(is_end) {}
 
+  /// The characters. kBeyondAscii is in the set only if every character beyond ASCII leads to an end.
   ByteSet find() {
     ByteSet set;
     for (int byte = 0; byte < 0x80; ++byte) {
@@ -28,13 +30,13 @@ class CharactersBetween {
   }
 
  private:
-  // Whether each of the bytes, with so many more behind it, leads to an end.
+  // Whether each of the bytes first..last, followed by any `more` continuation bytes, leads to an end.
   bool all(State from, int first, int last, int more) {
     State known = dead_;
     for (int byte = first; byte <= last; ++byte) {
       const State next = step_(from, byte);
       if (next == dead_) return false;
-      if (next == known) continue;  // most bytes lead where their neighbours do
+      if (next == known) continue;  // most bytes lead to the same state as their neighbours
       if (more == 0 ? !is_end_(next) : !all(next, 0x80, 0xbf, more - 1)) return false;
       known = next;
     }

@@ -1,4 +1,4 @@
-// Sets of characters, and the bytes that spell one of them.
+// Sets of characters, and the bytes that spell them.
 #pragma once
 #include <algorithm>
 #include <compare>
@@ -17,17 +17,19 @@
 
 namespace tenon::constrain {
 
-// Unicode scalar values: U+0000 to U+10FFFF without the surrogates, U+D800 to U+DFFF. Equal sets compare equal.
+/// A set of Unicode scalar values: U+0000 to U+10FFFF without the surrogates U+D800 to U+DFFF. Equal sets compare
+/// equal.
 class CodePoints {
  public:
+  /// A range of code points.
   struct Range {
-    char32_t first, last;  // both included
+    char32_t first, last;  ///< both included
     friend constexpr auto operator<=>(const Range&, const Range&) = default;
   };
 
   CodePoints() = default;
   CodePoints(std::initializer_list<Range> ranges) : CodePoints(std::vector<Range>(ranges)) {}
-  // In any order, overlapping or not; what is no scalar value is left out.
+  /// Ranges may be in any order and overlap. Surrogates are dropped.
   explicit CodePoints(const std::vector<Range>& ranges) {
     std::vector<Range> parts;
     for (const Range& range : ranges) {
@@ -46,11 +48,12 @@ class CodePoints {
   }
   static CodePoints all() { return {{0, 0x10FFFF}}; }
 
-  // For a few; many are better given at once.
+  /// Adds a range. For many ranges, use the constructor.
   void add(char32_t first, char32_t last) { *this = *this | CodePoints{{first, last}}; }
 
-  const std::vector<Range>& ranges() const { return ranges_; }  // sorted; neither overlapping nor adjacent
+  const std::vector<Range>& ranges() const { return ranges_; }  ///< sorted; neither overlapping nor adjacent
   bool empty() const { return ranges_.empty(); }
+  /// Whether the set contains `c`.
   bool has(char32_t c) const {
     const auto above =
         std::upper_bound(ranges_.begin(), ranges_.end(), c, [](char32_t x, const Range& r) { return x < r.first; });
@@ -81,7 +84,7 @@ class CodePoints {
       if (range.first > next) gaps.push_back({next, range.first - 1});
       next = range.last + 1;
     }
-    gaps.push_back({next, 0x10FFFF});  // left out where it is upside down
+    gaps.push_back({next, 0x10FFFF});  // dropped where it is reversed
     return CodePoints(gaps);
   }
   friend auto operator<=>(const CodePoints&, const CodePoints&) = default;
@@ -90,18 +93,22 @@ class CodePoints {
   std::vector<Range> ranges_;
 };
 
+/// How characters are spelled in a text.
 enum class Spelling {
   utf8,
-  json,  // inside the quotes of a JSON string, each in one way: \" \\ \b \f \n \r \t, other controls as \u001f in lower
-         // case, all others in UTF-8 (Python's json.dumps with ensure_ascii=False)
+  /// Inside the quotes of a JSON string, with one spelling for each character. Escapes are \" \\ \b \f \n \r \t, and
+  /// \u001f in lower case for other controls. All other characters are UTF-8 (Python's json.dumps with
+  /// ensure_ascii=False).
+  json,
 };
 
-// Sets to expressions that match one character of theirs.
+/// Converts sets to expressions that match exactly one of their characters.
 class Speller {
  public:
+  /// Makes expressions in `all`.
   explicit Speller(Expressions& all) : all_(all) {}
 
-  // Well-formed UTF-8 only: The Unicode Standard 15.0, table 3-7.
+  /// Well-formed UTF-8 only: The Unicode Standard 15.0, table 3-7.
   Expr utf8(const CodePoints& points) {
     static constexpr struct {
       CodePoints::Range range;
@@ -114,6 +121,7 @@ class Speller {
     return all_.either(std::move(forms));
   }
 
+  /// Spelling::json.
   Expr json(const CodePoints& points) {
     static constexpr struct {
       char32_t character;
@@ -126,7 +134,7 @@ class Speller {
       if (points.has(each.character)) letters.add(each.letter);
       long_ones = long_ones & ~CodePoints{{each.character, each.character}};
     }
-    ByteSet last[2];  // hexadecimal digits behind \u000 and \u001
+    ByteSet last[2];  // hexadecimal digits after \u000 and \u001
     for (const auto& range : long_ones.ranges()) {
       for (char32_t c = range.first; c <= range.last; ++c) last[c >> 4].add("0123456789abcdef"[c & 15]);
     }
@@ -139,8 +147,8 @@ class Speller {
  private:
   using Ranges = std::vector<CodePoints::Range>;
 
-  // A byte that holds `mark` and the high bits of one of the values, and `following` bytes with six bits each of the
-  // others. Values that share what follows share one set of first bytes.
+  // One byte of `mark` and a value's high bits, then `following` bytes with six bits each. Values with the same
+  // following bytes share one set of first bytes.
   Expr bytes(int mark, int following, const Ranges& values) {
     if (following == 0) {
       ByteSet set;
@@ -158,7 +166,7 @@ class Speller {
             {std::max(range.first, lowest) & low_bits, std::min(range.last, highest) & low_bits});
       }
     }
-    std::map<Expr, ByteSet> firsts;  // by what follows
+    std::map<Expr, ByteSet> firsts;  // by the expression of the following bytes
     for (const auto& [high, low] : low_by_high)
       firsts[following_bytes(following, low)].add(mark | static_cast<int>(high));
     std::vector<Expr> parts;
@@ -169,7 +177,7 @@ class Speller {
   Expr following_bytes(int count, const Ranges& values) {
     const CodePoints::Range every = {0, (char32_t{1} << 6 * count) - 1};
     if (values.front() != every) return bytes(0x80, count - 1, values);
-    Expr each = Expressions::kEmpty;  // not a split of 4,096 or 262,144 values
+    Expr each = Expressions::kEmpty;  // all values: avoids splitting 4,096 or 262,144 of them
     for (int i = 0; i < count; ++i) each = all_.concat(all_.bytes(ByteSet::range(0x80, 0xBF)), each);
     return each;
   }
@@ -177,14 +185,14 @@ class Speller {
   Expressions& all_;
 };
 
-// What matches exactly one character of the set; kNever for the empty one.
+/// Matches exactly one character of the set. kNever for the empty set.
 inline Expr spelled(Expressions& all, const CodePoints& points, Spelling spelling) {
   return spelling == Spelling::json ? Speller(all).json(points) : Speller(all).utf8(points);
 }
 inline Expr any_character(Expressions& all, Spelling spelling) { return spelled(all, CodePoints::all(), spelling); }
 
-// The characters of a text. Throws Refused (invalid_request), at `at` or, where that is empty, the byte, for what is
-// not well-formed UTF-8.
+/// The characters of a text. Throws Refused, invalid_request, for invalid UTF-8. Its place is `at` or, if that is
+/// empty, the byte.
 inline std::u32string characters_of(std::string_view text, const std::string& at) {
   std::u32string characters;
   for (std::size_t i = 0; i < text.size();) {

@@ -83,7 +83,7 @@ TENON_INLINE void CompiledConstraint::Machines::renew_counting() {
     auto machine = made();
     machine->automaton->prepare_distances();
     counting.put(std::move(machine));
-  } catch (const Refused&) {  // it took longer than the last time, then: that one serves on
+  } catch (const Refused&) {  // it took longer than last time: the old machine stays in use
   }
 }
 
@@ -128,7 +128,7 @@ TENON_INLINE void CompiledConstraint::InAnswer::count() {
 }
 
 TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::kept(std::span<const MaskWord> row) {
-  row_.assign(row.begin(), row.end());  // the next answer's comes in its place
+  row_.assign(row.begin(), row.end());  // a copy, because the next mask of another answer overwrites the row
   return row_;
 }
 
@@ -170,7 +170,7 @@ TENON_INLINE Constraints::Pointer Constraints::grammar(std::string_view text) {
 TENON_INLINE Constraints::Pointer Constraints::known_or(const std::string& name, CompiledConstraint::Compile compile) {
   if (Pointer found = known(name)) return found;
   Pointer made = std::make_shared<const CompiledConstraint>(std::move(compile), vocabulary_);
-  if (Pointer found = known(name)) return found;  // somebody else was sooner: all share one
+  if (Pointer found = known(name)) return found;  // another thread was faster: both use its constraint
   std::lock_guard lock(mutex_);
   known_.push_front({name, made});
   std::size_t bytes = 0, kept = 0;

@@ -258,9 +258,9 @@ TENON_INLINE void Expressions::first_sets(Expr e, std::unordered_set<Expr>& seen
 
 TENON_INLINE bool Expressions::is_live(Expr start) {
   if (const auto known = live_.find(start); known != live_.end()) return known->second;
-  std::vector<std::pair<Expr, Expr>> seen = {{start, start}};  // with what each was found from
+  std::vector<std::pair<Expr, Expr>> seen = {{start, start}};  // each with the expression it was found from
   std::unordered_map<Expr, std::size_t> places = {{start, 0}};
-  std::vector<std::size_t> newest;  // found by the turns that search in depth
+  std::vector<std::size_t> newest;  // found by depth-first steps
   std::vector<bool> done = {false};
   Spent spent(budget_);  // on these four
   const auto conclude = [&](Expr e) {

@@ -1,5 +1,4 @@
-// What expressions match: their derivatives (Brzozowski, 1964; Owens, Reppy and Turon, 2009), and what follows from
-// them.
+// Derivatives of expressions (Brzozowski, 1964; Owens, Reppy and Turon, 2009) and what follows from them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,58 +16,61 @@
 
 namespace tenon::constrain {
 
+/// Expressions with their derivatives. Results are cached.
 class Expressions : public ExpressionArena {
  public:
   using ExpressionArena::ExpressionArena;
 
+  /// A call of a rule, and what follows it.
   struct Call {
-    int rule;
-    Expr rest;  // what comes behind it
+    int rule;   ///< as in ExpressionArena::call
+    Expr rest;  ///< what follows the call
   };
 
-  // What may follow this byte, calls aside; kNever where no text begins with it.
+  /// The expression of what may follow the byte, without calls. kNever where no text starts with the byte.
   Expr derivative(Expr e, int byte) { return at(e).boolean ? live_part(derive(e, byte)) : derive(e, byte); }
 
-  // The rules that may come first, with what follows each.
+  /// Appends the rules that may come first, each with what follows it.
   void first_calls(Expr e, std::vector<Call>& out);
 
-  // Sets of bytes that derivatives need not tell apart: they cover all bytes and do not overlap.
+  /// A partition of all bytes. Bytes of one set have the same derivative.
   std::vector<ByteSet> byte_classes(Expr e) const;
 
-  // e without what can match no text; kNever where nothing is left. Calls count as matching something.
+  /// `e` without the parts that match no text; kNever where nothing is left. Calls count as matching.
   Expr live_part(Expr e);
 
-  // A repetition that e begins with, and what comes behind it.
+  /// A repetition at the start of an expression, and what follows it.
   struct Repeat {
-    Expr each;
-    int least, most;
-    Expr rest;
+    Expr each;        ///< what is repeated
+    int least, most;  ///< bounds on the number of repetitions; most may be kUnbounded
+    Expr rest;        ///< what follows the repetitions
   };
+  /// The repetition that `e` starts with, if any.
   std::optional<Repeat> leading_repeat(Expr e) const;
 
-  // Those of the alternatives that e is.
+  /// Calls visit(Repeat) for each alternative of `e` that starts with a repetition.
   template <class Visit>
   void for_leading_repeats(Expr e, Visit&& visit) const {
     if (const auto found = leading_repeat(e)) visit(*found);
-    const Node node = at(e);  // a visit may make expressions
+    const Node node = at(e);  // a visit may add expressions
     for (int i = 0; node.op == Op::either && i < node.count; ++i) {
       if (const auto found = leading_repeat(member(node, i))) visit(*found);
     }
   }
 
-  // How deep rules must call one another, at least, in a text that e matches, by what each rule needs: 0 where no call
-  // is needed, kEndless where there is no such text. known: what has been found for these rules before.
-  static constexpr int kEndless = 1 << 30;
+  static constexpr int kEndless = 1 << 30;  ///< height of an expression without texts
   using Heights = std::unordered_map<Expr, int>;
+  /// Least call depth of the texts of `e`, given that of each rule. 0 where no call is needed, kEndless where no text
+  /// matches. `known`: results of earlier calls with the same rules.
   int height(Expr e, std::span<const int> rules, Heights& known) const;
 
-  // e without the texts that need one of the dead rules.
   using Rebuilt = std::unordered_map<Expr, Expr>;
+  /// `e` without the texts that need a dead rule. `known`: results of earlier calls with the same rules.
   Expr without(Expr e, const std::vector<bool>& dead, Rebuilt& known);
 
  private:
-  // A concatenation and those that it ends in, the longest first, as far as they are open: deep ones are worked on from
-  // the end, and not by recursion.
+  // The concatenation `e` and the concatenations it ends in, longest first, as far as is_open(rest). Long chains are
+  // processed from the end instead of by recursion.
   template <class IsOpen>
   std::vector<Expr> chain_of(Expr e, IsOpen&& is_open) const {
     std::vector<Expr> chain = {e};
@@ -83,7 +85,8 @@ class Expressions : public ExpressionArena {
 
   Expr derive(Expr e, int byte);
 
-  // The parts of a chain that a text may begin with, each with what follows it: as far as those before may be empty.
+  // Visits the parts of a chain that a text may start with, each with what follows it. A part counts if all parts
+  // before it are nullable.
   template <class Visit>
   void for_first_parts(Expr chain, Visit&& visit) const {
     for (int parts = 0;; ++parts) {
@@ -99,15 +102,15 @@ class Expressions : public ExpressionArena {
 
   void first_sets(Expr e, std::unordered_set<Expr>& seen, std::vector<int>& out) const;
 
-  // Whether any text matches: a search for a derivative that the empty text matches. All derivatives of a dead
-  // expression are dead; the path to the end of a live one is remembered. The search takes the oldest and the newest
-  // open expression in turn: the oldest reach short texts, the newest reach long ones where breadth explodes
-  // (uniqueItems with minItems).
+  // Whether any text matches: a search for a nullable derivative. All derivatives of a dead expression are dead; the
+  // path to the end of a live one is remembered. The search alternates between the oldest and the newest open
+  // expression. The oldest finds short texts; the newest finds long ones where breadth explodes (uniqueItems with
+  // minItems).
   bool is_live(Expr start);
 
-  static constexpr std::size_t kEntryBytes = 48;  // of the tables below, about: a node, and a pointer to it
+  static constexpr std::size_t kEntryBytes = 48;  // entry of the tables below, about: a node and a pointer to it
   static constexpr std::size_t kMostDerivatives = 1 << 20;
-  static constexpr int kMostEmptyParts = 4096;  // what comes of them grows with the square
+  static constexpr int kMostEmptyParts = 4096;  // the results grow with the square
 
   std::unordered_map<std::uint64_t, Expr> derivatives_;
   Spent spent_on_derivatives_{budget_};

@@ -32,7 +32,7 @@ TENON_INLINE Expr ExpressionArena::literal(std::string_view text) {
 TENON_INLINE Expr ExpressionArena::concat(Expr a, Expr b) {
   if (a == kNever || b == kNever) return kNever;
   if (b == kEmpty) return a;
-  std::vector<Expr> heads;  // of a chain that leans to the left
+  std::vector<Expr> heads;  // heads of a left-nested chain
   for (; at(a).op == Op::concat; a = at(a).b) heads.push_back(at(a).a);
   if (a != kEmpty) heads.push_back(a);
   for (; !heads.empty(); heads.pop_back()) {
@@ -55,7 +55,7 @@ TENON_INLINE Expr ExpressionArena::concat(std::initializer_list<Expr> parts) {
 
 TENON_INLINE Expr ExpressionArena::either(std::vector<Expr> members) {
   flatten(Op::either, members);
-  ByteSet set;  // single bytes are one set
+  ByteSet set;  // bytes become one set
   std::erase_if(members, [&](Expr e) {
     if (at(e).op == Op::bytes) set = set | set_of(e);
     return e == kNever || at(e).op == Op::bytes;

@@ -13,7 +13,8 @@ TENON_INLINE FewestBytes::FewestBytes(Expressions& expressions, std::span<const 
   for (const Expr rule : rules) look_into(rule, seen, intersections);
   look_into(start, seen, intersections);
   for (const Expr e : intersections) search(e);
-  // rules_[d]: of each rule, with d more levels of calls below it. From where one more changes nothing, none does.
+  // rules_[d]: bytes of each rule with d more levels of calls. If one more level changes nothing, no further level
+  // does.
   for (int d = 0; d <= depth; ++d) {
     std::vector<int> bytes;
     for (const Expr rule : rules) bytes.push_back(measure(rule, d));
@@ -40,7 +41,7 @@ TENON_INLINE int FewestBytes::measure(Expr e, int depth) {
     case Op::repeat:
       bytes = times(measure(node.a, depth), node.least);
       break;
-    default:  // either: nothing else holds calls
+    default:  // either; nothing else contains calls
       for (int i = 0; i < node.count; ++i) bytes = std::min(bytes, measure(x_.member(node, i), depth));
   }
   keep(e, depth, bytes);
@@ -48,7 +49,7 @@ TENON_INLINE int FewestBytes::measure(Expr e, int depth) {
 }
 
 TENON_INLINE int FewestBytes::measure_chain(Expr e, int depth) {
-  std::vector<Expr> chain = {e};  // up to what is known, which may be long
+  std::vector<Expr> chain = {e};  // up to the first known rest; may be long
   Expr rest = x_.at(e).b;
   for (; x_.at(rest).op == Op::concat && x_.has_calls(rest) && !known(rest, depth); rest = x_.at(rest).b)
     chain.push_back(rest);
@@ -228,7 +229,7 @@ TENON_INLINE int FewestBytes::walk(Expr start) {
     }
     if (!seen.insert(e).second) break;
     way.push_back(e);
-    if (way.size() > kLongestWay) {  // from others on it the end may be near enough
+    if (way.size() > kLongestWay) {  // later starts on this path may be near enough to the end
       keep(start, kEndless);
       return kEndless;
     }

@@ -1,4 +1,4 @@
-// How short a text can be: what an answer needs to know that must end within so many tokens.
+// Length of the shortest text of an expression, for answers that must end within a number of tokens.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,92 +14,95 @@
 
 namespace tenon::constrain {
 
-// Bytes of the shortest text that an expression matches, calls counted with the shortest text of their rule. It is a
-// property of the texts alone, not of how the expression is written, so some derivative of it has one byte less.
-//
-// An intersection says how long its texts are only where all its derivatives are known. Those of the rules are looked
-// at when this is made, as far as they are kMostDerivatives; of others it is the length of one way to the end, which
-// may not be the shortest, but of which each byte, too, leads one nearer. What is asked later costs little, and depends
-// on nothing that was asked before.
+/// Bytes of the shortest text that an expression matches. Calls count with the shortest text of their rule. The result
+/// depends on the set of texts only, not on how the expression is written. Some derivative therefore has one byte less.
+///
+/// The length of an intersection is exact only where all its derivatives are known. The constructor explores those of
+/// the rules, up to kMostDerivatives. For other intersections the result is the length of one path to the end,
+/// perhaps not the shortest. Each byte on the path decreases it too. Later queries are cheap and do not depend on
+/// earlier ones.
 class FewestBytes {
  public:
-  static constexpr int kEndless = Expressions::kEndless;   // no text, or none that is shorter
-  static constexpr std::size_t kMostDerivatives = 16'384;  // 0.1 to 0.3 s of a core
-  static constexpr std::size_t kLongestWay = 256;          // so that it costs 4 ms in a step of an engine
+  static constexpr int kEndless = Expressions::kEndless;   ///< no text, no known one, or a longer one
+  static constexpr std::size_t kMostDerivatives = 16'384;  ///< takes 0.1 to 0.3 s of one core
+  static constexpr std::size_t kLongestWay = 256;          ///< limits the cost to 4 ms in a step of an engine
 
-  // depth: of calls within one another, at most.
+  /// `depth`: most levels of nested calls.
   FewestBytes(Expressions& expressions, std::span<const Expr> rules, Expr start, int depth);
 
-  // With calls at most so deep within one another. Calls in last place count as the others do, though they take no
-  // frame: then there is room for what was counted.
+  /// Bytes for `e` with at most `depth` levels of calls. A call in last position counts as a level, though it takes no
+  /// frame: the counted text then fits in any case.
   int of(Expr e, int depth) { return measure(e, std::min(depth, static_cast<int>(rules_.size()))); }
 
-  static int sum(int a, int b) { return a >= kEndless - b ? kEndless : a + b; }
+  static int sum(int a, int b) { return a >= kEndless - b ? kEndless : a + b; }  ///< saturates at kEndless
 
  private:
   using Op = ExpressionArena::Op;
   using Node = ExpressionArena::Node;
-  // Levels at which an expression has the same bytes: more levels never make it longer, so those between are like the
-  // ends.
+  // A range of depths at which an expression has the same length. More levels never make it longer, so the depths
+  // between the two ends have the same length.
   struct Levels {
     int first, last, bytes;
   };
 
+  // Bytes for `e` at a call depth.
   int measure(Expr e, int depth);
   int measure_chain(Expr e, int depth);
 
+  // Bytes for an expression without calls.
   int measure_without_calls(Expr e);
 
   int of_rule(int rule, int depth) const;
   static int times(int bytes, int count);
 
-  // Of what has no calls.
+  // For expressions without calls.
   const int* known(Expr e) const;
   const int* known(Expr e, int depth) const;
   void keep(Expr e, int depth, int bytes);
   void keep(Expr e, int bytes) { keep(plain_, e, bytes); }
   void keep(std::unordered_map<Expr, int>& all, Expr e, int bytes);
 
-  // States of machines are searched as intersections are.
+  // Machine states are searched as intersections are.
   bool is_intersection(Expr e) const;
 
-  // The intersections and complements in e, those behind what may be left out too.
+  // Appends the intersections and complements in `e`, including those after nullable parts.
   void look_into(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out);
 
   struct Derivatives {
     std::vector<Expr> all;
     std::unordered_map<Expr, int> numbers;
-    std::vector<std::pair<int, int>> leads;  // to, from
+    std::vector<std::pair<int, int>> leads;  // (to, from)
 
     int number(Expr e);
   };
 
-  // All derivatives of e, and of parts of those, which what follows e may take from one another. All or none is kept:
-  // else what is counted in one way would lead to what is counted in the other.
+  // Explores all derivatives of `e`, and of the intersections inside these. Keeps all results or none: exact lengths
+  // and path lengths must not lead to one another.
   void search(Expr e);
 
   bool derive_all(Expr start, std::unordered_set<Expr>& seen, std::vector<Expr>& parts, std::vector<Expr>& kept);
 
-  // From the ends of texts.
+  // Computes lengths backwards from the ends of texts.
   void count_back(Derivatives& found, std::vector<Expr>& kept);
 
-  // Of an intersection that was not searched: the way on which it may be nearest each time. It ends, at the latest,
-  // where a part of it is taken apart, which holds fewer intersections.
+  // Length of a path for an intersection that was not explored: each step goes to the derivative with the smallest
+  // lower bound. The path ends at the latest where the intersection falls apart into parts with fewer intersections.
   int walk(Expr start);
   Expr nearest(Expr e);
 
-  // Bytes of its texts at least; it asks for no ways, or it would say more when these are known.
+  // Lower bound on the bytes of the texts of `e`. It uses no path lengths, because it would then depend on which are
+  // known.
   int at_least(Expr e);
 
   static constexpr std::size_t kKept = sizeof(std::pair<const Expr, int>) + 24;
 
   Expressions& x_;
   Spent spent_;
-  std::unordered_map<Expr, int>
-      exact_;  // intersections, and what is made of them, that were searched; fixed from then on
-  std::unordered_map<Expr, int> plain_;                      // else what has no calls
-  std::unordered_map<Expr, int> bounds_;                     // of what was not searched
-  std::unordered_map<Expr, std::vector<Levels>> by_levels_;  // what has calls
+  // Explored intersections and the expressions in their derivatives. Entries never change.
+  std::unordered_map<Expr, int> exact_;
+  std::unordered_map<Expr, int> plain_;                      // other expressions without calls
+  std::unordered_map<Expr, int> bounds_;                     // lower bounds of expressions that were not explored
+  std::unordered_map<Expr, std::vector<Levels>> by_levels_;  // expressions with calls
   std::vector<std::vector<int>> rules_;                      // [depth][rule]
   std::size_t searched_ = 0;
 };

@@ -1,4 +1,4 @@
-// Grammars as llama.cpp has them (GBNF), compiled.
+// Compiles grammars in llama.cpp's notation (GBNF).
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace detail {
 
 using GbnfEdges = std::vector<std::vector<int>>;  // [rule]: rules that it names
 
-// Depth-first walks over rules, no rule twice.
+// Depth-first walks over rules. No rule is visited twice.
 struct GbnfWalk {
   explicit GbnfWalk(const GbnfEdges& e) : edges(e), steps(e.size(), Step::none), loops(e.size(), false) {}
 
   void from(int start) {
     if (steps[static_cast<std::size_t>(start)] != Step::none) return;
-    std::vector<std::pair<std::size_t, std::size_t>> path;  // a rule, how many of its edges were followed
+    std::vector<std::pair<std::size_t, std::size_t>> path;  // a rule, and how many of its edges were followed
     const auto begin = [&](std::size_t rule) {
       steps[rule] = Step::begun;
       path.emplace_back(rule, 0);
@@ -45,21 +45,21 @@ struct GbnfWalk {
   enum class Step : std::uint8_t { none, begun, done };
   const GbnfEdges& edges;
   std::vector<Step> steps;
-  std::vector<int> order;   // each behind those that it leads to, but for those that loop
-  std::vector<bool> loops;  // [rule]: without these there are no cycles
+  std::vector<int> order;   // post-order: each rule after the rules that it leads to, except in cycles
+  std::vector<bool> loops;  // [rule]: removing these rules breaks all cycles
 };
 
-// A left-linear system, A_i = A_1 x_i1 | ... | A_n x_in | y_i, is solved as one of equations is, by elimination; one of
-// A = A x | y is y x* (Arden, 1961).
+// A left-linear system A_i = A_1 x_i1 | ... | A_n x_in | y_i, solved by elimination as a system of linear equations.
+// The solution of A = A x | y is y x* (Arden, 1961).
 class GbnfLeftRecursion {
  public:
   GbnfLeftRecursion(GbnfSource& source, std::size_t n) : source_(source), n_(n), tails_(n * n), rest_(n) {}
 
-  // An alternative of rule i: rule j, then `tail`; or one that begins with none of the rules.
+  // Adds an alternative of rule i: rule j and then `tail`, or one that starts with none of the rules.
   void add(std::size_t i, std::size_t j, int tail) { tails(i, j).push_back(tail); }
   void add(std::size_t i, int alternative) { rest_[i].push_back(alternative); }
 
-  // [rule]: an item
+  // [rule]: an item.
   std::vector<int> solve() {
     for (std::size_t k = 0; k < n_; ++k) {
       if (!tails(k, k).empty()) append_loop(k);
@@ -80,7 +80,7 @@ class GbnfLeftRecursion {
     append(rest_[k], loop);
     for (std::size_t j = 0; j < n_; ++j) append(tails(k, j), loop);
   }
-  // Rule k's alternatives in place of k where it begins one of rule i's.
+  // Replaces rule k at the start of alternatives of rule i by the alternatives of k.
   void substitute(std::size_t k, std::size_t i) {
     const int tail = source_.choice(std::exchange(tails(i, k), {}));
     const auto take = [&](const std::vector<int>& from, std::vector<int>& to) {
@@ -131,16 +131,16 @@ class GbnfCompiler {
   }
 
  private:
-  // A rule is part of those that name it, unless it is needed to break a cycle, or it is larger than this and there
-  // would be several copies, or deeper.
+  // A rule is inlined where it is named. Exceptions: a cycle needs it, it is deeper than kDeepestInlined, or it is larger
+  // than kMostInlined and would be copied.
   static constexpr std::int64_t kMostInlined = 4096;
   static constexpr int kDeepestInlined = 64;
   static constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
   static constexpr std::size_t kMostLeftRecursive = 16;
 
   struct Part {
-    Expr expr = -1;         // -1: not compiled yet
-    std::int64_t size = 0;  // how many states it has, about
+    Expr expr = -1;         // -1: not compiled
+    std::int64_t size = 0;  // number of states, about
     int depth = 0;
   };
 
@@ -181,7 +181,7 @@ class GbnfCompiler {
     return parts_[at] = whole;
   }
 
-  // Rules that are named in an item, some of them more than once; heads: only where a text may begin with them.
+  // Rules that an item names, with duplicates. `heads`: only those that a text may start with.
   std::vector<int> named(int body, bool heads) {
     std::vector<int> rules, items = {body};
     for (seen_.resize(source_.items.size()), ++seen_now_; !items.empty();) {
@@ -197,7 +197,7 @@ class GbnfCompiler {
     }
     return rules;
   }
-  // [rule]; none of those that root does not need.
+  // [rule]; empty for rules that `root` does not need.
   GbnfEdges all_named(int root, bool heads) {
     GbnfEdges all(source_.rules.size());
     for (std::size_t rule = 0; rule < all.size(); ++rule) all[rule] = named(source_.rules[rule].body, false);
@@ -248,7 +248,7 @@ class GbnfCompiler {
       for (const int head : edges[rule]) reversed[static_cast<std::size_t>(head)].push_back(static_cast<int>(rule));
     }
     if (std::ranges::find(walk.loops, true) == walk.loops.end()) return;
-    GbnfWalk back(reversed);  // finds a component at a time (Kosaraju and Sharir)
+    GbnfWalk back(reversed);  // finds one strongly connected component at a time (Kosaraju and Sharir)
     std::reverse(walk.order.begin(), walk.order.end());
     for (const int rule : walk.order) {
       const std::size_t before = back.order.size();
@@ -257,7 +257,7 @@ class GbnfCompiler {
       const std::vector<int>& heads = edges[static_cast<std::size_t>(rule)];
       if (component.size() > 1 || std::ranges::find(heads, rule) != heads.end()) rewrite(component);
     }
-    find_nullable();  // of the new items
+    find_nullable();  // includes the new items
     const GbnfEdges left = all_named(root, true);
     GbnfWalk again(left);
     for (const int rule : walk.order) again.from(rule);
@@ -271,7 +271,7 @@ class GbnfCompiler {
                        "left recursion of rule \"" + refused.name + "\" other than at the beginning of an alternative");
   }
 
-  // The rules of a component, so that none begins with one of them.
+  // Rewrites the rules of a component so that none starts with one of them.
   void rewrite(const std::vector<int>& component) {
     if (component.size() > kMostLeftRecursive) refuse_complex("left recursion through more than 16 rules");
     const auto place = [&](int rule) {
@@ -306,19 +306,20 @@ class GbnfCompiler {
 
   Grammar& grammar_;
   GbnfSource& source_;
-  std::vector<bool> nullable_;       // [item] whether it may be the empty text
+  std::vector<bool> nullable_;       // [item]: whether it matches the empty text
   std::vector<Part> parts_;          // [item]
-  std::vector<Part> rules_;          // [rule] what names it stands for
-  std::vector<int> numbers_;         // [rule] of Grammar::rules; -1: it is part of others
+  std::vector<Part> rules_;          // [rule]: what replaces its name
+  std::vector<int> numbers_;         // [rule]: its number in Grammar::rules; -1: inlined
   std::vector<std::uint32_t> seen_;  // [item]
   std::uint32_t seen_now_ = 0;
 };
 
 }  // namespace detail
 
-// The start rule is root. Left recursion is rewritten where the rules stand at the beginning of alternatives. Throws
-// Refused: invalid_request where the text is no grammar, unsupported for other left recursion and what is too complex;
-// at "line 3".
+/// Compiles a grammar in GBNF. The start is the rule `root`. Left recursion is rewritten where it is at the start of
+/// alternatives.
+/// Throws Refused at a line ("line 3"): invalid_request where the text is not a grammar; unsupported for other left
+/// recursion, and where it is too complex.
 inline void compile_gbnf(Grammar& grammar, std::string_view text) {
   detail::GbnfSource source(grammar.budget);
   const int root = detail::GbnfParser(grammar.expressions, text, source).parse();

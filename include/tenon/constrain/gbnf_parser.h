@@ -1,5 +1,5 @@
-// Reads grammars as llama.cpp has them (GBNF): rules of literals, classes of characters and other rules. What
-// xgrammar's EBNF (vLLM, SGLang) has beyond that is read, too: rules that go on in the next line, and C's escapes.
+// Parses grammars in llama.cpp's notation (GBNF): rules of literals, character classes and other rules. Two extensions
+// of xgrammar's EBNF (vLLM, SGLang) are accepted: rules that continue on the next line, and C's escapes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -23,19 +23,19 @@ struct GbnfItem {
   enum class Kind : std::uint8_t { text, rule, sequence, choice, repeat };
   Kind kind = Kind::text;
   Expr text = Expressions::kNever;
-  int size = 0;  // of text: how many steps it takes to match, about
+  int size = 0;  // text: number of steps to match it, about
   int rule = -1;
   std::vector<int> parts = {};  // items
-  int least = 0, most = 0;      // of repeat
+  int least = 0, most = 0;      // repeat
 };
 
 struct GbnfRule {
   std::string name;
-  int line;       // where it is defined; until then, where it is first named
+  int line;       // of its definition; before that, of its first use
   int body = -1;  // an item; -1: not defined
 };
 
-// What a grammar says. Items come behind their parts.
+// A parsed grammar. Items come after their parts.
 struct GbnfSource {
   explicit GbnfSource(Budget& b) : budget(b) {}
   GbnfSource(const GbnfSource&) = delete;
@@ -95,7 +95,7 @@ class GbnfParser {
   GbnfParser(Expressions& expressions, std::string_view text, GbnfSource& out)
       : expressions_(expressions), text_(text), out_(out) {}
 
-  // Each rule that is named is defined. Returns the number of root.
+  // Checks that each named rule is defined. Returns the number of `root`.
   int parse() {
     if (const std::size_t wrong = find_invalid_utf8(text_); wrong != text_.npos) refuse(wrong, "not UTF-8");
     for (skip(true); at_ < text_.size(); skip(true)) rule();
@@ -137,7 +137,7 @@ class GbnfParser {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   }
 
-  // Blanks and comments, and where lines may end, their ends.
+  // Skips blanks, comments and, with `lines`, line ends.
   void skip(bool lines) {
     while (at_ < text_.size()) {
       const char c = text_[at_];
@@ -150,7 +150,7 @@ class GbnfParser {
     }
   }
 
-  // The rule whose name is here.
+  // Reads a name and returns the number of its rule.
   int named() {
     line_ += lines_to(at_, counted_);
     counted_ = at_;
@@ -169,7 +169,7 @@ class GbnfParser {
     const std::string& name = out_.rule(number).name;
     skip(false);
     if (text_.substr(at_, 3) != "::=" && (peek() == ':' || peek() == '=')) refuse_other_notation();
-    if (text_.substr(at_, 3) != "::=") refuse_here("behind \"" + name + "\", which needs \"::=\"");
+    if (text_.substr(at_, 3) != "::=") refuse_here("after \"" + name + "\", which needs \"::=\"");
     if (out_.rule(number).body >= 0) refuse(begin, "rule \"" + name + "\" is defined twice");
     at_ += 3;
     skip(true);
@@ -185,7 +185,7 @@ class GbnfParser {
                        "grammars are read in GBNF (root ::= \"a\" | rule) and in no other notation, as Lark's");
   }
 
-  // lines: inside of parentheses, where a line's end is a blank.
+  // `lines`: inside parentheses, where a line end is a blank.
   int choice(bool lines) {
     std::vector<int> parts = {sequence(lines)};
     while (take_bar()) {
@@ -194,7 +194,7 @@ class GbnfParser {
     }
     return out_.choice(parts);
   }
-  // A rule goes on in a line that begins with a bar.
+  // A rule continues on a line that starts with a bar.
   bool take_bar() {
     const std::size_t before = at_;
     skip(true);
@@ -234,7 +234,7 @@ class GbnfParser {
     return out_.sequence(parts);
   }
 
-  // Whether the next line begins with a part of this rule, and with no other rule.
+  // Whether the next line starts with a part of this rule, and not with another rule.
   bool goes_on() {
     const std::size_t before = at_;
     skip(true);
@@ -336,7 +336,7 @@ class GbnfParser {
     return out_.text(any_, 1);
   }
 
-  // The character here, escaped or not; in what began at `begin`.
+  // Reads a character, escaped or not. `in`: the construct that began at `begin`, for errors.
   char32_t character(std::size_t begin, std::string_view in) {
     if (at_ >= text_.size()) refuse(begin, std::string(in) + " is not closed");
     const CodePoint point = decode_utf8(text_, at_);
@@ -385,7 +385,7 @@ class GbnfParser {
     }
     --at_;
     refuse_here(
-        "behind \\: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH are known");
+        "after \\; known escapes: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
   }
   char32_t hex(int digits) {
     const std::size_t begin = at_;
@@ -409,10 +409,10 @@ class GbnfParser {
   const std::string_view text_;
   GbnfSource& out_;
   std::unordered_map<std::string, int> numbers_;
-  Expr any_ = -1;  // what a dot is, once there is one
+  Expr any_ = -1;  // the expression of a dot, once there is one
   std::size_t at_ = 0;
-  std::size_t counted_ = 0;  // up to here, line_ has counted
-  int line_ = 1;             // of the name that was read last
+  std::size_t counted_ = 0;  // line_ has counted the lines up to here
+  int line_ = 1;             // of the last name
 };
 
 }  // namespace detail

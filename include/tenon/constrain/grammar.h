@@ -1,4 +1,4 @@
-// What every constraint is compiled to: rules over bytes.
+// The common form of all constraints: rules over bytes.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,17 +8,19 @@
 
 namespace tenon::constrain {
 
+/// Rules, and the arena and budget of their expressions.
 struct Grammar {
   explicit Grammar(ConstraintLimits limits = {}) : budget(limits), expressions(budget) {}
 
-  Budget budget;
-  Expressions expressions;
-  std::vector<Expr> rules;           // by number, as Expressions::call takes it; they may call one another
-  Expr start = Expressions::kNever;  // what a whole text must match
-  std::vector<std::string>
-      warnings;  // what is not enforced, and need not be: "format 'slug' is not enforced (#/properties/b)"
+  Budget budget;            ///< of everything made for this constraint
+  Expressions expressions;  ///< arena of all bodies
+  /// Bodies by number, as in Expressions::call; they may call one another.
+  std::vector<Expr> rules;
+  Expr start = Expressions::kNever;  ///< matches the whole text
+  /// Parts of the schema that are not enforced and need not be: "format 'slug' is not enforced (#/properties/b)".
+  std::vector<std::string> warnings;
 
-  // A rule whose body comes later, so that it may call itself.
+  /// Adds a rule whose body is set later, so that it may call itself. Returns its number.
   int add_rule() {
     rules.push_back(Expressions::kNever);
     return static_cast<int>(rules.size()) - 1;

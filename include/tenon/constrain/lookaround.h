@@ -1,10 +1,11 @@
-// Regular expressions with assertions (^, $, lookahead, lookbehind) as expressions.
+// Converts regular expressions with assertions (^, $, lookahead, lookbehind) to expressions.
 //
-// The rest of a program is an expression where it is free of lookbehind and of loops around assertions: a lookahead is
-// the intersection of what follows with x.*, its negation with the complement (Program::rest). Elsewhere the program
-// runs as a set of threads: a state of a machine. A thread owes what its lookaheads promised of the text to come: an
-// expression, derived with each byte. A lookbehind is a thread set of .*x that runs from the start of the text; it
-// holds where one of its threads ends. Derivatives with locations: Varatalu, Veanes and Ernits, RE#, POPL 2025.
+// The rest of a program is an expression if it has no lookbehind and no loop around assertions. A lookahead is then the
+// intersection of what follows with x.*, and its negation the intersection with the complement (Program::rest).
+// Otherwise the program runs as a set of threads, which is a state of a machine. Each thread carries an obligation: an
+// expression for the text to come, from its lookaheads, derived with each byte. A lookbehind is a set of threads of .*x
+// that runs from the start of the text; it holds where one of them ends. Derivatives with locations: Varatalu, Veanes
+// and Ernits, RE#, POPL 2025.
 #pragma once
 #include <algorithm>
 #include <compare>
@@ -23,9 +24,10 @@
 
 namespace tenon::constrain {
 
+/// The machine of a program that is not an expression throughout.
 class LookaroundMachine final : public Expressions::Machine {
  public:
-  // The texts that a program matches as a whole. It is kept by `all` where some state of it is needed.
+  /// The texts that a program matches as a whole. The machine is added to `all` only if one of its states is needed.
   static Expr start(Expressions& all, std::unique_ptr<Program> program, int entry, Expr any_text) {
     if (!program->has_start(entry) && program->rest(entry, true)) return *program->rest(entry, true);
     auto made = std::unique_ptr<LookaroundMachine>(new LookaroundMachine(all, std::move(program), any_text));
@@ -51,17 +53,17 @@ class LookaroundMachine final : public Expressions::Machine {
   static constexpr std::size_t kMostThreads = 4096;
   static constexpr int kNoContext = -1;  // nothing looks behind any more
 
-  // What is left of a piece, and the step after it.
+  // The unread rest of a piece, and the step after the piece.
   struct Place {
     Expr rest;
     int next;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
-  using Threads = std::map<Place, Expr>;  // with what each owes
-  // What lookbehinds know of the text so far.
+  using Threads = std::map<Place, Expr>;  // each with its obligation
+  // State of the lookbehinds after the text so far.
   struct Context {
     std::vector<Threads> behinds;  // by number
-    std::vector<Expr> holds;       // of each: what the text to come must be for it to hold here
+    std::vector<Expr> holds;       // [behind]: what the text to come must match for it to hold here
     bool first = false;            // nothing was read yet
     friend auto operator<=>(const Context& a, const Context& b) {
       if (const auto order = a.first <=> b.first; order != 0) return order;
@@ -88,9 +90,10 @@ class LookaroundMachine final : public Expressions::Machine {
     if (x_.nullable(rest)) close(place.next, still, context, number, out);
   }
 
-  // Adds what a thread before a step may read next. number: the context's, where it has one yet.
+  // Adds the places where a thread before step `pc` can read next. `number`: that of the context, if it has one
+  // already.
   void close(int pc, Expr owed, const Context& context, int number, Threads& out) {
-    std::map<int, Expr> seen;  // with all that was owed there
+    std::map<int, Expr> seen;  // each with the union of its obligations
     std::vector<std::pair<int, Expr>> open = {{pc, owed}};
     while (!open.empty()) {
       x_.budget().check();
@@ -133,14 +136,14 @@ class LookaroundMachine final : public Expressions::Machine {
     const Expr all = x_.live_part(x_.both(due, s.negated ? x_.complement(what) : what));
     if (all != Expressions::kNever) open.push_back({s.next.front(), all});
   }
-  // Threads at one place are one, which owes either.
+  // Two threads at one place become one, whose obligation is the union.
   void add(Threads& out, Place place, Expr owed) {
     const auto [found, fresh] = out.try_emplace(place, owed);
     if (!fresh) found->second = x_.either(found->second, owed);
     if (out.size() > kMostThreads) refuse_complex("lookarounds in a loop can be read in too many ways at once");
   }
 
-  // The texts that may come for a lookahead to hold.
+  // The texts to come for which a lookahead holds.
   Expr seen_ahead(int entry, const Context& context, int number) {
     const Budget::Nesting nesting(x_.budget());
     const auto& rest = program_->rest(entry, context.first);
@@ -193,7 +196,7 @@ class LookaroundMachine final : public Expressions::Machine {
   }
 
   // ---------------------------------------------------------------- states
-  // Threads whose rest is an expression become one; the others, a state.
+  // Joins threads whose rest is an expression. The other threads become a state.
   Expr as_expression(Threads threads, int context) {
     const bool first = context_of(context).first;
     std::vector<Expr> ways;
@@ -209,7 +212,7 @@ class LookaroundMachine final : public Expressions::Machine {
       ways.push_back(x_.both(owed, x_.concat(place.rest, *rest)));
       thread = threads.erase(thread);
     }
-    if (std::find(ways.begin(), ways.end(), any_text_) != ways.end()) return any_text_;  // it matches whatever comes
+    if (std::find(ways.begin(), ways.end(), any_text_) != ways.end()) return any_text_;  // it matches any text
     if (!threads.empty()) ways.push_back(state_of(std::move(threads), looks_behind ? context : kNoContext));
     return x_.either(std::move(ways));
   }
@@ -232,7 +235,8 @@ class LookaroundMachine final : public Expressions::Machine {
       states_.push_back(std::move(made));
       state_numbers_.emplace(std::move(key), number);
     }
-    return x_.machine_state(number_, number, false);  // threads that may end here have a rest, and became expressions
+    // Never nullable: a thread that may end here has an expression as its rest.
+    return x_.machine_state(number_, number, false);
   }
 
   static constexpr std::size_t kThreadBytes = sizeof(Threads::value_type) + 40;
@@ -241,7 +245,7 @@ class LookaroundMachine final : public Expressions::Machine {
   const std::unique_ptr<const Program> program_;
   const Expr any_text_;
   int number_ = 0;
-  std::deque<Context> contexts_;  // references stay
+  std::deque<Context> contexts_;  // references stay valid
   std::map<Context, int> context_numbers_;
   std::deque<State> states_;
   std::map<std::pair<Threads, int>, int> state_numbers_;

@@ -14,24 +14,26 @@
 
 namespace tenon::constrain {
 
-// The steps of a pattern, each after those that follow it, but for loops.
+/// The steps of a pattern. Each step comes after the steps that follow it in the pattern, except in loops.
 class Program {
  public:
+  /// One step: a piece, an assertion, a fork, or the end.
   struct Step {
     enum class Kind { match, piece, fork, start, end, ahead, behind };
     Kind kind = Kind::match;
-    Expr piece = Expressions::kEmpty;
-    bool negated = false;
-    int look = 0;                // ahead: its first step; behind: its number among behinds()
-    std::vector<int> next = {};  // fork: several
+    Expr piece = Expressions::kEmpty;  ///< Kind::piece: what it reads
+    bool negated = false;              ///< ahead, behind
+    int look = 0;                      ///< ahead: its first step; behind: its number in behinds()
+    std::vector<int> next = {};        ///< several for a fork
   };
+  /// The step that ends a match.
   static constexpr int kMatch = 0;
-  static constexpr std::size_t kMostSteps = 20'000;
+  static constexpr std::size_t kMostSteps = 20'000;  ///< of one program; more are refused as too complex
 
-  // any_text: all texts in the pattern's spelling.
+  /// `any_text`: all texts in the spelling of the pattern.
   Program(Expressions& all, Expr any_text) : x_(all), any_text_(any_text) { add({}); }
 
-  // Errors: Refused, unsupported, past kMostSteps.
+  /// Emits the steps of `p`, followed by step `next`. Returns its first step. Refused, unsupported, over kMostSteps.
   int emit(const Pattern& p, int next) {
     const Budget::Nesting nesting(x_.budget());
     x_.budget().check();
@@ -65,7 +67,8 @@ class Program {
     return next;
   }
 
-  // After all was emitted. refuse(at): the character of a lookahead within a lookbehind that is not supported.
+  /// Call it after all steps are emitted. refuse(at): called for an unsupported lookahead inside a lookbehind, with its
+  /// character.
   template <class Refuse>
   void finish(Refuse&& refuse) {
     find_needs();
@@ -82,11 +85,13 @@ class Program {
   }
 
   const Step& step(int pc) const { return steps_[static_cast<std::size_t>(pc)]; }
-  const std::vector<int>& behinds() const { return behinds_; }  // their first steps, inner ones first
-  // The language of the text from a step on, where that depends on nothing before it. first: nothing was read yet; then
-  // ^ at that place is left out.
+  const std::vector<int>& behinds() const { return behinds_; }  ///< their first steps, inner ones first
+  /// The language of the text from a step on, if it does not depend on the text before. `first`: nothing was read yet;
+  /// the alternatives with ^ at that place are then not included.
   const std::optional<Expr>& rest(int pc, bool first) const { return rest_[first][static_cast<std::size_t>(pc)]; }
+  /// Whether a lookbehind can be reached from the step.
   bool looks_behind(int pc) const { return looks_behind_[static_cast<std::size_t>(pc)]; }
+  /// Whether ^ can be reached from the step.
   bool has_start(int pc) const { return has_start_[static_cast<std::size_t>(pc)]; }
 
  private:
@@ -116,7 +121,7 @@ class Program {
     return next;
   }
 
-  // The text to come begins with the body.
+  // A lookahead: the text to come starts with the body.
   int ahead(const Pattern& body) {
     const auto emitted = [&] {
       return emit(body, add({.kind = Step::Kind::piece, .piece = Expressions::kAnything, .next = {kMatch}}));
@@ -125,7 +130,7 @@ class Program {
     const auto found = plain_aheads_.find(body.plain);
     return found != plain_aheads_.end() ? found->second : plain_aheads_.emplace(body.plain, emitted()).first->second;
   }
-  // The text so far ends with the body.
+  // A lookbehind: the text so far ends with the body.
   int behind(const Pattern& body) {
     const auto emitted = [&] {
       ++depth_;
@@ -139,7 +144,7 @@ class Program {
     return found != plain_behinds_.end() ? found->second : plain_behinds_.emplace(body.plain, emitted()).first->second;
   }
 
-  // Which steps can reach a lookbehind, or ^.
+  // Finds the steps from which a lookbehind or ^ can be reached.
   void find_needs() {
     looks_behind_.assign(steps_.size(), false);
     has_start_.assign(steps_.size(), false);
@@ -159,7 +164,7 @@ class Program {
     }
   }
 
-  // Steps that follow come earlier, except in loops, whose rest is none.
+  // Following steps come earlier, except in loops, which have no rest.
   std::optional<Expr> rest_of(const Step& s, const std::vector<std::optional<Expr>>& known, bool first) {
     std::vector<Expr> rests;
     for (const int next : s.next) {
@@ -191,11 +196,11 @@ class Program {
   const Expr any_text_;
   std::vector<Step> steps_;
   std::vector<int> behinds_;
-  int depth_ = 0;                                               // of lookbehinds
+  int depth_ = 0;                                               // of nested lookbehinds
   std::vector<std::pair<int, std::size_t>> aheads_in_behinds_;  // first step, character
   std::map<Expr, int> plain_aheads_, plain_behinds_;
   std::vector<bool> looks_behind_, has_start_;
-  std::vector<std::optional<Expr>> rest_[2];  // by `first`, then by step
+  std::vector<std::optional<Expr>> rest_[2];  // [first][step]
 };
 
 }  // namespace tenon::constrain

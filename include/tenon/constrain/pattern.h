@@ -1,4 +1,4 @@
-// A regular expression as it was read: a tree of its assertions, around expressions.
+// A parsed regular expression: a tree of assertions around expressions.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace tenon::constrain {
 
-// A part without assertions (^, $, lookarounds) is one expression: `plain`. All others have parts.
+/// A node of the tree. A node without assertions (^, $, lookarounds) is a single expression, `plain`. Other nodes have
+/// parts.
 struct Pattern {
   enum class Kind { plain, sequence, either, repeat, start, end, ahead, behind };
 
   Kind kind = Kind::plain;
-  Expr plain = Expressions::kEmpty;
-  bool negated = false;     // ahead, behind
-  int least = 0, most = 0;  // repeat; most: kUnbounded
-  std::size_t at = 0;       // ahead, behind: the character where it begins, counted from 0
-  std::vector<Pattern> parts = {};
+  Expr plain = Expressions::kEmpty;  ///< Kind::plain
+  bool negated = false;              ///< ahead, behind
+  int least = 0, most = 0;           ///< repeat; most: kUnbounded for no bound
+  std::size_t at = 0;                ///< ahead, behind: index of its first character, from 0
+  std::vector<Pattern> parts = {};   ///< the branches, terms or body
 
   static Pattern of(Expr e) { return {.plain = e}; }
   static Pattern anchor(Kind kind) { return {.kind = kind}; }
@@ -31,6 +32,7 @@ struct Pattern {
   bool is_plain() const { return kind == Kind::plain; }
 };
 
+/// Union of branches. Branches without assertions become one expression.
 inline Pattern either_of(Expressions& all, std::vector<Pattern> branches) {
   if (branches.size() == 1) return std::move(branches.front());
   std::vector<Expr> plain;
@@ -48,6 +50,7 @@ inline Pattern either_of(Expressions& all, std::vector<Pattern> branches) {
                            : Pattern{.kind = Pattern::Kind::either, .parts = std::move(parts)};
 }
 
+/// Repetition of `body`.
 inline Pattern repeat_of(Expressions& all, Pattern body, int least, int most) {
   if (most == 0) return Pattern::of(Expressions::kEmpty);
   if (body.is_plain()) return Pattern::of(all.repeat(body.plain, least, most));
@@ -57,16 +60,18 @@ inline Pattern repeat_of(Expressions& all, Pattern body, int least, int most) {
   return repeat;
 }
 
-// Collects the terms of a sequence; adjacent expressions become one.
+/// Collects the terms of a sequence. Adjacent expressions become one.
 class PatternSequence {
  public:
   explicit PatternSequence(Expressions& all) : all_(all) {}
 
+  /// Appends a term.
   void add(Pattern term) {
     if (term.is_plain()) return plain_.push_back(term.plain);
     close_plain();
     parts_.push_back(std::move(term));
   }
+  /// The sequence. Call it once.
   Pattern take() {
     close_plain();
     if (parts_.empty()) return Pattern::of(Expressions::kEmpty);

@@ -1,4 +1,4 @@
-// A constraint that cannot be honoured exactly.
+// The error of a constraint that cannot be enforced exactly.
 #pragma once
 #include <string>
 #include <utility>
@@ -7,18 +7,21 @@
 
 namespace tenon::constrain {
 
-// kind unsupported: well-formed, but not enforced exactly, or beyond a limit ("too complex: ..."); invalid_request: no
-// constraint, or one that no text satisfies. where() is a JSON pointer (#/properties/a) or a position (character 17).
+/// kind() is unsupported for a valid constraint that is not enforced exactly or exceeds a limit ("too complex: ...").
+/// It is invalid_request for an invalid constraint, or one that no text satisfies. where() is a JSON pointer
+/// (#/properties/a) or a position (character 17).
 class Refused : public Error {
  public:
   Refused(Kind kind, std::string at, std::string reason)
       : Error(kind, std::move(at), reason), reason_(std::move(reason)) {}
+  /// The text of the error without the place.
   const std::string& reason() const noexcept { return reason_; }
 
  private:
   std::string reason_;
 };
 
+/// Throw Refused: unsupported, invalid_request, or unsupported with "too complex: " at "#".
 [[noreturn]] void refuse_unsupported(std::string at, std::string reason);
 [[noreturn]] void refuse_invalid(std::string at, std::string reason);
 [[noreturn]] void refuse_complex(std::string what);

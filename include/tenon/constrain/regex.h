@@ -1,4 +1,4 @@
-// Regular expressions as ECMA-262 writes them (with the flag u, over characters), to expressions over bytes.
+// Converts regular expressions of ECMA-262 (with flag u, over characters) to expressions over bytes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -20,12 +20,13 @@
 
 namespace tenon::constrain {
 
+/// The part of a text that a pattern must match.
 enum class Match {
-  whole,   // all of the text; \s is ASCII's, and . all but \n
-  search,  // any part of it, as JSON Schema's `pattern` means it; \s and . are ECMA-262's
+  whole,   ///< the whole text; \s is ASCII, and . is all but \n
+  search,  ///< any part of the text, as in JSON Schema's `pattern`; \s and . are ECMA-262's
 };
 
-// Reads a pattern once, from left to right; see regex().
+/// Parses one pattern from left to right; see regex().
 class RegexReader {
  public:
   RegexReader(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at)
@@ -35,6 +36,7 @@ class RegexReader {
         place_(std::move(at)),
         pattern_(characters_of(pattern, place_)) {}
 
+  /// The expression of the pattern. Errors as for regex().
   Expr read() {
     const Pattern whole = alternatives();
     if (more()) invalid(at_, "')' closes no group");
@@ -58,7 +60,7 @@ class RegexReader {
   struct Count {
     int least, most;
   };
-  // Of a class or an escape: a character, which may begin or end a range, or a set.
+  // An item of a class or an escape: a character, which may be an end of a range, or a set.
   struct Atom {
     std::optional<char32_t> character;
     CodePoints set;
@@ -104,13 +106,13 @@ class RegexReader {
   Pattern term() {
     all_.budget().check();
     refuse_quantifier();
-    // ECMA-262, B.1.2: of the assertions only a lookahead may be repeated.
+    // ECMA-262, B.1.2: lookaheads are the only assertions that may be repeated.
     const bool behind = next_is('(') && next_is('?', 1) && next_is('<', 2) && (next_is('=', 3) || next_is('!', 3));
     const bool group = next_is('(') && !behind;
     Pattern part = take('^')   ? Pattern::anchor(Pattern::Kind::start)
                    : take('$') ? Pattern::anchor(Pattern::Kind::end)
                                : atom();
-    if (!part.is_plain()) count_nodes(2);  // itself, and a repetition of it
+    if (!part.is_plain()) count_nodes(2);  // the node, and a repetition of it
     if (!part.is_plain() && !group) {
       refuse_quantifier();
       return part;
@@ -123,7 +125,7 @@ class RegexReader {
     return repeat_of(all_, std::move(part), count->least, count->most);
   }
 
-  // Charges the tree, which goes when the pattern is read.
+  // Charges the tree, which is freed when the pattern has been read.
   void count_nodes(std::size_t nodes) { tree_.add(nodes * sizeof(Pattern)); }
 
   void refuse_quantifier() {
@@ -138,7 +140,7 @@ class RegexReader {
     return next_is('{') ? braces() : std::nullopt;
   }
 
-  // {m}, {m,} or {m,n}; any other { is a literal (ECMA-262, B.1.2).
+  // {m}, {m,} or {m,n}. Any other { is a literal (ECMA-262, B.1.2).
   std::optional<Count> braces() {
     const std::size_t start = at_;
     std::size_t end = start + 1;
@@ -164,7 +166,7 @@ class RegexReader {
     if (std::max(count.least, count.most) > kMostRepeats)
       unsupported(start, "too complex: a repetition of more than 100000");
     if (count.most != kUnbounded && count.most < count.least)
-      invalid(start, "a repetition whose most is below its least");
+      invalid(start, "a repetition whose maximum is below its minimum");
     return count;
   }
 
@@ -195,7 +197,8 @@ class RegexReader {
     return Pattern::of(found->second);
   }
 
-  // One side is a word character, the other is none: ECMA-262, 22.2.2.4. Inner: both are, or neither is.
+  // \b: one side is a word character and the other is not (ECMA-262, 22.2.2.4). `inner`, \B: both sides are, or
+  // neither.
   Pattern word_boundary(bool inner) {
     using Kind = Pattern::Kind;
     count_nodes(10);  // two sequences of two lookarounds, each around a set
@@ -227,7 +230,7 @@ class RegexReader {
     Pattern::Kind kind;
     bool negated;
   };
-  // Behind "(?".
+  // Parses the text after "(?".
   std::optional<Look> group_kind(std::size_t start) {
     if (take(':')) return std::nullopt;
     const bool behind = next_is('<');
@@ -251,7 +254,7 @@ class RegexReader {
       const char32_t c = pattern_[at_];
       if (!is_letter(c) && c != '_' && c != '$' && c < 0x80 && (at_ == name || !is_digit(c))) break;
     }
-    if (at_ == name || !take('>')) invalid(start, "a group whose name is no name");
+    if (at_ == name || !take('>')) invalid(start, "a group with an invalid name");
   }
 
   // ---------------------------------------------------------------- classes
@@ -260,7 +263,7 @@ class RegexReader {
     if (match_ == Match::whole && next_is(']'))
       unsupported(at_, "']' first in a class means different things: write \\]");
     std::vector<CodePoints::Range> ranges;
-    std::size_t most = 8192;  // merge beyond it: \p{L} alone has about 650 ranges
+    std::size_t most = 8192;  // merge above it: \p{L} alone has about 650 ranges
     const auto add = [&](const Atom& atom) {
       if (atom.character)
         ranges.push_back({*atom.character, *atom.character});
@@ -284,7 +287,7 @@ class RegexReader {
       if (first.character && last.character) {
         if (*first.character > *last.character) invalid(from, "a range that ends before it begins");
         ranges.push_back({*first.character, *last.character});
-      } else {  // [\w-.]: the hyphen stands for itself (ECMA-262, B.1.2)
+      } else {  // [\w-.]: the hyphen is literal (ECMA-262, B.1.2)
         add(first), add(last), add({'-', {}});
       }
     }
@@ -315,7 +318,7 @@ class RegexReader {
                               {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
   }
 
-  // Behind the backslash, which is at `start`.
+  // Parses an escape. The backslash is at `start`, and at_ is after it.
   Atom escape(std::size_t start, bool in_class) {
     if (!more()) invalid(start, "nothing follows the backslash");
     switch (const char32_t c = pattern_[at_++]) {
@@ -358,7 +361,7 @@ class RegexReader {
       case 'P':
         return {{}, ~property(start)};
       case 'b':
-        return {U'\b', {}};  // in a class alone: elsewhere it is a boundary
+        return {U'\b', {}};  // only in a class; elsewhere it is a boundary
       default:
         if (is_digit(c))
           unsupported(start, in_class ? "octal escapes are not supported" : "back references are not supported");
@@ -367,7 +370,7 @@ class RegexReader {
     }
   }
 
-  // {name} or {name=value} behind \p
+  // {name} or {name=value} after \p.
   CodePoints property(std::size_t start) {
     const std::size_t from = at_ + 1;
     if (!take('{')) invalid(start, "\\p needs a property in braces, as in \\p{L}");
@@ -394,7 +397,7 @@ class RegexReader {
     return (c | 32) >= 'a' && (c | 32) <= 'f' ? static_cast<int>((c | 32) - 'a') + 10 : -1;
   }
 
-  // \uHHHH, two of them that are a surrogate pair, or \u{H...}
+  // \uHHHH, a surrogate pair of two of them, or \u{H...}.
   char32_t unicode_escape(std::size_t start) {
     char32_t value = 0;
     if (take('{')) {
@@ -427,16 +430,17 @@ class RegexReader {
   Spent tree_{all_.budget()};
 };
 
-// The texts that the pattern matches, in that spelling; kNever where there are none. ^ and $ are the text's ends
-// wherever they stand; lookarounds, \b and \B may stand anywhere; lazy quantifiers match what greedy ones do. Throws
-// Refused at `at` (a JSON pointer) or, where that is empty, at the character, counted from 1:
-// - invalid_request for what is no regular expression;
-// - unsupported for back references, flags, possessive quantifiers, atomic groups, other escapes of letters, halves of
-// surrogate
-//   pairs, Unicode properties that unicode_set() lacks, and what dialects disagree about ({,n}, POSIX classes, ] first
-//   in a class of a whole match);
-// - unsupported for counts above 100,000, for groups nested deeper than the budget's limit and, at "#", past the
-// budget. Source: ECMA-262, 22.2.1 and B.1.2.
+/// The texts that the pattern matches, in the given spelling; kNever where there are none. ^ and $ are the ends of the
+/// text. Lookarounds, \b and \B are allowed anywhere. Lazy quantifiers match the same texts as greedy ones. Source:
+/// ECMA-262, 22.2.1 and B.1.2.
+///
+/// Throws Refused at `at` (a JSON pointer) or, where that is empty, at the character, counted from 1:
+/// - invalid_request for a text that is not a regular expression;
+/// - unsupported for back references, flags, possessive quantifiers, atomic groups, other escapes of letters, halves of
+///   surrogate pairs, and Unicode properties that unicode_set() lacks;
+/// - unsupported where dialects disagree: {,n}, POSIX classes, and ] first in a class of a whole match;
+/// - unsupported for counts above 100,000, for groups nested deeper than the budget's limit and, at "#", over the
+/// budget.
 inline Expr regex(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at) {
   return RegexReader(all, pattern, spelling, match, std::move(at)).read();
 }

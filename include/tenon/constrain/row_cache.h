@@ -1,4 +1,4 @@
-// Rows that were made for states, those used last.
+// A cache of rows by state, with least-recently-used eviction.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,22 +10,23 @@
 
 namespace tenon::constrain {
 
-// Row: with size(), the bytes that it holds.
+/// Row has size(), its bytes. Holds at most `most` rows and, with more than one row, most_bytes.
 template <class Row>
 class RowCache {
  public:
   using State = std::int32_t;
 
+  /// `most`: rows; `most_bytes`: of all rows.
   RowCache(std::size_t most, std::size_t most_bytes) : most_(most), most_bytes_(most_bytes) {}
 
-  // nullptr: not kept. Valid until the next keep().
+  /// The row of a state, or null. Valid until the next keep().
   const Row* find(State state) {
     const auto found = rows_.find(state);
     if (found == rows_.end()) return nullptr;
     found->second.used = ++clock_;
     return &found->second.row;
   }
-  // A state's that has none here.
+  /// Adds the row of a state that has none.
   const Row& keep(State state, Row row) {
     bytes_ += row.size();
     while (!rows_.empty() && (rows_.size() >= most_ || bytes_ > most_bytes_)) {
@@ -36,6 +37,7 @@ class RowCache {
     }
     return rows_.emplace(state, Kept{std::move(row), ++clock_}).first->second.row;
   }
+  /// Size of the cache, in bytes.
   std::size_t bytes() const { return bytes_ + rows_.size() * (sizeof(Kept) + 32); }
 
  private:

@@ -1,8 +1,11 @@
-// JSON Schema (2020-12, and what drafts 4 to 2019-09 write differently) to a grammar of the texts that satisfy it.
+// Compiles JSON Schema (2020-12, and the different spellings of drafts 4 to 2019-09) to a grammar of the texts that
+// satisfy it.
 //
-// A schema is read into sets of subschemas (schema_source.h), those into shapes by type (schema_shape.h), of which a
-// value must have one (schema_union.h), and the shapes are written as texts (schema_writer.h). Each string has one
-// spelling; keys come in the order of `properties`, then those that are only `required`, then others.
+// 1. A schema is read into sets of subschemas (schema_source.h).
+// 2. A set becomes shapes by type, of which a value must have one (schema_shape.h, schema_union.h).
+// 3. The shapes are written as texts (schema_writer.h).
+// Each string has one spelling. Keys come in the order of `properties`, then those that are only `required`, then
+// others.
 #pragma once
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -18,9 +21,9 @@
 
 namespace tenon::constrain {
 
-// Sets the grammar's rules, start and warnings. Throws Refused where a keyword is not enforced exactly (unsupported),
-// is malformed, or where no text satisfies the schema (invalid_request). Not enforced, and not refused: that two keys
-// which are not among the properties differ.
+/// Sets the grammar's rules, start and warnings. Throws Refused: unsupported where a keyword cannot be enforced
+/// exactly; invalid_request where a keyword is malformed or no text satisfies the schema.
+/// Not enforced, and not refused: that keys outside `properties` differ from one another.
 inline void compile_schema(Grammar& grammar, const nlohmann::ordered_json& schema, const SchemaOptions& options = {}) {
   schema::Context context(grammar, schema, options);
   schema::Unions unions(context);

@@ -1,4 +1,4 @@
-// Decimal numbers of any size, exactly: the bounds of a schema.
+// Exact decimal numbers of any size, for the bounds of a schema.
 #pragma once
 #include <charconv>
 #include <cmath>
@@ -16,31 +16,31 @@ namespace tenon::constrain::schema {
 
 using Json = nlohmann::ordered_json;
 
-// Whether a reader of JSON may have rounded it: it stands for an integer of more than 64 bits, or for a number as
-// large.
+/// Whether a JSON parser may have rounded the number: it is outside the range of 64-bit integers.
 inline bool may_be_rounded(const Json& number) {
   if (!number.is_number_float()) return false;
   const double value = number.get<double>();
   return value >= 0x1p64 || value < -0x1p63;
 }
 
+/// A decimal number.
 struct Decimal {
   bool negative = false;
-  std::string digits;  // no zeros at either end; none: zero
-  int point = 0;       // the value is 0.digits * 10^point
+  std::string digits;  ///< without zeros at either end; empty: zero
+  int point = 0;       ///< value = 0.digits * 10^point
 
   static Decimal of(const Json& number) {
     return number.is_number_float() ? of(number.get<double>()) : parse(number.dump());
   }
-  // The shortest text that reads back as the same; exactly where integers, which readers have exactly, are compared
-  // with it.
+  /// The shortest text that reads back as `value`. From 2^53 on it is the exact value, because the integers that are
+  /// compared with it are exact.
   static Decimal of(double value) {
-    char text[340];  // the largest has 309 digits
+    char text[340];  // the largest double has 309 digits
     if (std::abs(value) < 0x1p53) return parse({text, std::to_chars(text, text + sizeof text, value).ptr});
     return parse({text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.0f", value))});
   }
 
-  // JSON's grammar
+  /// A number in JSON's grammar.
   static Decimal parse(std::string_view text) {
     Decimal d;
     d.negative = text.starts_with('-');
@@ -68,15 +68,15 @@ struct Decimal {
 
   bool is_zero() const { return digits.empty(); }
   bool is_whole() const { return point >= static_cast<int>(digits.size()); }
-  int last_place() const { return point - static_cast<int>(digits.size()); }  // the power of ten of the last digit
-  // "0" where there are none before the point
+  int last_place() const { return point - static_cast<int>(digits.size()); }  ///< exponent of the last digit
+  /// Digits before the point; "0" where there are none.
   std::string whole() const {
     if (point <= 0) return "0";
     std::string text = digits.substr(0, static_cast<std::size_t>(point));
     text.resize(static_cast<std::size_t>(point), '0');
     return text;
   }
-  // "" of a whole number
+  /// Digits after the point; "" for a whole number.
   std::string fraction() const {
     if (point <= 0) return std::string(static_cast<std::size_t>(-point), '0') + digits;
     return is_whole() ? "" : digits.substr(static_cast<std::size_t>(point));
@@ -84,7 +84,7 @@ struct Decimal {
   Decimal magnitude() const { return {false, digits, point}; }
 };
 
-// -1, 0 or 1
+/// -1, 0 or 1.
 inline int compare(const Decimal& a, const Decimal& b) {
   const auto sign = [](const Decimal& d) { return d.is_zero() ? 0 : d.negative ? -1 : 1; };
   if (sign(a) != sign(b)) return sign(a) < sign(b) ? -1 : 1;
@@ -95,7 +95,7 @@ inline int compare(const Decimal& a, const Decimal& b) {
   return order == 0 ? 0 : order < 0 ? -larger : larger;
 }
 
-// The double at a whole number that is not negative or, where there is none, next to it.
+/// The double equal to a non-negative whole number or, if there is none, the next one above or below it.
 inline Decimal double_at(const Decimal& whole, bool above) {
   double value = 0;
   const std::string text = whole.whole();
@@ -105,11 +105,12 @@ inline Decimal double_at(const Decimal& whole, bool above) {
   return Decimal::of(value);
 }
 
+/// Most digits of a divisor in is_multiple().
 inline constexpr std::size_t kMultipleDigits = 17;
-// of: positive, at most so many digits
+/// Whether `a` is a multiple of `of`, which is positive and has at most kMultipleDigits digits.
 inline bool is_multiple(const Decimal& a, const Decimal& of) {
   if (a.is_zero()) return true;
-  if (of.last_place() > a.last_place()) return false;  // a's last digit is not 0
+  if (of.last_place() > a.last_place()) return false;  // the last digit of a is not 0
   std::uint64_t k = 0, rest = 0;
   for (const char c : of.digits) k = 10 * k + static_cast<std::uint64_t>(c - '0');
   for (const char c : a.digits) rest = (10 * rest + static_cast<std::uint64_t>(c - '0')) % k;

@@ -1,4 +1,4 @@
-// Which draft of JSON Schema a schema is written in, and what that draft has.
+// The draft of JSON Schema that a schema is written in, and the keywords of each draft.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,9 +13,10 @@
 
 namespace tenon::constrain::schema {
 
-// unnamed: schemas that name none may use what any of them has, spelled as in any of them.
+/// unnamed: the schema names no draft. It may use the keywords and spellings of all drafts.
 enum class Draft { four = 4, six = 6, seven = 7, nineteen, twenty, unnamed };
 
+/// The name of a draft, as in errors.
 inline std::string_view name_of(Draft draft) {
   switch (draft) {
     case Draft::four:
@@ -31,7 +32,7 @@ inline std::string_view name_of(Draft draft) {
   }
 }
 
-// What "$schema" names. Refused, unsupported, where that is unknown: its keywords may mean anything.
+/// The draft that "$schema" names. Refused, unsupported, for an unknown name, since keywords could mean anything there.
 inline Draft draft_of(const Json& schema, const std::string& at) {
   if (!schema.is_object() || !schema.contains("$schema")) return Draft::unnamed;
   const Json& name = schema.at("$schema");
@@ -47,14 +48,14 @@ inline Draft draft_of(const Json& schema, const std::string& at) {
     if (rest == "json-schema.org/draft/2019-09/schema") return Draft::nineteen;
     if (rest == "json-schema.org/draft/2020-12/schema") return Draft::twenty;
     if (rest == "spec.openapis.org/oas/3.1/dialect/base")
-      return Draft::twenty;                                       // OpenAPI 3.1.0, 4.8.24.5: with annotations
-    if (rest == "json-schema.org/schema") return Draft::unnamed;  // whichever is the latest
+      return Draft::twenty;                                       // OpenAPI 3.1.0, 4.8.24.5: 2020-12 with annotations
+    if (rest == "json-schema.org/schema") return Draft::unnamed;  // the latest draft
   }
   refuse_unsupported(at + "/$schema", "only drafts 4, 6, 7, 2019-09 and 2020-12 of JSON Schema are known");
 }
 
-// Keywords that say something of values, with the first draft from 4 on that has them. Those of draft 3 stand with
-// 2019-09's, and what 2020-12 has no more is kept there: both are refused.
+/// Keywords that constrain values, with the first draft from 4 on that has them. Keywords of draft 3 are listed under
+/// 2019-09, and keywords that 2020-12 dropped keep their entries. Both are refused from 2019-09 on.
 inline constexpr std::array<std::pair<std::string_view, Draft>, 45> kKeywords = {{
     {"type", Draft::four},
     {"enum", Draft::four},
@@ -103,10 +104,10 @@ inline constexpr std::array<std::pair<std::string_view, Draft>, 45> kKeywords = 
     {"divisibleBy", Draft::nineteen},
 }};
 
-// Whether $ref is all that a subschema says.
+/// Whether $ref replaces all other keywords of the subschema, as in drafts up to 7.
 inline bool refers_alone(Draft draft, const Json& schema) { return draft <= Draft::seven && schema.contains("$ref"); }
 
-// Whether a subschema has the keyword, and its draft too.
+/// Whether a subschema has the keyword and its draft knows it.
 inline bool speaks(Draft draft, const Json& schema, std::string_view keyword) {
   if (!schema.contains(keyword)) return false;
   if (keyword == "$ref") return true;
@@ -116,12 +117,12 @@ inline bool speaks(Draft draft, const Json& schema, std::string_view keyword) {
   return found == kKeywords.end() || found->second <= draft;
 }
 
-// Of keywords that mean something in other drafts, and here nothing.
+/// Warnings about keywords that mean something in other drafts, but nothing in this one.
 inline std::vector<std::string> not_enforced(Draft draft, const Json& schema, const std::string& at) {
   std::vector<std::string> warnings;
   const std::string name = "draft " + std::string(name_of(draft));
   const std::string why =
-      name + (refers_alone(draft, schema) ? " ignores what stands beside $ref" : " does not have it");
+      name + (refers_alone(draft, schema) ? " ignores other keywords beside $ref" : " does not have it");
   for (const auto& [keyword, first] : kKeywords) {
     if (!schema.contains(keyword) || speaks(draft, schema, keyword)) continue;
     warnings.push_back(std::string(keyword) + " is not enforced: " + why + " (" + at + ")");
@@ -129,7 +130,8 @@ inline std::vector<std::string> not_enforced(Draft draft, const Json& schema, co
   return warnings;
 }
 
-// A keyword that the draft has no more: to honour it would be as wrong as to pass it over, for some do. nullptr: none.
+/// The keyword of the subschema that its draft dropped; null for none. Some validators honour such keywords and
+/// some ignore them, so either choice would be wrong.
 inline const char* abolished(Draft draft, const Json& schema) {
   if (draft != Draft::nineteen && draft != Draft::twenty) return nullptr;
   if (schema.contains("dependencies")) return "dependencies";
@@ -138,7 +140,7 @@ inline const char* abolished(Draft draft, const Json& schema) {
   return schema.contains("additionalItems") ? "additionalItems" : nullptr;
 }
 
-// Where a subschema says its own name, as far as references are concerned; empty where it has none.
+/// The name of a subschema as a target of references; empty where it has none.
 inline std::string name_of(Draft draft, const Json& schema) {
   if (!schema.is_object()) return "";
   for (const char* key : {"$id", "id"}) {
@@ -149,7 +151,7 @@ inline std::string name_of(Draft draft, const Json& schema) {
   }
   return "";
 }
-// Whether references in it begin there.
+/// Whether references inside the subschema start at it.
 inline bool opens_resource(Draft draft, const Json& schema) {
   if (!schema.is_object() || refers_alone(draft, schema)) return false;
   const char* const key = draft == Draft::four ? "id" : "$id";

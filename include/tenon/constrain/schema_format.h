@@ -1,4 +1,4 @@
-// The formats that are enforced, each at least as strict as the standard it names.
+// The formats that are enforced. Each is at least as strict as the standard it names.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace tenon::constrain::schema {
 
+/// Expressions of formats, without quotes.
 class Formats {
  public:
   explicit Formats(Expressions& expressions) : e_(expressions) {}
 
-  // Nothing of a format that is not enforced.
+  /// Empty for a format that is not enforced.
   std::optional<Expr> find(std::string_view name) {
     if (name == "date") return date();
     if (name == "time") return time();
@@ -36,7 +37,7 @@ class Formats {
   Expr whole(std::string_view pattern) { return regex(e_, pattern, Spelling::json, Match::whole, ""); }
   Expr without(Expr all, Expr some) { return e_.both(all, e_.complement(some)); }
 
-  // RFC 3339, full-date; the proleptic Gregorian calendar from year 1 on.
+  // RFC 3339, full-date: the proleptic Gregorian calendar from year 1.
   Expr date() {
     const Expr days = whole(
         "[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]"
@@ -48,13 +49,13 @@ class Formats {
   Expr time() {
     return whole("([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])");
   }
-  // RFC 3339, appendix A
+  // RFC 3339, appendix A.
   Expr duration() {
     return whole(
         "P([0-9]{1,9}W|T{t}|([0-9]{1,9}D|[0-9]{1,9}M([0-9]{1,9}D)?|[0-9]{1,9}Y([0-9]{1,9}M([0-9]{1,9}D)?)?)(T{t})?)",
         "{t}", "([0-9]{1,9}S|[0-9]{1,9}M([0-9]{1,9}S)?|[0-9]{1,9}H([0-9]{1,9}M([0-9]{1,9}S)?)?)");
   }
-  // RFC 4291, 2.2, as RFC 3986 writes it.
+  // RFC 4291, 2.2, in the form of RFC 3986.
   Expr ipv6() {
     const std::string h = "[0-9A-Fa-f]{1,4}", low = "(" + h + ":" + h + "|" + std::string(kIpv4) + ")";
     std::string all = "(" + h + ":){6}" + low + "|::(" + h + ":){5}" + low;
@@ -69,7 +70,7 @@ class Formats {
     }
     return whole(all);
   }
-  // RFC 1123; names with "--" in third place are for IDNA (RFC 5891) to judge and left out.
+  // RFC 1123. Names with "--" in third place are excluded: their validity is up to IDNA (RFC 5891).
   Expr hostname() {
     const Expr any = e_.bytes(ByteSet::all());
     const Expr label = without(whole("[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?"),
@@ -83,7 +84,7 @@ class Formats {
                                e_.repeat(e_.bytes(ByteSet::all()), 1, 64));
     return e_.concat({local, e_.literal("@"), hostname()});
   }
-  // RFC 3986, with a scheme; hosts are names or IPv6 addresses.
+  // RFC 3986, with a scheme. Hosts are names or IPv6 addresses.
   Expr uri() {
     constexpr std::string_view kCharacter = "([0-9A-Za-z._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})";
     const Expr scheme = whole("[A-Za-z][0-9A-Za-z+.-]*:");
@@ -98,7 +99,7 @@ class Formats {
         {scheme, path, whole("(\\?({c}|[/?])*)?", "{c}", kCharacter), whole("(#({c}|[/?])*)?", "{c}", kCharacter)});
   }
 
-  // The pattern with a name in it written out.
+  // Expands `name` to `meaning` in the pattern.
   Expr whole(std::string pattern, std::string_view name, std::string_view meaning) {
     for (std::size_t at = pattern.find(name); at != pattern.npos; at = pattern.find(name, at + meaning.size())) {
       pattern.replace(at, name.size(), meaning);

@@ -1,4 +1,4 @@
-// Lists of a shape as texts: items, contains, uniqueItems.
+// Texts of lists: items, contains, uniqueItems.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,20 +16,20 @@
 
 namespace tenon::constrain::schema {
 
-// The texts that an expression without calls matches; nothing where they are more than `most`, or longer than 256
-// bytes.
+/// All texts of an expression without calls; empty where there are more than `most`, or one is longer than 256 bytes.
 inline std::optional<std::vector<std::string>> all_texts(Expressions& e, Expr language, std::size_t most) {
   constexpr std::size_t kLongest = 256;
   std::vector<std::string> texts;
   std::vector<std::pair<std::string, Expr>> open = {{"", e.live_part(language)}};
   for (std::size_t i = 0; i < open.size(); ++i) {
     e.budget().check();
-    const std::string text = open[i].first;  // copies: `open` grows below, and a lambda captures no structured binding
+    // Copies: `open` grows below, and a lambda cannot capture a structured binding.
+    const std::string text = open[i].first;
     const Expr rest = open[i].second;
     if (rest == Expressions::kNever) continue;
     if (e.nullable(rest)) texts.push_back(text);
     if (texts.size() > most || text.size() > kLongest || open.size() > most * kLongest) return std::nullopt;
-    if (open.size() - i > 2 * most) return std::nullopt;  // every prefix leads to a text: breadth alone is too much
+    if (open.size() - i > 2 * most) return std::nullopt;  // every prefix leads to a text, so breadth alone is too much
     for (const ByteSet& set : e.byte_classes(rest)) {
       const Expr next = e.derivative(rest, set.first());
       if (next == Expressions::kNever) continue;
@@ -39,16 +39,16 @@ inline std::optional<std::vector<std::string>> all_texts(Expressions& e, Expr la
   return texts;
 }
 
-// text(meet): the texts of a set of subschemas; finite(meet): whether it has any.
+/// Writes lists. text(meet): the texts of a set of subschemas. finite(meet): whether it has any.
 template <class Text, class Finite>
 class ListText {
  public:
-  static constexpr std::size_t kMostValues = 256;  // that uniqueItems tells apart
+  static constexpr std::size_t kMostValues = 256;  ///< values that uniqueItems can compare
 
   ListText(Context& context, const Punctuation& marks, Text text, Finite finite)
       : c_(context), e_(context.e()), marks_(marks), text_(std::move(text)), finite_(std::move(finite)) {}
 
-  // How many items a list may have.
+  /// Most items that a list can have.
   std::size_t items(const ArrayShape& a) const {
     const std::size_t most = a.size.most == kUnbounded ? kEndless : static_cast<std::size_t>(a.size.most);
     for (std::size_t i = 0; i < a.prefix.size(); ++i) {
@@ -56,7 +56,7 @@ class ListText {
     }
     return finite_(a.rest) ? most : std::min(most, a.prefix.size());
   }
-  // Whether some list is finite, as far as a look at single items tells.
+  /// Whether some list is finite, judged by single items.
   bool ends(const ArrayShape& a) const {
     const std::size_t most = items(a);
     if (a.size.least > most) return false;
@@ -67,7 +67,7 @@ class ListText {
     return false;
   }
 
-  // unique_at: where uniqueItems is said; empty: nowhere.
+  /// The texts of the list. `unique_at`: where uniqueItems stands; empty: nowhere.
   Expr write(const ArrayShape& a, const std::string& unique_at) {
     const Expr all = a.contains ? counted(a) : plain(a);
     return unique_at.empty() || all == Expressions::kNever ? all : unique(a, all, unique_at);
@@ -99,8 +99,8 @@ class ListText {
   }
 
   // ---------------------------------------------------------------- contains
-  // A state for each number of items so far, up to where no bound counts them any more, and of those that `contains`
-  // counts.
+  // One state for each number of items so far, up to the last number that a bound counts, and each number of items that
+  // match `contains`.
   Expr counted(const ArrayShape& a) {
     const Contains& c = *a.contains;
     const std::size_t most = items(a), needed = c.count.least;
@@ -110,8 +110,8 @@ class ListText {
     if (capped && needed > static_cast<std::size_t>(c.count.most)) return Expressions::kNever;
     if (rows > kMostCells / columns)
       refuse_unsupported(c.at, "too complex: contains with bounds of more than " + std::to_string(kMostCells));
-    const Meet other = capped ? other_than(c) : kTrueMeet;  // without a cap any item may come uncounted
-    // rest[n]: what may come after n items were counted
+    const Meet other = capped ? other_than(c) : kTrueMeet;  // without a cap, any item may go uncounted
+    // rest[n]: what may follow after n items were counted.
     std::vector<Expr> rest =
         most == kEndless ? endless(a, other, needed, columns) : std::vector<Expr>(columns, Expressions::kNever);
     if (most != kEndless && rows >= a.size.least)
@@ -131,7 +131,7 @@ class ListText {
     }
     return e_.concat(marks_.open_list, rest.front());
   }
-  // After all that is counted by place: any number of items.
+  // After the items that are counted by place: any number of items.
   std::vector<Expr> endless(const ArrayShape& a, Meet other, std::size_t needed, std::size_t columns) {
     std::vector<Expr> rest(columns, Expressions::kNever);
     const Expr in = e_.concat(marks_.comma, text_(c_.sources.join(a.rest, a.contains->value)));
@@ -149,7 +149,7 @@ class ListText {
   }
 
   // ---------------------------------------------------------------- uniqueItems
-  // The lists without those in which some value comes twice. Values that are equal may have several texts: 1 and 1.0.
+  // Removes the lists in which a value occurs twice. Equal values can have several texts: 1 and 1.0.
   Expr unique(const ArrayShape& a, Expr all, const std::string& at) {
     std::vector<Expr> parts;
     const std::size_t most = items(a);
@@ -166,7 +166,8 @@ class ListText {
     }
     const Expr before = e_.repeat(e_.concat(any, marks_.comma), 0);
     const Expr end =
-        e_.concat(e_.either(marks_.comma, marks_.close_list), Expressions::kAnything);  // or 1 would begin 12
+        // Without the end, 1 would also be a prefix of 12.
+        e_.concat(e_.either(marks_.comma, marks_.close_list), Expressions::kAnything);
     std::vector<Expr> twice;
     for (auto& [equal, spellings] : values) {
       c_.grammar.budget.check();

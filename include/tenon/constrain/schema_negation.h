@@ -1,4 +1,4 @@
-// What a shape does not say, as shapes.
+// The negation of a shape, as shapes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -13,15 +13,16 @@ namespace tenon::constrain::schema {
 
 using SchemaShapes = std::vector<SchemaShape>;
 
+/// Computes the negation of one shape.
 class Negation {
  public:
-  static constexpr std::size_t kMost = 1024;  // about: of shapes
+  static constexpr std::size_t kMost = 1024;  ///< shapes, about
 
-  // numbers: those of enum and const that the rest of the shape allows.
+  /// `numbers`: those of enum and const that the rest of the shape allows.
   Negation(Context& context, const SchemaShape& shape, const std::vector<Json>& numbers)
       : c_(context), s_(shape), numbers_(numbers) {}
 
-  // Nothing where shapes cannot say it, or only more of them.
+  /// The shapes of all other values. Empty where they cannot be expressed, or only by more than kMost shapes.
   std::optional<SchemaShapes> shapes() {
     if (!s_.unproved.empty()) return std::nullopt;
     if ((s_.types & kString) && s_.string.format != Expressions::kAnything) return std::nullopt;

@@ -14,28 +14,33 @@
 
 namespace tenon::constrain::schema {
 
+/// One bound, and where the schema states it.
 struct Bound {
   Decimal value;
-  bool exclusive = false;
-  std::string at = {};  // where it is said
+  bool exclusive = false;  ///< the value itself is outside
+  std::string at = {};     ///< JSON pointer
 
   Bound magnitude() const { return {value.magnitude(), exclusive, at}; }
 };
+/// A multipleOf, and where the schema states it.
 struct Multiple {
   Decimal of;
   std::string at = {};
 };
 
+/// Conditions on numbers.
 struct NumberShape {
-  bool whole = false, broken = false;  // integers only, none but integers
-  std::optional<Bound> low = {}, high = {};
-  std::vector<Multiple> multiples = {};
-  std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
-  std::string at = {};                           // where they are said
+  bool whole = false, broken = false;        ///< whole: integers only; broken: no integers
+  std::optional<Bound> low = {}, high = {};  ///< lower and upper bound
+  std::vector<Multiple> multiples = {};      ///< the number must be a multiple of each
+  /// The values of enum and const. The other members apply too.
+  std::optional<std::vector<Json>> values = {};
+  std::string at = {};  ///< where the values are stated
 
   bool is_any() const { return !whole && !broken && !low && !high && multiples.empty() && !values; }
 };
 
+/// Whether `d` satisfies all but `values`.
 inline bool within(const NumberShape& n, const Decimal& d) {
   if ((n.whole && !d.is_whole()) || (n.broken && d.is_whole())) return false;
   if (n.low && compare(d, n.low->value) < (n.low->exclusive ? 1 : 0)) return false;
@@ -43,17 +48,19 @@ inline bool within(const NumberShape& n, const Decimal& d) {
   return std::all_of(n.multiples.begin(), n.multiples.end(), [&](const Multiple& m) { return is_multiple(d, m.of); });
 }
 
-// By its bounds alone.
+/// Whether the bounds alone exclude all numbers.
 inline bool none_within(const NumberShape& n) {
   if (n.whole && n.broken) return true;
   const int order = n.low && n.high ? compare(n.low->value, n.high->value) : -1;
   return order > 0 || (order == 0 && (n.low->exclusive || n.high->exclusive));
 }
-inline constexpr int kSafeDigits = 15;  // every reader into doubles tells numbers of so many apart
+/// Numbers with this many digits stay distinct in every parser that reads doubles.
+inline constexpr int kSafeDigits = 15;
 
-// Whether there are texts wherever there are values: texts have only so many digits.
+/// Whether the shape has texts wherever it has values. The digits of texts are limited, so there may be values without
+/// texts.
 inline bool texts_tell(const NumberShape& n) {
-  const bool cut = n.broken || !n.multiples.empty();  // to digits that are safe, as beside an exclusive bound
+  const bool cut = n.broken || !n.multiples.empty();  // limited to safe digits, as with an exclusive bound
   const auto short_enough = [&](const std::optional<Bound>& b) {
     if (!b || (n.whole && n.multiples.empty())) return true;
     const bool safe = b->value.whole().size() + 10 <= kSafeDigits;
@@ -64,7 +71,7 @@ inline bool texts_tell(const NumberShape& n) {
                      [](const Multiple& m) { return m.of.fraction().size() <= 9; });
 }
 
-// Where it is said that there are values, perhaps, but none that are written: at the bound of most digits.
+/// Place for the error that values may exist but none of their texts: the bound with the most digits.
 inline std::string said_finest(const NumberShape& n) {
   const auto digits = [](const std::optional<Bound>& b) {
     return b ? b->value.whole().size() + b->value.fraction().size() : 0;
@@ -73,12 +80,13 @@ inline std::string said_finest(const NumberShape& n) {
   return bound ? bound->at : n.multiples.empty() ? n.at : n.multiples.front().at;
 }
 
-// A run-away model does not get more than that many digits.
+/// Most digits of a number, so that a runaway model ends.
 inline constexpr int kWholeDigits = 19, kFractionDigits = 17, kExponentDigits = 3;
-// A number times ten to the 289th, the largest exponent, is below 1e308: every double holds it.
+// A number times 10^289, the largest exponent, is below 1e308: every double can hold it.
 static_assert(kWholeDigits + 289 <= 308);
-inline constexpr int kMostBoundDigits = 40;
+inline constexpr int kMostBoundDigits = 40;  ///< before or after the point
 
+/// Writes the numbers of a shape.
 class NumberText {
  public:
   NumberText(Expressions& expressions, const NumberShape& shape) : e_(expressions), n_(shape) {
@@ -88,7 +96,7 @@ class NumberText {
       const int size = static_cast<int>(bound->value.whole().size());
       const bool away_from_zero = bound->value.negative != is_low;
       if (away_from_zero && size <= kMostBoundDigits) whole_digits_ = std::max(whole_digits_, size + 1);
-      // What is below a bound is not read as the bound.
+      // A number below an exclusive bound must not be read as the bound.
       if (n_.whole || !bound->exclusive || bound->value.is_zero()) continue;
       if (size >= kSafeDigits) {
         refuse_unsupported(bound->at, "an exclusive bound of " + std::to_string(kSafeDigits) +
@@ -98,7 +106,7 @@ class NumberText {
     }
   }
 
-  // Each value that the shape allows (but not its `values`), as a text without exponent if anything bounds it.
+  /// Each value that the shape allows, without `values`. If anything bounds it, the text has no exponent.
   Expr text() {
     if (n_.whole && n_.broken) return Expressions::kNever;
     const bool free = !n_.whole && !n_.broken && !n_.low && !n_.high && n_.multiples.empty();
@@ -109,7 +117,7 @@ class NumberText {
   Expr one(int first, int last) { return first > last ? Expressions::kNever : e_.bytes(ByteSet::range(first, last)); }
   Expr digit() { return one('0', '9'); }
   Expr digits(int least, int most) { return e_.repeat(digit(), least, most); }
-  // no leading zeros
+  // Without leading zeros.
   Expr whole(int most) { return e_.either(e_.literal("0"), e_.concat(one('1', '9'), digits(0, most - 1))); }
   Expr fraction() { return e_.concat(e_.literal("."), digits(1, fraction_digits_)); }
   Expr broken_fraction() {
@@ -149,14 +157,15 @@ class NumberText {
   Expr unsigned_text() {
     const Expr behind = n_.whole ? Expressions::kEmpty : n_.broken ? broken_fraction() : e_.optional(fraction());
     std::vector<Expr> all = {e_.concat(whole(whole_digits_), behind)};
-    if (!n_.whole && (n_.broken || !n_.multiples.empty())) {  // of more digits a reader into doubles loses the last
+    // With more digits, a parser of doubles would lose the last.
+    if (!n_.whole && (n_.broken || !n_.multiples.empty())) {
       all.push_back(e_.either(digits(1, kUnbounded), e_.repeat(e_.bytes(ByteSet::all()), 0, kSafeDigits + 1)));
     }
     for (const Multiple& m : n_.multiples) all.push_back(multiple(m));
     return e_.both(std::move(all));
   }
 
-  // What has a fraction keeps to a bound as doubles too: 9007199254740993.0 is read as less than that.
+  // Numbers with a fraction must satisfy the bound as doubles, too: 9007199254740993.0 is read as a smaller number.
   Expr bounded(const Bound& bound, bool from_below) {
     const auto text = [&](const Bound& b) { return from_below ? at_least(b) : at_most(b); };
     const Expr exact = text(bound);
@@ -212,7 +221,7 @@ class NumberText {
     return size > 1 ? e_.either(whole(size - 1), same_size) : same_size;
   }
 
-  // Digits of a fraction that say more than these.
+  // Fraction digits that are greater than these.
   Expr fraction_above(const std::string& than, bool exclusive) {
     Expr above = exclusive ? some_digit_not_zero() : e_.repeat(digit(), 0);
     for (auto d = than.rbegin(); d != than.rend(); ++d) {
@@ -230,10 +239,10 @@ class NumberText {
   }
 
   struct Ratio {
-    std::uint64_t k = 0;  // times 10^(zeros - places)
+    std::uint64_t k = 0;  // value: k * 10^(zeros - places)
     int zeros = 0, places = 0;
   };
-  // A whole number is a multiple of a ratio where it is one of the ratio's numerator in lowest terms.
+  // A whole number is a multiple of a ratio if it is a multiple of the numerator in lowest terms.
   Ratio ratio(const Multiple& multiple) const {
     const Decimal& m = multiple.of;
     Ratio r{.zeros = std::max(m.last_place(), 0), .places = std::max(-m.last_place(), 0)};
@@ -250,7 +259,7 @@ class NumberText {
     return r;
   }
 
-  // A state for each remainder and each number of digits that may follow.
+  // One state for each remainder and each number of digits that may follow.
   Expr multiple(const Multiple& m) {
     const Ratio r = ratio(m);
     const std::size_t k = r.k;
@@ -276,7 +285,7 @@ class NumberText {
     return e_.either(std::move(ways));
   }
   Expr whole_end() { return n_.whole ? Expressions::kEmpty : e_.optional(e_.literal(".0")); }
-  // What may stand behind the whole digits, by their remainder.
+  // The text that may follow the whole digits, by their remainder.
   std::vector<Expr> ends(const Ratio& r) {
     const std::size_t k = r.k;
     std::vector<Expr> end(k, Expressions::kNever);

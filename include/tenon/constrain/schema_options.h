@@ -1,25 +1,27 @@
-// What a schema leaves open, decided.
+// Options for what JSON Schema leaves open.
 #pragma once
 #include "tenon/core/require.h"
 
 namespace tenon::constrain {
 
+/// Options of json_schema().
 struct SchemaOptions {
-  // Between tokens; there is none before or behind the value.
+  /// White space between tokens. There is none before or after the value.
   enum class Whitespace {
-    single,    // at most one blank, behind ':' and ','
-    compact,   // none
-    flexible,  // wherever JSON allows it: a blank, or a newline and at most 20 blanks
+    single,    ///< at most one blank, after ':' and ','
+    compact,   ///< none
+    flexible,  ///< wherever JSON allows it: a blank, or a newline and at most 20 blanks
   };
+  /// Meaning of a schema that has `properties` without `additionalProperties`, or keywords without `type`.
   enum class AdditionalProperties {
-    closed,  // where `properties` stands without `additionalProperties` there are no others; keywords of objects (of
-             // strings, ...) without `type` mean objects (strings, ...) only
-    spec,    // both as JSON Schema has it
+    /// No other properties; keywords of objects (of strings, ...) without `type` allow objects (strings, ...) only.
+    closed,
+    spec,  ///< both as in JSON Schema: anything else is allowed
   };
 
-  Whitespace whitespace = Whitespace::single;
-  AdditionalProperties additional_properties = AdditionalProperties::closed;
-  bool any_of_for_one_of = false;  // oneOf as anyOf where its branches may overlap
+  Whitespace whitespace = Whitespace::single;                                 ///< see Whitespace
+  AdditionalProperties additional_properties = AdditionalProperties::closed;  ///< see AdditionalProperties
+  bool any_of_for_one_of = false;  ///< treat oneOf as anyOf where its branches may overlap
 };
 
 }  // namespace tenon::constrain

@@ -1,5 +1,5 @@
-// The keywords of one subschema that speak of values directly (JSON Schema 2020-12, validation; and the older spellings
-// of drafts 4 to 7), to a shape.
+// Reads the keywords of one subschema that constrain values directly (JSON Schema 2020-12, validation, and the
+// spellings of drafts 4 to 7) into a shape.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -19,6 +19,7 @@
 
 namespace tenon::constrain::schema {
 
+/// The type of a value, as one bit.
 inline unsigned type_of(const Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? kTrue : kFalse;
   return value.is_null()     ? kNull
@@ -28,10 +29,12 @@ inline unsigned type_of(const Json& value) {
                              : kObject;
 }
 
+/// Reads one subschema.
 class SchemaReader {
  public:
   SchemaReader(Context& context, const Source& source) : c_(context), source_(source), schema_(*source.schema) {}
 
+  /// The shape of the subschema. Throws Refused.
   SchemaShape read() {
     refuse_what_is_not_enforced();
     for (const std::string& warning : not_enforced(c_.sources.draft(), schema_, source_.at)) {
@@ -54,7 +57,7 @@ class SchemaReader {
 
   void refuse_what_is_not_enforced() const {
     if (const char* keyword = abolished(c_.sources.draft(), schema_)) {
-      refuse_unsupported(at(keyword), "draft " + std::string(name_of(c_.sources.draft())) + " does not have it so");
+      refuse_unsupported(at(keyword), "draft " + std::string(name_of(c_.sources.draft())) + " does not have it in this form");
     }
     constexpr std::array<const char*, 7> kNever = {
         "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties",
@@ -69,7 +72,7 @@ class SchemaReader {
     }
   }
 
-  // No other subschema speaks of the same value: what is not evaluated is what is additional.
+  // Whether no other subschema applies to the same value. Unevaluated members are then the additional ones.
   bool stands_alone() const {
     constexpr std::array<const char*, 9> kOthers = {
         "$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies", "contains"};
@@ -141,7 +144,7 @@ class SchemaReader {
   void read_number() {
     NumberShape& n = shape_.number;
     const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Bound>& side, int better) {
-      for (const char* each : {keyword, exclusive}) {  // far away it does not matter
+      for (const char* each : {keyword, exclusive}) {  // a bound beyond all values does not matter
         if (!has(each) || !schema_[each].is_number() || !may_be_rounded(schema_[each])) continue;
         if ((schema_[each].get<double>() > 0) == (better > 0))
           refuse_unsupported(at(each), "a bound of more than 64 bits");
@@ -283,7 +286,7 @@ class SchemaReader {
       o.properties.add({name, class_of(c_, o, name), true, false});
   }
 
-  // What the patterns that a key matches say of it.
+  // The subschemas for the value of a key, from the patterns that it matches.
   Meet pattern_value(const std::string& key) {
     Meet all = kTrueMeet;
     for (const auto& [keys, value] : patterns_) {
@@ -323,7 +326,7 @@ class SchemaReader {
   }
 
  public:
-  // Of propertyNames: a schema of keys.
+  /// propertyNames: the schema of the keys, if any.
   std::optional<Meet> names() const { return names_; }
 
  private:

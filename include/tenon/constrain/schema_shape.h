@@ -1,4 +1,4 @@
-// What one or more subschemas say, type by type, and their intersection.
+// The shape of values: what one or more subschemas say, by type, and its intersection.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -20,10 +20,11 @@
 
 namespace tenon::constrain::schema {
 
-// Types, as a set.
+/// Types, as bits of a set.
 inline constexpr unsigned kNull = 1, kFalse = 2, kTrue = 4, kNumber = 8, kString = 16, kArray = 32, kObject = 64,
                           kAllTypes = 127;
 
+/// Bounds on a number of items.
 struct Count {
   std::size_t least = 0;
   int most = kUnbounded;
@@ -38,43 +39,48 @@ struct Count {
   }
 };
 
+/// Conditions on strings.
 struct StringShape {
-  Expr text = Expressions::kAnything;  // what stands between the quotes
-  Count length = {};                   // in characters
+  Expr text = Expressions::kAnything;  ///< between the quotes
+  Count length = {};                   ///< in characters
 
-  // Texts of these alone are written, but proofs do not count on them: formats are stricter here than elsewhere, where
-  // they may be annotations.
+  /// A format. Only its texts are written, but proofs do not rely on it: formats are stricter here than elsewhere,
+  /// where they may be annotations.
   Expr format = Expressions::kAnything;
 
-  // Of enum and const, in order: it has no other texts.
+  /// The sorted texts of enum and const, if there are any. No other texts are allowed.
   std::shared_ptr<const std::vector<std::string>> words = {};
 
   bool is_any() const { return text == Expressions::kAnything && length.is_any(); }
 };
 
-// So many items must satisfy `value`.
+/// `count` items must satisfy `value`.
 struct Contains {
   Meet value = kTrueMeet;
   Count count = {};
   std::string at = {};
 };
+/// Conditions on lists.
 struct ArrayShape {
-  std::vector<Meet> prefix = {};
-  Meet rest = kTrueMeet;
-  Count size = {};
-  std::optional<Contains> contains = {};
-  std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
+  std::vector<Meet> prefix = {};          ///< the subschemas of the first items
+  Meet rest = kTrueMeet;                  ///< the subschemas of all further items
+  Count size = {};                        ///< number of items
+  std::optional<Contains> contains = {};  ///< a `contains`, if any
+  /// The values of enum and const. The other members apply too.
+  std::optional<std::vector<Json>> values = {};
 
+  /// The subschemas of item i.
   Meet item(std::size_t i) const { return i < prefix.size() ? prefix[i] : rest; }
 };
 
+/// A key of an object, and the subschemas of its value.
 struct Property {
   std::string key;
   Meet value = kTrueMeet;
   bool required = false;
-  bool named = false;  // in `properties`: these come first
+  bool named = false;  ///< in `properties`: written first
 };
-// In order, and by key.
+/// Properties in order, with a lookup by key.
 class Properties {
  public:
   Properties() = default;
@@ -82,7 +88,7 @@ class Properties {
     for (const Property& p : all) add(p);
   }
 
-  // Of a key that is not among them.
+  /// Adds a key that is not yet present.
   void add(Property p) {
     all_.push_back(std::move(p));
     if (all_.size() == kFew) {
@@ -91,7 +97,7 @@ class Properties {
       places_.emplace(all_.back().key, all_.size() - 1);
     }
   }
-  // nullptr: no such key
+  /// Null where there is no such key.
   const Property* find(const std::string& key) const {
     if (places_.empty()) {
       const auto found = std::find_if(all_.begin(), all_.end(), [&](const Property& p) { return p.key == key; });
@@ -109,42 +115,45 @@ class Properties {
   auto end() { return all_.end(); }
 
  private:
-  static constexpr std::size_t kFew = 9;  // fewer are found as fast without a table
+  static constexpr std::size_t kFew = 9;  // below this number, a linear search is as fast
 
   std::vector<Property> all_;
   std::unordered_map<std::string, std::size_t> places_;
 };
-// Keys that are not among the properties. The classes of an object do not overlap and cover all keys.
+/// A class of keys outside `properties`. The classes of an object partition all keys.
 struct KeyClass {
-  Expr keys = Expressions::kAnything;  // what stands between the quotes
-  Meet value = kTrueMeet;
-  bool implied = true;  // no keyword speaks of them
+  Expr keys = Expressions::kAnything;  ///< between the quotes
+  Meet value = kTrueMeet;              ///< the subschemas of their values
+  bool implied = true;                 ///< no keyword applies to them
 
-  // Only such keys are written; as with StringShape::format, no proof counts on it.
+  /// Only keys of this format are written. As with StringShape::format, proofs do not rely on it.
   Expr format = Expressions::kAnything;
-  std::string at = {};  // where the format is said
+  std::string at = {};  ///< where the format is stated
 };
+/// Conditions on objects.
 struct ObjectShape {
   Properties properties = {};
-  std::vector<KeyClass> classes = std::vector<KeyClass>(1);  // all keys
-  Count size = {};
-  bool closes = false;                           // has `properties`
-  std::string at = {};                           // where its least size is said
-  std::optional<std::vector<Json>> values = {};  // of enum and const; the rest holds too
+  std::vector<KeyClass> classes = std::vector<KeyClass>(1);  ///< all keys
+  Count size = {};                                           ///< number of members
+  bool closes = false;                                       ///< has `properties`
+  std::string at = {};                                       ///< where the least size is stated
+  /// The values of enum and const. The other members apply too.
+  std::optional<std::vector<Json>> values = {};
 };
 
-// What values of these types must also satisfy, and expressions cannot say: enforced where the values are listed.
+/// A condition that expressions cannot state. It is enforced where the values are listed.
 struct Unproved {
   enum class What { is_not, unique } what;
-  unsigned types;
-  Meet meet;  // is_not: what they must not satisfy
-  std::string at, reason;
+  unsigned types;          ///< the types it applies to
+  Meet meet;               ///< is_not: what the value must not satisfy
+  std::string at, reason;  ///< place and text of the error where it cannot be enforced
 };
 
+/// Conditions of a set of subschemas on values, by type. A value must satisfy those of its own type only.
 struct SchemaShape {
-  unsigned types = kAllTypes;
-  bool typed = false;      // by type, enum or const
-  unsigned mentioned = 0;  // types that other keywords speak of
+  unsigned types = kAllTypes;  ///< allowed types
+  bool typed = false;          ///< the type is given by type, enum or const
+  unsigned mentioned = 0;      ///< types that other keywords apply to
   NumberShape number = {};
   StringShape string = {};
   ArrayShape array = {};
@@ -152,7 +161,7 @@ struct SchemaShape {
   std::vector<Unproved> unproved = {};
 };
 
-// What it holds, about.
+/// Size of the shape in bytes, about.
 inline std::size_t bytes_of(const SchemaShape& s) {
   const auto listed = [](const auto& values) { return values ? values->size() * sizeof(Json) : 0; };
   return sizeof(SchemaShape) + listed(s.number.values) + listed(s.array.values) + listed(s.object.values) +
@@ -161,14 +170,14 @@ inline std::size_t bytes_of(const SchemaShape& s) {
          s.unproved.size() * sizeof(Unproved);
 }
 
-// All that the parts of the compiler share.
+/// Shared by all parts of the compiler.
 struct Context {
   Grammar& grammar;
   const SchemaOptions& options;
   Sources sources;
   Expr any_character;
-  Expr any_string;                            // without quotes
-  std::map<std::string, Expr> patterns = {};  // that were read: equal ones share their states
+  Expr any_string;                            ///< without quotes
+  std::map<std::string, Expr> patterns = {};  ///< by pattern: equal patterns share their states
 
   Context(Grammar& g, const Json& root, const SchemaOptions& o)
       : grammar(g),
@@ -178,10 +187,12 @@ struct Context {
         any_string(g.expressions.repeat(any_character, 0)) {}
 
   Expressions& e() { return grammar.expressions; }
+  /// The texts of a string, with its format.
   Expr written(StringShape s) {
     s.text = e().both(s.text, s.format);
     return text_of(s);
   }
+  /// The texts of a string, without its format.
   Expr text_of(const StringShape& s) {
     const int least = static_cast<int>(s.length.least);
     if (s.length.empty()) return Expressions::kNever;
@@ -189,9 +200,11 @@ struct Context {
     if (s.length.is_any()) return e().live_part(s.text);
     return e().live_part(e().both(s.text, e().repeat(any_character, least, s.length.most)));
   }
+  /// Whether some key is in the set.
   bool any_key(Expr keys) { return keys == Expressions::kAnything || e().live_part(keys) != Expressions::kNever; }
 };
 
+/// The subschemas of a key outside `properties`.
 inline Meet class_of(Context& context, const ObjectShape& o, const std::string& key) {
   for (const KeyClass& c : o.classes) {
     if (c.keys != Expressions::kAnything && !matches(context.e(), c.keys, spelled_text(key))) continue;
@@ -200,12 +213,13 @@ inline Meet class_of(Context& context, const ObjectShape& o, const std::string& 
   }
   return kFalseMeet;
 }
+/// The subschemas of a key.
 inline Meet value_of(Context& context, const ObjectShape& o, const std::string& key) {
   const Property* p = o.properties.find(key);
   return p ? p->value : class_of(context, o, key);
 }
 
-// Those of a that b lists too.
+/// Intersection of `a` and `b`, in the order of `a`. An empty optional means all values.
 inline void meet_values(Budget& budget, std::optional<std::vector<Json>>& a,
                         const std::optional<std::vector<Json>>& b) {
   if (!b) return;
@@ -217,6 +231,7 @@ inline void meet_values(Budget& budget, std::optional<std::vector<Json>>& a,
   std::erase_if(*a, [&](const Json& x) { return budget.check(), !others.contains(equal_text(x)); });
 }
 
+/// The intersection of two shapes.
 inline NumberShape meet(Context& context, NumberShape a, const NumberShape& b) {
   a.whole |= b.whole, a.broken |= b.broken;
   const auto tighter = [](std::optional<Bound>& x, const std::optional<Bound>& y, int better) {
@@ -237,7 +252,7 @@ inline NumberShape meet(Context& context, NumberShape a, const NumberShape& b) {
   return a;
 }
 
-inline constexpr std::size_t kSetBytes = 150;  // about what a new set of subschemas takes in tables
+inline constexpr std::size_t kSetBytes = 150;  ///< table memory of a new set of subschemas, about
 
 inline ArrayShape meet(Context& context, const ArrayShape& a, const ArrayShape& b) {
   ArrayShape both{.rest = context.sources.join(a.rest, b.rest), .size = a.size & b.size, .values = a.values};

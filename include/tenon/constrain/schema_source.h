@@ -1,4 +1,4 @@
-// The subschemas of a document, by number, and what $ref means.
+// The subschemas of a document, by number, and the targets of $ref.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace tenon::constrain::schema {
 
-// The pointer to a member of what `at` points to (RFC 6901).
+/// The JSON pointer to a member of the value at `at` (RFC 6901).
 inline std::string below(const std::string& at, std::string_view key) {
   std::string pointer = at + '/';
   for (const char c : key) pointer += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
@@ -27,21 +27,25 @@ inline std::string below(const std::string& at, std::string_view key) {
 }
 inline std::string below(const std::string& at, std::size_t index) { return at + '/' + std::to_string(index); }
 
+/// A subschema of the document.
 struct Source {
   const Json* schema;
+  /// JSON pointer, for errors.
   std::string at;
-  const Json* resource;  // what a $ref in it begins at (JSON Schema 2020-12, core, 8.2.1)
-  Draft draft;
+  const Json* resource;  ///< where a $ref in it starts (JSON Schema 2020-12, core, 8.2.1)
+  Draft draft;           ///< of the whole document
 
+  /// Whether the subschema has the keyword and its draft knows it.
   bool has(std::string_view keyword) const { return speaks(draft, *schema, keyword); }
 };
 
-// A subschema, 2 * its number, or its negation, one more. Number 0 is `false`.
+/// A subschema (2 * its number) or its negation (2 * its number + 1). Number 0 is the schema `false`.
 using Literal = int;
-// A set of literals, by number: a value must satisfy all of them.
+/// The number of a set of literals. A value must satisfy all of them.
 using Meet = int;
-inline constexpr Meet kTrueMeet = 0, kFalseMeet = 1;
+inline constexpr Meet kTrueMeet = 0, kFalseMeet = 1;  ///< the sets that every value and no value satisfies
 
+/// Numbers subschemas, and sets of them.
 class Sources {
  public:
   explicit Sources(const Json& root) : root_(root), draft_(draft_of(root, "#")) {
@@ -51,12 +55,14 @@ class Sources {
 
   const Source& source(Literal literal) const { return sources_[static_cast<std::size_t>(literal / 2)]; }
   const std::vector<Literal>& literals(Meet meet) const { return *meets_[static_cast<std::size_t>(meet)]; }
-  Draft draft() const { return draft_; }
-  Meet root() { return at(root_, "#", &root_); }
+  Draft draft() const { return draft_; }          ///< of the whole document
+  Meet root() { return at(root_, "#", &root_); }  ///< the set for the document itself
 
+  /// The subschema under a keyword.
   Meet member(const Source& of, const std::string& keyword) {
     return at(of.schema->at(keyword), below(of.at, keyword), of.resource);
   }
+  /// The set for a subschema. `where`: its JSON pointer. `resource`: where a $ref in it starts.
   Meet at(const Json& schema, const std::string& where, const Json* resource) {
     if (schema.is_boolean()) return schema.get<bool>() ? kTrueMeet : kFalseMeet;
     if (!schema.is_object()) refuse_invalid(where, "a schema must be an object or a boolean");
@@ -66,7 +72,7 @@ class Sources {
     }
     const auto [others, refers] = says(schema);
     if (!others && !refers) return kTrueMeet;
-    if (!others && hops_ < kMostHops) {  // one set for all references to one schema
+    if (!others && hops_ < kMostHops) {  // all references to one schema share its set
       struct Hop {
         int& all;
         ~Hop() { --all; }
@@ -79,6 +85,7 @@ class Sources {
     return intern({2 * found->second});
   }
 
+  /// The union of two sets: a value must satisfy both.
   Meet join(Meet a, Meet b) {
     if (a == b || b == kTrueMeet) return a;
     if (a == kTrueMeet) return b;
@@ -92,16 +99,17 @@ class Sources {
     return intern(std::move(all));
   }
 
-  // Nothing where that would be more than one set: the negation of a set of several.
+  /// The negation of a set. Empty for a set of several literals, whose negation is more than one set.
   std::optional<Meet> negation(Meet meet) {
     if (meet == kTrueMeet) return kFalseMeet;
     if (meet == kFalseMeet) return kTrueMeet;
     if (literals(meet).size() != 1) return std::nullopt;
     return intern({literals(meet).front() ^ 1});
   }
+  /// The set of one literal.
   Meet only(Literal literal) { return intern({literal}); }
 
-  // What the $ref of a subschema points to.
+  /// The set for the target of a $ref.
   Meet target(const Source& from) {
     const Json& ref = from.schema->at("$ref");
     const std::string at_ref = below(from.at, "$ref");
@@ -134,7 +142,7 @@ class Sources {
 
   static constexpr int kMostHops = 32;
 
-  // Whether keywords other than $ref say anything of values, and whether $ref does.
+  // Whether keywords other than $ref constrain values, and whether $ref does.
   static std::pair<bool, bool> says(const Json& schema) {
     constexpr std::array<std::string_view, 17> kNothing = {
         "title",    "description", "default",       "examples",       "$comment",   "deprecated",
@@ -194,7 +202,7 @@ class Sources {
   const Json& root_;
   const Draft draft_;
   int hops_ = 0;
-  std::deque<Source> sources_;  // references to them stay
+  std::deque<Source> sources_;  // references to elements stay valid
   std::map<const Json*, int> numbers_;
   std::map<std::vector<Literal>, Meet> meet_numbers_;
   std::vector<const std::vector<Literal>*> meets_;

@@ -1,4 +1,4 @@
-// Values as JSON texts.
+// JSON texts of values.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace tenon::constrain::schema {
 
-// A string as it stands between quotes: the one spelling of Spelling::json.
+/// A string between quotes, in the one spelling of Spelling::json.
 inline std::string spelled_text(std::string_view text) {
   std::string spelled;
   for (const char c : text) {
@@ -36,6 +36,7 @@ inline std::string spelled_text(std::string_view text) {
   return spelled;
 }
 
+/// Whether the expression matches the text.
 inline bool matches(Expressions& expressions, Expr e, std::string_view text) {
   for (const char c : text) {
     expressions.budget().check();
@@ -45,7 +46,7 @@ inline bool matches(Expressions& expressions, Expr e, std::string_view text) {
   return expressions.nullable(e);
 }
 
-// The same text of values that are equal as JSON Schema has it: 1 is 1.0, and the order of keys does not matter.
+/// A text that is the same for values that are equal in JSON Schema: 1 and 1.0, and objects with keys in another order.
 inline std::string equal_text(const Json& value) {
   if (value.is_number()) {
     const Decimal d = Decimal::of(value);
@@ -62,17 +63,18 @@ inline std::string equal_text(const Json& value) {
   return text;
 }
 
-// The texts of a list of values.
+/// The equal_text() of each value.
 inline std::unordered_set<std::string> equal_texts(Budget& budget, const std::vector<Json>& values) {
   std::unordered_set<std::string> texts;
   for (const Json& value : values) budget.check(), texts.insert(equal_text(value));
   return texts;
 }
 
-// Brackets, commas and colons with the white space that may stand around them.
+/// Brackets, commas and colons with the white space allowed around them.
 struct Punctuation {
   Expr comma, colon, open_list, close_list, open_object, close_object;
-  const bool digits_alone;  // of whole numbers that are listed, for in draft 4 1.0 is no integer
+  /// Write listed whole numbers as digits only, because in draft 4 1.0 is not an integer.
+  const bool digits_alone;
 
   Punctuation(Expressions& e, SchemaOptions::Whitespace whitespace, bool whole_as_digits)
       : digits_alone(whole_as_digits) {
@@ -89,6 +91,7 @@ struct Punctuation {
   }
 };
 
+/// The spellings of a number.
 inline std::vector<std::string> number_texts(const Json& number, bool digits_alone) {
   const Decimal d = Decimal::of(number);
   if (digits_alone && d.is_whole()) return {(d.negative ? "-" : "") + d.whole()};
@@ -101,7 +104,7 @@ inline std::vector<std::string> number_texts(const Json& number, bool digits_alo
   return texts;
 }
 
-// A value, its keys in the order given.
+/// The text of a value, with its keys in the given order.
 inline Expr value_text(Expressions& e, const Punctuation& marks, const Json& value) {
   const Budget::Nesting nesting(e.budget());
   if (value.is_number()) return one_of_texts(e, number_texts(value, marks.digits_alone));

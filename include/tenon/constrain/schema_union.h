@@ -1,4 +1,4 @@
-// The shapes of which a value must have one: allOf, anyOf, oneOf, not, if and the like multiplied out.
+// Multiplies out allOf, anyOf, oneOf, not, if and so on into shapes, of which a value must have one.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,11 +16,12 @@
 
 namespace tenon::constrain::schema {
 
+/// Computes and caches the shapes of sets of subschemas.
 class Unions {
  public:
   explicit Unions(Context& context) : c_(context) {}
 
-  // Of a set of subschemas. Kept: the reference stays.
+  /// The shapes of a set of subschemas. The reference stays valid.
   const SchemaShapes& of(Meet meet) {
     if (const auto found = meets_.find(meet); found != meets_.end()) return found->second;
     SchemaShapes all = {SchemaShape{}};
@@ -29,17 +30,19 @@ class Unions {
     return meets_.emplace(meet, std::move(all)).first->second;
   }
 
+  /// Whether the value satisfies the set.
   bool valid(const Json& value, Meet meet) {
     const SchemaShapes& shapes = of(meet);
     return std::any_of(shapes.begin(), shapes.end(), [&](const SchemaShape& s) { return has(value, s); });
   }
 
+  /// Whether the value has the shape.
   bool has(const Json& value, const SchemaShape& s) {
     const auto* values = values_of(s, type_of(value));
     return (!values || lists(*values, value)) && fits(value, s);
   }
 
-  // Of enum and const: those that the rest of the shape allows.
+  /// The values of enum and const that the rest of the shape allows.
   std::vector<Json> listed(const SchemaShape& s, unsigned type) {
     std::vector<Json> left;
     for (const Json& value : *values_of(s, type)) {
@@ -48,7 +51,7 @@ class Unions {
     return left;
   }
 
-  // True only where no value has the shape.
+  /// True only if no value has the shape. False is no proof.
   bool empty(const SchemaShape& s, int depth = 0) {
     if (s.types & (kNull | kFalse | kTrue)) return false;
     if ((s.types & kNumber) && !empty_number(s)) return false;
@@ -60,12 +63,12 @@ class Unions {
  private:
   static constexpr std::size_t kMostWays = 64;
   static constexpr int kDepthOfProofs = 4;
-  static constexpr std::size_t kProofBytes = 100;  // about what a proof leaves in tables
+  static constexpr std::size_t kProofBytes = 100;  // table memory of a proof, about
   struct Counted {
     int& all;
     ~Counted() { --all; }
   };
-  struct Circle {};  // a proof needs what is being multiplied out
+  struct Circle {};  // a proof needs a set that is being multiplied out
 
   const SchemaShapes& of_literal(Literal literal) {
     if (const auto found = literals_.find(literal); found != literals_.end()) return found->second;
@@ -156,14 +159,14 @@ class Unions {
     }
     return all;
   }
-  // Branches of branches multiply.
+  // Branches of branches multiply, so appending is charged and timed.
   void append(SchemaShapes& all, const SchemaShapes& more) {
     c_.grammar.budget.check();
     keep(more);
     all.insert(all.end(), more.begin(), more.end());
   }
 
-  // Where two branches may overlap, each without the other, if that can be said.
+  // oneOf: where two branches may overlap, each is taken without the other, if that can be expressed.
   SchemaShapes one_of(const Source& source, const std::vector<Meet>& branches) {
     SchemaShapes all;
     for (std::size_t i = 0; i < branches.size(); ++i) {
@@ -188,7 +191,7 @@ class Unions {
       return std::all_of(b.begin(), b.end(), [&](const SchemaShape& y) { return disjoint(x, y); });
     });
   }
-  // The most common proofs first: a type, a text, a member that both require.
+  // Tries the most common proofs first: by type, by text, by a member that both require.
   bool disjoint(const SchemaShape& x, const SchemaShape& y) {
     const unsigned types = x.types & y.types;
     if (types == 0) return true;
@@ -248,7 +251,7 @@ class Unions {
     return all;
   }
 
-  // For each key: without it, or with it and what depends on it.
+  // For each key: values without it, or objects with it that satisfy what depends on it.
   std::vector<SchemaShapes> dependencies(const Source& source, const std::string& keyword) {
     const Json& all = source.schema->at(keyword);
     const std::string where = below(source.at, keyword);
@@ -277,10 +280,10 @@ class Unions {
     }
     return each;
   }
-  // Of objects alone.
+  // A shape of objects only.
   static SchemaShape object() { return {.types = kObject, .mentioned = kObject}; }
 
-  // The keys must be strings of that schema.
+  // Requires the keys to be strings that satisfy `names`.
   void restrict_names(ObjectShape& o, Meet names, const std::string& at) {
     Expressions& e = c_.e();
     std::vector<Expr> ways, formats;
@@ -290,8 +293,8 @@ class Unions {
       ways.push_back(c_.text_of(s.string));
       formats.push_back(s.string.format);
     }
-    // A format says which keys are written, and not which there may be: each way to be a key would need classes of its
-    // own.
+    // A format limits the keys that are written, not the keys that are allowed. Each alternative with a format would
+    // need key classes of its own.
     const bool has_format =
         std::any_of(formats.begin(), formats.end(), [](Expr f) { return f != Expressions::kAnything; });
     if (has_format && ways.size() > 1)
@@ -318,7 +321,7 @@ class Unions {
   }
 
   // ---------------------------------------------------------------- negations
-  // Nothing where shapes cannot say it.
+  // Empty where the negation cannot be expressed.
   std::optional<SchemaShapes> negation(const SchemaShapes& shapes) {
     SchemaShapes all = {SchemaShape{}};
     for (const SchemaShape& s : shapes) {
@@ -348,7 +351,7 @@ class Unions {
       return x.type() == value.type() && !value.is_structured() ? x == value : equal_text(x) == text;
     });
   }
-  // Whether it is a value of the shape, but for the lists of enum and const.
+  // Whether the value has the shape, without the lists of enum and const.
   bool fits(const Json& value, const SchemaShape& s) {
     const Budget::Nesting nesting(c_.grammar.budget);
     c_.grammar.budget.check();
@@ -422,14 +425,14 @@ class Unions {
       return std::all_of(shapes.begin(), shapes.end(), [&](const SchemaShape& s) { return empty(s, depth); });
     });
   }
-  // No proof where it needs what is being multiplied out.
+  // False where the proof needs a set that is being multiplied out.
   template <class Proof>
   bool proved_by(const Proof& proof) {
     const Counted counted{++proofs_};
     try {
       return proof();
     } catch (const Circle&) {
-    } catch (const Refused&) {  // if it matters it is refused when its text is written
+    } catch (const Refused&) {  // if it matters, writing the text will refuse it
     }
     return false;
   }
@@ -439,8 +442,8 @@ class Unions {
   std::map<Meet, SchemaShapes> meets_;
   std::map<Literal, SchemaShapes> literals_;
   std::vector<Literal> open_;  // being multiplied out
-  int proofs_ = 0;             // of emptiness, under way
-  int negations_ = 0;          // around what is looked at
+  int proofs_ = 0;             // proofs of emptiness in progress
+  int negations_ = 0;          // negations around the current value
 };
 
 }  // namespace tenon::constrain::schema

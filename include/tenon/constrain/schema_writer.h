@@ -1,4 +1,4 @@
-// SchemaShapes as the texts of their values.
+// Writes the texts of SchemaShapes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -17,6 +17,7 @@
 
 namespace tenon::constrain::schema {
 
+/// Writes the texts of a set of subschemas. Sets that occur several times or refer to themselves become rules.
 class SchemaWriter {
  public:
   SchemaWriter(Context& context, Unions& unions)
@@ -25,24 +26,24 @@ class SchemaWriter {
         unions_(unions),
         marks_(e_, context.options.whitespace, context.sources.draft() == Draft::four) {}
 
-  // kNever where no value satisfies it.
+  /// The expression of all texts; kNever where no value satisfies the set.
   Expr write(Meet root) {
     explore(root);
     return text(root);
   }
 
  private:
-  // A shape with what needs no other: the texts of scalars and of listed values.
+  // A shape, with the texts that need no other shape: those of scalars and of listed values.
   struct Branch {
     const SchemaShape* shape;
-    bool list = false, object = false;  // may be a list, an object, of values that are not listed
-    std::string unique_at = {};         // of a list, where uniqueItems is said
+    bool list = false, object = false;  // may be a list or an object that is not listed
+    std::string unique_at = {};         // list: where uniqueItems stands
     Expr plain = Expressions::kNever;
   };
   struct Node {
     std::vector<Branch> branches;
     std::size_t uses = 0;
-    bool finite = false;  // some text of it ends
+    bool finite = false;  // some text of it is finite
     bool open = false;    // being written
     int rule = -1;
     std::optional<Expr> text;
@@ -67,7 +68,7 @@ class SchemaWriter {
         }
       }
     }
-    for (bool more = true, back = true; more; back = !back) {  // what a node needs may stand behind it or before
+    for (bool more = true, back = true; more; back = !back) {  // a node can depend on nodes after it and before it
       more = false;
       for (std::size_t i = 0; i < found.size(); ++i) {
         Node& node = nodes_[found[back ? found.size() - 1 - i : i]];
@@ -130,7 +131,7 @@ class SchemaWriter {
         refuse_unproved(s, kNumber);
         texts.push_back(NumberText(e_, s.number).text());
         if (texts.back() == Expressions::kNever && !none_within(s.number) && !texts_tell(s.number)) {
-          refuse_unsupported(said_finest(s.number), "the numbers that it leaves have more digits than are written");
+          refuse_unsupported(said_finest(s.number), "the numbers that remain have more digits than are written");
         }
       }
     }
@@ -150,7 +151,7 @@ class SchemaWriter {
     b.plain = e_.either(std::move(texts));
     return b;
   }
-  // Where uniqueItems is said that must be enforced; all else that is unproved is refused.
+  // Returns where a uniqueItems stands that must be enforced. Refuses any other unproved condition.
   static std::string refuse_unproved(const SchemaShape& s, unsigned type) {
     std::string unique_at;
     for (const Unproved& u : s.unproved) {
@@ -162,7 +163,8 @@ class SchemaWriter {
   }
 
   // ---------------------------------------------------------------- texts
-  static constexpr std::size_t kSmall = 200;  // expressions, that are written twice rather than called
+  // Expressions up to this number are written twice rather than made a rule.
+  static constexpr std::size_t kSmall = 200;
 
   Expr text(Meet meet) {
     Node& node = nodes_.at(meet);
@@ -211,7 +213,7 @@ class SchemaWriter {
     std::size_t required = 0;
     for (const Member& m : members) required += m.required;
     if (others != Expressions::kNever && o.size.least > members.size() + 1) {
-      refuse_unsupported(o.at, "that keys differ is not enforced, so there may be too few");
+      refuse_unsupported(o.at, "different keys are not enforced, so there may be too few");
     }
     const bool counted = o.size.least > required ||
                          (o.size.most != kUnbounded &&
@@ -220,7 +222,8 @@ class SchemaWriter {
     return e_.concat({marks_.open_object, inner, marks_.close_object});
   }
 
-  // A member whose key is not among the properties. That such keys differ from one another is not enforced.
+  // A member whose key is not among the properties. Two such members may have the same key; that they differ is not
+  // enforced.
   Expr other_members(const ObjectShape& o) {
     const bool closed = o.closes && c_.options.additional_properties == SchemaOptions::AdditionalProperties::closed;
     std::vector<std::string> keys;
@@ -240,7 +243,8 @@ class SchemaWriter {
 
   Expr behind_comma(Expr e) { return e_.concat(marks_.comma, e); }
 
-  // rest: what may follow a first member. One expression for each property: that is linear in their number.
+  // `rest`: what may follow a first member. There is one expression for each property, so size is linear in their
+  // number.
   Expr free_members(const std::vector<Member>& members, Expr others) {
     Expr rest = others == Expressions::kNever ? Expressions::kEmpty : e_.repeat(behind_comma(others), 0);
     std::vector<Expr> first = {e_.optional(e_.concat(others, rest))};
@@ -253,7 +257,7 @@ class SchemaWriter {
     return e_.either(std::move(first));
   }
 
-  // The same, with a state for each number of members so far.
+  // The same, with one state for each number of members so far.
   Expr counted_members(const std::vector<Member>& members, Expr others, Count size) {
     const std::size_t n = members.size();
     const std::size_t most = size.most == kUnbounded
@@ -272,11 +276,11 @@ class SchemaWriter {
     }
     return rest[0];
   }
-  // Those behind all properties.
+  // The members after all properties.
   Expr last_members(Expr others, Count size, std::size_t had) {
     const std::size_t lacking = size.least > had ? size.least - had : 0;
     if (others == Expressions::kNever) return lacking == 0 ? Expressions::kEmpty : Expressions::kNever;
-    if (lacking > 1) return Expressions::kNever;  // the same key twice is one member
+    if (lacking > 1) return Expressions::kNever;  // two members with the same key count as one
     const int most = size.most == kUnbounded ? kUnbounded : size.most - static_cast<int>(had);
     if (most != kUnbounded && static_cast<int>(lacking) > most) return Expressions::kNever;
     if (had > 0) return e_.repeat(behind_comma(others), static_cast<int>(lacking), most);

@@ -1,4 +1,4 @@
-// How far from the end of a text tokens lead.
+// The distance from the end of a text after each token.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,23 +13,25 @@
 
 namespace tenon::constrain {
 
-// Of one automaton and one vocabulary, which must outlive it. A state is always asked for with the same trie.
+/// Distances, in bytes, for one automaton and one vocabulary, which must outlive the object. A state must always be
+/// used with the same trie.
 class TokenDistances {
  public:
   using State = Automaton::State;
-  static constexpr int kForbidden = std::numeric_limits<int>::max();  // where a token must not come
+  static constexpr int kForbidden = std::numeric_limits<int>::max();  ///< the token is not allowed
 
-  // Of those that may come; kForbidden and 0 where there are none.
+  /// Least and greatest distance over the allowed tokens; kForbidden and 0 where there are none.
   struct Extent {
-    int nearest = kForbidden, farthest = 0;
+    int nearest = kForbidden, farthest = 0;  ///< bytes to the end
   };
 
   TokenDistances(Automaton& automaton, const Vocabulary& vocabulary)
       : automaton_(automaton), path_(vocabulary.longest() + 1), rows_(kMostRows, kMostBytes) {}
 
+  /// The extent over trie.tokens() at a state.
   Extent extent(State state, const TokenTrie& trie) { return row(state, trie).extent; }
 
-  // Each of trie.tokens() behind which the end is farther than `most` bytes, and those that must not come.
+  /// Calls visit(id) for each of trie.tokens() that is forbidden or after which the end is more than `most` bytes away.
   template <class Visit>
   void for_beyond(State state, const TokenTrie& trie, int most, Visit&& visit) {
     const auto visit_all = [&](const auto& all) {
@@ -41,14 +43,16 @@ class TokenDistances {
     if (most < kFar)
       visit_all(kept.bytes);
     else if (kept.extent.farthest > most)
-      visit_all(walk(state, trie));  // rare: an answer of so many tokens
+      visit_all(walk(state, trie));  // rare: an answer with so many tokens left
   }
 
+  /// Size of the cached rows.
   std::size_t bytes() const { return rows_.bytes(); }
 
  private:
-  static constexpr std::size_t kMostRows = 512, kMostBytes = std::size_t{32} << 20;  // of 100 kB for 50,000 tokens
-  static constexpr int kFar = std::numeric_limits<std::uint16_t>::max();             // or farther, or forbidden
+  // A row of 50,000 tokens has 100 kB.
+  static constexpr std::size_t kMostRows = 512, kMostBytes = std::size_t{32} << 20;
+  static constexpr int kFar = std::numeric_limits<std::uint16_t>::max();  // this distance or more, or forbidden
 
   struct Row {
     std::vector<std::uint16_t> bytes;  // [trie.tokens()]

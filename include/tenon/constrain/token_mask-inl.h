@@ -72,7 +72,7 @@ TENON_INLINE bool TokenMasks::must_end(State state) {
 TENON_INLINE bool TokenMasks::must_end(State state, int tokens) {
   if (!automaton_.accepts(state)) return false;
   automaton_.begin_step();
-  for (int byte = 0; byte < 256; ++byte) {  // most often one will do, and spares a walk
+  for (int byte = 0; byte < 256; ++byte) {  // usually one byte suffices and saves a walk
     const State next = automaton_.step(state, static_cast<std::uint8_t>(byte));
     if (next != Automaton::kDead && automaton_.distance(next) < tokens) return false;
   }
@@ -89,7 +89,8 @@ TENON_INLINE std::span<const MaskWord> TokenMasks::mask_within_string(State stat
                                                                       std::span<const MaskWord> may, int tokens) {
   const TokenTrie& others = vocabulary_.remainder();
   const State near = nearby(state, run);
-  const int nearer = std::max(run.least - (vocabulary_.longest_remainder() + 1), 0);  // than the state is
+  // Amount by which `near` is nearer than `state`.
+  const int nearer = std::max(run.least - (vocabulary_.longest_remainder() + 1), 0);
   const int behind = automaton_.distance(state) - run.least;
   const TokenDistances::Extent extent = distances_.extent(near, others);
   if (std::max(extent.farthest + nearer, behind + std::max(run.least - 1, 0)) < tokens) return may;
@@ -131,7 +132,7 @@ TENON_INLINE std::span<const MaskWord> TokenMasks::row_of(State state, const Tok
 
 TENON_INLINE std::vector<MaskWord> TokenMasks::walk(State state, const TokenTrie& trie) {
   std::vector<MaskWord> row(vocabulary_.words());
-  State looping = Automaton::kDead;  // the last that was asked for its loop: whole subtrees that stay in it may come
+  State looping = Automaton::kDead;  // the state of `loop`; subtrees that stay in the loop are allowed as a whole
   Automaton::Loop loop;
   const auto inside = [&](std::size_t i, State next) {
     if (next != looping) loop = automaton_.loop(looping = next, trie.node(i).byte);

@@ -1,4 +1,4 @@
-// Which tokens may come next, as rows of bits.
+// The tokens that may come next, as rows of bits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,40 +13,40 @@
 
 namespace tenon::constrain {
 
-// Of one automaton and one vocabulary, which must outlive it. A token may come where each of its bytes may. Inside of a
-// JSON string most of that is known beforehand: plain tokens may come if they have no more characters than there is
-// room for.
+/// Masks for one automaton and one vocabulary, which must outlive the object. A token is allowed if each of its bytes
+/// is. Inside a JSON string most of a mask is known in advance: a plain token is allowed if the string has room for its
+/// characters.
 class TokenMasks {
  public:
   using State = Automaton::State;
 
-  // Makes the first mask, which often leads to more new states than any other: who compiles waits for it, not an
-  // engine.
+  /// Makes the first mask, which often leads to more new states than any other. The thread that compiles pays for it,
+  /// not an engine.
   TokenMasks(Automaton& automaton, const Vocabulary& vocabulary);
 
-  // words() of the vocabulary long; valid until the next call.
+  /// The allowed tokens; [vocabulary.words()], valid until the next call.
   std::span<const MaskWord> mask(State state);
 
-  // Of those, the tokens after which so many, itself among them, can end the text: every byte is a token, so bytes
-  // count. Where none can, those that lead nearest to the end.
+  /// The allowed tokens after which the text can end within `tokens` tokens, the token itself included. Every byte is a
+  /// token, so bytes are counted. If there is no such token: the tokens that lead nearest to the end.
   std::span<const MaskWord> mask_within(State state, int tokens);
 
-  // kDead where the token must not come. A token that ends a text leads nowhere.
+  /// The state after the token; kDead where the token is not allowed, or has no bytes.
   State advance(State state, TokenId token);
 
-  // Whether nothing but the end may come.
+  /// Whether only the end may come.
   bool must_end(State state);
 
-  // The same where so many tokens are left.
+  /// The same with `tokens` tokens left.
   bool must_end(State state, int tokens);
 
-  // Of rows.
+  /// Size of the cached rows.
   std::size_t bytes() const { return rows_.bytes() + distances_.bytes(); }
   Automaton& automaton() { return automaton_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
-  static constexpr std::size_t kMostRows = 512, kMostBytes = std::size_t{32} << 20;  // of 6 kB for 50,000 tokens
+  static constexpr std::size_t kMostRows = 512, kMostBytes = std::size_t{32} << 20;  // a row of 50,000 tokens has 6 kB
 
   struct Row {
     std::vector<MaskWord> bits;
@@ -54,19 +54,19 @@ class TokenMasks {
     std::size_t size() const { return bits.size() * sizeof(MaskWord); }
   };
 
-  // Tokens that are not plain are so short that they cannot tell higher bounds from one another.
+  // Caps the bounds of the run: tokens that are not plain are too short to distinguish larger bounds.
   State nearby(State state, Automaton::Run run);
 
-  // A plain token takes its characters of the least that must come; behind these the end is equally far from
-  // everywhere.
+  // A plain token uses up its characters of the least number that must come. After these, the end is equally far from
+  // every state of the run.
   std::span<const MaskWord> mask_within_string(State state, Automaton::Run run, std::span<const MaskWord> may,
                                                int tokens);
 
-  // Plain tokens of fewer characters; kUnbounded: of any number.
+  // Forbids plain tokens with fewer than `fewer` characters; kUnbounded: all plain tokens.
   void forbid_plain(int fewer);
   void forbid_beyond(State state, const TokenTrie& trie, int most);
 
-  // A state has one kind of row: what run() says of it never changes.
+  // A state always has the same kind of row, because its run() never changes.
   std::span<const MaskWord> row_of(State state, const TokenTrie& trie);
 
   std::vector<MaskWord> walk(State state, const TokenTrie& trie);

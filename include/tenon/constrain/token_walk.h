@@ -1,4 +1,4 @@
-// The tokens that an automaton takes, found in one walk over their trie.
+// Finds the tokens that an automaton accepts in one walk over their trie.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace tenon::constrain {
 
-// Calls for each node of the trie that the automaton gets to from `state`, with the state that it is in there:
-// inside(i, next) where many tokens lie below node i and trie.inside(i) tells of them; true if it has dealt with all,
-// reach(i, next) for each that is not dealt with so.
-// path: scratch, longer than the longest token.
+/// Visits each node of the trie that the automaton reaches from `state`. `next` is its state there.
+/// inside(i, next) is called where many tokens lie below node i and trie.inside(i) describes them. It returns true if
+/// it has handled all of them. reach(i, next) is called for each node that was not handled so. path: scratch, longer
+/// than the longest token.
 template <class Inside, class Reach>
 void walk_tokens(Automaton& automaton, const TokenTrie& trie, Automaton::State state, std::span<Automaton::State> path,
                  Inside&& inside, Reach&& reach) {

@@ -1,4 +1,4 @@
-// Sets of characters by Unicode property, as \p{...} names them.
+// Sets of characters by Unicode property, with the names of \p{...}.
 #pragma once
 #include <utf8proc.h>
 
@@ -45,7 +45,7 @@ inline const UnicodeTables& unicode_tables() {
   return tables;
 }
 
-// Unicode 15.0, PropertyValueAliases.txt: a short name, a long one, and the members of a group as pairs of letters.
+// Unicode 15.0, PropertyValueAliases.txt: a short name, a long name, and the members of a group as pairs of letters.
 struct Category {
   std::string_view name, long_name, members;
 };
@@ -108,8 +108,8 @@ inline std::optional<CodePoints> category_set(std::string_view name) {
   return CodePoints(ranges);
 }
 
-// Properties that are short, and one that utf8proc tells by its grapheme breaks: of Extended_Pictographic it lacks the
-// code points that are reserved for later. Source: PropList.txt and emoji-data.txt of Unicode 15.0.
+// Short properties, and Extended_Pictographic, which utf8proc has for grapheme breaks but without reserved code
+// points. Source: PropList.txt and emoji-data.txt of Unicode 15.0.
 inline std::optional<CodePoints> binary_set(std::string_view name) {
   const auto is = [&](std::string_view a, std::string_view b) { return name == a || name == b; };
   if (name == "Any") return CodePoints::all();
@@ -132,9 +132,9 @@ inline std::optional<CodePoints> binary_set(std::string_view name) {
 
 }  // namespace detail
 
-// The characters that \p{name} matches, by Unicode 15.0: general categories (Lu, Uppercase_Letter, gc=Lu,
-// General_Category=Lu) and the properties of binary_set(). Nothing for all others, as scripts, Alphabetic and Emoji.
-// Names are those of ECMA-262, 22.2.1.
+/// The characters that \p{name} matches, by Unicode 15.0: general categories (Lu, Uppercase_Letter, gc=Lu,
+/// General_Category=Lu) and the properties of binary_set(). Empty for all others, such as scripts, Alphabetic and
+/// Emoji. Names are those of ECMA-262, 22.2.1.
 inline std::optional<CodePoints> unicode_set(std::string_view name) {
   for (const std::string_view prefix : {"General_Category=", "gc="}) {
     if (name.starts_with(prefix)) return detail::category_set(name.substr(prefix.size()));

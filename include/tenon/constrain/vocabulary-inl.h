@@ -27,7 +27,7 @@ TENON_INLINE TokenTrie::TokenTrie(std::vector<Token> tokens) {
     const int order = a.bytes.compare(b.bytes);
     return order != 0 ? order < 0 : a.id < b.id;
   });
-  std::vector<std::uint32_t> open;  // the nodes above what comes next
+  std::vector<std::uint32_t> open;  // the path of nodes to the current position
   std::string_view last;
   for (const Token& token : tokens) {
     const auto differ = std::mismatch(last.begin(), last.end(), token.bytes.begin(), token.bytes.end());

@@ -1,4 +1,4 @@
-// What masks need to know of a vocabulary.
+// A vocabulary prepared for masks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,117 +18,124 @@
 
 namespace tenon::constrain {
 
-// A mask is a row of bits, 32 a word, that of token 0 lowest; 1: allowed.
+/// A mask is a row of bits, 32 per word, token 0 in the lowest bit. 1: allowed.
 using MaskWord = std::uint32_t;
+/// Set, clear and test the bit of a token.
 void allow(std::span<MaskWord> row, TokenId id);
 void forbid(std::span<MaskWord> row, TokenId id);
 bool allows(std::span<const MaskWord> row, TokenId id);
 
-// Tokens by their bytes. Nodes are in depth-first order, bytes ascending, with no root: a walk begins with node 0, ends
-// at size(), enters a node's children with ++i and passes its subtree by with i = node(i).end.
+/// A trie of tokens by their bytes. Nodes are in depth-first order, with bytes ascending and without a root. A walk
+/// starts at node 0 and ends at size(). It enters the children of a node with ++i and skips its subtree with
+/// i = node(i).end.
 class TokenTrie {
  public:
+  /// One byte of a token.
   struct Node {
-    std::uint32_t end;    // the first node behind the subtree
-    std::uint32_t first;  // where the subtree's tokens begin, those of the node itself in front
-    std::uint16_t depth;  // from 1
-    std::uint8_t byte;
-    std::uint32_t inside;  // of insides_, of a subtree of many tokens; else 0
+    std::uint32_t end;     ///< the first node after the subtree
+    std::uint32_t first;   ///< first token of the subtree; the node's own tokens come first
+    std::uint16_t depth;   ///< from 1
+    std::uint8_t byte;     ///< the last byte of the path
+    std::uint32_t inside;  ///< index into insides_ for a subtree of many tokens, otherwise 0
   };
-  // What a subtree's tokens hold behind the bytes that lead there, where these are whole characters.
+  /// The characters after the node's own bytes in all tokens of its subtree, if these are whole characters.
   struct Inside {
-    ByteSet characters;
-    int longest = 0;  // in characters
+    ByteSet characters;  ///< as in characters.h
+    int longest = 0;     ///< in characters
   };
+  /// A token to insert.
   struct Token {
-    std::string_view bytes;  // at most kLongest
+    std::string_view bytes;  ///< at most kLongest
     TokenId id;
   };
-  static constexpr std::size_t kLongest = std::numeric_limits<std::uint16_t>::max();
+  static constexpr std::size_t kLongest = std::numeric_limits<std::uint16_t>::max();  ///< bytes of a token
 
   TokenTrie() : TokenTrie(std::vector<Token>{}) {}
-  // Tokens of no bytes are left out. Those of the same bytes are at the same node, by id.
+  /// Tokens without bytes are dropped. Tokens with equal bytes are at the same node, sorted by id.
   explicit TokenTrie(std::vector<Token> tokens);
 
+  /// Number of nodes.
   std::size_t size() const noexcept { return nodes_.size() - 1; }
-  // i <= size(); node(size()) has no byte, its `first` is the end of all tokens.
+  /// i <= size(). node(size()) has no byte, and its `first` is the number of tokens.
   const Node& node(std::size_t i) const { return nodes_[i]; }
-  // Those that end here; i < size().
+  /// The tokens that end at node i; i < size().
   std::span<const TokenId> tokens(std::size_t i) const { return between(nodes_[i].first, nodes_[i + 1].first); }
-  // Those that begin with the bytes that lead here; i < size().
+  /// The tokens that start with the bytes of node i; i < size().
   std::span<const TokenId> subtree(std::size_t i) const;
-  // nullptr where they are few, far from the root, or hold parts of characters.
+  /// Null where the subtree is small, deep, or contains parts of characters.
   const Inside* inside(std::size_t i) const { return nodes_[i].inside == 0 ? nullptr : &insides_[nodes_[i].inside]; }
-  // Of the whole trie, in the order of their bytes.
+  /// All tokens, sorted by their bytes.
   std::span<const TokenId> tokens() const { return ids_; }
 
  private:
-  static constexpr int kBroken = 0x81;     // beside kBeyondAscii: bytes that are no whole character
-  static constexpr std::size_t kMany = 8;  // tokens of a subtree: fewer are walked in less time
-  static constexpr int kDeepest = 32;      // of such subtrees: bounds the work for long tokens
+  static constexpr int kBroken = 0x81;     // beside kBeyondAscii: bytes that are not a whole character
+  static constexpr std::size_t kMany = 8;  // tokens of a subtree; walking fewer is faster
+  static constexpr int kDeepest = 32;      // depth of such subtrees: bounds the work for long tokens
 
-  // tokens: as ids_
+  // `tokens`: in the order of ids_.
   void look_inside(std::span<const Token> tokens);
   static void add_to(Inside& inside, std::string_view bytes);
 
   void close(std::vector<std::uint32_t>& open, std::size_t depth);
   std::span<const TokenId> between(std::uint32_t begin, std::uint32_t end) const;
 
-  std::vector<Node> nodes_;  // and one behind them
+  std::vector<Node> nodes_;  // and one after the last
   std::vector<Inside> insides_{1};
   std::vector<TokenId> ids_;
 };
 
-// Made once; const use is safe from many threads.
-//
-// Plain tokens are whole characters, none of which a JSON string needs to escape (", \ and those below U+0020): inside
-// of a string, how many characters they have is all that decides on them. They are 99 % of GPT-2's.
+/// The tokens of a model, prepared for masks. Immutable; thread-safe.
+///
+/// Plain tokens consist of whole characters that a JSON string does not escape (all but ", \ and those below U+0020).
+/// Inside a string, only their number of characters decides whether they are allowed. 99 % of GPT-2's tokens are plain.
 class Vocabulary {
  public:
+  /// Numbers of characters for which plain_up_to() has a row.
   static constexpr int kRows = 32;
 
-  // tokens[id]: its bytes, none where it is special or has none; such tokens, those of `ends` and ids from
-  // tokens.size() on are no text, so never allowed as such. width: of the model's logits. ends: what ends a text; ids
-  // from `width` on are left out. Errors: invalid_request where there are more tokens than logits, unsupported beyond
-  // TokenTrie::kLongest.
+  /// tokens[id]: its bytes; empty for special tokens and ids without bytes. Tokens without bytes, those in `ends`
+  /// and ids from tokens.size() on are never allowed as text. width: number of logits. ends: tokens that end a text;
+  /// ids from `width` on are dropped. Errors: invalid_request where there are more tokens than logits; unsupported for
+  /// tokens longer than TokenTrie::kLongest.
   Vocabulary(std::vector<std::string> tokens, int width, std::vector<TokenId> ends);
 
-  // width: at least the tokenizer's vocabulary, or what is behind it is never allowed.
+  /// The tokens of a tokenizer. `width`: number of logits; tokens beyond it are never allowed.
   static Vocabulary from(const Tokenizer& tokenizer, int width, std::vector<TokenId> ends);
 
-  // Of the tokenizer alone, ended by its end of text, where it has one.
+  /// The tokens of a tokenizer, with its end of text, if any, and as many logits as tokens.
   static Vocabulary from(const Tokenizer& tokenizer);
 
-  // A token for each byte, its id the byte, and 256 to end with.
+  /// One token for each byte, whose id is the byte, and 256 as the end.
   static Vocabulary bytes();
 
+  /// Number of logits.
   int width() const noexcept { return width_; }
-  std::size_t words() const noexcept { return (static_cast<std::size_t>(width_) + 31) / 32; }  // of a mask
-  std::span<const TokenId> ends() const noexcept { return ends_; }                             // ascending
-  // Of one token; none where it is no text. Any id.
+  std::size_t words() const noexcept { return (static_cast<std::size_t>(width_) + 31) / 32; }  ///< words of a mask
+  std::span<const TokenId> ends() const noexcept { return ends_; }                             ///< ascending
+  /// The bytes of a token, for any id; empty where it is not text.
   std::string_view bytes(TokenId id) const;
-  std::size_t longest() const noexcept { return longest_; }  // bytes of a token
+  std::size_t longest() const noexcept { return longest_; }  ///< bytes of the longest token
 
-  const TokenTrie& trie() const noexcept { return trie_; }               // of all tokens
-  const TokenTrie& remainder() const noexcept { return remainder_; }     // of those that are not plain
-  int longest_remainder() const noexcept { return longest_remainder_; }  // bytes of one of them
+  const TokenTrie& trie() const noexcept { return trie_; }               ///< all tokens
+  const TokenTrie& remainder() const noexcept { return remainder_; }     ///< tokens that are not plain
+  int longest_remainder() const noexcept { return longest_remainder_; }  ///< bytes of the longest of them
 
-  // How many characters a plain token has; 0 where it is not plain.
+  /// Number of characters of a plain token; 0 where it is not plain.
   int characters(TokenId id) const;
-  // The most that a plain token of at most so many has; 0 where none is so short.
+  /// Most characters of a plain token with at most `most` characters; 0 where there is none.
   int most_characters(int most) const;
-  // Plain tokens of at most k characters, 0 <= k <= kRows: words() long.
+  /// Plain tokens of at most k characters, 0 <= k <= kRows. [words()].
   std::span<const MaskWord> plain_up_to(int k) const { return row(static_cast<std::size_t>(k)); }
-  // All of them.
+  /// All plain tokens. [words()].
   std::span<const MaskWord> plain() const { return row(kRows + 1); }
-  // Those of more than kRows characters, the shorter ones in front.
+  /// Plain tokens of more than kRows characters, shortest first.
   std::span<const TokenId> long_plain() const noexcept { return long_plain_; }
 
-  // Whether each byte is a token. Then some token is allowed wherever a text can go on, so that no constraint whose
-  // states all lead to an end can run into a dead end.
+  /// Whether each byte is a token. If so, some token is allowed wherever a text can continue. A constraint whose
+  /// states all lead to an end then cannot reach a dead end.
   bool has_all_bytes() const noexcept { return has_all_bytes_; }
 
-  // Of all that was given: vocabularies of the same hash have the same masks.
+  /// Hash of all arguments. Vocabularies with equal hashes have the same masks.
   std::uint64_t hash() const noexcept { return hash_; }
 
  private:
@@ -144,10 +151,10 @@ class Vocabulary {
 
   int width_;
   std::vector<TokenId> ends_;
-  std::string text_;                       // the bytes of all tokens
-  std::vector<std::size_t> begins_;        // [tokens + 1] in text_
-  std::vector<std::uint16_t> characters_;  // [tokens]
-  std::vector<int> counts_;                // of characters, as tokens have them, ascending; that of others is 0
+  std::string text_;                       // bytes of all tokens
+  std::vector<std::size_t> begins_;        // [tokens + 1], offsets in text_
+  std::vector<std::uint16_t> characters_;  // [tokens]; 0: not plain
+  std::vector<int> counts_;                // the different values in characters_, ascending
   std::vector<MaskWord> rows_;             // [kRows + 2, words()]
   std::vector<TokenId> long_plain_;
   std::size_t longest_ = 0;

@@ -22,8 +22,8 @@ class Fields {
   /// Error where `value` is not an object. `path`: dotted path of `value` in the file; empty for the whole document.
   Fields(const Json& value, std::string file, std::string path = {}, Error::Kind refusal = Error::Kind::invalid_file);
 
-  const std::string& file() const noexcept { return file_; }
-  const Json& json() const noexcept { return *object_; }
+  const std::string& file() const noexcept { return file_; }  ///< names the file in errors
+  const Json& json() const noexcept { return *object_; }      ///< the object itself
 
   /// Whether the member is present and not null.
   bool has(const std::string& key) const { return member(key) != nullptr; }
@@ -34,6 +34,7 @@ class Fields {
   /// An integer of at least 1.
   int positive_int(const std::string& key) const { return integer(key, 1, kMaxInt); }
   int positive_int(const std::string& key, int fallback) const { return integer(key, 1, kMaxInt, fallback); }
+  /// As positive_int; empty where the member is absent or null.
   std::optional<int> optional_positive_int(const std::string& key) const;
 
   /// A finite number in [low, high]. Integers are accepted.

@@ -27,9 +27,9 @@ struct JsonLimits {
 
 namespace detail {
 
-// Feeds a text to nlohmann's lexer. Each run of white space outside strings is passed on as one space, because the
-// lexer keeps its input since the last string or number for its messages, and spells a newline there as <U+000A>: 60
-// MB of newlines and then an error took 30 s and 2 GB.
+// Feeds a text to nlohmann's lexer, with each run of white space outside strings as one space. The lexer keeps its
+// input since the last string or number for its messages, and spells a newline there as <U+000A>: 60 MB of newlines
+// and then an error took 30 s and 2 GB.
 class JsonText {
  public:
   explicit JsonText(std::string_view text) : text_(text) {}

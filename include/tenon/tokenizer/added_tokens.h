@@ -41,7 +41,7 @@ class SpecialSpellings {
     return SpecialSpellings(whole_, by_mask() ? mask_.substr(begin, size) : mask_);
   }
 
-  // What a special token that spells the bytes [begin, begin + size) counts as.
+  // Classifies a special token that spells the bytes [begin, begin + size).
   Found at(std::size_t begin, std::size_t size) const {
     if (!by_mask()) return whole_;
     const std::string_view mask = mask_.substr(begin, size);

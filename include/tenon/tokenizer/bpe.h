@@ -35,8 +35,8 @@ class Tokenizer {
   /// tokenizers.
   /// decode(encode(text)) == text for byte-level tokenizers without normalizer. SentencePiece tokenizers may lose a
   /// leading space, U+2581 and unknown characters (docs/tokenizers.md).
-  /// Errors: invalid_request where text is not UTF-8; capacity from 2^31 bytes (a space counts 3 for Llama 2), or where
-  /// the expression of a pre-tokenizer takes too many steps (regex.h).
+  /// Error invalid_request where text is not UTF-8. Error capacity from 2^31 bytes on (a space counts 3 for Llama 2), or
+  /// where the expression of a pre-tokenizer takes too many steps (regex.h).
   std::vector<TokenId> encode(std::string_view text, bool parse_special = false) const;
 
   /// Ids of a prompt: encode() with the tokens that the template of tokenizer.json puts before and after a text, such

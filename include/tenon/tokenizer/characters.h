@@ -51,9 +51,9 @@ class Characters {
   // Registers a merge rule of `left` and `right`.
   void add_joint(std::string_view left, std::string_view right) { joints_.insert(key(last_of(left), first_of(right))); }
 
-  // End of the word that starts at text[begin], begin < text.size(). No rule merges across the end: no rule has a left
-  // part with the last character before it and a right part with the first character after it. A text without pieces
-  // can therefore be merged word by word, in the memory of one word.
+  // End of the word that starts at text[begin], begin < text.size(). No rule merges across the end. A rule would need a
+  // left part with the last character before it, and a right part with the first character after it. A text without
+  // pieces can therefore be merged word by word, in the memory of one word.
   std::size_t word_end(std::string_view text, std::size_t begin) const {
     CodePoint left = decode_utf8(text, begin);
     bool left_known = tokens_.contains(left.value);

@@ -16,8 +16,10 @@
 
 namespace tenon::detail {
 
-// Steps, as in Hugging Face's tokenizers: cut out added tokens, normalize, cut out the added tokens that are
-// normalized, cut into pieces, merge the symbols of each piece.
+// The steps are those of Hugging Face's tokenizers:
+// 1. cut out added tokens;
+// 2. normalize, and cut out the added tokens that are normalized;
+// 3. cut into pieces, and merge the symbols of each piece.
 class Encoder {
  public:
   Encoder(const TokenizerTables& vocabulary, std::vector<TokenId>& out)

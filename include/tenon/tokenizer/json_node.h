@@ -27,7 +27,7 @@ class JsonNode {
   void only(std::initializer_list<std::string_view> known) const {
     for (const auto& [key, value] : fields_.json().items())
       if (std::find(known.begin(), known.end(), key) == known.end())
-        unsupported(key, "is unknown here, and nothing is ignored");
+        unsupported(key, "is unknown, and unknown members are refused");
   }
 
   JsonNode object(const std::string& key) const { return {fields_.value(key), fields_.file(), path_of(key)}; }

@@ -49,7 +49,7 @@ struct MergeRules {
   }
 };
 
-// Merges the symbols of one piece at a time, in O(n log n) for n symbols, with a linked list and a heap of the ranks
+// Merges the symbols of one piece at a time, in O(n log n) for n symbols. Uses a linked list and a heap of the ranks
 // of adjacent pairs.
 class PieceMerger {
  public:

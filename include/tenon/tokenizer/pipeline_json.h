@@ -108,7 +108,7 @@ inline TokenDecoder read_decoder(const JsonNode& top, Pipeline& out) {
   return TokenDecoder::metaspace;
 }
 
-// Most tokens before or after a text. Real templates have one or two; a file could ask for any number.
+// Most tokens before or after a text. Real templates have one or two; a file could have any number.
 inline constexpr std::size_t kMaxTemplate = 1024;
 
 // Appends the ids of a special token from the template's own table. Each id must have a token.

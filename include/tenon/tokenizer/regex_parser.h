@@ -16,9 +16,9 @@
 
 namespace tenon::detail {
 
-// Supported: characters, escapes, \s \S \d \D \p{L} \P{L}, classes with ranges and nested classes, `.`, $,
-// alternatives, groups (?:...), (...), (?i:...), lookahead (?=...) and (?!...), and ? * + {m,n} of a character or
-// class, also possessive.
+// Supported: characters, `.`, $, alternatives, groups (?:...), (...), (?i:...), lookahead (?=...) and (?!...). Also
+// escapes \s \S \d \D \p{L} \P{L}, classes with ranges and nested classes, and ? * + {m,n} of a character or class,
+// also possessive.
 // The body of a repeated group must have a fixed length, which excludes nested repeats such as (a+)+. Matching can
 // still take exponential time: (?:a|aa) 28 times, then b. Regex::Search therefore counts steps.
 class RegexParser {

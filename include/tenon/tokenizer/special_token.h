@@ -9,8 +9,8 @@ namespace tenon {
 
 /// A token that enters a prompt by its id only. Its text, written in a prompt, is ordinary characters.
 struct SpecialToken {
-  TokenId id;
-  std::string text;
+  TokenId id;        ///< in the vocabulary
+  std::string text;  ///< as it is spelled in a prompt
 };
 
 /// How a tokenizer makes its symbols.

@@ -83,7 +83,7 @@ inline void add_merge(const std::string& left, const std::string& right, const S
     return *id;
   };
   // Training merges a pair once. A second rule would leave two ranks to choose from.
-  if (!out.add(id_of(left), id_of(right), id_of(left + right))) refuse("stands there twice");
+  if (!out.add(id_of(left), id_of(right), id_of(left + right))) refuse("occurs twice");
 }
 
 // The parts of "left right", separated by one space.

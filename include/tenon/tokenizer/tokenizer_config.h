@@ -87,7 +87,7 @@ inline const TokenizerClass& tokenizer_class(const Fields& config, const std::fi
     if (each.model_type == type) return class_named(each.name, model, key);
   throw Error(
       Error::Kind::unsupported, model.where("model_type"),
-      "\"" + printable(type, 60) + "\" does not tell the tokenizer_class here, and " + config.file() + " has none");
+      "\"" + printable(type, 60) + "\" implies no known tokenizer_class, and " + config.file() + " has none");
 }
 
 // The token that a member names: a string, or an object with "content". Empty for absent and null.
@@ -228,7 +228,7 @@ inline void apply_template_flags(const Fields& config, const TokenizerClass& whi
   if (which.writes_template) {
     const auto ids = [&](const char* key, bool absent, const char* role, std::optional<TokenId> id) {
       if (!flag(key, absent)) return std::vector<TokenId>{};
-      if (!id) config.refuse(role, std::string("is missing, and ") + key + " asks for it");
+      if (!id) config.refuse(role, std::string("is missing, and ") + key + " needs it");
       return std::vector<TokenId>{*id};
     };
     pipeline.before = ids("add_bos_token", true, "bos_token", out.bos);
@@ -261,7 +261,7 @@ inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
   if (prefix != prepends || prefix != (pipeline.start != Pipeline::Start::keep))
     refuse("add_prefix_space", "contradicts tokenizer.json");
   if (normalizes != (prefix && legacy) || found.prepend == Prepend::always || found.split)
-    refuse("legacy", std::string(legacy ? "true (the default)" : "false") + " with add_prefix_space asks for " +
+    refuse("legacy", std::string(legacy ? "true (the default)" : "false") + " with add_prefix_space needs " +
                          (legacy ? "the normalizers Prepend and Replace" : "Metaspace (first or never, no split)") +
                          ", and tokenizer.json has another form");
 }
@@ -274,7 +274,7 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
   if (pipeline.family == TokenizerFamily::byte_level) {
     if (which.rebuilds && prefix)
       throw Error(Error::Kind::unsupported, config.where(key),
-                  "true is not supported for this class: it asks for tokenizer.model");
+                  "true is not supported for this class: it needs tokenizer.model");
     // Tokenizer.json without other files.
     const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();
     const bool keeps = which.rebuilds || which.name == "TokenizersBackend" || alone;

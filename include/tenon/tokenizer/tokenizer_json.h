@@ -28,7 +28,7 @@ namespace tenon::detail {
 
 // Checks the members of "model" that are supported only with the value that has no effect.
 inline void check_model(const JsonNode& model) {
-  // The library's files before 2020 name no type. Of its models, only BPE has merges.
+  // The library's files before 2020 name no type. Merges then imply BPE, the only model that has them.
   if (model->json().contains("type") || !model->json().contains("merges")) model->choice("type", {"BPE"});
   model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
               "byte_fallback", "ignore_merges", "vocab", "merges"});

@@ -21,7 +21,7 @@ struct CodePoint {
   char32_t value;  ///< U+FFFD unless valid
   /// Bytes consumed, at least 1; if not valid, the maximal subpart that one U+FFFD replaces.
   int length;
-  Utf8Status status;
+  Utf8Status status;  ///< whether the sequence is well-formed
 };
 
 namespace detail {
