@@ -1,4 +1,4 @@
-// The weight formats that are measured, by the names that the command line has for them.
+// The weight formats that are measured, by their names on the command line.
 #pragma once
 #include <string_view>
 
@@ -21,7 +21,7 @@ struct Format {
   std::string_view name;
 };
 
-// Calls body(Format<Policy>{name}) for each.
+// Calls body(Format<Policy>{name}) for each format.
 template <class Body>
 void for_each_format(Body&& body) {
   using namespace tenon;

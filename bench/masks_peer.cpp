@@ -1,6 +1,6 @@
-// tenon as one of the engines of bench/masks: a constraint and the tokens of texts a line, what it took to compile it
-// and each mask a line. Unlike `tenon constrain` it answers with every time, so that quantiles over all cases are
-// exact.
+// tenon as an engine of bench/masks. Input: a constraint and the tokens of texts per line. Output: the times of
+// compiling and of each mask per line. `tenon constrain` prints summaries; this program prints every time, so that
+// quantiles over all cases are exact.
 //   bench_masks_peer DIR    DIR: a tokenizer
 #include <chrono>
 #include <exception>
@@ -29,7 +29,7 @@ std::unique_ptr<Automaton> compiled(const std::string& kind, const OrderedJson& 
   return kind == "regex" ? regex(constraint.get<std::string>()) : grammar(constraint.get<std::string>());
 }
 
-// The masks before each token and behind the last; whether they allow the text.
+// Computes the masks before each token and after the last. Returns whether they allow the text.
 bool walk(TokenMasks& masks, const std::vector<TokenId>& tokens, std::vector<double>& us) {
   Automaton::State state = masks.automaton().start();
   for (std::size_t i = 0; i <= tokens.size(); ++i) {

@@ -1,5 +1,5 @@
-// HTTP/1.1 clients that cost little, for they share two cores with the server that they measure: one thread, epoll,
-// sockets that never block. An answer is read as it comes and, but for its last line, forgotten.
+// HTTP/1.1 clients of low cost, since they share two cores with the server that they measure: one thread, epoll,
+// non-blocking sockets. An answer is parsed as it comes and not kept, except for its last line.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -43,10 +43,10 @@ inline std::string generate(const Asked& asked, bool stream) {
               {{"inputs", asked.prompt}, {"parameters", std::move(parameters)}});
 }
 
-// An answer, piece by piece.
+// An answer that is parsed piece by piece.
 class HttpAnswer {
  public:
-  // Bytes from the socket. False where they are none of HTTP/1.1. events() grows with each line that begins with
+  // Takes bytes from the socket. False if they are not HTTP/1.1. events() grows with each line that begins with
   // "data:".
   bool take(std::string_view bytes) {
     while (!bytes.empty() && state_ != State::whole) {
@@ -72,10 +72,10 @@ class HttpAnswer {
 
   bool begun() const { return status_ != 0; }
   bool whole() const { return state_ == State::whole; }
-  bool closes() const { return closes_; }  // and another request needs another connection
+  bool closes() const { return closes_; }  // the next request needs another connection
   int status() const { return status_; }
   int events() const { return events_; }
-  const std::string& last_line() const { return last_; }  // of a body that is no stream: the body
+  const std::string& last_line() const { return last_; }  // if the body is no stream: the whole body
 
  private:
   enum class State { head, body, size, behind, whole };
@@ -83,7 +83,7 @@ class HttpAnswer {
   bool take_line() {
     const std::string_view line = held_;
     if (state_ == State::head) return line.empty() ? end_head() : take_header(line);
-    if (state_ == State::behind) {  // the end of a chunk, or the trailer of the last
+    if (state_ == State::behind) {  // the end of a chunk, or the trailer after the last
       state_ = ended_ ? State::whole : State::size;
       return line.empty();
     }
@@ -134,7 +134,7 @@ class HttpAnswer {
   std::string held_, line_, last_;
 };
 
-// One thread's connections and alarms.
+// The connections and timers of one thread.
 class Loop {
  public:
   struct Handler {
@@ -155,17 +155,17 @@ class Loop {
       throw std::runtime_error("epoll_ctl");
   }
   void at(Time moment, std::function<void()> work) { alarms_.emplace(moment, std::move(work)); }
-  Time now() const { return now_; }  // since the last wait
+  Time now() const { return now_; }  // time of the last wait
 
-  // Until `over`, which is asked after each turn. No handler may be destroyed while it runs: hold them until it
-  // returns.
+  // Runs until over() is true, which is called after each turn. Do not destroy a handler while it runs: keep it until
+  // it returns.
   void run(const std::function<bool()>& over) {
     for (now_ = Clock::now(); !over();) turn(std::chrono::milliseconds(50));
   }
-  // What is due and what is ready, for which it waits at most so long.
+  // Handles due timers and ready sockets. Waits for them at most `patience`.
   void turn(Clock::duration patience) {
     epoll_event events[256];
-    // Alarms alone must not keep answers waiting.
+    // Due timers must not delay answers.
     const auto left =
         alarms_.empty() ? patience : std::clamp<Clock::duration>(alarms_.begin()->first - now_, {}, patience);
     const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
@@ -187,14 +187,14 @@ class Loop {
   std::multimap<Time, std::function<void()>> alarms_;
 };
 
-// One after another request of one client, over one connection while the server keeps it.
+// Sends the requests of one client one after another, over one connection as long as the server keeps it.
 class HttpClient : private Loop::Handler {
  public:
-  enum class End { whole, cut, broken };    // cut: the connection ended first; broken: what came is not HTTP
-  std::function<void()> on_events = [] {};  // more events() of the answer
+  enum class End { whole, cut, broken };    // cut: the connection ended too early; broken: the answer is not HTTP
+  std::function<void()> on_events = [] {};  // called when events() grows
   std::function<void(End)> on_end = [](End) {};
-  // For clients that behave badly.
-  std::size_t bytes_at_most = std::string::npos;  // of each request
+  // For tests of badly behaved clients.
+  std::size_t bytes_at_most = std::string::npos;  // of each request to send
   bool reads = true;
   bool tiny_buffers = false;
 
@@ -208,7 +208,7 @@ class HttpClient : private Loop::Handler {
     reused_ = socket_ >= 0;
     begin();
   }
-  // A byte more of a request that bytes_at_most holds back.
+  // Sends more bytes of a request that bytes_at_most holds back.
   void send_more(std::size_t bytes) {
     bytes_at_most += bytes;
     if (busy_ && socket_ >= 0 && !connecting_) send();
@@ -242,7 +242,7 @@ class HttpClient : private Loop::Handler {
     if (socket_ < 0) throw std::runtime_error("socket: no descriptors left?");
     const int yes = 1, buffer = 2048, segment = 536;
     ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (tiny_buffers) {  // the server's buffer grows with the segments, too
+    if (tiny_buffers) {  // the server's buffer also grows with the segment size
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
       ::setsockopt(socket_, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
     }
@@ -255,7 +255,7 @@ class HttpClient : private Loop::Handler {
       connecting_ = false;
       loop_.at(loop_.now(), [this, socket = socket_] {
         if (socket_ == socket && busy_) end(End::cut);
-      });  // not within ask()
+      });  // on_end must not run within ask()
       return;
     }
     loop_.watch(socket_, connecting_ ? EPOLLOUT : EPOLLIN | EPOLLRDHUP, this, false);
@@ -266,7 +266,7 @@ class HttpClient : private Loop::Handler {
     const auto most = std::min(bytes_at_most, request_.size());
     while (sent_ < most) {
       const ssize_t count = ::send(socket_, request_.data() + sent_, most - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (count < 0) break;  // a body that does not fit at once is left to the next readiness
+      if (count < 0) break;  // the rest of the body is sent when the socket is ready again
       sent_ += static_cast<std::size_t>(count);
     }
     const bool blocked = sent_ < most && (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -274,7 +274,7 @@ class HttpClient : private Loop::Handler {
   }
 
   void ready(unsigned events) override {
-    if (socket_ < 0) return;  // closed within this turn
+    if (socket_ < 0) return;  // closed in the same turn
     if (connecting_) {
       int error = 0;
       socklen_t size = sizeof error;
@@ -296,9 +296,9 @@ class HttpClient : private Loop::Handler {
     static char bytes[64 << 10];
     const ssize_t count = ::recv(socket_, bytes, sizeof bytes, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-    if (!busy_) return leave();  // the server's patience with an idle connection is over
+    if (!busy_) return leave();  // the server has closed the idle connection
     if (count <= 0) {
-      if (reused_ && !answer_.begun()) {  // it closed just as the request came
+      if (reused_ && !answer_.begun()) {  // the server closed it just before the request
         leave();
         reused_ = false;
         return begin();
@@ -326,7 +326,7 @@ class HttpClient : private Loop::Handler {
   HttpAnswer answer_;
 };
 
-// The body of a GET, waited for; empty where there is none within the time.
+// The body of a GET request; empty if it does not come in time.
 inline std::string fetch(int port, std::string_view path, double patience = 5) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -353,7 +353,7 @@ inline std::string fetch(int port, std::string_view path, double patience = 5) {
   return body == text.npos ? "" : text.substr(body + 4);
 }
 
-// The value of a sample of /metrics that has no labels; -1 where there is none.
+// The value of a metric without labels; -1 if it is missing.
 inline double metric(const std::string& metrics, const std::string& name) {
   const auto at = ("\n" + metrics).find("\n" + name + " ");
   return at == std::string::npos ? -1 : std::stod(metrics.substr(at + name.size() + 1));

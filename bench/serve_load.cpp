@@ -1,4 +1,4 @@
-// Clients of tenon-serve for bench/serve, well-behaved and other ones: an ask a line, an answer a line, JSON both.
+// Clients of tenon-serve for bench/serve, well behaved and not. Requests and answers are one line of JSON each.
 //   serve_load          asks: {"case": "closed", "port": 8080, "clients": 8, "seconds": 5, ...}
 #include <csignal>
 #include <deque>
@@ -19,7 +19,7 @@ using namespace bench;
 
 std::uint64_t number(int i) { return static_cast<std::uint64_t>(i); }
 
-// A request as a client sees it, counted in a tally.
+// A request as the client sees it, recorded in a tally.
 class Watched {
  public:
   explicit Watched(Tally& tally) : tally_(tally) {}
@@ -27,7 +27,7 @@ class Watched {
   void begin(Time now, int new_tokens, bool stream) {
     course_ = {.asked = now}, new_tokens_ = new_tokens, stream_ = stream;
   }
-  // What has come by now, of a stream. Tokens that come together have no time between them.
+  // Records the events of a stream so far. Tokens that come together have no time between them.
   void events(Time now, int count) {
     while (stream_ && course_.tokens < count) {
       const Time before = course_.last;
@@ -35,7 +35,7 @@ class Watched {
       tally_.token(before, now);
     }
   }
-  // Whether it was answered in full.
+  // Records the end. Returns whether the answer is complete.
   bool end(Time now, HttpClient::End how, const HttpAnswer& answer) {
     if (how == HttpClient::End::whole && answer.status() == 429) return tally_.refused(now), false;
     if (how != HttpClient::End::whole || answer.status() != 200) return tally_.failed(now), false;
@@ -56,7 +56,7 @@ class Watched {
   bool stream_ = true;
 };
 
-// So many clients, each asking anew when it has its answer.
+// A fixed number of clients, each of which sends a new request when it has its answer.
 class ClosedClients {
  public:
   ClosedClients(Loop& loop, Tally& tally, const Json& ask)
@@ -67,7 +67,7 @@ class ClosedClients {
       client.http.on_end = [this, &client, c](HttpClient::End how) {
         const bool good = client.watched.end(loop_.now(), how, client.http.answer());
         ended_ += good;
-        // A server that is not there, or has no place, is asked again in a moment.
+        // If the server is not there or refuses, the client retries after a short time.
         if (loop_.now() < tally_.end())
           loop_.at(loop_.now() + seconds(good ? 0 : 0.02), [this, &client, c] { next(client, c); });
       };
@@ -106,7 +106,7 @@ Tally tally_from(const Json& ask, Time start) {
   return Tally(ask, begin, begin + seconds(ask.at("seconds")));
 }
 
-// Until nothing is open in the server, or for so long.
+// Waits until the server has no open request, at most `patience` seconds.
 bool settles(int port, double patience) {
   for (const Time until = Clock::now() + seconds(patience); Clock::now() < until;) {
     if (metric(fetch(port, "/metrics"), "tenon_requests_open") == 0) return true;
@@ -122,12 +122,12 @@ Json closed(const Json& ask) {
     ClosedClients clients(loop, tally, ask);
     clients.start();
     loop.run([&] { return loop.now() >= tally.end(); });
-  }  // they leave
+  }  // destroys the clients, which closes their connections
   if (ask.value("settle", true)) settles(ask.at("port"), 10);
   return tally.row();
 }
 
-// Requests come when they come, however many are open.
+// The open loop: requests arrive at random times, however many are open.
 Json open(const Json& ask) {
   struct Client {
     Client(Loop& loop, int port, Tally& tally) : http(loop, port), watched(tally) {}
@@ -144,7 +144,7 @@ Json open(const Json& ask) {
   std::size_t busy = 0, most = 0;
   const auto client = [&]() -> Client& {
     if (!idle.empty()) {
-      Client& last = *idle.back();  // its connection is the likeliest to be open still
+      Client& last = *idle.back();  // most recently used, so its connection is probably still open
       idle.pop_back();
       return last;
     }
@@ -194,7 +194,7 @@ std::vector<std::string> answered_alone(Loop& loop, int port, const std::vector<
   return bodies;
 }
 
-// Asks for the server's health every 20 ms.
+// Requests the server's health every 20 ms.
 class HealthProbe {
  public:
   HealthProbe(Loop& loop, int port) : loop_(loop), http_(loop, port) {
@@ -210,7 +210,7 @@ class HealthProbe {
     stopped_ = true;
     if (http_.busy()) loop_.run([&] { return !http_.busy(); });
   }
-  Json ms() { return quantiles(ms_); }  // from request to answer
+  Json ms() { return quantiles(ms_); }  // time from request to answer
   int failed() const { return failed_; }
 
  private:
@@ -226,8 +226,7 @@ class HealthProbe {
   bool stopped_ = false;
 };
 
-// Ten times as many clients as there are places, all at once, wave after wave, while somebody asks for the server's
-// health.
+// Ten times as many clients as places, in waves that start all at once, with a probe of the server's health.
 Json overload(const Json& ask) {
   constexpr int kTexts = 16;
   const int port = ask.at("port"), count = static_cast<int>(ask.at("places")) * ask.value("factor", 10),
@@ -268,7 +267,7 @@ Json overload(const Json& ask) {
       };
       client.asked = Clock::now();
       client.http.ask(requests[number(c % kTexts)]);
-      loop.turn({});  // nobody's request waits until all others have connected
+      loop.turn({});  // so that no request waits until all clients have connected
     }
     loop.run([&] { return open == 0; });
   }
@@ -294,8 +293,8 @@ Json facts(int port) {
   return out;
 }
 
-// Clients that leave in the middle of anything: before a byte, in the head, in the body, before the first token, behind
-// some, with and without a reset, closing one half or both.
+// Clients that disconnect at any point: before a byte, in the head, in the body, before the first token, after some
+// tokens; with and without a reset, closing one direction or both.
 class Leavers {
  public:
   Leavers(Loop& loop, const Json& ask) : loop_(loop), work_(ask), port_(ask.at("port")), count_(ask.at("clients")) {}
@@ -328,7 +327,7 @@ class Leavers {
     const auto leave = [this, i, client = client.get(), reset = random(3, 2) == 0, half = random(4, 4) == 0] {
       if (!clients_.contains(i)) return;
       if (half && client->busy()) {
-        client->close_half();  // and is gone a moment later
+        client->close_half();  // closes the rest shortly after
         loop_.at(loop_.now() + std::chrono::milliseconds(10), [this, i, client] {
           if (clients_.contains(i)) gone(i, *client, false);
         });
@@ -349,7 +348,7 @@ class Leavers {
   }
   void gone(int i, HttpClient& client, bool reset) {
     client.leave(reset);
-    gone_.push_back(std::move(clients_[i]));  // destroyed when its handler has returned
+    gone_.push_back(std::move(clients_[i]));  // destroyed after its handler has returned
     clients_.erase(i);
     --open_;
   }
@@ -365,8 +364,8 @@ class Leavers {
 Json disconnect(const Json& ask) {
   Json before_ask = ask;
   before_ask.update({{"clients", 32}, {"seconds", 1.0}});
-  closed(before_ask);                                    // whatever is made once, has been made
-  std::this_thread::sleep_for(std::chrono::seconds(3));  // longer than idle connections are kept
+  closed(before_ask);                                    // warm-up: allocates everything that is allocated once
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // longer than the server keeps idle connections
   const Json before = facts(ask.at("port"));
   Loop loop;
   Leavers(loop, ask).run(ask.value("at_once", 32));
@@ -381,7 +380,7 @@ Json disconnect(const Json& ask) {
   return {{"before", before}, {"after", after}, {"settled_s", seconds_between(left, Clock::now())}};
 }
 
-// Others that send a byte a second, and others that never read what they asked for, beside clients that behave.
+// Clients that send one byte per second, and clients that never read their answer, together with well-behaved clients.
 Json slow(const Json& ask) {
   const int port = ask.at("port"), senders = ask.value("senders", 200), deaf = ask.value("deaf", 50);
   const Work work(ask);
@@ -415,7 +414,7 @@ Json slow(const Json& ask) {
     HttpClient& client = others.emplace_back(loop, port);
     client.reads = false;
     client.tiny_buffers = true;
-    // Few tokens, which are work for the engine, and many bytes: the alternatives to each.
+    // Few tokens, so little work for the engine, but many bytes: alternatives to each token.
     const std::string request = post("/generate_stream", {{"inputs", work.request(number(senders + i)).prompt},
                                                           {"parameters",
                                                            {{"max_new_tokens", ask.value("deaf_tokens", 64)},
@@ -437,7 +436,7 @@ Json slow(const Json& ask) {
       {"alone", alone}, {"beside", tally.row()}, {"senders_cut", reconnected}, {"deaf_cut", dropped}, {"then", health}};
 }
 
-// So many small requests, and the server's memory after some of them and after all.
+// Many small requests. Reports the server's memory after some of them and after all.
 Json requests(const Json& ask) {
   const int port = ask.at("port"), clients = ask.at("clients");
   const long all = ask.at("requests");

@@ -1,5 +1,5 @@
-// The engine of tenon-serve without HTTP, as what bench/serve compares it with: threads that submit to a tenon::Service
-// and read their streams. Asks and answers are a line of JSON each, those of serve_load.cpp.
+// The engine of tenon-serve without HTTP, for comparison in bench/serve: threads submit to a tenon::Service and read
+// their streams. Requests and answers are lines of JSON, the same as those of serve_load.cpp.
 //   serve_peer [MODEL [WEIGHTS]]
 #include <atomic>
 #include <deque>
@@ -24,7 +24,7 @@ using Service = tenon::Service<tenon::AnyEngine>;
 
 class Peer {
  public:
-  // As tenon-serve makes its engine and its service, by default.
+  // Makes engine and service as tenon-serve does by default.
   explicit Peer(const program::ModelOptions& options)
       : service_(program::make_engine(options, tenon::load_checkpoint(program::model_folder(options))),
                  tenon::ServiceOptions{.max_open = 8192, .max_waiting = 8192}) {}
@@ -44,11 +44,11 @@ class Peer {
     if (!asked.adapter.empty()) request.adapters = {{asked.adapter}};
     request.options.max_new_tokens = asked.new_tokens;
     request.options.ignore_eos = true;
-    if (stream) request.options.top_logprobs = 0;  // each event of LoRAX's streams has its token's
+    if (stream) request.options.top_logprobs = 0;  // LoRAX's stream events have the token's log-probability
     return request;
   }
 
-  // So many clients, each asking anew when it has its answer, or its whole window is over.
+  // A fixed number of clients, each of which sends a new request when it has its answer, until the time window ends.
   Json closed(const Json& ask) {
     const Work work(ask);
     const int clients = ask.at("clients");
@@ -67,7 +67,7 @@ class Peer {
           const Time before = course.last, now = Clock::now();
           course.token(now);
           if (stream) tally.token(before, now);
-          if (now >= tally.end()) break;  // and cancelled
+          if (now >= tally.end()) break;  // cancels the request
         }
         if (!stream) tally.token({}, course.last, course.tokens), course.first = course.last;
         if (events.ended() && events.reason() == tenon::FinishReason::length)
@@ -85,7 +85,7 @@ class Peer {
     return all.row();
   }
 
-  // Requests come when they come: one thread submits, and callbacks of the service's thread see the tokens.
+  // The open loop: one thread submits at random times, and callbacks on the service's thread receive the tokens.
   Json open(const Json& ask) {
     const Work work(ask);
     const double rate = ask.at("rate");

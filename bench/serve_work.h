@@ -1,4 +1,4 @@
-// What bench/serve asks of a server and of an engine in process alike, and how both tell what came of it.
+// The workload of bench/serve for a server and for an engine in process, and the report of both.
 #pragma once
 #include <sys/resource.h>
 
@@ -22,7 +22,7 @@ inline Clock::duration seconds(double count) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
 }
 
-// The same draws for the same seed, in whatever order they are made (splitmix64's finish).
+// A random number that depends on the arguments only (the finalizer of splitmix64).
 inline std::uint64_t draw(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0) {
   std::uint64_t x =
       seed * 0x9e3779b97f4a7c15U + a * 0xbf58476d1ce4e5b9U + b * 0x94d049bb133111ebU + 0x2545f4914f6cdd1dU;
@@ -30,7 +30,7 @@ inline std::uint64_t draw(std::uint64_t seed, std::uint64_t a, std::uint64_t b =
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U, x = (x ^ (x >> 27)) * 0x94d049bb133111ebU, x ^= x >> 31;
   return x;
 }
-// From 0 up to 1.
+// Uniform in [0, 1).
 inline double draw_unit(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0) {
   return static_cast<double>(draw(seed, a, b) >> 11) * 0x1p-53;
 }
@@ -42,7 +42,7 @@ struct Asked {
   std::string adapter = {};  // empty: none
 };
 
-// Request i depends on the seed and on i alone: of a share of each length, its adapter by Zipf's law.
+// Request i depends on the seed and i only: its length by the shares, its adapter by Zipf's law.
 class Work {
  public:
   explicit Work(const Json& ask)
@@ -61,7 +61,7 @@ class Work {
   Asked request(std::uint64_t i) const {
     const Length& length = length_of(draw_unit(seed_, i, 1));
     Asked asked{.adapter = adapter_of(draw_unit(seed_, i, 2))};
-    // From half to one and a half, or all would end in step.
+    // 0.5 to 1.5 times the length, so that requests do not end together.
     asked.new_tokens = std::max(1, static_cast<int>(length.new_tokens * (0.5 + draw_unit(seed_, i, 3))));
     for (int w = 0; w < length.words; ++w) {
       asked.prompt += (w ? " " : "") + word(draw(seed_, i, static_cast<std::uint64_t>(w) + 4));
@@ -100,7 +100,7 @@ class Work {
 
   std::uint64_t seed_;
   std::vector<std::string> adapters_;
-  std::vector<double> zipf_;  // sums of 1 / rank^s
+  std::vector<double> zipf_;  // cumulative sums of 1 / rank^s
   std::vector<Length> lengths_;
 };
 
@@ -115,7 +115,7 @@ inline Json quantiles(std::vector<double>& values) {
   return {{"n", values.size()}, {"p50", at(50)}, {"p95", at(95)}, {"p99", at(99)}, {"max", rounded(values.back())}};
 }
 
-// When what came of one request. Without a stream, its first token is its last.
+// The times of one request. Without a stream, the first token is the last.
 struct Course {
   Time asked{}, first{}, last{};
   int tokens = 0;
@@ -126,7 +126,7 @@ struct Course {
   }
 };
 
-// Requests and tokens of a window of time.
+// Requests and tokens of a time window.
 class Tally {
  public:
   Tally(const Json& ask, Time begin, Time end)
@@ -143,7 +143,7 @@ class Tally {
     tokens_ += count;
     if (before != Time{}) gap_.push_back(1e3 * seconds_between(before, now));
   }
-  // Of an answer that came whole.
+  // Records a complete answer.
   void request(const Course& c) {
     if (!holds(c.last)) return;
     const double ttft = 1e3 * seconds_between(c.asked, c.first);
@@ -162,7 +162,7 @@ class Tally {
     append(ttft_, more.ttft_), append(tpot_, more.tpot_), append(gap_, more.gap_), append(total_, more.total_);
   }
 
-  // Milliseconds, and rates a second. goodput: of the requests within both of the service level's times.
+  // Times in milliseconds, rates per second. goodput: rate of the requests within both limits of the service level.
   Json row() {
     const double time = seconds_between(begin_, end_);
     const auto rate = [&](auto count) { return rounded(static_cast<double>(count) / time); };
@@ -185,7 +185,7 @@ class Tally {
   std::vector<double> ttft_, tpot_, gap_, total_;
 };
 
-// The processor time that this process has taken.
+// Processor time of this process in seconds.
 inline double cpu_seconds() {
   rusage use{};
   ::getrusage(RUSAGE_SELF, &use);

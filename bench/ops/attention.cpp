@@ -1,10 +1,10 @@
-// Attention over texts of 1,024 tokens. So many layers are read in turn that no cache of the processor holds them until
-// they come again, as between two steps of a model.
+// Attention over texts of 1,024 tokens. The layers are read in turn and are too many to stay in a cache, as between two
+// steps of a model.
 //   bench_ops_attention --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
-// decode<Cache>/BATCH/TURN: one row a sequence, GPT-2's heads. TURN is how many tokens of blocks each sequence takes
-// before it is the next one's turn: 512 as prompts that are read in chunks of the default budget, 64 as if all had
-// grown side by side, strangers in memory. shared/HEADS/KV_HEADS/HEAD_DIM/BATCH/ROWS: the last so many rows of each
-// sequence; 1 is decoding, 512 a long prompt's second half.
+// - decode<Cache>/BATCH/TURN: one row per sequence with GPT-2's heads. A sequence takes blocks for TURN tokens before
+//   the next one does: 512 as in prompts that are read in chunks, 64 as in sequences that grow side by side.
+// - shared/HEADS/KV_HEADS/HEAD_DIM/BATCH/ROWS: the last ROWS rows of each sequence. 1 is decoding, 512 is the second
+//   half of a long prompt.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ class Work {
     layer_ = (layer_ + 1) % layers_;
   }
 
-  // Of one layer.
+  // Bytes of one layer.
   double bytes() const { return static_cast<double>(store_.stats().bytes) / layers_; }
   double operations() const { return 4.0 * heads_.width() * static_cast<double>(seen_); }
 
@@ -93,10 +93,10 @@ class Work {
   CacheStore<CacheP, Cpu> store_;
   std::vector<float> q_, out_;  // [batch * rows, width]
   std::vector<SequenceRows> rows_;
-  std::int64_t seen_ = 0;  // positions, by all rows
+  std::int64_t seen_ = 0;  // positions that all rows attend to
 };
 
-// Filled once, whatever the repetitions.
+// Filled once for all repetitions.
 template <class CacheP>
 Work<CacheP>& filled(Heads heads, int batch, int turn, int rows) {
   static std::map<std::array<int, 6>, std::unique_ptr<Work<CacheP>>> all;

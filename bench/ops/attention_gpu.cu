@@ -1,8 +1,8 @@
 // Attention on tensor cores (FlashMma) on an NVIDIA GPU, over a paged cache of bfloat16. One JSON object a line:
 //   bench_ops_attention_gpu
-// us: microseconds a launch, the median of several graphs of 24 launches each. Twelve layers are read in turn.
-// share: bytes of keys and values that are seen, read once, over `us` times 4.2 TB/s; tflops: of products that are
-// needed.
+// - us: microseconds per launch, the median of several graphs of 24 launches each. Twelve layers are read in turn.
+// - share: bytes of the keys and values, read once, over `us` times 4.2 TB/s.
+// - tflops: of the necessary products.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using namespace tenon;
 using CacheP = PagedKVOf<16, bfloat16>;
 constexpr int kLayers = 12, kLaunches = 24, kHeadDim = 64;
 
-// Numbers between -1 and 1.
+// Fills with numbers between -1 and 1.
 __global__ void fill_cache(bfloat16* to, std::size_t count) {
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
        i += std::size_t{gridDim.x} * blockDim.x) {
@@ -41,14 +41,14 @@ __global__ void fill_queries(float* to, std::size_t count) {
 
 struct Case {
   const char* name;
-  int sequences, rows, context;  // rows of each sequence, the last of `context` positions
+  int sequences, rows, context;  // rows of each sequence, the last of its `context` positions
   int heads, kv_heads;
 };
 
-// Microseconds of each of kLaunches kernels, ascending, over nine repeats.
+// Sorted times in microseconds of each of kLaunches kernels, over nine repeats.
 template <class Launch>
 std::vector<float> sorted_times(Cuda& device, const Launch& launch) {
-  for (int i = 0; i < 3; ++i) launch();  // from the second on a graph
+  for (int i = 0; i < 3; ++i) launch();  // the second launch makes a graph
   device.synchronize();
   constexpr int kRepeats = 9, kGraphs = 4;
   std::vector<float> times;
@@ -56,7 +56,7 @@ std::vector<float> sorted_times(Cuda& device, const Launch& launch) {
   tenon::cuda::check(cudaEventCreate(&begin), "event");
   tenon::cuda::check(cudaEventCreate(&end), "event");
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    launch();  // the device has work while the next are launched
+    launch();  // keeps the device busy while the host launches the next ones
     tenon::cuda::check(cudaEventRecord(begin, device.stream()), "event");
     for (int i = 0; i < kGraphs; ++i) launch();
     tenon::cuda::check(cudaEventRecord(end, device.stream()), "event");

@@ -1,6 +1,6 @@
-// Products with GPT-2's matrices in every weight format, read from memory each time: BM_linear_gemv/FORMAT of one row,
-// BM_linear_gemm/FORMAT of more. M is rows, N outputs, K inputs. frac_stream and frac_peak are shares of the bandwidth
-// and of the peak of the format's instruction, of the same seconds.
+// Products with GPT-2's matrices in every weight format, read from memory each time: BM_linear_gemv/FORMAT with one
+// row, BM_linear_gemm/FORMAT with more. Shapes: M rows, N outputs, K inputs. frac_stream is the fraction of the
+// bandwidth, frac_peak that of the peak of the format's instruction. Both ceilings are measured in the same seconds.
 //   bench_ops_linear --benchmark_filter=gemv --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include "matrices.h"
 

@@ -1,7 +1,7 @@
-// Low-rank updates of one matrix, factors read from memory each time: BM_low_rank/ARRANGEMENT/ADAPTERS, where of the
-// rows M each has an adapter of its own ("distinct"), all have one ("shared"), or distinct ones have ranks 4, 8, 16 and
-// 64 in turn ("mixed": R is their mean). BM_base is the product that they are added to, its matrix read from memory,
-// too. factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
+// Low-rank updates of one matrix, with factors read from memory each time: BM_low_rank/ARRANGEMENT/ADAPTERS.
+// "distinct": each of M rows has its own adapter. "shared": all rows have one. "mixed": distinct adapters with ranks 4,
+// 8, 16 and 64 in turn; R is their mean. BM_base is the product that they are added to, with its matrix read from
+// memory. factor_GB/s counts each adapter's factors once; frac_stream and frac_peak as in linear.cpp.
 //   bench_ops_low_rank --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include <array>
 #include <span>
@@ -19,10 +19,10 @@ struct Size {
   int inputs, outputs, rank;
 };
 
-// Adapters of one matrix, in so many copies that those of a step are never in a cache.
+// Adapters of one matrix, in enough copies that those of a step are never in a cache.
 class Store {
  public:
-  static constexpr int kAdapters = 64;  // of a step
+  static constexpr int kAdapters = 64;  // per step
 
   Store(Size size, bool mixed) {
     constexpr std::array ranks = {4, 8, 16, 64};
@@ -48,7 +48,8 @@ class Store {
   int rank(int i) const { return updates_[static_cast<std::size_t>(i)].rank; }
 
  private:
-  static constexpr std::size_t kColdFloats = 100u << 20;  // 400 MiB: nearly four times the last cache of an Intel Xeon
+  static constexpr std::size_t kColdFloats = 100u
+                                             << 20;  // 400 MiB: nearly four times the last-level cache of an Intel Xeon
   static constexpr std::array<int, kSites + 1> kBegins = {0, 1, 1, 1, 1};
 
   int copies_ = 0;
@@ -57,7 +58,7 @@ class Store {
   std::vector<AdapterSet> sets_;
 };
 
-// Made once, and not again until another is asked for.
+// Made on the first call, and replaced when another size is needed.
 Store& cold_adapters(Size size, bool mixed) {
   static std::array<int, 4> made{};
   static std::unique_ptr<Store> store;
@@ -70,7 +71,7 @@ Store& cold_adapters(Size size, bool mixed) {
   return *store;
 }
 
-// A step of every copy.
+// The groups of a step for every copy.
 std::vector<AdapterGroups> arranged(const Store& store, int rows, Adapters adapters, AnyLoRA::Kind kind) {
   std::vector<AdapterGroups> steps(static_cast<std::size_t>(store.copies()));
   std::vector<const AdapterSet*> sets(static_cast<std::size_t>(rows));
@@ -158,7 +159,7 @@ const bool added = [] {
         [kind = kind](benchmark::State& state) { low_rank_of(state, kind, Adapters::distinct); });
     add(of + "/shared", kSizes, kRows,
         [kind = kind](benchmark::State& state) { low_rank_of(state, kind, Adapters::shared); });
-    // As many ranks as four adapters of 4, 8, 16 and 64.
+    // The same sum of ranks as four adapters of 4, 8, 16 and 64.
     add(of + "/mixed", {&kMixed, 1}, std::array{64},
         [kind = kind](benchmark::State& state) { low_rank_of(state, kind, Adapters::mixed); });
     add(of + "/distinct", {&kMixed, 1}, std::array{64},

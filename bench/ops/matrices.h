@@ -1,5 +1,5 @@
-// What bench/ops/linear.cpp and head.cpp share: a matrix in a weight format, in so many copies that it is read from
-// memory each time, and rates as shares of the machine's ceilings.
+// Shared by bench/ops/linear.cpp and head.cpp: a matrix in a weight format, in enough copies that it is read from
+// memory each time, and rates as fractions of the machine's ceilings.
 #pragma once
 #include <benchmark/benchmark.h>
 
@@ -33,7 +33,7 @@ inline program::Ceilings& ceilings() {
   return all;
 }
 
-// Rows of numbers in -1/8 .. 1/8, the same whoever asks and in which order.
+// Fills with numbers in -1/8 .. 1/8 that depend on the seed and index only.
 inline void fill(float* out, std::size_t count, std::uint64_t seed) {
   for (std::size_t i = 0; i < count; ++i) {
     out[i] = static_cast<float>(static_cast<int>(tenon::mix(seed + i) % 2001) - 1000) / 8000.0f;
@@ -52,7 +52,7 @@ class Matrix {
       fill(out, static_cast<std::size_t>(rows) * cols, static_cast<std::size_t>(first) * cols);
     });
     bytes_ = store.contents().size();
-    // An odd number of lines apart, so that copies do not fall on each other in the caches.
+    // The stride is an odd number of cache lines, so that copies do not map to the same sets of a cache.
     stride_ = (bytes_ / 64 + 1) / 2 * 128 + 64;
     copies_ = std::max<std::size_t>(8, kColdBytes / stride_ + 1);
     memory_ = tenon::Cpu::Memory(stride_ * copies_);
@@ -68,14 +68,14 @@ class Matrix {
   double elements() const { return static_cast<double>(shape_.rows) * shape_.cols; }
 
  private:
-  static constexpr std::size_t kColdBytes = 160u << 20;  // five times the last cache of an EPYC's core complex
+  static constexpr std::size_t kColdBytes = 160u << 20;  // five times the last-level cache of an EPYC's core complex
 
   tenon::Shape shape_;
   std::size_t bytes_ = 0, stride_ = 0, copies_ = 0, at_ = 0;
   tenon::Cpu::Memory memory_;
 };
 
-// Made once, and not again until another is asked for: all of them together would fill the memory.
+// Made on the first call, and replaced when another size is needed: all of them together would fill the memory.
 template <class P>
 Matrix<P>& cold(tenon::Shape shape) {
   static tenon::Shape made;
@@ -88,7 +88,7 @@ Matrix<P>& cold(tenon::Shape shape) {
   return *matrix;
 }
 
-// Times work(view of the next copy), which multiplies with `tokens` rows.
+// Times work(view of the next copy), which multiplies `tokens` rows.
 template <class P, class Work>
 void measure(benchmark::State& state, std::string_view format, Matrix<P>& matrix, int tokens, Work&& work) {
   using Clock = std::chrono::steady_clock;
@@ -103,7 +103,7 @@ void measure(benchmark::State& state, std::string_view format, Matrix<P>& matrix
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(matrix.bytes()));
   state.counters["GOP/s"] = gops;
   if constexpr (tenon::HasInt8Approximation<typename P::View>)
-    return;  // most of these bytes and operations are another format's, or nobody's
+    return;  // most of these bytes and operations belong to another format
   state.counters["frac_stream"] = gb_s / ceiling.read_gb_s;
   state.counters["frac_peak"] = gops / ceiling.peak_gops(ceilings().instruction_of(format));
 }

@@ -1,5 +1,5 @@
-// Batches whose requests have adapters on c_attn, beside the same batches without: what adapters_peer and
-// adapters_gpu_peer measure.
+// Batches whose requests have adapters on c_attn, compared with the same batches without. For adapters_peer and
+// adapters_gpu_peer.
 #pragma once
 #include <tenon/tenon.h>
 #include <tenon/testing/random_adapter.h>
@@ -15,11 +15,11 @@ namespace bench {
 
 constexpr int kRank = 16;
 
-// Which adapter row i of a batch has: none where the rank is 0.
+// The adapter of row i of a batch; rank 0: none.
 struct RowAdapter {
   int which = 0, rank = 0;
 };
-// Of 32 rows 2 have rank 4, 21 have 8, 5 have 16 and 4 have 64: together as many ranks as 32 of 16.
+// 2 of 32 rows have rank 4, 21 have 8, 5 have 16 and 4 have 64: the same sum of ranks as 32 of 16.
 inline int mixed_rank(int row) { return row % 32 < 2 ? 4 : row % 32 < 23 ? 8 : row % 32 < 28 ? 16 : 64; }
 
 inline RowAdapter adapter_of(const std::string& kind, int row) {
@@ -39,10 +39,10 @@ class AdapterBatches {
 
   const tenon::testing::RandomAdapters& adapters() const { return adapters_; }
 
-  // Beside a batch without adapters of the same seconds, what one with them does.
+  // Measures a batch with adapters, and one without in the same seconds.
   nlohmann::json decode(const std::string& kind, int batch, int new_tokens) {
     std::vector<double> plain, adapted;
-    for (int turn = 0; turn < 4; ++turn) {  // each is first as often as the other
+    for (int turn = 0; turn < 4; ++turn) {  // each of the two runs first equally often
       if (turn % 2 == 0) steps("none", batch, new_tokens, plain);
       steps(kind, batch, new_tokens, adapted);
       if (turn % 2 == 1) steps("none", batch, new_tokens, plain);

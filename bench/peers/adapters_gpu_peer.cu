@@ -49,12 +49,13 @@ int main(int argc, char** argv) {
   const Made engine = choice->make(bench::checkpoint(argv[1]));
   bench::AdapterBatches batches(*engine);
   bench::CopyRate copies;
-  std::set<std::string> known;  // cases
+  std::set<std::string> known;  // cases that have run
   bench::answer_all([&](nlohmann::json row) {
     const std::string kind = row["case"];
     const int batch = row["batch"], tokens = row["tokens"];
     const double before = copies.measure();
-    if (known.insert(row.dump()).second) batches.decode(kind, batch, tokens);  // loads adapters and makes graphs
+    if (known.insert(row.dump()).second)
+      batches.decode(kind, batch, tokens);  // warm-up: loads adapters and makes graphs
     row.update(batches.decode(kind, batch, tokens));
     row.update({{"peer", "tenon"}, {"format", choice->name}, {"copy_gb_s", std::max(before, copies.measure())}});
     return row;

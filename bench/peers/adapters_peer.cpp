@@ -1,5 +1,5 @@
-// tenon as the peer of bench/compare --adapters: a batch whose requests have adapters on c_attn, and the time to the
-// first token of clients that ask for more adapters than there are slots.
+// tenon as a peer of bench/compare --adapters: batches whose requests have adapters on c_attn, and the time to the
+// first token if clients use more adapters than there are slots.
 //   adapters_peer DIR FORMAT
 #include <tenon/tenon.h>
 
@@ -68,7 +68,7 @@ class Peer {
     return row;
   }
 
-  // "slots:S:C": C clients, each asking for one of 16 adapters after another, in an engine of batch 8 with S slots.
+  // "slots:S:C": C clients, each of which uses one of 16 adapters after another, in an engine of batch 8 with S slots.
   nlohmann::json slots(const std::string& kind, int batch, int new_tokens) {
     constexpr int kAdapters = 16, kEach = 16;
     const int count = std::stoi(kind.substr(6)), clients = std::stoi(kind.substr(kind.rfind(':') + 1));
@@ -90,9 +90,10 @@ class Peer {
       threads.emplace_back([&, c] {
         for (int i = 0; i < kEach; ++i) {
           const std::uint64_t draw = mix64(static_cast<std::uint64_t>(c * kEach + i));
-          const int length =
-              new_tokens / 2 +
-              static_cast<int>(draw / kAdapters % static_cast<std::uint64_t>(new_tokens));  // or all go in step
+          const int length = new_tokens / 2 +
+                             static_cast<int>(draw / kAdapters %
+                                              static_cast<std::uint64_t>(
+                                                  new_tokens));  // random lengths, so that requests do not end together
           Request request{.adapters = {{name(draw)}}, .options = {.max_new_tokens = length, .ignore_eos = true}};
           for (TokenId t = 0; t < 32; ++t) request.input_ids.push_back((c * kEach + i) * 37 + t * 7919 % 5000);
           const auto begin = Clock::now();

@@ -1,5 +1,5 @@
-"""CTranslate2: ctranslate2_cpu.py DIR float32|int8 (converts it beside DIR once; int8 is made of that when it is loaded).
-The rate is of the whole call, as it has no steps to time: the prompt's 7 tokens are in it."""
+"""CTranslate2: ctranslate2_cpu.py DIR float32|int8. It converts the model once, into a folder beside DIR; int8 is made at load.
+The rate is that of the whole call, with the prompt's 7 tokens, because there are no steps to time."""
 import json
 import os
 import sys
@@ -18,7 +18,7 @@ generator = ctranslate2.Generator(converted, device="cpu", compute_type=form, in
 
 
 def run(case, batch, tokens):
-    if case == "prefill":  # it scores all positions: there is no call for the last alone
+    if case == "prefill":  # it scores all positions, because no call scores the last one only
         prompt = [names[i] for i in long_prompt(tokens)]
         begin = time.perf_counter()
         generator.forward_batch([prompt])

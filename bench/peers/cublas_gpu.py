@@ -1,5 +1,6 @@
-"""The products of GPT-2 124M alone, by cuBLAS in a CUDA graph: cublas_gpu.py DIR|random DTYPE. What a model of these shapes
-cannot be faster than with it; nothing beside products is computed."""
+"""The matrix products of GPT-2 124M, by cuBLAS in a CUDA graph: cublas_gpu.py DIR|random DTYPE.
+
+A bound for any implementation that uses cuBLAS: it computes nothing but products."""
 import sys
 import time
 
@@ -18,7 +19,7 @@ graphs = {}
 
 
 def graph_of(rows, logit_rows):
-    """All products of a step."""
+    """All products of a step, as a graph."""
     x = {k: torch.randn(rows, k, device="cuda", dtype=dtype) for k in (768, 3072)}
 
     def products():
@@ -35,7 +36,7 @@ def graph_of(rows, logit_rows):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         products()
-    return graph, x  # which the graph reads
+    return graph, x  # x: the graph reads it
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-// The cases of bench/compare, as an engine of any device runs them.
+// The cases of bench/compare for an engine on any device.
 #pragma once
 #include <tenon/tenon.h>
 
@@ -37,7 +37,7 @@ inline void finish(AnyEngine& engine) {
   while (!engine.idle()) engine.step();
 }
 
-// What a case came to: useful tokens a second, and what its steps were.
+// The result of a case: useful tokens per second, and the size of its steps.
 struct Result {
   double tok_s = 0, steps_s = 0;
   program::StepSize step = {};
@@ -50,7 +50,8 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-// Runs what was submitted, and adds the seconds of whole steps, picking included, once all `batch` prompts are read.
+// Runs the submitted requests. After all `batch` prompts are read, appends the time of each whole step, sampling
+// included.
 inline void run_steps(AnyEngine& engine, int batch, std::vector<double>& seconds) {
   while (!engine.idle()) {
     const bool all_read = engine.stats().running == batch;
@@ -59,7 +60,7 @@ inline void run_steps(AnyEngine& engine, int batch, std::vector<double>& seconds
   }
 }
 
-// The median of them.
+// The median step of decoding.
 inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::vector<TokenId>& prompt = kPrompt) {
   for (int i = 0; i < batch; ++i) engine.submit(request(prompt, new_tokens));
   std::vector<double> seconds;
@@ -69,7 +70,7 @@ inline Result decode(AnyEngine& engine, int batch, int new_tokens, const std::ve
   return {rows / step, 1 / step, {.rows = rows, .logit_rows = rows, .sequences = rows, .context = context}};
 }
 
-// Different prompts and the first token of each, in one step where the token budget allows it.
+// Different prompts and the first token of each, in one step if the token budget allows it.
 inline Result prefill(AnyEngine& engine, int tokens, int prompts = 1) {
   for (int i = 0; i < prompts; ++i) engine.submit(request(long_prompt(tokens, i * tokens), 1));
   const double seconds = seconds_of([&] { finish(engine); });

@@ -1,4 +1,4 @@
-// The models of bench/compare --gpu, and the rate at which the device copies.
+// The models of bench/compare --gpu, and the copy rate of the device.
 #pragma once
 #include <tenon/tenon.cuh>
 
@@ -11,17 +11,17 @@
 
 namespace bench {
 
-// Random weights in a published model's sizes.
+// Random weights in the sizes of a published model.
 inline constexpr std::string_view kRandom = "random", kRandomLlama = "random-llama-1b";
 
-// "random" is GPT-2 124M and "random-llama-1b" Llama 3.2 1B; else a folder.
+// "random" is GPT-2 124M and "random-llama-1b" is Llama 3.2 1B. Any other name is a folder.
 inline ModelFiles checkpoint(const std::string& where) {
   if (where == kRandom) return random_checkpoint(Gpt2::small(), 1234);
   if (where == kRandomLlama) return random_checkpoint(Llama::one_billion(), 1234);
   return load_checkpoint(where);
 }
 
-// GB/s that the device copies, bytes read and written counted, in memory larger than its caches.
+// The device's copy rate in GB/s, bytes read plus bytes written, in memory larger than its caches.
 class CopyRate {
  public:
   CopyRate() : from_(device_.allocate(kBytes)), to_(device_.allocate(kBytes)) {}

@@ -1,5 +1,5 @@
-// How far apart two cores are: what a virtual machine's host may change from one second to the next, and with it what
-// they read together and how long they wait for one another.
+// The distance of two cores. The host of a virtual machine may change it from one second to the next, and with it the
+// bandwidth of both cores together and the time for which they wait for each other.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace bench {
 
-// Nanoseconds that a cache line takes from one core to another, which passes to and fro between two threads; about 10
-// ms. Two cores of an EPYC 9004: 27 where they share a last cache, 170 to 400 where they do not.
+// Nanoseconds that a cache line takes from one core to another, in a ping-pong of two threads for about 10 ms. On an
+// EPYC 9004: 27 for cores that share a last-level cache, 170 to 400 for others.
 inline double line_ns() {
   constexpr int kTurns = 20'000;
   struct alignas(64) Line {

@@ -1,5 +1,6 @@
-"""llama.cpp through llama-cpp-python's low-level calls: llamacpp_cpu.py DIR F32|BF16|Q8_0|Q4_0. Medians of llama_decode
-steps; nothing is picked from its logits: the tokens are made up."""
+"""llama.cpp through llama-cpp-python's low-level calls: llamacpp_cpu.py DIR F32|BF16|Q8_0|Q4_0.
+
+Medians of llama_decode steps. Tokens are fixed and not sampled from its logits."""
 import ctypes
 import sys
 import time
@@ -20,8 +21,8 @@ def context(sequences, tokens):
     p = llama_cpp.llama_context_default_params()
     p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = max(tokens * sequences, 512), 2048, 512, sequences
     p.n_threads = p.n_threads_batch = THREADS
-    p.type_k = p.type_v = 0  # GGML_TYPE_F32, as everybody else's here
-    p.kv_unified = True  # twice as fast at 8 sequences and more as a cache for each
+    p.type_k = p.type_v = 0  # GGML_TYPE_F32, like all other peers
+    p.kv_unified = True  # twice as fast with 8 or more sequences as a cache for each
     made = llama_cpp.llama_init_from_model(model, p)
     if not made:
         raise SystemExit("llama.cpp made no context")
@@ -29,7 +30,7 @@ def context(sequences, tokens):
 
 
 def decode(ctx, rows):
-    """rows: (token, position, sequence, wants logits)."""
+    """rows: (token, position, sequence, whether logits are needed)."""
     b = llama_cpp.llama_batch_init(len(rows), 0, 1)
     b.n_tokens = len(rows)
     for i, (token, position, sequence, logits) in enumerate(rows):
@@ -48,7 +49,7 @@ def run(case, batch, tokens):
     if case == "prefill":
         ctx = context(1, tokens)
         rows = [(token, i, 0, i == tokens - 1) for i, token in enumerate(long_prompt(tokens))]
-        decode(ctx, rows)  # the first call also reserves its buffers
+        decode(ctx, rows)  # the first call also allocates its buffers
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(ctx), True)
         rate = tokens / decode(ctx, rows)
     else:

@@ -1,13 +1,12 @@
 """Writes GPT-2 124M with random weights (seed 1234): make_gpt2.py OUT
 
-OUT/config.json and OUT/model.safetensors for tenon and transformers; OUT/vocab.json and merges.txt, a stand-in
-vocabulary of 50,257 entries that the converters of the peers ask for, never used to encode text; and f32.gguf, bf16.gguf,
-q8_0.gguf and q4_0.gguf for llama.cpp, written here tensor by tensor with llama.cpp's names for GPT-2.
+- config.json and model.safetensors are for tenon and transformers.
+- vocab.json and merges.txt are a placeholder vocabulary of 50,257 entries that the peers' converters need. It never encodes text.
+- f32.gguf, bf16.gguf, q8_0.gguf and q4_0.gguf are for llama.cpp, with its tensor names for GPT-2.
 
-Every matrix, token_embd and output included, is in the file's one type, by the gguf package's own quantisation, as
-llama-quantize --pure makes them (without --pure it gives the output of a Q4_0 file the dearer Q6_K). Positions, biases and
-norms stay float32, as it leaves them. GPT-2's tied matrix is there twice, so that llama.cpp may lay out the output as it
-likes best.
+Every matrix of a GGUF file, token_embd and output included, has the file's type, quantised by the gguf package. `llama-quantize
+--pure` does the same; without --pure it would store the output of a Q4_0 file as Q6_K, which is slower. Positions, biases and norms
+stay float32, as llama-quantize leaves them. The tied matrix is stored twice, so that llama.cpp can choose the layout of the output.
 """
 import json
 import os
@@ -22,7 +21,7 @@ VOCAB = 50257
 
 
 def bytes_to_unicode():
-    """GPT-2's printable alphabet for the 256 bytes."""
+    """GPT-2's printable characters for the 256 bytes."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [b for b in range(256) if b not in shown]
     return [chr(b) for b in shown] + [chr(256 + i) for i in range(len(hidden))]

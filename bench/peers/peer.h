@@ -1,5 +1,5 @@
-// What tenon's peers of bench/compare have in common: PEER DIR FORMAT, then a row of JSON for each line of it that
-// comes.
+// Shared by tenon's peers of bench/compare, which run as PEER DIR FORMAT: each line of input is a JSON request, each
+// line of output its JSON answer.
 #pragma once
 #include <algorithm>
 #include <iostream>
@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// The choice that the command line names, by name_of(choice), or null, and what there is to choose has been said.
+// The choice with that name, by name_of(choice). If there is none, prints the known names and returns null.
 template <class Choices, class NameOf>
 auto chosen(int argc, char** argv, std::string_view usage, const Choices& choices, NameOf&& name_of)
     -> decltype(&*std::begin(choices)) {
@@ -23,7 +23,7 @@ auto chosen(int argc, char** argv, std::string_view usage, const Choices& choice
   return nullptr;
 }
 
-// answer(asked), both JSON objects, of every line, behind one that says that all is loaded.
+// Prints a line when loading is done. Then prints answer(request) for each line of input; both are JSON objects.
 template <class Answer>
 void answer_all(Answer&& answer) {
   std::cout << R"({"ready": true})" << std::endl;

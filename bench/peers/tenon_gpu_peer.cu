@@ -1,5 +1,5 @@
-// tenon on a GPU as a peer of bench/compare --gpu. Each answer also has the bytes a second that its steps read, and the
-// rate at which the device copies, measured before and after.
+// tenon on a GPU as a peer of bench/compare --gpu. Each answer also has the rate at which its steps read memory, and
+// the device's copy rate before and after.
 //   tenon_gpu_peer DIR|random|random-llama-1b FORMAT
 #include <tenon/weights/fast_math_bfloat16.h>
 #include <tenon/ops/cuda/linear_cublas.cuh>
@@ -21,14 +21,14 @@ namespace {
 using namespace tenon;
 using Made = std::unique_ptr<AnyEngine>;
 
-constexpr int kMostRows = 256;           // sequences of a step
-constexpr int kTokenBudget = 4096;       // tokens of a step: 8 prompts of 512
-constexpr int kCacheTokens = 64 * 1024;  // 64 sequences of 900 tokens and what they write
+constexpr int kMostRows = 256;           // sequences per step
+constexpr int kTokenBudget = 4096;       // tokens per step: 8 prompts of 512
+constexpr int kCacheTokens = 64 * 1024;  // 64 sequences of 900 tokens plus their new tokens
 
 template <class Model, class P, class... More>
 using Served = Engine<Model, Device<Cuda>, Weights<P>, More...>;
 
-// Without prefix reuse: each round has the prompts of the one before.
+// Without prefix reuse, because each round has the same prompts.
 template <class Model, class P, class... More>
 Made make(const ModelFiles& files) {
   return std::make_unique<EngineBox<Served<Model, P, More...>>>(
@@ -51,7 +51,7 @@ constexpr Choice choice(const char* name) {
 }
 using Kv16 = Cache<PagedKVOf<16, bfloat16>>;
 // bfloat16_mma: products and attention on tensor cores, keys and values in bfloat16. bfloat16_fast_math: the same with
-// cuBLASLt's products, whose order of a sum depends on the shape of a step: what the promise costs.
+// cuBLASLt's products, whose summation order depends on the shape of a step; it measures the price of the promise.
 const std::array kChoices = {choice<Gpt2, Float32>("float32"),
                              choice<Gpt2, BFloat16>("bfloat16"),
                              choice<Gpt2, ZeroPointInt8>("int8"),
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   const Made engine = choice->make(bench::checkpoint(argv[1]));
   const program::Traffic traffic(engine->config(), choice->weights, choice->kv);
   bench::CopyRate copies;
-  std::set<std::string> known;  // cases
+  std::set<std::string> known;  // cases that have run
   bench::answer_all([&](nlohmann::json row) {
     const int batch = row["batch"], tokens = row["tokens"], context = row.value("context", 0);
     const double before = copies.measure();
@@ -88,8 +88,8 @@ int main(int argc, char** argv) {
       if (row["case"] == "prefill") return bench::prefill(*engine, tokens, batch);
       return bench::decode(*engine, batch, tokens, context > 0 ? bench::long_prompt(context) : bench::kPrompt);
     };
-    // The first run makes graphs and grows memory. A prompt is one step, of which there is no median: it has a run
-    // before each time.
+    // The first run makes graphs and allocates memory. A prompt is a single step without a median, so each measurement
+    // has a warm-up run.
     if (known.insert(row.dump()).second || row["case"] == "prefill") run();
     const bench::Result result = run();
     row.update({{"peer", "tenon"},

@@ -1,5 +1,5 @@
-// tenon as one of the peers of bench/compare: the same asks a line, the same answers a line (bench/peers/work.py), and
-// beside each what it read and computed in a second and the machine's ceilings of the same seconds.
+// tenon as a peer of bench/compare, with the lines of bench/peers/work.py. An answer also has the bytes and operations
+// per second of its steps, and the machine's ceilings in the same seconds.
 //   tenon_peer DIR FORMAT
 #include <tenon/tenon.h>
 
@@ -21,7 +21,7 @@ using Made = std::unique_ptr<AnyEngine>;
 
 constexpr int kThreads = 2;
 
-// One format of weights, its engine behind the virtual boundary: eleven engines are compiled here, the work once.
+// A weight format and its engine. The engine is an AnyEngine, so that the work is compiled once for all formats.
 struct Choice {
   program::WeightFormat weights;
   Made (*make)(const ModelFiles&, const AnyScheduler&, const EngineOptions&);
@@ -39,13 +39,13 @@ std::vector<Choice> choices() {
   return all;
 }
 
-// Nothing may be found again of the same prompt in the round before.
+// No prefix reuse: a round must not reuse the prompts of the previous round.
 EngineOptions engine_options(int token_budget) {
   return {
       .token_budget = token_budget, .batch = 128, .cache_tokens = 128 * 64, .threads = kThreads, .prefix_reuse = false};
 }
 
-// 32 requests, batch 8, 100 new tokens for every eighth and 10 for the others.
+// 32 requests, batch 8; every eighth has 100 new tokens, the others 10.
 bench::Result experiment6(AnyEngine& engine) {
   int tokens = 0;
   for (int i = 0; i < 32; ++i) {

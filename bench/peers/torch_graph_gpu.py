@@ -1,9 +1,9 @@
 """Plain torch on a GPU: torch_graph_gpu.py random|random-llama-1b|random-tiny DTYPE-eager|DTYPE-compile.
 
-A decoder with random weights whose whole step, picking included, is one CUDA graph: what an engine reaches with stock kernels and no
-work of the host. -compile: the step is compiled by torch.compile before it is recorded. It is given its best case: every row sees
-the same number of tokens, no mask, no paging, steps are replayed back to back, and a prompt's keys are not kept.
-TENON_PEERS_ON_CPU=1 runs the same code on a CPU without graphs, to rehearse it where there is no device.
+A decoder with random weights whose whole step, sampling included, is one CUDA graph: the rate of standard kernels without host work.
+-compile: torch.compile compiles the step before it is recorded. This is its best case: every row attends to the same number of tokens,
+without mask or paging; steps are replayed without a pause; and a prompt's keys are not kept.
+TENON_PEERS_ON_CPU=1 runs the same code on a CPU without graphs, as a rehearsal without a device.
 """
 import os
 import sys
@@ -34,7 +34,7 @@ class Shape:
     inner: int
     vocab: int
     positions: int
-    gated: bool  # as Llama: RMS norms, rotary positions, a gated MLP, no biases; else as GPT-2
+    gated: bool  # like Llama: RMS norms, rotary positions, a gated MLP, no biases; otherwise like GPT-2
 
     @property
     def hidden(self):
@@ -47,7 +47,7 @@ SHAPES = {"random": Shape(12, 12, 12, 64, 3072, 50257, 1024, False),
 
 
 class Decoder:
-    """Weights, and rows of hidden values from rows of tokens."""
+    """Weights, and hidden rows from rows of tokens."""
 
     def __init__(self, shape, dtype):
         self.shape = shape
@@ -65,7 +65,7 @@ class Decoder:
         def norm():
             return vector(width, 1.0), None if shape.gated else vector(width, 0.0)
 
-        self.embedding = matrix(shape.vocab, width)  # and the head
+        self.embedding = matrix(shape.vocab, width)  # also the head
         self.blocks = [{"norm1": norm(), "qkv": linear(width + 2 * keys, width), "out": linear(width, width), "norm2": norm(),
                         "up": linear((2 if shape.gated else 1) * shape.inner, width), "down": linear(width, shape.inner)}
                        for _ in range(shape.layers)]
@@ -114,7 +114,7 @@ class Decoder:
         return F.linear(hidden, self.embedding).argmax(-1)
 
     def decoding(self, rows, length):
-        """A step of rows that see `length` tokens each, and its tensors: (step, ids, positions)."""
+        """A step of rows that attend to `length` tokens each, and its tensors: (step, ids, positions)."""
         s = self.shape
         store = [torch.randn(2, rows, length, s.kv_heads, s.head_dim, device=DEVICE).to(self.embedding.dtype) for _ in self.blocks]
         last = torch.full((1,), length - 1, device=DEVICE)
@@ -123,7 +123,7 @@ class Decoder:
             keys, values = store[layer]
             keys.index_copy_(1, last, k[:, None])
             values.index_copy_(1, last, v[:, None])
-            # The heads that share keys are rows of one query: nothing is repeated.
+            # Heads that share keys become rows of one query, so keys are not repeated.
             q = q.view(rows, s.kv_heads, s.heads // s.kv_heads, s.head_dim)
             return F.scaled_dot_product_attention(q, keys.transpose(1, 2), values.transpose(1, 2)).reshape(rows, s.hidden)
 
@@ -148,7 +148,7 @@ class Decoder:
 
 
 class Recorded:
-    """A step as a graph. The tokens that it picks are the next step's where `feed` is set."""
+    """A step as a graph. With `feed`, its picked tokens are the input of the next step."""
 
     def __init__(self, step, ids, positions, feed):
         def once():
@@ -173,7 +173,7 @@ class Recorded:
         self.replay = graph.replay
 
     def seconds(self, steps):
-        """Of a step, where the host waits for none of them."""
+        """Seconds per step if the host does not wait between steps."""
         if REHEARSAL:
             begin = time.perf_counter()
             for _ in range(steps):
@@ -188,7 +188,7 @@ class Recorded:
         return begin.elapsed_time(end) * 1e-3 / steps
 
     def seconds_with_host(self, steps):
-        """Of a step whose tokens are on the host before the next begins."""
+        """Seconds per step if its tokens reach the host before the next step begins."""
         times = []
         for _ in range(steps):
             begin = time.perf_counter()
@@ -200,7 +200,7 @@ class Recorded:
 
 dtype, kind = sys.argv[2].split("-")
 model = Decoder(SHAPES[sys.argv[1]], getattr(torch, dtype))
-steps = {}  # by case: a graph reads the tensors that it was recorded with
+steps = {}  # by case, because a graph reads the tensors that it was recorded with
 
 
 def recorded(case, batch, tokens, context):
@@ -208,7 +208,7 @@ def recorded(case, batch, tokens, context):
     if key not in steps:
         if case == "prefill":
             step, ids, positions = model.prefill(batch, tokens)
-        else:  # the mean length while `tokens` are written
+        else:  # `length` is the mean while `tokens` are written
             step, ids, positions = model.decoding(batch, (context or len(PROMPT)) + tokens // 2)
         if kind == "compile":
             step = torch.compile(step, fullgraph=True, dynamic=False)

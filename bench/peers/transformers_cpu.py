@@ -12,7 +12,7 @@ model = GPT2LMHeadModel.from_pretrained(sys.argv[1], dtype=getattr(torch, form))
 
 
 def steps_of(batch, count):
-    """Seconds of each step behind the first, which reads the prompts."""
+    """Seconds of each step after the first, which reads the prompts."""
     out = model(torch.tensor([PROMPT] * batch))
     past, token = out.past_key_values, out.logits[:, -1].argmax(-1)
     for _ in range(count - 1):
@@ -29,7 +29,7 @@ def run(case, batch, tokens):
         begin = time.perf_counter()
         model(x, logits_to_keep=1)
         return tokens / (time.perf_counter() - begin)
-    if case == "experiment6":  # the queue of 32 requests by synchronous batches of 8
+    if case == "experiment6":  # the queue of 32 requests, in synchronous batches of 8
         want = [100 if i % 8 == 0 else 10 for i in range(32)]
         begin = time.perf_counter()
         for first in range(0, 32, 8):

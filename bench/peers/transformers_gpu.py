@@ -1,5 +1,6 @@
-"""transformers on a GPU: transformers_gpu.py DIR|random DTYPE-eager|DTYPE-sdpa|DTYPE-compile. As transformers_cpu.py; -compile:
-decoding by torch.compile with mode "reduce-overhead" (CUDA graphs) over a static cache; it is not asked for prompts."""
+"""transformers on a GPU: transformers_gpu.py DIR|random DTYPE-eager|DTYPE-sdpa|DTYPE-compile. Measures like transformers_cpu.py.
+
+-compile: decoding by torch.compile with mode "reduce-overhead" (CUDA graphs) and a static cache; it has no prefill cases."""
 import sys
 import time
 
@@ -13,9 +14,9 @@ dtype, kind = sys.argv[2].split("-")
 attention = "eager" if kind == "eager" else "sdpa"
 torch.manual_seed(1234)
 model = gpt2(sys.argv[1], attn_implementation=attention, dtype=getattr(torch, dtype)).eval().to("cuda")
-torch._dynamo.config.recompile_limit = 64  # a graph for each batch and length
+torch._dynamo.config.recompile_limit = 64  # one graph per batch and length
 step = torch.compile(model.forward, mode="reduce-overhead", dynamic=False) if kind == "compile" else model.forward
-caches = {}  # by batch and length: a graph reads the one that it was made with
+caches = {}  # by batch and length, because a graph reads the cache that it was made with
 
 
 def static_cache(batch, length):
@@ -26,7 +27,7 @@ def static_cache(batch, length):
 
 
 def steps_of(batch, count, prompt):
-    """Seconds of each step behind the first, which reads the prompts. Each ends when its tokens are on the host."""
+    """Seconds of each step after the first, which reads the prompts. A step ends when its tokens are on the host."""
     past = static_cache(batch, len(prompt) + count) if kind == "compile" else None
     positions = torch.arange(len(prompt) + count, device="cuda")
     out = model(torch.tensor([prompt] * batch, device="cuda"), past_key_values=past, use_cache=True, logits_to_keep=1)
@@ -51,7 +52,7 @@ def run(case, batch, tokens, context=0):
         model(x, logits_to_keep=1).logits.argmax(-1).tolist()
         return batch * tokens / (time.perf_counter() - begin)
     prompt = long_prompt(context) if context else PROMPT
-    list(steps_of(batch, tokens, prompt))  # compiled, and its graphs recorded
+    list(steps_of(batch, tokens, prompt))  # warm-up: compiles and records the graphs
     return batch / median(list(steps_of(batch, tokens, prompt)))
 
 

@@ -1,15 +1,15 @@
-"""The work that every peer is given, and how it answers: a case a line in, a JSON line out, until the input ends.
+"""The work of every peer, and its answers: one case per line of input, one JSON line per answer, until the input ends.
 
-A peer is a program PEER DIR FORMAT that calls serve(peer, format, run): `run(case, batch, tokens)` does one round and
-returns tokens a second, or a dict with `tok_s` and more. `tokens` is the length of each of `batch` prompts of a prefill, or the
-number of tokens that each row of a decode writes. On a GPU some cases have a `context` too, the length of the prompts before.
-One process for a peer and format stays up for the whole comparison, so that rounds of all can be interleaved.
+A peer is a program PEER DIR FORMAT that calls serve(peer, format, run). `run(case, batch, tokens)` runs one round and returns tokens
+per second, or a dict with `tok_s` and more. `tokens` is the length of each of `batch` prompts (prefill), or the number of new tokens
+per row (decode). On a GPU some cases also have a `context`, the length of the prompts. One process per peer and format stays up for
+the whole comparison, so that rounds can be interleaved.
 """
 import json
 import sys
 
 THREADS = 2
-PROMPT = [464, 2068, 7586, 21831, 11687, 625, 262]  # 7 tokens, the same for all
+PROMPT = [464, 2068, 7586, 21831, 11687, 625, 262]  # 7 tokens, the same for all peers
 
 
 def median(values):
@@ -21,7 +21,7 @@ def long_prompt(tokens):
 
 
 def gpt2(where, **options):
-    """transformers' GPT-2 of a folder, or with random weights: of 124M where that is "random"."""
+    """transformers' GPT-2 from a folder, or with random weights for "random": GPT-2 124M."""
     from transformers import GPT2Config, GPT2LMHeadModel
     if where == "random":
         return GPT2LMHeadModel._from_config(GPT2Config(n_ctx=1024), **options)
