@@ -80,7 +80,7 @@ inline std::uint32_t pick(std::mt19937& random, std::uint32_t count) {
   return static_cast<std::uint32_t>(random()) % count;
 }
 
-// Code points of every plane. Those that the patterns treat specially are frequent.
+// Code points of every plane. Characters that the patterns treat specially are frequent.
 inline std::uint32_t random_code_point(std::mt19937& random) {
   constexpr std::array<std::uint32_t, 30> edges = {' ',  ' ',  ' ',  '\n', '\t', '\'', 's',    't',    'r',    'e',
                                                    'v',  'l',  'd',  'm',  'A',  '0',  '9',    '.',    '<',    0x00,

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 r"""Small tokenizers of every family that tenon reads, the results of Hugging Face's libraries with them, and a fuzz.
 
-    make_fixtures.py                 writes data/<family>/{tokenizer.json,tokenizer_config.json,cases.jsonl,chats.jsonl}
-    make_fixtures.py --check         writes nothing; fails where the committed files differ from the libraries' results
-    make_fixtures.py --fuzz N        compares N random texts per family (pieces, ids, decoded text), and N / 4 lists of ids
-    make_fixtures.py --classes       compares every code point, alone and after others, in every pattern
+    make_fixtures.py             Writes data/<family>/{tokenizer.json,tokenizer_config.json,cases.jsonl,chats.jsonl}.
+    make_fixtures.py --check     Writes nothing. Fails where the committed files differ from the libraries' results.
+    make_fixtures.py --fuzz N    Compares N random texts per family (pieces, ids, decoded text), and N / 4 lists of ids.
+    make_fixtures.py --classes   Compares every code point, alone and after others, in every pattern.
 
-Needs tokenizers 0.22.2 and transformers 4.57.6 (others may train other vocabularies), and a C++ compiler for --fuzz and
---classes: CXX, default g++; CXXFLAGS is added. The tokenizers are trained on the sentences below, which were written for them.
+Needs tokenizers 0.22.2 and transformers 4.57.6 (other versions may train other vocabularies). --fuzz and --classes need a
+C++ compiler: CXX, default g++; CXXFLAGS is added. The tokenizers are trained on the sentences below.
 
-A line of chats.jsonl is a conversation and its ids (chats.py). A line of cases.jsonl has these members; an absent one
-equals "ids", and an absent "parsed_prompt_ids" equals "prompt_ids":
-    text, ids (without the template's tokens), prompt_ids (with them), decoded (text of "ids"),
-    parsed_ids and parsed_prompt_ids (spellings of special tokens become their ids)
-The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps special tokens text, and
+A line of chats.jsonl is a conversation and its ids (chats.py). A line of cases.jsonl is a text with these members:
+- ids: without the tokens of the template;
+- prompt_ids: with them;
+- decoded: the text of "ids";
+- parsed_ids and parsed_prompt_ids: spellings of special tokens become their ids.
+An absent member equals "ids", and an absent "parsed_prompt_ids" equals "prompt_ids". The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps special tokens text, and
 with the default for the parsed ids.
 """
 import argparse

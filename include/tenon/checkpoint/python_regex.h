@@ -31,7 +31,7 @@ struct RegexNode {
   RegexChars chars = {};              // Kind::chars
   std::uint32_t least = 0, most = 0;  // Kind::repeat; most is kNoLimit where unbounded
   bool negated = false;               // lookarounds
-  std::uint32_t width = 0;            // Kind::behind: characters to look back
+  std::uint32_t width = 0;            // lookbehind: number of characters to look back
 };
 
 }  // namespace detail

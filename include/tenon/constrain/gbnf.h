@@ -131,8 +131,8 @@ class GbnfCompiler {
   }
 
  private:
-  // A rule is inlined where it is named. Exceptions: a cycle needs it, it is deeper than kDeepestInlined, or it is larger
-  // than kMostInlined and would be copied.
+  // A rule is inlined where it is named. Exceptions: a cycle needs it, it is deeper than kDeepestInlined, or it is
+  // larger than kMostInlined and would be copied.
   static constexpr std::int64_t kMostInlined = 4096;
   static constexpr int kDeepestInlined = 64;
   static constexpr std::int64_t kMostSize = std::int64_t{1} << 40;

@@ -385,7 +385,8 @@ class GbnfParser {
     }
     --at_;
     refuse_here(
-        "after \\; known escapes: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ \\xHH \\uHHHH \\UHHHHHHHH");
+        "after \\; known escapes: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ \\xHH \\uHHHH "
+        "\\UHHHHHHHH");
   }
   char32_t hex(int digits) {
     const std::size_t begin = at_;

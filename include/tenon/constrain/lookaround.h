@@ -51,7 +51,7 @@ class LookaroundMachine final : public Expressions::Machine {
 
  private:
   static constexpr std::size_t kMostThreads = 4096;
-  static constexpr int kNoContext = -1;  // nothing looks behind any more
+  static constexpr int kNoContext = -1;  // no lookbehind can follow
 
   // The unread rest of a piece, and the step after the piece.
   struct Place {
@@ -63,7 +63,7 @@ class LookaroundMachine final : public Expressions::Machine {
   // State of the lookbehinds after the text so far.
   struct Context {
     std::vector<Threads> behinds;  // by number
-    std::vector<Expr> holds;       // [behind]: what the text to come must match for it to hold here
+    std::vector<Expr> holds;       // [lookbehind]: what the text to come must match for it to hold here
     bool first = false;            // nothing was read yet
     friend auto operator<=>(const Context& a, const Context& b) {
       if (const auto order = a.first <=> b.first; order != 0) return order;

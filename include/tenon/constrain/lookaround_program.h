@@ -22,8 +22,8 @@ class Program {
     enum class Kind { match, piece, fork, start, end, ahead, behind };
     Kind kind = Kind::match;
     Expr piece = Expressions::kEmpty;  ///< Kind::piece: what it reads
-    bool negated = false;              ///< ahead, behind
-    int look = 0;                      ///< ahead: its first step; behind: its number in behinds()
+    bool negated = false;              ///< lookarounds
+    int look = 0;                      ///< lookahead: its first step; lookbehind: its number in behinds()
     std::vector<int> next = {};        ///< several for a fork
   };
   /// The step that ends a match.

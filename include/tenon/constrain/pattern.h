@@ -17,9 +17,9 @@ struct Pattern {
 
   Kind kind = Kind::plain;
   Expr plain = Expressions::kEmpty;  ///< Kind::plain
-  bool negated = false;              ///< ahead, behind
+  bool negated = false;              ///< lookarounds
   int least = 0, most = 0;           ///< repeat; most: kUnbounded for no bound
-  std::size_t at = 0;                ///< ahead, behind: index of its first character, from 0
+  std::size_t at = 0;                ///< lookarounds: index of the first character, from 0
   std::vector<Pattern> parts = {};   ///< the branches, terms or body
 
   static Pattern of(Expr e) { return {.plain = e}; }

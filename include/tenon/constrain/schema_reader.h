@@ -57,7 +57,8 @@ class SchemaReader {
 
   void refuse_what_is_not_enforced() const {
     if (const char* keyword = abolished(c_.sources.draft(), schema_)) {
-      refuse_unsupported(at(keyword), "draft " + std::string(name_of(c_.sources.draft())) + " does not have it in this form");
+      refuse_unsupported(at(keyword),
+                         "draft " + std::string(name_of(c_.sources.draft())) + " does not have it in this form");
     }
     constexpr std::array<const char*, 7> kNever = {
         "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties",

@@ -43,7 +43,7 @@ class TokenDistances {
     if (most < kFar)
       visit_all(kept.bytes);
     else if (kept.extent.farthest > most)
-      visit_all(walk(state, trie));  // rare: an answer with so many tokens left
+      visit_all(walk(state, trie));  // rare: more than kFar tokens are left
   }
 
   /// Size of the cached rows.

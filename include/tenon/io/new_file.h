@@ -15,7 +15,7 @@ namespace tenon {
 
 /// A file being written. However the writing ends, no partial file is left under the name. Move-only.
 /// Until then the file has no name at all where the file system supports O_TMPFILE (ext4, XFS, Btrfs, tmpfs). Elsewhere
-/// it is called <path>.<process>-<n>.part, which stays behind if the process is killed.
+/// it is called <path>.<process>-<n>.part, which stays if the process is killed.
 /// Errors: io. They name the file.
 class NewFile {
  public:

@@ -22,9 +22,9 @@ struct TokenizerTables;
 /// tokenizer.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json, or else vocab.json and merges.txt, and in both cases tokenizer_config.json if it exists.
-  /// docs/tokenizers.md lists what is supported. vocab_size: rows of the model's embedding; default: the highest id +
-  /// 1. Errors name file and field: io where a file is missing; invalid_file; unsupported.
+  /// Reads tokenizer.json, or else vocab.json and merges.txt. In both cases tokenizer_config.json is read if it exists.
+  /// docs/tokenizers.md lists what is supported. vocab_size: rows of the model's embedding (default: highest id + 1).
+  /// Errors name file and field. They are io where a file is missing, invalid_file or unsupported.
   static Tokenizer load(const std::filesystem::path& folder, std::optional<int> vocab_size = {});
 
   Tokenizer(Tokenizer&&) noexcept = default;
@@ -35,8 +35,8 @@ class Tokenizer {
   /// tokenizers.
   /// decode(encode(text)) == text for byte-level tokenizers without normalizer. SentencePiece tokenizers may lose a
   /// leading space, U+2581 and unknown characters (docs/tokenizers.md).
-  /// Error invalid_request where text is not UTF-8. Error capacity from 2^31 bytes on (a space counts 3 for Llama 2), or
-  /// where the expression of a pre-tokenizer takes too many steps (regex.h).
+  /// Error invalid_request where text is not UTF-8. Error capacity from 2^31 bytes on (a space counts 3 for Llama 2),
+  /// or where the expression of a pre-tokenizer takes too many steps (regex.h).
   std::vector<TokenId> encode(std::string_view text, bool parse_special = false) const;
 
   /// Ids of a prompt: encode() with the tokens that the template of tokenizer.json puts before and after a text, such
@@ -46,9 +46,9 @@ class Tokenizer {
   /// Ids of a rendered chat prompt, without the tokens of the template of tokenizer.json. The chat template wrote the
   /// bytes in `template_spans`; messages wrote the rest. The spelling of a special token becomes its id where the
   /// template wrote all its bytes; elsewhere it is ordinary characters. Text between two such tokens is encoded as one
-  /// text, whoever wrote it. Where messages spell no special token, the result is encode(text, true).
-  /// Spans are in order and may touch. Errors as for encode(); invalid_request where a span is out of order or outside
-  /// the text.
+  /// text, even if template and messages both wrote parts of it. Where messages spell no special token, the result is
+  /// encode(text, true). Spans are in order and may touch. Errors as for encode(); invalid_request where a span is out
+  /// of order or outside the text.
   std::vector<TokenId> encode_rendered(std::string_view text, std::span<const TextSpan> template_spans) const;
 
   /// The text of a complete token sequence: the bytes of all tokens, special ones included, without the space that
