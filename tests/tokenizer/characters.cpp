@@ -75,8 +75,8 @@ BOOST_AUTO_TEST_CASE(known_characters_bytes_and_unknown_ones) {
 BOOST_AUTO_TEST_CASE(words_end_where_no_rule_joins) {
   const Model model({"a", "b", "ab", "_", "_a"});
   Characters characters(model.spellings, model.bytes, std::nullopt, true);
-  characters.add_joint("a", "b");
-  characters.add_joint("_", "a");
+  characters.add_rule("a", "b");
+  characters.add_rule("_", "a");
   BOOST_TEST(characters.word_end("ab_ab", 0) == 2u);
   BOOST_TEST(characters.word_end("ab_ab", 2) == 5u);
   BOOST_TEST(characters.word_end("ba", 0) == 1u);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(word_by_word_is_the_whole) {
     std::shuffle(rules.begin(), rules.end(), random);
     for (const auto& [left, right] : rules) {
       tenon::detail::add_merge(left, right, model.spellings, {"test", "test"}, merges);
-      characters.add_joint(left, right);
+      characters.add_rule(left, right);
     }
     for (int text = 0; text < 60; ++text) {
       std::string it;

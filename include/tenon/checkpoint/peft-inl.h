@@ -89,7 +89,7 @@ TENON_INLINE void PeftAdapter::find_factors(std::span<const PeftModule> modules,
     for (const TensorInfo* each : {&a, &b}) known[static_cast<std::size_t>(each - tensors_.tensors().data())] = true;
   }
   for (std::size_t i = 0; i < known.size(); ++i)
-    if (!known[i]) pass_over(tensors_.tensors()[i], base);
+    if (!known[i]) check_copy(tensors_.tensors()[i], base);
 }
 
 TENON_INLINE std::string PeftAdapter::adapter_name() const {
@@ -111,7 +111,7 @@ TENON_INLINE std::string PeftAdapter::adapter_name() const {
   return names.empty() ? "" : *names.begin();
 }
 
-TENON_INLINE void PeftAdapter::pass_over(const TensorInfo& tensor, const PeftBase& base) {
+TENON_INLINE void PeftAdapter::check_copy(const TensorInfo& tensor, const PeftBase& base) {
   const TensorInfo* own = base.find(tensor.name);
   if (own == nullptr)
     detail::refuse_file(tensors_.where(tensor), "is neither lora_A.weight nor lora_B.weight of a linear that " +
@@ -149,8 +149,9 @@ TENON_INLINE FactorType PeftAdapter::type_of(DType type) {
 }
 
 TENON_INLINE bool PeftAdapter::all_finite_bytes(std::span<const std::byte> bytes, DType type) {
-  if (type == DType::f32) return all_below<std::uint32_t, 0x7f800000u>(bytes);
-  return type == DType::f16 ? all_below<std::uint16_t, 0x7c00u>(bytes) : all_below<std::uint16_t, 0x7f80u>(bytes);
+  if (type == DType::f32) return none_has_exponent<std::uint32_t, 0x7f800000u>(bytes);
+  return type == DType::f16 ? none_has_exponent<std::uint16_t, 0x7c00u>(bytes)
+                            : none_has_exponent<std::uint16_t, 0x7f80u>(bytes);
 }
 
 }  // namespace tenon

@@ -95,7 +95,7 @@ class PeftAdapter {
 
   // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise an
   // error.
-  void pass_over(const TensorInfo& tensor, const PeftBase& base);
+  void check_copy(const TensorInfo& tensor, const PeftBase& base);
 
   // `stem`: the key up to lora_A or lora_B. The adapter's name may follow it in the file.
   const TensorInfo& factor(const std::string& stem, const std::string& adapter, const std::vector<std::uint64_t>& shape,
@@ -107,7 +107,7 @@ class PeftAdapter {
   // Whether no word has all exponent bits set, that is, NaN or infinity. Integer arithmetic, because -ffast-math lets
   // a compiler assume that floats are finite.
   template <class Word, Word exponent>
-  static bool all_below(std::span<const std::byte> bytes) {
+  static bool none_has_exponent(std::span<const std::byte> bytes) {
     unsigned found = 0;
     for (std::size_t at = 0; at + sizeof(Word) <= bytes.size(); at += sizeof(Word)) {
       Word word;

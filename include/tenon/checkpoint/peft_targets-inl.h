@@ -45,7 +45,7 @@ TENON_INLINE std::optional<int> number_at(std::string_view path, std::size_t at)
 // The layer after a pattern that is not a literal. Tries the starts that `.*?\.` can match in order; the first with a
 // match counts. Error unsupported where the pattern can end at several layers: which of them Python takes depends on
 // the order of its attempts.
-TENON_INLINE std::optional<int> layer_behind(std::string_view path, const PythonRegex& pattern, std::uint64_t& budget) {
+TENON_INLINE std::optional<int> layer_after(std::string_view path, const PythonRegex& pattern, std::uint64_t& budget) {
   for (std::size_t start = 0; start != path.npos;) {
     const auto ends = pattern.ends(path, start, budget);
     std::set<int> layers;
@@ -70,7 +70,7 @@ TENON_INLINE std::optional<int> layer_of(std::string_view path, std::span<const 
     return std::nullopt;
   }
   for (const PythonRegex& pattern : patterns)
-    if (const auto layer = layer_behind(path, pattern, budget)) return layer;
+    if (const auto layer = layer_after(path, pattern, budget)) return layer;
   return std::nullopt;
 }
 

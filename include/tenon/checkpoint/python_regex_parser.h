@@ -30,7 +30,7 @@ class PythonRegex::Parser {
  private:
   static constexpr std::size_t kLongest = 16384;
   static constexpr int kDeepest = 100;
-  static constexpr std::uint32_t kBeyond = 0x110000;  // not a character
+  static constexpr std::uint32_t kNoCharacter = 0x110000;  // not a character
 
   // The last item of a pattern so far, for a repetition that follows it.
   struct Item {
@@ -127,7 +127,7 @@ class PythonRegex::Parser {
         code = code << 4 | static_cast<std::uint32_t>(value);
         ++at_;
       }
-      if (code >= kBeyond) invalid("has an escape beyond Unicode");
+      if (code >= kNoCharacter) invalid("has an escape beyond Unicode");
       return code;
     }
     if (c == 'N') unsupported("names of characters");
@@ -147,7 +147,7 @@ class PythonRegex::Parser {
 
   struct ClassItem {
     detail::RegexChars chars;
-    std::uint32_t code = kBeyond;  // of a single character, else kBeyond
+    std::uint32_t code = kNoCharacter;  // of a single character, else kNoCharacter
   };
 
   ClassItem class_item() {
@@ -158,7 +158,7 @@ class PythonRegex::Parser {
     }
     if (done()) invalid("ends in a backslash");
     const char c = pattern_[at_++];
-    if (const auto chars = category(c)) return {*chars, kBeyond};
+    if (const auto chars = category(c)) return {*chars, kNoCharacter};
     std::optional<std::uint32_t> code;
     if (c == 'b')
       code = 8;
@@ -178,7 +178,7 @@ class PythonRegex::Parser {
       if (done()) invalid("has a [ without its ]");
       if (!first && take(']')) break;
       const ClassItem low = class_item();
-      beyond = beyond || (low.code >= 128 && low.code < kBeyond);
+      beyond = beyond || (low.code >= 128 && low.code < kNoCharacter);
       if (!take('-')) {
         chars |= low.chars;
         continue;
@@ -189,7 +189,8 @@ class PythonRegex::Parser {
         break;
       }
       const ClassItem high = class_item();
-      if (low.code == kBeyond || high.code == kBeyond || high.code < low.code) invalid("has a bad range of characters");
+      if (low.code == kNoCharacter || high.code == kNoCharacter || high.code < low.code)
+        invalid("has a bad range of characters");
       beyond = beyond || high.code >= 128;
       chars |= range(low.code, high.code);
     }

@@ -246,7 +246,7 @@ TENON_INLINE void require_exact_cover(std::vector<TensorInfo>& tensors, const st
 }
 
 // The likely format of a file that is not safetensors, with advice. Empty where nothing is recognised.
-TENON_INLINE std::string impostor(const File& file) {
+TENON_INLINE std::string likely_format(const File& file) {
   std::array<char, 512> bytes{};
   const std::size_t count = std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(file.size()));
   file.read_at(0, std::as_writable_bytes(std::span(bytes.data(), count)));
@@ -277,7 +277,7 @@ TENON_INLINE std::string impostor(const File& file) {
 }
 
 TENON_INLINE void refuse_header(const File& file, const std::string& what) {
-  const std::string seems = impostor(file);
+  const std::string seems = likely_format(file);
   refuse_file(file.name(), seems.empty() ? what : "not a safetensors file but " + seems + " (" + what + ")");
 }
 

@@ -82,7 +82,7 @@ TENON_INLINE Automaton::Loop Automaton::loop(State state, std::uint8_t byte) {
 }
 
 TENON_INLINE const ByteSet* Automaton::staying(State state, std::uint8_t byte) {
-  return step(state, byte) == state ? &leading_back(state) : nullptr;
+  return step(state, byte) == state ? &loop_characters(state) : nullptr;
 }
 
 TENON_INLINE bool Automaton::run_ends_in_quote(State state) {
@@ -178,7 +178,7 @@ TENON_INLINE const ByteSet& Automaton::repeated(Expr each) {
   return found->second;
 }
 
-TENON_INLINE const ByteSet& Automaton::leading_back(State state) {
+TENON_INLINE const ByteSet& Automaton::loop_characters(State state) {
   const auto [found, fresh] = loops_.try_emplace(state);
   if (fresh) grammar_->budget.spend(sizeof(*found) + 32);
   const auto next = [&](State from, int byte) { return step(from, static_cast<std::uint8_t>(byte)); };

@@ -120,7 +120,7 @@ class Automaton {
   // The characters that an expression matches.
   const ByteSet& repeated(Expr each);
   // The characters that lead from a state to itself.
-  const ByteSet& leading_back(State state);
+  const ByteSet& loop_characters(State state);
 
   const Frame& frame(int stack) const { return frames_[static_cast<std::size_t>(stack)]; }
   // Whether every text of the expression on this stack exceeds the limit of call depth.

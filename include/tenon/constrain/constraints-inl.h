@@ -23,7 +23,7 @@ TENON_INLINE void CompiledConstraint::Current::put(std::shared_ptr<Machine> mach
   machine_ = std::move(machine);
 }
 
-TENON_INLINE double CompiledConstraint::Current::grown() const {
+TENON_INLINE double CompiledConstraint::Current::growth() const {
   std::lock_guard lock(mutex_);
   if (!machine_) return 0;
   std::lock_guard its(machine_->mutex);
@@ -48,14 +48,14 @@ TENON_INLINE CompiledConstraint::Machines::Machines(Compile how, std::shared_ptr
 
 TENON_INLINE std::shared_ptr<CompiledConstraint::Machine> CompiledConstraint::Machines::for_plain() {
   std::lock_guard lock(renewing);
-  if (plain.grown() > 1) plain.put(made());
+  if (plain.growth() > 1) plain.put(made());
   return plain.get();
 }
 
 TENON_INLINE std::shared_ptr<CompiledConstraint::Machine> CompiledConstraint::Machines::for_counting() {
   if (!counting.get()) {
     prepare();
-  } else if (counting.grown() > 1) {
+  } else if (counting.growth() > 1) {
     if (std::unique_lock lock(preparing, std::try_to_lock); lock) renew_counting();
   }
   return counting.get();
@@ -65,7 +65,7 @@ TENON_INLINE void CompiledConstraint::Machines::prepare() {
   std::lock_guard lock(preparing);
   if (refused) throw *refused;
   if (counting.get()) {
-    if (counting.grown() > 0.5) renew_counting();
+    if (counting.growth() > 0.5) renew_counting();
     return;
   }
   auto machine = made();
@@ -87,20 +87,20 @@ TENON_INLINE void CompiledConstraint::Machines::renew_counting() {
   }
 }
 
-TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::mask() {
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::mask() {
   const auto lock = begin();
   left_ = kAnyNumber;
   return kept(machine_->masks.mask(state_));
 }
 
-TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::mask_within(int tokens) {
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::mask_within(int tokens) {
   if (!counts_) count();
   const auto lock = begin();
   left_ = std::max(tokens, 0);
   return kept(machine_->masks.mask_within(state_, left_));
 }
 
-TENON_INLINE void CompiledConstraint::InAnswer::advance(TokenId token) {
+TENON_INLINE void CompiledConstraint::AnswerState::advance(TokenId token) {
   const auto lock = begin();
   state_ = machine_->masks.advance(state_, token);
   if (left_ > 0) --left_;
@@ -109,17 +109,17 @@ TENON_INLINE void CompiledConstraint::InAnswer::advance(TokenId token) {
   if (!counts_) written_.push_back(token);
 }
 
-TENON_INLINE bool CompiledConstraint::InAnswer::must_end() {
+TENON_INLINE bool CompiledConstraint::AnswerState::must_end() {
   const auto lock = begin();
   return left_ == kAnyNumber ? machine_->masks.must_end(state_) : machine_->masks.must_end(state_, left_);
 }
 
-TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::InAnswer::begin() {
+TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::AnswerState::begin() {
   if (!machine_) machine_ = machines_->for_plain(), state_ = machine_->automaton->start();
   return std::unique_lock(machine_->mutex);
 }
 
-TENON_INLINE void CompiledConstraint::InAnswer::count() {
+TENON_INLINE void CompiledConstraint::AnswerState::count() {
   machine_ = machines_->for_counting();
   std::lock_guard lock(machine_->mutex);
   state_ = machine_->automaton->start();
@@ -127,7 +127,7 @@ TENON_INLINE void CompiledConstraint::InAnswer::count() {
   counts_ = true;
 }
 
-TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::InAnswer::kept(std::span<const MaskWord> row) {
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::kept(std::span<const MaskWord> row) {
   row_.assign(row.begin(), row.end());  // a copy, because the next mask of another answer overwrites the row
   return row_;
 }
@@ -144,14 +144,14 @@ TENON_INLINE Constraints::Pointer Constraints::json_schema(std::string_view text
 }
 
 TENON_INLINE Constraints::Pointer Constraints::of_schema(const OrderedJson& schema) {
-  return known_or("schema " + schema.dump(), [schema = OrderedJson(schema), options = options_, limits = limits_] {
+  return find_or_make("schema " + schema.dump(), [schema = OrderedJson(schema), options = options_, limits = limits_] {
     return constrain::json_schema(schema, options, limits);
   });
 }
 
 TENON_INLINE Constraints::Pointer Constraints::regex(std::string_view pattern) {
-  return known_or("regex " + std::string(pattern),
-                  [pattern = std::string(pattern), limits = limits_] { return constrain::regex(pattern, limits); });
+  return find_or_make("regex " + std::string(pattern),
+                      [pattern = std::string(pattern), limits = limits_] { return constrain::regex(pattern, limits); });
 }
 
 TENON_INLINE Constraints::Pointer Constraints::choice(std::span<const std::string> texts) {
@@ -159,15 +159,17 @@ TENON_INLINE Constraints::Pointer Constraints::choice(std::span<const std::strin
   std::sort(sorted.begin(), sorted.end());
   std::string name = "choice";
   for (const std::string& text : sorted) name += ' ' + std::to_string(text.size()) + ' ' + text;
-  return known_or(name, [sorted = std::move(sorted), limits = limits_] { return constrain::choice(sorted, limits); });
+  return find_or_make(name,
+                      [sorted = std::move(sorted), limits = limits_] { return constrain::choice(sorted, limits); });
 }
 
 TENON_INLINE Constraints::Pointer Constraints::grammar(std::string_view text) {
-  return known_or("grammar " + std::string(text),
-                  [text = std::string(text), limits = limits_] { return constrain::grammar(text, limits); });
+  return find_or_make("grammar " + std::string(text),
+                      [text = std::string(text), limits = limits_] { return constrain::grammar(text, limits); });
 }
 
-TENON_INLINE Constraints::Pointer Constraints::known_or(const std::string& name, CompiledConstraint::Compile compile) {
+TENON_INLINE Constraints::Pointer Constraints::find_or_make(const std::string& name,
+                                                            CompiledConstraint::Compile compile) {
   if (Pointer found = known(name)) return found;
   Pointer made = std::make_shared<const CompiledConstraint>(std::move(compile), vocabulary_);
   if (Pointer found = known(name)) return found;  // another thread was faster: both use its constraint

@@ -37,7 +37,7 @@ class CompiledConstraint final : public Constraint {
       : vocabulary_(std::move(vocabulary)), machines_(std::make_shared<Machines>(std::move(compile), vocabulary_)) {}
 
   /// The state of a new answer.
-  std::unique_ptr<ConstraintState> start() const override { return std::make_unique<InAnswer>(machines_); }
+  std::unique_ptr<ConstraintState> start() const override { return std::make_unique<AnswerState>(machines_); }
   /// Number of logits per mask.
   int vocab() const override { return vocabulary_->width(); }
   /// Prepares the tables of mask_within() on the first call, in the caller's thread. Returns true. Refused,
@@ -68,7 +68,7 @@ class CompiledConstraint final : public Constraint {
     void put(std::shared_ptr<Machine> machine);
     // Bytes of states made since put(), as a fraction of the amount that triggers a new machine, which is well below
     // the limit.
-    double grown() const;
+    double growth() const;
     std::size_t bytes() const;
 
    private:
@@ -103,9 +103,9 @@ class CompiledConstraint final : public Constraint {
     std::optional<Refused> refused;  // the error of the first prepare(), if it failed
   };
 
-  class InAnswer final : public ConstraintState {
+  class AnswerState final : public ConstraintState {
    public:
-    explicit InAnswer(std::shared_ptr<Machines> machines) : machines_(std::move(machines)) {}
+    explicit AnswerState(std::shared_ptr<Machines> machines) : machines_(std::move(machines)) {}
 
     std::span<const std::uint32_t> mask() override;
     std::span<const std::uint32_t> mask_within(int tokens) override;
@@ -165,7 +165,7 @@ class Constraints {
     Pointer constraint;
   };
 
-  Pointer known_or(const std::string& name, CompiledConstraint::Compile compile);
+  Pointer find_or_make(const std::string& name, CompiledConstraint::Compile compile);
   Pointer known(const std::string& name);
 
   const std::shared_ptr<const Vocabulary> vocabulary_;

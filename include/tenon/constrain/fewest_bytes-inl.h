@@ -10,8 +10,8 @@ TENON_INLINE FewestBytes::FewestBytes(Expressions& expressions, std::span<const 
     : x_(expressions), spent_(expressions.budget()) {
   std::vector<Expr> intersections;
   std::unordered_set<Expr> seen;
-  for (const Expr rule : rules) look_into(rule, seen, intersections);
-  look_into(start, seen, intersections);
+  for (const Expr rule : rules) collect_intersections(rule, seen, intersections);
+  collect_intersections(start, seen, intersections);
   for (const Expr e : intersections) search(e);
   // rules_[d]: bytes of each rule with d more levels of calls. If one more level changes nothing, no further level
   // does.
@@ -66,7 +66,7 @@ TENON_INLINE int FewestBytes::measure_without_calls(Expr e) {
   if (const int* found = known(e)) return *found;
   const Node node = x_.at(e);
   if (node.op == Op::bytes) return 1;
-  if (is_intersection(e)) return walk(e);
+  if (is_intersection(e)) return path_length(e);
   const Budget::Nesting nesting(x_.budget());
   x_.budget().check();
   int bytes = kEndless;
@@ -139,14 +139,14 @@ TENON_INLINE bool FewestBytes::is_intersection(Expr e) const {
   return op == Op::both || op == Op::complement || op == Op::machine;
 }
 
-TENON_INLINE void FewestBytes::look_into(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out) {
+TENON_INLINE void FewestBytes::collect_intersections(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out) {
   for (; x_.at(e).boolean && seen.insert(e).second; e = x_.at(e).b) {
     if (is_intersection(e)) return out.push_back(e);
     const Budget::Nesting nesting(x_.budget());
     x_.budget().check();
     const Node node = x_.at(e);
-    for (int i = 0; i < node.count; ++i) look_into(x_.member(node, i), seen, out);
-    if (node.op == Op::repeat || node.op == Op::concat) look_into(node.a, seen, out);
+    for (int i = 0; i < node.count; ++i) collect_intersections(x_.member(node, i), seen, out);
+    if (node.op == Op::repeat || node.op == Op::concat) collect_intersections(node.a, seen, out);
     if (node.op != Op::concat) return;
   }
 }
@@ -177,7 +177,7 @@ TENON_INLINE bool FewestBytes::derive_all(Expr start, std::unordered_set<Expr>& 
     const Expr e = found.all[i];
     if (!x_.at(e).boolean || exact_.contains(e)) continue;
     if (++searched_ > kMostDerivatives) return false;
-    if (!is_intersection(e)) look_into(e, seen, parts);
+    if (!is_intersection(e)) collect_intersections(e, seen, parts);
     for (const ByteSet& set : x_.byte_classes(e)) {
       const Expr next = x_.derivative(e, set.first());
       if (next != Expressions::kNever) found.leads.push_back({found.number(next), static_cast<int>(i)});
@@ -185,11 +185,11 @@ TENON_INLINE bool FewestBytes::derive_all(Expr start, std::unordered_set<Expr>& 
     meanwhile.add(128);
     x_.budget().check();
   }
-  count_back(found, kept);
+  measure_backwards(found, kept);
   return true;
 }
 
-TENON_INLINE void FewestBytes::count_back(Derivatives& found, std::vector<Expr>& kept) {
+TENON_INLINE void FewestBytes::measure_backwards(Derivatives& found, std::vector<Expr>& kept) {
   std::sort(found.leads.begin(), found.leads.end());
   std::vector<int> bytes(found.all.size(), kEndless);
   using Open = std::pair<int, int>;  // bytes, number
@@ -218,11 +218,11 @@ TENON_INLINE void FewestBytes::count_back(Derivatives& found, std::vector<Expr>&
   }
 }
 
-TENON_INLINE int FewestBytes::walk(Expr start) {
+TENON_INLINE int FewestBytes::path_length(Expr start) {
   std::vector<Expr> way;
   std::unordered_set<Expr> seen;
   int bytes = kEndless;
-  for (Expr e = start;; e = nearest(e)) {
+  for (Expr e = start;; e = nearest_derivative(e)) {
     if (x_.nullable(e) || !is_intersection(e) || known(e)) {
       bytes = measure_without_calls(e);
       break;
@@ -239,7 +239,7 @@ TENON_INLINE int FewestBytes::walk(Expr start) {
   return bytes;
 }
 
-TENON_INLINE Expr FewestBytes::nearest(Expr e) {
+TENON_INLINE Expr FewestBytes::nearest_derivative(Expr e) {
   std::vector<ByteSet> classes = x_.byte_classes(e);
   std::sort(classes.begin(), classes.end(), [](const ByteSet& a, const ByteSet& b) { return a.first() < b.first(); });
   Expr best = Expressions::kNever;
@@ -247,13 +247,13 @@ TENON_INLINE Expr FewestBytes::nearest(Expr e) {
   for (const ByteSet& set : classes) {
     const Expr next = x_.derivative(e, set.first());
     if (next == Expressions::kNever) continue;
-    const int bytes = at_least(next);
+    const int bytes = least_bytes(next);
     if (best == Expressions::kNever || bytes < least) best = next, least = bytes;
   }
   return best;
 }
 
-TENON_INLINE int FewestBytes::at_least(Expr e) {
+TENON_INLINE int FewestBytes::least_bytes(Expr e) {
   if (x_.nullable(e)) return 0;
   if (!x_.at(e).boolean) return measure_without_calls(e);
   for (const auto* all : {&exact_, &bounds_}) {
@@ -263,11 +263,11 @@ TENON_INLINE int FewestBytes::at_least(Expr e) {
   const Node node = x_.at(e);
   int bytes = node.op == Op::either ? kEndless : 1;
   for (int i = 0; i < node.count; ++i) {
-    const int of_member = at_least(x_.member(node, i));
+    const int of_member = least_bytes(x_.member(node, i));
     bytes = node.op == Op::either ? std::min(bytes, of_member) : std::max(bytes, of_member);
   }
-  if (node.op == Op::concat) bytes = sum(at_least(node.a), at_least(node.b));
-  if (node.op == Op::repeat) bytes = times(at_least(node.a), node.least);
+  if (node.op == Op::concat) bytes = sum(least_bytes(node.a), least_bytes(node.b));
+  if (node.op == Op::repeat) bytes = times(least_bytes(node.a), node.least);
   keep(bounds_, e, bytes);
   return bytes;
 }

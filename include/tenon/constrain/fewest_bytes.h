@@ -66,7 +66,7 @@ class FewestBytes {
   bool is_intersection(Expr e) const;
 
   // Appends the intersections and complements in `e`, including those after nullable parts.
-  void look_into(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out);
+  void collect_intersections(Expr e, std::unordered_set<Expr>& seen, std::vector<Expr>& out);
 
   struct Derivatives {
     std::vector<Expr> all;
@@ -83,16 +83,16 @@ class FewestBytes {
   bool derive_all(Expr start, std::unordered_set<Expr>& seen, std::vector<Expr>& parts, std::vector<Expr>& kept);
 
   // Computes lengths backwards from the ends of texts.
-  void count_back(Derivatives& found, std::vector<Expr>& kept);
+  void measure_backwards(Derivatives& found, std::vector<Expr>& kept);
 
   // Length of a path for an intersection that was not explored: each step goes to the derivative with the smallest
   // lower bound. The path ends at the latest where the intersection falls apart into parts with fewer intersections.
-  int walk(Expr start);
-  Expr nearest(Expr e);
+  int path_length(Expr start);
+  Expr nearest_derivative(Expr e);
 
   // Lower bound on the bytes of the texts of `e`. It uses no path lengths, because it would then depend on which are
   // known.
-  int at_least(Expr e);
+  int least_bytes(Expr e);
 
   static constexpr std::size_t kKept = sizeof(std::pair<const Expr, int>) + 24;
 

@@ -114,12 +114,13 @@ class GbnfParser {
     refuse_invalid(gbnf_line(1 + lines_to(at)), std::move(reason));
   }
   [[noreturn]] void refuse_here(std::string_view where) const {
-    refuse(at_, (at_ < text_.size() ? "unexpected " + shown() : "the text ends") + " " + std::string(where));
+    refuse(at_,
+           (at_ < text_.size() ? "unexpected " + next_character_text() : "the text ends") + " " + std::string(where));
   }
   int lines_to(std::size_t end, std::size_t begin = 0) const {
     return static_cast<int>(std::ranges::count(text_.substr(begin, end - begin), '\n'));
   }
-  std::string shown() const {
+  std::string next_character_text() const {
     const char c = peek();
     if (c == '\n' || c == '\r') return "end of the line";
     if (c == '"' || c == '\\') return std::string("'") + c + "'";
@@ -221,7 +222,7 @@ class GbnfParser {
         refuse_here("with nothing before it to repeat");
       else if (c == '<' || c == '!')
         refuse_unsupported(gbnf_line(1 + lines_to(at_)), "tokens (<...>) in a grammar");
-      else if ((c == '\n' || c == '\r') && goes_on()) {
+      else if ((c == '\n' || c == '\r') && rule_continues()) {
         skip(true);
         continue;
       } else
@@ -235,7 +236,7 @@ class GbnfParser {
   }
 
   // Whether the next line starts with a part of this rule, and not with another rule.
-  bool goes_on() {
+  bool rule_continues() {
     const std::size_t before = at_;
     skip(true);
     const char c = peek();

@@ -77,14 +77,14 @@ class RegexReader {
   bool digit_at(std::size_t i) const { return i < pattern_.size() && is_digit(pattern_[i]); }
 
   std::string place(std::size_t i) const { return place_.empty() ? "character " + std::to_string(i + 1) : place_; }
-  std::string told(std::string reason, std::size_t i) const {
+  std::string with_place(std::string reason, std::size_t i) const {
     return place_.empty() ? reason : reason + " (character " + std::to_string(i + 1) + ")";
   }
   [[noreturn]] void invalid(std::size_t i, std::string reason) const {
-    refuse_invalid(place(i), told(std::move(reason), i));
+    refuse_invalid(place(i), with_place(std::move(reason), i));
   }
   [[noreturn]] void unsupported(std::size_t i, std::string reason) const {
-    refuse_unsupported(place(i), told(std::move(reason), i));
+    refuse_unsupported(place(i), with_place(std::move(reason), i));
   }
 
   // ---------------------------------------------------------------- alternatives, sequences, repetitions

@@ -68,14 +68,14 @@ class Unions {
     int& all;
     ~Counted() { --all; }
   };
-  struct Circle {};  // a proof needs a set that is being multiplied out
+  struct CircularProof {};  // a proof needs a set that is being multiplied out
 
   const SchemaShapes& of_literal(Literal literal) {
     if (const auto found = literals_.find(literal); found != literals_.end()) return found->second;
     if (literal == 0) return literals_.emplace(0, SchemaShapes{}).first->second;
     const Source& source = c_.sources.source(literal);
     if (is_open(literal)) {
-      if (proofs_ > 0) throw Circle{};
+      if (proofs_ > 0) throw CircularProof{};
       refuse_invalid(source.at, "the schema refers to itself without end");
     }
     const Budget::Nesting nesting(c_.grammar.budget);
@@ -195,24 +195,24 @@ class Unions {
   bool disjoint(const SchemaShape& x, const SchemaShape& y) {
     const unsigned types = x.types & y.types;
     if (types == 0) return true;
-    if (types == kString && apart(x.string, y.string)) return true;
+    if (types == kString && surely_disjoint(x.string, y.string)) return true;
     if (types == kObject) {
       for (const Property& p : x.object.properties) {
         const Property* other = p.required ? y.object.properties.find(p.key) : nullptr;
-        if (other && apart(p.value, other->value)) return true;
+        if (other && surely_disjoint(p.value, other->value)) return true;
       }
     }
     c_.grammar.budget.spend(kProofBytes);
     return empty(meet(c_, x, y));
   }
 
-  static bool apart(const StringShape& x, const StringShape& y) {
+  static bool surely_disjoint(const StringShape& x, const StringShape& y) {
     if (!x.words || !y.words) return false;
     return std::none_of(x.words->begin(), x.words->end(), [&](const std::string& word) {
       return std::binary_search(y.words->begin(), y.words->end(), word);
     });
   }
-  bool apart(Meet a, Meet b) {
+  bool surely_disjoint(Meet a, Meet b) {
     const auto words = [&](const SchemaShape& s) { return s.types == kString && s.string.words; };
     return proved_by([&] {
       const SchemaShapes &xs = of(a), &ys = of(b);
@@ -431,7 +431,7 @@ class Unions {
     const Counted counted{++proofs_};
     try {
       return proof();
-    } catch (const Circle&) {
+    } catch (const CircularProof&) {
     } catch (const Refused&) {  // if it matters, writing the text will refuse it
     }
     return false;

@@ -241,18 +241,18 @@ class SchemaWriter {
     return e_.either(std::move(ways));
   }
 
-  Expr behind_comma(Expr e) { return e_.concat(marks_.comma, e); }
+  Expr after_comma(Expr e) { return e_.concat(marks_.comma, e); }
 
   // `rest`: what may follow a first member. There is one expression for each property, so size is linear in their
   // number.
   Expr free_members(const std::vector<Member>& members, Expr others) {
-    Expr rest = others == Expressions::kNever ? Expressions::kEmpty : e_.repeat(behind_comma(others), 0);
+    Expr rest = others == Expressions::kNever ? Expressions::kEmpty : e_.repeat(after_comma(others), 0);
     std::vector<Expr> first = {e_.optional(e_.concat(others, rest))};
     for (std::size_t i = members.size(); i-- > 0;) {
       const Member& m = members[i];
       if (m.required) first.clear();
       first.push_back(e_.concat(m.text, rest));
-      rest = e_.concat(m.required ? behind_comma(m.text) : e_.optional(behind_comma(m.text)), rest);
+      rest = e_.concat(m.required ? after_comma(m.text) : e_.optional(after_comma(m.text)), rest);
     }
     return e_.either(std::move(first));
   }
@@ -283,9 +283,9 @@ class SchemaWriter {
     if (lacking > 1) return Expressions::kNever;  // two members with the same key count as one
     const int most = size.most == kUnbounded ? kUnbounded : size.most - static_cast<int>(had);
     if (most != kUnbounded && static_cast<int>(lacking) > most) return Expressions::kNever;
-    if (had > 0) return e_.repeat(behind_comma(others), static_cast<int>(lacking), most);
+    if (had > 0) return e_.repeat(after_comma(others), static_cast<int>(lacking), most);
     if (most == 0) return Expressions::kEmpty;
-    const Expr all = e_.concat(others, e_.repeat(behind_comma(others), 0, most == kUnbounded ? most : most - 1));
+    const Expr all = e_.concat(others, e_.repeat(after_comma(others), 0, most == kUnbounded ? most : most - 1));
     return lacking > 0 ? all : e_.optional(all);
   }
 

@@ -22,7 +22,7 @@ TENON_INLINE std::span<const MaskWord> TokenMasks::mask(State state) {
   const auto run = automaton_.run(state);
   if (!run || !(run->most == kUnbounded || automaton_.run_ends_in_quote(state)))
     return row_of(state, vocabulary_.trie());
-  const auto others = row_of(nearby(state, *run), vocabulary_.remainder());
+  const auto others = row_of(with_capped_run(state, *run), vocabulary_.remainder());
   const bool all = run->most == kUnbounded;
   const auto plain = all ? vocabulary_.plain() : vocabulary_.plain_up_to(std::min(run->most, Vocabulary::kRows));
   made_.resize(others.size());
@@ -79,7 +79,7 @@ TENON_INLINE bool TokenMasks::must_end(State state, int tokens) {
   return distances_.extent(state, vocabulary_.trie()).nearest >= tokens;
 }
 
-TENON_INLINE TokenMasks::State TokenMasks::nearby(State state, Automaton::Run run) {
+TENON_INLINE TokenMasks::State TokenMasks::with_capped_run(State state, Automaton::Run run) {
   const int longest = vocabulary_.longest_remainder();
   const bool far = run.most == kUnbounded || run.most > longest;
   return automaton_.with_run(state, {std::min(run.least, longest + 1), far ? kUnbounded : run.most});
@@ -88,7 +88,7 @@ TENON_INLINE TokenMasks::State TokenMasks::nearby(State state, Automaton::Run ru
 TENON_INLINE std::span<const MaskWord> TokenMasks::mask_within_string(State state, Automaton::Run run,
                                                                       std::span<const MaskWord> may, int tokens) {
   const TokenTrie& others = vocabulary_.remainder();
-  const State near = nearby(state, run);
+  const State near = with_capped_run(state, run);
   // Amount by which `near` is nearer than `state`.
   const int nearer = std::max(run.least - (vocabulary_.longest_remainder() + 1), 0);
   const int behind = automaton_.distance(state) - run.least;

@@ -55,7 +55,7 @@ class TokenMasks {
   };
 
   // Caps the bounds of the run: tokens that are not plain are too short to distinguish larger bounds.
-  State nearby(State state, Automaton::Run run);
+  State with_capped_run(State state, Automaton::Run run);
 
   // A plain token uses up its characters of the least number that must come. After these, the end is equally far from
   // every state of the run.

@@ -25,7 +25,7 @@ TENON_INLINE std::optional<int> Fields::optional_positive_int(const std::string&
 }
 
 TENON_INLINE double Fields::number(const std::string& key, double low, double high) const {
-  const Json& value = needed(key);
+  const Json& value = required(key);
   if (!value.is_number()) refuse(key, "must be a number, is " + describe(value));
   const double number = value.get<double>();
   if (!(number >= low && number <= high))
@@ -38,19 +38,19 @@ TENON_INLINE double Fields::number(const std::string& key, double low, double hi
 }
 
 TENON_INLINE double Fields::positive(const std::string& key) const {
-  const Json& value = needed(key);
+  const Json& value = required(key);
   if (!value.is_number() || !(value.get<double>() > 0)) refuse(key, "must be a number above 0, is " + describe(value));
   return value.get<double>();
 }
 
 TENON_INLINE bool Fields::boolean(const std::string& key) const {
-  const Json& value = needed(key);
+  const Json& value = required(key);
   if (!value.is_boolean()) refuse(key, "must be true or false, is " + describe(value));
   return value.get<bool>();
 }
 
 TENON_INLINE std::string Fields::string(const std::string& key) const {
-  const Json& value = needed(key);
+  const Json& value = required(key);
   if (!value.is_string()) refuse(key, "must be a string, is " + describe(value));
   return value.get<std::string>();
 }
@@ -74,7 +74,7 @@ TENON_INLINE std::string Fields::choice(const std::string& key, std::initializer
 }
 
 TENON_INLINE std::vector<std::string> Fields::strings(const std::string& key) const {
-  const Json& value = needed(key);
+  const Json& value = required(key);
   if (!value.is_array()) refuse(key, "must be a list of strings, is " + describe(value));
   std::vector<std::string> out;
   for (const Json& each : value) {
@@ -113,7 +113,7 @@ TENON_INLINE const Json* Fields::member(const std::string& key) const {
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
-TENON_INLINE const Json& Fields::needed(const std::string& key) const {
+TENON_INLINE const Json& Fields::required(const std::string& key) const {
   const auto found = object_->find(key);
   if (found == object_->end()) refuse(key, "is missing");
   return *found;

@@ -29,7 +29,7 @@ class Fields {
   bool has(const std::string& key) const { return member(key) != nullptr; }
 
   /// An integer in [low, high].
-  int integer(const std::string& key, int low, int high) const { return check_integer(key, needed(key), low, high); }
+  int integer(const std::string& key, int low, int high) const { return check_integer(key, required(key), low, high); }
   int integer(const std::string& key, int low, int high, int fallback) const;
   /// An integer of at least 1.
   int positive_int(const std::string& key) const { return integer(key, 1, kMaxInt); }
@@ -60,9 +60,9 @@ class Fields {
   std::vector<std::string> strings(const std::string& key) const;
 
   /// The object under `key`. Its errors name the path from the root of the document.
-  Fields object(const std::string& key) const { return Fields(needed(key), file_, path_of(key), refusal_); }
+  Fields object(const std::string& key) const { return Fields(required(key), file_, path_of(key), refusal_); }
   /// The value under `key`, for members that have several forms. It may be null. Error where the member is absent.
-  const Json& value(const std::string& key) const { return needed(key); }
+  const Json& value(const std::string& key) const { return required(key); }
 
   /// "config.json: rope_scaling.type": the file and the path of the member, for error messages.
   std::string where(const std::string& key) const { return file_ + ": " + printable(path_of(key)); }
@@ -79,7 +79,7 @@ class Fields {
   static constexpr int kMaxInt = std::numeric_limits<int>::max();
 
   const Json* member(const std::string& key) const;
-  const Json& needed(const std::string& key) const;
+  const Json& required(const std::string& key) const;
   std::string path_of(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
   static std::string shortest(double value);
 

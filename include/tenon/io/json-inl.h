@@ -8,12 +8,12 @@
 namespace tenon::detail {
 
 TENON_INLINE std::size_t JsonText::offset_of(std::size_t count) const {
-  return count > handed_ ? text_.size() : count == handed_ ? last_ : before_last_;
+  return count > fed_ ? text_.size() : count == fed_ ? last_ : before_last_;
 }
 
 TENON_INLINE void JsonText::advance() {
   before_last_ = std::exchange(last_, at_);
-  ++handed_;
+  ++fed_;
   const char c = text_[at_++];
   if (in_string_) {
     in_string_ = escaped_ || c != '"';

@@ -63,7 +63,7 @@ class JsonText {
   void advance();
 
   std::string_view text_;
-  std::size_t at_ = 0, last_ = 0, before_last_ = 0, handed_ = 0;
+  std::size_t at_ = 0, last_ = 0, before_last_ = 0, fed_ = 0;
   bool in_string_ = false, escaped_ = false;
 };
 

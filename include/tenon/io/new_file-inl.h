@@ -14,8 +14,8 @@ namespace tenon {
 
 TENON_INLINE NewFile::NewFile(const std::filesystem::path& path) : path_(path), name_(file_name_of(path)) {
   if (open_nameless()) return;
-  const int code = give_temporary([&] {
-    fd_ = opened(temporary_, O_CREAT | O_EXCL);
+  const int code = take_temporary_name([&] {
+    fd_ = open_file(temporary_, O_CREAT | O_EXCL);
     return fd_ >= 0;
   });
   if (code != 0) fail("cannot be created", code);
@@ -26,7 +26,7 @@ TENON_INLINE NewFile::NewFile(NewFile&& other) noexcept
       temporary_(std::exchange(other.temporary_, std::string())),
       name_(std::move(other.name_)),
       fd_(std::exchange(other.fd_, -1)),
-      whole_(other.whole_) {}
+      settled_(other.settled_) {}
 
 TENON_INLINE NewFile::~NewFile() {
   if (fd_ >= 0) ::close(fd_);
@@ -44,16 +44,16 @@ TENON_INLINE void NewFile::write_at(std::uint64_t offset, std::span<const std::b
 }
 
 TENON_INLINE void NewFile::settle() {
-  if (whole_) return;
+  if (settled_) return;
   if (::fsync(fd_) != 0) fail("cannot be written", errno);
   // link() cannot replace an existing file, rename() can. So the file needs a temporary name first.
   if (temporary_.empty()) {
-    const int code = give_temporary(
+    const int code = take_temporary_name(
         [&] { return ::linkat(AT_FDCWD, own_link().c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0; });
     if (code != 0) fail("cannot be written", code);
   }
   if (::close(std::exchange(fd_, -1)) != 0) fail("cannot be written", errno);
-  whole_ = true;
+  settled_ = true;
 }
 
 TENON_INLINE void NewFile::publish() {
@@ -73,7 +73,7 @@ TENON_INLINE void NewFile::publish_all(std::vector<NewFile>& files) {
   }
 }
 
-TENON_INLINE int NewFile::opened(const std::string& path, int flags) {
+TENON_INLINE int NewFile::open_file(const std::string& path, int flags) {
   int fd = -1;
   do {
     fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
@@ -84,7 +84,7 @@ TENON_INLINE int NewFile::opened(const std::string& path, int flags) {
 TENON_INLINE bool NewFile::open_nameless() {
 #ifdef O_TMPFILE
   const std::filesystem::path folder = path_.parent_path();
-  fd_ = opened(folder.empty() ? "." : folder.string(), O_TMPFILE);
+  fd_ = open_file(folder.empty() ? "." : folder.string(), O_TMPFILE);
   if (fd_ < 0) return false;
   if (::access(own_link().c_str(), F_OK) == 0) return true;
   ::close(std::exchange(fd_, -1));  // /proc is not mounted

@@ -41,7 +41,7 @@ class NewFile {
   static void publish_all(std::vector<NewFile>& files);
 
  private:
-  static int opened(const std::string& path, int flags);
+  static int open_file(const std::string& path, int flags);
 
   // Path of the open file for linkat(), which without it needs a privilege (AT_EMPTY_PATH).
   std::string own_link() const { return "/proc/self/fd/" + std::to_string(fd_); }
@@ -51,7 +51,7 @@ class NewFile {
   // Tries temporary names until take() succeeds. Returns 0, or the errno of the last attempt; then temporary_ is
   // empty.
   template <class Take>
-  int give_temporary(Take&& take) {
+  int take_temporary_name(Take&& take) {
     for (int n = 0;; ++n) {
       temporary_ = path_.string() + "." + std::to_string(::getpid()) + "-" + std::to_string(n) + ".part";
       if (take()) return 0;
@@ -67,7 +67,7 @@ class NewFile {
   std::filesystem::path path_;
   std::string temporary_, name_;
   int fd_ = -1;
-  bool whole_ = false;  // settled: on disk, under the temporary name
+  bool settled_ = false;  // settled: on disk, under the temporary name
 };
 
 }  // namespace tenon

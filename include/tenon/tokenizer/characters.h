@@ -49,7 +49,9 @@ class Characters {
   }
 
   // Registers a merge rule of `left` and `right`.
-  void add_joint(std::string_view left, std::string_view right) { joints_.insert(key(last_of(left), first_of(right))); }
+  void add_rule(std::string_view left, std::string_view right) {
+    joint_pairs_.insert(key(last_of(left), first_of(right)));
+  }
 
   // End of the word that starts at text[begin], begin < text.size(). No rule merges across the end. A rule would need a
   // left part with the last character before it, and a right part with the first character after it. A text without
@@ -63,7 +65,7 @@ class Characters {
       const bool right_known = tokens_.contains(right.value);
       const bool fused = fuse_ && !bytes_ && !left_known && !right_known;
       const char32_t last = left_known ? left.value : other_.last, first = right_known ? right.value : other_.first;
-      if (!fused && !joints_.contains(key(last, first))) break;
+      if (!fused && !joint_pairs_.contains(key(last, first))) break;
       left = right;
       left_known = right_known;
       at += static_cast<std::size_t>(right.length);
@@ -107,7 +109,7 @@ class Characters {
   bool fuse_ = false;
   Ends other_;  // ends of the spelling of a symbol that is not a character
   // Key(last character of a left part, first character of its right part).
-  std::unordered_set<std::uint64_t, PairHash> joints_;
+  std::unordered_set<std::uint64_t, PairHash> joint_pairs_;
 };
 
 }  // namespace tenon::detail

@@ -41,13 +41,15 @@ class Encoder {
   // Direct-mapped cache of words: one entry per hash, and the last word stays. Colliding words are merged again, at
   // the cost of a new word. 2^13 entries (256 KiB) hold most words of prose. A short text gets fewer, so that many
   // short parts take linear time.
-  static constexpr std::size_t kMaxSeen = 1 << 13, kMaxSeenBytes = 64;
-  struct Seen {
+  static constexpr std::size_t kMaxCachedWords = 1 << 13, kMaxCachedWordBytes = 64;
+  struct CachedWord {
     std::string_view word;             // empty: unused
     std::size_t begin = 0, count = 0;  // range in out_
   };
-  using Words = std::vector<Seen>;  // size: a power of two
-  static Words words_for(std::string_view text) { return Words(std::bit_ceil(std::min(text.size(), kMaxSeen))); }
+  using WordCache = std::vector<CachedWord>;  // size: a power of two
+  static WordCache word_cache_for(std::string_view text) {
+    return WordCache(std::bit_ceil(std::min(text.size(), kMaxCachedWords)));
+  }
 
   // `first`: the part starts where the text does.
   void normalize(std::string_view part, const SpecialSpellings& special, bool first) {
@@ -69,7 +71,7 @@ class Encoder {
   }
 
   void pieces(std::string_view text, bool first) {
-    Words words = words_for(text);
+    WordCache words = word_cache_for(text);
     scratch_.texts.clear();
     const bool bytes = pipeline_.family == TokenizerFamily::byte_level;
     const bool spelled = pipeline_.pre_tokenizer.has(PreTokenizerStep::Kind::spell_bytes);
@@ -82,10 +84,10 @@ class Encoder {
     });
   }
 
-  void byte_level(std::string_view piece, Words& words) {
+  void byte_level(std::string_view piece, WordCache& words) {
     const TokenId only = piece.size() == 1 ? vocabulary_.byte_token[static_cast<unsigned char>(piece[0])] : -1;
     if (only >= 0) return out_.push_back(only);
-    remembered(words, piece, [&] {
+    cached(words, piece, [&] {
       if (const auto token = whole(piece)) return out_.push_back(*token);
       add_bytes(piece);
       merger_.merge(out_);
@@ -106,13 +108,13 @@ class Encoder {
     }
   }
 
-  void sentencepiece(std::string_view piece, Words& words) {
+  void sentencepiece(std::string_view piece, WordCache& words) {
     if (const auto token = whole(piece)) return out_.push_back(*token);
     const Characters& characters = vocabulary_.characters;
     for (std::size_t at = 0; at < piece.size();) {
       const std::string_view word = piece.substr(at, characters.word_end(piece, at) - at);
       at += word.size();
-      remembered(words, word, [&] {
+      cached(words, word, [&] {
         characters.add_symbols(word, merger_);
         merger_.merge(out_);
       });
@@ -127,9 +129,9 @@ class Encoder {
 
   // Words repeat in prose. The tokens of a known word are copied from its first place in out_.
   template <class Append>
-  void remembered(Words& words, std::string_view word, Append&& append) {
-    if (word.size() > kMaxSeenBytes) return append();
-    Seen& seen = words[std::hash<std::string_view>()(word) & (words.size() - 1)];
+  void cached(WordCache& words, std::string_view word, Append&& append) {
+    if (word.size() > kMaxCachedWordBytes) return append();
+    CachedWord& seen = words[std::hash<std::string_view>()(word) & (words.size() - 1)];
     if (seen.word == word) {
       for (std::size_t k = 0; k < seen.count; ++k) out_.push_back(out_[seen.begin + k]);
       return;

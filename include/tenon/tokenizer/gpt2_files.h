@@ -53,7 +53,7 @@ inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std:
   out.pipeline.pre_tokenizer = PreTokenizer({{.pattern = Pattern::gpt2}});
   out.pipeline.lone_byte_level = true;
   read_merges(folder / "merges.txt", spellings, out.merges);
-  const Json config = read_json_if_there(folder / kTokenizerConfig);
+  const Json config = read_json_if_exists(folder / kTokenizerConfig);
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
   read_config_beside_vocab(Fields(config, kTokenizerConfig), spellings, added, out);
   const auto bytes = [&](TokenId id, const std::string& spelling) {

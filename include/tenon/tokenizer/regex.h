@@ -30,7 +30,7 @@ struct RegexStep {
   };
   Kind kind = Kind::match;
   bool negated = false;
-  bool keeps = false;  // repeat: possessive, gives no character back
+  bool possessive = false;  // repeat: possessive, gives no character back
   int set = 0, jump = 0;
   std::size_t least = 1, most = 1;
 };
@@ -91,7 +91,7 @@ class Regex {
   // later start has fewer ends to try.
   std::size_t next_start(std::string_view text, std::size_t from, Search& search) const {
     const RegexStep& first = steps_.front();
-    if (first.kind != RegexStep::Kind::repeat || first.most != kUnbounded || first.keeps) return next(text, from);
+    if (first.kind != RegexStep::Kind::repeat || first.most != kUnbounded || first.possessive) return next(text, from);
     return std::max(run_end(first, text, from, search), next(text, from));
   }
 
@@ -117,7 +117,8 @@ class Regex {
         search.choices.resize(bottom);
         return at;
       }
-      if (!take(each, text, at, step, search) && !again(text, at, step, search.choices, bottom)) return std::nullopt;
+      if (!take(each, text, at, step, search) && !backtrack(text, at, step, search.choices, bottom))
+        return std::nullopt;
     }
   }
 
@@ -158,14 +159,14 @@ class Regex {
     search.spend(count);
     if (least == kUnbounded) return false;
     ++step;
-    if (end > least && !each.keeps) search.choices.push_back({step, end, least});
+    if (end > least && !each.possessive) search.choices.push_back({step, end, least});
     at = end;
     return true;
   }
 
   // Backtracks to the last choice above `bottom`. Returns false where there is none.
-  static bool again(std::string_view text, std::size_t& at, std::size_t& step, std::vector<Choice>& choices,
-                    std::size_t bottom) {
+  static bool backtrack(std::string_view text, std::size_t& at, std::size_t& step, std::vector<Choice>& choices,
+                        std::size_t bottom) {
     if (choices.size() == bottom) return false;
     Choice& last = choices.back();
     step = last.step;

@@ -313,27 +313,27 @@ class RegexParser {
       if (!take("}") || most < least || most == 0) refuse("a number of repeats");
     } else
       return std::move(part);
-    const bool keeps = !braces && take("+");
+    const bool possessive = !braces && take("+");
     if (braces && least == 1 && next_is("+")) {  // not possessive: it repeats the braces, which comes to one or more
       take("+");
       most = Regex::kUnbounded;
     }
     if (next_is("?") || next_is("*") || next_is("+") || next_is("{")) refuse("a repeat of a repeat");
-    return repeated(std::move(part), least, most, keeps);
+    return repeated(std::move(part), least, most, possessive);
   }
 
-  Part repeated(Part&& part, std::size_t least, std::size_t most, bool keeps) const {
+  Part repeated(Part&& part, std::size_t least, std::size_t most, bool possessive) const {
     Part out;
     out.may_be_empty = least == 0 || part.may_be_empty;
     out.fixed = least == most && part.fixed;
     if (part.steps.size() == 1 && part.steps[0].kind == Kind::repeat) {
       Step& one = part.steps[0];
       if (one.least != 1 || one.most != 1) refuse("a repeat of a repeat");
-      one.least = least, one.most = most, one.keeps = keeps;
+      one.least = least, one.most = most, one.possessive = possessive;
       out.steps = std::move(part.steps);
       return out;
     }
-    if (keeps) refuse("a possessive group");
+    if (possessive) refuse("a possessive group");
     if (part.may_be_empty) refuse("a repeat of what may be empty");
     if (most != 1 && !part.fixed) refuse("a repeated group of several lengths");
     if (part.steps.size() * (most == Regex::kUnbounded ? least + 1 : most) > kMostSteps) refuse("too many parts");

@@ -56,7 +56,7 @@ inline constexpr ModelTokenizer kModelTokenizers[] = {
 };
 
 // The document, or an empty object where the file does not exist.
-inline Json read_json_if_there(const std::filesystem::path& path) {
+inline Json read_json_if_exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? read_json_file(path, kMaxTokenizerFile) : Json::object();
 }
@@ -78,16 +78,15 @@ inline const TokenizerClass& class_named(std::string_view name, const Fields& co
 inline const TokenizerClass& tokenizer_class(const Fields& config, const std::filesystem::path& folder) {
   constexpr const char* key = "tokenizer_class";
   if (config.has(key)) return class_named(config.string(key), config, key);
-  const Json json = read_json_if_there(folder / "config.json");
+  const Json json = read_json_if_exists(folder / "config.json");
   const Fields model(json, "config.json");
   if (model.has(key)) return class_named(model.string(key), model, key);
   if (!model.has("model_type")) return class_named("PreTrainedTokenizer", config, key);
   const std::string type = model.string("model_type");
   for (const ModelTokenizer& each : kModelTokenizers)
     if (each.model_type == type) return class_named(each.name, model, key);
-  throw Error(
-      Error::Kind::unsupported, model.where("model_type"),
-      "\"" + printable(type, 60) + "\" implies no known tokenizer_class, and " + config.file() + " has none");
+  throw Error(Error::Kind::unsupported, model.where("model_type"),
+              "\"" + printable(type, 60) + "\" implies no known tokenizer_class, and " + config.file() + " has none");
 }
 
 // The token that a member names: a string, or an object with "content". Empty for absent and null.

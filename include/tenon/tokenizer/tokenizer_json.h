@@ -127,7 +127,7 @@ inline void read_model(const JsonNode& model, Spellings& spellings, TokenizerTab
   } else {
     out.characters = read_characters(model, spellings);
     read_merge_list(model, spellings, out.merges,
-                    [&](const std::string& left, const std::string& right) { out.characters.add_joint(left, right); });
+                    [&](const std::string& left, const std::string& right) { out.characters.add_rule(left, right); });
   }
   if (model->boolean("ignore_merges", false)) read_whole_pieces(spellings, out);
 }
@@ -192,7 +192,7 @@ inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, 
   check_unknown(model, spellings);
   read_post_processor(top, spellings, out.pipeline);
 
-  const Json config_json = read_json_if_there(folder / kTokenizerConfig);
+  const Json config_json = read_json_if_exists(folder / kTokenizerConfig);
   const Fields config(config_json, kTokenizerConfig);
   read_config_beside_tokenizer_json(config, tokenizer_class(config, folder), added, spellings, out);
   added.add_roles(out.special);
