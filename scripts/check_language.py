@@ -51,7 +51,7 @@ def hash_blocks(text):
 
 
 def blocks(lines):
-    """Joins lines that follow one another; an empty line, a list item or a trailing comment begins another block."""
+    """Joins adjacent lines; an empty line, a list item or a trailing comment begins another block."""
     block, begin, last, last_alone = [], 0, -1, False
     for number in sorted(lines):
         line, alone = lines[number]
