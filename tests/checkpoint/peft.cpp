@@ -703,7 +703,7 @@ BOOST_AUTO_TEST_CASE(the_digest_names_the_outputs) {
         auto& bytes = made.file.tensors.at(Adapter::name(layer, factor)).bytes;
         bytes.front() ^= std::byte{1};
       }));
-  differs(changed([](Adapter& made) {  // one layer less
+  differs(changed([](Adapter& made) {  // one layer fewer
     made.config = config_text(R"("target_modules": ["0.attn.c_attn"])");
     for (const char factor : {'A', 'B'}) made.file.tensors.erase(Adapter::name("1", factor));
   }));

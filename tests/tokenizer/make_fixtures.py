@@ -14,8 +14,8 @@ A line of chats.jsonl is a conversation and its ids (chats.py). A line of cases.
 - prompt_ids: with them;
 - decoded: the text of "ids";
 - parsed_ids and parsed_prompt_ids: spellings of special tokens become their ids.
-An absent member equals "ids", and an absent "parsed_prompt_ids" equals "prompt_ids". The ids are those of transformers' AutoTokenizer: with split_special_tokens=True, which keeps special tokens text, and
-with the default for the parsed ids.
+An absent member equals "ids", and an absent "parsed_prompt_ids" equals "prompt_ids". The ids are those of transformers'
+AutoTokenizer: with split_special_tokens=True, which keeps special tokens text, and with the default for the parsed ids.
 """
 import argparse
 import collections

@@ -72,7 +72,7 @@ class Automaton {
     int most = 0;        ///< kUnbounded for no bound
   };
   /// A loop at the state. `byte`: the byte that led to the state. If it does not lead to the same state again, the
-  /// characters that return to the state are not searched, since hardly any would.
+  /// characters that return to the state are not searched, since hardly any do.
   Loop loop(State state, std::uint8_t byte);
   /// The characters that lead from the state to itself; null where `byte`, which led to the state, does not.
   const ByteSet* staying(State state, std::uint8_t byte);

@@ -54,7 +54,7 @@ class SchemaWriter {
         c_, marks_, [this](Meet meet) { return text(meet); }, [this](Meet meet) { return finite(meet); });
   }
 
-  // ---------------------------------------------------------------- what can be reached, and what ends
+  // ---------------------------------------------------------------- reachable and finite sets
   void explore(Meet root) {
     std::vector<Meet> found = {root};
     nodes_[root].uses = 1;
