@@ -108,7 +108,7 @@ class Characters {
   TokenId unknown_ = -1;
   bool fuse_ = false;
   Ends other_;  // ends of the spelling of a symbol that is not a character
-  // Key(last character of a left part, first character of its right part).
+  // key(last character of a left part, first character of its right part).
   std::unordered_set<std::uint64_t, PairHash> joint_pairs_;
 };
 

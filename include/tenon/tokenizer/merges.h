@@ -14,7 +14,7 @@ namespace tenon::detail {
 
 inline constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
 
-// Order of merging. The two differ only where a rule stands before the rules that make its parts. Training never
+// Order of merging. The two orders differ only where a rule stands before the rules that make its parts. Training never
 // writes such rules.
 enum class MergeOrder : std::uint8_t {
   rounds,      // all pairs of the lowest rank, left to right, then the pairs they made (openai/gpt-2, encoder.py)

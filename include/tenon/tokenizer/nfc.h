@@ -48,7 +48,7 @@ inline void append_nfc(std::string& out, std::string_view text, std::vector<utf8
 /// Normalizes valid UTF-8 to NFC (Unicode Standard Annex 15). Characters below U+0300 neither compose with what
 /// precedes them nor change alone. They are copied, except where a higher character follows.
 inline std::string to_nfc(std::string_view text) {
-  // Or a continuation byte.
+  // Whether a character below U+0300 starts here. Also true of continuation bytes.
   const auto plain = [&](std::size_t at) { return static_cast<unsigned char>(text[at]) < 0xCC; };
   const auto step = [&](std::size_t at) { return at + static_cast<std::size_t>(decode_utf8(text, at).length); };
   std::string out;

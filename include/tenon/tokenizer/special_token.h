@@ -10,7 +10,7 @@ namespace tenon {
 /// A token that enters a prompt by its id only. Its text, written in a prompt, is ordinary characters.
 struct SpecialToken {
   TokenId id;        ///< in the vocabulary
-  std::string text;  ///< as it is spelled in a prompt
+  std::string text;  ///< its spelling
 };
 
 /// How a tokenizer makes its symbols.

@@ -44,8 +44,7 @@ inline constexpr TokenizerClass kTokenizerClasses[] = {
 
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
-// Classes of the models whose config.json may replace a tokenizer_class in tokenizer_config.json
-// (tokenization_auto.py).
+// Classes by the model_type of config.json, for a tokenizer_config.json that names no class (tokenization_auto.py).
 struct ModelTokenizer {
   std::string_view model_type, name;
 };
@@ -274,7 +273,7 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
     if (which.rebuilds && prefix)
       throw Error(Error::Kind::unsupported, config.where(key),
                   "true is not supported for this class: it needs tokenizer.model");
-    // Tokenizer.json without other files.
+    // alone: tokenizer.json without other files.
     const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();
     const bool keeps = which.rebuilds || which.name == "TokenizersBackend" || alone;
     if (pipeline.lone_byte_level && !keeps) pipeline.pre_tokenizer.prefix_space(prefix);
