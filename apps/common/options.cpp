@@ -121,7 +121,7 @@ tenon::AdapterOptions adapters_of(const ModelOptions& options) {
   tenon::AdapterOptions adapters{.count = options.adapter_slots};
   if (options.lora == "none") {
     adapters.folder_of = [](const std::string&) -> std::filesystem::path {
-      throw Error(Error::Kind::unsupported, "adapter", "this engine adds none (--lora none)");
+      throw Error(Error::Kind::unsupported, "adapter", "this engine applies none (--lora none)");
     };
   } else if (options.adapter_folder) {
     adapters.folder_of = options.adapter_folder;
@@ -176,11 +176,11 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
   const std::string type = model_type(files);
   const EngineWords wanted = words_of(type, options);
   if (options.block != ModelOptions{}.block && options.cache != "paged") {
-    throw UsageError("--block " + std::to_string(options.block) + " is of the paged cache; --cache is " +
+    throw UsageError("--block " + std::to_string(options.block) + " is for the paged cache; --cache is " +
                      options.cache);
   }
   if (options.lora == "merged" && options.merged.empty()) {
-    throw UsageError("--lora merged: generate --adapter and run say which adapter goes into the weights");
+    throw UsageError("--lora merged needs an adapter: use it with generate --adapter or run");
   }
   const MenuEntry* entry = find(wanted, entries);
   if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries, type));

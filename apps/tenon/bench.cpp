@@ -52,7 +52,7 @@ class Bench {
       for (std::size_t i = before; i < steps.size(); ++i) total += steps[i].ms;
     }
     if (steps.empty())
-      throw tenon::Error(tenon::Error::Kind::invalid_request, "--new", "is too small: no step was decoding alone");
+      throw tenon::Error(tenon::Error::Kind::invalid_request, "--new", "is too small: no step had only decoding rows");
     const int most =
         std::max_element(steps.begin(), steps.end(), [](auto& a, auto& b) { return a.tokens < b.tokens; })->tokens;
     std::erase_if(steps, [&](const Step& step) { return step.tokens < most; });
@@ -226,7 +226,7 @@ int cache_tokens(const BenchCommand& command) {
 int bench(const BenchCommand& command) {
   if (command.model.device != words::device[0]) {
     throw tenon::Error(tenon::Error::Kind::unsupported, "--device " + command.model.device,
-                       "bench puts engines beside the ceilings of the CPU; it has none to put others beside");
+                       "bench measures the ceilings of the CPU only and cannot judge other devices");
   }
   const tenon::ModelFiles files = files_of(command);
   ModelOptions options = with_stored_weights(command.model, files);

@@ -63,52 +63,52 @@ void add_model(CLI::App& app, std::string& model) {
 void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) {
   add_model(app, o.model);
   add_choice(app, "--weights", o.weights, words::weights,
-             "how weights are stored; of a quantised folder by default its own")
+             "weight format; the default for a quantised folder is its own")
       ->each([&o](const std::string&) { o.weights_given = true; });
   add_choice(app, "--head", o.head, words::head,
-             "how the head is stored: as the weights, or with an int8 copy that is read first");
-  add_choice(app, "--cache", o.cache, words::cache, "where keys and values live");
-  app.add_option("--block", o.block, "tokens a block of the paged cache: 16, 32, 64")
+             "format of the head: that of the weights, or with an int8 copy that is read first");
+  add_choice(app, "--cache", o.cache, words::cache, "cache of keys and values");
+  app.add_option("--block", o.block, "tokens per block of the paged cache: 16, 32, 64")
       ->check(CLI::IsMember({16, 32, 64}))
       ->option_text("N (16)")
       ->group(kEngineGroup);
   add_choice(app, "--kv", o.kv, words::kv, "element of keys and values");
-  add_choice(app, "--attention", o.attention, words::attention, "how attention is computed");
-  add_choice(app, "--scheduler", o.scheduler, words::scheduler, "who runs in a step");
+  add_choice(app, "--attention", o.attention, words::attention, "attention algorithm");
+  add_choice(app, "--scheduler", o.scheduler, words::scheduler, "scheduling policy");
   add_number(app, "--max-wait-ms", o.max_wait_ms, 0, "50",
-             "static scheduler: a batch departs after so long, full or not");
-  add_choice(app, "--lora", o.lora, words::lora, "how adapters are added");
+             "static scheduler: a batch that is not full starts after this wait");
+  add_choice(app, "--lora", o.lora, words::lora, "how adapters are applied");
   app.add_option("--adapter-slots", o.adapter_slots,
                  "adapters in memory at once; requests for others wait until one is idle")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N (any number)")
       ->group(kEngineGroup);
-  add_choice(app, "--device", o.device, words::device, "where it runs");
+  add_choice(app, "--device", o.device, words::device, "device that runs the model");
   app.add_option("--threads", o.threads, "threads")
       ->check(CLI::Range(1, 4096))
       ->option_text("N (all cores)")
       ->group(kEngineGroup);
   if (with_batch) add_number(app, "--batch", o.batch, 1, "32", "sequences at once");
-  add_number(app, "--token-budget", o.token_budget, 1, "512", "rows of a step, and so the longest chunk of a prompt");
-  app.add_option("--cache-tokens", o.cache_tokens,
-                 "tokens of cache for all sequences together; by default --batch times what a longest one fills, at "
-                 "most what 2 GiB "
-                 "holds but never less than one")
+  add_number(app, "--token-budget", o.token_budget, 1, "512", "rows per step; a longer prompt is read in chunks");
+  app.add_option(
+         "--cache-tokens", o.cache_tokens,
+         "cache capacity in tokens, for all sequences together; by default --batch longest sequences, up to 2 GiB, "
+         "but at least one")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
   app.add_option("--positions", o.positions,
-                 "the longest sequence; by default what the model's files say. More only where positions are computed: "
+                 "tokens of the longest sequence; by default that of the model's files. More needs computed positions: "
                  "rotary, ALiBi")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
   app.add_flag_callback(
          "--no-prefix-reuse", [&o] { o.prefix_reuse = false; },
-         "compute every prompt from its start, whatever the cache holds of it (the answers to one request, "
-         "n > 1, still share theirs)")
+         "compute every prompt from its start, without cached prefixes (the answers to one request, n > 1, still "
+         "share theirs)")
       ->group(kEngineGroup);
-  app.add_option("--seed", o.seed, "of what is random, where nothing else names a seed")
+  app.add_option("--seed", o.seed, "seed of everything random without a seed of its own")
       ->check(is_seed)
       ->option_text("N (0)")
       ->group(kEngineGroup);
@@ -164,7 +164,7 @@ void add_sampling_options(CLI::App& app, tenon::Options& o) {
       ->allow_extra_args(false)
       ->option_text("TEXT")
       ->group(kSamplingGroup);
-  app.add_flag("--ignore-eos", o.ignore_eos, "generate on past the model's end token")->group(kSamplingGroup);
+  app.add_flag("--ignore-eos", o.ignore_eos, "continue after the model's end token")->group(kSamplingGroup);
 }
 
 constexpr const char* kGenerationHelp =
@@ -187,7 +187,7 @@ std::vector<std::string> given_parameters(const CLI::App& app) {
 }
 
 constexpr const char* kRunHelp =
-    "A request, of which all but one of prompt and input_ids may be left out:\n"
+    "A request needs prompt or input_ids; all other fields are optional:\n"
     "  {\"id\": \"a\", \"prompt\": \"text\", \"input_ids\": [1, 2], \"max_new_tokens\": 16, \"temperature\": 0, "
     "\"top_k\": 0,\n"
     "   \"top_p\": 1, \"min_p\": 0, \"typical_p\": 1, \"repetition_penalty\": 1, \"presence_penalty\": 0,\n"
@@ -211,11 +211,11 @@ using Action = std::function<int()>;
 
 CLI::Option* add_parse_special(CLI::App& app, bool& parse_special) {
   return app.add_flag("--parse-special", parse_special,
-                      "special tokens that a text spells become their ids; without it, they are text");
+                      "read spellings of special tokens in a text as these tokens; without it, they are text");
 }
 
 Action add_generate(CLI::App& app, GenerateCommand& c) {
-  app.add_option("PROMPT", c.prompt, "the text to go on from; without it, standard input");
+  app.add_option("PROMPT", c.prompt, "the text to continue; without it, standard input");
   app.add_option("--adapter", c.adapter, "folder of a LoRA adapter in PEFT's format")
       ->check(is_folder_name)
       ->option_text("DIR");
@@ -228,15 +228,14 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
       ->excludes(schema)
       ->excludes(regex);
   regex->excludes(schema);
-  app.add_flag("--finish", c.options.finish_within_budget,
-               "bring a text under one of these to its end within --max-new-tokens");
+  app.add_flag("--finish", c.options.finish_within_budget, "complete a constrained text within --max-new-tokens");
   add_sampling_options(app, c.options);
   add_parse_special(app, c.parse_special);
   add_generation_config(app, c.generation);
   app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N");
-  app.add_flag("--timing", c.timing, "tell times on stderr: load, first token, each token");
+  app.add_flag("--timing", c.timing, "print times on stderr: load, first token, each token");
   add_engine_options(app, c.model);
   return [&app, &c] {
     c.options.seed = c.model.seed;
@@ -256,21 +255,20 @@ Action add_run(CLI::App& app, RunCommand& c) {
 Action add_tokens(CLI::App& app, TokensCommand& c) {
   add_model(app, c.model);
   auto* const decode = app.add_flag("--decode", c.decode, "{\"ids\": [...]} to {\"text\": ...}");
-  app.add_flag("--special", c.special, "with the special tokens that a prompt gets, such as Llama's begin of text")
+  app.add_flag("--special", c.special, "add the special tokens of a prompt, such as Llama's begin of text")
       ->excludes(decode);
   add_parse_special(app, c.parse_special)->excludes(decode);
   return [&c] { return tokens(c); };
 }
 
 Action add_constrain(CLI::App& app, ConstrainCommand& c) {
-  app.add_option("--tokenizer", c.tokenizer,
-                 "folder of a tokenizer; without it, single bytes and one token to end with")
+  app.add_option("--tokenizer", c.tokenizer, "folder of a tokenizer; without it, single bytes and an end token")
       ->check(is_folder_name)
       ->option_text("DIR");
-  app.add_option("--walk", c.walk, "how texts become tokens: bpe, bytes, random:SEED")
+  app.add_option("--walk", c.walk, "how texts are split into tokens: bpe, bytes, random:SEED")
       ->check(CLI::Validator(is_walk, ""))
       ->option_text("WORD (bpe)");
-  app.add_option("--audit", c.audit, "compare the masks of the first N steps of every text with each token by itself")
+  app.add_option("--audit", c.audit, "compare the masks of the first N steps of every text with a check of every token")
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N (0)");
   app.add_option("--option", c.options,
@@ -284,9 +282,9 @@ Action add_inspect(CLI::App& app, InspectCommand& c) {
   add_model(app, c.model.model);
   app.add_flag("--tensors", c.all_tensors, "list every tensor");
   auto* const device = add_choice(app, "--device", c.model.device, words::device,
-                                  "load the model there too, and say how much memory it takes");
+                                  "also load the model on this device, and print its memory");
   device->each([&c](const std::string&) { c.load = true; });
-  add_choice(app, "--weights", c.model.weights, words::weights, "with --device: how weights are stored")
+  add_choice(app, "--weights", c.model.weights, words::weights, "with --device: weight format")
       ->each([&c](const std::string&) { c.model.weights_given = true; })
       ->needs(device);
   return [&c] { return inspect(c); };
@@ -309,7 +307,7 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
       ->check(CLI::Range(1, 4096))
       ->option_text("N (all cores)")
       ->group(kEngineGroup);
-  app.add_option("OUT", c.out, "folder to write, which has no model yet")->required()->check(is_folder_name);
+  app.add_option("OUT", c.out, "folder to write; it must not have a model yet")->required()->check(is_folder_name);
   return [&c, group] {
     if (group->count() > 0 && c.weights != "int4")
       throw UsageError("--group " + std::to_string(c.group) + " is of int4; --weights is " + c.weights);
@@ -320,7 +318,7 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
 Action add_chat_batch(CLI::App& app, ChatBatchCommand& c) {
   app.add_option(
          "--row", c.rows,
-         "a prompt and, behind its last @, the folder of its adapter; nothing there: the plain model. May be repeated")
+         "a prompt and, after its last @, the folder of its adapter; without it, the plain model. May be repeated")
       ->required()
       ->allow_extra_args(false)
       ->option_text("\"PROMPT@ADAPTER_DIR\"");
@@ -360,13 +358,14 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
       ->check(CLI::Range(1, 1 << 20))
       ->option_text("N (7)");
   app.add_option("--new", c.new_tokens, "tokens to decode")->check(CLI::Range(2, 1 << 20))->option_text("N (64)");
-  app.add_flag("--json", c.json, "a line of JSON a row");
+  app.add_flag("--json", c.json, "print one line of JSON per row");
   add_engine_options(app, c.model, /*with_batch=*/false);
   std::set<std::string> shapes;
   for (const KnownShape& shape : known_shapes()) shapes.emplace(shape.name);
-  app.add_option("--random", c.random,
-                 "random weights in the shapes of a known model, with no file: gpt2, llama-1b, mistral-7b, bloom-560m, "
-                 "starcoder")
+  app.add_option(
+         "--random", c.random,
+         "random weights in the shapes of a known model, without a file: gpt2, llama-1b, mistral-7b, bloom-560m, "
+         "starcoder")
       ->check(CLI::IsMember(shapes))
       ->option_text("WORD")
       ->excludes("--model");
@@ -402,8 +401,8 @@ void add_trace_options(CLI::App& app, LabCommand& c) {
     option->option_text(shown)->group(kGroup)->excludes(file);
   };
   tenon::lab::TraceOptions& o = c.random;
-  random(app.add_option("--requests", o.requests, "how many")->check(CLI::Range(0, 10'000'000)), "N (1000)");
-  random(app.add_option("--rate", o.rate, "arrivals a second, a Poisson process; 0: all at once")
+  random(app.add_option("--requests", o.requests, "number of requests")->check(CLI::Range(0, 10'000'000)), "N (1000)");
+  random(app.add_option("--rate", o.rate, "arrivals per second, a Poisson process; 0: all at once")
              ->check(CLI::Range(0.0, 1e9)),
          "X (3)");
   random(app.add_option("--adapters", o.adapters, "distinct adapters; 0: none")->check(CLI::Range(0, 1'000'000)),
@@ -416,24 +415,24 @@ void add_trace_options(CLI::App& app, LabCommand& c) {
            shown);
   };
   length("--prompt", o.prompt, "tokens of a prompt: N, LOW-HIGH or ~MEAN (exponential)", "LENGTH (16-256)");
-  length("--new", o.new_tokens, "new tokens of a request, likewise", "LENGTH (16-128)");
-  random(app.add_option("--prefix", o.prefix_tokens, "tokens before each prompt, the same for all of an adapter")
+  length("--new", o.new_tokens, "new tokens of a request, in the same form", "LENGTH (16-128)");
+  random(app.add_option("--prefix", o.prefix_tokens, "tokens before each prompt that all requests of an adapter share")
              ->check(CLI::Range(0, 1 << 20)),
          "N (0)");
   random(app.add_option("--seed", o.seed, "a seed gives the same trace on every machine")->check(is_seed), "N (0)");
-  app.add_option("--write-trace", c.write_trace, "write what is replayed to this file")
+  app.add_option("--write-trace", c.write_trace, "write the replayed trace to this file")
       ->option_text("FILE")
       ->group(kGroup);
 }
 
 constexpr const char* kLabHelp =
-    "A trace is JSON lines, a request a line, of which the first three fields are needed:\n"
+    "A trace is JSON lines, one request per line. The first three fields are required:\n"
     "  {\"arrival_ms\": 0.5, \"prompt_tokens\": 120, \"new_tokens\": 32, \"adapter\": 3, \"priority\": 0, "
     "\"prefix\": 7,\n"
     "   \"prefix_tokens\": 64}\n"
     "Requests with the same prefix begin with the same tokens. The clock is virtual: a step takes STEP + ROW x rows +\n"
     "CONTEXT x tokens of context that attention reads; by default GPT-2 124M in float32 on two cores. Jain's index is\n"
-    "over adapters: the service that each got a second while it and another one had unfinished requests.";
+    "over adapters: the service per second of each, while it and another one had unfinished requests.";
 
 Action add_lab(CLI::App& app, LabCommand& c) {
   app.add_option("--scheduler", c.schedulers, "one or several to compare: continuous, static, sequential, fair")
@@ -448,13 +447,13 @@ Action add_lab(CLI::App& app, LabCommand& c) {
       ->check(CLI::Range(1, 1 << 28))
       ->option_text("N (32768)")
       ->group(kEngineGroup);
-  add_number(app, "--max-wait-ms", c.max_wait_ms, 0, "50", "static: a batch departs after so long, full or not");
-  app.add_option("--order", c.order, "continuous: who is admitted first: arrival, longest")
+  add_number(app, "--max-wait-ms", c.max_wait_ms, 0, "50", "static: a batch that is not full starts after this wait");
+  app.add_option("--order", c.order, "continuous: order of admission: arrival, longest")
       ->check(CLI::IsMember({"arrival", "longest"}))
       ->option_text("WORD (arrival)")
       ->group(kEngineGroup);
   add_number(app, "--patience-ms", c.patience_ms, 0, "30000",
-             "continuous, fair: who has waited so long goes before priorities");
+             "continuous, fair: a request that has waited this long goes before priorities");
   app.add_flag_callback(
          "--no-prefix-reuse", [&c] { c.prefix_reuse = false; }, "compute every prompt from its start")
       ->group(kEngineGroup);
@@ -463,7 +462,7 @@ Action add_lab(CLI::App& app, LabCommand& c) {
          [&c](const std::vector<double>& us) {
            c.cost = {1e-6 * us[0], 1e-6 * us[1], 1e-6 * us[2]};
          },
-         "microseconds of a step, of a row, of a token of context")
+         "microseconds per step, per row, per token of context")
       ->delimiter(',')
       ->expected(3)
       ->check(CLI::Range(0.0, 1e9))
@@ -473,10 +472,9 @@ Action add_lab(CLI::App& app, LabCommand& c) {
     if (option->get_group() == kEngineGroup) option->group("Scheduler and machine");  // there is no model
   }
   add_trace_options(app, c);
-  app.add_flag("--json", c.json, "a line of JSON a scheduler");
-  app.add_flag("--draw", c.draw, "who sat where over time: a line a slot, a letter an adapter or a request");
-  app.add_option("--slots", c.slots, "write who sat where, and when, to this file, for plotting")
-      ->option_text("FILE.csv");
+  app.add_flag("--json", c.json, "print one line of JSON per scheduler");
+  app.add_flag("--draw", c.draw, "draw the slots over time: one line per slot, one letter per adapter or request");
+  app.add_option("--slots", c.slots, "write the slots over time to this file, for plotting")->option_text("FILE.csv");
   app.footer(kLabHelp);
   return [&c] { return lab(c); };
 }
@@ -506,18 +504,18 @@ int run_command_line(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(name, help);
     actions.emplace_back(sub, define(*sub, command));
   };
-  add("generate", "Writes on from a prompt, text as it comes", generate_command, add_generate);
-  add("chat-batch", "Several prompts, each under an adapter of its own, side by side", chat_batch_command,
+  add("generate", "Continues a prompt and prints the text as it comes", generate_command, add_generate);
+  add("chat-batch", "Continues several prompts side by side, each with its own adapter", chat_batch_command,
       add_chat_batch);
-  add("run", "JSON lines in, JSON lines out, all requests together", run_command, add_run);
+  add("run", "Answers requests: JSON lines in, JSON lines out, all in one engine", run_command, add_run);
   add("tokens", "JSON lines {\"text\": ...} to {\"ids\": [...]}", tokens_command, add_tokens);
-  add("constrain", "Tests a JSON schema, a regex or a grammar with no model, JSON lines in and out", constrain_command,
-      add_constrain);
-  add("inspect", "Tells what a model folder holds", inspect_command, add_inspect);
+  add("constrain", "Tests a JSON schema, a regex or a grammar without a model, JSON lines in and out",
+      constrain_command, add_constrain);
+  add("inspect", "Describes a model folder", inspect_command, add_inspect);
   add("quantize", "Writes a model in another weight format", quantize_command, add_quantize);
   add("check", "Loads a model and generates 4 tokens", check_command, add_check);
-  add("bench", "Measures decode and prefill beside the machine's ceilings", bench_command, add_bench);
-  add("lab", "Replays traffic under a scheduler and a virtual clock", lab_command, add_lab);
+  add("bench", "Measures decode and prefill, and compares with the machine's ceilings", bench_command, add_bench);
+  add("lab", "Replays traffic with one or several schedulers on a virtual clock", lab_command, add_lab);
 
   try {
     app.parse(argc, argv);
