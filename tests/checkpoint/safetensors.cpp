@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(what_stands_for_the_weights_is_found_or_named) {
   const auto message = [&] { return refusal([&] { Checkpoint::open(scratch.folder()); }); };
   BOOST_TEST(mentions(message(), {"model.safetensors", "not exist", "model.safetensors.index.json"}));
   scratch.write("x.gguf", "GGUF");
-  BOOST_TEST(mentions(message(), {"model.safetensors", "x.gguf", "convert"}));
+  BOOST_TEST(mentions(message(), {"model.safetensors", "x.gguf", "name the file"}));
   scratch.write("pytorch_model.bin", "PK");
   BOOST_TEST(mentions(message(), {"model.safetensors", "pytorch_model.bin", "pickle", "convert"}));
   scratch.write("adapter_model.safetensors", kSound);

@@ -1,4 +1,4 @@
-// The element types of safetensors, and the exact widening of the 16-bit floats to float32.
+// The element types of safetensors, the block types of GGUF, and the exact widening of 16-bit floats to float32.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -12,6 +12,7 @@ namespace tenon {
 
 /// Element types, with names and sizes as in safetensors 0.8 (tensor.rs, Dtype). Only f32, f16 and bf16 can be read as
 /// weights (is_weight). The others are known so that files with such tensors can be laid out; models do not use them.
+/// From q4_0 on: block types of GGUF, which gguf_blocks.h decodes.
 enum class DType : std::uint8_t {
   boolean,
   f4,
@@ -35,12 +36,23 @@ enum class DType : std::uint8_t {
   f64,
   i64,
   u64,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
 };
 
 namespace detail {
 struct DTypeEntry {
   DType type;
-  int bits;
+  int bits;  // 0: a block type
   std::string_view name;
 };
 inline constexpr DTypeEntry kDTypes[] = {
@@ -66,20 +78,33 @@ inline constexpr DTypeEntry kDTypes[] = {
     {DType::f64, 64, "F64"},
     {DType::i64, 64, "I64"},
     {DType::u64, 64, "U64"},
+    {DType::q4_0, 0, "Q4_0"},
+    {DType::q4_1, 0, "Q4_1"},
+    {DType::q5_0, 0, "Q5_0"},
+    {DType::q5_1, 0, "Q5_1"},
+    {DType::q8_0, 0, "Q8_0"},
+    {DType::q2_k, 0, "Q2_K"},
+    {DType::q3_k, 0, "Q3_K"},
+    {DType::q4_k, 0, "Q4_K"},
+    {DType::q5_k, 0, "Q5_K"},
+    {DType::q6_k, 0, "Q6_K"},
+    {DType::iq4_nl, 0, "IQ4_NL"},
 };
 }  // namespace detail
 
-/// Bits of one element.
+/// Whether elements are stored in blocks (gguf_blocks.h). No safetensors file has such a type.
+constexpr bool is_block(DType type) { return type >= DType::q4_0; }
+/// Bits of one element; 0 for a block type.
 constexpr int dtype_bits(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].bits; }
-/// Name in a safetensors header: "BF16".
+/// Name in a safetensors header, or of a GGUF type: "BF16", "Q4_K".
 constexpr std::string_view dtype_name(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].name; }
 /// Whether elements of this type can be read as weights.
 constexpr bool is_weight(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
-/// The type of this name; empty where the name is unknown.
+/// The safetensors type of this name; empty where the name is unknown.
 constexpr std::optional<DType> dtype_of(std::string_view name) {
   for (const auto& each : detail::kDTypes)
-    if (each.name == name) return each.type;
+    if (each.name == name && !is_block(each.type)) return each.type;
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tenon/checkpoint/dtype.h"
+#include "tenon/checkpoint/gguf_blocks.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
@@ -40,7 +41,8 @@ TENON_INLINE std::string other_weights(const std::filesystem::path& folder) {
   if (found.empty()) return {};
   const std::string there = "; there is " + printable(found);
   if (found.ends_with(".safetensors")) return there + ", which is not a name that is looked for";
-  if (found.ends_with(".gguf") || found.ends_with(".h5") || found.ends_with(".msgpack"))
+  if (found.ends_with(".gguf")) return there + ": name the file itself, not its folder";
+  if (found.ends_with(".h5") || found.ends_with(".msgpack"))
     return there + ", a format that is not read: convert it to safetensors";
   return there +
          ", a pickle, which could run code and is never opened: convert it to safetensors (save_pretrained of "
@@ -73,6 +75,15 @@ TENON_INLINE Checkpoint Checkpoint::open(const std::filesystem::path& folder, co
 TENON_INLINE Checkpoint Checkpoint::open_file(const std::filesystem::path& file) {
   Checkpoint checkpoint(file_name_of(file));
   checkpoint.add_file(file);
+  checkpoint.sort_names();
+  return checkpoint;
+}
+
+TENON_INLINE Checkpoint Checkpoint::of_tensors(File&& file, std::vector<TensorInfo> tensors) {
+  Checkpoint checkpoint(file.name());
+  checkpoint.files_.push_back(std::move(file));
+  checkpoint.metadata_.emplace_back();
+  checkpoint.tensors_ = std::move(tensors);
   checkpoint.sort_names();
   return checkpoint;
 }
@@ -157,7 +168,7 @@ TENON_INLINE const TensorInfo& Checkpoint::require(std::string_view name,
 }
 
 TENON_INLINE void Checkpoint::require_weight(const TensorInfo& tensor) const {
-  if (!is_weight(tensor.dtype))
+  if (!is_weight(tensor.dtype) && !is_block(tensor.dtype))
     throw Error(
         Error::Kind::unsupported, where(tensor),
         "dtype " + std::string(dtype_name(tensor.dtype)) + " cannot be read as a weight; F32, F16 and BF16 can");
@@ -167,6 +178,7 @@ TENON_INLINE void Checkpoint::require_weight(const TensorInfo& tensor) const {
 TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count,
                                        float* out) const {
   const File& file = file_of(tensor);
+  if (is_block(tensor.dtype)) return read_blocks(tensor, first, count, out);
   if (tensor.dtype == DType::f32) {
     file.read_at(tensor.begin + first * sizeof(float), std::as_writable_bytes(std::span(out, count)));
     return;
@@ -182,6 +194,40 @@ TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t f
   }
 }
 
+// The same for a block type. The range may begin and end within a block.
+TENON_INLINE void Checkpoint::read_blocks(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count,
+                                          float* out) const {
+  const BlockLayout layout = block_layout(tensor.dtype);
+  const auto values = static_cast<std::uint64_t>(layout.values), size = static_cast<std::uint64_t>(layout.bytes);
+  constexpr std::uint64_t most = 1024;  // blocks at once: at most 210 KiB of bytes
+  std::vector<std::byte> bytes;
+  std::vector<float> decoded;
+  for (const std::uint64_t end = first + count; first < end;) {
+    const std::uint64_t block = first / values, skip = first % values;
+    const std::uint64_t blocks = std::min(most, (end + values - 1) / values - block);
+    const std::uint64_t n = std::min(end - first, blocks * values - skip);
+    bytes.resize(static_cast<std::size_t>(blocks * size));
+    file_of(tensor).read_at(tensor.begin + block * size, bytes);
+    const bool whole = skip == 0 && n == blocks * values;
+    if (!whole) decoded.resize(static_cast<std::size_t>(blocks * values));
+    decode_blocks(tensor.dtype, bytes.data(), static_cast<std::size_t>(blocks), whole ? out : decoded.data());
+    if (!whole) std::copy_n(decoded.begin() + static_cast<std::ptrdiff_t>(skip), n, out);
+    first += n;
+    out += n;
+  }
+}
+
+// A rectangle of a tensor that is stored [cols, rows].
+TENON_INLINE void Checkpoint::read_transposed(const TensorInfo& tensor, std::uint64_t first_row,
+                                              std::uint64_t row_count, std::uint64_t first_col, std::uint64_t col_count,
+                                              float* out) const {
+  std::vector<float> stored(static_cast<std::size_t>(row_count));
+  for (std::uint64_t col = 0; col < col_count; ++col) {
+    read_run(tensor, (first_col + col) * tensor.shape[0] + first_row, row_count, stored.data());
+    for (std::uint64_t row = 0; row < row_count; ++row) out[row * col_count + col] = stored[row];
+  }
+}
+
 TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
                                    std::uint64_t first_col, std::uint64_t col_count, float* out) const {
   require_weight(tensor);
@@ -192,15 +238,26 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
     throw Error(Error::Kind::internal, where(tensor),
                 "shape " + shape_text(tensor.shape) + " does not hold the rectangle to read");
   if (row_count == 0 || col_count == 0) return;
-  if (col_count == cols) return read_run(tensor, first_row * cols, row_count * cols, out);
+  const StoredOrder& order = tensor.order;
+  if (order.transposed) return read_transposed(tensor, first_row, row_count, first_col, col_count, out);
+  if (order.c > 0 && tensor.shape.size() == 1) {  // a vector of outputs: its elements are rows
+    for (std::uint64_t col = 0; col < col_count; ++col) read_run(tensor, order.row(first_col + col), 1, out + col);
+    return;
+  }
+  if (order.plain() && col_count == cols) return read_run(tensor, first_row * cols, row_count * cols, out);
   for (std::uint64_t row = 0; row < row_count; ++row)
-    read_run(tensor, (first_row + row) * cols + first_col, col_count, out + row * col_count);
+    read_run(tensor, order.row(first_row + row) * cols + first_col, col_count, out + row * col_count);
 }
 
 TENON_INLINE void Checkpoint::read_all(const TensorInfo& tensor, float* out) const {
   require_weight(tensor);
-  const auto element = static_cast<std::uint64_t>(dtype_bits(tensor.dtype)) / 8;
-  if (tensor.end > tensor.begin) read_run(tensor, 0, (tensor.end - tensor.begin) / element, out);
+  if (!tensor.order.plain()) {
+    const bool matrix = tensor.shape.size() == 2;
+    return read(tensor, 0, matrix ? tensor.shape[0] : 1, 0, tensor.shape.back(), out);
+  }
+  const BlockLayout layout = block_layout(tensor.dtype);
+  const std::uint64_t blocks = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(layout.bytes);
+  if (blocks > 0) read_run(tensor, 0, blocks * static_cast<std::uint64_t>(layout.values), out);
 }
 
 TENON_INLINE void Checkpoint::read_bytes(const TensorInfo& tensor, std::uint64_t offset,

@@ -1,4 +1,5 @@
-// Checkpoints in safetensors: one file, or shards with an index. Weights are read by rectangles, as float32.
+// Checkpoints in safetensors: one file, or shards with an index; or a GGUF file. Weights are read by rectangles, as
+// float32.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -23,6 +24,8 @@ class Checkpoint {
   static Checkpoint open(const std::filesystem::path& folder, const std::string& stem = "model");
   /// Opens a single file. Errors as for `open`.
   static Checkpoint open_file(const std::filesystem::path& file);
+  /// A checkpoint of one file, whose header another reader has checked (gguf.h).
+  static Checkpoint of_tensors(File&& file, std::vector<TensorInfo> tensors);
 
   /// In file order: shards by name, tensors by offset.
   const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
@@ -34,13 +37,14 @@ class Checkpoint {
 
   /// Reads rows [first_row, first_row + row_count) and columns [first_col, first_col + col_count) of a tensor of shape
   /// [rows, cols]. A tensor of shape [n] counts as [1, n]. out: [row_count, col_count], row-major.
-  /// F16 and BF16 are widened exactly. NaN and infinity are not errors; all_finite of core/finite.h finds them.
+  /// F16 and BF16 are widened exactly; block types of GGUF are decoded (gguf_blocks.h). NaN and infinity are not
+  /// errors; all_finite of core/finite.h finds them.
   ///
   /// A range narrower than the tensor costs one system call, about 0.6 us, per row. Reads of 256 columns or more reach
   /// 1.5 GB/s from the page cache; whole rows reach 8.7 GB/s (F32, 3072 columns, 2 cores).
   ///
-  /// Error unsupported where the type is not F32, F16 or BF16. Error invalid_file where the tensor does not have 1 or 2
-  /// dimensions. Error io where the file cannot be read or has become shorter.
+  /// Error unsupported where the type is not F32, F16, BF16 or a block type. Error invalid_file where the tensor does
+  /// not have 1 or 2 dimensions. Error io where the file cannot be read or has become shorter.
   void read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count, std::uint64_t first_col,
             std::uint64_t col_count, float* out) const;
   /// Reads the whole tensor, of any rank. out: [number of its elements].
@@ -59,7 +63,9 @@ class Checkpoint {
   void verify_unchanged() const;
 
   /// "model.safetensors: transformer.wte.weight", for errors about the tensor.
-  std::string where(const TensorInfo& tensor) const { return file_of(tensor).name() + ": " + printable(tensor.name); }
+  std::string where(const TensorInfo& tensor) const {
+    return file_of(tensor).name() + ": " + printable(tensor.stored_name.empty() ? tensor.name : tensor.stored_name);
+  }
   /// "model.safetensors", or the index: for errors about missing tensors.
   const std::string& name() const noexcept { return name_; }
   std::size_t shards() const noexcept { return files_.size(); }  ///< number of files
@@ -76,6 +82,9 @@ class Checkpoint {
   const File& file_of(const TensorInfo& tensor) const { return files_[static_cast<std::size_t>(tensor.shard)]; }
   void require_weight(const TensorInfo& tensor) const;
   void read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
+  void read_blocks(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
+  void read_transposed(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
+                       std::uint64_t first_col, std::uint64_t col_count, float* out) const;
 
   static ShardMap read_index(const std::filesystem::path& path);
 

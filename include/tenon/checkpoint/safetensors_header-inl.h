@@ -11,6 +11,12 @@
 
 namespace tenon {
 
+TENON_INLINE std::uint64_t StoredOrder::row(std::uint64_t row) const {
+  if (c == 0) return row;
+  const std::uint64_t in_d = row % d, in_c = row / d % c, in_b = row / d / c % b, in_a = row / d / c / b;
+  return ((in_a * c + in_c) * b + in_b) * d + in_d;
+}
+
 TENON_INLINE std::string shape_text(std::span<const std::uint64_t> shape) {
   std::string text;
   for (const auto dim : shape) text += (text.empty() ? "" : ", ") + std::to_string(dim);
@@ -263,7 +269,7 @@ TENON_INLINE std::string likely_format(const File& file) {
       {"\x80\x03"sv, "a pickle, never opened here; convert it to safetensors"},
       {"\x80\x04"sv, "a pickle, never opened here; convert it to safetensors"},
       {"\x80\x05"sv, "a pickle, never opened here; convert it to safetensors"},
-      {"GGUF"sv, "a GGUF file; use the safetensors checkpoint that it was made from"},
+      {"GGUF"sv, "a GGUF file; its name must end in .gguf, and the model's name is that of the file"},
       {"\x89HDF"sv, "an HDF5 file; convert it to safetensors"},
       {"\x1f\x8b"sv, "compressed with gzip; unpack it"},
       {"{"sv, "JSON text, perhaps a server's error message; download the weights again"},

@@ -19,6 +19,18 @@ inline constexpr std::size_t kMaxTensors = 1'000'000;  ///< in one file
 inline constexpr std::size_t kMaxMetadata = 100'000;   ///< keys in __metadata__
 inline constexpr std::size_t kMaxRank = 64;            ///< as PyTorch
 
+/// How a file stores a tensor, if not in the row-major order of its shape. A GGUF file differs so from the checkpoint
+/// that it was made from.
+struct StoredOrder {
+  bool transposed = false;  ///< stored [cols, rows]
+  /// If `c` > 0, the rows form a grid [a, b, c, d], and the file has them as [a, c, b, d].
+  std::uint64_t b = 1, c = 0, d = 1;
+
+  bool plain() const { return !transposed && c == 0; }
+  /// The row of the file that holds row `row`.
+  std::uint64_t row(std::uint64_t row) const;
+};
+
 /// A tensor and its place in the files of a checkpoint.
 struct TensorInfo {
   std::string name;  ///< unique in a checkpoint
@@ -27,6 +39,8 @@ struct TensorInfo {
   /// Bytes [begin, end) from the start of the file. end - begin is the size that shape and dtype need.
   std::uint64_t begin = 0, end = 0;
   int shard = 0;  ///< index of the file
+  StoredOrder order = {};
+  std::string stored_name = {};  ///< the name in the file, if another
 };
 
 /// "[768, 2304]"

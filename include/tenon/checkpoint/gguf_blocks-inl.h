@@ -1,0 +1,142 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "tenon/checkpoint/gguf_blocks.h"
+#include "tenon/core/require.h"
+
+namespace tenon::detail {
+
+inline int byte_at(const std::byte* bytes, int i) { return std::to_integer<int>(bytes[i]); }
+inline int signed_at(const std::byte* bytes, int i) { return static_cast<std::int8_t>(byte_at(bytes, i)); }
+inline float half_at(const std::byte* bytes) {
+  std::uint16_t half;
+  std::memcpy(&half, bytes, sizeof half);
+  return float_of_f16(half);
+}
+// The code of value i < 32 in 16 bytes of nibbles: low nibbles first, then high ones.
+inline int nibble_at(const std::byte* bytes, int i) { return byte_at(bytes, i % 16) >> (i / 16 * 4) & 15; }
+// Bit i of 32.
+inline int bit_at(const std::byte* bytes, int i) { return byte_at(bytes, i / 8) >> (i % 8) & 1; }
+
+inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                           1,    13,   25,  38,  53,  69,  89,  113};
+
+// d: float16. 32 values d * code(i).
+template <class Code>
+void scaled_32(const std::byte* block, float* out, Code code) {
+  const float d = half_at(block);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(code(i));
+}
+
+// d, m: float16. 32 values d * code(i) + m.
+template <class Code>
+void shifted_32(const std::byte* block, float* out, Code code) {
+  const float d = half_at(block), m = half_at(block + 2);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(code(i)) + m;
+}
+
+// scales [16], codes of 2 bits [64], d, dmin. Runs of 16 values have a scale (low nibble) and a minimum (high nibble).
+inline void decode_q2_k(const std::byte* block, float* out) {
+  const float d = half_at(block + 80), dmin = half_at(block + 82);
+  for (int i = 0; i < 256; ++i) {
+    const int scale = byte_at(block, i / 16);
+    const int code = byte_at(block + 16, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3;
+    out[i] = d * static_cast<float>(scale & 15) * static_cast<float>(code) - dmin * static_cast<float>(scale >> 4);
+  }
+}
+
+// high bits [32], codes of 2 bits [64], scales of 6 bits [12], d. A clear high bit subtracts 4.
+inline void decode_q3_k(const std::byte* block, float* out) {
+  const std::byte* const scales = block + 96;
+  const float d = half_at(block + 108);
+  for (int i = 0; i < 256; ++i) {
+    const int run = i / 16;
+    const int low = byte_at(scales, run % 8) >> (run / 8 * 4) & 15;
+    const int high = byte_at(scales + 8, run % 4) >> (run / 4 * 2) & 3;
+    const int code = byte_at(block + 32, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3;
+    const int offset = byte_at(block, i % 32) >> (i / 32) & 1 ? 0 : 4;
+    out[i] = d * static_cast<float>((low | high << 4) - 32) * static_cast<float>(code - offset);
+  }
+}
+
+// The scale and the minimum of run j < 8, 6 bits each, packed in 12 bytes (ggml-quants.c, get_scale_min_k4).
+struct ScaleAndMinimum {
+  int scale, minimum;
+};
+inline ScaleAndMinimum scale_and_minimum(const std::byte* packed, int j) {
+  if (j < 4) return {byte_at(packed, j) & 63, byte_at(packed, j + 4) & 63};
+  const int low = byte_at(packed, j + 4);
+  return {(low & 15) | (byte_at(packed, j - 4) >> 6 << 4), low >> 4 | (byte_at(packed, j) >> 6 << 4)};
+}
+
+// d, dmin, scales [12], codes [128]; with `fifth`, high bits [32] before the codes. Runs of 32 values.
+inline void decode_q4_k(const std::byte* block, float* out, bool fifth) {
+  const float d = half_at(block), dmin = half_at(block + 2);
+  const std::byte* const codes = block + (fifth ? 48 : 16);
+  for (int j = 0; j < 8; ++j) {
+    const auto [scale, minimum] = scale_and_minimum(block + 4, j);
+    const float step = d * static_cast<float>(scale), shift = dmin * static_cast<float>(minimum);
+    for (int i = 0; i < 32; ++i) {
+      int code = byte_at(codes, j / 2 * 32 + i) >> (j % 2 * 4) & 15;
+      if (fifth) code |= (byte_at(block + 16, i) >> j & 1) << 4;
+      out[j * 32 + i] = step * static_cast<float>(code) - shift;
+    }
+  }
+}
+
+// low nibbles [128], high pairs of bits [64], signed scales [16], d. Runs of 16 values.
+inline void decode_q6_k(const std::byte* block, float* out) {
+  const float d = half_at(block + 208);
+  for (int i = 0; i < 256; ++i) {
+    const int half = i / 128, within = i % 128;
+    const int low = byte_at(block, half * 64 + within % 64) >> (within / 64 * 4) & 15;
+    const int high = byte_at(block + 128, half * 32 + i % 32) >> (within / 32 * 2) & 3;
+    const float scale = d * static_cast<float>(signed_at(block + 192, i / 16));
+    out[i] = scale * static_cast<float>((low | high << 4) - 32);
+  }
+}
+
+inline void decode_block(DType type, const std::byte* block, float* out) {
+  switch (type) {
+    case DType::q4_0:
+      return scaled_32(block, out, [&](int i) { return nibble_at(block + 2, i) - 8; });
+    case DType::q4_1:
+      return shifted_32(block, out, [&](int i) { return nibble_at(block + 4, i); });
+    case DType::q5_0:
+      return scaled_32(block, out, [&](int i) { return (nibble_at(block + 6, i) | bit_at(block + 2, i) << 4) - 16; });
+    case DType::q5_1:
+      return shifted_32(block, out, [&](int i) { return nibble_at(block + 8, i) | bit_at(block + 4, i) << 4; });
+    case DType::q8_0:
+      return scaled_32(block, out, [&](int i) { return signed_at(block + 2, i); });
+    case DType::iq4_nl:
+      return scaled_32(block, out,
+                       [&](int i) { return kIq4Values[static_cast<std::size_t>(nibble_at(block + 2, i))]; });
+    case DType::q2_k:
+      return decode_q2_k(block, out);
+    case DType::q3_k:
+      return decode_q3_k(block, out);
+    case DType::q4_k:
+      return decode_q4_k(block, out, false);
+    case DType::q5_k:
+      return decode_q4_k(block, out, true);
+    case DType::q6_k:
+      return decode_q6_k(block, out);
+    default:
+      return;
+  }
+}
+
+}  // namespace tenon::detail
+
+namespace tenon {
+
+TENON_INLINE void decode_blocks(DType type, const std::byte* blocks, std::size_t count, float* out) {
+  const BlockLayout layout = block_layout(type);
+  for (std::size_t i = 0; i < count; ++i)
+    detail::decode_block(type, blocks + i * static_cast<std::size_t>(layout.bytes),
+                         out + i * static_cast<std::size_t>(layout.values));
+}
+
+}  // namespace tenon

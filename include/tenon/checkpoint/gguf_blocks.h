@@ -1,0 +1,55 @@
+// The block types of GGUF, decoded to float32 with the bits of gguf-py's `dequantize` (gguf 0.19, quants.py).
+//
+// A block is a run of 32 or 256 values of one row. Each value is `scale * code` or `scale * code - minimum`. The
+// products before a sum have at most 22 bits: 11 of a float16 scale, 6 of a sub-scale, 5 of a code. They are exact in
+// float32, so a compiler that contracts product and sum changes no bit (docs/numerics.md, R3).
+#pragma once
+#include <cstddef>
+
+#include "tenon/checkpoint/dtype.h"
+
+namespace tenon {
+
+/// Values and bytes of one block.
+struct BlockLayout {
+  int values, bytes;
+};
+
+/// The layout of a block type. Any other type has blocks of one value.
+constexpr BlockLayout block_layout(DType type) {
+  switch (type) {
+    case DType::q4_0:
+    case DType::iq4_nl:
+      return {32, 18};
+    case DType::q4_1:
+      return {32, 20};
+    case DType::q5_0:
+      return {32, 22};
+    case DType::q5_1:
+      return {32, 24};
+    case DType::q8_0:
+      return {32, 34};
+    case DType::q2_k:
+      return {256, 84};
+    case DType::q3_k:
+      return {256, 110};
+    case DType::q4_k:
+      return {256, 144};
+    case DType::q5_k:
+      return {256, 176};
+    case DType::q6_k:
+      return {256, 210};
+    default:
+      return {1, dtype_bits(type) / 8};
+  }
+}
+
+/// Decodes `count` blocks of a block type. blocks: [count, bytes of a block]; out: [count, values of a block].
+/// A scale that is not finite gives values that are not finite.
+void decode_blocks(DType type, const std::byte* blocks, std::size_t count, float* out);
+
+}  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/checkpoint/gguf_blocks-inl.h"
+#endif
