@@ -83,7 +83,8 @@ BOOST_AUTO_TEST_CASE(names_and_sizes) {
   for (const auto& each : detail::kDTypes) {
     BOOST_TEST(dtype_name(each.type) == each.name);  // the table is in the order of the enumeration
     BOOST_TEST(dtype_bits(each.type) == each.bits);
-    BOOST_TEST((dtype_of(each.name) == each.type));
+    const auto named = dtype_of(each.name);
+    BOOST_TEST((is_block(each.type) ? !named : named == each.type));  // no safetensors file has a block type
   }
   BOOST_TEST(!dtype_of("F99").has_value());
   BOOST_TEST(!dtype_of("").has_value());

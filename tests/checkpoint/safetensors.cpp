@@ -396,7 +396,8 @@ BOOST_AUTO_TEST_CASE(every_rectangle_equals_its_part_of_the_whole) {
                                        {1, top, 0, 9},
                                        {0, 7, top, 2},
                                        {0, 7, 1, top}})
-      BOOST_TEST(mentions(refusal([&] { checkpoint.read(w, r, nr, c, nc, out.data()); }), {"w", "outside", "[7, 9]"}));
+      BOOST_TEST(
+          mentions(refusal([&] { checkpoint.read(w, r, nr, c, nc, out.data()); }), {"w", "rectangle", "[7, 9]"}));
   }
 }
 
@@ -429,7 +430,7 @@ BOOST_AUTO_TEST_CASE(vectors_are_matrices_of_one_row) {
   checkpoint.read(b, 0, 1, 2, 2, out);
   BOOST_TEST(out[0] == whole(checkpoint, b)[2]);
   BOOST_TEST(out[1] == whole(checkpoint, b)[3]);
-  BOOST_TEST(mentions(refusal([&] { checkpoint.read(b, 1, 1, 0, 4, out); }), {"b", "outside", "[4]"}));
+  BOOST_TEST(mentions(refusal([&] { checkpoint.read(b, 1, 1, 0, 4, out); }), {"b", "rectangle", "[4]"}));
 }
 
 namespace {
