@@ -1,7 +1,7 @@
 // The host code of adapter/.
+#include "tenon/adapter/admission_queue-inl.h"
 #include "tenon/adapter/root-inl.h"
 #include "tenon/adapter/store.h"
-#include "tenon/adapter/waiting_line-inl.h"
 #include "tenon/device/cpu.h"
 
 namespace tenon {

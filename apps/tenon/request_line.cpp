@@ -145,8 +145,8 @@ tenon::Request request_of(const Fields& fields, const RequestDefaults& defaults)
 
 }  // namespace
 
-RequestLine parse_request(std::string_view line, int number, const RequestDefaults& defaults) {
-  RequestLine out;
+ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults) {
+  ParsedRequest out;
   try {
     const Json json = parse_json_line(line, number);
     const Fields fields(json, json.is_object() ? "request" : line_name(number), {}, Error::Kind::invalid_request);

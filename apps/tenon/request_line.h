@@ -10,7 +10,7 @@
 
 namespace program {
 
-struct RequestLine {
+struct ParsedRequest {
   std::string id = "null";  // as JSON text
   std::string error;        // reason of the refusal; empty: the line is valid
   tenon::Request request;
@@ -25,7 +25,7 @@ struct RequestDefaults {
 };
 
 // number: of the line in the input, from 1. Errors are in the result's `error`.
-RequestLine parse_request(std::string_view line, int number, const RequestDefaults& defaults);
+ParsedRequest parse_request(std::string_view line, int number, const RequestDefaults& defaults);
 
 // The parts of an answer in addition to the tokens.
 struct AnswerParts {

@@ -21,7 +21,7 @@ namespace program {
 namespace {
 
 struct Job {
-  RequestLine line;
+  ParsedRequest line;
   AnswerParts parts;
   tenon::Completion completion;
   std::string answer;  // empty: not finished yet
@@ -37,7 +37,7 @@ std::vector<Job> read_jobs(std::istream& in, const RequestDefaults& defaults) {
 // Runs before the first step, because compiling one request's schema would delay all others.
 void compile_schemas(std::vector<Job>& jobs, RequestConstraints& constraints) {
   for (Job& job : jobs) {
-    RequestLine& line = job.line;
+    ParsedRequest& line = job.line;
     if (!line.error.empty() || !line.schema) continue;
     try {
       line.request.constraint = constraints.schema(*line.schema);

@@ -1,3 +1,3 @@
 #include "shared.h"
 
-Answer answer_of_first(const char* model) { return answer(model); }
+Observation answer_of_first(const char* model) { return answer(model); }

@@ -1,3 +1,3 @@
 #include "shared.h"
 
-Answer answer_of_second(const char* model) { return answer(model); }
+Observation answer_of_second(const char* model) { return answer(model); }

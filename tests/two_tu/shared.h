@@ -8,19 +8,19 @@
 
 using SharedEngine = tenon::Engine<tenon::Gpt2>;
 
-struct Answer {
+struct Observation {
   const std::type_info* engine;
   std::vector<tenon::TokenId> ids;
 };
 
-inline Answer answer(const char* model) {
+inline Observation answer(const char* model) {
   auto engine = SharedEngine{tenon::load_checkpoint(model)};
-  Answer a{&typeid(SharedEngine), {}};
+  Observation seen{&typeid(SharedEngine), {}};
   for (auto& token : engine.generate(std::vector<tenon::TokenId>{1, 2, 3}, {.max_new_tokens = 3, .ignore_eos = true})) {
-    a.ids.push_back(token.id);
+    seen.ids.push_back(token.id);
   }
-  return a;
+  return seen;
 }
 
-Answer answer_of_first(const char* model);
-Answer answer_of_second(const char* model);
+Observation answer_of_first(const char* model);
+Observation answer_of_second(const char* model);

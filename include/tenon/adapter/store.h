@@ -21,11 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/adapter/adapter_budget.h"
+#include "tenon/adapter/admission_queue.h"
 #include "tenon/adapter/composition.h"
 #include "tenon/adapter/options.h"
 #include "tenon/adapter/resident.h"
-#include "tenon/adapter/room.h"
-#include "tenon/adapter/waiting_line.h"
 #include "tenon/core/request.h"
 #include "tenon/device/cpu.h"
 #include "tenon/io/file.h"
@@ -56,33 +56,33 @@ class AdapterStore {
   AdapterLease lease(std::span<const AdapterUse> uses, Patience patience = {}) {
     if (uses.empty()) return {};
     check(uses);
-    WaitingLine::Place place(*line_, std::move(patience));
+    AdmissionQueue::Waiter waiter(*queue_, std::move(patience));
     for (;;) {
-      const std::uint64_t seen = line_->changes();
+      const std::uint64_t seen = queue_->change_count();
       try {
-        return lease_now(uses, place);
-      } catch (const NoRoom&) {
-        place.join();
-        ask_to_yield(place);
-        if (place.wait(seen)) continue;
-        line_->changed();  // what the attempt has held
+        return lease_now(uses, waiter);
+      } catch (const BudgetExhausted&) {
+        waiter.join();
+        request_yield(waiter);
+        if (waiter.wait(seen)) continue;
+        queue_->notify_changed();  // what the attempt has held
         throw;
       } catch (...) {
-        line_->changed();
+        queue_->notify_changed();
         throw;
       }
     }
   }
 
   // Whether the lease is of this store: factors are laid out for one engine's model. One of no adapter is anybody's.
-  bool is_own(const AdapterLease& lease) const { return !lease.set || lease.line == line_.get(); }
+  bool is_own(const AdapterLease& lease) const { return !lease.set || lease.owner == queue_.get(); }
 
   // Loads it in a thread of its own, for requests that will come. get() throws what lease would; the future's
   // destructor waits, and the store must outlive it.
   [[nodiscard]] std::future<void> prefetch(std::string name) {
     return std::async(std::launch::async, [this, name = std::move(name)] {
       acquire(name, nullptr);
-      line_->changed();  // nobody uses it yet
+      queue_->notify_changed();  // nobody uses it yet
     });
   }
 
@@ -96,7 +96,7 @@ class AdapterStore {
           found != entries_.end() && found->second.resident == held;  // not unloaded or replaced meanwhile
       if (stands) found->second.pinned = true;
       held.reset();
-      line_->changed();
+      queue_->notify_changed();
       if (stands) return;
     }
   }
@@ -104,7 +104,7 @@ class AdapterStore {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
     if (found == entries_.end() || !std::exchange(found->second.pinned, false)) return false;
-    line_->changed();
+    queue_->notify_changed();
     return true;
   }
 
@@ -122,14 +122,14 @@ class AdapterStore {
     } else {
       entries_.erase(found);
     }
-    line_->changed();
+    queue_->notify_changed();
     return known;
   }
 
   // From now on the name means what the folder holds: if it means `expected`, a digest, or nothing where that is empty
   // (compare and swap). Gives the new digest. Error invalid_request where it means something else; what reading says.
   std::string replace(const std::string& name, const std::filesystem::path& folder, const std::string& expected) {
-    Reservation room = load(folder, nullptr);
+    Reservation reservation = load(folder, nullptr);
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
     const std::string current = found == entries_.end() ? std::string() : found->second.digest;
@@ -138,8 +138,8 @@ class AdapterStore {
                   current.empty() ? "no adapter of that name is known" : "the adapter is " + current + " by now");
     }
     Entry& entry = entries_[name];
-    entry = {.resident = room.keep(),
-             .digest = room.digest(),
+    entry = {.resident = reservation.keep(),
+             .digest = reservation.digest(),
              .folder = folder,
              .loading = entry.loading,
              .pinned = entry.pinned,
@@ -172,16 +172,16 @@ class AdapterStore {
     std::lock_guard lock(mutex_);
     AdapterStats now = stats_;
     for (const auto& [name, entry] : entries_) now.resident += entry.resident != nullptr;
-    const auto taken = room_.taken();
-    now.versions = taken.count;
-    now.bytes = taken.bytes;
-    now.waiting = line_->waiting();
+    const auto usage = budget_.used();
+    now.versions = usage.count;
+    now.bytes = usage.bytes;
+    now.waiting = queue_->waiting();
     return now;
   }
 
  private:
-  using Room = AdapterRoom<Resident>;
-  using Reservation = typename Room::Reservation;
+  using Budget = AdapterBudget<Resident>;
+  using Reservation = typename Budget::Reservation;
 
   struct Entry {
     Handle resident = {};
@@ -195,7 +195,7 @@ class AdapterStore {
   };
 
   // There may be room later.
-  class NoRoom : public Error {
+  class BudgetExhausted : public Error {
     using Error::Error;
   };
 
@@ -223,27 +223,27 @@ class AdapterStore {
     }
   }
 
-  AdapterLease lease_now(std::span<const AdapterUse> uses, WaitingLine::Place& place) {
-    if (!place.is_first() && !all_usable(uses, place))
-      throw no_room();  // before anything is held that the first may need
+  AdapterLease lease_now(std::span<const AdapterUse> uses, AdmissionQueue::Waiter& waiter) {
+    if (!waiter.is_first() && !all_usable(uses, waiter))
+      throw budget_exhausted();  // before anything is held that the first may need
     std::vector<Handle> handles;
     std::string identity;
     try {
       for (const AdapterUse& use : uses) {
-        handles.push_back(uses.size() == 1 ? acquire(use.name, &place) : acquire_one_of_several(use.name, place));
+        handles.push_back(uses.size() == 1 ? acquire(use.name, &waiter) : acquire_one_of_several(use.name, waiter));
         identity += handles.back()->digest() + "*" + hex(std::bit_cast<std::uint32_t>(use.weight)) + ";";
       }
-    } catch (const NoRoom&) {
+    } catch (const BudgetExhausted&) {
       const bool held = !std::exchange(handles, {}).empty();
-      if (held && !place.is_first()) line_->changed();  // who has become the first may have found them in use
+      if (held && !waiter.is_first()) queue_->notify_changed();  // who has become the first may have found them in use
       throw;
     }
     const int tenant = tenant_of(uses.front().name);
     const auto hold = [&](auto owner, const AdapterSet& set) {
-      return AdapterLease{{std::make_shared<const HeldInLine>(std::move(owner), line_), &set},
+      return AdapterLease{{std::make_shared<const NotifyingHold>(std::move(owner), queue_), &set},
                           std::move(identity),
                           tenant,
-                          line_.get()};
+                          queue_.get()};
     };
     if (uses.size() == 1 && uses.front().weight == 1) {
       const AdapterSet& set = handles.front()->set();
@@ -254,16 +254,16 @@ class AdapterStore {
     return hold(std::move(composed), set);
   }
 
-  bool all_usable(std::span<const AdapterUse> uses, const WaitingLine::Place& place) const {
+  bool all_usable(std::span<const AdapterUse> uses, const AdmissionQueue::Waiter& waiter) const {
     std::lock_guard lock(mutex_);
     return std::all_of(uses.begin(), uses.end(), [&](const AdapterUse& use) {
       const auto found = entries_.find(use.name);
-      return found != entries_.end() && found->second.resident && place.may_use(use.name);
+      return found != entries_.end() && found->second.resident && waiter.may_use(use.name);
     });
   }
 
   // Of those that are in use, the one that came first.
-  void ask_to_yield(WaitingLine::Place& place) const {
+  void request_yield(AdmissionQueue::Waiter& waiter) const {
     std::lock_guard lock(mutex_);
     const std::string* oldest = nullptr;
     std::uint64_t loaded = 0;
@@ -273,7 +273,7 @@ class AdapterStore {
       oldest = &name;
       loaded = entry.loaded;
     }
-    if (oldest) place.ask_to_yield(*oldest);
+    if (oldest) waiter.request_yield(*oldest);
   }
 
   static std::string hex(std::uint32_t bits) {
@@ -283,10 +283,10 @@ class AdapterStore {
   }
 
   // Errors of a composition say which of its adapters they are about.
-  Handle acquire_one_of_several(const std::string& name, WaitingLine::Place& place) {
+  Handle acquire_one_of_several(const std::string& name, AdmissionQueue::Waiter& waiter) {
     try {
-      return acquire(name, &place);
-    } catch (const NoRoom&) {
+      return acquire(name, &waiter);
+    } catch (const BudgetExhausted&) {
       throw;
     } catch (const Error& error) {
       throw Error(error.kind(), "adapter " + printable(std::filesystem::path(name).filename().string(), 60),
@@ -299,14 +299,14 @@ class AdapterStore {
     return tenants_.try_emplace(name, static_cast<int>(tenants_.size())).first->second;
   }
 
-  // place: null for the operator, who does not stand in line.
-  Handle acquire(const std::string& name, WaitingLine::Place* place) {
+  // waiter: null for the operator, who does not stand in line.
+  Handle acquire(const std::string& name, AdmissionQueue::Waiter* waiter) {
     std::unique_lock lock(mutex_);
     for (;;) {
       Entry& entry = entries_[name];
       if (entry.resident) {
-        if (place && !place->may_use(name))
-          throw NoRoom(Error::Kind::overloaded, "adapter", "it yields to those who wait");
+        if (waiter && !waiter->may_use(name))
+          throw BudgetExhausted(Error::Kind::overloaded, "adapter", "it yields to those who wait");
         entry.used = ++clock_;
         return entry.resident;
       }
@@ -319,10 +319,10 @@ class AdapterStore {
       const std::uint64_t generation = entry.generation;
       entry.failure.reset();
       const Loading loading(*this, name, lock);
-      std::optional<Reservation> room;
+      std::optional<Reservation> reservation;
       try {
         lock.unlock();
-        room.emplace(load(folder.empty() ? options_.folder_of(name) : folder, place));
+        reservation.emplace(load(folder.empty() ? options_.folder_of(name) : folder, waiter));
         lock.lock();
       } catch (const Error& error) {
         lock.lock();
@@ -332,7 +332,7 @@ class AdapterStore {
       }
       Entry& now = entries_[name];
       if (now.generation != generation) continue;  // it means something else by now
-      now.resident = room->keep();
+      now.resident = reservation->keep();
       now.digest = now.resident->digest();
       now.loaded = now.used = ++clock_;
       return now.resident;
@@ -377,49 +377,49 @@ class AdapterStore {
     });
   }
 
-  Reservation load(const std::filesystem::path& folder, const WaitingLine::Place* place) {
-    if (place && !place->is_first()) throw no_room();
+  Reservation load(const std::filesystem::path& folder, const AdmissionQueue::Waiter* waiter) {
+    if (waiter && !waiter->is_first()) throw budget_exhausted();
     const PeftAdapter adapter = PeftAdapter::open(folder, modules_, sites_.base);
-    Reservation room = reserve(Resident::bytes_of(adapter), place);
+    Reservation reservation = reserve(Resident::bytes_of(adapter), waiter);
     D device = make_device_();
-    room.fill(std::make_shared<const Resident>(device, adapter, sites_));
+    reservation.fill(std::make_shared<const Resident>(device, adapter, sites_));
     adapter.tensors().verify_unchanged();
     device.synchronize();
     std::lock_guard lock(mutex_);
     ++stats_.loads;
-    return room;
+    return reservation;
   }
 
   // Room for one more of so many bytes. What is used longest ago goes, of those that nobody uses; nothing goes where
   // that would not be enough.
-  Reservation reserve(std::size_t bytes, const WaitingLine::Place* place) {
+  Reservation reserve(std::size_t bytes, const AdmissionQueue::Waiter* waiter) {
     if (options_.bytes > 0 && bytes > options_.bytes) {
       throw Error(
           Error::Kind::capacity, "adapter",
           "its " + std::to_string(bytes) + " bytes are more than adapters.bytes, " + std::to_string(options_.bytes));
     }
     std::lock_guard lock(mutex_);
-    if (place && !place->is_first()) throw no_room();
-    typename Room::Taken taken = room_.with_reserved();
-    ++taken.count;
-    taken.bytes += bytes;
+    if (waiter && !waiter->is_first()) throw budget_exhausted();
+    typename Budget::Usage usage = budget_.used_with_reserved();
+    ++usage.count;
+    usage.bytes += bytes;
     std::vector<Entry*> idle;
     for (auto& [name, entry] : entries_) {
       if (entry.resident && !entry.pinned && entry.resident.use_count() == 1) idle.push_back(&entry);
     }
     std::sort(idle.begin(), idle.end(), [](const Entry* a, const Entry* b) { return a->used < b->used; });
     std::size_t drop = 0;
-    for (; !room_.holds(taken) && drop < idle.size(); ++drop) {
-      --taken.count;
-      taken.bytes -= idle[drop]->resident->bytes();
+    for (; !budget_.admits(usage) && drop < idle.size(); ++drop) {
+      --usage.count;
+      usage.bytes -= idle[drop]->resident->bytes();
     }
-    if (!room_.holds(taken)) throw no_room();
+    if (!budget_.admits(usage)) throw budget_exhausted();
     for (std::size_t i = 0; i < drop; ++i) idle[i]->resident.reset();
     stats_.evictions += drop;
-    return Reservation(room_, bytes);
+    return Reservation(budget_, bytes);
   }
 
-  NoRoom no_room() const {
+  BudgetExhausted budget_exhausted() const {
     return {Error::Kind::overloaded, "adapter",
             "no room for it: what is resident is in use, pinned or being loaded, or others wait (adapters.count " +
                 std::to_string(options_.count) + ", adapters.bytes " + std::to_string(options_.bytes) + ")"};
@@ -429,13 +429,13 @@ class AdapterStore {
   const AdapterSites sites_;
   const std::vector<PeftModule> modules_;
   const AdapterOptions options_;
-  const std::shared_ptr<WaitingLine> line_ = std::make_shared<WaitingLine>();  // leases may outlive the store
+  const std::shared_ptr<AdmissionQueue> queue_ = std::make_shared<AdmissionQueue>();  // leases may outlive the store
   Compositions<D> compositions_;
 
   mutable std::mutex mutex_;  // guards all below; never held while files are read
   std::condition_variable loaded_;
   std::map<std::string, Entry> entries_;
-  Room room_{options_.count, options_.bytes, line_};
+  Budget budget_{options_.count, options_.bytes, queue_};
   TimePoint forget_at_{};
   std::map<std::string, int> tenants_;  // numbers of names, for policies that share time
   std::uint64_t clock_ = 0;

@@ -64,8 +64,8 @@ struct AdapterUse {
 struct AdapterLease {
   std::shared_ptr<const AdapterSet> set = {};  // null: no adapter
   std::string identity = {};                   // digests and weights: equal ones give equal bits
-  int tenant = -1;             // number of its (first) adapter's name, for policies that are fair between them
-  const void* line = nullptr;  // of the store whose it is, which lives as long as `set`: AdapterStore::is_own
+  int tenant = -1;              // number of its (first) adapter's name, for policies that are fair between them
+  const void* owner = nullptr;  // of the store whose it is, which lives as long as `set`: AdapterStore::is_own
 };
 
 // How long somebody waits for room among the adapters: not at all, until a moment, or no longer than they are wanted.

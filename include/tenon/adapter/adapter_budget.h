@@ -9,81 +9,81 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/adapter/waiting_line.h"
+#include "tenon/adapter/admission_queue.h"
 
 namespace tenon {
 
 // All but a Reservation's end happens under the store's mutex.
 template <class Resident>
-class AdapterRoom {
+class AdapterBudget {
  public:
   using Handle = std::shared_ptr<const Resident>;
 
-  AdapterRoom(int count, std::size_t bytes, std::shared_ptr<WaitingLine> line)
-      : most_{count, bytes}, line_(std::move(line)) {}
+  AdapterBudget(int count, std::size_t bytes, std::shared_ptr<AdmissionQueue> queue)
+      : limits_{count, bytes}, queue_(std::move(queue)) {}
 
   // Adapters, and their bytes.
-  struct Taken {
+  struct Usage {
     int count;
     std::size_t bytes;
   };
   // By those that live.
-  Taken taken() const {
-    Taken now{0, 0};
+  Usage used() const {
+    Usage now{0, 0};
     for (const auto& each : versions_) {
       if (const Handle version = each.lock()) ++now.count, now.bytes += version->bytes();
     }
     return now;
   }
   // By those, and what is reserved.
-  Taken with_reserved() {
+  Usage used_with_reserved() {
     std::erase_if(versions_, [](const auto& each) { return each.expired(); });
-    const Taken now = taken();
+    const Usage now = used();
     return {now.count + reserved_, now.bytes + reserved_bytes_};
   }
   // 0: any number.
-  bool holds(Taken taken) const {
-    return (most_.count == 0 || taken.count <= most_.count) && (most_.bytes == 0 || taken.bytes <= most_.bytes);
+  bool admits(Usage usage) const {
+    return (limits_.count == 0 || usage.count <= limits_.count) && (limits_.bytes == 0 || usage.bytes <= limits_.bytes);
   }
 
-  // An adapter that is read, and its place within the limits until it is kept, or dropped.
+  // An adapter that is read, and its waiter within the limits until it is kept, or dropped.
   class Reservation {
    public:
-    Reservation(AdapterRoom& room, std::size_t bytes) : room_(&room), bytes_(bytes) {
-      room_->reserved_bytes_ += bytes_;
-      ++room_->reserved_;
+    Reservation(AdapterBudget& budget, std::size_t bytes) : budget_(&budget), bytes_(bytes) {
+      budget_->reserved_bytes_ += bytes_;
+      ++budget_->reserved_;
     }
     Reservation(Reservation&& other) noexcept
-        : room_(std::exchange(other.room_, nullptr)), bytes_(other.bytes_), handle_(std::move(other.handle_)) {}
+        : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_), handle_(std::move(other.handle_)) {}
     Reservation& operator=(Reservation&&) = delete;
-    ~Reservation() { give_back(); }
+    ~Reservation() { release(); }
 
     void fill(Handle handle) { handle_ = std::move(handle); }
     const std::string& digest() const { return handle_->digest(); }
     // From now on it is counted as what it is.
     Handle keep() {
-      room_->versions_.push_back(handle_);
-      give_back();
+      budget_->versions_.push_back(handle_);
+      release();
       return handle_;
     }
 
    private:
-    void give_back() {
-      if (!room_) return;
-      room_->reserved_bytes_ -= bytes_;
-      --room_->reserved_;
-      room_->line_->changed();
-      room_ = nullptr;
+    void release() {
+      if (!budget_) return;
+      budget_->reserved_bytes_ -= bytes_;
+      --budget_->reserved_;
+      budget_->queue_->notify_changed();
+      budget_ = nullptr;
     }
 
-    AdapterRoom* room_;
+    AdapterBudget* budget_;
     std::size_t bytes_;
     Handle handle_;
   };
 
  private:
-  const Taken most_;
-  const std::shared_ptr<WaitingLine> line_;
+  const Usage limits_;
+  const std::shared_ptr<AdmissionQueue> queue_;
   std::vector<std::weak_ptr<const Resident>> versions_;
   std::atomic<int> reserved_ = 0;
   std::atomic<std::size_t> reserved_bytes_ = 0;
