@@ -1,4 +1,4 @@
-// Adapter policies: every row that has an adapter stands in exactly one group, which is its adapter's.
+// Adapter policies: every row that has an adapter is in exactly one group, that of its adapter.
 #include <boost/test/unit_test.hpp>
 
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 
 const AdapterSet kSets[5];
 
-// Rows that hold null and each of the sets, in an order of their own.
+// The adapter sets of random rows; some rows have none.
 std::vector<const AdapterSet*> rows(std::uint64_t seed, int count) {
   std::vector<const AdapterSet*> all;
   for (int r = 0; r < count; ++r) {
@@ -29,7 +29,7 @@ std::vector<const AdapterSet*> rows(std::uint64_t seed, int count) {
 template <AdapterPolicy P>
 AdapterGroups arranged(const P& policy, const std::vector<const AdapterSet*>& of_row) {
   AdapterGroups out;
-  out.rows = {7, 7, 7};  // of a step before
+  out.rows = {7, 7, 7};  // left from the previous step
   out.groups.resize(2);
   policy.arrange(of_row, out);
   return out;

@@ -1,4 +1,4 @@
-// adapter_below: names that strangers send lead below the root, or nowhere.
+// adapter_below: ids from untrusted clients lead to folders below the root or are refused.
 #include <boost/test/unit_test.hpp>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(links_may_not_lead_out) {
   BOOST_TEST(mentions(refusal([&] { adapter_below(scratch / "nowhere", "a"); }), {"adapter root"}));
 }
 
-// Files of an adapter may be links, as in a download cache, as long as they stay below the root.
+// Files of an adapter may be links that stay below the root, as in a download cache.
 BOOST_AUTO_TEST_CASE(links_in_the_folder_may_not_lead_out) {
   const Scratch scratch, elsewhere;
   for (const char* name : {"stays", "leaves", "broken", "team/leaves"})

@@ -1,4 +1,4 @@
-// AdapterStore: one load for all who ask at once, leases that nothing takes away, limits, and failures that pass.
+// AdapterStore: concurrent requests share one load, leases stay valid, limits hold, and failures are temporary.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -21,7 +21,7 @@ using namespace tenon::test;
 
 namespace {
 
-// One layer: queries, keys and values are three linears, of which the middle one is stored upside down.
+// One layer: queries, keys and values are three linears. The file has the halves of the keys in reverse order.
 AdapterSites sites() {
   AdapterSites all{1, {}};
   all.sites.push_back({{.path = "h.0.q", .inputs = 8, .outputs = 6}, 0, Site::qkv, 0, {{0, 0, 6}}});
@@ -33,7 +33,7 @@ AdapterSites sites() {
 struct Folder {
   Scratch scratch;
   std::atomic<int> opened = 0;
-  std::chrono::milliseconds delay{0};  // so long a load takes at least
+  std::chrono::milliseconds delay{0};  // the least time of a load
 
   std::string add(const std::string& name, std::uint64_t seed, int rank = 3) {
     testing::write_adapter(scratch.folder() / name, sites().sites, {.rank = rank, .seed = seed});
@@ -57,7 +57,7 @@ AdapterLease lease(AdapterStore<Cpu>& store, const std::string& name, float weig
   return store.lease({&use, 1});
 }
 
-// One that waits as long as it takes, in a thread of its own.
+// A lease in its own thread, which waits as long as necessary by default.
 std::future<AdapterLease> waiting(AdapterStore<Cpu>& store, std::vector<std::string> names,
                                   Patience patience = TimePoint::max()) {
   const int before = store.stats().waiting;
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(factors_stand_where_the_ops_look_for_them) {
 BOOST_AUTO_TEST_CASE(concurrent_first_uses_share_one_load) {
   Folder folder;
   folder.add("a", 1);
-  folder.delay = std::chrono::milliseconds(100);  // the others come while it lasts
+  folder.delay = std::chrono::milliseconds(100);  // the others come while it loads
   auto store = folder.store();
   std::vector<std::thread> clients;
   std::atomic<const AdapterSet*> first = nullptr;
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(identity_is_content_and_weight) {
   BOOST_TEST(one.set.get() == two.set.get());
   const auto updates = one.set->at(0, Site::attn_out);
   BOOST_REQUIRE(updates.size() == 2u);
-  BOOST_TEST(updates[0].a == lease(store, "a").set->at(0, Site::attn_out)[0].a);  // nothing is copied
+  BOOST_TEST(updates[0].a == lease(store, "a").set->at(0, Site::attn_out)[0].a);  // factors are shared
   BOOST_TEST(updates[0].scale ==
              static_cast<float>(static_cast<double>(static_cast<float>(16.0 / 3)) * static_cast<double>(0.7f)));
 }
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(what_is_used_longest_ago_makes_room_and_what_is_in_use_does
   auto store = folder.store({.count = 2});
   const AdapterLease a = lease(store, "a");
   lease(store, "b");
-  lease(store, "c");  // in place of b: a is held
+  lease(store, "c");  // evicts b, because a is held
   const auto names = [&] {
     std::string all;
     for (const AdapterInfo& each : store.list()) all += each.name;
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(what_is_used_longest_ago_makes_room_and_what_is_in_use_does
   const AdapterLease c = lease(store, "c");
   BOOST_TEST(mentions(refusal([&] { lease(store, "d"); }), {"in use", "adapters.count 2"}));
   BOOST_TEST(names() == "ac");
-  { const AdapterLease again = lease(store, "a"); }  // what is there needs no room
+  { const AdapterLease again = lease(store, "a"); }  // a resident adapter needs no budget
 }
 
 BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
   auto b = waiting(store, {"b"}), c = waiting(store, {"c"}), d = waiting(store, {"d"});
   BOOST_TEST(store.stats().waiting == 3);
   BOOST_TEST(!is_there(b));
-  BOOST_TEST(mentions(refusal([&] { lease(store, "d"); }), {"others wait"}));  // it does not stand in line
+  BOOST_TEST(mentions(refusal([&] { lease(store, "d"); }), {"others wait"}));  // this request does not wait
   a.reset();
   std::optional<AdapterLease> has_b = b.get();
   BOOST_TEST(!is_there(c));
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
   BOOST_TEST(store.stats().failures == 0u);
 }
 
-// A server's client that has left is not waited for, and not in the way of those behind it.
+// A request whose client has disconnected leaves the queue and delays no other request.
 BOOST_AUTO_TEST_CASE(who_is_not_wanted_any_more_leaves_the_line) {
   Folder folder;
   for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
@@ -249,9 +249,9 @@ BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {
   auto store = folder.store({.count = 1});
   std::optional<AdapterLease> first = lease(store, "hot");
   auto cold = waiting(store, {"cold"});
-  { const AdapterLease impatient = lease(store, "hot"); }  // who does not wait is not in the way for long
+  { const AdapterLease impatient = lease(store, "hot"); }  // a request that does not wait delays others only briefly
   auto hot = waiting(store, {"hot"});
-  BOOST_TEST(!is_there(hot));  // a lease now would overlap the first, and the next one it
+  BOOST_TEST(!is_there(hot));  // otherwise its lease would overlap the first one, and the next would overlap it
   first.reset();
   std::optional<AdapterLease> has_cold = cold.get();
   BOOST_TEST(!is_there(hot));
@@ -259,8 +259,8 @@ BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {
   BOOST_TEST(hot.get().set != nullptr);
 }
 
-// Who may not have all of its adapters yet holds none of them, however short: the first in line would find it in use,
-// and wait.
+// A request that cannot have all of its adapters yet holds none of them, not even briefly: the first request would find
+// them in use and wait on.
 BOOST_AUTO_TEST_CASE(who_waits_for_several_is_not_in_the_way_of_the_first) {
   Folder folder;
   for (const char* name : {"hot", "a", "cold"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_several_is_not_in_the_way_of_the_first) {
     auto cold = waiting(store, {"cold"}), both = waiting(store, {"a", "hot"});
     a.reset();
     const bool served = cold.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
-    hot.reset();  // or they would wait for ever
+    hot.reset();  // otherwise they would wait for ever
     BOOST_TEST_REQUIRE(served);
     cold.get();
     both.get();
@@ -283,11 +283,11 @@ BOOST_AUTO_TEST_CASE(what_is_there_is_had_without_waiting) {
   auto store = folder.store({.count = 2});
   const AdapterLease a = lease(store, "a");
   std::optional<AdapterLease> b = lease(store, "b");
-  auto c = waiting(store, {"c"});  // a, the first that came, yields
+  auto c = waiting(store, {"c"});  // a, which was loaded first, yields
   BOOST_TEST(is_there(waiting(store, {"b"})));
   BOOST_TEST(!is_there(c));
   BOOST_TEST(store.unload("b"));
-  BOOST_TEST(!is_there(c));  // somebody still runs under it
+  BOOST_TEST(!is_there(c));  // a request still uses it
   b.reset();
   BOOST_TEST(c.get().set != nullptr);
 }
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_bounded_and_compositions_hold_their_parts) {
   BOOST_TEST(store.stats().bytes == 2 * bytes);
   auto narrow = folder.store({.bytes = bytes - 1});
   BOOST_TEST(mentions(refusal([&] { lease(narrow, "a"); }), {"bytes"}));
-  // What cannot fit drops nobody.
+  // An adapter that cannot fit causes no eviction.
   folder.add("huge", 9, 5);
   lease(store, "a");
   const AdapterLease held = lease(store, "b");
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(failures_are_remembered_and_pass) {
   const std::string failure = ask();
   BOOST_TEST(mentions(failure, {"adapter_config.json"}), failure);
   folder.add("a", 1);
-  BOOST_TEST(ask() == failure);  // at once, without a look at the disk
+  BOOST_TEST(ask() == failure);  // at once, without another look at the disk
   BOOST_TEST(folder.opened == 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   BOOST_TEST(ask() == "accepted");
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(replacing_compares_first_and_leases_keep_what_they_hold) {
   const std::string next = store.replace("a", folder.scratch.folder() / "new", digest);
   BOOST_TEST(next != digest);
   BOOST_TEST(store.stats().resident == 1);
-  BOOST_TEST(store.stats().versions == 2);  // the lease's lives on, and counts
+  BOOST_TEST(store.stats().versions == 2);  // the version of the old lease counts, too
   BOOST_TEST(store.list().front().digest == next);
   BOOST_TEST(lease(store, "a").identity != old.identity);
   BOOST_TEST(old.set->at(0, Site::qkv).size() == 2u);
@@ -398,7 +398,7 @@ BOOST_AUTO_TEST_CASE(replacing_compares_first_and_leases_keep_what_they_hold) {
   BOOST_TEST(!store.unload("a"));
   BOOST_TEST(store.list().empty());
   BOOST_TEST(old.set->at(0, Site::qkv)[0].rank == 3);
-  BOOST_TEST(lease(store, "a").identity == old.identity);  // the name is its folder again
+  BOOST_TEST(lease(store, "a").identity == old.identity);  // the name stands for its folder again
 }
 
 BOOST_AUTO_TEST_CASE(prefetch_loads_for_those_who_come) {
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(prefetch_loads_for_those_who_come) {
   BOOST_TEST(mentions(refusal([&] { store.prefetch("nobody").get(); }), {"adapter_config.json"}));
 }
 
-// Streams that lease, read and let go, while names come, go and change: what a lease shows is one adapter, whole.
+// Threads lease, read and release while adapters are loaded and unloaded: a lease always has one complete adapter.
 BOOST_AUTO_TEST_CASE(churn) {
   Folder folder;
   std::vector<std::string> names;
@@ -451,7 +451,7 @@ BOOST_AUTO_TEST_CASE(churn) {
   BOOST_TEST(store.stats().versions <= 4);
 }
 
-// More streams than there is room for, compositions among them: every one is served, and sees what it asked for.
+// More threads than the budget admits, some with compositions: every one is served with the adapters that it names.
 BOOST_AUTO_TEST_CASE(crowd) {
   Folder folder;
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// The room that a store's adapters take: all that live, whatever their names mean by now, and those that are being
-// read.
+// The budget of an adapter store: the number and bytes of adapters on the device. It counts every adapter that is
+// alive, also after its name was unloaded or replaced, and every adapter that is being loaded.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace tenon {
 
-// All but a Reservation's end happens under the store's mutex.
+/// Limits and usage of a store's adapters. Every call needs the store's mutex, except the end of a Reservation.
 template <class Resident>
 class AdapterBudget {
  public:
@@ -22,12 +22,12 @@ class AdapterBudget {
   AdapterBudget(int count, std::size_t bytes, std::shared_ptr<AdmissionQueue> queue)
       : limits_{count, bytes}, queue_(std::move(queue)) {}
 
-  // Adapters, and their bytes.
+  /// A number of adapters and the bytes of their factors.
   struct Usage {
     int count;
     std::size_t bytes;
   };
-  // By those that live.
+  /// Usage of the adapters that are alive.
   Usage used() const {
     Usage now{0, 0};
     for (const auto& each : versions_) {
@@ -35,18 +35,18 @@ class AdapterBudget {
     }
     return now;
   }
-  // By those, and what is reserved.
+  /// Usage of the adapters that are alive plus the reservations.
   Usage used_with_reserved() {
     std::erase_if(versions_, [](const auto& each) { return each.expired(); });
     const Usage now = used();
     return {now.count + reserved_, now.bytes + reserved_bytes_};
   }
-  // 0: any number.
+  /// Whether `usage` is within the limits. A limit of 0 is no limit.
   bool admits(Usage usage) const {
     return (limits_.count == 0 || usage.count <= limits_.count) && (limits_.bytes == 0 || usage.bytes <= limits_.bytes);
   }
 
-  // An adapter that is read, and its waiter within the limits until it is kept, or dropped.
+  /// Budget for one adapter while it is loaded. Destruction releases it.
   class Reservation {
    public:
     Reservation(AdapterBudget& budget, std::size_t bytes) : budget_(&budget), bytes_(bytes) {
@@ -59,8 +59,9 @@ class AdapterBudget {
     ~Reservation() { release(); }
 
     void fill(Handle handle) { handle_ = std::move(handle); }
+    /// The loaded adapter; call it before digest() and keep().
     const std::string& digest() const { return handle_->digest(); }
-    // From now on it is counted as what it is.
+    /// Turns the reservation into usage: from now on the adapter counts as alive.
     Handle keep() {
       budget_->versions_.push_back(handle_);
       release();

@@ -1,4 +1,5 @@
-// Who waits for room among the adapters of a store, first come first served.
+// The admission queue of an adapter store: requests wait first come, first served, until the budget admits their
+// adapters.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -13,11 +14,11 @@
 
 namespace tenon {
 
-// Room goes to who has waited longest. So that an adapter which is always in use cannot keep the first in line waiting
-// for ever, one of them yields: those who wait, too, leave it alone until the first has been served.
+/// First come, first served. An adapter that is always in use could keep the first request waiting for ever. Therefore
+/// one such adapter yields: requests that may wait leave it alone until the first request has been served. Thread-safe.
 class AdmissionQueue {
  public:
-  // Of one who asks; it leaves the line with it.
+  /// One request's place in the queue. Destruction leaves the queue.
   class Waiter {
    public:
     Waiter(AdmissionQueue& queue, Patience patience)
@@ -25,19 +26,22 @@ class AdmissionQueue {
     Waiter(const Waiter&) = delete;
     ~Waiter();
 
-    // Whether nobody else has waited longer.
+    /// Whether no other request has waited longer.
     bool is_first() const;
+    /// Whether the request may use this adapter now. False if the adapter yields and this request may wait but is not
+    /// the first.
     bool may_use(const std::string& name) const;
-    // The first in line says who shall yield to it.
+    /// Names the adapter that shall yield. It has an effect for the first request only.
     void request_yield(const std::string& name);
 
-    // Gets in queue, if it waits at all.
+    /// Enters the queue, if the request may wait at all.
     void join();
-    // In queue, until something has changed since `seen`; false where its time is over, or nobody wants it any more.
+    /// Waits until change_count() differs from `seen`. False if the request is not queued, its time is over, or it is
+    /// no longer wanted.
     bool wait(std::uint64_t seen);
 
    private:
-    static constexpr auto kPollInterval = std::chrono::milliseconds(50);
+    static constexpr auto kPollInterval = std::chrono::milliseconds(50);  // how often `wanted` is asked
 
     AdmissionQueue& queue_;
     const Patience patience_;
@@ -45,9 +49,11 @@ class AdmissionQueue {
     bool joined_ = false;
   };
 
-  // Counts what may have made room, or brought an adapter that somebody waits for.
+  /// Counts events that may let a waiting request go on: budget was freed or an adapter was loaded.
   std::uint64_t change_count() const;
+  /// Counts such an event and wakes the waiting requests.
   void notify_changed();
+  /// The number of requests in the queue.
   int waiting() const;
 
  private:
@@ -56,11 +62,11 @@ class AdmissionQueue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<const Waiter*> waiters_;
-  std::string yielding_;  // an adapter; empty: none
+  std::string yielding_;  // name of the adapter that yields; empty: none
   std::uint64_t changes_ = 0;
 };
 
-// What a lease owns: those who wait hear of its end.
+/// Owns what a lease holds. Its destruction wakes the waiting requests.
 class NotifyingHold {
  public:
   NotifyingHold(std::shared_ptr<const void> held, std::shared_ptr<AdmissionQueue> queue)

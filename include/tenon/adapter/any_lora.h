@@ -1,4 +1,4 @@
-// A choice that is made at run time: for programs that take it as an option.
+// An adapter policy that is chosen at run time, for programs that take it as an option.
 #pragma once
 #include "tenon/adapter/gathered.h"
 #include "tenon/adapter/looped.h"
@@ -6,6 +6,7 @@
 
 namespace tenon {
 
+/// Dispatches to SegmentedLoRA, GatheredLoRA or LoopedLoRA. It also accepts adapters that are merged at load.
 class AnyLoRA {
  public:
   enum class Kind { segmented, gathered, looped };

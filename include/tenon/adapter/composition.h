@@ -1,4 +1,4 @@
-// Several adapters as one set: the updates of all, scales times weights.
+// A composition: several adapters as one set, each update's scale multiplied by its adapter's weight.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -16,20 +16,22 @@
 
 namespace tenon {
 
-// Holds its adapters; their factors are not copied.
+/// Several adapters as one set of updates. It shares ownership of the adapters; their factors are not copied.
 template <DevicePolicy D>
 struct Composition {
   std::vector<std::shared_ptr<const ResidentAdapter<D>>> adapters;
   UpdateTable<D> table;
 };
 
-// Those that somebody runs under, so that requests for the same one share it. Safe from any number of threads.
+/// The compositions that leases hold, so that requests for the same one share it. Thread-safe.
 template <DevicePolicy D>
 class Compositions {
  public:
   using Handle = std::shared_ptr<const Composition<D>>;
 
-  // identity: of the adapters and their weights. Error invalid_request where a weight times its scale is no float32.
+  /// The composition of `adapters`, with the weights of `uses`, entry by entry. Builds it on a device of its own if no
+  /// lease holds it. `identity` names the adapters and their weights. Error invalid_request if weight x scale is not
+  /// finite in float32.
   Handle get(const std::string& identity, std::span<const AdapterUse> uses,
              std::vector<std::shared_ptr<const ResidentAdapter<D>>> adapters, const std::function<D()>& make_device) {
     {
@@ -42,8 +44,7 @@ class Compositions {
         std::make_shared<const Composition<D>>(Composition<D>{std::move(adapters), UpdateTable<D>(device, by_place)});
     device.synchronize();
     std::lock_guard lock(mutex_);
-    if (Handle found = known(identity))
-      return found;  // equal pointers are equal adapters: the first one made is everybody's
+    if (Handle found = known(identity)) return found;  // another thread was faster: equal adapters have equal pointers
     std::erase_if(by_identity_, [](const auto& each) { return each.second.expired(); });
     by_identity_[identity] = made;
     return made;

@@ -1,8 +1,9 @@
-// Every row by itself, rows beside one another on the threads (BGMV of Punica; Chen et al., 2023).
+// Each row is its own group and groups run in parallel on the threads (BGMV of Punica; Chen et al., 2023).
 #pragma once
 #include "tenon/core/concepts.h"
 
 namespace tenon {
+/// Adapter policy: one group per row that has an adapter, in the order of the rows.
 
 struct GatheredLoRA {
   static constexpr bool adds_at_runtime = true;

@@ -1,9 +1,9 @@
-// The baseline that others are measured against: row after row, each shared by all threads, as a loop over a batch in
-// Python would have it.
+// The baseline: one row after the other, all threads on the same row, like a loop over the batch in Python.
 #pragma once
 #include "tenon/adapter/gathered.h"
 
 namespace tenon {
+/// Adapter policy: the groups of GatheredLoRA, run one by one.
 
 struct LoopedLoRA {
   static constexpr bool adds_at_runtime = true;

@@ -1,8 +1,9 @@
-// Plain models: no request carries a low-rank update.
+// The adapter policy of plain models.
 #pragma once
 #include "tenon/core/concepts.h"
 
 namespace tenon {
+/// Adapter policy without low-rank updates; its groups are always empty.
 
 struct NoAdapter {
   static constexpr bool adds_at_runtime = false;

@@ -1,4 +1,4 @@
-// What is asked of adapters by name, and told of those that are there.
+// Options of an adapter store, and what it reports about its adapters.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -11,33 +11,36 @@
 
 namespace tenon {
 
+/// Options of an AdapterStore. `count` and `bytes` limit the adapters on the device at one time. If adapters in use
+/// fill a limit, a request waits up to SubmitOptions::adapter_wait; then it is refused as overloaded.
 struct AdapterOptions {
-  // What is on the device at once. A request that would need more, because all of it is in use, waits as long as it
-  // says (SubmitOptions::adapter_wait), or is refused: overloaded.
-  int count = 0;                                                // adapters; 0: any number
-  std::size_t bytes = 0;                                        // of their factors; 0: any
-  Clock::duration remember_failures = std::chrono::seconds(2);  // so long one that could not be read is not tried again
-  // The folder of an adapter by its name. By default the name is the folder.
+  int count = 0;          ///< limit on adapters; 0: no limit
+  std::size_t bytes = 0;  ///< limit on the bytes of their factors; 0: no limit
+  /// After an adapter could not be read, its name is refused for this long without another look at the disk.
+  Clock::duration remember_failures = std::chrono::seconds(2);
+  /// Maps an adapter's name to its folder. By default the name is the folder.
   std::function<std::filesystem::path(const std::string& name)> folder_of = [](const std::string& name) {
     return std::filesystem::path(name);
   };
 };
 
-// Adapters of a composition at most.
+/// The largest number of adapters in one composition.
 inline constexpr std::size_t kMostAdapters = 64;
 
+/// A resident adapter.
 struct AdapterInfo {
   std::string name, digest;
-  std::size_t bytes = 0;
-  int leases = 0;
+  std::size_t bytes = 0;  ///< of its factors on the device
+  int leases = 0;         ///< leases and compositions that hold it
   bool pinned = false;
 };
 
+/// Counts of an AdapterStore. `loads`, `evictions` and `failures` count since its construction.
 struct AdapterStats {
-  int resident = 0;
-  std::size_t bytes = 0;
-  int waiting = 0;   // requests, for room
-  int versions = 0;  // with those whose name means something else by now, and that somebody still runs under
+  int resident = 0;       ///< names with an adapter on the device
+  std::size_t bytes = 0;  ///< of all versions
+  int waiting = 0;        ///< requests in the admission queue
+  int versions = 0;       ///< adapters on the device, including those replaced or unloaded while a lease holds them
   std::uint64_t loads = 0, evictions = 0, failures = 0;
 };
 

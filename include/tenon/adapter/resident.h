@@ -1,4 +1,4 @@
-// An adapter on a device: its factors as they stand in the file, laid out for the ops, and where each belongs.
+// An adapter on a device: its factors, laid out for the ops with the file's values, and a table of their places.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -17,11 +17,11 @@
 
 namespace tenon {
 
-// The updates of each layer and site, on a device: what an AdapterSet points at.
+/// The updates of each layer and site in device memory. An AdapterSet points into it.
 template <DevicePolicy D>
 class UpdateTable {
  public:
-  // by_place: [layers * kSites] of updates whose factors lie on the device.
+  /// by_place: [layers * kSites], lists of updates whose factors are in device memory and outlive the table.
   UpdateTable(D& device, const std::vector<std::vector<LowRank>>& by_place) {
     std::size_t count = 0;
     set_.sites = 0;
@@ -58,11 +58,11 @@ class UpdateTable {
   AdapterSet set_;
 };
 
-// What a device holds of one adapter. Never changes; its digest names it.
+/// One adapter in device memory. It is immutable; its digest identifies its content.
 template <DevicePolicy D>
 class ResidentAdapter {
  public:
-  // Reads all factors. Errors name file and tensor, of a value that is not finite, say.
+  /// Reads all factors. Errors name file and tensor, for example if a value is not finite.
   ResidentAdapter(D& device, const PeftAdapter& adapter, const AdapterSites& sites)
       : by_place_(static_cast<std::size_t>(sites.layers * kSites)) {
     PeftDigest digest(adapter.factors().size());
@@ -97,10 +97,11 @@ class ResidentAdapter {
 
   const std::string& digest() const { return digest_; }
   const AdapterSet& set() const { return table_->set(); }
-  // [layers * kSites]: for tables that name several adapters.
+  /// [layers * kSites]: the updates, for tables that combine several adapters.
   const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }
+  /// Bytes of the factors in device memory.
   std::size_t bytes() const { return factors_.bytes(); }
-  // Those that it will have.
+  /// The bytes that a resident adapter of this file would take.
   static std::size_t bytes_of(const PeftAdapter& adapter) {
     std::size_t bytes = 0;
     for (const PeftFactors& f : adapter.factors()) bytes += padded(*f.a) + padded(*f.b);
@@ -113,10 +114,10 @@ class ResidentAdapter {
   static std::size_t size_of(const TensorInfo& tensor) {
     return static_cast<std::size_t>(PeftAdapter::bytes_of(tensor));
   }
-  // Each factor begins a cache line.
+  // Each factor begins at a cache line.
   static std::size_t padded(const TensorInfo& tensor) { return (size_of(tensor) + kLine - 1) / kLine * kLine; }
 
-  // From [outputs, rank] of the file to the blocks of LowRank::b, in the order of the model's outputs.
+  // Reorders [outputs, rank] of the file into the blocks of LowRank::b. Outputs are in the order of the model.
   template <class Word>
   static void in_blocks(std::span<const std::byte> stored, const AdapterSite& site, int rank,
                         std::span<std::byte> out) {

@@ -30,8 +30,8 @@ TENON_INLINE bool is_within(const std::filesystem::path& root, const std::filesy
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-// Whether a link in the folder leads out of the root, or the folder cannot be listed. Any link counts, not only those
-// of known file names: an index of shards may name any file, and a refusal would tell of the file that it leads to.
+// Whether a link in the folder leads out of the root, or the folder cannot be listed. All links count, whatever their
+// names: an index of shards may name any file, and an error about that file would reveal it.
 TENON_INLINE bool has_link_out(const std::filesystem::path& real_root, const std::filesystem::path& folder) {
   std::error_code failed;
   auto each = std::filesystem::directory_iterator(folder, failed);

@@ -1,4 +1,4 @@
-// Rows of one adapter as one product, so that its factors are read once for all of them (SGMV of Punica; Chen et al.,
+// All rows of one adapter are one product, so that its factors are read once for them (SGMV of Punica; Chen et al.,
 // 2023).
 #pragma once
 #include <algorithm>
@@ -7,15 +7,16 @@
 
 namespace tenon {
 
+/// Adapter policy: one group per adapter.
 struct SegmentedLoRA {
   static constexpr bool adds_at_runtime = true;
 
-  // Groups in the order of their first rows, so that nothing depends on where adapters lie in memory.
+  /// Groups are in the order of their first rows, so that the result does not depend on the adapters' addresses.
   void arrange(std::span<const AdapterSet* const> rows, AdapterGroups& out) const {
     out.clear();
     for (const AdapterSet* set : rows) {
       if (!set) continue;
-      // Rows of a sequence follow one another: the last group is the likeliest.
+      // Rows of a sequence are adjacent: the last group is the likeliest.
       const auto found = std::find_if(out.groups.rbegin(), out.groups.rend(),
                                       [&](const AdapterGroup& g) { return g.adapters == set; });
       if (found != out.groups.rend())
@@ -30,7 +31,7 @@ struct SegmentedLoRA {
     }
     out.rows.resize(static_cast<std::size_t>(first));
     for (AdapterGroup& group : out.groups) group.count = 0;
-    std::size_t last = 0;  // the group of the row before
+    std::size_t last = 0;  // group of the previous row
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (!rows[r]) continue;
       if (out.groups[last].adapters != rows[r]) {

@@ -1,4 +1,4 @@
-// Where an adapter meets the model: the linears of the checkpoint that it may update, and the matrices they became.
+// Adapter sites: the linears of a checkpoint that an adapter may update, and their rows in the model's matrices.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,27 +8,29 @@
 
 namespace tenon {
 
-// Consecutive outputs of a linear of the checkpoint, and where the model's matrix has them.
+/// Consecutive outputs of a linear in the checkpoint, and their place in the model's matrix.
 struct OutputRun {
-  int stored = 0;  // in the linear
-  int own = 0;     // in the matrix
+  int stored = 0;  ///< first row in the checkpoint's linear
+  int own = 0;     ///< first row in the model's matrix
   int count = 0;
 };
 
+/// A linear of the checkpoint that adapters may update.
 struct AdapterSite {
-  PeftModule module;  // what PEFT calls it, and its sizes
+  PeftModule module;  ///< the linear's path in PEFT, and its sizes
   int layer = 0;
   Site site = Site::qkv;
-  int first_output = 0;  // of the matrix: the linear's outputs are first_output .. first_output + module.outputs - 1
-  std::vector<OutputRun> runs;  // all of them, ascending in `own`
+  int first_output = 0;  ///< first row in the matrix; the linear has rows [first_output, first_output + module.outputs)
+  std::vector<OutputRun> runs;  ///< all outputs of the linear, ascending in `own`
 };
 
-// All that adapters may update of a model.
+/// All sites of a model.
 struct AdapterSites {
   int layers = 0;
   std::vector<AdapterSite> sites;
-  PeftBase base = {};  // what an adapter's file may hold copies of
+  PeftBase base = {};  ///< base tensors that an adapter's file may repeat
 
+  /// The linears of all sites, in the same order.
   std::vector<PeftModule> modules() const {
     std::vector<PeftModule> all;
     for (const AdapterSite& site : sites) all.push_back(site.module);

@@ -1,5 +1,4 @@
-// The adapters that a device holds: loaded on first use, shared by all who use them, and given back when others need
-// the room.
+// The adapters on a device: loaded on first use, shared by requests, evicted when others need the budget.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -32,15 +31,15 @@
 
 namespace tenon {
 
-// Safe from any number of threads. Whoever asks first for an adapter loads it, in the caller's thread; others who ask
-// meanwhile wait for the same load. What a lease holds is never dropped or changed, whatever happens to its name.
+/// Thread-safe. The first request for an adapter loads it in the caller's thread; concurrent requests wait for the same
+/// load. The adapters of a lease are never dropped or changed, even if their names are unloaded or replaced.
 template <DevicePolicy D>
 class AdapterStore {
  public:
   using Resident = ResidentAdapter<D>;
   using Handle = std::shared_ptr<const Resident>;
 
-  // make_device: a device for one load, so that loads share nothing with each other or with the engine.
+  /// make_device: makes a device for one load. Loads share no device with each other or with the engine.
   AdapterStore(std::function<D()> make_device, AdapterSites sites, AdapterOptions options = {})
       : make_device_(std::move(make_device)),
         sites_(std::move(sites)),
@@ -50,9 +49,10 @@ class AdapterStore {
   AdapterStore(const AdapterStore&) = delete;
   AdapterStore& operator=(const AdapterStore&) = delete;
 
-  // What a request runs under, loaded where it is not there yet. Where the adapters in use leave no room it waits,
-  // first come first served; by default not at all. Errors: what reading the adapter says; overloaded where there is no
-  // room now, capacity where there can be none; invalid_request for weights that are not finite.
+  /// Leases the adapters of a request and loads those that are not resident. No `uses`: an empty lease. If the budget
+  /// is exhausted by adapters in use, the call waits its turn in the admission queue; by default it does not wait.
+  /// Errors: those of reading an adapter; overloaded, if the budget is exhausted now; capacity, if the limits are too
+  /// small for the request; invalid_request, for a weight that is not finite or too many adapters.
   AdapterLease lease(std::span<const AdapterUse> uses, Patience patience = {}) {
     if (uses.empty()) return {};
     check(uses);
@@ -65,7 +65,7 @@ class AdapterStore {
         waiter.join();
         request_yield(waiter);
         if (waiter.wait(seen)) continue;
-        queue_->notify_changed();  // what the attempt has held
+        queue_->notify_changed();  // the attempt may have held adapters
         throw;
       } catch (...) {
         queue_->notify_changed();
@@ -74,32 +74,32 @@ class AdapterStore {
     }
   }
 
-  // Whether the lease is of this store: factors are laid out for one engine's model. One of no adapter is anybody's.
+  /// Whether this store issued the lease: factors are laid out for one engine's model. True without adapters.
   bool is_own(const AdapterLease& lease) const { return !lease.set || lease.owner == queue_.get(); }
 
-  // Loads it in a thread of its own, for requests that will come. get() throws what lease would; the future's
-  // destructor waits, and the store must outlive it.
+  /// Loads the adapter in a thread of its own, for requests to come. get() throws the errors of lease(). The future's
+  /// destructor waits for the load; the store must outlive the future.
   [[nodiscard]] std::future<void> prefetch(std::string name) {
     return std::async(std::launch::async, [this, name = std::move(name)] {
       acquire(name, nullptr);
-      queue_->notify_changed();  // nobody uses it yet
+      queue_->notify_changed();  // the adapter is loaded and not in use
     });
   }
 
-  // A pinned adapter is loaded, and stays.
+  /// Loads the adapter if necessary and exempts it from eviction. Errors: those of reading it, overloaded, capacity.
   void pin(const std::string& name) {
     for (;;) {
       Handle held = acquire(name, nullptr);
       std::lock_guard lock(mutex_);
       const auto found = entries_.find(name);
-      const bool stands =
-          found != entries_.end() && found->second.resident == held;  // not unloaded or replaced meanwhile
+      const bool stands = found != entries_.end() && found->second.resident == held;  // not unloaded or replaced
       if (stands) found->second.pinned = true;
       held.reset();
       queue_->notify_changed();
       if (stands) return;
     }
   }
+  /// Makes the adapter evictable again. False if it was not pinned.
   bool unpin(const std::string& name) {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
@@ -108,14 +108,14 @@ class AdapterStore {
     return true;
   }
 
-  // Forgets the name and where it was replaced; leases keep what they hold. False where nothing was resident under it.
+  /// Forgets the name and its replacement folder; leases keep their adapters. False if no adapter was resident.
   bool unload(const std::string& name) {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
     if (found == entries_.end()) return false;
     const bool known = found->second.resident != nullptr;
     if (found->second.loading) {
-      Entry loading;  // in parts: nvcc 13.0 takes no designated initializers here
+      Entry loading;  // member by member: nvcc 13.0 accepts no designated initializers here
       loading.loading = true;
       loading.generation = found->second.generation + 1;
       found->second = std::move(loading);
@@ -126,8 +126,8 @@ class AdapterStore {
     return known;
   }
 
-  // From now on the name means what the folder holds: if it means `expected`, a digest, or nothing where that is empty
-  // (compare and swap). Gives the new digest. Error invalid_request where it means something else; what reading says.
+  /// Compare and swap: loads `folder` and makes `name` stand for it if the name's digest is `expected` (empty: none
+  /// known). Returns the new digest. Error invalid_request if the digest differs; errors of reading the folder.
   std::string replace(const std::string& name, const std::filesystem::path& folder, const std::string& expected) {
     Reservation reservation = load(folder, nullptr);
     std::lock_guard lock(mutex_);
@@ -135,7 +135,7 @@ class AdapterStore {
     const std::string current = found == entries_.end() ? std::string() : found->second.digest;
     if (current != expected) {
       throw Error(Error::Kind::invalid_request, "digest",
-                  current.empty() ? "no adapter of that name is known" : "the adapter is " + current + " by now");
+                  current.empty() ? "no adapter of that name is known" : "the adapter's digest is " + current + " now");
     }
     Entry& entry = entries_[name];
     entry = {.resident = reservation.keep(),
@@ -148,7 +148,7 @@ class AdapterStore {
     return entry.digest;
   }
 
-  // Those that are resident, by name.
+  /// The resident adapters, sorted by name.
   std::vector<AdapterInfo> list() const {
     std::lock_guard lock(mutex_);
     std::vector<AdapterInfo> all;
@@ -160,7 +160,7 @@ class AdapterStore {
     return all;
   }
 
-  // The name that a Candidate's, Served's or StepRow's `adapter` stands for; empty for -1.
+  /// The name that belongs to the number `adapter` of a Candidate, Served or StepRow; empty for -1.
   std::string name_of(int adapter) const {
     std::lock_guard lock(mutex_);
     const auto found =
@@ -168,6 +168,7 @@ class AdapterStore {
     return found == tenants_.end() ? "" : found->first;
   }
 
+  /// A snapshot of the counts.
   AdapterStats stats() const {
     std::lock_guard lock(mutex_);
     AdapterStats now = stats_;
@@ -185,16 +186,16 @@ class AdapterStore {
 
   struct Entry {
     Handle resident = {};
-    std::string digest = {};            // of what was resident last
-    std::filesystem::path folder = {};  // where it was replaced; else options.folder_of says
+    std::string digest = {};            // digest of the last resident adapter
+    std::filesystem::path folder = {};  // folder given to replace(); empty: options.folder_of decides
     bool loading = false, pinned = false;
-    std::uint64_t loaded = 0, used = 0;  // when, by clock_
+    std::uint64_t loaded = 0, used = 0;  // times by clock_
     std::uint64_t generation = 0;        // counts unload and replace
     std::optional<Error> failure = {};
     TimePoint retry_at{};
   };
 
-  // There may be room later.
+  // Thrown when the budget is exhausted now. It may suffice later, so the request may wait.
   class BudgetExhausted : public Error {
     using Error::Error;
   };
@@ -225,7 +226,7 @@ class AdapterStore {
 
   AdapterLease lease_now(std::span<const AdapterUse> uses, AdmissionQueue::Waiter& waiter) {
     if (!waiter.is_first() && !all_usable(uses, waiter))
-      throw budget_exhausted();  // before anything is held that the first may need
+      throw budget_exhausted();  // before holding adapters that the first request may need
     std::vector<Handle> handles;
     std::string identity;
     try {
@@ -235,7 +236,7 @@ class AdapterStore {
       }
     } catch (const BudgetExhausted&) {
       const bool held = !std::exchange(handles, {}).empty();
-      if (held && !waiter.is_first()) queue_->notify_changed();  // who has become the first may have found them in use
+      if (held && !waiter.is_first()) queue_->notify_changed();  // the new first request may need them
       throw;
     }
     const int tenant = tenant_of(uses.front().name);
@@ -262,7 +263,7 @@ class AdapterStore {
     });
   }
 
-  // Of those that are in use, the one that came first.
+  // Asks the adapter in use that was loaded first to yield.
   void request_yield(AdmissionQueue::Waiter& waiter) const {
     std::lock_guard lock(mutex_);
     const std::string* oldest = nullptr;
@@ -282,7 +283,7 @@ class AdapterStore {
     return {text, end};
   }
 
-  // Errors of a composition say which of its adapters they are about.
+  // Adds the adapter's name to errors, for compositions.
   Handle acquire_one_of_several(const std::string& name, AdmissionQueue::Waiter& waiter) {
     try {
       return acquire(name, &waiter);
@@ -299,14 +300,14 @@ class AdapterStore {
     return tenants_.try_emplace(name, static_cast<int>(tenants_.size())).first->second;
   }
 
-  // waiter: null for the operator, who does not stand in line.
+  // waiter: null for calls of the operator, which bypass the queue.
   Handle acquire(const std::string& name, AdmissionQueue::Waiter* waiter) {
     std::unique_lock lock(mutex_);
     for (;;) {
       Entry& entry = entries_[name];
       if (entry.resident) {
         if (waiter && !waiter->may_use(name))
-          throw BudgetExhausted(Error::Kind::overloaded, "adapter", "it yields to those who wait");
+          throw BudgetExhausted(Error::Kind::overloaded, "adapter", "requests that have waited longer come first");
         entry.used = ++clock_;
         return entry.resident;
       }
@@ -331,7 +332,7 @@ class AdapterStore {
         throw;
       }
       Entry& now = entries_[name];
-      if (now.generation != generation) continue;  // it means something else by now
+      if (now.generation != generation) continue;  // the name was unloaded or replaced meanwhile
       now.resident = reservation->keep();
       now.digest = now.resident->digest();
       now.loaded = now.used = ++clock_;
@@ -339,7 +340,7 @@ class AdapterStore {
     }
   }
 
-  // While it lives others wait for the load of this name. Under the lock at both ends.
+  // Other threads wait for the load of this name during its lifetime. Construct and destroy it under the lock.
   class Loading {
    public:
     Loading(AdapterStore& store, const std::string& name, std::unique_lock<std::mutex>& lock)
@@ -359,8 +360,8 @@ class AdapterStore {
     std::unique_lock<std::mutex>& lock_;
   };
 
-  // Nothing but a failure is known of the name: for a while it is answered at once, so that a client that asks again
-  // and again does not read the disk as often. A lack of room may be over the next moment.
+  // Remembers a failure, so that a client that retries often does not cause a read each time. An exhausted budget is
+  // not remembered: it may be free the next moment. Also drops entries that hold nothing but an old failure.
   void remember(const std::string& name, const Error& error) {
     const TimePoint now = Clock::now();
     Entry& entry = entries_[name];
@@ -390,8 +391,7 @@ class AdapterStore {
     return reservation;
   }
 
-  // Room for one more of so many bytes. What is used longest ago goes, of those that nobody uses; nothing goes where
-  // that would not be enough.
+  // Reserves budget for `bytes`. Evicts idle adapters, least recently used first, or none if that would not suffice.
   Reservation reserve(std::size_t bytes, const AdmissionQueue::Waiter* waiter) {
     if (options_.bytes > 0 && bytes > options_.bytes) {
       throw Error(
@@ -421,7 +421,7 @@ class AdapterStore {
 
   BudgetExhausted budget_exhausted() const {
     return {Error::Kind::overloaded, "adapter",
-            "no room for it: what is resident is in use, pinned or being loaded, or others wait (adapters.count " +
+            "no room for it: resident adapters are in use, pinned or being loaded, or others wait (adapters.count " +
                 std::to_string(options_.count) + ", adapters.bytes " + std::to_string(options_.bytes) + ")"};
   }
 
@@ -437,7 +437,7 @@ class AdapterStore {
   std::map<std::string, Entry> entries_;
   Budget budget_{options_.count, options_.bytes, queue_};
   TimePoint forget_at_{};
-  std::map<std::string, int> tenants_;  // numbers of names, for policies that share time
+  std::map<std::string, int> tenants_;  // numbers of names, for policies that are fair between adapters
   std::uint64_t clock_ = 0;
   AdapterStats stats_;
 };
