@@ -217,8 +217,8 @@ BOOST_AUTO_TEST_CASE(shared_prefixes_are_found_in_the_cache) {
       random_trace({.requests = 50, .rate = 1, .adapters = 2, .prompt = Length::fixed(20), .prefix_tokens = 160});
   const auto with = replay(ContinuousPolicy{}, trace),
              without = replay(ContinuousPolicy{}, trace, {.prefix_reuse = false});
-  BOOST_TEST(with.prefix_hit_tokens ==
-             48U * 160U);  // all but the first request of each adapter, whose keys are its own
+  // All requests but the first of each adapter, because keys depend on the adapter.
+  BOOST_TEST(with.prefix_hit_tokens == 48U * 160U);
   BOOST_TEST(without.prefix_hit_tokens == 0U);
   BOOST_TEST(with.rows + with.prefix_hit_tokens == without.rows);
   const Trace alone = random_trace({.requests = 50, .rate = 1, .prompt = Length::fixed(180)});

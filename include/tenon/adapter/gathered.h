@@ -3,8 +3,8 @@
 #include "tenon/core/concepts.h"
 
 namespace tenon {
-/// Adapter policy: one group per row that has an adapter, in the order of the rows.
 
+/// Adapter policy: one group per row that has an adapter, in the order of the rows.
 struct GatheredLoRA {
   static constexpr bool adds_at_runtime = true;
 

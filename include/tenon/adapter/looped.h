@@ -3,8 +3,8 @@
 #include "tenon/adapter/gathered.h"
 
 namespace tenon {
-/// Adapter policy: the groups of GatheredLoRA, run one by one.
 
+/// Adapter policy: the groups of GatheredLoRA, run one by one.
 struct LoopedLoRA {
   static constexpr bool adds_at_runtime = true;
 

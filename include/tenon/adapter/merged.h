@@ -4,8 +4,8 @@
 #include "tenon/adapter/no_adapter.h"
 
 namespace tenon {
-/// Adapter policy without updates at run time; EngineOptions::merged names the adapters.
 
+/// Adapter policy without updates at run time; EngineOptions::merged names the adapters.
 struct MergedLoRA : NoAdapter {
   static constexpr bool merges_at_load = true;
 };

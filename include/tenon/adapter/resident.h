@@ -45,6 +45,7 @@ class UpdateTable {
     set_.begins = reinterpret_cast<const int*>(memory_.data() + updates);
   }
 
+  /// Valid as long as the table.
   const AdapterSet& set() const { return set_; }
 
  private:
@@ -95,7 +96,9 @@ class ResidentAdapter {
     table_.emplace(device, by_place_);
   }
 
+  /// The digest of factors and scales, as PeftAdapter::digest.
   const std::string& digest() const { return digest_; }
+  /// All updates of the adapter. Valid as long as the adapter.
   const AdapterSet& set() const { return table_->set(); }
   /// [layers * kSites]: the updates, for tables that combine several adapters.
   const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }

@@ -101,8 +101,7 @@ TENON_INLINE int draw(const Length& length, double uniform) {
 
 TENON_INLINE void check(const Length& length, const char* name) {
   const bool ordered = length.low >= 1 && length.high >= length.low && length.high <= kMostTokens;
-  tenon::detail::require(ordered, name,
-                         "must be 1 token or more and at most 2^30, and the most not less than the least");
+  tenon::detail::require(ordered, name, "must be from 1 to 2^30 tokens, with the least at most the most");
   tenon::detail::require(std::isfinite(length.mean) && length.mean >= 0, name, "must have a finite mean, 0 or more");
 }
 

@@ -64,8 +64,11 @@ struct Length {
   int low = 1, high = 1;  ///< inclusive; fixed uses `low`; exponential is cut off at `high`
   double mean = 1;        ///< used by exponential
 
+  /// Every number is `tokens`.
   static Length fixed(int tokens) { return {Kind::fixed, tokens, tokens, 0}; }
+  /// Uniform in low..high, both included.
   static Length uniform(int low, int high) { return {Kind::uniform, low, high, 0}; }
+  /// Exponential with this mean, rounded up, at most `high`.
   static Length exponential(double mean, int high) { return {Kind::exponential, 1, high, mean}; }
 };
 

@@ -18,6 +18,7 @@ struct TensorPart {
   int first = 0, block = 0, stride = 0;
   int stored = 0;  ///< rows of the whole tensor; 0: the part is the whole tensor
 
+  /// Rows of the whole tensor.
   int stored_rows() const { return stored > 0 ? stored : rows; }
 
   /// Rows that are adjacent in the tensor, from tensor row `at`.
@@ -40,10 +41,11 @@ struct VectorSpec {
   std::vector<TensorPart> parts;  ///< empty: the model has no such vector
   bool table = false;             // stored [rows, cols]
 
+  /// Whether the model has no such vector.
   bool none() const { return parts.empty(); }
 };
 
-/// The parts of a decoder. `Matrix`, `Head` and `Vector` are what stands for them.
+/// The parts of a decoder. `Matrix` represents a matrix, `Head` the embedding or the head, and `Vector` a vector.
 template <class Matrix, class Head, class Vector>
 struct DecoderParts {
   struct Norm {

@@ -89,8 +89,8 @@ template <WeightCode C>
 void refuse_beside(const Checkpoint& checkpoint, const std::string& name) {
   const TensorInfo* found = checkpoint.find(name);
   if (found == nullptr) return;
-  detail::refuse_file(checkpoint.where(*found), "stands beside a matrix, but " + std::string(C::name) +
-                                                    " weights, which the file says they are, have none");
+  detail::refuse_file(checkpoint.where(*found), "is not expected: " + std::string(C::name) +
+                                                    " weights, the format of this file, have no such tensor");
 }
 
 /// Reads and checks one matrix of codes.
@@ -157,7 +157,7 @@ class CodedTensor {
     const TensorInfo* found = checkpoint_.find(name);
     if (found == nullptr) {
       detail::refuse_file(checkpoint_.name(),
-                          "tensor " + printable(name) + " is missing, which " + std::string(C::name) + " weights need");
+                          "tensor " + printable(name) + " is missing; " + std::string(C::name) + " weights need it");
     }
     require(*found, dtype, shape);
     return *found;

@@ -44,7 +44,7 @@ auto with_code(CodeList<First, Rest...>, std::string_view name, const std::strin
   const std::string list = known + (known.empty() ? "" : ", ") + std::string(First::name);
   if constexpr (sizeof...(Rest) > 0) return with_code(CodeList<Rest...>{}, name, where, list, body);
   throw Error(Error::Kind::unsupported, where,
-              "\"" + printable(name, 60) + "\" is not a weight format that is known: " + list);
+              "\"" + printable(name, 60) + "\" is not a known weight format; known: " + list);
 }
 
 }  // namespace detail
