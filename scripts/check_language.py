@@ -41,21 +41,25 @@ def hash_blocks(text):
     lines = {}
     for found in HASH_LITERAL.finditer(text):
         comment = found["comment"] or found["doc"]
-        if not comment:
+        before = text[text.rfind("\n", 0, found.start()) + 1:found.start()]
+        if not comment or found["doc"] and before.strip() not in ("", "r"):  # other multi-line strings are no docstrings
             continue
         first = text.count("\n", 0, found.start()) + 1
-        alone = bool(found["doc"]) or not text[text.rfind("\n", 0, found.start()) + 1:found.start()].strip()
+        indent = len(before) - len(before.lstrip()) if found["doc"] else 1
         for i, line in enumerate(comment.split("\n")):
-            lines[first + i] = (line.lstrip("#").strip(), alone)
+            line = line.lstrip("#")
+            lines[first + i] = (line[min(indent, len(line) - len(line.lstrip())):].rstrip(), bool(found["doc"]) or not before.strip())
     return blocks(lines)
 
 
 def blocks(lines):
-    """Joins adjacent lines; an empty line, a list item or a trailing comment begins another block."""
-    block, begin, last, last_alone = [], 0, -1, False
+    """Joins adjacent lines; an empty line, a list item, an indented line or a trailing comment begins another block."""
+    block, begin, last, last_alone, indented = [], 0, -1, False, False
     for number in sorted(lines):
         line, alone = lines[number]
-        if number != last + 1 or not line.strip() or not alone or not last_alone or re.match(r"\s*(?:[-*|]|\d+\.|\[|---|==)", line):
+        item = re.match(r"\s*(?:[-*|]|\d+\.|\[|---|==)", line)
+        was_indented, indented = indented, bool(re.match(r"\s{2}", line)) and not (block and re.match(r"[-*]|\d+\.", block[0]))
+        if number != last + 1 or not line.strip() or not alone or not last_alone or item or indented or was_indented:
             if block:
                 yield begin, " ".join(block)
             block, begin = [], number

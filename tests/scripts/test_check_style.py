@@ -164,6 +164,14 @@ class Language(unittest.TestCase):
         self.assertEqual(self.found("#!/bin/sh\n# Nobody waits.\n", "scripts/a"), [2])
         self.assertEqual(self.found("behind", "a.json"), [])
 
+    def test_usage_lines_and_strings(self):
+        words = "word " * 20
+        self.assertEqual(self.found(f'"""Runs.\n\n    tool        {words}\n    tool --all  {words}\n"""\n', "a.py"), [])
+        self.assertEqual(self.found(f"# Runs.\n#   tool        {words}\n#   tool --all  {words}\n", "a.sh"), [])
+        self.assertEqual(self.found(f"# Runs {words}\n# and {words}\n", "a.sh"), [1])
+        self.assertEqual(self.found(f"# - an item {words}\n#   that goes on {words}\n", "a.sh"), [1])
+        self.assertEqual(self.found('TEXT = """\nOf code.\n"""\n', "a.py"), [])
+
 
 if __name__ == "__main__":
     unittest.main()
