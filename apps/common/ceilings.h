@@ -131,7 +131,7 @@ __attribute__((target("avx512f,amx-tile,amx-int8,amx-bf16"))) inline float multi
 #endif
 #endif
 
-// The best of one or more measurements.
+// The best values of one or more measurements.
 struct Ceiling {
   double read_gb_s = 0;
   std::array<double, kInstructions> peaks{};  // by Instruction, in 1e9 operations per second; a multiply-add is two

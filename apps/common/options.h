@@ -19,8 +19,7 @@ struct ModelOptions {
   std::string model;              // a folder; empty: the default model
   int adapter_slots = 0;          // limit on resident adapters; 0: no limit
   std::string adapter_root = {};  // adapters are names below it; empty: adapters are folders
-                                  // Replaces the rule of adapter_root, for programs that have their own.
-  std::function<std::filesystem::path(const std::string& name)> adapter_folder = {};
+  std::function<std::filesystem::path(const std::string& name)> adapter_folder = {};  // replaces adapter_root
   std::vector<tenon::AdapterUse> merged = {};  // with --lora merged: adapters that are merged into the weights
   std::string weights = "float32", head = "same", cache = "paged", kv = "float32", attention = "flash",
               scheduler = "continuous", lora = "segmented", device = "cpu";

@@ -98,7 +98,7 @@ class Bench {
   struct Step {
     double ms = 0;
     int tokens = 0;
-    double rows = 0;     // equals `tokens`, unless no cache keeps what was computed
+    double rows = 0;     // equals `tokens` if there is a cache
     double context = 0;  // mean over its sequences
   };
 

@@ -3,8 +3,8 @@
 
 namespace program {
 
-// Parses the command line and runs the subcommand. Returns its exit status, or 2 for wrong usage. Throws what the
-// subcommand throws.
+// Parses the command line and runs the subcommand. Returns its exit status, or 2 for wrong usage. Exceptions of the
+// subcommand pass through.
 int run_command_line(int argc, char** argv);
 
 }  // namespace program
