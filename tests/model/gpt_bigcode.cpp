@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
   refused("model_type", "gpt2");
 }
 
-// The specification stays small for a hostile number of heads, which is made before the tensors are checked.
+// A hostile number of heads must not enlarge the specification, which is made before the tensors are checked.
 BOOST_AUTO_TEST_CASE(interleaved_heads_are_three_parts_however_many) {
   ModelConfig c = configured([](auto&) {});
   c.heads = c.kv_heads = c.hidden = 1 << 20;

@@ -1,4 +1,4 @@
-// The forward pass of every model on every device, one verb a line.
+// The forward pass of every model on every device, one op per line.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -18,23 +18,26 @@
 
 namespace tenon {
 
+/// The weights of a decoder as views, for the ops.
 template <class W, class H>
 using DecoderViews = DecoderParts<W, H, const float*>;
 
-// The rows of a step between ops. Grows to an eighth more than the largest step seen. Operand: what products read.
+/// The activations of a step between ops. Memory grows to an eighth more than the largest step seen. Operand: the form
+/// in which products read activations.
 template <DevicePolicy D, class Operand>
 class Activations {
  public:
+  /// Whether products round activations to their own element.
   static constexpr bool rounds = !std::is_same_v<Operand, MatrixView<float>>;
 
   MatrixView<float> x, qkv, angles, gate_and_up, hidden;
   Operand normed, attended, inner;
 
-  // gated: the MLP's first matrix has outputs for the gate, too; angle_width: of a row's rotation, 0 where nothing
-  // turns.
+  /// Places the matrices for `rows` rows and `logit_rows` rows of logits. gated: the MLP's first matrix also has
+  /// outputs for the gate. angle_width: columns of `angles`; 0 without rotary positions.
   void resize(D& device, const ModelConfig& c, bool gated, int angle_width, int rows, int logit_rows) {
     std::byte* begin = nullptr;
-    std::size_t at = 0;  // bytes behind it
+    std::size_t at = 0;  // bytes placed so far
     const auto take = [&](auto& matrix, int count, int width) { at += place(matrix, begin, at, count, width); };
     const auto lay_out = [&] {
       at = 0;
@@ -45,21 +48,21 @@ class Activations {
       take(attended, rows, c.query_width());
       if (gated) take(gate_and_up, rows, 2 * c.inner);
       if constexpr (!rounds) {
-        if (gated) inner = {gate_and_up.data, rows, c.inner, gate_and_up.stride};  // takes the gate's place
+        if (gated) inner = {gate_and_up.data, rows, c.inner, gate_and_up.stride};  // the gate's memory is reused
       }
       if (rounds || !gated) take(inner, rows, c.inner);
       take(hidden, logit_rows, c.hidden);
     };
     lay_out();
-    if (at > memory_.bytes()) memory_ = device.allocate(at + at / 8);  // prompts that are a little longer need no more
+    if (at > memory_.bytes()) memory_ = device.allocate(at + at / 8);  // slightly longer prompts need no new memory
     begin = reinterpret_cast<std::byte*>(memory_.data());
     lay_out();
   }
 
  private:
-  static constexpr std::size_t kLine = 128;  // bytes that matrices begin at multiples of
+  static constexpr std::size_t kLine = 128;  // alignment of matrices in bytes
 
-  // Bytes that the matrix takes. Where there is no memory yet, its address is nobody's.
+  // Sets the view, which is null while there is no memory. Returns its bytes.
   static std::size_t place(MatrixView<float>& view, std::byte* begin, std::size_t at, int rows, int cols) {
     view = {begin ? reinterpret_cast<float*>(begin + at) : nullptr, rows, cols, cols};
     return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float) + kLine - 1) / kLine *
@@ -74,10 +77,11 @@ class Activations {
   typename D::Memory memory_;
 };
 
-// The batch as the last layer sees it: only rows whose logits are wanted, each attending on its own.
+/// The batch of the last layer: only rows whose logits are needed, each as a sequence of its own.
 struct LastRows {
   std::vector<SequenceRows> sequences;
 
+  /// The batch with rows batch.logit_rows. Valid until the next call.
   BatchView select(const BatchView& batch) {
     sequences.clear();
     int s = 0;
@@ -91,8 +95,8 @@ struct LastRows {
   }
 };
 
-// Rows of a sequence that make a job of attention with the heads that share their keys; 0 where a device wants no
-// tiles.
+/// Rows of a sequence that are one job of attention, together with `heads_together` heads that share keys. 0 if the
+/// device uses no tiles.
 template <DevicePolicy D, class Attend>
 int tile_rows(int heads_together) {
   if constexpr (requires { Attend::queries_together; })
@@ -105,7 +109,7 @@ int tile_rows(int heads_together) {
     return 0;
 }
 
-// The batch where kernels of this step read it.
+/// The batch in device memory, for the kernels of this step. tile_rows: from tile_rows().
 template <DevicePolicy D>
 BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   const auto put = [&](const auto* values, int count) {
@@ -129,7 +133,7 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   return there;
 }
 
-// What a family's forward pass keeps between steps, and what it knows beside weights W.
+/// The state of a decoder between steps, and what it knows in addition to the weights, in format W.
 template <class Model, class D, class W>
 struct DecoderState {
   explicit DecoderState(const ModelConfig& c) {
@@ -141,8 +145,9 @@ struct DecoderState {
   LastRows last_rows;
   LowRankUpdates<D> updates;
   RotaryFrequencies rotary;
-  std::vector<float> slopes;  // [heads]; none: no ALiBi
+  std::vector<float> slopes;  // [heads]; empty: no ALiBi
 
+  /// Prepares the activations for a batch.
   void resize(D& device, const ModelConfig& c, const BatchView& batch) {
     activations.resize(device, c, Model::mlp == MlpKind::gated,
                        Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
