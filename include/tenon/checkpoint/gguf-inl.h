@@ -288,7 +288,7 @@ class GgufReader {
 
   // Bytes of a tensor; at most the file's.
   std::uint64_t bytes_of(const TensorInfo& tensor, const std::string& name) const {
-    const BlockLayout layout = block_layout(tensor.dtype);
+    const GgufBlock layout = block_layout(tensor.dtype);
     const auto values = static_cast<std::uint64_t>(layout.values);
     std::uint64_t count = 1;
     for (const std::uint64_t dim : tensor.shape)

@@ -133,7 +133,7 @@ inline void decode_block(DType type, const std::byte* block, float* out) {
 namespace tenon {
 
 TENON_INLINE void decode_blocks(DType type, const std::byte* blocks, std::size_t count, float* out) {
-  const BlockLayout layout = block_layout(type);
+  const GgufBlock layout = block_layout(type);
   for (std::size_t i = 0; i < count; ++i)
     detail::decode_block(type, blocks + i * static_cast<std::size_t>(layout.bytes),
                          out + i * static_cast<std::size_t>(layout.values));

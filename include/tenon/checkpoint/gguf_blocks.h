@@ -11,12 +11,12 @@
 namespace tenon {
 
 /// Values and bytes of one block.
-struct BlockLayout {
+struct GgufBlock {
   int values, bytes;
 };
 
 /// The layout of a block type. Any other type has blocks of one value.
-constexpr BlockLayout block_layout(DType type) {
+constexpr GgufBlock block_layout(DType type) {
   switch (type) {
     case DType::q4_0:
     case DType::iq4_nl:

@@ -197,7 +197,7 @@ TENON_INLINE void Checkpoint::read_run(const TensorInfo& tensor, std::uint64_t f
 // The same for a block type. The range may begin and end within a block.
 TENON_INLINE void Checkpoint::read_blocks(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count,
                                           float* out) const {
-  const BlockLayout layout = block_layout(tensor.dtype);
+  const GgufBlock layout = block_layout(tensor.dtype);
   const auto values = static_cast<std::uint64_t>(layout.values), size = static_cast<std::uint64_t>(layout.bytes);
   constexpr std::uint64_t most = 1024;  // blocks at once: at most 210 KiB of bytes
   std::vector<std::byte> bytes;
@@ -255,7 +255,7 @@ TENON_INLINE void Checkpoint::read_all(const TensorInfo& tensor, float* out) con
     const bool matrix = tensor.shape.size() == 2;
     return read(tensor, 0, matrix ? tensor.shape[0] : 1, 0, tensor.shape.back(), out);
   }
-  const BlockLayout layout = block_layout(tensor.dtype);
+  const GgufBlock layout = block_layout(tensor.dtype);
   const std::uint64_t blocks = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(layout.bytes);
   if (blocks > 0) read_run(tensor, 0, blocks * static_cast<std::uint64_t>(layout.values), out);
 }
