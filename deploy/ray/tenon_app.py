@@ -23,29 +23,29 @@ from starlette.routing import Mount
 
 GENERATES = {"/", "/generate", "/generate_stream", "/v1/completions", "/v1/chat/completions"}
 PASSES = GENERATES | {"/tokenize", "/info", "/v1/models", "/health", "/ready", "/ping", "/v1/health", "/startup"}
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")  # of an adapter: docs/server.md
-# Of one connection; x-request-id is the same on both sides, and Serve's proxy adds it.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")  # an adapter's name: docs/server.md
+# Headers of one connection. x-request-id is the same on both sides, and Serve's proxy adds it.
 HOPS = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"host"}
 ASKED = HOPS | {b"content-length"}
 ANSWERED = HOPS | {b"x-request-id"}
-TRIES = 3  # a request may be what kills
+TRIES = 3  # limited, because the request itself may kill replicas
 
 
 class Settings(pydantic.BaseModel, extra="forbid", strict=True, frozen=True):
     """The arguments of the application."""
 
-    server: str = "tenon-serve"                                  # a program
-    flags: list[str] = []                                        # more of its flags: docs/server.md
+    server: str = "tenon-serve"                                  # the program
+    flags: list[str] = []                                        # additional flags: docs/server.md
     served_model_name: str = pydantic.Field("tales", min_length=1)
     replicas: int = pydantic.Field(2, ge=1)
-    threads: int = pydantic.Field(1, ge=1)                       # of a replica, and the CPUs that Ray sets aside for it
-    adapter_slots: int = pydantic.Field(128, ge=0)               # of a replica; 0: any number
-    max_concurrent_requests: int = pydantic.Field(64, ge=1)      # of a replica; more wait in Serve
-    max_queued_requests: int = pydantic.Field(256, ge=1)         # that wait; more are refused
+    threads: int = pydantic.Field(1, ge=1)                       # per replica; Ray reserves as many CPUs
+    adapter_slots: int = pydantic.Field(128, ge=0)               # per replica; 0: no limit
+    max_concurrent_requests: int = pydantic.Field(64, ge=1)      # per replica; more requests wait in Serve
+    max_queued_requests: int = pydantic.Field(256, ge=1)         # limit on waiting requests; others are refused
     payload_limit: int = pydantic.Field(2_000_000, ge=1024)      # bytes of a body
 
     def command(self):
-        """The server ends with the thread that starts it, however that ends."""
+        """The command line. The kernel kills the server when the thread that starts it ends."""
         return ["setpriv", "--pdeathsig", "KILL", self.server, "--host", "127.0.0.1", "--port", "0",
                 "--served-model-name", self.served_model_name, "--threads", str(self.threads),
                 "--adapter-slots", str(self.adapter_slots), "--payload-limit", str(self.payload_limit),
@@ -58,13 +58,13 @@ def without(headers, names):
 
 @serve.deployment(health_check_period_s=1, health_check_timeout_s=10, graceful_shutdown_timeout_s=30)
 class Server:
-    """A replica: one tenon-serve, at a port of its own. Neither outlives the other."""
+    """A replica: a tenon-serve on its own port. If one of the two ends, so does the other."""
 
     async def __init__(self, settings: Settings):
         self.process = await asyncio.create_subprocess_exec(
             *settings.command(), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE)
-        # No connection is used twice, so none is met that the server just closed. Whole answers come late.
+        # Connections are not reused, so none has just been closed by the server. No timeout, because whole answers come late.
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True), auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
@@ -74,10 +74,10 @@ class Server:
         await asyncio.wait({ended, ready}, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
             raise RuntimeError(ended.result())
-        # Serve asks a dead process no more, tries elsewhere what waits for it, and starts another.
+        # If the process ends, Serve retries its waiting requests on other replicas and starts a new one.
         ended.add_done_callback(lambda _: os._exit(1))
-        # The server loads and evicts by itself, the adapter first that was used longest ago. Serve counts the names in the same
-        # order, up to as many, and that is all: what it believes to be here nearly always is, and where not, it is loaded.
+        # The server itself loads adapters and evicts the least recently used one. Serve keeps names in the same order and up to
+        # the same number, so its view is nearly always right. If it is not, the server loads the adapter.
         self.known = set()
         self.slot = serve.multiplexed(max_num_models_per_replica=settings.adapter_slots or -1)(self.loaded)
 
@@ -86,7 +86,7 @@ class Server:
         return name
 
     async def watch(self):
-        """Until the server ends; what it said last. Its log is this replica's."""
+        """Copies the server's log to that of the replica until the server ends. Returns the last lines."""
         said = collections.deque(maxlen=10)
         async for line in self.process.stderr:
             sys.stderr.buffer.write(line)
@@ -108,13 +108,13 @@ class Server:
             return answer.status
 
     async def check_health(self):
-        """It may live and be wedged."""
+        """Fails for a server that is alive but hangs."""
         status = await self.status("/health")
         if status != 200:
             raise RuntimeError("/health of the server is %d" % status)
 
     async def hold(self, name, headers):
-        """Tells Serve that an adapter is here, or will be in a moment. What is no adapter takes the place of none."""
+        """Tells Serve that this replica has an adapter, or will soon load it. Unknown names take no adapter's place."""
         keys = [(key, value) for key, value in headers if key.lower() in ("authorization", "x-api-key")]
         if name not in self.known and await self.status("/v1/models/" + name, keys) == 200:
             self.known.add(name)
@@ -122,9 +122,9 @@ class Server:
             await self.slot(name)
 
     async def answer(self, method, target, headers, body):
-        """Yields the status, the headers and the whole body; of a stream no body, and then its pieces as they come.
+        """Yields (status, headers, body). A stream has body None, and its pieces follow as they come.
 
-        A caller that leaves closes the connection, and so cancels the request.
+        If the caller leaves, the connection is closed, which cancels the request.
         """
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
         try:
@@ -137,13 +137,13 @@ class Server:
                 async for piece in answer.content.iter_any():
                     yield piece
         except aiohttp.ClientError as error:
-            raise ConnectionError(str(error)) from None  # theirs do not all survive the way back
+            raise ConnectionError(str(error)) from None  # not all of aiohttp's exceptions survive serialisation
 
 
 @serve.deployment(max_ongoing_requests=10_000, graceful_shutdown_timeout_s=30, ray_actor_options={"num_cpus": 0})
 @serve.ingress()
 class Ingress:
-    """Reads the adapter's name, which is what Serve needs to choose a replica, and passes on the rest as it is."""
+    """Reads the adapter's name, by which Serve chooses a replica, and passes the request on unchanged."""
 
     def __init__(self, servers, settings: Settings):
         self.servers = servers.options(method_name="answer", stream=True)
@@ -153,7 +153,7 @@ class Ingress:
         return Starlette(routes=[Mount("/", app=self.http)])
 
     async def http(self, scope, receive, send):
-        # As it was sent: what is odd is not made to look right. Known routes alone: the others concern one replica.
+        # The target as it was sent, without normalisation. Only these routes: the others concern a single replica.
         target = scope["raw_path"].decode("latin-1")[len(scope.get("root_path", "").rstrip("/")):]
         if target not in PASSES and not target.startswith("/v1/models/"):
             return await refuse(send, target, 404, "no such route")
@@ -178,7 +178,7 @@ class Ingress:
         await refuse(send, target, 503, "no replica answers")
 
     async def passed_on(self, answer, send):
-        # Generation has no side effects: what has not begun to answer may begin elsewhere, where its replica is gone.
+        # Generation has no side effects: if the replica is gone before its answer begins, another one may answer.
         try:
             status, headers, whole = await anext(answer)
         except (ConnectionError, RayActorError) as error:
@@ -190,7 +190,7 @@ class Ingress:
         await send({"type": "http.response.body", "body": whole or b""})
 
     async def read(self, receive):
-        """The whole body; None of one that is too large."""
+        """The whole body; None if it is too large."""
         body = bytearray()
         while True:
             message = await receive()
@@ -203,7 +203,7 @@ class Ingress:
                 return bytes(body)
 
     def adapter(self, scope, target, body):
-        """The first of these that is a name; none for the model itself, and for what asks no model."""
+        """The adapter's name: the first of these that is a name. Empty for the base model, and for routes without a model."""
         if scope["method"] != "POST" or target not in GENERATES:
             return ""
         asked = {}
@@ -219,11 +219,11 @@ class Ingress:
 
 
 class Gone(Exception):
-    """The replica, before it answered."""
+    """The replica ended before it answered."""
 
 
 async def refuse(send, target, status, message):
-    """In the form of the route: docs/server.md."""
+    """Sends an error in the form of the route: docs/server.md."""
     lorax = {404: "not_found", 413: "validation"}.get(status, "overloaded")
     openai = {404: "not_found_error", 413: "invalid_request_error", 429: "rate_limit_error"}.get(status, "server_error")
     error = {"error": message, "error_type": lorax}
