@@ -1,21 +1,22 @@
-# std::fma is exact with this flag and without it (docs/numerics.md), but without it the C library may compute it in software: the
-# plain C++ kernels then take 35 times as long.
+# std::fma is exact with and without this flag (docs/numerics.md). Without it the C library may compute it in software,
+# and the plain C++ kernels take 35 times as long.
 include(CheckCXXSourceRuns)
 check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"fma\") ? 0 : 1; }" TENON_HAS_FMA)
 
-# What every program of tests is compiled with.
+# Options of all test programs.
 function(tenon_set_up_tests target)
   target_link_libraries(${target} PRIVATE tenon::compiled tenon_warnings Boost::unit_test_framework)
   target_compile_definitions(${target} PRIVATE
     BOOST_TEST_DYN_LINK _GLIBCXX_ASSERTIONS
     TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TENON_BINARY_DIR="${PROJECT_BINARY_DIR}"
     TENON_DEFAULT_MODEL_DIR="${TENON_DEFAULT_MODEL}")
-  # Quicker to compile; the bits are the same at every level (docs/numerics.md).
+  # -O1 compiles faster; the bits are the same at every level (docs/numerics.md).
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>
     $<$<AND:$<BOOL:${TENON_HAS_FMA}>,$<COMPILE_LANGUAGE:CXX>>:-mfma>)
 endfunction()
 
-# What nearly all of them include, compiled once. Not Boost.Test: whether it makes main() is said before it is included.
+# Headers that nearly all tests include, compiled once. Boost.Test is left out, because a macro before its include
+# decides about main().
 add_library(tenon_test_headers OBJECT precompiled.cpp)
 tenon_set_up_tests(tenon_test_headers)
 target_precompile_headers(tenon_test_headers PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_CURRENT_SOURCE_DIR}/precompiled.h>")
@@ -29,9 +30,10 @@ function(tenon_add_unit_test name)  # and its command
   set_tests_properties("${name}" PROPERTIES LABELS unit TIMEOUT 900 SKIP_RETURN_CODE 77)
 endfunction()
 
-# tenon_add_unit_tests(SOURCES...): Boost.Test programs from paths below tests/, and a ctest a source, of the same name with
-# dots. A source that names its BOOST_TEST_MODULE (or .cu) is a program, test_<folder>_<name>; the others are suites
-# <folder>_<name> of one program a folder, test_<folder>: most of what they compile is the same headers.
+# tenon_add_unit_tests(SOURCES...): Boost.Test programs from paths below tests/, and one ctest per source, named like
+# the path with dots. A source with BOOST_TEST_MODULE, or with the suffix .cu, is a program test_<folder>_<name>. The
+# others are suites <folder>_<name> of one program per folder, test_<folder>, because they compile mostly the same
+# headers.
 function(tenon_add_unit_tests)
   set(folders "")
   foreach(source IN LISTS ARGN)
@@ -72,7 +74,8 @@ function(tenon_add_unit_tests)
   set_source_files_properties(test_main.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# tenon_add_python_tests(FOLDER TARGET): each <folder>/test_<name>.py as the ctest <folder>.<name>, which is given the program.
+# tenon_add_python_tests(FOLDER TARGET): each <folder>/test_<name>.py is the ctest <folder>.<name>, with the program as
+# argument.
 function(tenon_add_python_tests folder target)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/test_*.py")
   foreach(source IN LISTS sources)
@@ -82,7 +85,7 @@ function(tenon_add_python_tests folder target)
   endforeach()
 endfunction()
 
-# What a compiler needs to be told to see the headers of the library and of its dependencies, with no build system around.
+# Appends the compiler flags for the headers of the library and of its dependencies, for use without a build system.
 function(tenon_append_include_flags variable)  # and the targets
   foreach(dependency IN LISTS ARGN)
     get_target_property(folders ${dependency} INTERFACE_INCLUDE_DIRECTORIES)
@@ -97,12 +100,12 @@ function(tenon_append_include_flags variable)  # and the targets
 endfunction()
 set(TENON_INCLUDE_FLAGS "-I${PROJECT_SOURCE_DIR}/include")
 tenon_append_include_flags(TENON_INCLUDE_FLAGS nlohmann_json::nlohmann_json utf8proc::utf8proc)
-set(TENON_EIGEN_FLAGS "")  # beside them, for tenon/eigen.h
+set(TENON_EIGEN_FLAGS "")  # additional flags for tenon/eigen.h
 if(TENON_EIGEN)
   tenon_append_include_flags(TENON_EIGEN_FLAGS Eigen3::Eigen)
 endif()
 
-# The compilers that headers and misuse are tried with: the one of this build, and clang++ and nvcc where they are found.
+# The compilers for the tests of headers and misuse: that of this build, and clang++ and nvcc if they are found.
 set(TENON_COMPILER_cxx "${CMAKE_CXX_COMPILER}")
 set(TENON_COMPILERS cxx)
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")

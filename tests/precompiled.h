@@ -1,4 +1,4 @@
-// What nearly all tests include, compiled once for all of them (TenonTests.cmake).
+// Headers that nearly all tests include, compiled once for all of them (TenonTests.cmake).
 #pragma once
 #include <algorithm>
 #include <array>

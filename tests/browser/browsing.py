@@ -1,4 +1,4 @@
-"""What the tests of the page at /ui share: a Chromium without a window, and the page as its users see it.
+"""Shared by the tests of the page at /ui: a headless Chromium, and the page from its users' view.
 
 Needs Debian's chromium, chromium-driver and python3-selenium; scripts/check-browser installs them.
 """
@@ -40,7 +40,7 @@ def start_browser(width=1280, height=900):
 
 
 class Page:
-    """The page of a server in a tab of its own, whose session storage begins empty."""
+    """The page of a server in its own tab, with empty session storage."""
 
     def __init__(self, browser, server, wait=True, width=1280, height=900):
         self.browser, self.server = browser, server
@@ -70,11 +70,11 @@ class Page:
                                      {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
 
     def emulate(self, scheme):
-        """light or dark."""
+        """Sets the preferred colour scheme: light or dark."""
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
     def keys(self, *keys):
-        """Pressed one after another; a pair is held and pressed."""
+        """Presses keys one after another. A pair is a key that is held, and one that is pressed."""
         chain = ActionChains(self.browser)
         for key in keys:
             if isinstance(key, tuple):
@@ -98,7 +98,7 @@ class Page:
         self.js("document.getElementById(arguments[0]).click()", element)
 
     def generate(self, **values):
-        """From the click to the last answer."""
+        """Fills the form and waits from the click to the last answer."""
         self.fill(**values)
         self.click("generate")
         return self.wait_answers()
@@ -111,11 +111,11 @@ class Page:
         return self.answers()
 
     def wait_text(self, tokens=1):
-        """Until every card has so many."""
+        """Waits until every card has at least this number of tokens."""
         eventually(lambda: self.js("const cards = [...document.querySelectorAll('.card')]; return cards.length > 0 &&"
                                    " cards.every(card => card.querySelectorAll('.t').length >= arguments[0])", tokens), "no text comes")
 
-    # ---- what it shows
+    # ---- the visible page
 
     def answers(self):
         return self.js("return [...document.querySelectorAll('.card[data-model]')].map(card => ({model: card.dataset.model,"
@@ -134,7 +134,7 @@ class Page:
         return self.shown("link")
 
     def tip(self):
-        """The text of the tooltip, None while there is none."""
+        """The text of the tooltip; None if it is hidden."""
         return self.js("const tip = document.getElementById('tip'); return tip.hidden ? null : tip.innerText")
 
     def cells(self):
@@ -142,7 +142,7 @@ class Page:
         return self.js("return tenonBatch.cells()")
 
     def complaints(self, network=()):
-        """Warnings and errors of the console, but for requests that failed with one of these words in the message."""
+        """Warnings and errors of the console, except for failed requests with one of these words in the message."""
         found = []
         for entry in self.browser.get_log("browser"):
             expected = entry["source"] == "network" and any(each in entry["message"] for each in network)

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/ui.md. Texts are always the same; times and the steps of the batch are those of this run.
+"""Takes the pictures of docs/ui.md. Their texts are always the same; times and steps are those of this run.
 
     screenshots.py PROGRAM DIR        (scripts/check-browser --screenshots DIR runs it)
 """
@@ -18,7 +18,7 @@ OTHERS = ["characters", "shakespeare", "weather", "tales", "characters"]
 
 
 def settled(page):
-    """The newest steps are painted, and the numbers those of the last second."""
+    """Waits until the newest steps are painted and the numbers are those of the last second."""
     time.sleep(0.4)
     page.js("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -31,7 +31,7 @@ def answer_with_tooltip(page, scheme):
 
 
 def others(server):
-    """Requests of somebody else, which end one after another."""
+    """Requests of another client, which end one after another."""
     def one(i, model):
         body = {"model": model, "prompt": PROMPT, "max_tokens": 180 + 90 * i, "temperature": 0.8, "seed": 20 + i, "ignore_eos": True}
         with contextlib.suppress(OSError, http.client.HTTPException):  # the server ends first

@@ -1,4 +1,4 @@
-"""The page at /ui in Chromium, from outside: answers, comparison, the batch, keys, errors, keyboard, colours.
+"""The page at /ui in Chromium, from its users' view: answers, comparison, the batch, keys, errors, keyboard, colours.
 
     test_page.py PROGRAM [TEST ...]        (scripts/check-browser runs it, with what it needs)
 """
@@ -14,7 +14,7 @@ KING = "The king said"
 NAMES = ["characters", "shakespeare", "weather"]
 DOWN = ["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNKED_ENCODING"]
 
-# [what, contrast] of every text that is seen, against the first ground below it that has a colour.
+# [text, contrast] of every visible text against the nearest background that has a colour.
 CONTRASTS = """
 const rgb = text => text.match(/[\\d.]+/g).map(Number);
 const light = ([r, g, b]) => [r, g, b].reduce((sum, v, i) => {
@@ -57,7 +57,7 @@ return Math.min(...['base', 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'].map(name =
   .map(l => (Math.max(l, panel) + .05) / (Math.min(l, panel) + .05)));
 """
 
-# Events of every kind, in bytes that are cut in two at every place, and in single bytes.
+# Events of every kind, split into two pieces at every place, and into single bytes.
 CUTS = """
 const bytes = new TextEncoder().encode('data: {"a": "\\u00e9\\u65e5\\u{1f389}"}\\n\\n:\\n\\ndata:1\\r\\ndata: 2\\r\\n\\r\\ndata: [DONE]\\n\\n');
 const read = pieces => {
@@ -70,8 +70,8 @@ for (let i = 0; i <= bytes.length; ++i) results.add(read([bytes.slice(0, i), byt
 return [...results];
 """
 
-# Of the last cell that decodes, and the last that reads a prompt, of each place: [place, adapter, whether it reads, whether
-# the colour of its adapter is at every height of it].
+# The last decoding cell and the last prompt cell of each place: [place, adapter, whether it is a prompt cell, whether
+# the adapter's colour covers its whole height].
 PAINTED = """
 const {left, w, h, columns} = tenonBatch.geometry, canvas = document.getElementById('canvas'), last = new Map();
 for (const [step, place, adapter, prompt] of tenonBatch.cells()) last.set(`${place} ${prompt > 0}`, [step, place, adapter, prompt > 0]);
@@ -104,7 +104,7 @@ class BrowserTest(unittest.TestCase):
         self.assertEqual(page.complaints(network), [])
 
     def told(self, model, prompt=KING, **more):
-        """The text of the API, without a stream."""
+        """The text of the API's answer, not streamed."""
         answer = self.server.post("/v1/completions", {"model": model, "prompt": prompt} | more)
         self.assertEqual(answer.status, 200, answer)
         return answer.json()["choices"][0]["text"]
@@ -119,7 +119,7 @@ class ThePage(BrowserTest):
         for part in ["default-src 'none'", "connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"]:
             self.assertIn(part, policy)
         page = self.open()
-        time.sleep(0.6)  # some polls
+        time.sleep(0.6)  # time for several polls
         loaded = page.js("return performance.getEntriesByType('resource').map(each => [each.name, each.transferSize])")
         base = "http://127.0.0.1:%d/" % self.server.port
         self.assertEqual({re.sub(r"\?.*", "", name.removeprefix(base)) for name, _ in loaded}, {"v1/models", "ui/steps"})
@@ -154,7 +154,7 @@ class ThePage(BrowserTest):
             self.assertEqual(each["text"], self.told(each["model"], max_tokens=50, temperature=0))
         self.assertEqual(len({each["text"] for each in answers}), 3)
         times = page.js("return [...document.querySelectorAll('.card')].map(card => [...card.querySelectorAll('.t')].map(span => span.piece.after))")
-        for after in times:  # the server writes several tokens at a time
+        for after in times:  # the server may write several tokens at a time
             self.assertLess(sum(time < 0.001 for time in after), len(after) / 5, after)
         boxes = page.js("return [...document.querySelectorAll('.card')].map(card => card.getBoundingClientRect().toJSON())")
         self.assertEqual(len({box["top"] for box in boxes}), 1)  # beside each other
@@ -234,7 +234,7 @@ class ThePage(BrowserTest):
 
 class TheBatch(BrowserTest):
     def wait_still(self, page):
-        """Until nothing runs, and the picture has the last step."""
+        """Waits until no request runs and the picture has the last step."""
         def still():
             before = page.js("return tenonBatch.last")
             time.sleep(0.6)
@@ -245,7 +245,7 @@ class TheBatch(BrowserTest):
         page = self.open()
         page.choose(*NAMES)
         page.fill(view=480)
-        page.generate(prompt=KING, max_tokens=5, temperature=0, top_k="")  # the first request under an adapter reads it
+        page.generate(prompt=KING, max_tokens=5, temperature=0, top_k="")  # the first request with an adapter loads it
         self.wait_still(page)
         begin = page.js("return tenonBatch.newest()")
         answers = page.generate(prompt="Once upon a time", max_tokens=150)
@@ -257,7 +257,7 @@ class TheBatch(BrowserTest):
                 found[adapter] += step > begin and not prompt
             return found
 
-        # The first token comes of the step that read the prompt.
+        # The step that reads the prompt also gives the first token.
         eventually(lambda: all(wanted[name] - count in (1, 2) for name, count in decoded().items()),
                    lambda: "%s tokens, and cells: %s" % (wanted, decoded()), 10)
         cells = page.cells()
@@ -322,7 +322,7 @@ class TheBatch(BrowserTest):
             eventually(lambda: page.link() == "Server not reachable, trying again.", lambda: page.link())
             got, = page.generate()
             self.assertEqual((got["state"], got["error"]), ("error", "The server is not reachable."))
-            self.assertTrue(page.cells())  # what is known stays until there is something else
+            self.assertTrue(page.cells())  # the last known state stays until the server is back
         with Server(port=port) as second:
             eventually(lambda: page.link() == "Connected", lambda: page.link(), 15)
             eventually(lambda: page.js("return tenonBatch.boot") not in (None, boot))
@@ -371,7 +371,7 @@ class Access(BrowserTest):
         second = page.tip()
         self.assertIn("after the one before", second)
         self.assertRegex(second, r"probability\s+[<\d.]+ %\s+log-probability\s+-?[\d.]+")
-        self.assertIn(page.js("return document.querySelectorAll('#tip .bars i').length"), (5, 6))  # the one taken may be no likely one
+        self.assertIn(page.js("return document.querySelectorAll('#tip .bars i').length"), (5, 6))  # the taken token may be none of the five likeliest
         taken = page.js("return document.querySelector('#tip .bars code.taken').textContent")
         self.assertTrue(second.startswith(taken), second)
         self.assertEqual(page.js("return document.activeElement.getAttribute('aria-describedby')"), "tip")
@@ -381,7 +381,7 @@ class Access(BrowserTest):
         self.assertEqual(page.tip(), first)
         page.keys(Keys.ESCAPE)
         self.assertIsNone(page.tip())
-        page.keys(Keys.TAB)  # one stop for each answer
+        page.keys(Keys.TAB)  # one tab stop per answer
         self.assertEqual(page.js("return document.activeElement.closest('.card').dataset.model"), "shakespeare")
 
         page.fill(max_tokens=1000, temperature=0)
@@ -423,7 +423,7 @@ class Access(BrowserTest):
         for scheme in ["light", "dark"]:
             page.emulate(scheme)
             page.generate(prompt=KING, max_tokens=5000)
-            contrasts = page.js(CONTRASTS)  # with errors
+            contrasts = page.js(CONTRASTS)  # while errors are shown
             page.generate(max_tokens=8)
             page.js("document.querySelectorAll('.t')[2].focus()")
             page.js("document.getElementById('key-asked').hidden = false; document.getElementById('key-asked').textContent = 'asked'")
@@ -474,11 +474,11 @@ class AKey(BrowserTest):
         got, = page.generate(prompt=KING, max_tokens=20, temperature=0, top_k="")
         self.assertEqual(got["text"], self.told("tales", max_tokens=20, temperature=0))
         eventually(lambda: len(page.cells()) >= 20)
-        self.browser.refresh()  # the tab keeps it
+        self.browser.refresh()  # the tab keeps the key
         page.wait_ready()
         self.assertEqual(page.js("return [localStorage.length, document.cookie]"), [0, ""])
         self.assertNotIn("secret-1", page.js("return location.href + sessionStorage.getItem('tenon.form')"))
-        other = self.open(wait=False)  # another does not have it
+        other = self.open(wait=False)  # another tab does not have it
         eventually(lambda: other.visible("key-asked"), "no key is asked for")
         self.quiet(other, ["status of 401"])
 

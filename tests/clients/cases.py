@@ -1,7 +1,7 @@
 """The runner of the client checks: cases of one client against one server, a line a case, exit status 1 on a failure.
 
 A check file imports a client library, marks functions with @case, and calls main(). The interpreter is that of a virtual
-environment with the client's pinned packages (see run.py); this module needs the standard library alone.
+environment with the client's pinned packages (see run.py). This module needs only the standard library.
 """
 import asyncio
 import importlib.metadata
@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 import serving  # noqa: E402  (reads the program's path from the arguments)
 
 warnings.filterwarnings("ignore")
-# Without reports to the makers of the clients, prices from the network, and progress bars.
+# No telemetry, no prices from the network, and no progress bars.
 os.environ.update(HF_HUB_DISABLE_TELEMETRY="1", LITELLM_LOCAL_MODEL_COST_MAP="True", DO_NOT_TRACK="1", LANGCHAIN_TRACING_V2="false",
                   LANGSMITH_TRACING="false", TOKENIZERS_PARALLELISM="false", TQDM_DISABLE="1")
 
@@ -34,7 +34,7 @@ CASES = []
 
 
 def case(function=None, *, not_yet=None):
-    """Marks a case. `not_yet`: a pattern of the error that the case ends with today; without that error it fails."""
+    """Marks a case. `not_yet`: a pattern of the error that the case gives today; without that error the case fails."""
     if function is None:
         return lambda f: case(f, not_yet=not_yet)
     function.not_yet = not_yet
@@ -45,7 +45,7 @@ def case(function=None, *, not_yet=None):
 # ---- the server
 
 class Tenon(serving.Server):
-    """The default model with a chat template, its adapters, and one of them once more as HUB_ADAPTER."""
+    """The default model with a chat template and its adapters, one of them also as HUB_ADAPTER."""
 
     def __init__(self):
         self.root = tempfile.TemporaryDirectory(prefix="tenon-clients-")
@@ -69,17 +69,17 @@ class Tenon(serving.Server):
         return answer.json()
 
     def completion(self, prompt=PROMPT, max_tokens=16, **more):
-        """The greedy continuation by /v1/completions."""
+        """The greedy continuation, from /v1/completions."""
         body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, **more}
         return self.ok("/v1/completions", body)["choices"][0]["text"]
 
     def answer(self, messages, max_tokens=16, **more):
-        """The greedy answer by /v1/chat/completions."""
+        """The greedy answer, from /v1/chat/completions."""
         body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, **more}
         return self.ok("/v1/chat/completions", body)["choices"][0]["message"]["content"]
 
     def reply(self, content=QUESTION, max_tokens=16, **more):
-        """The same of one message of a user."""
+        """The greedy answer to one message of a user."""
         return self.answer([{"role": "user", "content": content}], max_tokens, **more)
 
     def stop_word(self, prompt=PROMPT, max_tokens=16):
@@ -118,7 +118,7 @@ def holds(condition, what):
 
 
 def raises(kind, function, pattern=""):
-    """The exception of this kind, whose text matches the pattern, that the function ends with."""
+    """The exception that the function raises; it must be of this kind, with a text that matches the pattern."""
     try:
         function()
     except kind as error:
@@ -132,7 +132,7 @@ def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, serving.PATIENCE))
 
 
-# ---- a schema that several clients ask for, and what satisfies it
+# ---- a schema that several clients use, and its check
 
 PERSON = {"type": "object", "additionalProperties": False, "required": ["name", "mood", "age"],
           "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 10}, "mood": {"enum": ["glad", "sad"]},
@@ -152,7 +152,7 @@ def is_person(value):
 # ---- running
 
 def outcome(function):
-    """("pass" | "not yet" | "FAIL", a line that says why)."""
+    """("pass" | "not yet" | "FAIL", a line with the reason)."""
     try:
         result = function()
         if asyncio.iscoroutine(result):

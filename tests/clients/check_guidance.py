@@ -1,4 +1,4 @@
-"""guidance over its OpenAI model: text, schemas, captures, several turns. It streams, and asks for five candidates a token."""
+"""guidance with its OpenAI model: text, schemas, captures, several turns. It streams, and requests five candidates per token."""
 import cases  # first: it sets variables that the libraries below read
 
 import guidance
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from cases import ADAPTER, KEY, MODEL, PERSON, QUESTION, case, differs, equal, holds, is_person, raises
 
-GREEDY = 1e-4  # guidance leaves a temperature of 0 out
+GREEDY = 1e-4  # guidance omits a temperature of 0
 
 
 class Person(BaseModel):

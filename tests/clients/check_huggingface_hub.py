@@ -18,7 +18,7 @@ MESSAGES = [{"role": "user", "content": QUESTION}]
 
 @functools.cache
 def client(kind=InferenceClient):
-    """Kept: a client closes its streams when it is collected."""
+    """A client that is kept alive: its streams are closed when it is collected."""
     return kind(cases.tenon.url, timeout=60)
 
 
@@ -84,7 +84,7 @@ def text_stops():
 @case
 def text_with_top_n_tokens():
     answer = generate(details=True, top_n_tokens=2, max_new_tokens=3)
-    best = [top[0]["id"] for top in answer.details.top_tokens]  # the client leaves lists of lists as they are
+    best = [top[0]["id"] for top in answer.details.top_tokens]  # the client does not convert lists of lists
     equal(best, [t.id for t in answer.details.tokens])
 
 

@@ -12,7 +12,7 @@ from people import Mood, Person
 
 
 class Plain(BaseModel):
-    """Without an enumeration: instructor's partial models take those for instances of the class."""
+    """A model without an enumeration, because instructor's partial models take enumerations for instances of the class."""
     name: str = Field(min_length=1, max_length=10)
     mood: Literal["glad", "sad"]
     age: int = Field(ge=0, le=120)

@@ -80,7 +80,7 @@ def loglikelihood_under_an_adapter():
 
 @case
 def rolling_loglikelihood():
-    """The text after the end-of-text token, as lm-eval means it."""
+    """The text after the end-of-text token, as lm-eval defines it."""
     text = PROMPT + continuation()[0]
     got, = model().loglikelihood_rolling(request("loglikelihood_rolling", (text,)), disable_tqdm=True)
     tokenizer = model().tokenizer
@@ -105,7 +105,7 @@ def generation_from_texts_without_a_tokenizer():
 
 @case
 def tokenizer_backend_is_found():
-    """`auto` asks for routes that the server lacks, and goes on with transformers' tokenizer."""
+    """`auto` tries routes that the server does not have, and falls back to transformers' tokenizer."""
     (got, _), = likelihoods([(PROMPT, continuation()[0])], tokenizer_backend="auto")
     near(got, continuation()[1])
 

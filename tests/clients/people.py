@@ -1,4 +1,4 @@
-"""What the clients that take pydantic models ask for."""
+"""The schema that clients with pydantic models request."""
 import enum
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,5 +17,5 @@ class Person(BaseModel):
 
 
 class StrictPerson(Person):
-    """A person and nothing else, as OpenAI's strict schemas are written."""
+    """A person without additional properties, as in OpenAI's strict schemas."""
     model_config = ConfigDict(extra="forbid")

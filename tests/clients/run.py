@@ -3,8 +3,8 @@
     run.py prepare FOLDER ENVIRONMENT ...             makes FOLDER/ENVIRONMENT from requirements/ENVIRONMENT.txt
     run.py check FOLDER ENVIRONMENT CLIENT SERVER     runs check_CLIENT.py there, against the program SERVER
 
-Exit status 77, with a line `skipped: REASON`, where Python has no venv or PyPI cannot be reached. An environment is made again
-when its requirements or the interpreter have changed. Requirements list every package with its version: pip resolves nothing.
+Exit status 77, with a line `skipped: REASON`, if Python has no venv or PyPI cannot be reached. An environment is made again if its
+requirements or the interpreter have changed. Requirements list every package with its version, so pip resolves nothing.
 """
 import fcntl
 import hashlib
@@ -49,7 +49,7 @@ def run(*command):
 
 
 def make(folder, name):
-    """The environment, unless it is there. Raises Skipped, or RuntimeError with pip's last lines."""
+    """Makes the environment unless it exists. Raises Skipped, or RuntimeError with pip's last lines."""
     place = pathlib.Path(folder, name)
     place.parent.mkdir(parents=True, exist_ok=True)
     with open(str(place) + ".lock", "w") as lock:

@@ -1,4 +1,4 @@
-"""deploy/haproxy/haproxy.cfg, run by HAProxy before two replicas of tenon-serve with twenty adapters. It prints what it measured.
+"""deploy/haproxy/haproxy.cfg with HAProxy, two replicas of tenon-serve and twenty adapters. Prints its measurements.
 
     test_haproxy.py PROGRAM [TEST ...]              (or TENON_SERVE=PROGRAM)
 """
@@ -29,7 +29,7 @@ from serving import eventually  # noqa: E402
 CONFIGURATION = ROOT / "deploy" / "haproxy" / "haproxy.cfg"
 ADAPTERS = ["%s-%02d" % (serving.NAMES[i % 3], i) for i in range(20)]
 FACTOR = int(re.search(r"presetenv TENON_BALANCE +(\d+)", CONFIGURATION.read_text()).group(1))
-LONG = 700  # tokens of a stream that something is to happen to
+LONG = 700  # tokens of a stream that is still open when something happens to it
 
 
 def say(*words):
@@ -37,7 +37,7 @@ def say(*words):
 
 
 def configuration(folder):
-    """The file as it is; without root, less the lines that need it."""
+    """The configuration file. Without root, the lines that need root are removed."""
     if os.geteuid() == 0:
         return CONFIGURATION
     lines = CONFIGURATION.read_text().splitlines(keepends=True)
@@ -47,7 +47,7 @@ def configuration(folder):
 
 
 class Balancer(serving.Server):
-    """HAProxy, at sockets that were bound before: no port is taken twice. Asked like a server."""
+    """HAProxy on sockets that are bound beforehand, so that no port is taken twice. It has the interface of a server."""
 
     def __init__(self, folder, replicas, **settings):
         self.log_file = tempfile.TemporaryFile("w+b")
@@ -81,20 +81,20 @@ class Balancer(serving.Server):
         return {name: row["status"] for name, row in self.replicas().items()}
 
     def troubles(self):
-        """Of its log: answers of 503, and replicas that come and go."""
+        """From its log: answers with 503, and replicas that go up or down."""
         return "\n".join([line for line in self.text().splitlines() if " 503 " in line or "Server " in line][:12])
 
     def wait_up(self, *names):
         def up():
             assert self.process.poll() is None, self.text()
-            found = self.states()  # "UP 1/2" is on its way down
+            found = self.states()  # "UP 1/2" is going down
             return all(found[name] == ("UP" if name in names else "DOWN") for name in found)
 
         eventually(up, lambda: "%s should be up: %s\n%s" % (names, self.states(), self.text()[-3000:]), seconds=20)
 
 
 class Whole:
-    """What came of one request."""
+    """The outcome of one request."""
 
     def __init__(self, status, replica, complete=True, clean=True, events=0):
         self.status, self.replica, self.complete, self.clean, self.events = status, replica, complete, clean, events
@@ -104,7 +104,7 @@ class Whole:
 
 
 class Traffic:
-    """Clients in a closed loop, each a thread, until they are stopped; what came of their requests."""
+    """Clients in a closed loop, one thread each, until they are stopped; and the outcomes of their requests."""
 
     def __init__(self, *clients):
         self.done, self.results, self.errors = threading.Event(), [], []
@@ -130,7 +130,7 @@ class Traffic:
 
 
 def zipf(seed):
-    """Adapters for ever, the k-th with a share like 1/k."""
+    """An endless sequence of adapters; the k-th has a share of about 1/k."""
     generator = random.Random(seed)
     weights = [1 / k for k in range(1, len(ADAPTERS) + 1)]
     while True:
@@ -143,7 +143,7 @@ class Haproxy(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         root = pathlib.Path(cls.folder.name, "adapters")
-        for name in ADAPTERS:  # copies: links must lead below the root
+        for name in ADAPTERS:  # copies, because links must stay below the root
             shutil.copytree(serving.ADAPTERS / name.rsplit("-", 1)[0], root / name)
         cls.replica = {name: cls.start(name) for name in "AB"}
         cls.addClassCleanup(lambda: [each.__exit__() for each in cls.replica.values()])
@@ -199,13 +199,13 @@ class Haproxy(unittest.TestCase):
         return result
 
     def home(self, adapter):
-        """Its replica's name here, asked when nothing else is asked."""
+        """The name of the adapter's replica without other load."""
         return self.generate(adapter, tokens=1).replica.upper()
 
     def adapter_of(self, replica):
         return next(name for name in ADAPTERS if self.home(name) == replica)
 
-    # ---- where requests go
+    # ---- routing
 
     def test_an_adapter_is_found_wherever_it_is_named(self):
         homes = {name: self.home(name) for name in ADAPTERS}
@@ -232,7 +232,7 @@ class Haproxy(unittest.TestCase):
             self.assertGreaterEqual(min(found["a"], found["b"]), 5, (each, found))
 
     def test_bodies_beyond_the_buffer(self):
-        """A name that lies within the first 64 KiB, or in the header, is found; else any replica answers, and as well."""
+        """A name within the first 64 KiB or in the header is found. Otherwise any replica answers, with the same text."""
         text = "The king said. " * 20000
         for replica in "AB":
             name = self.adapter_of(replica)
@@ -335,10 +335,10 @@ class Haproxy(unittest.TestCase):
         self.assertAlmostEqual(open_a / (open_a + open_b), FACTOR / 200, delta=0.04)
         self.assertGreaterEqual(other, (1 - FACTOR / 200) / 2)
 
-    # ---- what happens to replicas
+    # ---- failures of replicas
 
     def mixed(self, replica):
-        """Half of the streams are at this one."""
+        """Half of the streams are on this replica."""
         there = self.adapter_of(replica)
         names = itertools.cycle(ADAPTERS)
         lock = threading.Lock()

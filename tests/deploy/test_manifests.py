@@ -1,5 +1,5 @@
-"""deploy/ as far as it can be tested without Docker, Kubernetes or a systemd that runs: schemas, names, commands, and the
-server with the settings that are written there.
+"""deploy/ as far as it can be tested without Docker, Kubernetes or a running systemd: schemas, names, commands, and the server with
+the settings in these files.
 
     test_manifests.py PROGRAM [TEST ...]            (or TENON_SERVE=PROGRAM; PROMTOOL=PROGRAM)
 """
@@ -39,7 +39,7 @@ def one(kind):
 
 
 def flags():
-    """Of the server, without the dashes."""
+    """The server's flags, without the dashes."""
     return set(re.findall(r"--([a-z][a-z0-9-]*)", serving.run("--help").stdout))
 
 
@@ -48,7 +48,7 @@ def is_setting(variable):
 
 
 def steps(text):
-    """Lines without comments, each with its continuations, as words."""
+    """Lines without comments, joined with their continuations, as words."""
     text = re.sub(r"\\\n", " ", "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#")))
     return [shlex.split(line) for line in text.splitlines() if line.strip()]
 
@@ -180,7 +180,7 @@ class Systemd(unittest.TestCase):
 
 @unittest.skipUnless(PROMTOOL, "no promtool")
 class Metrics(unittest.TestCase):
-    # Names that are LoRAX's and vLLM's, and what promtool's linter has against them.
+    # Names of LoRAX and vLLM, which promtool's linter complains about.
     KNOWN = re.compile(r'^(lorax_|vllm:)')
 
     def test_promtool(self):
@@ -190,7 +190,7 @@ class Metrics(unittest.TestCase):
         done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True)
         said = (done.stdout + done.stderr).splitlines()
         print("promtool: status %d, %d lines" % (done.returncode, len(said)), *said, sep="\n  ", file=sys.stderr)
-        self.assertIn(done.returncode, [0, 3], said)  # 1: not the format; 3: style alone
+        self.assertIn(done.returncode, [0, 3], said)  # 1: wrong format; 3: style only
         self.assertEqual([line for line in said if not self.KNOWN.match(line)], [])
 
 

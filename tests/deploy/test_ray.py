@@ -1,4 +1,4 @@
-"""deploy/ray, run by Ray Serve: two replicas of tenon-serve, twenty adapters, four slots each. It prints what it measured.
+"""deploy/ray with Ray Serve: two replicas of tenon-serve, twenty adapters, four slots each. Prints its measurements.
 
     test_ray.py PROGRAM [TEST ...]              (or TENON_SERVE=PROGRAM)
 """
@@ -20,7 +20,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOYED = ROOT / "deploy" / "ray"
-# Before Ray is imported: its processes inherit them, and report to nobody.
+# Set before Ray is imported, so that its processes inherit them and send no usage reports.
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "PYTHONPATH": str(DEPLOYED)}
 for each in [name for name in os.environ if name.startswith("TENON_") and name != "TENON_SERVE"]:
     del os.environ[each]
@@ -36,8 +36,8 @@ CONFIGURATION = DEPLOYED / "serve.yaml"
 ADAPTERS = ["%s-%02d" % (serving.NAMES[i % 3], i) for i in range(20)]
 SLOTS = 4
 KEY = "a-key-of-the-test"
-LONG = 700   # tokens of a stream that something is to happen to
-KNOWN = 1.0  # seconds in which Serve's proxy surely hears what a replica holds: it takes two or three tenths
+LONG = 700  # tokens of a stream that is still open when something happens to it
+KNOWN = 1.0  # seconds after which Serve's proxy knows a replica's adapters; it takes two or three tenths
 
 
 def say(*words):
@@ -45,14 +45,14 @@ def say(*words):
 
 
 def read(path):
-    """A file of /proc, or nothing where the process is gone."""
+    """A file of /proc; empty if the process has ended."""
     with contextlib.suppress(OSError):
         return path.read_bytes()
     return b""
 
 
 class At(serving.Server):
-    """Asked like a server that this test did not start."""
+    """The interface of a server that this test did not start."""
 
     def __init__(self, port, pid=None):
         self.port, self.pid, self.key = port, pid, KEY
@@ -76,10 +76,10 @@ def listening(pid):
 class RayServe(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="tenon-ray-", ignore_cleanup_errors=True)  # short: sockets lie below
+        folder = tempfile.TemporaryDirectory(prefix="tenon-ray-", ignore_cleanup_errors=True)  # a short path, because it contains sockets
         cls.addClassCleanup(folder.cleanup)
         cls.root = pathlib.Path(folder.name, "adapters")
-        for name in ADAPTERS:  # copies: links must lead below the root
+        for name in ADAPTERS:  # copies, because links must stay below the root
             shutil.copytree(serving.ADAPTERS / name.rsplit("-", 1)[0], cls.root / name)
         keys = pathlib.Path(folder.name, "keys")
         keys.write_text(KEY + "\n")
@@ -95,7 +95,7 @@ class RayServe(unittest.TestCase):
 
     @staticmethod
     def start(folder, tries=4):
-        """Ray gives its processes 30 s to start, which a busy machine exceeds."""
+        """Starts Ray, with retries: it gives its processes 30 s to start, which a busy machine exceeds."""
         for left in reversed(range(tries)):
             try:
                 return ray.init(address="local", num_cpus=3, include_dashboard=False, object_store_memory=100 << 20,
@@ -107,7 +107,7 @@ class RayServe(unittest.TestCase):
 
     @classmethod
     def deploy(cls, **arguments):
-        """The file, but for these."""
+        """Deploys the configuration file with these arguments changed."""
         cls.configuration["applications"][0]["args"] |= arguments
         own = cls.root.with_name("serve.yaml")
         own.write_text(yaml.safe_dump(cls.configuration))
@@ -124,7 +124,7 @@ class RayServe(unittest.TestCase):
 
     @classmethod
     def servers(cls):
-        """Those of this test, that listen."""
+        """The servers of this test that listen."""
         found = []
         for each in pathlib.Path("/proc").iterdir():
             if each.name.isdigit() and str(cls.root).encode() in (command := read(each / "cmdline").split(b"\0")):
@@ -134,7 +134,7 @@ class RayServe(unittest.TestCase):
 
     @classmethod
     def wait_up(cls):
-        """Until two replicas are there, and Serve knows both. They."""
+        """Waits until there are two replicas and Serve knows both. Returns them."""
         asked = {"prompt": "x", "max_tokens": 1}
 
         def up():
@@ -164,17 +164,17 @@ class RayServe(unittest.TestCase):
 
     @staticmethod
     def asked(adapter, tokens=900):
-        """Exactly so many."""
+        """A request for exactly this number of tokens."""
         return {"inputs": "The king", "parameters": {"max_new_tokens": tokens, "ignore_eos_token": True, "adapter_id": adapter}}
 
     def counted(self, metric):
-        """Of each replica."""
+        """The metric of each replica."""
         return [server.metric(metric) for server in self.replicas]
 
     def gone_up(self, metric, before):
         return [now - then for now, then in zip(self.counted(metric), before)]
 
-    # ---- what passes
+    # ---- the proxy
 
     def test_answers_are_those_of_the_server(self):
         for name in [None, *ADAPTERS[:6]]:
@@ -289,7 +289,7 @@ class RayServe(unittest.TestCase):
             say("%s left: cancelled after %.0f ms" % (path, 1e3 * (time.monotonic() - begin)))
             self.assertEqual(sum(self.counted("tenon_requests_open")), 0)
 
-    # ---- where requests go
+    # ---- routing
 
     def test_an_adapter_is_found_wherever_it_is_named(self):
         for name in ADAPTERS[:3]:
@@ -329,13 +329,13 @@ class RayServe(unittest.TestCase):
             self.generate(name, tokens=1)
         self.assertEqual(self.gone_up("tenon_adapter_loads_total", before), [0, 0])
 
-    # ---- how often an adapter is there
+    # ---- adapter hits
 
     def sessions(self, ask, clients=8, sessions=3, requests=20, tokens=16, seed=1):
         """The share of requests whose adapter was in memory.
 
-        Each client has an adapter to itself for so many requests, with pauses as of one who reads; then another one that
-        nobody has. The same names in the same order for every `ask`, as far as time allows.
+        Each client uses one adapter for a number of requests, with pauses as of a reader. Then it uses another one that no other
+        client uses. Names and order are the same for every `ask`, as far as time allows.
         """
         generator = random.Random(seed)
         free, lock = random.Random(seed).sample(ADAPTERS, len(ADAPTERS)), threading.Lock()
@@ -360,7 +360,7 @@ class RayServe(unittest.TestCase):
         choice = random.Random(7)
         ways = {
             "multiplexed": lambda name, tokens: self.generate(name, tokens),
-            # A header that names the model itself goes before the body: Serve routes as if nothing were named.
+            # A header with the base model's name has precedence over the body, so Serve routes without a name.
             "by Serve, without names": lambda name, tokens: self.generate(name, tokens, headers={"X-Adapter-Id": "tales"}),
             "at random": lambda name, tokens: self.generate(name, tokens, server=choice.choice(self.replicas)),
         }
@@ -371,11 +371,11 @@ class RayServe(unittest.TestCase):
         self.assertGreaterEqual(rates["multiplexed"], 2 * rates["at random"])
         self.assertGreater(rates["multiplexed"], rates["by Serve, without names"])
 
-    # ---- what happens to replicas
+    # ---- failures of replicas
 
     @contextlib.contextmanager
     def traffic(self, clients=4):
-        """Statuses of whole answers, as they come."""
+        """Collects the statuses of whole answers."""
         done, found = threading.Event(), []
 
         def client(generator):
@@ -401,7 +401,7 @@ class RayServe(unittest.TestCase):
         return stream
 
     def replaced(self, end):
-        """Under load, once a stream of a replica is open there, `end` ends it."""
+        """Under load: as soon as a stream of a replica is open, `end` ends that replica."""
         before = self.counted("lorax_request_count")
         with self.long_stream(ADAPTERS[0]) as stream:
             victim, = (server for server, more in zip(self.replicas, self.gone_up("lorax_request_count", before)) if more)
@@ -426,7 +426,7 @@ class RayServe(unittest.TestCase):
         self.replaced(lambda victim: os.kill(victim.parent(), signal.SIGKILL))
 
     def test_settings_are_changed(self):
-        """Replicas give way to others one by one, and finish what they have begun."""
+        """Replicas are replaced one by one, and finish their requests."""
         begin = time.monotonic()
         limit = self.configuration["applications"][0]["args"]["payload_limit"]
         with self.long_stream(ADAPTERS[0]) as stream, self.traffic() as found:

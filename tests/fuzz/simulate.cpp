@@ -1,4 +1,4 @@
-// Seeds of the simulation, as many as you like: what scripts/simulate and scripts/check-mutations run.
+// Runs seeds of the simulation, for scripts/simulate and scripts/check-mutations.
 //   simulate [--seeds N] [--first S]   N seeds from S on; stops at the first that breaks an invariant
 //   simulate --seed S                  one seed, with a trace of every step
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 std::uint64_t seed = 0;
 
-// A seed that crashes or hangs is named, too. Nothing that a signal may have interrupted is used.
+// Prints the seed on a crash or a hang. It uses nothing that the signal may have interrupted.
 extern "C" void name_the_seed(int signal) {
   char text[] = "seed                     : ends by a signal (a crash, or ALRM: it hangs)\n";
   std::uint64_t rest = seed;

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the checkpoints of this folder, and what transformers answers with them.
+"""Makes the checkpoints of this folder and transformers' answers.
 
     make.py [CASE ...]        needs transformers 4.57.6 and torch; writes CASE/{config.json,model.safetensors,expected.json}
 
-Random weights in the shapes of each family, a few thousand parameters: one case for each switch of config.json that the
-library honours. Weights are rounded to bfloat16, stored so, and run in float32. expected.json holds, for some prompts, the
-logits after some positions, the mean negative log-likelihood, and the greedy continuation with the margin of each choice
-over the next one, where a cache is fed token by token.
+Each checkpoint has random weights in the shapes of a family, a few thousand parameters. There is one case for each switch of
+config.json that the library honours. Weights are rounded to bfloat16, stored in it, and run in float32.
+
+expected.json has, for some prompts: the logits after some positions, the mean negative log-likelihood, and the greedy continuation.
+The continuation comes from a cache that is fed token by token, and has the margin of each choice over the next one.
 """
 import json
 import os
@@ -80,7 +81,7 @@ def make(name, config):
     draw = torch.Generator().manual_seed(7)
     base = []
     for length, steps in ((1, 12), (5, 12), (23, 16), (60, 20)):
-        # Positions stretch with the longest text seen so far: each prompt gets a model that has seen none.
+        # Dynamic positions stretch with the longest text that a model has seen, so each prompt gets a new model.
         fresh = AutoModelForCausalLM.from_config(config).float().eval()
         fresh.load_state_dict(model.state_dict())
         prompt = torch.randint(3, VOCAB, (length,), generator=draw).tolist()

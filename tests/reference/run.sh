@@ -28,11 +28,11 @@ case $check in
   tokens)
     exec python3 "$reference/checks/tokens_check.py" --cmd "$quoted"
     ;;
-  malformed)  # but an eos outside the vocabulary, which is no fault: it is dropped, as transformers never reaches it
+  malformed)  # without an eos outside the vocabulary, which is no error: it is dropped, as transformers never reaches it
     exec python3 "$reference/malformed/check_malformed.py" "$reference/malformed" dev --skip cfg_eos_out_of_range \
       --cmd "$quoted check --model {model} --adapter-root {root} --adapter-id {id}"
     ;;
-  # Adapters in the batch, added in each way, and adapters and plain rows beside one another; of the case where options stand.
+  # Adapters in a batch, applied in each way, and adapters mixed with plain rows. OPTIONS is the case.
   promise_adapters)
     case_dir=$reference/golden/$options
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$more" --model "$case_dir" \
@@ -41,7 +41,7 @@ case $check in
       "--lora gathered --batch 7 --threads 1" "--lora looped --batch 13 --token-budget 5 --threads 1" \
       "--batch 13 --scheduler fair --token-budget 5"
     ;;
-  constrain)  # schemas, regexes and grammars: none accepts what it must not, all of tier 1 right, and 96 % of all
+  constrain)  # schemas, regexes and grammars: no false accept, all of tier 1 right, and 96 % of all
     out=$(python3 "$reference/schemas/run_check.py" --cmd "$quoted constrain $options" \
       "$reference"/schemas/{schemas,schemas_own,lexical,regex,grammar}.jsonl --timeout 60) || { echo "$out"; exit 1; }
     echo "$out"
@@ -50,13 +50,13 @@ case $check in
   promise_gpt2)
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" --model "$reference/golden/gpt2"
     ;;
-  promise_paged)  # of the case behind the options, for engines that the program has with the paged cache alone
+  promise_paged)  # MORE is the case; for engines that the program has with the paged cache only
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --base-options "$options" \
       --model "$reference/golden/$more" --configs "--batch 8" "--batch 3 --token-budget 7" \
       "--batch 64 --token-budget 16" "--batch 16 --cache-tokens {cache}" "--batch 16 --scheduler static" \
       "--batch 7 --threads 1" "--batch 13 --scheduler fair --token-budget 5"
     ;;
-  head)  # of the case behind the options: an int8 copy of the head changes no answer of greedy requests
+  head)  # MORE is the case: an int8 copy of the head changes no answer of greedy requests
     requests=$(for i in {0..19}; do
       printf '{"id": %d, "input_ids": [%d, %d, %d], "max_new_tokens": 16}\n' "$i" $((i + 1)) $((7 * i % 90)) $((3 * i % 50))
     done)
@@ -68,10 +68,10 @@ case $check in
       diff <(answers --batch "$batch" --head int8_exact) <(echo "$plain") || exit 1
     done
     ;;
-  promise)  # of the case that stands where options do
+  promise)  # OPTIONS is the case
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options"
     ;;
-  promise_window)  # against paged caches: what a window has passed is gone, the answers stay. No prefixes are shared
+  promise_window)  # compared with paged caches: a window forgets positions, and the answers stay. No prefixes are shared
     exec python3 "$reference/checks/promise_check.py" --cmd "$quoted" --model "$reference/golden/$options" --no-counters \
       --configs "--cache window --batch 8" "--cache window --batch 3 --token-budget 7" \
       "--cache window --batch 16 --cache-tokens 96" "--cache window --batch 16 --cache-tokens 64 --token-budget 9" \
