@@ -1,6 +1,6 @@
-// tenon: serving GPT-2-family models, composed at compile time. This header needs no CUDA; tenon.cuh adds the GPU.
+// tenon serves GPT-2-family models with engines that are composed at compile time. tenon.cuh adds the GPU to it.
 #pragma once
-#include "tenon/core/require.h"  // first: it names a missing -std=c++20 and the like
+#include "tenon/core/require.h"  // first: it reports a missing -std=c++20
 
 #include "tenon/adapter/any_lora.h"
 #include "tenon/adapter/gathered.h"
