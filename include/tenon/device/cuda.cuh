@@ -155,11 +155,6 @@ class Cuda {
 
   int index() const { return index_; }
   int processors() const { return processors_; }
-  // Steps of so many rows, at most 8, norm them within the products of tensor cores: 102 kernels of GPT-2 become 66. No
-  // bit depends on it. Off by default: a step of one row took 373 us so and 356 apart, of 8 rows 436 and 376 (H200;
-  // docs/decisions/0023).
-  void norm_within(int rows) { rows_normed_within_ = rows; }
-  int rows_normed_within() const { return rows_normed_within_; }
   // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at
   // most.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
@@ -299,7 +294,7 @@ class Cuda {
   }
 
   int index_;
-  int processors_ = 0, rows_normed_within_ = 0;
+  int processors_ = 0;
   int block_bytes_ = 0, processor_bytes_ = 0;  // of shared memory, at most
   std::shared_ptr<cuda::Stream> stream_;       // memory that outlives this device's ops is freed on it
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();

@@ -175,17 +175,11 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   const auto columns = [](MatrixView<float> m, int first, int width) {
     return MatrixView<float>{m.data + first, m.rows, width, m.stride};
   };
-  const auto norm_args = [&]<class Y>(const auto& n, MatrixView<const float> in, const Y& out) {
+  const auto norm = [&]<class Y>(const auto& n, MatrixView<const float> in, const Y& out) {
     if constexpr (Model::norm == NormKind::rms)
-      return RmsNormArgsOf<Y>{in, n.gain, c.norm_epsilon, out};
+      rms_norm(device, RmsNormArgsOf<Y>{in, n.gain, c.norm_epsilon, out});
     else
-      return LayerNormArgsOf<Y>{in, n.gain, n.bias, c.norm_epsilon, out};
-  };
-  const auto norm = [&](const auto& n, MatrixView<const float> in, const auto& out) {
-    if constexpr (Model::norm == NormKind::rms)
-      rms_norm(device, norm_args(n, in, out));
-    else
-      layer_norm(device, norm_args(n, in, out));
+      layer_norm(device, LayerNormArgsOf<Y>{in, n.gain, n.bias, c.norm_epsilon, out});
   };
   const auto multiply = [&](const auto& args, int layer, Site site) {
     if constexpr (P::adds_at_runtime)
@@ -201,24 +195,6 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   MatrixView<float> x = act.x, gate_and_up = act.gate_and_up;
   Operand normed = act.normed, attended = act.attended, inner = act.inner;
   MatrixView<float> q = columns(act.qkv, 0, c.query_width());
-  // The norm of x, and a product of it: args.x is `normed`.
-  const auto multiply_normed = [&](const auto& n, const auto& args, int layer, Site site) {
-    if constexpr (requires { norm_and_linear(device, norm_args(n, x, normed), args); }) {
-      if (!(P::adds_at_runtime && state.updates.has(site)) && norm_and_linear(device, norm_args(n, x, normed), args))
-        return;
-    }
-    norm(n, x, normed);
-    multiply(args, layer, site);
-  };
-  // Whether a device has made queries, keys and values, and stored these, in one.
-  const auto stores_beside = [&](const auto& n, const auto& args, const auto& stored) {
-    if constexpr (Model::positions != PositionKind::rotary &&
-                  requires { norm_linear_and_store(device, norm_args(n, x, normed), args, stored); }) {
-      if (!(P::adds_at_runtime && state.updates.has(Site::qkv)))
-        return norm_linear_and_store(device, norm_args(n, x, normed), args, stored);
-    }
-    return false;
-  };
   const MatrixView<float> k = columns(act.qkv, c.query_width(), c.kv_width());
   const MatrixView<float> v = columns(act.qkv, c.query_width() + c.kv_width(), c.kv_width());
 
@@ -237,14 +213,12 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     const bool asks = hint.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
     const LinearArgs<W, Input> qkv{
         .x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .hint = asks ? &hint : nullptr};
-    const StoreKvArgs<V> stored{batch, k, v, kv, l, c.kv_heads, c.head_dim};
-    if (!stores_beside(layer.attention_norm, qkv, stored)) {
-      multiply_normed(layer.attention_norm, qkv, l, Site::qkv);
-      if constexpr (Model::positions == PositionKind::rotary) {
-        rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
-      }
-      store_kv(device, stored);
+    norm(layer.attention_norm, x, normed);
+    multiply(qkv, l, Site::qkv);
+    if constexpr (Model::positions == PositionKind::rotary) {
+      rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
     }
+    store_kv(device, StoreKvArgs<V>{batch, k, v, kv, l, c.kv_heads, c.head_dim});
     if (l + 1 == c.layers && fewer) {
       // Behind the last layer's keys and values nobody reads the other rows again.
       gather_rows(device, GatherRowsArgs{batch.logit_rows, batch.logit_count, x, q});
@@ -263,15 +237,13 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
                                   .residual = x,
                                   .y = x},
              l, Site::attn_out);
+    norm(layer.mlp_norm, x, normed);
     if constexpr (gated) {
-      multiply_normed(
-          layer.mlp_norm,
-          LinearArgs<W, Input>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up}, l,
-          Site::mlp_up);
+      multiply(LinearArgs<W, Input>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up}, l,
+               Site::mlp_up);
       gate(device, GateArgsOf<Operand>{gate_and_up, c.activation, inner});
     } else {
-      multiply_normed(
-          layer.mlp_norm,
+      multiply(
           LinearArgs<W, Input, Operand>{
               .x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c.activation, .y = inner},
           l, Site::mlp_up);

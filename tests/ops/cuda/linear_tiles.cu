@@ -160,48 +160,6 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(all_tiles_have_the_same_bits, P, Formats) {
   }
 }
 
-// A norm within its product: the bits of the two apart.
-BOOST_AUTO_TEST_CASE_TEMPLATE(norms_within_products, P, Formats) {
-  using E = typename P::View::Operand::Element;
-  Cuda cuda;
-  cuda.norm_within(gpu::kMostNormed);
-  for (const auto& [in, out] : {std::pair{8, 2}, {77, 130}, {768, 2'304}, {1'026, 64}}) {
-    const Problem p(in, out);
-    const Packed<P> packed(p.weight);
-    const DevicePacked<P> weight(cuda, packed);
-    const DeviceMatrix x(cuda, p.x), gain(cuda, random_matrix(1, in, 6)), shift(cuda, random_matrix(1, in, 7)),
-        bias(cuda, p.bias);
-    for (const int rows : {1, 2, 5, 8}) {
-      const OnDevice<E> memory(cuda, std::vector<E>(OperandTiles<E>::elements(rows, in)));
-      const OperandTiles<E> normed{memory.data(), rows, in};
-      const auto check = [&](const auto& norm, const char* name) {
-        const Matrix y(rows, out, out + 8);
-        const DeviceMatrix apart(cuda, y), within(cuda, y);
-        LinearArgs<typename P::View, OperandTiles<E>> args{
-            .x = normed, .weight = weight.view(), .bias = bias.row(0), .y = apart.view()};
-        if constexpr (requires { norm.bias; })
-          layer_norm(cuda, norm);
-        else
-          rms_norm(cuda, norm);
-        linear(cuda, args);
-        args.y = within.view();
-        BOOST_TEST_REQUIRE(norm_and_linear(cuda, norm, args));
-        BOOST_TEST_REQUIRE((within == apart.host()), name << ", " << rows << " rows of " << in << " -> " << out);
-      };
-      check(LayerNormArgsOf<OperandTiles<E>>{x.view(3, rows), gain.row(0), shift.row(0), 1e-5f, normed}, "layer");
-      check(RmsNormArgsOf<OperandTiles<E>>{x.view(3, rows), gain.row(0), 1e-5f, normed}, "root mean square");
-    }
-    const OnDevice<E> memory(cuda, std::vector<E>(OperandTiles<E>::elements(9, in)));
-    const DeviceMatrix y(cuda, Matrix(9, out, out + 8));
-    const LinearArgs<typename P::View, OperandTiles<E>> args{
-        .x = {memory.data(), 9, in}, .weight = weight.view(), .y = y.view()};
-    BOOST_TEST(
-        !norm_and_linear(cuda, LayerNormArgsOf<OperandTiles<E>>{x.view(0, 9), gain.row(0), shift.row(0), 1e-5f, args.x},
-                         args),
-        "more rows");
-  }
-}
-
 // Within what roundings of its sums make of the products, which are exact. Where activations are not rounded it lies
 // farther off.
 BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {

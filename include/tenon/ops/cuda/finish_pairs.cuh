@@ -104,19 +104,10 @@ __global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, Matr
   write_element(job.y, token, o, value);
 }
 
-// Where a thread's pairs go, for results whose addresses have to be looked up: during the product.
-template <class Y, int Count>
-struct PairPlaces {
-  __device__ __forceinline__ void write(const Y& to, int, int, int row, int col, float first, float second) const {
-    write_even_pair(to, row, col, first, second);
-  }
-};
-
 // Bias and residual of a thread's sums, prefetched during the product. Count 0 prefetches nothing.
 template <class Y, int Count>
 struct PairTerms {
   float2 bias[Count], residual[Count][2];
-  PairPlaces<Y, Count> places;
 
   __device__ __forceinline__ void load(const PairJob<Y>& job, int token, int first) {
 #pragma unroll
@@ -134,7 +125,6 @@ struct PairTerms {
 
 template <class Y>
 struct PairTerms<Y, 0> {
-  PairPlaces<Y, 0> places;
   __device__ __forceinline__ void load(const PairJob<Y>&, int, int) {}
 };
 
@@ -193,8 +183,8 @@ __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, i
       const int o = first + i * kCoreColumns;
       const bool real = o < job.outputs;
       if (o < written)
-        terms.places.write(job.y, i, h, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f,
-                           real ? sums[i][2 * h + 1] : 0.0f);
+        write_even_pair(job.y, token + h * kCoreRows, o, real ? sums[i][2 * h] : 0.0f,
+                        real ? sums[i][2 * h + 1] : 0.0f);
     }
   }
 }

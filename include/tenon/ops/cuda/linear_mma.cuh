@@ -8,9 +8,7 @@
 
 #include "tenon/core/operand_tiles.h"
 #include "tenon/ops/cuda/finish_pairs.cuh"
-#include "tenon/ops/cuda/normed_rows.cuh"
 #include "tenon/ops/cuda/ring.cuh"
-#include "tenon/ops/cuda/stored_qkv.cuh"
 #include "tenon/ops/cuda/tensor_core.cuh"
 
 namespace tenon::cuda {
@@ -104,15 +102,6 @@ class ChunkFill {
 
 // The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older
 // than the kernel before, and do not wait for it.
-template <class E, int StageChunks>
-__device__ __forceinline__ void fill_weights(Ring& ring, std::byte* stages, const StageShape& shape,
-                                             const OperandTiles<const E>& w, int first) {
-  if (!is_filler()) return;
-  const auto first_w = [&](int) { return first; };
-  ChunkFill<StageChunks, E, decltype(first_w)> weights(ring, stages, shape, w, shape.weight_blocks, 0, first_w);
-#pragma unroll 1
-  for (int i = 0, all = (chunk_count(w.cols) + StageChunks - 1) / StageChunks; i < all; ++i) weights.next();
-}
 template <int FillWarps, int StageChunks, class E>
 __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape,
                                           const OperandTiles<const E>& x, const OperandTiles<const E>& w,
@@ -171,48 +160,36 @@ struct HalfChunk {
   }
 };
 
-template <class X>
-inline constexpr bool kNorms = false;
-template <class E>
-inline constexpr bool kNorms<NormedRows<E>> = true;
-
-inline constexpr int kNormBarrier = 1, kPlacesBarrier = 2;  // of some of a block's threads
-
-template <class V>
-__device__ PlaceTable<V> table_of(const StoredQkv<V>&, std::byte* room, int blocks, int first_block) {
-  return {reinterpret_cast<KvPlace<typename V::Element>*>(room), blocks * kCoreColumns / 2, first_block * kCoreColumns};
-}
-
-// Adds up all chunks of columns for a warp, one stage of the ring after another. weights, tokens(chunk, stage), rows:
-// as HalfChunk::load has them, of the first stage, and of a chunk whose weights lie `stage` bytes behind those. Half a
+// Sums all chunks of columns for a warp, one stage of the ring after another. weights, tokens, rows: as HalfChunk::load
+// takes them, of the first stage. Half a
 // chunk is read while the one before is multiplied: a step waits for the step before it alone.
-template <class E, int Tiles, int Blocks, class Tokens>
+template <class E, int Tiles, int Blocks>
 __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& shape, int chunks, std::uint32_t weights,
-                                                const Tokens& tokens, const int (&rows)[Tiles],
+                                                std::uint32_t tokens, const int (&rows)[Tiles],
                                                 float (&sums)[Tiles][Blocks][4]) {
   constexpr int kHalf = kChunkBytes / 2;
   const int chunk_bytes = shape.bytes();
   HalfChunk<Tiles, Blocks> low, high;
   RingPlace at;
   ring.full[0].wait(0);
-  low.load(weights, tokens(0, 0), rows);
+  low.load(weights, tokens, rows);
   for (int c = 0; c < chunks; c += kFewChunks) {
     const int stage = at.stage, here = stage * kFewChunks * chunk_bytes;
     at.next(shape.stages);
     const bool has_next = c + kFewChunks < chunks,
                is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
-    high.load(weights + here + kHalf, tokens(c, here) + kHalf, rows);
+    high.load(weights + here + kHalf, tokens + here + kHalf, rows);
     low.template multiply<E>(sums);
     if (c + 1 < chunks) {
-      low.load(weights + here + chunk_bytes, tokens(c + 1, here + chunk_bytes), rows);
+      low.load(weights + here + chunk_bytes, tokens + here + chunk_bytes, rows);
       high.template multiply<E>(sums);
-      high.load(weights + here + chunk_bytes + kHalf, tokens(c + 1, here + chunk_bytes) + kHalf, rows);
+      high.load(weights + here + chunk_bytes + kHalf, tokens + here + chunk_bytes + kHalf, rows);
       low.template multiply<E>(sums);
     }
     if (has_next) {
       if (!is_there) ring.full[at.stage].wait(at.turn);
       const int next = at.stage * kFewChunks * chunk_bytes;
-      low.load(weights + next, tokens(c + kFewChunks, next), rows);
+      low.load(weights + next, tokens + next, rows);
     }
     high.template multiply<E>(sums);
     __syncwarp();
@@ -221,33 +198,20 @@ __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& sh
 }
 
 // A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks
-// rows of weights. X: OperandTiles<const E>, or NormedRows<E>, which lie behind the ring once a block has normed them.
-template <class E, int Tiles, int Blocks, class X, class Y>
+// rows of weights.
+template <class E, int Tiles, int Blocks, class Y>
 __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
-    mma_kernel(const __grid_constant__ PairJob<Y> job, X x, OperandTiles<const E> w, StageShape shape, bool early) {
+    mma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w,
+               StageShape shape, bool early) {
   extern __shared__ __align__(128) std::byte ring_stages[];
   __shared__ Ring ring;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps, chunk_bytes = shape.bytes();
+  const int warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps;
   const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks,
             first_x = static_cast<int>(blockIdx.y) * 2 * Tiles;
-  std::byte* normed = ring_stages + shape.stages * kFewChunks * chunk_bytes;
-  ring.begin(shape.stages, (kNorms<X> ? 1 : 2) * kFewChunks, warps);
+  ring.begin(shape.stages, 2 * kFewChunks, warps);
   if (early) let_next_begin();
-  if constexpr (kNorms<X>) {
-    if (warp == warps) return fill_weights<E, kFewChunks>(ring, ring_stages, shape, w, first_w);
-    if constexpr (kFindsPlaces<Y>) {
-      if (warp > warps) {
-        wait_for_earlier();
-        table_of(job.y, normed + NormRoom<E>{x.cols}.bytes(x.rows), shape.weight_blocks, first_w).find(job.y, lane);
-        return sync_threads(kPlacesBarrier, 32 * (warps + 1));
-      }
-      norm_rows(x, normed, static_cast<int>(threadIdx.x), 32 * warps, kNormBarrier);
-    } else {
-      norm_rows(x, normed, static_cast<int>(threadIdx.x) - (warp < warps ? 0 : 32), 32 * (warps + 1), kNormBarrier);
-      if (warp > warps) return;
-    }
-  } else if (warp >= warps) {
+  if (warp >= warps) {
     const int across = static_cast<int>(gridDim.x),
               tile = static_cast<int>(blockIdx.y) * across + static_cast<int>(blockIdx.x);
     fill_ring<kFewFillWarps, kFewChunks>(ring, ring_stages, shape, x, w,
@@ -267,23 +231,14 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
 
   // Of a step's four matrices of tokens, two blocks and two core matrices, where this lane's rows lie. A block that is
   // not there is the one before it: nobody reads its sums.
-  const int last_block = kNorms<X> ? 0 : min(shape.token_blocks, x.row_blocks() - first_x) - 1;
+  const int last_block = min(shape.token_blocks, x.row_blocks() - first_x) - 1;
   int rows[Tiles];
 #pragma unroll
   for (int t = 0; t < Tiles; ++t)
     rows[t] = min(2 * t + lane / 8 % 2, last_block) * kChunkBytes + lane / 16 * kCoreElements * 2 + lane % 8 * 16;
   const std::uint32_t first_stage = shared_address(ring_stages), weights = first_stage + own * kChunkBytes + lane * 16;
-  // The tokens of a chunk whose weights lie `stage` bytes behind the first stage's.
-  const auto tokens = [&](int chunk, int stage) {
-    return kNorms<X> ? shared_address(normed) + chunk * kChunkBytes
-                     : first_stage + stage + shape.weight_blocks * kChunkBytes;
-  };
-  multiply_chunks<E>(ring, shape, chunk_count(x.cols), weights, tokens, rows, sums);
-  if constexpr (kFindsPlaces<Y>) {
-    static_assert(Tiles == 1);
-    sync_threads(kPlacesBarrier, 32 * (warps + 1));
-    terms[0].places.table = table_of(job.y, normed + NormRoom<E>{x.cols}.bytes(x.rows), shape.weight_blocks, first_w);
-  }
+  multiply_chunks<E>(ring, shape, chunk_count(x.cols), weights, first_stage + shape.weight_blocks * kChunkBytes, rows,
+                     sums);
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) finish_pairs(job, token(t), output, sums[t], terms[t]);
 }

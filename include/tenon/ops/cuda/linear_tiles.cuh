@@ -11,7 +11,6 @@
 #include "tenon/ops/args.h"
 #include "tenon/ops/cuda/linear_mma.cuh"
 #include "tenon/ops/cuda/linear_wgmma.cuh"
-#include "tenon/ops/cuda/stored_qkv.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -41,21 +40,19 @@ inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
 // That a block can have on this device, beside what a kernel has of its own.
 inline int ring_bytes(const Cuda& device) { return device.block_bytes() - static_cast<int>(sizeof(Ring)) - 256; }
 
-template <class E, int Tiles, int Blocks, class X, class Y>
-void launch_mma(Cuda& device, const PairJob<Y>& job, const X& x, const OperandTiles<const E>& w, int warps) {
-  StageShape shape{warps * Blocks, kNorms<X> ? 0 : std::min(2 * Tiles, x.row_blocks()), 0};
+template <class E, int Tiles, int Blocks, class Y>
+void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w,
+                int warps) {
+  StageShape shape{warps * Blocks, std::min(2 * Tiles, x.row_blocks()), 0};
   const int stage_bytes = kFewChunks * shape.bytes(), most = (chunk_count(x.cols) + kFewChunks - 1) / kFewChunks;
   // One is read before the one before it is left.
   shape.stages = std::min({std::max(std::min(kRingBytes, ring_bytes(device)) / stage_bytes, 2), most, kMostStages});
   const int blocks = (written_columns(job.y) + kCoreRows - 1) / kCoreRows;
   const dim3 grid(static_cast<unsigned>((blocks + shape.weight_blocks - 1) / shape.weight_blocks),
                   static_cast<unsigned>((x.row_blocks() + 2 * Tiles - 1) / (2 * Tiles)));
-  int norm_bytes = 0;
-  if constexpr (kNorms<X>) norm_bytes = NormRoom<E>{x.cols}.bytes(x.rows);
-  if constexpr (kFindsPlaces<Y>) norm_bytes += decltype(table_of(job.y, nullptr, 0, 0))::bytes(shape.weight_blocks);
   const bool early = static_cast<int>(grid.x * grid.y) <= 2 * device.processors();
-  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, X, Y>, grid, 32 * (warps + kFewFillWarps),
-                      static_cast<std::size_t>(stage_bytes * shape.stages + norm_bytes), job, x, w, shape, early);
+  device.launch_early("linear", mma_kernel<E, Tiles, Blocks, Y>, grid, 32 * (warps + kFewFillWarps),
+                      static_cast<std::size_t>(stage_bytes * shape.stages), job, x, w, shape, early);
 }
 
 template <class E, class Y, int Groups, int Outputs>
@@ -200,52 +197,7 @@ void multiply_rounded(Cuda& device, const LinearArgs<W>& args) {
                                                         args.residual, args.y});
 }
 
-// Rows whose norms and sums a block has room for, beside its ring.
-inline bool can_norm_within(const Cuda& device, int rows, int cols) {
-  return rows <= std::min(kMostNormed, device.rows_normed_within()) &&
-         NormRoom<bfloat16>{cols}.bytes(rows) <= kLargeRingBytes - kRingBytes;
-}
-
-// False where pairs of outputs are not even.
-template <class Norm, class W, class E, class X, class Y>
-bool norm_and_multiply(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>, X>& product, const Y& y) {
-  const float* bias = nullptr;
-  if constexpr (requires { norm.bias; }) bias = norm.bias;
-  const NormedRows<E> x{norm.x, norm.gain, bias, norm.epsilon, product.x.rows, product.x.cols};
-  const PairJob<Y> job = pair_job(product, y);
-  if (!job.even) return false;
-  const int blocks = (written_columns(y) + kCoreRows - 1) / kCoreRows,
-            each = (blocks + device.processors() - 1) / device.processors();
-  // Warps norm, too: a half-warp for each of eight rows, with one that else would fill the ring.
-  launch_mma<E, 1, 1>(device, job, x, product.weight.tiles(), std::clamp(each, kFindsPlaces<Y> ? 4 : 3, kMostWarps));
-  return true;
-}
-
 }  // namespace cuda
-
-// A norm and a product of it, as norm(device, ..) and linear(device, product) give them, in one kernel; false where
-// they are better apart, and nothing is done. product.x is where a norm of its own would go, and need not hold
-// anything.
-template <class Norm, cuda::HasOperandTiles W, class E, class Y>
-bool norm_and_linear(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>, Y>& product) {
-  if (!cuda::can_norm_within(device, product.x.rows, product.x.cols)) return false;
-  return product.x.rows == 0 || cuda::norm_and_multiply(device, norm, product, product.y);
-}
-// The same of a model's queries, keys and values, and store_kv, whose keys and values are columns of product.y: of
-// these, queries alone are written.
-template <class Norm, cuda::HasOperandTiles W, class E, cuda::ViewOnDevice V>
-bool norm_linear_and_store(Cuda& device, const Norm& norm, const LinearArgs<W, OperandTiles<E>>& product,
-                           const StoreKvArgs<V>& store) {
-  if constexpr (has_scales<typename V::Element>) {
-    return false;
-  } else {
-    if (store.head_dim % kTilePositions != 0 || !cuda::can_norm_within(device, product.x.rows, product.x.cols))
-      return false;
-    const int rows = product.y.rows, cols = product.y.cols, queries = cols - 2 * store.kv_heads * store.head_dim;
-    const cuda::StoredQkv<V> y{{product.y.data, rows, queries, product.y.stride}, store, rows, cols};
-    return rows == 0 || cuda::norm_and_multiply(device, norm, product, y);
-  }
-}
 
 template <cuda::HasOperandTiles W, class E, class Y>
 void linear(Cuda& device, const LinearArgs<W, OperandTiles<E>, Y>& args) {

@@ -1,5 +1,5 @@
-// Rows that a product norms and rounds for itself: of few rows, each block does all of them sooner than a kernel before
-// it would.
+// Norms of many rows for products on tensor cores: a block brings eight rows, and what scales them, into shared memory
+// at once, and rounds their norms.
 #pragma once
 #include <cstddef>
 
@@ -10,19 +10,13 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kMostNormed = kCoreRows;  // rows
-
 template <class E>
 struct NormedRows {
-  using Element = E;
-
   MatrixView<const float> x;
   const float* gain;
   const float* bias;  // null: a root mean square norm
   float epsilon;
   int rows, cols;
-
-  TENON_HD int row_blocks() const { return 1; }
 };
 
 // Shared memory of a block: the rounded rows as a ring's stages would have them, chunk behind chunk, then floats.
