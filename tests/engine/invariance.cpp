@@ -502,6 +502,7 @@ std::vector<Threshold> thresholds_in(const std::string& source, const std::strin
   while (std::getline(lines, line)) {
     line = line.substr(0, line.find("//"));
     if (line.find("constexpr") != std::string::npos) all(line, R"(\b(k[A-Z]\w*) = (\d+)\s*[,;])");
+    all(line, R"(\b(\w+_(?:rows|tokens|queries|positions)) = (\d+)\s*[,;])");
     all(line, R"(\b(rows|tokens|count|positions|seen|length|lanes)\b(?:\(\))? (?:<|<=|>|>=|==|!=) (\d+)\b)");
   }
   return found;
@@ -517,7 +518,7 @@ bool is_tested(const Threshold& t) {
 std::vector<Threshold> thresholds_of_the_library() {
   const std::filesystem::path include = std::filesystem::path(TENON_SOURCE_DIR) / "include/tenon";
   std::vector<std::filesystem::path> files = {include / "core/concepts.h", include / "engine/picker.h",
-                                              include / "model/decoder.h"};
+                                              include / "model/decoder.h", include / "device/cpu_tuning.h"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(include / "ops/cpu")) {
     if (entry.is_regular_file()) files.push_back(entry.path());
   }
@@ -562,7 +563,10 @@ BOOST_AUTO_TEST_CASE(the_sizes_hold_both_sides_of_every_threshold) {
                            "dot_amx.inc: kTileTokens",
                            "dot_portable.inc: kDotTokens",
                            "attention.inc: positions",
-                           "low_rank.h: kLowRankRows",
+                           "cpu_tuning.h: low_rank_rows",
+                           "cpu_tuning.h: least_prefetch_rows",
+                           "cpu_tuning.h: most_prefetch_rows",
+                           "cpu_tuning.h: top_k_rows",
                            "avx512.inc: kFactorTile"}) {
     BOOST_TEST(names.contains(name), name << " was not found");
   }
@@ -585,6 +589,7 @@ BOOST_AUTO_TEST_CASE(a_new_threshold_is_found) {
   };
   BOOST_TEST(missing("inline constexpr int kFast = 40;\n"));
   BOOST_TEST(missing("  static constexpr int kFew = 70, kMany = other;\n"));
+  BOOST_TEST(missing("  int least_rows = 70;\n"));
   BOOST_TEST(missing("  if (args.x.rows < 100) return wide(args);\n"));
   BOOST_TEST(missing("  const int strips = args.batch.rows >= 384 ? 1024 : 256;\n"));
   BOOST_TEST(!missing("  if (args.x.rows < 64) return wide(args);\n"));

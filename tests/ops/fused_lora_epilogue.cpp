@@ -267,11 +267,11 @@ BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_piece_by_piece) {
       std::size_t sum = 0;
       for (int output = 0; output < args.y.cols; output += outputs) {
         const std::size_t more = lines(with, output) - lines(without, output);
-        BOOST_TEST((more >= cpu::kMostKvLines / pieces && more <= cpu::kMostKvLines / pieces + 1),
+        BOOST_TEST((more >= cpu::most_kv_lines() / pieces && more <= cpu::most_kv_lines() / pieces + 1),
                    "output " << output << ": " << more);
         sum += more;
       }
-      BOOST_TEST(sum == cpu::kMostKvLines);
+      BOOST_TEST(sum == cpu::most_kv_lines());
     }
   });
 }
@@ -356,7 +356,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
   for (const int in : {8, 66, 77, 200}) {
     const Problem p(in, 64);
     const Packed<P> packed(p.weight);
-    for (int rows = cpu::kLeastPrefetchRows; rows <= kMostRows; rows += 3) {
+    for (int rows = cpu::cpu_tuning().least_prefetch_rows; rows <= kMostRows; rows += 3) {
       for (const int lines : {1, 300, 5000}) {
         Matrix y = p.output(rows);
         const auto here = reinterpret_cast<std::uintptr_t>(y.row(0)) / 64 * 64;

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(long_texts_are_asked_for_from_the_newest_tiles_on) {
   Step<float> s(8, 64, 1000);
   const auto view = s.kv.view();
   const auto prefetched = lines_prefetched({pool, hint_of(s.batch.view(), view, 64), 0, 18}, 18);
-  BOOST_TEST(prefetched.size() == cpu::kMostKvLines);
+  BOOST_TEST(prefetched.size() == cpu::most_kv_lines());
   for (const auto line : lines_of(s, 1)) BOOST_TEST(prefetched.count(line) == 1u);
 }
 

@@ -26,7 +26,7 @@ TENON_INLINE Isa best_isa() {
   return Isa::portable;
 }
 
-TENON_INLINE bool is_zen4() {
+TENON_INLINE bool is_amd_family_19h() {
 #if defined(__x86_64__)
   return __builtin_cpu_is("amdfam19h") != 0;
 #else

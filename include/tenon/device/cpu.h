@@ -9,9 +9,6 @@
 #include <string_view>
 #include <thread>
 
-#if defined(__x86_64__)
-#endif
-
 #include "tenon/core/concepts.h"
 #include "tenon/device/thread_pool.h"
 
@@ -24,9 +21,8 @@ inline const char* to_string(Isa isa) { return isa == Isa::avx512 ? "avx512" : i
 
 Isa best_isa();
 
-// Zen 4, or 3: of kernels that have the same bits, some are faster there alone, where vector units take 512 bits in two
-// turns.
-bool is_zen4();
+/// AMD's family 19h: Zen 3 and Zen 4.
+bool is_amd_family_19h();
 
 bool is_intel();
 

@@ -8,6 +8,7 @@
 #endif
 
 #include "tenon/core/require.h"
+#include "tenon/device/cpu_tuning.h"
 #include "tenon/ops/cpu/dot_features.h"
 
 namespace tenon::cpu {
@@ -31,7 +32,7 @@ TENON_INLINE const DotFeatures& dot_features() {
         __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
     found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
     found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
-    found.slow_bf16 = is_intel();
+    found.slow_bf16 = cpu_tuning().slow_bf16;
     constexpr unsigned kPairs = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
     const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTiles) != 0;
     found.amx_int8 = tiles && (d & kBytes) != 0;

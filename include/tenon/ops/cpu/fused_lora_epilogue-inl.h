@@ -51,7 +51,7 @@ TENON_INLINE void FusedLoraEpilogue::shrink_all() {
       shrink(device_.isa(), *term, args_.x, u_, next, prefetch_first_block(i, thread));
     }
   };
-  if (low_rank_work(args_.x.cols, all_.terms, 0) < kAloneWork)
+  if (low_rank_work(args_.x.cols, all_.terms, 0) < cpu_tuning().single_thread_low_rank_work)
     body(0, count, 0);
   else
     device_.pool().share(count, 1, body);
@@ -93,7 +93,7 @@ TENON_INLINE void FusedLoraEpilogue::make_block(int first, int thread, const Thr
 
 TENON_INLINE PrefetchPacer* FusedLoraEpilogue::prefetch_next(int thread, ThreadBlocks& own) const {
   own.pacer.begin(own.ranges);
-  if (own.pacer.lines() <= kFewLines) {
+  if (own.pacer.lines() <= cpu_tuning().immediate_prefetch_lines) {
     own.pacer.prefetch_all();
     own.ranges.clear();
   }
@@ -111,7 +111,7 @@ TENON_INLINE void FusedLoraEpilogue::list_block(int first, int thread, ThreadBlo
   const int part_end = own_begin(device_.pool(), job_, thread + 1) * kPanelRows;
   if (first >= last || (first >= part_end && first < part_end + kFactorBlock)) return;
   own.next = first;
-  std::uintptr_t left = kMostPrefetchedBytes;
+  std::uintptr_t left = cpu_tuning().factor_prefetch_bytes;
   for (own.listed = 0; own.listed < all_.terms.size() && left > 0; ++own.listed) {
     const LowRankTerm& term = all_.terms[own.listed];
     if (term.again) continue;

@@ -60,11 +60,6 @@ class FusedLoraEpilogue {
   // Appends the factors of the block from output `first` on, where it is of the thread's part.
   void list_block(int first, int thread, ThreadBlocks& own) const;
 
-  // Of one adapter, say: they come while the first tiles are multiplied.
-  static constexpr std::size_t kFewLines = 256;
-  // Bytes that wait in a core's second cache, beside panels and activations, of a megabyte that some have.
-  static constexpr std::uintptr_t kMostPrefetchedBytes = std::uintptr_t{512} << 10;
-
   Cpu& device_;
   const LowRankArgs& args_;
   const PanelJob job_;

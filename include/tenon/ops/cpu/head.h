@@ -21,7 +21,7 @@ requires(!OnTensorCores<W>) void head(Cpu& device, const HeadArgs<W>& args) {
 
 namespace cpu {
 
-inline constexpr int kBestRows = 128;  // rows of hidden states whose best are found together
+inline constexpr int kBestRows = CpuTuning::top_k_rows;  // rows of hidden states whose best are found together
 // Of them and their rests, and of the outputs of a piece, at most: 64 KiB of logits a thread.
 inline constexpr int kWalkRows = 2 * kBestRows, kWalkOutputs = 4 * kPanelRows;
 
@@ -109,10 +109,11 @@ void find_candidates(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<TopKCan
               });
 }
 
-// Panels that are read for a row, at most, before its part of an exact pass is cheaper. 50,257 x 768 of float32, two
-// cores of an EPYC 9004: a panel takes 1.6 to 1.9 us of many rows and 3 to 6 of one, the pass 0.35 ms a row of many
-// and 3.2 ms of one. A vocabulary that has so few is read whole in no time.
-inline int most_panels_read(int vocab) { return std::max(32, static_cast<int>(panel_count(vocab)) / 16); }
+// Panels that are read for a row at most: beyond them its part of an exact pass is cheaper.
+inline int most_panels_read(int vocab) {
+  const CpuTuning& tuning = cpu_tuning();
+  return std::max(tuning.least_exact_panels, static_cast<int>(panel_count(vocab)) / tuning.exact_panel_share);
+}
 
 // The products of one row with panels, one at a time: those that linear gives.
 template <class W>
@@ -147,9 +148,7 @@ class RowProduct {
   PanelJob job_;
 };
 
-// Behind so many more panels than logits that are wanted, it is nearly known what a candidate must reach: the likeliest
-// are read first.
-inline constexpr int kReadsToKnow = 8;
+// Candidates are read from the likeliest on, so that a few reads beyond the wanted logits nearly settle the floor.
 inline bool would_read(const std::vector<TokenLogit>& candidates, float floor, int most) {
   return candidates.size() > static_cast<std::size_t>(most) &&
          candidates[static_cast<std::size_t>(most)].logit >= floor;
@@ -169,7 +168,9 @@ bool best_of_candidates(Cpu& device, const HeadBestArgs<W>& args, int r, const s
   int read = 0;
   for (const TokenLogit& each : candidates) {
     if (each.logit < best.floor()) break;
-    if (read++ == most || (read == count + kReadsToKnow && would_read(candidates, best.floor(), most))) return false;
+    if (read++ == most ||
+        (read == count + cpu_tuning().exact_panels_to_judge && would_read(candidates, best.floor(), most)))
+      return false;
     const float* logit = product.with(each.id / kPanelRows) + each.id % kPanelRows;
     best.offer(logit, 1, each.id, kernels.finite_max(logit, 1));
     if (read % (1 + count / 8) == 0) best.drop();  // each time costs as much as `count` is

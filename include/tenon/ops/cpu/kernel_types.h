@@ -7,7 +7,7 @@
 #include "tenon/core/concepts.h"
 #include "tenon/core/low_rank.h"
 #include "tenon/core/panels.h"
-#include "tenon/device/cpu.h"
+#include "tenon/device/cpu_tuning.h"
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/prefetch_pacer.h"
 
@@ -46,14 +46,6 @@ struct TokenTiles {
   int count() const { return (tokens + most - 1) / most; }
   int begin(int tile) const { return static_cast<int>(static_cast<std::int64_t>(tokens) * tile / count()); }
 };
-
-// How float8 becomes float32 where a tile has many tokens: all have the same bits. Ahead of the tile, float16 are made
-// of it in the first cache, for a processor's units differ in what they leave free (kernels/columns.inc has the
-// measurements).
-enum class Widening { in_registers, by_integers, by_vectors };
-inline Widening best_widening() {
-  return is_zen4() ? Widening::by_integers : is_intel() ? Widening::by_vectors : Widening::in_registers;
-}
 
 struct PanelJob {
   int tokens, inputs, outputs;

@@ -17,7 +17,7 @@ const Kernels& kernels_for(Isa isa) {
 template <class Layout>
 const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::panel_table<Layout>(best_widening());
+  if (isa == Isa::avx512) return avx512::panel_table<Layout>(cpu_tuning().widening);
   if (isa == Isa::avx2) return avx2::panel_table<Layout>(Widening::in_registers);
 #endif
   return portable::panel_table<Layout>(Widening::in_registers);

@@ -8,14 +8,15 @@ namespace tenon::cpu {
 
 TENON_INLINE KvLines::KvLines(const ThreadPool& pool, const KvPrefetchHint& hint, int thread, int pieces)
     : pieces_(static_cast<std::uintptr_t>(std::max(pieces, 1))) {
+  const std::uintptr_t most = most_kv_lines();
   const int pairs = hint.batch.sequence_count * hint.kv_heads;
   const int begin = pool.part_begin(pairs, thread), end = pool.part_begin(pairs, thread + 1);
   for (const bool newest : {true, false}) {
-    for (int pair = begin; pair < end && lines_ < kMostKvLines; ++pair) {
+    for (int pair = begin; pair < end && lines_ < most; ++pair) {
       const SequenceRows& rows = hint.batch.sequences[pair / hint.kv_heads];
       const int last = (rows.start + rows.rows - 1) / kTilePositions;
       const int first = hint.window > 0 ? std::max(0, rows.start + 1 - hint.window) / kTilePositions : 0;
-      for (int t = newest ? last : first; t < last + newest && lines_ < kMostKvLines; ++t) {
+      for (int t = newest ? last : first; t < last + newest && lines_ < most; ++t) {
         const KvPrefetchHint::Tile tile =
             hint.tile_of(hint.view, hint.layer, rows.slot, pair % hint.kv_heads, t, hint.head_dim);
         for (const KvPrefetchHint::Part& part : tile) add(part.data, part.bytes);
@@ -38,7 +39,7 @@ TENON_INLINE void KvLines::share(std::vector<PrefetchPacer::Range>& out) {
 
 TENON_INLINE void KvLines::add(const void* data, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uintptr_t>(data), at = from / 64 * 64;
-  const std::uintptr_t some = bytes == 0 ? 0 : std::min((from + bytes + 63) / 64 - at / 64, kMostKvLines - lines_);
+  const std::uintptr_t some = bytes == 0 ? 0 : std::min((from + bytes + 63) / 64 - at / 64, most_kv_lines() - lines_);
   if (some == 0) return;
   lines_ += some;
   if (!ranges_.empty() && ranges_.back().end == at)

@@ -12,8 +12,8 @@
 
 namespace tenon::cpu {
 
-// Of a thread, 2 MiB: more than a core's second cache holds, as what leaves it waits in the last one.
-inline constexpr std::uintptr_t kMostKvLines = (std::uintptr_t{2} << 20) / 64;
+// Prefetch budget per thread and product.
+inline std::uintptr_t most_kv_lines() { return cpu_tuning().kv_prefetch_bytes / 64; }
 
 // Lines of the sequences and heads of one part: in a step that decodes they are those of this part of store_kv() and
 // attention(), which the same thread takes as a rule. First come those of the newest tile of each, which both touch,

@@ -34,12 +34,12 @@ TENON_INLINE LowRankJobs::LowRankJobs(const LowRankArgs& args, int threads) {
   terms.reserve(updates_of_rows);
   jobs.reserve(static_cast<std::size_t>(rows));
   // Few rows in smaller jobs, so that every thread has some: in fours, as the kernels' tiles have so many at most.
-  const int each = args.groups->one_by_one ? kLowRankRows : (rows - 1) / threads / 4 * 4 + 4;
+  const int most = cpu_tuning().low_rank_rows, each = args.groups->one_by_one ? most : (rows - 1) / threads / 4 * 4 + 4;
   const LowRank* before = nullptr;  // the updates of the rows before, in their adapter
   for (const AdapterGroup& group : args.groups->groups) {
     const auto updates = updates_of(args, group);
     if (updates.empty()) continue;
-    const TokenTiles tiles{group.count, std::min(each, kLowRankRows)};
+    const TokenTiles tiles{group.count, std::min(each, most)};
     for (int i = 0; i < tiles.count(); ++i) {
       const bool again = std::exchange(before, updates.data()) == updates.data();
       add(updates, args.groups->rows.data() + group.first + tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), again,
@@ -103,13 +103,12 @@ TENON_INLINE void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJo
   const int count = static_cast<int>(jobs.size()), threads = device.threads(), outputs = args.delta.cols;
   const int blocks = (outputs - 1) / kFactorBlock + 1;
   const std::span terms(all.terms.data() + jobs.front().first, all.terms.data() + jobs.back().last);
-  const bool alone = low_rank_work(args.x.cols, terms, outputs) < kAloneWork;
+  const bool alone = low_rank_work(args.x.cols, terms, outputs) < cpu_tuning().single_thread_low_rank_work;
   const int parts = alone ? 1 : std::min((threads - 1) / count + 1, blocks);
   const auto own_u = static_cast<std::size_t>(all.most_floats);
   float* const scratch = device.scratch(static_cast<std::size_t>(threads) * own_u);
-  // 64 rows of as many adapters of rank 16 from 768 to 2304, two cores: 416 us so and 452 without on an EPYC 9004 (Zen
-  // 4, medians of 15 in turns), whose prefetchers end with each page of four blocks; on an EPYC 9005 it gained nothing.
-  const bool prefetch_next_block = device.isa() == Isa::avx512 && is_zen4();
+  // A page holds four blocks of b, and hardware prefetchers stop at its end.
+  const bool prefetch_next_block = device.isa() == Isa::avx512 && cpu_tuning().prefetches_next_block;
   const auto body = [&](int begin, int end, int thread) {
     float* const u = scratch + static_cast<std::size_t>(thread) * own_u;
     for (int i = begin; i < end; ++i) {

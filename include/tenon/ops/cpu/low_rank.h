@@ -13,10 +13,6 @@
 namespace tenon {
 namespace cpu {
 
-// Rows that read a set's factors together at most. 64 rows of one adapter of rank 16 from 768 to 2304, two threads of a
-// busy Intel Xeon: 110 us, 127 with 8, 106 with 32, which leaves less to share.
-inline constexpr int kLowRankRows = 16;
-
 // Terms of the same rows, which one thread does.
 struct LowRankRows {
   int first, last;  // of LowRankJobs::terms
@@ -56,10 +52,6 @@ void expand(Isa isa, const LowRankJobs& all, std::span<const LowRankRows> jobs, 
 
 // Multiply-adds of terms that compute so many outputs each at most.
 double low_rank_work(int inputs, std::span<const LowRankTerm> terms, int outputs);
-
-// Less is done before the others have woken. A row of rank 8 from 768 to 768, one and two threads of a busy Intel Xeon:
-// 7 and 8 us.
-inline constexpr double kAloneWork = 16e3;
 
 // Fewer jobs than threads: outputs are split, too, and each part computes the whole of u for itself.
 void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJobs& all, std::span<const LowRankRows> jobs);

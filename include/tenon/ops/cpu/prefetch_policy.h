@@ -29,22 +29,14 @@ double bytes_of_weight(const W& weight) {
     return sizeof(float);
 }
 
-// Multiply-adds of float32 that a thread does while it reads a byte: two of a Xeon of the fifth generation do 160
-// GFLOP/s each, and read 16 GB/s.
-inline constexpr double kAddsPerByte = 5;
-// Rows that kernels of AVX-512, which alone ask ahead for many, take by tiles that do in every format; and the most
-// that were measured, of updates.
-inline constexpr int kLeastPrefetchRows = 7, kMostPrefetchRows = 256;
+// Whether the kernels of this product pace prefetches. Only those of AVX-512 do.
 template <class W>
 bool paces_prefetches(const Cpu& device, const LinearArgs<W>& args) {
   const int rows = args.x.rows;
-  return device.isa() == Isa::avx512 && rows >= kLeastPrefetchRows && rows <= kMostPrefetchRows &&
+  const CpuTuning& tuning = cpu_tuning();
+  return device.isa() == Isa::avx512 && rows >= tuning.least_prefetch_rows && rows <= tuning.most_prefetch_rows &&
          bytes_of_weight(args.weight) > 0;
 }
-
-// Blocks of a thread's own part, of which the first is asked for while memory is busy (measured when nobody asked for
-// it).
-inline constexpr int kLeastBlocks = 4;
 
 // Whether arithmetic takes longer than reading weights and factors does. GPT-2's c_attn under as many adapters of rank
 // 16 as there are rows, what they add to a step so and with the updates first, two threads of that Xeon, medians of 3
@@ -53,7 +45,7 @@ inline constexpr int kLeastBlocks = 4;
 template <class W>
 bool is_compute_bound(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;
-  if (!paces_prefetches(device, args) || blocks < kLeastBlocks * device.threads()) return false;
+  if (!paces_prefetches(device, args) || blocks < cpu_tuning().least_fused_blocks * device.threads()) return false;
   double bytes = bytes_of_weight(args.weight) * args.x.cols;  // of an output
   bool any = false;
   for (const AdapterGroup& group : updates.groups->groups) {
@@ -62,7 +54,7 @@ bool is_compute_bound(const Cpu& device, const LinearArgs<W>& args, const LowRan
       any = true;
     }
   }
-  return any && static_cast<double>(rows) * args.x.cols > kAddsPerByte * bytes;
+  return any && static_cast<double>(rows) * args.x.cols > cpu_tuning().multiply_adds_per_byte * bytes;
 }
 
 }  // namespace tenon::cpu
