@@ -105,8 +105,8 @@ void check(int in, int out, int rows, int most_threads) {
         const Matrix fused = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
           cpu::multiply_and_update(device, args, updates);
         });
-        const Matrix prefetching = u.result(packed.view(), [&](auto args, const LowRankArgs& updates) {
-          args.hint = &hint;
+        const Matrix prefetching = u.result(packed.view(), [&](const auto& args, const LowRankArgs& updates) {
+          device.will_read(hint);
           cpu::multiply_and_update(device, args, updates);
         });
         const Matrix either = u.result(

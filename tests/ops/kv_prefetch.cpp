@@ -8,7 +8,7 @@
 
 #include "helpers.h"
 #include "linear_problem.h"
-#include "tenon/ops/cpu/linear.h"
+#include "tenon/ops/cpu/head.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/float32.h"
 #include "tenon/weights/float8.h"
@@ -134,13 +134,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_have_the_same_bits, P, Formats) {
     const Packed<P> packed(p.weight);
     for_each_cpu(
         [&](Cpu& device) {
-          Matrix plain = p.output(rows), asking = p.output(rows);
+          Matrix plain = p.output(rows), prefetching = p.output(rows);
           auto args = p.args(packed.view(), kEpilogues[5], 0, rows, plain);
           linear(device, args);
-          args = p.args(packed.view(), kEpilogues[5], 0, rows, asking);
-          args.hint = &hint;
+          args = p.args(packed.view(), kEpilogues[5], 0, rows, prefetching);
+          device.will_read(hint);
           linear(device, args);
-          BOOST_TEST(same_bits(plain, asking), name_of(device) << ", " << rows << " rows");
+          BOOST_TEST(same_bits(plain, prefetching), name_of(device) << ", " << rows << " rows");
         },
         3);
   }
@@ -169,6 +169,48 @@ BOOST_AUTO_TEST_CASE(a_product_asks_for_all_lines) {
     }
   });
   BOOST_TEST(!prefetch.next(0, 4));
+}
+
+namespace {
+
+int tiles_listed = 0;
+KvPrefetchHint::Tile count_tiles(const void*, int, int, int, int, int) {
+  return ++tiles_listed, KvPrefetchHint::Tile{};
+}
+
+}  // namespace
+
+// A hint is for the next product alone, whether or not that prefetches.
+BOOST_AUTO_TEST_CASE(one_product_takes_the_hint) {
+  Step<float> s(9, 64, 100);
+  const auto view = s.kv.view();
+  KvPrefetchHint hint = hint_of(s.batch.view(), view, 64);
+  hint.tile_of = count_tiles;
+  const Problem p(77, 200);
+  const Packed<ZeroPointInt8> packed(p.weight);
+  Cpu device({.threads = 1});
+  const auto listed = [&](int rows) {
+    Matrix y = p.output(rows);
+    tiles_listed = 0;
+    linear(device, p.args(packed.view(), kEpilogues[0], 0, rows, y));
+    return tiles_listed > 0;
+  };
+  const bool paces = best_isa() == Isa::avx512;
+  BOOST_TEST(!listed(8));
+  device.will_read(hint);
+  BOOST_TEST(listed(8) == paces);
+  BOOST_TEST(!listed(8));
+  device.will_read(hint);
+  BOOST_TEST(!listed(1));  // memory bounds it
+  BOOST_TEST(!listed(8));
+  device.will_read(hint);
+  device.begin_step();
+  BOOST_TEST(!listed(8));
+  device.will_read(hint);
+  Matrix logits(8, 200, 200);
+  head(device, HeadArgs<ZeroPointInt8::View>{p.x.view(0, 8), packed.view(), logits.view()});
+  BOOST_TEST(!tiles_listed);
+  BOOST_TEST(!listed(8));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

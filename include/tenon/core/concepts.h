@@ -243,4 +243,13 @@ concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byt
   device.pool();                                                // threads of the host, device.threads() of them
 };
 
+struct KvPrefetchHint;  // core/kv_prefetch.h
+
+/// Refinement: forward() says which keys and values are read after the next product, and the device may read them
+/// ahead.
+template <class D>
+concept PrefetchesKv = DevicePolicy<D> && requires(D& device, const KvPrefetchHint& hint) {
+  { device.will_read(hint) } -> std::same_as<void>;
+};
+
 }  // namespace tenon

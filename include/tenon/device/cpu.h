@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "tenon/core/concepts.h"
+#include "tenon/core/kv_prefetch.h"
 #include "tenon/device/thread_pool.h"
 
 namespace tenon {
@@ -34,7 +37,6 @@ struct CpuOptions {
 class Cpu {
  public:
   static constexpr std::string_view name = "cpu";
-  static constexpr bool asks_for_kv = true;  // linear() reads LinearArgs::soon
   using Options = CpuOptions;
 
   // Zeroed, begun with a page of 4 KiB, on huge pages where the system has them; pages that nobody touches cost
@@ -78,7 +80,7 @@ class Cpu {
   void fill(std::span<std::byte> to, Body&& body) {
     body(to);
   }
-  void begin_step() {}
+  void begin_step() { kv_prefetch_.reset(); }
   template <class T>
   const T* put(std::span<const T> values) {
     return values.data();
@@ -87,6 +89,12 @@ class Cpu {
   const T* fetch(const T* from, std::size_t) {
     return from;
   }
+
+  /// The keys and values that are read after the next product, which prefetches them where arithmetic bounds it
+  /// (ops/cpu/kv_prefetch.h). The hint is pending until that product takes it.
+  void will_read(const KvPrefetchHint& hint) { kv_prefetch_ = hint; }
+  /// The pending hint. Each product takes it, whether or not it prefetches.
+  std::optional<KvPrefetchHint> take_kv_prefetch() { return std::exchange(kv_prefetch_, std::nullopt); }
 
   Isa isa() const { return isa_; }
   int threads() const { return pool_->threads(); }
@@ -103,8 +111,9 @@ class Cpu {
   Isa isa_;
   std::unique_ptr<ThreadPool> pool_;
   Memory scratch_[2];
+  std::optional<KvPrefetchHint> kv_prefetch_;  // of the next product
 };
-static_assert(DevicePolicy<Cpu>);
+static_assert(PrefetchesKv<Cpu>);
 
 }  // namespace tenon
 

@@ -7,6 +7,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
+#include "tenon/core/kv_prefetch.h"
 #include "tenon/core/operand_tiles.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
@@ -187,9 +188,6 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     else
       linear(device, args);
   };
-  KvPrefetchHint hint;  // without a view on devices that ask for nothing
-  if constexpr (requires { D::asks_for_kv; })
-    hint = kv_prefetch_hint(host_batch, kv, 0, c.kv_heads, c.head_dim, c.window);
   if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   BatchView rows = batch;
   MatrixView<float> x = act.x, gate_and_up = act.gate_and_up;
@@ -209,12 +207,14 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
   }
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
-    hint.layer = l;
-    const bool asks = hint.view && (l + 1 < c.layers || !fewer);  // of the last layer few sequences may be read
-    const LinearArgs<W, Input> qkv{
-        .x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv, .hint = asks ? &hint : nullptr};
+    // Few sequences may be read in the last layer.
+    if constexpr (PrefetchesKv<D>) {
+      if (l + 1 < c.layers || !fewer)
+        device.will_read(kv_prefetch_hint(host_batch, kv, l, c.kv_heads, c.head_dim, c.window));
+    }
     norm(layer.attention_norm, x, normed);
-    multiply(qkv, l, Site::qkv);
+    multiply(LinearArgs<W, Input>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv}, l,
+             Site::qkv);
     if constexpr (Model::positions == PositionKind::rotary) {
       rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
     }

@@ -4,7 +4,6 @@
 // The order of summation is part of each op's meaning (docs/numerics.md): an output element depends on its own row and
 // on the sizes of the model alone, never on how many rows, threads or neighbours there are.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,40 +58,6 @@ struct RmsNormArgsOf {
 };
 using RmsNormArgs = RmsNormArgsOf<MatrixView<float>>;
 
-// Keys and values that are read, and some of them written, when a product has been made: a hint, of which no bit
-// depends. For devices that ask memory for them meanwhile (D::asks_for_kv).
-struct KvPrefetchHint {
-  struct Part {
-    const void* data = nullptr;
-    std::size_t bytes = 0;
-  };
-  using Tile = std::array<Part, 4>;  // keys, values, and the scales of each
-
-  BatchView batch = {};        // in the host's memory
-  const void* view = nullptr;  // of the cache, to be passed to tile_of; has to outlive the product
-  Tile (*tile_of)(const void* view, int layer, int sequence, int head, int tile, int head_dim) = nullptr;
-  int layer = 0, kv_heads = 0, head_dim = 0;
-  int window = 0;  // positions that a row sees, its own included; 0: all
-};
-template <CacheView V>
-KvPrefetchHint kv_prefetch_hint(const BatchView& batch, const V& view, int layer, int kv_heads, int head_dim,
-                                int window) {
-  const auto tile_of = [](const void* kv, int of_layer, int sequence, int head, int number,
-                          int width) -> KvPrefetchHint::Tile {
-    const auto tile = static_cast<const V*>(kv)->tile(of_layer, sequence, head, number);
-    const auto elements = static_cast<std::size_t>(kTilePositions) * sizeof(typename V::Element);
-    const auto padded = static_cast<std::size_t>((width + kTilePositions - 1) / kTilePositions * kTilePositions);
-    const std::size_t scales = has_scales<typename V::Element> ? kTilePositions * sizeof(float) : 0;
-    return {{{tile.keys, static_cast<std::size_t>(width) * elements},
-             {tile.values, padded * elements},
-             {tile.key_scales, scales},
-             {tile.value_scales, scales}}};
-  };
-  return {batch, &view, tile_of, layer, kv_heads, head_dim, window};
-}
-template <CacheView V>
-KvPrefetchHint kv_prefetch_hint(const BatchView&, const V&&, int, int, int, int) = delete;  // the view would be gone
-
 // y = activation(W x + bias + delta) + residual. W x is one chain of fused multiply-adds over k = 0, 1, 2, ...; of
 // weights in groups one a group, and of formats that round activations what docs/numerics.md says.
 template <class W, class X = MatrixView<const float>, class Y = MatrixView<float>>
@@ -104,7 +69,6 @@ struct LinearArgs {
   Activation activation = Activation::none;
   MatrixView<const float> residual = {};  // [rows, out] or null; may be y itself
   Y y;                                    // [rows, out]; may not overlap x
-  const KvPrefetchHint* hint = nullptr;   // what is read next, or null
 };
 
 // delta[r] = the updates of row r for this matrix (Hu et al., 2021), in the order of its AdapterSet:

@@ -16,6 +16,7 @@ namespace tenon {
 
 template <class W>
 requires(!OnTensorCores<W>) void head(Cpu& device, const HeadArgs<W>& args) {
+  device.take_kv_prefetch();  // of a forward pass whose products took none: its view of the cache may be gone
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
 }
 

@@ -19,7 +19,7 @@ TENON_INLINE KvLines::KvLines(const ThreadPool& pool, const KvPrefetchHint& hint
       for (int t = newest ? last : first; t < last + newest && lines_ < most; ++t) {
         const KvPrefetchHint::Tile tile =
             hint.tile_of(hint.view, hint.layer, rows.slot, pair % hint.kv_heads, t, hint.head_dim);
-        for (const KvPrefetchHint::Part& part : tile) add(part.data, part.bytes);
+        for (const std::span<const std::byte> part : tile) add(part);
       }
     }
   }
@@ -37,8 +37,9 @@ TENON_INLINE void KvLines::share(std::vector<PrefetchPacer::Range>& out) {
   }
 }
 
-TENON_INLINE void KvLines::add(const void* data, std::size_t bytes) {
-  const auto from = reinterpret_cast<std::uintptr_t>(data), at = from / 64 * 64;
+TENON_INLINE void KvLines::add(std::span<const std::byte> memory) {
+  const std::size_t bytes = memory.size();
+  const auto from = reinterpret_cast<std::uintptr_t>(memory.data()), at = from / 64 * 64;
   const std::uintptr_t some = bytes == 0 ? 0 : std::min((from + bytes + 63) / 64 - at / 64, most_kv_lines() - lines_);
   if (some == 0) return;
   lines_ += some;

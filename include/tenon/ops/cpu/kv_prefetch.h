@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "tenon/ops/args.h"
+#include "tenon/core/kv_prefetch.h"
+#include "tenon/device/cpu_tuning.h"
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/prefetch_pacer.h"
 
@@ -26,7 +28,7 @@ class KvLines {
   void share(std::vector<PrefetchPacer::Range>& out);
 
  private:
-  void add(const void* data, std::size_t bytes);
+  void add(std::span<const std::byte> memory);
 
   std::vector<PrefetchPacer::Range> ranges_;  // from next_ on yet to be asked for
   std::size_t next_ = 0;
@@ -51,7 +53,7 @@ class KvPrefetch {
   };
 
   const ThreadPool& pool_;
-  const KvPrefetchHint& hint_;
+  const KvPrefetchHint hint_;
   std::vector<ThreadKv> threads_;
 };
 

@@ -151,8 +151,9 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
 // The updates of a piece, then its panels.
 template <class W>
 void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
+  const std::optional<KvPrefetchHint> hint = device.take_kv_prefetch();
   with_panels(device, args, [&](const PanelJob& job, auto&& compute) {
-    FusedLoraEpilogue made(device, updates, job, args.hint);
+    FusedLoraEpilogue made(device, updates, job, hint ? &*hint : nullptr);
     share_panels(device.pool(), job, [&](int first, int last, int thread) {
       PanelJob own = job;
       for (int begin = first; begin < last; begin += job.piece_panels) {
@@ -168,9 +169,10 @@ void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankAr
 
 template <class W>
 requires(!OnTensorCores<W>) void linear(Cpu& device, const LinearArgs<W>& args) {
+  const std::optional<KvPrefetchHint> hint = device.take_kv_prefetch();
   if (args.x.rows == 0) return;
   std::optional<cpu::KvPrefetch> kv;
-  if (HasPanels<W> && args.hint && cpu::paces_prefetches(device, args)) kv.emplace(device, *args.hint);
+  if (HasPanels<W> && hint && cpu::paces_prefetches(device, args)) kv.emplace(device, *hint);
   cpu::with_panels(device, args, [&](const cpu::PanelJob& job, auto&& compute) {
     cpu::share_panels(device.pool(), job, [&](int first, int last, int thread) {
       cpu::PanelJob own = job;
