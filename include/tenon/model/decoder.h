@@ -155,105 +155,168 @@ struct DecoderState {
   }
 };
 
+// One step through a model: what its ops share, and the blocks of a layer.
+template <ModelTraits Model, DevicePolicy D, class W, class V, AdapterPolicy P>
+class DecoderPass {
+  using Operand = typename OperandOf<W>::Result;
+  using Input = typename OperandOf<W>::Input;
+  static constexpr bool rotary = Model::positions == PositionKind::rotary, gated = Model::mlp == MlpKind::gated;
+
+ public:
+  // tile_rows: of on_device()
+  DecoderPass(D& device, const ModelConfig& config, const BatchView& host_batch, int tile_rows, const V& kv,
+              const P& adapter, DecoderState<Model, D, W>& state)
+      : device_(device),
+        c_(config),
+        kv_(kv),
+        adapter_(adapter),
+        state_(state),
+        host_batch_(host_batch),
+        rows_(on_device(device, host_batch, tile_rows)),
+        x_(state.activations.x),
+        gate_and_up_(state.activations.gate_and_up),
+        q_(columns(0, config.query_width())),
+        k_(columns(config.query_width(), config.kv_width())),
+        v_(columns(config.query_width() + config.kv_width(), config.kv_width())),
+        normed_(state.activations.normed),
+        attended_(state.activations.attended),
+        inner_(state.activations.inner) {
+    host_last_ = drops_rows() ? state.last_rows.select(host_batch) : host_batch;
+    last_ = drops_rows() ? on_device(device, host_last_, tile_rows) : rows_;
+    if (!state.slopes.empty()) slopes_ = device.put(std::span<const float>(state.slopes));
+    if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
+  }
+
+  template <class H>
+  void embed_tokens(const DecoderViews<W, H>& weights) {
+    embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_});
+    if (weights.embedding_norm.gain) norm(weights.embedding_norm, x_);
+    if constexpr (rotary) {
+      const auto frequencies = state_.rotary.of(host_batch_);
+      const auto count = static_cast<std::size_t>(frequencies.stride == 0 ? 1 : rows_.rows) *
+                         static_cast<std::size_t>(c_.head_dim / 2);
+      rotary_angles(device_, RotaryAnglesArgs{rows_, device_.put(std::span(frequencies.data, count)),
+                                              frequencies.stride, state_.activations.angles});
+    }
+  }
+
+  // Queries, keys and values of layer `l`; keys and values go into the cache.
+  void project_qkv(const auto& layer, int l) {
+    if constexpr (PrefetchesKv<D>) {  // not where rows are dropped: attention may read few of their sequences
+      if (l + 1 < c_.layers || !drops_rows())
+        device_.will_read(kv_prefetch_hint(host_batch_, kv_, l, c_.kv_heads, c_.head_dim, c_.window));
+    }
+    norm(layer.attention_norm, normed_);
+    multiply(
+        LinearArgs<W, Input>{
+            .x = normed_, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = state_.activations.qkv},
+        l, Site::qkv);
+    if constexpr (rotary)
+      rotate(device_, RotateArgs{state_.activations.angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
+    store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
+  }
+
+  // Whether some rows' logits are not wanted: after the last layer's keys and values are stored, no op reads these
+  // rows.
+  bool drops_rows() const { return host_batch_.logit_count < host_batch_.rows; }
+  void drop_rows() {
+    const int count = rows_.logit_count;
+    gather_rows(device_, GatherRowsArgs{rows_.logit_rows, count, x_, q_});
+    rows_ = last_;
+    const auto keep = [&](auto&... all) { ((all.rows = count), ...); };
+    keep(x_, normed_, attended_, gate_and_up_, inner_, q_);
+    if constexpr (P::adds_at_runtime) {
+      if (count > 0) state_.updates.arrange(device_, adapter_, host_last_);
+    }
+  }
+
+  template <class Attend>
+  void attend(const Attend& policy, const auto& layer, int l) {
+    attention(device_, policy,
+              AttentionArgs<V, Operand>{rows_, q_, kv_, l, c_.heads, c_.kv_heads, c_.head_dim, c_.score_scale(l),
+                                        attended_, c_.window, slopes_});
+    multiply_and_add(layer.attention_out, attended_, l, Site::attn_out);
+  }
+
+  void mlp(const auto& layer, int l) {
+    norm(layer.mlp_norm, normed_);
+    if constexpr (gated) {
+      multiply(LinearArgs<W, Input>{.x = normed_, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up_},
+               l, Site::mlp_up);
+      gate(device_, GateArgsOf<Operand>{gate_and_up_, c_.activation, inner_});
+    } else {
+      multiply(
+          LinearArgs<W, Input, Operand>{
+              .x = normed_, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c_.activation, .y = inner_},
+          l, Site::mlp_up);
+    }
+    multiply_and_add(layer.down, inner_, l, Site::mlp_down);
+  }
+
+  // The norm of x.
+  template <class Y>
+  void norm(const auto& n, const Y& out) {
+    if constexpr (Model::norm == NormKind::rms)
+      rms_norm(device_, RmsNormArgsOf<Y>{x_, n.gain, c_.norm_epsilon, out});
+    else
+      layer_norm(device_, LayerNormArgsOf<Y>{x_, n.gain, n.bias, c_.norm_epsilon, out});
+  }
+
+ private:
+  MatrixView<float> columns(int first, int width) const {
+    const MatrixView<float>& qkv = state_.activations.qkv;
+    return {qkv.data + first, qkv.rows, width, qkv.stride};
+  }
+
+  void multiply(const auto& args, int l, Site site) {
+    if constexpr (P::adds_at_runtime)
+      state_.updates.multiply(device_, args, l, site);
+    else
+      linear(device_, args);
+  }
+  // x += W in
+  void multiply_and_add(const auto& matrix, const Operand& in, int l, Site site) {
+    multiply(LinearArgs<W, Input>{.x = in, .weight = matrix.weight, .bias = matrix.bias, .residual = x_, .y = x_}, l,
+             site);
+  }
+
+  D& device_;
+  const ModelConfig& c_;
+  const V& kv_;
+  const P& adapter_;
+  DecoderState<Model, D, W>& state_;
+  const BatchView host_batch_;
+  BatchView rows_, host_last_, last_;  // rows_: of the step, then those of the last layer
+  const float* slopes_ = nullptr;      // [heads]
+  MatrixView<float> x_, gate_and_up_, q_;
+  const MatrixView<float> k_, v_;
+  Operand normed_, attended_, inner_;
+};
+
 // host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head
 // turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
                                 const DecoderViews<W, H>& weights, const V& kv, const P& adapter,
                                 DecoderState<Model, D, W>& state) {
-  using Operand = typename OperandOf<W>::Result;
-  using Input = typename OperandOf<W>::Input;
-  constexpr bool gated = Model::mlp == MlpKind::gated;
   state.resize(device, c, host_batch);
-  auto& act = state.activations;
-  if (host_batch.rows == 0) return act.hidden;
-  const int tile = tile_rows<D, Attend>(c.heads / c.kv_heads);
-  const BatchView batch = on_device(device, host_batch, tile);
-  const bool fewer = batch.logit_count < batch.rows;  // rows whose logits somebody wants
-  const BatchView host_last = fewer ? state.last_rows.select(host_batch) : host_batch;
-  const BatchView last = fewer ? on_device(device, host_last, tile) : batch;
-  const float* slopes = state.slopes.empty() ? nullptr : device.put(std::span<const float>(state.slopes));  // [heads]
-  const auto columns = [](MatrixView<float> m, int first, int width) {
-    return MatrixView<float>{m.data + first, m.rows, width, m.stride};
-  };
-  const auto norm = [&]<class Y>(const auto& n, MatrixView<const float> in, const Y& out) {
-    if constexpr (Model::norm == NormKind::rms)
-      rms_norm(device, RmsNormArgsOf<Y>{in, n.gain, c.norm_epsilon, out});
-    else
-      layer_norm(device, LayerNormArgsOf<Y>{in, n.gain, n.bias, c.norm_epsilon, out});
-  };
-  const auto multiply = [&](const auto& args, int layer, Site site) {
-    if constexpr (P::adds_at_runtime)
-      state.updates.multiply(device, args, layer, site);
-    else
-      linear(device, args);
-  };
-  if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
-  BatchView rows = batch;
-  MatrixView<float> x = act.x, gate_and_up = act.gate_and_up;
-  Operand normed = act.normed, attended = act.attended, inner = act.inner;
-  MatrixView<float> q = columns(act.qkv, 0, c.query_width());
-  const MatrixView<float> k = columns(act.qkv, c.query_width(), c.kv_width());
-  const MatrixView<float> v = columns(act.qkv, c.query_width() + c.kv_width(), c.kv_width());
-
-  embed(device, EmbedArgs<H>{batch, weights.embedding, weights.position_table, x});
-  if (weights.embedding_norm.gain) norm(weights.embedding_norm, x, x);
-  if constexpr (Model::positions == PositionKind::rotary) {
-    const auto frequencies = state.rotary.of(host_batch);
-    const auto count =
-        static_cast<std::size_t>(frequencies.stride == 0 ? 1 : batch.rows) * static_cast<std::size_t>(c.head_dim / 2);
-    rotary_angles(device, RotaryAnglesArgs{batch, device.put(std::span(frequencies.data, count)), frequencies.stride,
-                                           act.angles});
-  }
+  const MatrixView<float> hidden = state.activations.hidden;
+  if (host_batch.rows == 0) return hidden;
+  DecoderPass<Model, D, W, V, P> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, adapter,
+                                      state);
+  pass.embed_tokens(weights);
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
-    // Few sequences may be read in the last layer.
-    if constexpr (PrefetchesKv<D>) {
-      if (l + 1 < c.layers || !fewer)
-        device.will_read(kv_prefetch_hint(host_batch, kv, l, c.kv_heads, c.head_dim, c.window));
+    pass.project_qkv(layer, l);
+    if (l + 1 == c.layers && pass.drops_rows()) {
+      pass.drop_rows();
+      if (host_batch.logit_count == 0) return hidden;
     }
-    norm(layer.attention_norm, x, normed);
-    multiply(LinearArgs<W, Input>{.x = normed, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = act.qkv}, l,
-             Site::qkv);
-    if constexpr (Model::positions == PositionKind::rotary) {
-      rotate(device, RotateArgs{act.angles, q, k, c.heads, c.kv_heads, c.head_dim});
-    }
-    store_kv(device, StoreKvArgs<V>{batch, k, v, kv, l, c.kv_heads, c.head_dim});
-    if (l + 1 == c.layers && fewer) {
-      // Behind the last layer's keys and values nobody reads the other rows again.
-      gather_rows(device, GatherRowsArgs{batch.logit_rows, batch.logit_count, x, q});
-      rows = last;
-      const auto keep = [&](auto&... all) { ((all.rows = batch.logit_count), ...); };
-      keep(x, normed, attended, gate_and_up, inner, q);
-      if (batch.logit_count == 0) return act.hidden;
-      if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_last);
-    }
-    attention(device, Attend{},
-              AttentionArgs<V, Operand>{rows, q, kv, l, c.heads, c.kv_heads, c.head_dim, c.score_scale(l), attended,
-                                        c.window, slopes});
-    multiply(LinearArgs<W, Input>{.x = attended,
-                                  .weight = layer.attention_out.weight,
-                                  .bias = layer.attention_out.bias,
-                                  .residual = x,
-                                  .y = x},
-             l, Site::attn_out);
-    norm(layer.mlp_norm, x, normed);
-    if constexpr (gated) {
-      multiply(LinearArgs<W, Input>{.x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up}, l,
-               Site::mlp_up);
-      gate(device, GateArgsOf<Operand>{gate_and_up, c.activation, inner});
-    } else {
-      multiply(
-          LinearArgs<W, Input, Operand>{
-              .x = normed, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c.activation, .y = inner},
-          l, Site::mlp_up);
-    }
-    multiply(
-        LinearArgs<W, Input>{.x = inner, .weight = layer.down.weight, .bias = layer.down.bias, .residual = x, .y = x},
-        l, Site::mlp_down);
+    pass.attend(Attend{}, layer, l);
+    pass.mlp(layer, l);
   }
-  norm(weights.final_norm, x, act.hidden);
-  return act.hidden;
+  pass.norm(weights.final_norm, hidden);
+  return hidden;
 }
 
 }  // namespace tenon
