@@ -22,6 +22,7 @@
 #include "tenon/core/error.h"
 #include "tenon/device/cuda_base.cuh"
 #include "tenon/device/cuda_stream.cuh"
+#include "tenon/device/cuda_tuning.cuh"
 #include "tenon/device/memory_count.h"
 #include "tenon/device/thread_pool.h"
 
@@ -81,9 +82,8 @@ struct CudaOptions {
 class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
-  static constexpr bool runs_behind = true;  // ops return before their kernels have run
-  static constexpr int rows_together =
-      4;  // which read an adapter's factors together (8: 64 of one rank-16 adapter added 154 us to a step, not 125)
+  static constexpr bool runs_behind = true;                              // ops return before their kernels have run
+  static constexpr int rows_together = cuda::CudaTuning::rows_together;  // which read an adapter's factors together
   static constexpr int queries_together = 64;  // which read keys together: rows of a sequence times heads
   using Later = cuda::Later;
   static constexpr int length_step = 256;  // of BatchView::longest: arguments of kernels stay the same while texts grow
@@ -193,7 +193,7 @@ class Cuda {
 
   // What was put for the step before is gone. That one may still run; the one before it has ended. prompt_rows: rows of
   // the step beyond one a sequence; where there are many, kernels run while the host adds others.
-  void begin_step(int prompt_rows = 0) { stream_->begin_step(prompt_rows >= kPromptRows); }
+  void begin_step(int prompt_rows = 0) { stream_->begin_step(prompt_rows >= cuda::kCudaTuning.prompt_rows); }
 
   // Device values as the host sees them, once everything before has run. Valid until the next call.
   template <class T>
@@ -202,7 +202,8 @@ class Cuda {
     if (bytes == 0) return nullptr;
     const cuda::Current current(index_);
     fetched_.grow(bytes);
-    if (bytes <= kMostCopiedByKernels && bytes % sizeof(unsigned) == 0 && alignof(T) % sizeof(unsigned) == 0) {
+    if (bytes <= cuda::kCudaTuning.kernel_copy_bytes && bytes % sizeof(unsigned) == 0 &&
+        alignof(T) % sizeof(unsigned) == 0) {
       launch_early("copy to the host", cuda::copy_kernel<unsigned>, dim3(cuda::kCopyBlocks), cuda::kCopyThreads, 0,
                    reinterpret_cast<const unsigned*>(from), reinterpret_cast<unsigned*>(fetched_.data()),
                    static_cast<unsigned>(bytes / sizeof(unsigned)));
@@ -272,10 +273,6 @@ class Cuda {
   }
 
  private:
-  // From about here on a kernel takes longer than its launch (2 to 3 us), and steps of the same rows seldom come again.
-  static constexpr int kPromptRows = 64;
-  static constexpr std::size_t kMostCopiedByKernels = std::size_t{256} << 10;
-
   template <class... Parameters, class... Arguments>
   void add(const cuda::Launch& launch, Arguments&&... arguments) {
     if (launch.grid.x == 0 || launch.grid.y == 0 || launch.grid.z == 0) return;

@@ -82,7 +82,7 @@ void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
   const FlashGrid grid(args, device.processors(),
                        {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
   const int queries = grid.rows * grid.heads, strides = FlashGrid::pieces(args, lanes::kStride);
-  const int processor_warps = 220 * 1024 / static_cast<int>(sizeof(StrideStage<Dims>));
+  const int processor_warps = kCudaTuning.flash_processor_bytes / static_cast<int>(sizeof(StrideStage<Dims>));
   const auto room = [&](int warps) {
     const int rows = (grid.jobs <= device.processors() ? 64 : 4 * warps) * 64 / Dims;
     const int kept = std::max(rows / queries - 1, warps) / warps * warps;
@@ -112,7 +112,7 @@ void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
   if constexpr (Dims <= 128) {
     const FlashGrid grid(args, device.processors(),
                          {.queries = kWarpQueries, .a_block = 1, .threads = kMostFlashThreads});
-    if (args.batch.tile_count != args.batch.rows && grid.jobs > 3 * device.processors())
+    if (args.batch.tile_count != args.batch.rows && grid.jobs > kCudaTuning.prompt_jobs * device.processors())
       return launch_flash_prompt<Dims>(device, args);
   }
   launch_flash_decode<Dims>(device, args);

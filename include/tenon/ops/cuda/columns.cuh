@@ -7,6 +7,7 @@
 
 #include "tenon/core/concepts.h"
 #include "tenon/core/panels.h"
+#include "tenon/device/cuda_tuning.cuh"
 #include "tenon/ops/cpu/kernels.h"
 
 namespace tenon::cuda {
@@ -43,8 +44,7 @@ __device__ inline float to_float(std::int8_t code) {
 template <class Code>
 struct CodeColumns : FusedChain {
   static constexpr float kSums = -1.0f;  // times the strip sum of x: what zero points need
-  static constexpr float kDecoding =
-      sizeof(Code) == 4 ? 1.0f : 1.25f;  // int8's on an H200; of other codes none was measured
+  static constexpr float kDecoding = sizeof(Code) == 4 ? 1.0f : CudaTuning::decoding;
   CodePanels<Code> weight;
 
   bool can_be_copied() const { return is_whole(weight.codes); }

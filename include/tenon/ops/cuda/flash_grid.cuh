@@ -82,9 +82,9 @@ struct FlashGrid {
     row_parts = (tile + rows - 1) / rows;
     jobs = args.batch.tile_count * row_parts * args.kv_heads * head_parts;
     const int splits = pieces(args, lanes::kSplitPositions);
-    constexpr int kThreadsAProcessor = 1024;
     parts = 1;
-    while (parts < block_parts && parts < splits && jobs * parts * size.threads < processors * kThreadsAProcessor)
+    while (parts < block_parts && parts < splits &&
+           jobs * parts * size.threads < processors * kCudaTuning.processor_threads)
       parts *= 2;
     rounds = (splits + parts - 1) / parts;
   }

@@ -208,9 +208,8 @@ void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
                       static_cast<std::size_t>(tile.bytes()), job, x, weight, copies_whole(x));
 }
 
-// By blocks of the shape that is done first. A column takes `alone` cycles on a processor that has one block, which
-// waits for its own chains and copies, and `each` for each of several. Measured on an H200 in float32 and int8
-// (docs/decisions/0010).
+// Takes the block shape with the least cycles a column. A processor that has one block waits for its own chains and
+// copies; several blocks share the processor.
 template <class Source>
 void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   if (!weight.can_be_copied()) {
@@ -224,29 +223,32 @@ void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const flo
   const auto blocks_of = [&](int panels, int rows) {
     return (weight.panels() + panels - 1) / panels * ((x.rows + rows - 1) / rows);
   };
-  const auto offer = [&](Launch launch, int blocks, float alone, float each) {
+  const CudaTuning& tuning = kCudaTuning;
+  const auto offer = [&](Launch launch, int blocks, ColumnCost cost) {
     const float cycles =
-        std::max(alone, static_cast<float>((blocks + device.processors() - 1) / device.processors()) * each);
+        std::max(cost.alone, static_cast<float>((blocks + device.processors() - 1) / device.processors()) * cost.each);
     if (!best || cycles < least) best = launch, least = cycles;
   };
-  const auto offer_shape = [&]<int Panels, int Tokens>(float alone, float each) {
+  const auto offer_shape = [&]<int Panels, int Tokens>(ColumnCost cost) {
     offer(launch_linear<Panels, Tokens, Source>, blocks_of(Panels, Tokens * lanes::kRowsABlock),
-          alone * Source::kDecoding, each * Source::kDecoding);
+          cost.times(Source::kDecoding));
   };
   if constexpr (Source::kLeastGroup == 0) {
     const int blocks = blocks_of(1, lanes::kRowsABlock);
     const auto rows = static_cast<float>(std::min(x.rows, lanes::kRowsABlock));
     constexpr int kBesides = 1024;  // bytes of a block: its barriers, and what CUDA keeps
     const int fit = device.blocks_that_fit(FewTile<Source, 256>(x.rows).bytes() + kBesides);
-    if (x.rows <= 2 && blocks <= fit * device.processors()) offer(launch_few<Source, 256>, blocks, 7, 5.5f);
-    if (x.rows <= 2 * lanes::kRowsABlock) offer(launch_few<Source, 128>, blocks, 7.2f + 0.45f * rows, 5 + 0.5f * rows);
+    const ColumnCost few_128{tuning.few_128.alone + tuning.few_row.alone * rows,
+                             tuning.few_128.each + tuning.few_row.each * rows};
+    if (x.rows <= 2 && blocks <= fit * device.processors()) offer(launch_few<Source, 256>, blocks, tuning.few_256);
+    if (x.rows <= 2 * lanes::kRowsABlock) offer(launch_few<Source, 128>, blocks, few_128);
   }
-  offer_shape.template operator()<1, 1>(14, 8);
-  offer_shape.template operator()<1, 2>(27, 13);
-  offer_shape.template operator()<2, 2>(35, 22);
-  offer_shape.template operator()<4, 4>(73, 47);
+  offer_shape.template operator()<1, 1>(tuning.columns_1x1);
+  offer_shape.template operator()<1, 2>(tuning.columns_1x2);
+  offer_shape.template operator()<2, 2>(tuning.columns_2x2);
+  offer_shape.template operator()<4, 4>(tuning.columns_4x4);
   // Chains of groups are two sums an output, for which a thread has no room.
-  if constexpr (Source::kLeastGroup == 0) offer_shape.template operator()<8, 8>(156, 127);
+  if constexpr (Source::kLeastGroup == 0) offer_shape.template operator()<8, 8>(tuning.columns_8x8);
   best(device, job, x, weight);
 }
 

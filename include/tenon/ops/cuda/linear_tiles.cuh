@@ -34,9 +34,6 @@ inline constexpr std::array kProductTiles = {
     ProductTile{ProductTile::Kind::wgmma, 128, 64}, ProductTile{ProductTile::Kind::wgmma, 128, 128},
     ProductTile{ProductTile::Kind::wgmma, 256, 128}};
 
-// Shared memory of a block's ring: two blocks to a processor, or one of the largest.
-inline constexpr int kRingBytes = 110 * 1024, kLargeRingBytes = 200 * 1024;
-
 // That a block can have on this device, beside what a kernel has of its own.
 inline int ring_bytes(const Cuda& device) { return device.block_bytes() - static_cast<int>(sizeof(Ring)) - 256; }
 
@@ -46,7 +43,8 @@ void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>
   StageShape shape{warps * Blocks, std::min(2 * Tiles, x.row_blocks()), 0};
   const int stage_bytes = kFewChunks * shape.bytes(), most = (chunk_count(x.cols) + kFewChunks - 1) / kFewChunks;
   // One is read before the one before it is left.
-  shape.stages = std::min({std::max(std::min(kRingBytes, ring_bytes(device)) / stage_bytes, 2), most, kMostStages});
+  shape.stages =
+      std::min({std::max(std::min(kCudaTuning.ring_bytes, ring_bytes(device)) / stage_bytes, 2), most, kMostStages});
   const int blocks = (written_columns(job.y) + kCoreRows - 1) / kCoreRows;
   const dim3 grid(static_cast<unsigned>((blocks + shape.weight_blocks - 1) / shape.weight_blocks),
                   static_cast<unsigned>((x.row_blocks() + 2 * Tiles - 1) / (2 * Tiles)));
@@ -63,7 +61,7 @@ void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const 
             tiles = across * ((x.row_blocks() + kTokenBlocks - 1) / kTokenBlocks);
   const bool alone = Groups > 2 || tiles <= device.processors();
   const int stages =
-      std::clamp((alone ? kLargeRingBytes : kRingBytes) / kStage, 1,
+      std::clamp((alone ? kCudaTuning.large_ring_bytes : kCudaTuning.ring_bytes) / kStage, 1,
                  std::min(tiles <= device.processors() ? chunk_count(x.cols) : kMostStages, kMostStages));
   const int blocks = std::min(tiles, (alone ? 1 : 2) * device.processors());
   device.launch_early("linear", wgmma_kernel<E, Groups, Outputs, Y>, dim3(static_cast<unsigned>(blocks)),
@@ -111,10 +109,10 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
   launch_wgmma<E, Y, 2, 128>(device, job, x, w);
 }
 
-// Microseconds that a product takes by this tile, to choose by: fitted to what an H200 took for 64 sizes, of which the
-// chosen tiles took 4 % more than the best on average (docs/decisions/0023). A chunk of columns takes as long as the
-// chain of one output, a processor's copies (58 GB/s), all copies (7.1 TB/s of the second cache), or the products.
+// Microseconds that a product takes by this tile. A chunk of columns takes as long as the longest of these: the chain
+// of one output, the copies of one processor, the copies of all, the products.
 inline float tile_time(const ProductTile& tile, int tokens, int outputs, int columns, int processors) {
+  const CudaTuning& cost = kCudaTuning;
   const bool mma = tile.kind == ProductTile::Kind::mma;
   const int block_outputs = mma ? tile.outputs * tile.warps : tile.outputs,
             token_tile = std::min(tile.tokens, (tokens + 7) / 8 * 8);
@@ -123,18 +121,14 @@ inline float tile_time(const ProductTile& tile, int tokens, int outputs, int col
       static_cast<float>((tokens + tile.tokens - 1) / tile.tokens * ((outputs + block_outputs - 1) / block_outputs));
   const float each = std::max(1.0f, blocks / static_cast<float>(processors)),
               stage = 0.128f * static_cast<float>(block_outputs + token_tile);  // KB
-  const float chain =
-      mma ? 0.031f + 0.007f * static_cast<float>(tile.tokens) / 16 + 0.035f * static_cast<float>(tile.outputs) / 8
-          : 0.118f + 0.024f * area / 4096;
-  const float chunk =
-      std::max({chain, each * stage / 58, blocks * stage / 7100, each * area * (mma ? 15e-6f : 29e-6f)});
-  return (mma ? 2.2f : 0.95f) + static_cast<float>(chunk_count(columns)) * chunk +
-         each * static_cast<float>(block_outputs * token_tile) * 4.2e-5f;
+  const float chain = mma ? cost.mma_chain + cost.mma_tokens * static_cast<float>(tile.tokens) / 16 +
+                                cost.mma_outputs * static_cast<float>(tile.outputs) / 8
+                          : cost.wgmma_chain + cost.wgmma_area * area / 4096;
+  const float chunk = std::max({chain, each * stage / cost.processor_copy, blocks * stage / cost.l2_copy,
+                                each * area * (mma ? cost.mma_product : cost.wgmma_product)});
+  return (mma ? cost.mma_start : cost.wgmma_start) + static_cast<float>(chunk_count(columns)) * chunk +
+         each * static_cast<float>(block_outputs * token_tile) * cost.finish;
 }
-
-// With more outputs than these, more than 32 rows go to warpgroups: the cost does not see what mma.sync loses there
-// (the head of GPT-2 with 64 rows: 41 us, and 30).
-inline constexpr int kFewOutputs = 1024;
 
 // ring: bytes that a block's ring can have.
 inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups, int ring) {
@@ -146,7 +140,7 @@ inline ProductTile tile_of(int tokens, int outputs, int columns, int processors,
   };
   for (ProductTile tile : kProductTiles) {
     if (tile.kind == ProductTile::Kind::mma) {
-      if (has_groups && (tokens > 128 || (tokens > 32 && outputs > kFewOutputs))) continue;
+      if (has_groups && (tokens > 128 || (tokens > 32 && outputs > kCudaTuning.many_outputs))) continue;
       for (int warps = 1; warps <= kMostWarps; ++warps) {
         tile.warps = warps;
         const int stage = kFewChunks * (tile.outputs * warps + tile.tokens) / kCoreRows * kChunkBytes;

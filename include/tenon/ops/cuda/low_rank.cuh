@@ -16,8 +16,6 @@ namespace cuda {
 
 // Ranks whose products a block keeps at a time; of updates with more, their outputs are gone over again.
 inline constexpr int kRanksAtOnce = 64;
-// Outputs that a block does at least, or all; it does the products with a for them, too.
-inline constexpr int kLowRankOutputs = 256;
 
 // Strips of a factor that a thread has on their way at once (not measured apart).
 template <int Rows>
@@ -196,8 +194,8 @@ void low_rank(Cuda& device, const LowRankArgsOf<X>& args) {
   const auto kernel = tiles.most == 1 ? cuda::low_rank_kernel<1, X> : cuda::low_rank_kernel<Cuda::rows_together, X>;
   const int all = tiles.count, each = args.groups->one_by_one ? 1 : all;
   for (int first = 0; first < all; first += each) {
-    const int parts =
-        std::min((device.processors() - 1) / each + 1, std::max(1, args.delta.cols / cuda::kLowRankOutputs));
+    const int parts = std::min((device.processors() - 1) / each + 1,
+                               std::max(1, args.delta.cols / cuda::kCudaTuning.low_rank_outputs));
     const dim3 grid(static_cast<unsigned>(each), static_cast<unsigned>(parts));
     device.launch_early("low_rank", kernel, grid, 256, 0, args.x, tiles.tiles + first, tiles.rows, args.layer,
                         args.site, args.delta, args.deltas);

@@ -82,17 +82,14 @@ std::size_t norm_bytes(int columns, const Y& y) {
   return columns > kStagedColumns ? 0 : sizeof(float) * static_cast<std::size_t>(Vectors * columns + rounded);
 }
 
-// Of more rows than this a half-warp has one to itself, where eight of them fit into so many bytes: the others sum it
-// once more in vain.
-inline constexpr int kFewNormed = 128, kNormRoomBytes = 100 * 1024;
-
 // launch(args) of rows that a block can stage; longer ones are made as floats, then rounded.
 template <class Args, class Launch>
 void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
   if constexpr (requires { args.y.stride; }) {
     launch(args);
-  } else if (args.x.rows > kFewNormed &&
-             NormRoom<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <= kNormRoomBytes) {
+  } else if (args.x.rows > kCudaTuning.few_normed_rows &&
+             NormRoom<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <=
+                 kCudaTuning.norm_room_bytes) {
     using E = typename decltype(args.y)::Element;
     const float* bias = nullptr;
     if constexpr (requires { args.bias; }) bias = args.bias;
