@@ -1,4 +1,4 @@
-/// The hint by which a model tells a device which keys and values it reads next.
+// The hint by which a model tells a device which keys and values it reads next.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -41,6 +41,6 @@ KvPrefetchHint kv_prefetch_hint(const BatchView& batch, const V& view, int layer
   return {batch, &view, tile_of, layer, kv_heads, head_dim, window};
 }
 template <CacheView V>
-KvPrefetchHint kv_prefetch_hint(const BatchView&, const V&&, int, int, int, int) = delete;  // the view would dangle
+KvPrefetchHint kv_prefetch_hint(const BatchView&, const V&&, int, int, int, int) = delete;  ///< the view would dangle
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-// The CPU as a device: threads, memory on huge pages, and the instruction set that kernels are chosen by.
+// The CPU as a device: threads, memory on huge pages, and the instruction set that selects kernels.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-// All of them compute the same bits; they differ in speed only.
+/// Instruction sets, slowest first. All compute the same bits and differ in speed alone.
 enum class Isa { portable, avx2, avx512 };
 
 inline const char* to_string(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable"; }
@@ -30,7 +30,7 @@ bool is_amd_family_19h();
 bool is_intel();
 
 struct CpuOptions {
-  int threads = 0;  // 0: all cores that the process may use
+  int threads = 0;  ///< 0: all cores that the process may use
   Isa isa = best_isa();
 };
 
@@ -39,8 +39,8 @@ class Cpu {
   static constexpr std::string_view name = "cpu";
   using Options = CpuOptions;
 
-  // Zeroed, begun with a page of 4 KiB, on huge pages where the system has them; pages that nobody touches cost
-  // nothing.
+  /// Zeroed memory that begins at a page of 4 KiB, on huge pages where the system has them. Pages that are never
+  /// touched cost nothing.
   class Memory {
    public:
     Memory() = default;
@@ -55,13 +55,13 @@ class Cpu {
 
    private:
     static constexpr std::size_t kHugePage = std::size_t{2} << 20, kPage = 4096;
-    // Pages that a buffer may begin behind a huge one's: as many as a way of a core's second cache holds. Were all to
-    // begin with one, then what lies at one place of each of many, say a layer's factors of as many adapters, would
-    // share few sets of the caches (docs/decisions/0017).
+    // A buffer begins at one of this many pages after a huge page boundary: as many as one way of an L2 holds. If all
+    // began at the boundary, equal offsets in many buffers would share few cache sets, such as one layer's factors of
+    // every adapter (docs/decisions/0017).
     static constexpr int kPlaceBits = 5;
     static constexpr std::size_t kPlaces = std::size_t{1} << kPlaceBits;
-    // Of the n-th huge page: neighbours, and most at equal distances, have different ones (multiplicative hashing;
-    // Knuth, volume 3, 6.4).
+    // Page offset of the n-th huge page. Neighbours, and most pages at equal distances, get different offsets
+    // (multiplicative hashing; Knuth, volume 3, 6.4).
     static std::size_t place_of(std::uintptr_t n);
     void swap(Memory& other) noexcept;
     void* mapped_ = nullptr;
@@ -75,7 +75,7 @@ class Cpu {
   Memory allocate(std::size_t bytes) { return Memory(bytes); }
   void synchronize() {}
 
-  // Where the host's memory is the device's, nothing needs to move.
+  /// The device reads the host's memory, so these move nothing.
   template <class Body>
   void fill(std::span<std::byte> to, Body&& body) {
     body(to);
@@ -90,8 +90,8 @@ class Cpu {
     return from;
   }
 
-  /// The keys and values that are read after the next product, which prefetches them where arithmetic bounds it
-  /// (ops/cpu/kv_prefetch.h). The hint is pending until that product takes it.
+  /// Keys and values that are read after the next product, which prefetches them if arithmetic bounds it
+  /// (ops/cpu/kv_prefetch.h). The hint stays pending until that product takes it.
   void will_read(const KvPrefetchHint& hint) { kv_prefetch_ = hint; }
   /// The pending hint. Each product takes it, whether or not it prefetches.
   std::optional<KvPrefetchHint> take_kv_prefetch() { return std::exchange(kv_prefetch_, std::nullopt); }
@@ -100,8 +100,8 @@ class Cpu {
   int threads() const { return pool_->threads(); }
   ThreadPool& pool() { return *pool_; }
 
-  // Memory for one op's own use, gone at the next call for the same; grows to the largest ever asked for. A product
-  // that makes the updates of its rows, too, has a memory for these.
+  /// Memory for one op, valid until the next call with the same `which`; it grows to the largest request. A product
+  /// that also makes the LoRA updates of its rows has memory of its own for them.
   enum class Scratch { op, updates };
   float* scratch(std::size_t floats, Scratch which = Scratch::op);
 

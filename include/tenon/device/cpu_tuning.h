@@ -1,7 +1,7 @@
-/// Tuning of the CPU kernels: one value per processor family, chosen once by the processor's identification. Each
-/// number cites its measurement: what, which processor, gain. No bit depends on any of them.
-///
-/// Tile shapes are not here: they follow from the registers of an instruction set (ops/cpu/simd/).
+// Tuning of the CPU kernels: one value per processor family, chosen once by the processor's identification. Each number
+// cites its measurement: what, which processor, gain. No bit depends on any of them.
+//
+// Tile shapes are not here. They follow from the registers of an instruction set (ops/cpu/simd/).
 #pragma once
 #include <cstddef>
 

@@ -1,5 +1,5 @@
-/// Tuning of the CUDA kernels. One family was measured: Hopper (sm_90a, an H200); code for other architectures takes
-/// the same numbers. Each cites its measurement: what, gain. No bit depends on any of them.
+// Tuning of the CUDA kernels. One family was measured: Hopper (sm_90a, an H200). Code for other architectures takes the
+// same numbers. Each cites its measurement: what, gain. No bit depends on any of them.
 #pragma once
 #include <cstddef>
 

@@ -7,12 +7,12 @@
 
 namespace tenon {
 
-// Bytes held now, and at most since the device was made.
+/// Bytes held now, and the most held since the device was made.
 struct MemoryUse {
   std::size_t bytes = 0, peak = 0;
 };
 
-// From any thread. A peak of several threads is at least the largest count that any of them reached.
+/// Thread-safe. With several threads, the peak is at least the largest count that any of them reached.
 class MemoryCount {
  public:
   void add(std::size_t bytes) {

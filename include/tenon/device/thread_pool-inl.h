@@ -11,7 +11,7 @@ namespace tenon {
 TENON_INLINE ThreadPool::ThreadPool(int threads) : threads_(threads < 1 ? 1 : threads), next_piece_(index(threads_)) {
   try {
     for (int t = 1; t < threads_; ++t) workers_.emplace_back([this] { work(); });
-  } catch (const std::exception& e) {  // a thread that is not joined would end the program
+  } catch (const std::exception& e) {  // an unjoined thread would end the program
     end();
     throw Error(Error::Kind::capacity, "threads",
                 "the system refused " + std::to_string(threads_) + " threads: " + e.what());

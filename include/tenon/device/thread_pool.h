@@ -1,4 +1,4 @@
-// A fixed set of threads that runs one job at a time: workers spin briefly between jobs, then sleep.
+// A fixed set of threads that runs one job at a time. Workers spin briefly between jobs, then sleep.
 #pragma once
 #include <atomic>
 #include <climits>
@@ -19,7 +19,7 @@ namespace tenon {
 
 class ThreadPool {
  public:
-  // `threads` includes the caller's own: 1 starts none.
+  /// `threads` counts the caller's thread: 1 starts none. Throws Error (capacity) if the system refuses a thread.
   explicit ThreadPool(int threads);
   ~ThreadPool() { end(); }
   ThreadPool(const ThreadPool&) = delete;
@@ -27,13 +27,12 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Where a thread's own part of 0..count-1 begins, in split() and, of pieces, in share().
+  /// Begin of a thread's own part of 0..count-1: of the items in split(), of the pieces in share().
   int part_begin(int count, int part) const;
 
-  // Calls job(part) once for each part 0..threads-1 and returns when all have returned. Whoever is free takes the next
-  // part: the caller never waits for a thread that has no core, it does that thread's part. One job at a time: the
-  // caller must not call from two threads, or from within a job. What a part throws is thrown here, once all have
-  // returned.
+  /// Calls job(part) once for each part 0..threads-1 and returns when all have returned. A free thread takes the next
+  /// part, so the caller never waits for a thread that has no core. The pool runs one job at a time: do not call from
+  /// two threads or from within a job. An exception of a part is rethrown here after all parts have returned.
   template <class Job>
   void run(Job&& job) {
     if (threads_ == 1) return job(0);
@@ -53,7 +52,8 @@ class ThreadPool {
     if (failed_.exchange(false)) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
-  // Contiguous parts of 0..count-1, one a thread: body(begin, end). For work that all threads do at the same rate.
+  /// Splits 0..count-1 into one contiguous part per thread and calls body(begin, end). For work that all threads do at
+  /// the same rate.
   template <class Body>
   void split(int count, Body&& body) {
     if (count <= 1 || threads_ == 1) {
@@ -65,9 +65,9 @@ class ThreadPool {
     });
   }
 
-  // Pieces of at most `grain` of 0..count-1: body(begin, end, thread), no two at once for the same thread. Each thread
-  // takes those of its own contiguous part in order, so that what it fetches ahead is its own, then what others have
-  // left. One thread alone gets all of it as one piece.
+  /// Cuts 0..count-1 into pieces of at most `grain` and calls body(begin, end, thread), one call at a time per thread.
+  /// Each thread takes the pieces of its own contiguous part in order, so that its prefetches are for itself, then
+  /// pieces that other threads have left. With one thread, all of it is one piece.
   template <class Body>
   void share(int count, int grain, Body&& body) {
     if (count <= grain || threads_ == 1) {
@@ -85,7 +85,7 @@ class ThreadPool {
         const int owner = (thread + i) % threads_, end = part_begin(pieces, owner + 1);
         if (part_begin(pieces, owner) == end) continue;
         std::atomic<int>& next = next_piece_[index(owner)].value;
-        // Read first: adding to a part that is done takes its line from whoever has it.
+        // Read first: fetch_add on a finished part would take its cache line from the owner.
         while (next.load(std::memory_order_relaxed) < end) {
           const int piece = next.fetch_add(1, std::memory_order_relaxed);
           if (piece < end) body(piece * grain, piece < pieces - 1 ? (piece + 1) * grain : count, thread);
@@ -95,7 +95,7 @@ class ThreadPool {
   }
 
  private:
-  // About 50 us at 4 GHz (a pause is some 40 cycles): longer than the gaps within a step, shorter than anybody minds.
+  // About 50 us at 4 GHz (a pause takes some 40 cycles): longer than the gaps within a step.
   static constexpr int kSpins = 4000;
 
   static void pause() {
@@ -108,8 +108,8 @@ class ThreadPool {
 
   void end();
 
-  // A part may be taken late, when its job has long been done by others: the counter then says that none is left, or it
-  // is the next job's already, whose fields were written before the counter was.
+  // A worker may arrive after its job has ended. The counter then says that no part is left, or it belongs to the next
+  // job, whose fields were written before the counter.
   void take_parts();
 
   void work();
@@ -117,14 +117,14 @@ class ThreadPool {
   const int threads_;
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
-  std::atomic<bool> stop_{false};  // atomic: a worker that comes late to the last job reads it while it is written
+  std::atomic<bool> stop_{false};  // atomic: a late worker of the last job reads it while the destructor writes it
   std::atomic<bool> failed_{false};
-  std::exception_ptr failure_;  // of the first part that threw; read once all have returned
+  std::exception_ptr failure_;  // from the first part that threw; read after all parts have returned
   struct alignas(64) Next {
     std::atomic<int> value{0};
   };
   std::vector<Next> next_piece_;                    // [threads]: the next piece of each thread's own part, in share()
-  alignas(64) std::atomic<std::uint32_t> jobs_{0};  // counts them; written by the caller only
+  alignas(64) std::atomic<std::uint32_t> jobs_{0};  // number of jobs; written by the caller alone
   alignas(64) std::atomic<int> next_part_{INT_MAX / 2};
   alignas(64) std::atomic<int> unfinished_{0};  // parts of the current job
   std::vector<std::thread> workers_;

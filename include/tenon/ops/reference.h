@@ -1,5 +1,5 @@
-// The oracle: every op of args.h in its plainest form, for readers and for tests. Sums run in double and are rounded to
-// float32 once, at the end; the devices' ops differ from it by their rounding only.
+// The oracle: every op of args.h in its plainest form, for readers and tests. Sums run in double and are rounded to
+// float32 once, at the end. Device ops differ from it by their rounding only.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -78,14 +78,14 @@ void linear(const LinearArgs<W>& args) {
   }
 }
 
-// Element i of a factor.
+/// Element i of a factor.
 inline double factor_at(const void* factor, FactorType type, std::ptrdiff_t i) {
   if (type == FactorType::float16) return static_cast<float>(static_cast<const float16*>(factor)[i]);
   if (type == FactorType::bfloat16) return static_cast<float>(static_cast<const bfloat16*>(factor)[i]);
   return static_cast<const float*>(factor)[i];
 }
 
-// sums: [outputs of the matrix]
+/// sums: [outputs of the matrix]
 inline void add_update(const LowRank& update, const float* x /* [inputs] */, int inputs, double* sums) {
   for (int i = 0; i < update.rank; ++i) {
     double u = 0;
@@ -149,7 +149,7 @@ inline void rotate(const RotateArgs& args) {
   turn(args.k, args.kv_heads);
 }
 
-// A row as a cache stores it, element i at out[i * stride]; returns its scale.
+/// Stores a row as a cache does, element i at out[i * stride]. Returns its scale.
 template <class E>
 float round_row(const float* row /* [n] */, int n, E* out, std::ptrdiff_t stride) {
   constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
@@ -186,18 +186,18 @@ void store_kv(const StoreKvArgs<V>& args) {
   }
 }
 
-// What an element stands for; scales: [16] of its tile, or null.
+/// The value of a stored element. scales: [16] of its tile, or null.
 template <class E>
 double value_of(E element, const float* scales, int lane) {
   return static_cast<double>(static_cast<float>(element)) * (scales ? scales[lane] : 1.0f);
 }
 
-// One row and one head of attention at a position of a sequence.
+/// Attention of one row and one head at a position of a sequence.
 template <class V>
 void attend(const AttentionArgs<V>& args, int slot, int row, int head, int position) {
   const int n = args.head_dim, width = KvShape{.head_dim = n}.value_stride(),
             kv_head = head / (args.heads / args.kv_heads);
-  const int first = args.window > 0 ? std::max(0, position - args.window + 1) : 0;  // that it sees
+  const int first = args.window > 0 ? std::max(0, position - args.window + 1) : 0;  // the first position that it sees
   const float* q = args.q.row(row) + std::ptrdiff_t{head} * n;                      // [head_dim]
   std::vector<double> scores, out(static_cast<std::size_t>(n), 0.0);
   for (int t = first; t <= position; ++t) {

@@ -1,6 +1,6 @@
-// Sine and cosine with one definition for all machines, as core/exact_math.h has exp and log: libm's differ between
-// versions and CPUs. Every multiply-add is an explicit std::fma and the rest is single IEEE operations, so that no flag
-// of the compiler changes a bit.
+// Sine and cosine with one definition for all machines, like exp and log of core/exact_math.h: libm differs between
+// versions and CPUs. Every multiply-add is an explicit std::fma, everything else single IEEE operations, so that no
+// compiler flag changes a bit.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -14,11 +14,13 @@ struct SinCos {
   double sine, cosine;
 };
 
-// Both within a relative 2^-51, for x that is a float32 of magnitude 2^31 or less: rounded to float32 they are the
-// nearest ones, but for one case in some 2^26. NaN for infinity and NaN. x = n pi/2 + r with |r| <= pi/4 and a little.
-// The first step of the reduction is exact, for x - n half_pi is a multiple of 2^-52 below 1 (or n is 0). half_pi +
-// half_pi_rest are off pi/2 by 2^-109: times n that is 2^-78, while no such x but 0 comes nearer to a multiple of pi/2
-// than 2^-28. Then Taylor series to r^15 and r^16, whose remainders are 2^-53 of the sums.
+/// Sine and cosine of x, a float32 of magnitude 2^31 or less, each within 2^-51 relative: rounded to float32 they are
+/// the nearest values but for one case in some 2^26. Infinity and NaN give NaN.
+///
+/// Method: x = n pi/2 + r with |r| <= pi/4 and a little. The first step of the reduction is exact, because x - n
+/// half_pi is a multiple of 2^-52 below 1 (or n is 0). half_pi + half_pi_rest are off pi/2 by 2^-109; times n that is
+/// 2^-78, while no such x but 0 comes nearer to a multiple of pi/2 than 2^-28. Taylor series to r^15 and r^16 follow,
+/// with remainders of 2^-53 of the sums.
 [[gnu::always_inline]] TENON_HD inline SinCos sincos(double x) {
   constexpr double round = 0x1.8p52;  // adding and subtracting it rounds to an integer, found in the low bits
   constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
