@@ -219,16 +219,16 @@ BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_
   const auto view = Exact::view(kShape, bytes(stored));
   Cpu device({.threads = 1});
   const Matrix hidden(1, 700, 700, 0.1f);  // int8 has it as it is
-  const cpu::QuantisedRows rough(device, hidden.view());
+  const cpu::QuantisedRows quantised(device, hidden.view());
   Matrix exact(1, 64, 64), same_codes(1, 64, 64), off(1, 64, 64);
   head(device, HeadArgs<ZeroPointInt8::View>{hidden.view(), ZeroPointInt8::view(kShape, bytes(plain)), exact.view()});
   head(device, HeadArgs<Exact::View>{hidden.view(), view, same_codes.view()});
-  head(device, HeadArgs<cpu::ApproximationView>{rough.all(), {view.approximation().panels}, off.view()});
+  head(device, HeadArgs<cpu::ApproximationView>{quantised.all(), {view.approximation().panels}, off.view()});
   BOOST_TEST(std::equal(exact.values.data(), exact.values.data() + exact.values.size(), same_codes.values.data()));
   float most = 0;  // in times of what the weights alone may lose
   for (int i = 0; i < 64; ++i) {
     const float error = std::fabs(exact.view().row(0)[i] - off.view().row(0)[i]);
-    BOOST_TEST(error <= rough.bounds(0).error(view.approximation().errors[i], view.approximation().lengths[i]));
+    BOOST_TEST(error <= quantised.bounds(0).error(view.approximation().errors[i], view.approximation().lengths[i]));
     most = std::max(most, error / (1464 * 0x1p-24f * 0.01f * 70));
   }
   BOOST_TEST(most > 1);
@@ -307,17 +307,17 @@ double share_of_bound(Cpu& device, const Problem& p) {
   const Packed<P> packed(w);
   const Matrix hidden = hidden_of(p);
   const Int8Approximation weight = packed.view().approximation();
-  const cpu::QuantisedRows rough(device, hidden.view());
-  Matrix exact(p.rows, p.vocab, p.vocab), off(rough.all().rows, p.vocab, p.vocab);
+  const cpu::QuantisedRows quantised(device, hidden.view());
+  Matrix exact(p.rows, p.vocab, p.vocab), off(quantised.all().rows, p.vocab, p.vocab);
   head(device, HeadArgs<typename P::View>{hidden.view(), packed.view(), exact.view()});
-  head(device, HeadArgs<cpu::ApproximationView>{rough.all(), {weight.panels}, off.view()});
+  head(device, HeadArgs<cpu::ApproximationView>{quantised.all(), {weight.panels}, off.view()});
   double share = 0;
   for (int r = 0; r < p.rows; ++r) {
-    BOOST_TEST((rough.rest(r) >= 0) == p.has_outlier(r));
+    BOOST_TEST((quantised.residual(r) >= 0) == p.has_outlier(r));
     for (int i = 0; i < p.vocab; ++i) {
       float logit = off.view().row(r)[i];
-      if (rough.rest(r) >= 0) logit += off.view().row(rough.rest(r))[i];
-      const float bound = rough.bounds(r).error(weight.errors[i], weight.lengths[i]);
+      if (quantised.residual(r) >= 0) logit += off.view().row(quantised.residual(r))[i];
+      const float bound = quantised.bounds(r).error(weight.errors[i], weight.lengths[i]);
       const double error = std::fabs(static_cast<double>(exact.view().row(r)[i]) - static_cast<double>(logit));
       share = std::max(share, error / static_cast<double>(bound));
     }

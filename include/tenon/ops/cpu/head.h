@@ -95,17 +95,18 @@ template <class W>
 void find_candidates(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<TopKCandidates>& seen) {
   const auto& kernels = kernels_for(device.isa());
   const Int8Approximation& weight = args.weight.approximation();
-  const QuantisedRows rough(device, args.hidden);
-  walk_logits(device, rough.all(), ApproximationView{weight.panels}, args.vocab,
+  const QuantisedRows quantised(device, args.hidden);
+  walk_logits(device, quantised.all(), ApproximationView{weight.panels}, args.vocab,
               [&](int thread, int first_id, float* logits, int n) {
                 const PieceBounds piece(weight, first_id, n);
                 for (int r = 0; r < args.hidden.rows; ++r) {
                   float* of_row = logits + r * kWalkOutputs;
-                  if (rough.rest(r) >= 0) {
-                    const float* more = logits + rough.rest(r) * kWalkOutputs;
+                  if (quantised.residual(r) >= 0) {
+                    const float* more = logits + quantised.residual(r) * kWalkOutputs;
                     for (int i = 0; i < n; ++i) of_row[i] += more[i];
                   }
-                  seen.of(thread, r).offer(of_row, n, first_id, kernels.finite_max(of_row, n), piece, rough.bounds(r));
+                  seen.of(thread, r).offer(of_row, n, first_id, kernels.finite_max(of_row, n), piece,
+                                           quantised.bounds(r));
                 }
               });
 }

@@ -13,23 +13,23 @@ namespace tenon::cpu {
 
 // Of a row x of which kernels make y: upper bounds of |x|_1 and of |x - y|_2. NaN or infinite where x is not finite.
 struct RowBounds {
-  float sum = 0, missed = 0;
+  float sum = 0, rounding_error = 0;
 
   // How far a rough logit may be off, for one of Int8Approximation's errors and lengths. Rounded outwards, with room
   // for what each step loses below the smallest normal number.
-  float error(float error, float length) const { return (error * sum + length * missed) * 1.0001f + 0x1p-110f; }
+  float error(float error, float length) const { return (error * sum + length * rounding_error) * 1.0001f + 0x1p-110f; }
 };
 
 // Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns |x - y|_2, of which rounding
 // `rest` to floats may take 2^-24, or where they are subnormal less than float_above adds.
-inline double round_off(const float* x /* [n] */, int n, float* rest) {
+inline double quantise(const float* x /* [n] */, int n, float* residual) {
   const float scale = int8_scale(x, n), inverse = scale > 0 ? 1.0f / scale : 0.0f;
   double squares = 0;
   for (int k = 0; k < n; ++k) {
     // No addition that a compiler might fuse with the product.
     const auto code = inverse > 0 ? static_cast<double>(std::lrint(x[k] * inverse)) : 0.0;
     const double off = static_cast<double>(x[k]) - code * static_cast<double>(scale);
-    rest[k] = static_cast<float>(off);
+    residual[k] = static_cast<float>(off);
     squares += off * off;
   }
   return std::sqrt(squares);
@@ -44,22 +44,22 @@ class QuantisedRows {
         cols_(hidden.cols),
         values_(static_cast<std::size_t>(2 * rows_) * static_cast<std::size_t>(cols_)),
         bounds_(static_cast<std::size_t>(rows_)),
-        rests_(static_cast<std::size_t>(rows_), -1) {
+        residuals_(static_cast<std::size_t>(rows_), -1) {
     split_rows(device, rows_, [&](int begin, int end) {
       std::vector<float> lost(static_cast<std::size_t>(cols_));
       for (int r = begin; r < end; ++r) round(hidden.row(r), r, lost.data());
     });
-    for (int& rest : rests_) {
-      if (rest < 0) continue;
-      if (rest != rows_ + rest_count_) std::copy_n(row(rest), cols_, row(rows_ + rest_count_));
-      rest = rows_ + rest_count_++;
+    for (int& residual : residuals_) {
+      if (residual < 0) continue;
+      if (residual != rows_ + residual_count_) std::copy_n(row(residual), cols_, row(rows_ + residual_count_));
+      residual = rows_ + residual_count_++;
     }
   }
 
   // [rows + those of rests, cols]
-  MatrixView<const float> all() const { return {values_.data(), rows_ + rest_count_, cols_, cols_}; }
+  MatrixView<const float> all() const { return {values_.data(), rows_ + residual_count_, cols_, cols_}; }
   // The row behind all that is row r's rest; -1: there is none.
-  int rest(int r) const { return rests_[static_cast<std::size_t>(r)]; }
+  int residual(int r) const { return residuals_[static_cast<std::size_t>(r)]; }
   const RowBounds& bounds(int r) const { return bounds_[static_cast<std::size_t>(r)]; }
 
  private:
@@ -69,7 +69,7 @@ class QuantisedRows {
   // size of x's ordinary columns. Outliers do not count: beside them the others are rounded away, and they are often
   // columns where rows differ little. Where the first is larger, a pass over the matrix for a rest, as long as 50
   // panels of 50,257 x 768 take, costs less than those that are read without.
-  static bool wants_rest(const float* x /* [n] */, int n, double missed, double sum) {
+  static bool needs_residual(const float* x /* [n] */, int n, double rounding_error, double sum) {
     double ordinary = 0;
     int count = 0;
     for (int k = 0; k < n; ++k) {
@@ -78,26 +78,26 @@ class QuantisedRows {
       ordinary += magnitude;
       ++count;
     }
-    return ordinary > 0 && missed * count > ordinary;
+    return ordinary > 0 && rounding_error * count > ordinary;
   }
 
   void round(const float* x /* [cols] */, int r, float* lost /* [cols] */) {
     double sum = 0;
     for (int k = 0; k < cols_; ++k) sum += std::fabs(static_cast<double>(x[k]));
     std::copy_n(x, cols_, row(r));
-    float* const rest = row(rows_ + r);
-    double missed = round_off(x, cols_, rest);
-    if (wants_rest(x, cols_, missed, sum)) {
-      missed = round_off(rest, cols_, lost) + 0x1p-23 * missed;
-      rests_[static_cast<std::size_t>(r)] = rows_ + r;
+    float* const residual = row(rows_ + r);
+    double rounding_error = quantise(x, cols_, residual);
+    if (needs_residual(x, cols_, rounding_error, sum)) {
+      rounding_error = quantise(residual, cols_, lost) + 0x1p-23 * rounding_error;
+      residuals_[static_cast<std::size_t>(r)] = rows_ + r;
     }
-    bounds_[static_cast<std::size_t>(r)] = {float_above(sum), float_above(missed)};
+    bounds_[static_cast<std::size_t>(r)] = {float_above(sum), float_above(rounding_error)};
   }
 
-  int rows_, cols_, rest_count_ = 0;
+  int rows_, cols_, residual_count_ = 0;
   std::vector<float> values_;      // [2 * rows, cols]
   std::vector<RowBounds> bounds_;  // [rows]
-  std::vector<int> rests_;         // [rows]
+  std::vector<int> residuals_;     // [rows]
 };
 
 }  // namespace tenon::cpu

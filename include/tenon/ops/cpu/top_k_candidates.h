@@ -38,14 +38,14 @@ class TopKCandidates {
   }
 
   // rough: [n], of ids first_id..; largest: of them, NaN where one is not finite.
-  void offer(const float* rough, int n, TokenId first_id, float largest, const PieceBounds& piece,
+  void offer(const float* approximate, int n, TokenId first_id, float largest, const PieceBounds& piece,
              const RowBounds& row) {
-    if (std::isnan(largest) || !(row.sum < kMostSum) || !std::isfinite(row.missed)) gave_up_ = true;
+    if (std::isnan(largest) || !(row.sum < kMostSum) || !std::isfinite(row.rounding_error)) gave_up_ = true;
     if (gave_up_) return;
     if (most(largest, row.error(piece.error, piece.length)) < least_.floor()) return;  // no other of them can be more
     for (int i = 0; i < n; ++i) {
       const float error = row.error(piece.errors[i], piece.lengths[i]);
-      const float at_most = most(rough[i], error), at_least = rough[i] - error - slack(rough[i]);
+      const float at_most = most(approximate[i], error), at_least = approximate[i] - error - slack(approximate[i]);
       if (at_most < least_.floor()) continue;
       kept_.push_back({at_most, first_id + i});
       least_.offer(&at_least, 1, first_id + i, at_least);
@@ -77,11 +77,11 @@ class TopKCandidates {
   // overflow.
   static constexpr float kMostSum = 0x1p100f;
 
-  static float slack(float rough) { return std::fabs(rough) * 0x1p-20f; }
+  static float slack(float approximate) { return std::fabs(approximate) * 0x1p-20f; }
   // A sum of n weights that overflows has an error of (2 n + 64) 2^-24 2^128 and more, for roundings alone: such a row
   // is looked at.
-  static float most(float rough, float error) {
-    return error < 0x1p108f ? rough + error + slack(rough) : std::numeric_limits<float>::infinity();
+  static float most(float approximate, float error) {
+    return error < 0x1p108f ? approximate + error + slack(approximate) : std::numeric_limits<float>::infinity();
   }
 
   void drop() {
