@@ -1,4 +1,4 @@
-// Blocks of a paged cache that two sequences would write get a copy for one of them.
+// Copies blocks of a paged cache before one of two sequences that share them writes.
 #pragma once
 #include <cstddef>
 #include <cstring>

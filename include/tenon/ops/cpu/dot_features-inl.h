@@ -15,7 +15,7 @@ namespace tenon::cpu {
 
 TENON_INLINE bool request_tile_permission() {
 #if defined(__x86_64__) && defined(__linux__)
-  enum : long { kRequestPermission = 0x1023, kTileData = 18 };  // as Linux's arch/x86/xstate.rst names and numbers them
+  enum : long { kRequestPermission = 0x1023, kTileData = 18 };  // numbers and names of Linux's arch/x86/xstate.rst
   static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return granted;
 #else
@@ -29,7 +29,8 @@ TENON_INLINE const DotFeatures& dot_features() {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
     found.avx_vnni =
-        __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;  // not every compiler knows it by name
+        // not every compiler knows AVX-VNNI by name
+        __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
     found.avx512_vnni = __builtin_cpu_supports("avx512vnni");
     found.avx512_bf16 = __builtin_cpu_supports("avx512bf16");
     found.slow_bf16 = cpu_tuning().slow_bf16;

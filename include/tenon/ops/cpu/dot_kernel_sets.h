@@ -1,5 +1,5 @@
-// The sets of kernels that round activations, one for each instruction set: for the tables of ops/cpu/dot_kernels.h,
-// and for whoever compares sets or measures instructions.
+// The kernels that round activations, once per instruction set: for the tables of ops/cpu/dot_kernels.h, and for tests
+// and tools that compare sets.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -17,13 +17,13 @@
 namespace tenon::cpu {
 
 #if defined(__x86_64__)
-// For as long as it lives, subnormal numbers are zeros, in and out: then fma is what vdpbf16ps does. Only around calls
-// that are not inlined, across which compilers move no arithmetic.
+/// While an object lives, subnormal inputs and results are zeros, so that fma equals vdpbf16ps. Only around calls that
+/// are not inlined: compilers move no arithmetic across them.
 class FlushedSubnormals {
  public:
   FlushedSubnormals() : before_(_mm_getcsr()) {
     _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | 0x0040u);
-  }  // 0x0040: inputs, too
+  }  // 0x0040: flush inputs, too
   ~FlushedSubnormals() { _mm_setcsr(before_); }
   FlushedSubnormals(const FlushedSubnormals&) = delete;
   FlushedSubnormals& operator=(const FlushedSubnormals&) = delete;

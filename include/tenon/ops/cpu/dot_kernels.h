@@ -1,6 +1,6 @@
-// The inner loops of matrix products that round activations, too: for AMX, for AVX-512 with VNNI and BF16, for AVX2
-// with VNNI and without, and in plain C++. Beside ops/cpu/kernels.h, since only programs that name such a weight format
-// should compile them.
+// The inner loops of matrix products that round activations, for AMX, AVX-512 with VNNI and BF16, AVX2 with and without
+// VNNI, and plain C++. Apart from ops/cpu/kernels.h, because only programs that name such a weight format should
+// compile them.
 #pragma once
 #include <initializer_list>
 #include <type_traits>
@@ -12,7 +12,7 @@
 
 namespace tenon::cpu {
 
-// Whether the kernels of simd/dot_amx.inc take this weight.
+/// Whether the kernels of simd/dot_amx.inc take this weight.
 template <class Layout>
 bool fits_tile_registers(const Layout& weight) {
   if constexpr (std::is_same_v<Layout, Int4Quads>)
@@ -21,9 +21,9 @@ bool fits_tile_registers(const Layout& weight) {
     return !std::is_same_v<Layout, BFloat16Pairs>;
 }
 
-// Both AVX-512 sets are compiled for VNNI and BF16, but only avx512_dot, for pairs, and amx_dot, for blocks of them,
-// use BF16's instructions, which Ice Lake and Cascade Lake lack. Pairs in blocks are nothing for vdpbf16ps, whose sums
-// are in another order.
+/// Whether a device with these features has the set for this weight. Both AVX-512 sets are compiled for VNNI and BF16.
+/// Only avx512_dot, for pairs, and amx_dot, for blocks of pairs, use BF16 instructions, which Ice Lake and Cascade Lake
+/// lack. vdpbf16ps cannot multiply blocks: its sums have another order.
 template <class Layout>
 bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features(), const Layout& weight = {}) {
   constexpr bool kPairs = std::is_same_v<Layout, BFloat16Pairs>, kBlocks = std::is_same_v<Layout, BFloat16Blocks>;
@@ -46,7 +46,7 @@ bool has_dot_isa(DotIsa isa, const DotFeatures& features = dot_features(), const
   return true;
 }
 
-// The fastest one that a device with these instructions has for the weight.
+/// The fastest set for this weight on a device with these features.
 template <class Layout>
 DotIsa dot_isa(Isa isa, const DotFeatures& features = dot_features(), const Layout& weight = {}) {
   const auto first_of = [&](std::initializer_list<DotIsa> sets) {

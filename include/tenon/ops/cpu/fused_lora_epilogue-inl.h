@@ -24,7 +24,7 @@ TENON_INLINE FusedLoraEpilogue::FusedLoraEpilogue(Cpu& device, const LowRankArgs
 TENON_INLINE void FusedLoraEpilogue::make(int first, int last, int thread, PanelJob& job) {
   ThreadBlocks& own = threads_[static_cast<std::size_t>(thread)];
   if (own.deltas.empty()) point_to_rows(own);
-  int behind = -1;  // what has been made now
+  int behind = -1;  // output after the blocks made now
   for (int block = first / kFactorBlock; block * kFactorBlock < last; ++block) {
     if (std::exchange(own.made[block % kBlocks], block) == block) continue;
     make_block(block * kFactorBlock, thread, own);
@@ -64,7 +64,7 @@ TENON_INLINE PrefetchPacer* FusedLoraEpilogue::prefetch_first_block(int i, int t
   if (i < begin || i >= end) return nullptr;
   const int first = own_begin(device_.pool(), job_, thread) * kPanelRows / kFactorBlock * kFactorBlock;
   if (i == begin) list_block(first, thread, own);
-  own.next = i + 1 == end ? first : -1;  // others may take terms from the end
+  own.next = i + 1 == end ? first : -1;  // another thread may take terms from the end
   const auto* const ranges = own.ranges.data();
   const auto share = [&](int term) {
     return static_cast<std::ptrdiff_t>(own.ranges.size()) * (term - begin) / (end - begin);

@@ -1,4 +1,4 @@
-// Moves chosen rows to the front.
+// Moves chosen rows to the front of their matrices.
 #pragma once
 #include <cstring>
 

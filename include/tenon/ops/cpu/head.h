@@ -1,4 +1,4 @@
-// Logits of the rows that need them, or only the best of them.
+// Logits of the rows that need them, or only the largest logits.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,18 +16,19 @@ namespace tenon {
 
 template <class W>
 requires(!OnTensorCores<W>) void head(Cpu& device, const HeadArgs<W>& args) {
-  device.take_kv_prefetch();  // of a forward pass whose products took none: its view of the cache may be gone
+  // may be left by a forward pass whose products took none; its view of the cache may be gone
+  device.take_kv_prefetch();
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
 }
 
 namespace cpu {
 
-inline constexpr int kBestRows = CpuTuning::top_k_rows;  // rows of hidden states whose best are found together
-// Of them and their rests, and of the outputs of a piece, at most: 64 KiB of logits a thread.
+inline constexpr int kBestRows = CpuTuning::top_k_rows;  ///< hidden rows whose largest logits are found in one pass
+/// Hidden rows with their residual rows, and outputs of a piece: 64 KiB of logits a thread.
 inline constexpr int kWalkRows = 2 * kBestRows, kWalkOutputs = 4 * kPanelRows;
 
-// Calls see(thread, first_id, logits, n) for all logits of at most kWalkRows rows, some at a time: [rows,
-// kWalkOutputs], of which n are meant.
+/// Multiplies all logits of at most kWalkRows rows, a piece at a time, and calls see(thread, first_id, logits, n).
+/// logits: [rows, kWalkOutputs], of which the first n columns are valid.
 template <class W, class See>
 void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, int vocab, See&& see) {
   const LinearArgs<W> args{.x = hidden, .weight = weight, .y = {nullptr, hidden.rows, vocab, 0}};
@@ -47,7 +48,7 @@ void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, i
   });
 }
 
-// What each thread has seen of each row: TopK or TopKCandidates.
+/// One collector per thread and row: TopK or TopKCandidates.
 template <class Seen>
 class SeenByAll {
  public:
@@ -59,7 +60,7 @@ class SeenByAll {
   }
 
   Seen& of(int thread, int row) { return seen_[static_cast<std::size_t>(thread * rows_ + row)]; }
-  // Into that of the first thread.
+  /// Merges the row's collectors into that of the first thread.
   Seen& merge(int row) {
     for (int t = 1; t < threads_; ++t) of(0, row).add(of(t, row));
     return of(0, row);
@@ -70,7 +71,7 @@ class SeenByAll {
   std::vector<Seen> seen_;  // [threads, rows]
 };
 
-// Of at most kBestRows rows.
+/// Finds the largest logits of at most kBestRows rows by an exact pass.
 template <class W>
 void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
@@ -84,13 +85,13 @@ void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
   for (int r = 0; r < rows; ++r) args.best[r] = seen.merge(r).take();
 }
 
-// A rough copy as a matrix of its own.
+/// The int8 approximation as a matrix of its own.
 struct ApproximationView {
   Int8Quads packed;
   const Int8Quads& panels() const { return packed; }
 };
 
-// What each thread finds by a walk over the rough copy.
+/// Collects the candidates of each row by a pass over the approximation.
 template <class W>
 void find_candidates(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<TopKCandidates>& seen) {
   const auto& kernels = kernels_for(device.isa());
@@ -111,13 +112,13 @@ void find_candidates(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<TopKCan
               });
 }
 
-// Panels that are read for a row at most: beyond them its part of an exact pass is cheaper.
+/// Most exact panels read for one row; beyond that, its share of an exact pass is cheaper.
 inline int most_panels_read(int vocab) {
   const CpuTuning& tuning = cpu_tuning();
   return std::max(tuning.least_exact_panels, static_cast<int>(panel_count(vocab)) / tuning.exact_panel_share);
 }
 
-// The products of one row with panels, one at a time: those that linear gives.
+/// Products of one row with single panels. The bits are those of linear.
 template <class W>
 class RowProduct {
  public:
@@ -150,21 +151,22 @@ class RowProduct {
   PanelJob job_;
 };
 
-// Candidates are read from the likeliest on, so that a few reads beyond the wanted logits nearly settle the floor.
+/// Whether the search would exceed `most`: candidate number `most` still reaches the floor. Candidates are read from
+/// the likeliest on, so a few reads beyond the wanted logits nearly settle the floor.
 inline bool would_read(const std::vector<TokenLogit>& candidates, float floor, int most) {
   return candidates.size() > static_cast<std::size_t>(most) &&
          candidates[static_cast<std::size_t>(most)].logit >= floor;
 }
 
-// The best of row r by what is exact, from the likeliest candidate on, until none that is left can be among them. False
-// where too many are read before.
+/// Finds the largest logits of row r exactly, from the likeliest candidate on, until no candidate left can reach them.
+/// Returns false if that would read too many panels.
 template <class W>
 bool best_of_candidates(Cpu& device, const HeadBestArgs<W>& args, int r, const std::vector<TokenLogit>& candidates) {
   const auto& kernels = kernels_for(device.isa());
   RowProduct<W> product(device.isa(), args.hidden.rows_from(r, 1), args.weight);
   const int count = args.counts[r], most = most_panels_read(args.vocab);
   if (4 * std::int64_t{count} > 3 * most && candidates.size() > static_cast<std::size_t>(most))
-    return false;  // 1.4 for each, at least
+    return false;  // each wanted logit reads at least 1.4 panels
   TopK best;
   best.reset(count);
   int read = 0;
@@ -175,13 +177,13 @@ bool best_of_candidates(Cpu& device, const HeadBestArgs<W>& args, int r, const s
       return false;
     const float* logit = product.with(each.id / kPanelRows) + each.id % kPanelRows;
     best.offer(logit, 1, each.id, kernels.finite_max(logit, 1));
-    if (read % (1 + count / 8) == 0) best.drop();  // each time costs as much as `count` is
+    if (read % (1 + count / 8) == 0) best.drop();  // drop() costs `count`
   }
   args.best[r] = best.take();
   return true;
 }
 
-// Of these rows alone, all logits.
+/// Finds the largest logits of the listed rows by an exact pass over them.
 template <class W>
 void best_of_rows(Cpu& device, const HeadBestArgs<W>& args, const std::vector<int>& rows) {
   const auto count = rows.size(), cols = static_cast<std::size_t>(args.hidden.cols);
@@ -197,8 +199,8 @@ void best_of_rows(Cpu& device, const HeadBestArgs<W>& args, const std::vector<in
   for (std::size_t i = 0; i < count; ++i) args.best[rows[i]] = std::move(best[i]);
 }
 
-// With a rough copy, of at most kBestRows rows: a row of the matrix is read exactly where its logit could be among the
-// best.
+/// Finds the largest logits of at most kBestRows rows by the approximation: exact panels are read only for logits that
+/// may be among them.
 template <class W>
 void best_by_approximation(Cpu& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows;
@@ -210,7 +212,8 @@ void best_by_approximation(Cpu& device, const HeadBestArgs<W>& args) {
       if (!candidates.gave_up() && !best_of_candidates(device, args, r, candidates.take())) candidates.give_up();
     }
   });
-  // Where rough logits or bounds overflow, exact ones need not; and where nothing stands out, there are too many.
+  // Rows whose approximate logits or bounds overflow may still have finite exact ones. Rows without distinct logits
+  // have too many candidates.
   std::vector<int> left;
   for (int r = 0; r < rows; ++r) {
     if (seen.of(0, r).gave_up()) left.push_back(r);
@@ -218,8 +221,8 @@ void best_by_approximation(Cpu& device, const HeadBestArgs<W>& args) {
   if (!left.empty()) best_of_rows(device, args, left);
 }
 
-// Whether a rough pass is likely to pay. For each logit that is wanted 1.4 to 1.8 panels are read of a trained model
-// (4,096 ids, 64 rows), 2.5 to 6 of random weights.
+/// Whether the approximation is likely to pay. Each wanted logit reads 1.4 to 1.8 panels with a trained model (4,096
+/// ids, 64 rows), and 2.5 to 6 with random weights.
 inline bool wants_few(const int* counts /* [rows] */, int rows, int vocab) {
   const auto wanted = std::accumulate(counts, counts + rows, std::int64_t{0});
   return 4 * wanted <= std::int64_t{rows} * most_panels_read(vocab);

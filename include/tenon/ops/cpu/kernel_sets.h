@@ -1,5 +1,5 @@
-// The three sets of kernels, one for each instruction set: for the tables of ops/cpu/kernels.h, and for whoever
-// compares sets or measures instructions.
+// The kernels, once per instruction set: for the tables of ops/cpu/kernels.h, and for tests and tools that compare
+// sets.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -19,8 +19,8 @@
 
 namespace tenon::cpu {
 
-// What a function of kernels/*.inc begins with, and a loop whose iterations wait for one another; CUDA's copy
-// (ops/cuda/lanes.cuh) is compiled for the device.
+// TENON_KERNEL begins each function of kernels/*.inc. TENON_UNROLL precedes a loop whose iterations depend on one
+// another. CUDA's copy (ops/cuda/lanes.cuh) compiles both for the device.
 #define TENON_KERNEL inline
 #define TENON_UNROLL
 

@@ -1,4 +1,4 @@
-// What kernels are given, and the tables of them.
+// Arguments and tables of the CPU kernels.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -13,26 +13,27 @@
 
 namespace tenon::cpu {
 
-// Positions that one split of flash attention covers, at fixed places whatever the block size or the batch.
+/// Positions of one split of flash attention. Splits lie at fixed positions, whatever the block size or the batch.
 inline constexpr int kSplitPositions = 256;
 
-// Queries of one attention job at most.
+/// Most queries of one attention job.
 inline constexpr int kAttentionQueries = 64;
 
-// Column 8 w + i of four-bit codes is read in place, 16^min(i, 6) times too large.
+/// Factors for activations of four-bit codes. Column 8 w + i of the codes is read in place, 16^min(i, 6) times too
+/// large.
 alignas(64) inline constexpr float kNibbleUnits[16] = {0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f, 0x1p-16f, 0x1p-20f,
                                                        0x1p-24f, 0x1p-24f, 0x1p+0f,  0x1p-4f,  0x1p-8f,  0x1p-12f,
                                                        0x1p-16f, 0x1p-20f, 0x1p-24f, 0x1p-24f};
 
-// What load() makes of a code is this many times too small.
+/// load() of a code returns its value divided by this.
 template <class Code>
 inline constexpr float kCodeUnit = 1.0f;
 template <>
 inline constexpr float kCodeUnit<float8<E4M3>> = 256.0f;
 
-// The fewest tokens of a tile that takes up to `most`, of steps of more than `others` tokens, which are shared evenly:
-// the first such step has n tiles, the first of n + 1 tiles has one token more than n of them take, and with more tiles
-// none has fewer.
+/// Smallest tile height (tokens) when a step of more than `others` tokens is split evenly into tiles of at most `most`.
+/// The first such step has n tiles. The first step of n + 1 tiles has one token more than n tiles hold. With more tiles
+/// none is smaller.
 constexpr int least_tokens(int others, int most) {
   const int n = others / most + 1, fewest = (others + 1) / n, fewest_of_next = (most * n + 1) / (n + 1);
   return fewest < fewest_of_next ? fewest : fewest_of_next;
@@ -40,7 +41,7 @@ constexpr int least_tokens(int others, int most) {
 static_assert(least_tokens(4, 4) == 2 && least_tokens(6, 8) == 4 && least_tokens(6, 12) == 6 &&
               least_tokens(12, 8) == 5);
 
-// Splits the rows of a step into tiles of nearly equal size, at most `most` each.
+/// Splits the rows of a step into tiles of nearly equal size, at most `most` rows each.
 struct TokenTiles {
   int tokens, most;
   int count() const { return (tokens + most - 1) / most; }
@@ -49,50 +50,52 @@ struct TokenTiles {
 
 struct PanelJob {
   int tokens, inputs, outputs;
-  const float* x;             // tiles of [inputs, tokens of the tile], one behind the other
-  const float* sums;          // tiles of [groups, tokens of the tile]: of x, over the columns that share a scale and
-                              // times what the layout asks for; null where it asks for none
-  const float* bias;          // [outputs] or null
-  const float* const* delta;  // [tokens] of [outputs from delta_begin on] or null
+  const float* x;  ///< tiles of [inputs, tokens of the tile], one after another
+  /// Tiles of [groups, tokens of the tile]: sums of x over the columns that share a scale, times the layout's factor.
+  /// Null where the layout needs none.
+  const float* sums;
+  const float* bias;          ///< [outputs] or null
+  const float* const* delta;  ///< [tokens] of [outputs from delta_begin on] or null
   Activation activation;
-  const float* residual;  // [tokens, residual_stride] or null
+  const float* residual;  ///< [tokens, residual_stride] or null
   std::ptrdiff_t residual_stride;
-  float* y;  // [tokens, y_stride]
+  float* y;  ///< [tokens, y_stride]
   std::ptrdiff_t y_stride;
-  int groups = 0;                  // of sums
-  int piece_panels = 4;            // that threads take at once: whole tiles
-  float* widened = nullptr;        // [widened_floats], this thread's own
-  int delta_begin = 0;             // an output
-  PrefetchPacer* pacer = nullptr;  // this thread's own, or null
+  int groups = 0;                  ///< number of groups in `sums`
+  int piece_panels = 4;            ///< panels that a thread takes at once: whole tiles
+  float* widened = nullptr;        ///< [widened_floats], this thread's own
+  int delta_begin = 0;             ///< first output of `delta`
+  PrefetchPacer* pacer = nullptr;  ///< this thread's own, or null
 
-  // A kernel that takes `each` of so many panels at once, by tiles of tokens, passes each line of them.
+  /// Paces the prefetch over the lines that a kernel passes, which takes `each` panels at once by `tiles` tiles of
+  /// tokens.
   void pace_prefetch(int each, int panels, int tiles, std::ptrdiff_t lines) const {
     if (pacer) pacer->spread(std::ptrdiff_t{(panels + each - 1) / each} * tiles * lines);
   }
 };
 
-// Queries that are attended together: consecutive rows of one sequence, and heads that read one head of keys and
-// values, of element E.
+/// Queries that attend together: consecutive rows of one sequence, and heads that share one key/value head. E: the
+/// element of keys and values.
 template <class E>
 struct FlashJob {
   using Element = E;
-  const float* q;  // [rows, q_stride], of which heads * head_dim each
+  const float* q;  ///< [rows, q_stride], of which heads * head_dim each
   std::ptrdiff_t q_stride;
-  int rows, heads;      // on a CPU kAttentionQueries or fewer queries
-  int first_position;   // of the first row
-  int window;           // positions that a row sees, its own included; 0: all
-  const float* slopes;  // [heads] or null
+  int rows, heads;      ///< on a CPU at most kAttentionQueries queries
+  int first_position;   ///< position of the first row
+  int window;           ///< positions that a row sees, its own included; 0: all
+  const float* slopes;  ///< [heads] or null
   int head_dim, value_stride;
   float scale;
-  const void* view;  // of the cache
+  const void* view;  ///< the cache view
   void (*tiles)(const void* view, int layer, int sequence, int head, int first, int count, KvTile<const E>* out);
-  int layer, sequence, head;  // head of keys and values
-  float* out;                 // [rows, out_stride], of which heads * head_dim each
+  int layer, sequence, head;  ///< key/value head
+  float* out;                 ///< [rows, out_stride], of which heads * head_dim each
   std::ptrdiff_t out_stride;
 };
 
-// Floats of scratch for flash_rows, or for direct_row of one query: weights of a stride for the queries that share it,
-// 4 at most; each query, its part and its total.
+/// Floats of scratch for flash_rows, or for direct_row with one query: weights of a stride for the queries that share
+/// it (at most 4), then each query, its part and its total.
 inline constexpr int kSharedWeights = 4 * 64;
 inline std::size_t attention_scratch(int queries, int head_dim) {
   return kSharedWeights + 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
@@ -107,19 +110,19 @@ struct Kernels {
   float (*finite_max)(const float* x, int n);
   void (*rotary_angles_row)(int position, const float* frequencies, int half, float* angles);
   void (*rotate_row)(const float* angles, int heads, int half, float* x);
-  // rows: [count, stride] of four bytes each, of which the first `units` of each row become out: [units, count].
+  /// Transposes rows [count, stride] of four-byte units into out [units, count]; the first `units` of each row are
+  /// valid.
   void (*interleave)(const void* rows, std::ptrdiff_t stride, int units, int count, void* out);
 };
 
-// A table of its own for each layout of weights, and for each element of keys and values, so that a program compiles
-// those that it uses.
+/// One table per weight layout and one per key/value element, so that a program compiles only the tables that it uses.
 template <class Layout>
 struct PanelKernels {
   int (*tile_tokens)(int tokens);
   int (*piece_panels)(int tokens);
-  // The columns of a tile's tokens side by side; for nibbles times kNibbleUnits. out: [inputs, tokens]
+  /// Interleaves the columns of a tile's tokens, times kNibbleUnits for nibbles. out: [inputs, tokens]
   void (*pack_columns)(MatrixView<const float> x, bool nibbles, float* out);
-  // The weight's panels first..last-1, whose outputs begin at first_output.
+  /// Multiplies the weight's panels first..last-1, whose outputs begin at first_output.
   void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
   void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
   std::ptrdiff_t (*widened_floats)(int tokens, int inputs);
@@ -131,22 +134,22 @@ struct AttentionKernels {
   void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
 };
 
-// One update of some rows of a step that have it in common: u = scale * A x of them, then delta += B u.
+/// One update of some rows of a step that have it in common: u = scale * A x of them, then delta += B u.
 struct LowRankTerm {
   LowRank update;
-  const int* rows;   // [tokens], of the step
-  std::ptrdiff_t u;  // where its u, [tokens, rank], is among those of its job, or of all
+  const int* rows;   ///< [tokens], of the step
+  std::ptrdiff_t u;  ///< offset of its u, [tokens, rank], among those of its job, or of all
   int tokens;
-  bool fresh;  // no update of these rows before it has some of its outputs
-  bool again;  // the rows before have it, too
+  bool fresh;  ///< no earlier update of these rows shares an output
+  bool again;  ///< the previous term has the same update
 };
 
-// Whether it has some of the outputs begin..end-1.
+/// Whether the update has one of the outputs begin..end-1.
 inline bool meets(const LowRank& u, int begin, int end) {
   return u.first_output < end && u.first_output + u.outputs > begin;
 }
 
-// Lines of b that outputs first..last-1 of the matrix read; none: at == end.
+/// Cache lines of b that outputs first..last-1 of the matrix read. Empty: at == end.
 inline PrefetchPacer::Range lines_of_b(const LowRank& u, int first, int last) {
   if (!meets(u, first, last)) return {};
   const int begin = std::max(first - u.first_output, 0) / kFactorBlock * kFactorBlock;
@@ -157,19 +160,19 @@ inline PrefetchPacer::Range lines_of_b(const LowRank& u, int first, int last) {
           (b + static_cast<std::uintptr_t>(end) * bytes + 63) / 64 * 64};
 }
 
-// Some outputs of a matrix that terms add to.
+/// Outputs of a matrix that terms add to.
 struct LowRankOutputs {
-  MatrixView<float> delta;  // [rows of the step, last - first]
+  MatrixView<float> delta;  ///< [rows of the step, last - first]
   int first, last;
-  bool prefetch_next_block = false;  // a single row asks for the blocks of b behind those that it reads
-  const LowRankTerm* prefetch_from =
-      nullptr;  // of terms from this one on each asks for the b of the next, where it is another's; null: none
+  bool prefetch_next_block = false;  ///< a single row prefetches the blocks of b after those that it reads
+  /// Each term from this one on prefetches b of the next term if that is another's; Null: none does
+  const LowRankTerm* prefetch_from = nullptr;
 };
 
 struct LowRankKernels {
-  // x: of the step; u: of all terms; next: what is read behind a; beside: what else is asked for, or null
+  /// x: of the step; u: of all terms; next: memory read after a; pacer: other prefetches, or null
   void (*shrink)(const LowRankTerm&, MatrixView<const float> x, float* u, const void* next, PrefetchPacer* pacer);
-  // first..last-1: terms of one type of factors
+  /// first..last-1: terms with one type of factors
   void (*expand)(const LowRankTerm* first, const LowRankTerm* last, const float* u, const LowRankOutputs&);
 };
 

@@ -1,7 +1,7 @@
-// The inner loops of the CPU ops, written once and compiled three times: for AVX-512, for AVX2 and FMA, and in plain
-// C++. A table of function pointers is chosen by cpuid when a Cpu is made, so that a program built without -march is
-// fast too. The files in kernels/ see one 16-lane type, F32x16, from simd/; the same operations in the same order give
-// the same bits.
+// The inner loops of the CPU ops, written once and compiled three times: for AVX-512, for AVX2 with FMA, and in plain
+// C++. cpuid selects a table of function pointers when a Cpu is made, so that programs built without -march are fast,
+// too. The files in kernels/ use one 16-lane type, F32x16 of simd/. The same operations in the same order give the same
+// bits.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,8 @@
 
 namespace tenon::cpu {
 
-// The tables for an instruction set. Templates, so that a program of the header-only face compiles those that it uses.
+/// The kernel table of an instruction set. Templates, so that a program of the header-only face compiles only the
+/// tables that it uses.
 template <class = void>
 const Kernels& kernels_for(Isa isa);
 template <class Layout>
@@ -22,7 +23,7 @@ template <class = void>
 const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type);
 
 #ifdef TENON_COMPILED
-// Every layout and element that the library has; formats of a user's own are decoded into CodePanels<float>.
+// Every layout and element of the library. A user's own formats are decoded into CodePanels<float>.
 extern template const Kernels& kernels_for<>(Isa isa);
 extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
 extern template const PanelKernels<CodePanels<bfloat16>>& panel_kernels_for<CodePanels<bfloat16>>(Isa isa);

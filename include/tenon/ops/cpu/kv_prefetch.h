@@ -1,5 +1,5 @@
-// While a product is made, memory is asked for the keys and values that are read when it has been. With more than a few
-// rows arithmetic is what a product waits for, and memory would idle; attention waits for memory (docs/decisions/0018).
+// Prefetches keys and values while the product before attention is made. Arithmetic bounds a product of more than a few
+// rows, and memory bounds attention (docs/decisions/0018).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,35 +14,35 @@
 
 namespace tenon::cpu {
 
-// Prefetch budget per thread and product.
+/// Prefetch budget per thread and product.
 inline std::uintptr_t most_kv_lines() { return cpu_tuning().kv_prefetch_bytes / 64; }
 
-// Lines of the sequences and heads of one part: in a step that decodes they are those of this part of store_kv() and
-// attention(), which the same thread takes as a rule. First come those of the newest tile of each, which both touch,
-// then those before. Pieces of the product have equal shares.
+/// Cache lines of the keys and values of one thread's part. In a decoding step, the same thread usually takes the same
+/// part in store_kv() and attention(). The newest tile of each sequence and head comes first, because both ops touch
+/// it. Pieces of the product get equal shares.
 class KvLines {
  public:
   KvLines(const ThreadPool& pool, const KvPrefetchHint& hint, int thread, int pieces);
 
-  // Appends those that the next piece asks for: of all that are left, as there may be more pieces than were expected.
+  /// Appends the share of the next piece. Shares are of all lines left, because there may be more pieces than expected.
   void share(std::vector<PrefetchPacer::Range>& out);
 
  private:
   void add(std::span<const std::byte> memory);
 
-  std::vector<PrefetchPacer::Range> ranges_;  // from next_ on yet to be asked for
+  std::vector<PrefetchPacer::Range> ranges_;  // from next_ on not yet handed out
   std::size_t next_ = 0;
-  std::uintptr_t lines_ = 0;  // of these
-  std::uintptr_t pieces_;     // to come
+  std::uintptr_t lines_ = 0;  // in these ranges
+  std::uintptr_t pieces_;     // still expected
 };
 
-// Of all threads, for a product that asks for nothing else.
+/// The prefetches of all threads, for a product without LoRA updates.
 class KvPrefetch {
  public:
   KvPrefetch(Cpu& device, const KvPrefetchHint& hint)
       : pool_(device.pool()), hint_(hint), threads_(static_cast<std::size_t>(device.threads())) {}
 
-  // What a thread asks for in its next piece, of so many in its own part of the product; null: nothing.
+  /// The prefetches of a thread's next piece, out of `pieces` in its own part of the product. Null: none.
   PrefetchPacer* next(int thread, int pieces);
 
  private:

@@ -1,4 +1,4 @@
-// Matrix products: one family for every batch size, one order of summation (ops/cpu/kernels/linear.inc).
+// Matrix products: one family for every batch size, with one order of summation (ops/cpu/kernels/linear.inc).
 #pragma once
 #include <algorithm>
 #include <concepts>
@@ -19,11 +19,11 @@
 namespace tenon {
 namespace cpu {
 
-// What a layout of weights wants of the activations.
+/// The form of activations that a weight layout needs.
 struct ActivationPacking {
-  int group = 0;         // sums over so many columns each; 0: none
-  float factor = 0;      // that the sums are multiplied with
-  bool nibbles = false;  // columns times kNibbleUnits
+  int group = 0;         ///< columns per sum; 0: no sums
+  float factor = 0;      ///< factor of the sums
+  bool nibbles = false;  ///< columns times kNibbleUnits
 
   int groups(int inputs) const { return group > 0 ? (inputs + group - 1) / group : 0; }
   bool packs(int tokens) const { return tokens > 1 || nibbles; }
@@ -38,13 +38,12 @@ template <class Code>
 ActivationPacking packing_of(const CodePanels<Code>& weight) {
   return weight.zero_points ? ActivationPacking{.group = weight.cols, .factor = -1.0f} : ActivationPacking{};
 }
-// Kernels take codes as 0 .. 15; -8 of them makes -8 .. 7.
+/// Kernels read codes as 0 .. 15; a factor of -8 makes them -8 .. 7.
 inline ActivationPacking packing_of(const Int4Panels& weight) {
   return {.group = weight.group, .factor = -8.0f, .nibbles = true};
 }
 
-// Tokens in tiles, so that the inner loop reads one line after another, and their sums behind them. packed:
-// [packing.floats()]
+/// Packs tokens in tiles, so that the inner loop reads consecutive lines, then their sums. packed: [packing.floats()]
 template <class Layout>
 void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, const ActivationPacking& packing,
                 int first, int last, float* packed) {
@@ -61,16 +60,16 @@ void pack_tiles(MatrixView<const float> x, const PanelKernels<Layout>& kernels, 
   }
 }
 
-// Points a job at what pack_tiles has packed.
+/// Points a job at what pack_tiles has packed.
 inline void read_packed(PanelJob& job, const ActivationPacking& packing, const float* packed) {
   if (packing.packs(job.tokens)) job.x = packed;
   job.groups = packing.groups(job.inputs);
   if (job.groups > 0) job.sums = packed + packing.packed_floats(job.tokens, job.inputs);
 }
 
-// Prepares the activations as `packing` says, then calls run(job, compute): compute(job, first, last, first_output,
-// thread) calls multiply(job, first, last, first_output), which multiplies panels first..last-1 into whatever outputs
-// that job has. Threads may call it at once, each by its own number.
+/// Prepares the activations as `packing` says, then calls run(job, compute). compute(job, first, last, first_output,
+/// thread) multiplies panels first..last-1 into the job's outputs by multiply(kernels, job, first, last, first_output).
+/// Threads may call it at once, each with its own number.
 template <class Layout, class W, class Multiply, class Run>
 void with_packed(Cpu& device, const LinearArgs<W>& args, const ActivationPacking& packing, Multiply&& multiply,
                  Run&& run) {
@@ -83,7 +82,7 @@ void with_packed(Cpu& device, const LinearArgs<W>& args, const ActivationPacking
   };
   using Tiles = PreparedTiles<decltype(pack)>;
   const std::size_t all = floats * static_cast<std::size_t>(floats > 0 ? Tiles::copies(device.pool(), tiles) : 0);
-  const auto widened = static_cast<std::size_t>(kernels.widened_floats(args.x.rows, args.x.cols));  // of a thread
+  const auto widened = static_cast<std::size_t>(kernels.widened_floats(args.x.rows, args.x.cols));  // per thread
   if (floats > 0) packed = device.scratch(all + widened * static_cast<std::size_t>(device.threads()));
   Tiles prepared(device.pool(), tiles, pack);
   PanelJob job = panel_job(args);
@@ -103,7 +102,7 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, const Layout& weight, R
   with_packed<Layout>(device, args, packing_of(weight), multiply, std::forward<Run>(run));
 }
 
-// One panel of a format of which kernels know nothing, as float32. out: [cols, 16]
+/// Decodes one panel of a format without kernels to float32. out: [cols, 16]
 template <class W>
 void decode_panel(const W& weight, int panel, int rows, int cols, float* out) {
   if constexpr (DecodesPanels<W>) {
@@ -118,7 +117,7 @@ void decode_panel(const W& weight, int panel, int rows, int cols, float* out) {
   }
 }
 
-// For formats of which kernels know nothing: decodes a piece's panels, then takes the same path.
+/// For formats without kernels: decodes the panels of a piece, then takes the float32 path.
 template <class W, class Run>
 void with_decoded_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
   using Panel = CodePanels<float>;
@@ -148,7 +147,7 @@ void with_panels(Cpu& device, const LinearArgs<W>& args, Run&& run) {
     with_decoded_panels(device, args, std::forward<Run>(run));
 }
 
-// The updates of a piece, then its panels.
+/// Makes the updates of each piece, then multiplies its panels.
 template <class W>
 void multiply_and_update(Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const std::optional<KvPrefetchHint> hint = device.take_kv_prefetch();
@@ -183,7 +182,7 @@ requires(!OnTensorCores<W>) void linear(Cpu& device, const LinearArgs<W>& args) 
   });
 }
 
-// Not for devices that derive from Cpu: they may have a linear or a low_rank of their own.
+/// Not for devices derived from Cpu, which may have their own linear or low_rank.
 template <std::same_as<Cpu> D, class W>
 requires(!OnTensorCores<W>) void linear(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   if (args.x.rows == 0) return;

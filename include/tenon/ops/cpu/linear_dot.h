@@ -1,5 +1,5 @@
-// Matrix products that round activations too, a token on its own: to int8 where weights are quads of integers, to
-// bfloat16 where they are pairs of it.
+// Matrix products that round activations, each token by itself: to int8 for weights in quads of integers, to bfloat16
+// for weights in pairs of bfloat16.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tenon::cpu {
 
-// Rounds and packs the activations, then calls run(job, compute) as with_packed of ops/cpu/linear.h does.
+/// Rounds and packs the activations, then calls run(job, compute) like with_packed of ops/cpu/linear.h.
 template <class W, class Layout, class Run>
 void with_rounded(Cpu& device, const LinearArgs<W>& args, const Layout& weight, Run&& run) {
   const auto& kernels = dot_kernels_for(device.isa(), weight);

@@ -33,9 +33,9 @@ TENON_INLINE LowRankJobs::LowRankJobs(const LowRankArgs& args, int threads) {
   }
   terms.reserve(updates_of_rows);
   jobs.reserve(static_cast<std::size_t>(rows));
-  // Few rows in smaller jobs, so that every thread has some: in fours, as the kernels' tiles have so many at most.
+  // Few rows make smaller jobs, so that every thread has one. Multiples of four, the most rows of a kernel's tile.
   const int most = cpu_tuning().low_rank_rows, each = args.groups->one_by_one ? most : (rows - 1) / threads / 4 * 4 + 4;
-  const LowRank* before = nullptr;  // the updates of the rows before, in their adapter
+  const LowRank* before = nullptr;  // updates of the previous rows, in their adapter
   for (const AdapterGroup& group : args.groups->groups) {
     const auto updates = updates_of(args, group);
     if (updates.empty()) continue;

@@ -1,5 +1,5 @@
-// Low-rank updates of a step's rows, alone: a job is some rows of one group, whose products with a and b one thread
-// computes one after the other, so that nobody waits. Beside the product of a matrix, see fused_lora_epilogue.h.
+// LoRA updates of a step's rows, apart from their product. A job is some rows of one group. One thread computes its
+// products with a and then with b, so that no thread waits. fused_lora_epilogue.h makes them within the product.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -13,30 +13,30 @@
 namespace tenon {
 namespace cpu {
 
-// Terms of the same rows, which one thread does.
+/// Terms of the same rows, done by one thread.
 struct LowRankRows {
-  int first, last;  // of LowRankJobs::terms
-  bool gaps;        // they leave some outputs of the matrix to nobody
+  int first, last;  ///< range of LowRankJobs::terms
+  bool gaps;        ///< some outputs of the matrix have no term
 };
 
-// Whether no update before it has outputs of its own there already.
+/// Whether no earlier update shares an output with this one.
 bool is_fresh(std::span<const LowRank> updates, std::size_t index);
 
-// Whether the updates leave some outputs of the matrix to nobody.
+/// Whether some outputs of the matrix have no update.
 bool has_gaps(std::span<const LowRank> updates, int outputs);
 
 std::span<const LowRank> updates_of(const LowRankArgs& args, const AdapterGroup& group);
 
-// The rows that have updates here, in jobs that any thread may do.
+/// The rows that have updates for this matrix, in jobs that any thread may do.
 struct LowRankJobs {
-  std::vector<LowRankTerm>
-      terms;  // updates are copied: an adapter's own table is on a page of its own, too far to go for each block
+  /// Copies of the updates: each adapter's table lies on a page of its own, too far away to read for every block.
+  std::vector<LowRankTerm> terms;
   std::vector<LowRankRows> jobs;
-  std::ptrdiff_t most_floats = 0;  // of u, of a job
+  std::ptrdiff_t most_floats = 0;  ///< most floats of u in a job
 
   LowRankJobs(const LowRankArgs& args, int threads);
 
-  // Gives each term's u a place of its own, where it had one among those of its job. Returns the floats of all.
+  /// Gives each term's u an offset among those of all terms, instead of those of its job. Returns the floats of all.
   std::ptrdiff_t part_all();
 
  private:
@@ -46,14 +46,14 @@ struct LowRankJobs {
 void shrink(Isa isa, const LowRankTerm& term, MatrixView<const float> x, float* u, const void* next,
             PrefetchPacer* pacer = nullptr);
 
-// Outputs of all rows of some jobs. Those that no term has are 0.
+/// Computes the outputs of all rows of some jobs. Outputs without a term are 0.
 void expand(Isa isa, const LowRankJobs& all, std::span<const LowRankRows> jobs, const float* u,
             const LowRankOutputs& out);
 
-// Multiply-adds of terms that compute so many outputs each at most.
+/// Multiply-adds of terms that compute at most this many outputs each.
 double low_rank_work(int inputs, std::span<const LowRankTerm> terms, int outputs);
 
-// Fewer jobs than threads: outputs are split, too, and each part computes the whole of u for itself.
+/// With fewer jobs than threads, outputs are split, too, and each part computes all of u.
 void run_jobs(Cpu& device, const LowRankArgs& args, const LowRankJobs& all, std::span<const LowRankRows> jobs);
 
 }  // namespace cpu

@@ -1,4 +1,4 @@
-// What all matrix products on the CPU have in common: their outputs, and how panels are shared among the threads.
+// The common part of all matrix products on the CPU: their outputs, and how threads share panels.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -15,8 +15,8 @@ PanelJob panel_job(const LinearArgs<W>& args) {
           args.delta,  args.activation, args.residual.data, args.residual.stride, args.y.data, args.y.stride};
 }
 
-// What threads need of the activations before they multiply. One tile of tokens is prepared by each thread for itself,
-// when it first needs it, so that nobody waits (docs/decisions/0009). More tiles are shared among the threads.
+/// Activations in the form that kernels read. Each thread prepares a single tile of tokens for itself when it first
+/// needs it, so that no thread waits (docs/decisions/0009). Several tiles are shared among the threads.
 template <class Prepare>  // prepare(first_tile, last_tile, copy)
 class PreparedTiles {
  public:
@@ -27,7 +27,7 @@ class PreparedTiles {
 
   static int copies(const ThreadPool& pool, int tiles) { return tiles == 1 ? pool.threads() : 1; }
 
-  // Of those that a thread reads.
+  /// The copy that this thread reads.
   int copy_of(int thread) {
     if (done_.empty()) return 0;
     char& done = done_[static_cast<std::size_t>(thread)];
@@ -43,7 +43,7 @@ class PreparedTiles {
 
 int piece_count(const PanelJob& job);
 
-// body(begin, end, thread) of some panels: one piece, or where there is one thread all.
+/// Calls body(begin, end, thread) with panels: one piece at a time, or all panels if there is one thread.
 template <class Body>
 void share_panels(ThreadPool& pool, const PanelJob& job, Body&& body) {
   const int panels = static_cast<int>(panel_count(job.outputs)), each = job.piece_panels;
@@ -51,7 +51,7 @@ void share_panels(ThreadPool& pool, const PanelJob& job, Body&& body) {
              [&](int begin, int end, int thread) { body(begin * each, std::min(end * each, panels), thread); });
 }
 
-// Panels at which a thread's own part begins, and how many pieces it has.
+/// First panel of a thread's own part, and number of its pieces.
 int own_begin(const ThreadPool& pool, const PanelJob& job, int thread);
 int own_pieces(const ThreadPool& pool, const PanelJob& job, int thread);
 

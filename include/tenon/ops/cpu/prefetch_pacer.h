@@ -1,5 +1,5 @@
-// What a thread asks memory for on its way through panels, beside the panels that come next: all lines of some ranges,
-// evenly over the passes that a kernel says it will make. For when arithmetic is what counts, and memory would idle.
+// Paces prefetches of some memory ranges over a kernel's passes: all of their lines, evenly. For products that
+// arithmetic bounds, where memory would idle.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tenon::cpu {
 class PrefetchPacer {
  public:
   struct Range {
-    std::uintptr_t at, end;  // whole lines, one at least
+    std::uintptr_t at, end;  ///< whole lines, at least one
   };
 
   void begin(std::span<const Range> ranges) {
@@ -24,7 +24,7 @@ class PrefetchPacer {
   void spread(std::ptrdiff_t passes) {
     rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0;
   }
-  std::size_t lines() const { return lines_; }  // to be asked for
+  std::size_t lines() const { return lines_; }  // lines still to prefetch
   void prefetch_all() {
     while (lines_ > 0) next_line();
   }
@@ -46,8 +46,8 @@ class PrefetchPacer {
 
   const Range *next_ = nullptr, *last_ = nullptr;
   Range now_{};
-  std::uintptr_t lines_ = 0;           // to be asked for
-  std::uintptr_t rate_ = 0, due_ = 0;  // lines a pass, and that are due now, times 2^kShift
+  std::uintptr_t lines_ = 0;           // still to prefetch
+  std::uintptr_t rate_ = 0, due_ = 0;  // lines per pass, and lines due now, times 2^kShift
 };
 
 }  // namespace tenon::cpu

@@ -1,5 +1,4 @@
-// Whether a product's kernels ask memory for what they are told to beside their panels, and whether one with adapters
-// leaves memory idle, so that updates are better made beside it than before it.
+// Decides whether a product paces prefetches, and whether it fuses its LoRA updates.
 #pragma once
 #include <cstddef>
 
@@ -11,7 +10,7 @@
 
 namespace tenon::cpu {
 
-// Of a weight; 0: of layouts whose kernels do not ask ahead.
+/// Bytes of a weight; 0: kernels of this layout do not pace prefetches.
 template <class Code>
 constexpr double weight_bytes(const CodePanels<Code>&) {
   return sizeof(Code);
@@ -29,7 +28,7 @@ double bytes_of_weight(const W& weight) {
     return sizeof(float);
 }
 
-// Whether the kernels of this product pace prefetches. Only those of AVX-512 do.
+/// Whether the kernels of this product pace prefetches. Only those of AVX-512 do.
 template <class W>
 bool paces_prefetches(const Cpu& device, const LinearArgs<W>& args) {
   const int rows = args.x.rows;
@@ -38,15 +37,15 @@ bool paces_prefetches(const Cpu& device, const LinearArgs<W>& args) {
          bytes_of_weight(args.weight) > 0;
 }
 
-// Whether arithmetic takes longer than reading weights and factors does. GPT-2's c_attn under as many adapters of rank
-// 16 as there are rows, what they add to a step so and with the updates first, two threads of that Xeon, medians of 3
-// to 6 in turns: float32 64 rows 8.3 and 10.3 %, 32 rows 10.9 and 9.5 (that are fewer than 5 multiply-adds a byte),
-// 8 4.9 and 3.4; int8 32 rows 6.4 and 9.8 %, 8 5.8 and 6.5, 4 7.3 and 4.4.
+/// Whether reading weights and factors takes less time than the arithmetic, so that fused updates are faster than
+/// updates before the product. Xeon of the fifth generation, GPT-2's c_attn, an adapter of rank 16 per row, what
+/// adapters add to a step fused and before: float32 64 rows 8.3 and 10.3 %, 32 rows (below 5 multiply-adds a byte) 10.9
+/// and 9.5 %; int8 32 rows 6.4 and 9.8 %, 8 rows 5.8 and 6.5 %.
 template <class W>
 bool is_compute_bound(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;
   if (!paces_prefetches(device, args) || blocks < cpu_tuning().least_fused_blocks * device.threads()) return false;
-  double bytes = bytes_of_weight(args.weight) * args.x.cols;  // of an output
+  double bytes = bytes_of_weight(args.weight) * args.x.cols;  // per output
   bool any = false;
   for (const AdapterGroup& group : updates.groups->groups) {
     for (const LowRank& u : updates_of(updates, group)) {

@@ -1,4 +1,4 @@
-// Rows of hidden states as a rough pass over a head takes them, and how far its logits may be from exact ones.
+// Hidden rows quantised to int8 for the head's approximate pass, and error bounds of its logits.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,22 +11,22 @@
 
 namespace tenon::cpu {
 
-// Of a row x of which kernels make y: upper bounds of |x|_1 and of |x - y|_2. NaN or infinite where x is not finite.
+/// Upper bounds for a row x that kernels quantise to y: |x|_1 and |x - y|_2. NaN or infinite if x is not finite.
 struct RowBounds {
   float sum = 0, rounding_error = 0;
 
-  // How far a rough logit may be off, for one of Int8Approximation's errors and lengths. Rounded outwards, with room
-  // for what each step loses below the smallest normal number.
+  /// Bound on the error of an approximate logit, for a row's error and length of Int8Approximation. Rounded outwards,
+  /// with room for what each step loses below the smallest normal number.
   float error(float error, float length) const { return (error * sum + length * rounding_error) * 1.0001f + 0x1p-110f; }
 };
 
-// Rounds as kernels of Int8Quads round. rest: [n], x less what it is rounded to. Returns |x - y|_2, of which rounding
-// `rest` to floats may take 2^-24, or where they are subnormal less than float_above adds.
+/// Quantises like kernels of Int8Quads. residual: [n], x minus its quantised value. Returns |x - y|_2. Rounding
+/// `residual` to floats may take 2^-24 of it, or less than float_above adds where they are subnormal.
 inline double quantise(const float* x /* [n] */, int n, float* residual) {
   const float scale = int8_scale(x, n), inverse = scale > 0 ? 1.0f / scale : 0.0f;
   double squares = 0;
   for (int k = 0; k < n; ++k) {
-    // No addition that a compiler might fuse with the product.
+    // No addition here that a compiler might fuse with the product.
     const auto code = inverse > 0 ? static_cast<double>(std::lrint(x[k] * inverse)) : 0.0;
     const double off = static_cast<double>(x[k]) - code * static_cast<double>(scale);
     residual[k] = static_cast<float>(off);
@@ -35,8 +35,8 @@ inline double quantise(const float* x /* [n] */, int n, float* residual) {
   return std::sqrt(squares);
 }
 
-// Where rounding a row moves logits far, what it leaves is a row of its own, behind all others: the logits of both
-// together are those of a row with 16 bits.
+/// Quantised rows. If quantising a row may move its logits far, the residual becomes another row after all rows: the
+/// logits of both add up to those of a row with 16 bits.
 class QuantisedRows {
  public:
   QuantisedRows(Cpu& device, MatrixView<const float> hidden)
@@ -56,19 +56,19 @@ class QuantisedRows {
     }
   }
 
-  // [rows + those of rests, cols]
+  /// [rows + those of rests, cols]
   MatrixView<const float> all() const { return {values_.data(), rows_ + residual_count_, cols_, cols_}; }
-  // The row behind all that is row r's rest; -1: there is none.
+  /// Index of row r's residual row; -1: none.
   int residual(int r) const { return residuals_[static_cast<std::size_t>(r)]; }
   const RowBounds& bounds(int r) const { return bounds_[static_cast<std::size_t>(r)]; }
 
  private:
   float* row(int r) { return values_.data() + static_cast<std::ptrdiff_t>(r) * cols_; }
 
-  // Rounding moves a logit by up to |w|_2 missed, and logits of random rows of a matrix are spread by |w|_2 times the
-  // size of x's ordinary columns. Outliers do not count: beside them the others are rounded away, and they are often
-  // columns where rows differ little. Where the first is larger, a pass over the matrix for a rest, as long as 50
-  // panels of 50,257 x 768 take, costs less than those that are read without.
+  // Quantising moves a logit by up to |w|_2 times the rounding error. Logits of random matrix rows spread by |w|_2
+  // times the size of x's ordinary columns. Outliers do not count: they round the other columns away, and matrix rows
+  // often differ little there. If the first is larger, a pass for a residual is cheaper than the exact panels that
+  // would be read without it. Such a pass takes as long as 50 panels of 50,257 x 768.
   static bool needs_residual(const float* x /* [n] */, int n, double rounding_error, double sum) {
     double ordinary = 0;
     int count = 0;

@@ -1,4 +1,4 @@
-// Rotary positions: the angles of a step, and queries and keys turned by them.
+// Rotary positions: the angles of a step, and the rotation of queries and keys.
 #pragma once
 #include "tenon/ops/args.h"
 #include "tenon/ops/cpu/kernels.h"

@@ -1,4 +1,4 @@
-// How ops that treat each row by itself share a step's rows among the threads.
+// Shares a step's rows among the threads, for ops that treat each row by itself.
 #pragma once
 #include <utility>
 
@@ -6,10 +6,10 @@
 
 namespace tenon::cpu {
 
-// body(begin, end), once for every part of the rows.
+/// Calls body(begin, end) once for each part of the rows.
 template <class Body>
 void split_rows(Cpu& device, int rows, Body&& body) {
-  // Waking the others costs more than a row or two takes.
+  // Waking the other threads costs more than a row or two.
   if (rows < 4)
     body(0, rows);
   else

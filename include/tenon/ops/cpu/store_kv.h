@@ -1,4 +1,4 @@
-// Keys and values of the batch's tokens into the cache, rounded to its element.
+// Writes keys and values of the batch's tokens into the cache, rounded to its element.
 #pragma once
 #include <algorithm>
 #include <type_traits>
@@ -10,8 +10,8 @@
 namespace tenon {
 namespace cpu {
 
-// Rows row .. row + count - 1, of one sequence, become lanes lane .. lane + count - 1 of a tile of head `head`. A whole
-// tile of float32 needs no rounding, and is transposed at once.
+/// Stores rows row .. row + count - 1 of one sequence in lanes lane .. lane + count - 1 of a tile of head `head`. A
+/// whole tile of float32 needs no rounding, and is transposed at once.
 template <CacheView V>
 void store_in_tile(const Kernels& kernels, const StoreKvArgs<V>& args, const KvTile<typename V::Element>& tile,
                    int head, int row, int lane, int count) {
@@ -41,7 +41,7 @@ void store_kv(Cpu& device, const StoreKvArgs<V>& args) {
   const SequenceRows* first = args.batch.sequences;
   const SequenceRows* last = first + args.batch.sequence_count;
   const cpu::Kernels& kernels = cpu::kernels_for(device.isa());
-  // A transposed key touches as many lines as it has dimensions: with many sequences that is time to share.
+  // A transposed key touches one line per dimension, so that many sequences are worth sharing among threads.
   device.pool().split(args.batch.rows, [&](int begin, int end) {
     const SequenceRows* rows =
         std::upper_bound(first, last, begin, [](int row, const SequenceRows& s) { return row < s.first_row; }) - 1;

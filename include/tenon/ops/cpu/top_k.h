@@ -1,4 +1,4 @@
-// The largest logits of a row, kept while they come by.
+// The k largest logits of a row, collected in any order.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace tenon::cpu {
 
-// The best of the values that were offered, in whatever order, by (value descending, id ascending).
+/// Keeps the k best of the offered values by (value descending, id ascending).
 class TopK {
  public:
   void reset(int count) {
@@ -20,7 +20,7 @@ class TopK {
     finite_ = true;
   }
 
-  // values: [n], of ids first_id.. ; `largest` is the largest of them, NaN where one is not finite.
+  /// values: [n], of ids from first_id on. largest: the largest of them, or NaN if one is not finite.
   void offer(const float* values, int n, TokenId first_id, float largest) {
     if (std::isnan(largest)) return not_finite();
     if (!(largest >= floor_)) return;
@@ -31,7 +31,7 @@ class TopK {
   }
   void not_finite() { finite_ = false; }
 
-  // What a value must reach to be among the best so far, once there are enough of them.
+  /// Lower bound of the k best so far; -infinity until k values are known.
   float floor() const { return floor_; }
 
   void add(const TopK& other) {
@@ -45,7 +45,7 @@ class TopK {
     return kept_;
   }
 
-  // Keeps no more than the best, and raises the floor.
+  /// Drops all but the k best and raises the floor.
   void drop() {
     if (kept_.size() < count_) return;
     std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count_) - 1, kept_.end(), ranks_before);

@@ -1,4 +1,4 @@
-// Rows of a head whose logits, known roughly, may be among the best of a row of hidden states.
+// Vocabulary rows whose logit, known approximately, may be among the k largest of a hidden row.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -12,9 +12,9 @@
 
 namespace tenon::cpu {
 
-// The errors and lengths of some rows of a matrix, and the largest of each.
+/// Errors and lengths of some matrix rows, and the largest of each.
 struct PieceBounds {
-  const float *errors, *lengths;  // [n]
+  const float *errors, *lengths;  ///< [n]
   float error = 0, length = 0;
 
   PieceBounds(const Int8Approximation& weight, int first_row, int n)
@@ -26,9 +26,8 @@ struct PieceBounds {
   }
 };
 
-// Rows of the matrix that may be among the best `count`, kept while rough logits come by. Gives up where there are very
-// many, where what is rough is not finite, or where exact sums might overflow on the way to what is: the exact pass
-// then decides.
+/// Collects candidates for the k largest logits from approximate logits. Gives up if there are very many, if an
+/// approximate logit is not finite, or if exact sums might overflow: the exact pass then decides.
 class TopKCandidates {
  public:
   void reset(int count) {
@@ -37,12 +36,12 @@ class TopKCandidates {
     gave_up_ = false;
   }
 
-  // rough: [n], of ids first_id..; largest: of them, NaN where one is not finite.
+  /// approximate: [n], of ids from first_id on. largest: the largest of them, or NaN if one is not finite.
   void offer(const float* approximate, int n, TokenId first_id, float largest, const PieceBounds& piece,
              const RowBounds& row) {
     if (std::isnan(largest) || !(row.sum < kMostSum) || !std::isfinite(row.rounding_error)) gave_up_ = true;
     if (gave_up_) return;
-    if (most(largest, row.error(piece.error, piece.length)) < least_.floor()) return;  // no other of them can be more
+    if (most(largest, row.error(piece.error, piece.length)) < least_.floor()) return;  // no other of them can be larger
     for (int i = 0; i < n; ++i) {
       const float error = row.error(piece.errors[i], piece.lengths[i]);
       const float at_most = most(approximate[i], error), at_least = approximate[i] - error - slack(approximate[i]);
@@ -62,7 +61,7 @@ class TopKCandidates {
     kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
   }
 
-  // With what each logit is at most, largest first.
+  /// The candidates with upper bounds of their logits, largest first.
   const std::vector<TokenLogit>& take() {
     least_.drop();
     drop();
@@ -71,15 +70,14 @@ class TopKCandidates {
   }
 
  private:
-  // Of one row: bounds memory, far above what may be read exactly.
+  // Per row: bounds memory, far above the number that may be read exactly.
   static constexpr std::size_t kMostCandidates = 4096;
-  // Of |x|: codes, at most 2^16, and zero points are summed before they are scaled, and 2^17 times this is far from
-  // overflow.
+  // Of |x|: codes up to 2^16 and zero points are summed before they are scaled. 2^17 times this is far from overflow.
   static constexpr float kMostSum = 0x1p100f;
 
   static float slack(float approximate) { return std::fabs(approximate) * 0x1p-20f; }
-  // A sum of n weights that overflows has an error of (2 n + 64) 2^-24 2^128 and more, for roundings alone: such a row
-  // is looked at.
+  // A sum of n weights that overflows has an error bound of (2 n + 64) 2^-24 2^128 or more, from roundings alone. Such
+  // a row is always a candidate.
   static float most(float approximate, float error) {
     return error < 0x1p108f ? approximate + error + slack(approximate) : std::numeric_limits<float>::infinity();
   }
@@ -88,8 +86,8 @@ class TopKCandidates {
     std::erase_if(kept_, [&](const TokenLogit& each) { return each.logit < least_.floor(); });
   }
 
-  TopK least_;                    // of what the logits are at least
-  std::vector<TokenLogit> kept_;  // what they are at most
+  TopK least_;                    // lower bounds of the logits
+  std::vector<TokenLogit> kept_;  // upper bounds of the logits
   bool gave_up_ = false;
 };
 
