@@ -56,8 +56,7 @@ class FusedLoraEpilogue {
   // Makes the block from output `first` on.
   void make_block(int first, int thread, const ThreadBlocks& own);
 
-  // What the thread prefetches while it multiplies a piece: the listed block's factors, then keys and values. Null:
-  // nothing.
+  // Prefetches of the thread while it multiplies a piece: the listed block's factors, then keys and values. Null: none.
   PrefetchPacer* prefetch_next(int thread, ThreadBlocks& own) const;
 
   // Lists the factors of the block from output `first` on, if the block belongs to the thread's part.

@@ -1,7 +1,6 @@
 // The inner loops of the CPU ops, written once and compiled three times: for AVX-512, for AVX2 with FMA, and in plain
-// C++. cpuid selects a table of function pointers when a Cpu is made, so that programs built without -march are fast,
-// too. The files in kernels/ use one 16-lane type, F32x16 of simd/. The same operations in the same order give the same
-// bits.
+// C++. A Cpu selects a table of function pointers by cpuid, so that programs built without -march are fast, too. The
+// files in kernels/ use one 16-lane type, F32x16 of simd/. The same operations in the same order give the same bits.
 #pragma once
 #include <cstdint>
 
@@ -23,7 +22,7 @@ template <class = void>
 const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type);
 
 #ifdef TENON_COMPILED
-// Every layout and element of the library. A user's own formats are decoded into CodePanels<float>.
+/// Every layout and element of the library. A user's own formats are decoded into CodePanels<float>.
 extern template const Kernels& kernels_for<>(Isa isa);
 extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
 extern template const PanelKernels<CodePanels<bfloat16>>& panel_kernels_for<CodePanels<bfloat16>>(Isa isa);

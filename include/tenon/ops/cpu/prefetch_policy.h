@@ -38,9 +38,9 @@ bool paces_prefetches(const Cpu& device, const LinearArgs<W>& args) {
 }
 
 /// Whether reading weights and factors takes less time than the arithmetic, so that fused updates are faster than
-/// updates before the product. Xeon of the fifth generation, GPT-2's c_attn, an adapter of rank 16 per row, what
-/// adapters add to a step fused and before: float32 64 rows 8.3 and 10.3 %, 32 rows (below 5 multiply-adds a byte) 10.9
-/// and 9.5 %; int8 32 rows 6.4 and 9.8 %, 8 rows 5.8 and 6.5 %.
+/// updates before the product. Xeon of the fifth generation, GPT-2's c_attn, an adapter of rank 16 per row, time added
+/// to a step, fused and before: float32 64 rows 8.3 and 10.3 %. Float32 32 rows, below 5 multiply-adds a byte: 10.9 and
+/// 9.5 %. int8 32 rows 6.4 and 9.8 %, 8 rows 5.8 and 6.5 %.
 template <class W>
 bool is_compute_bound(const Cpu& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   const int rows = args.x.rows, blocks = args.y.cols / kFactorBlock;

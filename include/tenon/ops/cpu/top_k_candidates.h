@@ -72,7 +72,8 @@ class TopKCandidates {
  private:
   // Per row: bounds memory, far above the number that may be read exactly.
   static constexpr std::size_t kMostCandidates = 4096;
-  // Of |x|: codes up to 2^16 and zero points are summed before they are scaled. 2^17 times this is far from overflow.
+  // Bound on |x|_1. Codes up to 2^16 and zero points are summed before they are scaled, and 2^17 times this bound is
+  // far from overflow.
   static constexpr float kMostSum = 0x1p100f;
 
   static float slack(float approximate) { return std::fabs(approximate) * 0x1p-20f; }
