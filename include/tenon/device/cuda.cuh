@@ -1,5 +1,4 @@
-// An NVIDIA GPU as a device: one stream, on which all that an engine does is ordered; its memory; and small data on the
-// way to a step's kernels.
+// An NVIDIA GPU as a device: one stream that orders an engine's work, its memory, and uploads of a step's small data.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -29,10 +28,10 @@
 namespace tenon {
 namespace cuda {
 
-// What scratch memory is for: an op's results on the way, or activations as a product inside it rounds them.
+/// Uses of scratch memory: an op's own results, or activations that a product rounds for itself.
 enum class Scratch { op, rounded };
 
-// Device values on their way to the host. One copy at a time.
+/// Device values on their way to the host. Holds one copy at a time.
 class Later {
  public:
   Later() = default;
@@ -45,15 +44,15 @@ class Later {
     return *this;
   }
 
-  // Room for so many bytes, which kernels may write (unified addressing), once nothing is on its way here any more.
+  /// Memory for this many bytes that kernels may write (unified addressing). Waits for the previous copy.
   std::byte* reserve(std::size_t bytes) {
     if (there_) there_->wait();
     host_.grow(bytes);
     return host_.data();
   }
-  // The values are there at that moment.
+  /// The values are complete at that moment.
   void expect(std::shared_ptr<const Moment> there) { there_ = std::move(there); }
-  // The values, once they are there. Valid until the next copy.
+  /// Waits for the values and returns them. Valid until the next copy.
   const std::byte* wait() const {
     if (there_) there_->wait();
     return host_.data();
@@ -63,33 +62,35 @@ class Later {
   void quietly_wait() noexcept {
     try {
       wait();
-    } catch (...) {  // the copy has ended all the same
+    } catch (...) {  // the copy has ended in any case
     }
   }
 
   Pinned host_;
-  std::shared_ptr<const Moment> there_;  // null: nothing was ever on its way
+  std::shared_ptr<const Moment> there_;  // null: no copy was started
 };
 
 }  // namespace cuda
 
 struct CudaOptions {
-  int index = 0;       // of the device, as CUDA counts them
-  int threads = 0;     // of the host, for loading and for what is drawn there; 0: all cores
-  bool graphs = true;  // steps of the same kernels are one launch
+  int index = 0;       ///< index of the device, as CUDA counts them
+  int threads = 0;     ///< host threads, for loading and for draws on the host; 0: all cores
+  bool graphs = true;  ///< launch repeated steps as one CUDA graph
 };
 
 class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
-  static constexpr bool runs_behind = true;                              // ops return before their kernels have run
-  static constexpr int rows_together = cuda::CudaTuning::rows_together;  // which read an adapter's factors together
-  static constexpr int queries_together = 64;  // which read keys together: rows of a sequence times heads
+  static constexpr bool runs_behind = true;  ///< ops return before their kernels have run
+  /// rows that read an adapter's factors together
+  static constexpr int rows_together = cuda::CudaTuning::rows_together;
+  static constexpr int queries_together = 64;  ///< queries that read keys together: rows of a sequence times heads
   using Later = cuda::Later;
-  static constexpr int length_step = 256;  // of BatchView::longest: arguments of kernels stay the same while texts grow
+  /// unit of BatchView::longest, so that kernel arguments stay the same while texts grow
+  static constexpr int length_step = 256;
   using Options = CudaOptions;
 
-  // Zeroed, and freed in the stream's order: what was launched before may still use it.
+  /// Zeroed memory. It is freed in the stream's order, so that earlier launches may still use it.
   class Memory {
    public:
     Memory() = default;
@@ -104,10 +105,10 @@ class Cuda {
       cuda::check(cudaMemsetAsync(data, 0, bytes, stream->get()), "memory");
     }
 
-    std::byte* data() const { return data_.get(); }  // an address of the device
+    std::byte* data() const { return data_.get(); }  // device address
     std::size_t bytes() const { return bytes_; }
 
-    // The first `bytes` of it, as the host sees them.
+    /// Copies the first `bytes` to the host.
     std::vector<std::byte> contents(std::size_t bytes) const {
       std::vector<std::byte> copy(bytes);
       if (bytes == 0) return copy;
@@ -140,7 +141,7 @@ class Cuda {
     processors_ = cuda::attribute(cudaDevAttrMultiProcessorCount, index_);
     block_bytes_ = cuda::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, index_);
     processor_bytes_ = cuda::attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, index_);
-    // Memory that is freed stays with the process, or every step that grows would ask the system again.
+    // Freed memory stays with the process. Otherwise every step that grows would ask the system again.
     cudaMemPool_t memory_pool = nullptr;
     cuda::check(cudaDeviceGetDefaultMemPool(&memory_pool, index_), "memory pool");
     std::uint64_t keep = ~std::uint64_t{0};
@@ -148,20 +149,19 @@ class Cuda {
   }
 
   Memory allocate(std::size_t bytes) { return {stream_, memory_, bytes}; }
-  // Of what was allocated here. Code of kernels, graphs and CUDA's own context come on top.
+  /// Memory allocated here. Kernel code, graphs and CUDA's own context are not counted.
   MemoryUse memory_use() const { return memory_->use(); }
   void synchronize() { stream_->wait(); }
-  void flush() { stream_->flush(); }  // what was launched runs, whether or not somebody waits
+  void flush() { stream_->flush(); }  // starts all launches now
 
   int index() const { return index_; }
   int processors() const { return processors_; }
-  // Blocks of so many bytes of shared memory, with all that they have besides, that a processor holds at once: two at
-  // most.
+  /// Blocks with this much shared memory, all of their use included, that a processor holds at once; at most two.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
-  int block_bytes() const { return block_bytes_; }  // of shared memory that a block can have
+  int block_bytes() const { return block_bytes_; }  // most shared memory of a block
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
   std::uint64_t graph_launches() const { return stream_->graph_launches(); }
-  // For work of your own, behind all that was launched.
+  /// For your own work, after everything that was launched before.
   cudaStream_t stream() const {
     stream_->flush();
     return stream_->get();
@@ -169,7 +169,7 @@ class Cuda {
   ThreadPool& pool() { return *pool_; }
   int threads() const { return pool_->threads(); }
 
-  // body(host) writes what the span of device memory is to hold, behind all that was launched; what it leaves is 0.
+  /// Uploads what body(host) writes, after everything that was launched before. Bytes that it does not write become 0.
   template <class Body>
   void fill(std::span<std::byte> to, Body&& body) {
     std::vector<std::byte> host(to.size());
@@ -182,8 +182,8 @@ class Cuda {
     cuda::check(cudaStreamSynchronize(stream_->get()), "copy to the device");
   }
 
-  // Where kernels of this step find a copy of a few host values: on its way before they are, in one copy with whatever
-  // else was put.
+  /// Copies a few host values for kernels of this step and returns their device address. All values of a step go up in
+  /// one copy, before those kernels.
   template <class T>
   const T* put(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -191,11 +191,11 @@ class Cuda {
     return reinterpret_cast<const T*>(stream_->put(values.data(), values.size_bytes()));
   }
 
-  // What was put for the step before is gone. That one may still run; the one before it has ended. prompt_rows: rows of
-  // the step beyond one a sequence; where there are many, kernels run while the host adds others.
+  /// Begins a step: values put for the previous step are gone. The previous step may still run; the one before it has
+  /// ended. prompt_rows: rows beyond one per sequence. With many, kernels start while the host adds others.
   void begin_step(int prompt_rows = 0) { stream_->begin_step(prompt_rows >= cuda::kCudaTuning.prompt_rows); }
 
-  // Device values as the host sees them, once everything before has run. Valid until the next call.
+  /// Waits for everything launched before and copies device values to the host. Valid until the next call.
   template <class T>
   const T* fetch(const T* from, std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
@@ -216,7 +216,7 @@ class Cuda {
     return reinterpret_cast<const T*>(fetched_.data());
   }
 
-  // The same without waiting: the values come by `to`, and so does what goes wrong on the way.
+  /// Like fetch, without waiting. Values and errors arrive by `to`.
   template <class T>
   void fetch_later(const T* from, std::size_t count, Later& to) {
     stream_->flush();
@@ -228,8 +228,8 @@ class Cuda {
     to.expect(stream_->mark());
   }
 
-  // Where kernels of this step write `count` values for the host to read without a copy; then arrive(to) comes behind
-  // them.
+  /// Memory in which kernels of this step write `count` values for the host, without a copy. arrive(to) follows the
+  /// kernels.
   template <class T>
   T* arrivals(std::size_t count, Later& to) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -238,7 +238,7 @@ class Cuda {
   }
   void arrive(Later& to) { to.expect(stream_->mark()); }
 
-  // Memory for one op's own use, gone at the next call of the same use; grows to the largest ever asked for.
+  /// Memory for one op, valid until the next call with the same `use`; it grows to the largest request.
   float* scratch(std::size_t floats, cuda::Scratch use = cuda::Scratch::op) {
     Memory& memory = scratch_[static_cast<std::size_t>(use)];
     if (floats * sizeof(float) > memory.bytes())
@@ -246,7 +246,7 @@ class Cuda {
     return reinterpret_cast<float*>(memory.data());
   }
 
-  // What an op keeps with a device, made when it is first asked for: T(*this).
+  /// An object that an op keeps with the device. Made on first use: T(*this).
   template <class T>
   T& kept() {
     std::shared_ptr<void>& slot = kept_[std::type_index(typeid(T))];
@@ -254,8 +254,8 @@ class Cuda {
     return *static_cast<T*>(slot.get());
   }
 
-  // kernel<<<blocks, threads, shared bytes>>>(arguments...), behind all before; nothing where there are no blocks.
-  // Launched when somebody waits, with the others that are.
+  /// Adds kernel<<<blocks, threads, shared bytes>>>(arguments...) after all earlier launches; a grid without blocks
+  /// adds nothing. It starts with the launches around it, when a caller waits.
   template <class... Parameters, class... Arguments>
   void launch(const char* what, void (*kernel)(Parameters...), dim3 blocks, int threads, std::size_t shared,
               Arguments&&... arguments) {
@@ -263,7 +263,7 @@ class Cuda {
         {reinterpret_cast<const void*>(kernel), what, blocks, static_cast<unsigned>(threads), shared, false},
         std::forward<Arguments>(arguments)...);
   }
-  // The same of a kernel that says wait_for_earlier(), which may be made ready while others run.
+  /// Like launch, for a kernel that calls wait_for_earlier(): the device may prepare it while earlier kernels run.
   template <class... Parameters, class... Arguments>
   void launch_early(const char* what, void (*kernel)(Parameters...), dim3 blocks, int threads, std::size_t shared,
                     Arguments&&... arguments) {
@@ -292,8 +292,8 @@ class Cuda {
 
   int index_;
   int processors_ = 0;
-  int block_bytes_ = 0, processor_bytes_ = 0;  // of shared memory, at most
-  std::shared_ptr<cuda::Stream> stream_;       // memory that outlives this device's ops is freed on it
+  int block_bytes_ = 0, processor_bytes_ = 0;  // most shared memory
+  std::shared_ptr<cuda::Stream> stream_;       // memory that outlives this device is freed on it
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();
   std::unique_ptr<ThreadPool> pool_;
   cuda::Pinned fetched_;

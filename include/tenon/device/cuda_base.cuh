@@ -1,4 +1,4 @@
-// What CUDA's runtime returns, turned into Errors; the current device; pinned memory; and what every kernel says first.
+// Errors of CUDA's runtime as tenon::Error, the current device, pinned memory, and the first statement of every kernel.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -12,7 +12,8 @@
 
 namespace tenon::cuda {
 
-// Not cudaGetLastError: what went wrong is this call's, or an earlier kernel's, and a later call would find it again.
+/// Throws if a call failed. It does not use cudaGetLastError: the status belongs to this call or an earlier kernel, and
+/// a later call would report it again.
 inline void check(cudaError_t status, const char* what, std::source_location at = std::source_location::current()) {
   if (status == cudaSuccess) return;
   const auto kind = status == cudaErrorMemoryAllocation ? Error::Kind::capacity : Error::Kind::internal;
@@ -23,7 +24,7 @@ inline void check(cudaError_t status, const char* what, std::source_location at 
                   std::to_string(at.line()) + ")");
 }
 
-// Devices that this process can use; 0 where there is no driver, either.
+/// Number of devices that this process can use; 0 without a driver.
 inline int device_count() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
@@ -35,7 +36,7 @@ inline int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-// The calling thread's device while this lives: an engine may be used from any thread, and beside others.
+/// Sets the calling thread's device while it lives. An engine may be used from any thread, alongside other engines.
 class Current {
  public:
   explicit Current(int device) {
@@ -54,13 +55,13 @@ class Current {
   bool changed_ = false;
 };
 
-// A grid of one dimension for `count` pieces of work, `each` of them a block.
+/// A one-dimensional grid for `count` pieces of work, `each` pieces per block.
 inline dim3 blocks(std::size_t count, std::size_t each = 1) {
   return dim3(static_cast<unsigned>((count + each - 1) / each));
 }
 inline dim3 blocks(int count) { return blocks(static_cast<std::size_t>(count)); }
 
-// Pinned memory of the host, which copies reach without a detour. What it holds is anything.
+/// Pinned host memory, which the device copies directly. Contents are unspecified at first.
 class Pinned {
  public:
   Pinned() = default;
@@ -72,8 +73,7 @@ class Pinned {
   std::byte* data() const { return data_.get(); }
   std::size_t bytes() const { return data_ ? bytes_ : 0; }
 
-  // Holds so many bytes or more then; what it held is lost. Growth is rare: the host waits for the whole device
-  // meanwhile.
+  /// Grows to at least this many bytes and loses its contents. Growth is rare: the host waits for the whole device.
   void grow(std::size_t bytes) {
     if (bytes > this->bytes()) *this = Pinned(std::max({bytes, bytes_ * 3 / 2, kLeastGrown}));
   }
@@ -88,7 +88,7 @@ class Pinned {
   std::size_t bytes_ = 0;
 };
 
-// A place in a stream's order that the host can wait for; reached before it is set.
+/// A point in a stream's order that the host can wait for. Reached until it is set.
 class Moment {
  public:
   Moment() = default;
@@ -98,7 +98,7 @@ class Moment {
   Moment(const Moment&) = delete;
   Moment& operator=(const Moment&) = delete;
 
-  // Behind all that is on the stream, of the current device.
+  /// Sets it after everything on the stream. The stream's device must be current.
   void set(cudaStream_t stream) {
     if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "event");
     check(cudaEventRecord(event_, stream), "event");
@@ -111,15 +111,16 @@ class Moment {
   cudaEvent_t event_ = nullptr;
 };
 
-// Every block of a kernel that is launched early says this before it reads what earlier kernels wrote, writes, or ends;
-// then the next kernel may be made ready beside it (programmatic dependent launch; CUDA's programming guide). Before
-// it, a kernel may fetch what no kernel writes: weights.
+/// Every block of a kernel launched by launch_early() calls this before it reads results of earlier kernels, writes, or
+/// ends. The next kernel may then be prepared alongside (programmatic dependent launch; CUDA's programming guide).
+/// Before the call, a kernel may fetch memory that no kernel writes: weights.
 __device__ inline void wait_for_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-inline constexpr int kEarlyArchitecture = 90;  // the first that has it, as __CUDA_ARCH__ / 10
+/// first architecture with programmatic dependent launch, as __CUDA_ARCH__ / 10
+inline constexpr int kEarlyArchitecture = 90;
 
 }  // namespace tenon::cuda

@@ -1,5 +1,5 @@
-// Kernels with their arguments, before they are launched; and lists of them as graphs, so that a step whose kernels are
-// those of an earlier one costs a single launch.
+// Kernels with their arguments before they are launched, and lists of them as CUDA graphs: a step with the kernels of
+// an earlier step costs one launch.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -20,12 +20,12 @@ struct Launch {
   const char* what;
   dim3 grid;
   unsigned threads;
-  std::size_t shared;         // bytes
-  bool early;                 // its kernel says wait_for_earlier()
-  std::size_t arguments = 0;  // the first of its own
+  std::size_t shared;         ///< bytes
+  bool early;                 ///< the kernel calls wait_for_earlier()
+  std::size_t arguments = 0;  ///< index of its first argument
 };
 
-// In order. Arguments are copied as they are added.
+/// Launches in order. Arguments are copied when added.
 class Launches {
  public:
   template <class... Parameters>
@@ -48,7 +48,7 @@ class Launches {
   }
 
   std::size_t size() const { return launches_.size(); }
-  // A number for all but the arguments' values.
+  /// Hash of everything but the arguments' values.
   std::uint64_t shape() const { return shape_; }
   bool has_kernels_of(const Launches& other) const {
     const auto same = [](const Launch& a, const Launch& b) {
@@ -58,19 +58,20 @@ class Launches {
     return shape_ == other.shape_ && size() == other.size() &&
            std::equal(launches_.begin(), launches_.end(), other.launches_.begin(), same);
   }
-  // Of launch i and one of the same kernel.
+  /// Whether launch i has the same arguments in `other`, which has the same kernels.
   bool has_arguments_of(const Launches& other, std::size_t i) const {
     const std::size_t begin = first_byte(i), end = first_byte(i + 1);
     return begin == other.first_byte(i) && end == other.first_byte(i + 1) &&
            std::memcmp(bytes_.data() + begin, other.bytes_.data() + begin, end - begin) == 0;
   }
 
-  // Argument i of the first launch, which was added with one of this type.
+  /// Sets argument i of the first launch, which was added with this type.
   template <class T>
   void set_argument(std::size_t i, const T& value) {
     std::memcpy(bytes_.data() + arguments_[i], &value, sizeof(T));
   }
-  // Whether all arguments are those of `other`, which has the same kernels; where not, some of them may still be.
+  /// Whether all argument bytes equal those of `other`, which has the same kernels. If not, single launches may still
+  /// be equal.
   bool has_bytes_of(const Launches& other) const {
     return bytes_.size() == other.bytes_.size() && std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0;
   }
@@ -107,7 +108,7 @@ class Launches {
     const std::size_t at = (bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T);
     bytes_.resize(at + sizeof(T));
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
-    // Padding of equal arguments may differ, and a node of a graph would be changed for nothing.
+    // Equal arguments may differ in padding, and a graph node would be changed needlessly.
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_clear_padding)
     T* const copy = reinterpret_cast<T*>(bytes_.data() + at);
@@ -129,16 +130,16 @@ class Launches {
   }
 
   std::vector<Launch> launches_;
-  std::vector<std::size_t> arguments_;  // where each begins
+  std::vector<std::size_t> arguments_;  // offset of each
   std::vector<std::byte> bytes_;
   std::vector<void*> pointers_;
   std::uint64_t shape_ = 0;
 };
 
-// Launches that were made before, in one.
+/// A list of earlier launches as one graph.
 class LaunchGraph {
  public:
-  // Captured from a stream that nobody else uses.
+  /// Captures the launches on a stream with no other work.
   LaunchGraph(cudaStream_t stream, const Launches& launches) : launches_(launches) {
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "graph");
     try {
@@ -165,7 +166,7 @@ class LaunchGraph {
 
   bool has_kernels_of(const Launches& now) const { return launches_.has_kernels_of(now); }
 
-  // With the arguments of `now`, which has the same kernels.
+  /// Launches with the arguments of `now`, which has the same kernels.
   void launch(cudaStream_t stream, const Launches& now) {
     if (!launches_.has_bytes_of(now)) {
       Launches before = std::exchange(launches_, now);

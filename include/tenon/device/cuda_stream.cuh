@@ -1,7 +1,7 @@
-// A stream: the order in which a device's engine copies and computes. Kernels are gathered until somebody waits for
-// them, or frees what they may use; a list that has come before is launched as a graph. A step that begins "at once" is
-// not gathered. Other threads may flush the stream, wait for it and free memory; put() and begin_step() are one
-// thread's.
+// A stream: the order in which a device's engine copies and computes. Kernels are gathered until a caller waits for
+// them or frees memory that they may use. A list of kernels that was launched before runs as a graph. A step that
+// begins "at once" is not gathered. Other threads may flush the stream, wait for it and free memory; put() and
+// begin_step() belong to one thread.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -25,9 +25,8 @@ namespace tenon::cuda {
 
 inline constexpr unsigned kCopyBlocks = 16, kCopyThreads = 256;
 
-// Copies `count` values to or from pinned memory, whose address is the same for the device (unified addressing). Copy
-// engines wait for kernels, and kernels for them: the two copies of a decoding step took 16 us more so (H200, decision
-// 14).
+/// Copies `count` values to or from pinned memory, which has the same address on the device (unified addressing). A
+/// kernel, because copy engines wait for kernels and kernels for them (CudaTuning::kernel_copy_bytes).
 template <class T>
 __global__ void __launch_bounds__(kCopyThreads) copy_kernel(const T* from, T* to, unsigned count) {
   wait_for_earlier();
@@ -57,13 +56,13 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // For calls of CUDA's own, of which mark() then knows.
+  /// For direct CUDA calls; mark() then waits for them, too.
   cudaStream_t get() {
     const std::lock_guard lock(mutex_);
     marked_.reset();
     return stream_;
   }
-  // A place behind all that is on the stream: that of the last call where nothing has come since.
+  /// A moment after everything on the stream. Without new work since the last call, it is the same moment.
   std::shared_ptr<const Moment> mark() {
     const std::lock_guard lock(mutex_);
     flush_locked();
@@ -71,13 +70,13 @@ class Stream {
   }
   int device() const { return device_; }
   int architecture() const { return architecture_; }  // 90: compute capability 9.0
-  // Steps that were one launch.
+  /// Number of steps that were one graph launch.
   std::uint64_t graph_launches() const { return graph_launches_; }
 
-  // Kernels behind this find the bytes at the address that it returns, until the next begin_step().
+  /// Copies bytes for later kernels, until the next begin_step(). Returns their device address.
   const std::byte* put(const void* from, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    // Sizes in powers of two: what follows keeps its address, and kernels their arguments, while texts grow.
+    // Sizes are powers of two: later values keep their addresses, and kernels their arguments, while texts grow.
     const std::size_t size = std::max(kLeastPut, std::bit_ceil(bytes));
     if (rooms_.empty() || rooms_.back().bytes() - rooms_.back().used < size) add_room(size);
     Room& room = rooms_.back();
@@ -87,9 +86,8 @@ class Stream {
     return address;
   }
 
-  // Forgets what was put, but not before kernels of this step have read it. Waits for the step before this one, whose
-  // place in the host's memory is taken; this one may still run. at_once: kernels of the new step are launched as they
-  // are added.
+  /// Forgets the values put, after kernels of this step have read them. Waits for the previous step, whose host memory
+  /// is reused; this step may still run. at_once: launch the new step's kernels as they are added.
   void begin_step(bool at_once = false) {
     {
       const std::lock_guard lock(mutex_);
@@ -100,28 +98,28 @@ class Stream {
       ended_[turn_] = mark_locked();
       turn_ = 1 - turn_;
     }
-    if (ended_[turn_]) ended_[turn_]->wait();  // others may flush meanwhile: there is nothing that they would send
+    if (ended_[turn_]) ended_[turn_]->wait();  // without the lock: others may flush meanwhile, but nothing is pending
     const std::lock_guard lock(mutex_);
     for (Room& room : rooms_) room.used = room.sent = 0;
   }
 
-  // As the arguments of a kernel with such parameters, which run behind all before.
+  /// Adds a kernel with arguments of its parameter types, after everything before.
   template <class... Parameters>
   void add(Launch launch, const Parameters&... arguments) {
     const std::lock_guard lock(mutex_);
     if (launches_.size() == 0 && !rooms_.empty() && rooms_.front().sent < rooms_.front().used) add_upload();
     if (uploads_ && launches_.size() == 1)
-      launch.early = false;  // what it reads before it waits may be what is being uploaded
+      launch.early = false;  // memory that it reads before it waits may be part of the upload
     add_locked(launch, arguments...);
     if (at_once_) flush_locked();
   }
 
-  // What was put and launched is on its way. Throws what went wrong, once; all that was gathered is gone then.
+  /// Starts all uploads and launches. Throws a pending error once; gathered launches are gone then.
   void flush() {
     const std::lock_guard lock(mutex_);
     flush_locked();
   }
-  // The same where nobody can be told: the next that flushes is.
+  /// For callers that cannot throw: the next flush throws the error.
   void flush_quietly() noexcept {
     const std::lock_guard lock(mutex_);
     try {
@@ -138,12 +136,12 @@ class Stream {
  private:
   static constexpr std::size_t kLeastPut = 256;
   static constexpr std::size_t kLeastRoom = std::size_t{64} << 10;
-  static constexpr std::size_t kLeastLaunches = 8;  // that a graph is made of
-  static constexpr std::size_t kMostGraphs = 128;   // and shapes that came before
+  static constexpr std::size_t kLeastLaunches = 8;  // fewest launches of a graph
+  static constexpr std::size_t kMostGraphs = 128;   // also the number of remembered shapes
 
-  // Pinned memory and its twin on the device, of which bytes up to `used` are put and up to `sent` copied. The host has
-  // two, for steps in turn: a copy may still wait in the stream when the next step's is written. Kernels find both at
-  // one address.
+  // Pinned memory and its copy on the device: bytes up to `used` are put, bytes up to `sent` copied. The host has two
+  // buffers, used by steps in turn: a copy may still wait in the stream while the next step's values are written.
+  // Kernels find both at one address.
   struct Room {
     std::array<Pinned, 2> host;
     std::byte* device = nullptr;
@@ -151,7 +149,7 @@ class Stream {
     std::size_t bytes() const { return host[0].bytes(); }
   };
 
-  // A graph for each place in the host's memory: else its arguments would change with every step.
+  // One graph per host buffer. Otherwise its arguments would change with every step.
   struct TurnGraph {
     std::size_t turn;
     std::unique_ptr<LaunchGraph> graph;
@@ -169,7 +167,7 @@ class Stream {
     send();
     run(now);
     now.clear();
-    std::swap(now, launches_);  // its memory
+    std::swap(now, launches_);  // keep its memory
   }
 
   std::shared_ptr<const Moment> mark_locked() {
@@ -194,7 +192,7 @@ class Stream {
   }
 
   void join_rooms() {
-    check(cudaStreamSynchronize(stream_), "stream");  // what they hold may be on its way
+    check(cudaStreamSynchronize(stream_), "stream");  // their contents may be on their way
     std::size_t bytes = 0;
     for (const Room& room : rooms_) {
       bytes += room.bytes();
@@ -211,7 +209,8 @@ class Stream {
     launches_.add(launch, arguments...);
   }
 
-  // First of the kernels that are gathered. Its arguments are set when they are launched: more may be put until then.
+  // Adds the upload as the first gathered kernel. Its arguments are set at the launch, because more values may be put
+  // until then.
   void add_upload() {
     const Launch upload{reinterpret_cast<const void*>(&copy_kernel<uint4>),
                         "copy to the device",
@@ -230,7 +229,7 @@ class Stream {
     room.sent = room.used;
   }
 
-  // What no kernel uploads.
+  // Copies what no kernel uploads.
   void send() {
     for (Room& room : rooms_) {
       if (room.sent == room.used) continue;
@@ -241,9 +240,8 @@ class Stream {
     }
   }
 
-  // The architecture that the kernel's code was written for, which may be older than the device: such code does not
-  // wait. When it first comes it is allowed all the shared memory that a block can have, for the limit is everybody's
-  // who launches it.
+  // Architecture of the kernel's code, which may be older than the device; such code does not wait. On first use, the
+  // kernel is allowed all shared memory that a block can have, because the limit applies to every later launch.
   int prepare(const Launch& launch) {
     if (const auto known = written_for_.find(launch.kernel); known != written_for_.end()) return known->second;
     const Current current(device_);
@@ -269,27 +267,27 @@ class Stream {
     }
     for (std::size_t i = 0; i < now.size(); ++i) now.launch(i, stream_);
   }
-  // False where there is no memory for one, say: nothing has run then.
+  // Returns false if there is no memory for a graph, for example. Nothing has run then.
   bool add_graph(const Launches& now) {
     try {
       graphs_.insert(graphs_.begin(), {turn_, std::make_unique<LaunchGraph>(capture_, now)});
     } catch (...) {
       return false;
     }
-    if (graphs_.size() > kMostGraphs) graphs_.pop_back();  // CUDA frees one that still runs when it has ended
+    if (graphs_.size() > kMostGraphs) graphs_.pop_back();  // CUDA frees a running graph after it ends
     return true;
   }
   void launch_graph(const Launches& now) {
     try {
       graphs_.front().graph->launch(stream_, now);
     } catch (...) {
-      graphs_.erase(graphs_.begin());  // some of its nodes may have arguments of before
+      graphs_.erase(graphs_.begin());  // some of its nodes may have old arguments
       throw;
     }
     ++graph_launches_;
   }
 
-  // A graph costs as much as many launches: the first time it is not worth one.
+  // A graph costs as much as many launches, so the first occurrence of a list makes none.
   bool came_before(std::uint64_t shape) {
     if (std::find(shapes_.begin(), shapes_.end(), shape) != shapes_.end()) return true;
     if (shapes_.size() == kMostGraphs) shapes_.erase(shapes_.begin());
@@ -303,18 +301,17 @@ class Stream {
   cudaStream_t stream_ = nullptr, capture_ = nullptr;
   std::mutex mutex_;
   std::vector<Room> rooms_;
-  std::array<std::shared_ptr<const Moment>, 2>
-      ended_;                                     // of the steps that last used each of the places in the host's memory
-  std::vector<std::shared_ptr<Moment>> moments_;  // those that nobody else holds are set again
-  std::shared_ptr<const Moment> marked_;          // behind which nothing has come; null: something may have
+  std::array<std::shared_ptr<const Moment>, 2> ended_;  // moments of the steps that last used each host buffer
+  std::vector<std::shared_ptr<Moment>> moments_;        // reused once no caller holds them
+  std::shared_ptr<const Moment> marked_;                // the last moment; null: there may be work after it
   std::size_t turn_ = 0;
   Launches launches_;
-  bool uploads_ = false;  // the first of them does
+  bool uploads_ = false;  // the first launch is the upload
   bool at_once_ = false;
-  std::exception_ptr failed_;                         // that nobody has been told of
-  std::unordered_map<const void*, int> written_for_;  // architectures, by kernel
-  std::vector<TurnGraph> graphs_;                     // those launched last first
-  std::vector<std::uint64_t> shapes_;                 // the latest last
+  std::exception_ptr failed_;                         // not reported yet
+  std::unordered_map<const void*, int> written_for_;  // architectures by kernel
+  std::vector<TurnGraph> graphs_;                     // last launched first
+  std::vector<std::uint64_t> shapes_;                 // latest last
   std::uint64_t graph_launches_ = 0;
 };
 

@@ -61,7 +61,7 @@ struct CudaTuning {
 };
 
 inline constexpr CudaTuning kHopper{};
-/// What kernels and launches use. A second family that is measured is chosen here, by its compute capability.
+/// The value that kernels and launches use. A second measured family is chosen here, by its compute capability.
 inline constexpr CudaTuning kCudaTuning = kHopper;
 
 }  // namespace tenon::cuda

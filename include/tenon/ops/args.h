@@ -34,8 +34,8 @@ struct EmbedArgs {
   MatrixView<float> x;          ///< [rows, hidden]
 };
 
-// Some ops round their result for the product that reads it. Then Y is OperandTiles<E> instead of MatrixView<float>,
-// and the result exists in no other form.
+/// Some ops round their result for the product that reads it. Then Y is OperandTiles<E> instead of MatrixView<float>,
+/// and the result exists in no other form.
 
 /// y = (x - mean) / sqrt(variance + epsilon) * gain + bias per row, sums in 16 strips (Ba et al., 2016).
 template <class Y>
@@ -124,9 +124,11 @@ struct StoreKvArgs {
   int layer, kv_heads, head_dim;
 };
 
-/// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the keys t of the row's own
-/// sequence with t <= position(r) and, with a window, t > position(r) - window. Head h reads key/value head h / (heads
-/// / kv_heads). Tiles before all visible positions may be gone from the cache: no op asks the view for them.
+/// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the visible keys t of the row's
+/// own sequence.
+///
+/// A key is visible if t <= position(r) and, with a window, t > position(r) - window. Head h reads key/value head h /
+/// (heads / kv_heads). Tiles before all visible positions may be gone from the cache: no op asks the view for them.
 ///
 /// Out is MatrixView<float>, or OperandTiles, which attention on tensor cores writes for the next product.
 template <class V, class Out = MatrixView<float>>
@@ -179,8 +181,8 @@ struct HeadBestArgs {
 
 inline constexpr int kMostBest = 256;  ///< most logits per row that a device may be asked for
 
-/// Preparation of one row of logits for a draw, in this order: add `biases`, penalise the tokens that the row has
-/// `seen`, ban the tokens that its mask does not allow (-inf). sample/penalties.h defines each step.
+/// Preparation of one row of logits for a draw: add `biases`, then penalise the tokens that the row has `seen`, then
+/// ban the tokens that its mask does not allow (-inf). sample/penalties.h defines each step.
 struct DrawRow {
   int best = 0;           ///< number of largest logits wanted, banned ones aside; 0: none
   float temperature = 0;  ///< for the wanted sum of weights, exp((logit - largest) / temperature); 0: no sum
@@ -196,9 +198,11 @@ struct SeenToken {
   int generated;  ///< times generated; 0: it is in the prompt alone
 };
 
-/// head's logits, prepared as DrawRow says. Returns the best of each row in order of (logit descending, id ascending),
-/// and its sum of weights in the order of sample/strips.h. best[i] is empty if a logit of the row is not finite before
-/// preparation, or if no token is allowed: only the whole row tells which. Optional for a device.
+/// The logits of head, prepared as DrawRow says. Returns the best of each row in order of (logit descending, id
+/// ascending), and its sum of weights in the order of sample/strips.h. Optional for a device.
+///
+/// best[i] is empty if a logit of the row is not finite before preparation, or if no token is allowed. Only the whole
+/// row tells which.
 template <class W>
 struct HeadDrawArgs {
   MatrixView<const float> hidden;  ///< [rows, hidden]

@@ -18,9 +18,9 @@ struct SinCos {
 /// the nearest values but for one case in some 2^26. Infinity and NaN give NaN.
 ///
 /// Method: x = n pi/2 + r with |r| <= pi/4 and a little. The first step of the reduction is exact, because x - n
-/// half_pi is a multiple of 2^-52 below 1 (or n is 0). half_pi + half_pi_rest are off pi/2 by 2^-109; times n that is
-/// 2^-78, while no such x but 0 comes nearer to a multiple of pi/2 than 2^-28. Taylor series to r^15 and r^16 follow,
-/// with remainders of 2^-53 of the sums.
+/// half_pi is a multiple of 2^-52 below 1 (or n is 0). half_pi + half_pi_rest are off pi/2 by 2^-109, times n by 2^-78.
+/// No such x but 0 comes nearer to a multiple of pi/2 than 2^-28. Taylor series to r^15 and r^16 follow, with
+/// remainders of 2^-53 of the sums.
 [[gnu::always_inline]] TENON_HD inline SinCos sincos(double x) {
   constexpr double round = 0x1.8p52;  // adding and subtracting it rounds to an integer, found in the low bits
   constexpr double two_over_pi = 0x1.45f306dc9c883p-1;

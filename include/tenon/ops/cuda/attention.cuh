@@ -1,7 +1,7 @@
-// Attention over any cache: sixteen threads walk the keys as the CPU's lanes do, for up to eight queries that share
-// them. Where there are fewer such jobs than the device could take, splits of a text go to threads of their own, and
-// are combined in the CPU's order: no bit depends on how many did. Where queries are single rows, a stride of keys and
-// values is brought into shared memory at once before it is walked.
+// Attention over any cache. Sixteen threads walk the keys like the CPU's lanes, for up to eight queries that share
+// them. With fewer such jobs than the device could take, splits of a text go to threads of their own and are combined
+// in the CPU's order. No bit depends on their number. For single rows, a stride of keys and values is copied into
+// shared memory before it is walked.
 #pragma once
 #include <cstddef>
 #include <limits>
@@ -18,19 +18,19 @@
 namespace tenon {
 namespace cuda {
 
-// Of so many queries, a multiple of 16.
+/// Floats of scratch for `queries` queries, a multiple of 16.
 inline int scratch_floats(int queries, int head_dim) {
   return (static_cast<int>(cpu::attention_scratch(queries, head_dim)) + 15) / 16 * 16;
 }
 
-// Bytes of a stride of keys and values, as staged() lays them out.
+/// Bytes of a stride of keys and values in staged()'s layout.
 template <class E>
 TENON_HD constexpr int stride_bytes(int head_dim, int value_stride) {
   const int elements = kTilePositions * (head_dim + value_stride) * static_cast<int>(sizeof(E));
   return lanes::kStrideTiles * (elements + (has_scales<E> ? 2 * kTilePositions * static_cast<int>(sizeof(float)) : 0));
 }
 
-// Copies `count` tiles of a stride to `memory`, by the threads of a half-warp, and returns where they are then.
+/// Copies `count` tiles of a stride to `memory` by the threads of a half-warp. `to` gets their new places.
 template <class V>
 __device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::Element>* tiles, int count,
                        std::byte* memory, KvTile<const typename V::Element> (&to)[lanes::kStrideTiles]) {
@@ -42,7 +42,7 @@ __device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::El
     memory += bytes;
     return there;
   };
-  lanes::fence();  // all have walked the stride before
+  lanes::fence();  // all threads have walked the previous stride
   for (int j = 0; j < count; ++j) {
     to[j].keys = copy(tiles[j].keys, kTilePositions * job.head_dim);
     to[j].values = copy(tiles[j].values, kTilePositions * job.value_stride);
@@ -56,9 +56,9 @@ __device__ void staged(const QueryJob<V>& job, const KvTile<const typename V::El
   lanes::fence();
 }
 
-// The split at position `split`, of which the job's queries see some: `largest` and `sums` of each, and part [count,
-// width]. What the loop of flash_rows does, a second time: as a function of both it made decoding on a CPU some 8 %
-// slower, since GCC inlined otherwise. stage: [stride_bytes] where Staged
+/// Attends the split at position `split`, of which the job's queries see some: `largest` and `sums` of each, and part
+/// [count, width]. It repeats the loop of flash_rows, because as one shared function GCC inlined it differently and
+/// decoding on a CPU was some 8 % slower. stage: [stride_bytes] if Staged.
 template <bool Staged, class V>
 __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split, const float* q, float* weights,
                             lanes::Query* queries, float* part, std::byte* stage) {
@@ -85,9 +85,9 @@ __device__ void flash_split(const QueryJob<V>& job, lanes::Range seen, int split
   }
 }
 
-// The splits of a job by `parts` half-warps, of which this is number `part`; the first combines them. Every thread of a
-// block comes here, with a job or without. states: [parts, kAttentionQueries] of the job; parts lie `apart` floats
-// apart, and each part's stage `stage` floats behind its scratch memory.
+/// Attends the splits of a job by `parts` half-warps, of which this is number `part`; the first combines them. Every
+/// thread of a block calls it, with a job or without. states: [parts, kAttentionQueries] of the job. Parts lie `apart`
+/// floats apart, each part's stage `stage` floats after its scratch memory.
 template <bool Staged, class V>
 __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool has_job, int part, float* scratch,
                             int apart, int stage, SplitState* states) {
@@ -122,7 +122,7 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
         if (queries[i].seen.in(round_first + p * lanes::kSplitPositions, lanes::kSplitPositions).empty()) continue;
         const SplitState state = states[p * lanes::kAttentionQueries + i];
         queries[i].largest = state.largest;
-        queries[i].sums = {lanes::lane() == 0 ? state.sum : 0.0f};  // which add up to what they are
+        queries[i].sums = {lanes::lane() == 0 ? state.sum : 0.0f};  // add up to the split's sum
         lanes::add_split(queries[i], own + p * apart + i * width, width, total + i * width);
       }
     }
@@ -133,7 +133,7 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
   }
 }
 
-// stage: floats of a half-warp's scratch memory before its stage; apart: with it
+/// stage: floats of a half-warp's scratch memory before its stage; apart: including it.
 template <bool Staged, CacheView V>
 __global__ void __launch_bounds__(lanes::kThreads)
     flash_kernel(AttentionArgs<V> args, FlashGrid grid, int stage, int apart) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(lanes::kThreads)
   }
 }
 
-// scores: [queries, positions]
+/// scores: [queries, positions]
 template <CacheView V>
 __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores, int positions) {
   wait_for_earlier();
@@ -167,8 +167,8 @@ __global__ void direct_kernel(AttentionArgs<V> args, int scratch, float* scores,
                     shared + static_cast<int>(threadIdx.x) / 16 * scratch);
 }
 
-// Whether splits go side by side, as blocks that bring keys for many queries do not have them: one row of GPT-2 behind
-// 512 tokens took 399 us more than behind 7 so, and 338 with splits beside one another.
+/// Whether splits of a text are attended in parallel, which blocks that copy keys for many queries do not. H200, GPT-2,
+/// one row after 512 tokens: 338 us more than after 7, 399 without.
 template <class V>
 bool parts_its_splits(const AttentionArgs<V>& args, int processors) {
   return args.batch.longest > cpu::kSplitPositions && 2 * args.batch.tile_count * args.kv_heads <= processors;
@@ -193,7 +193,7 @@ void attention(Cuda& device, FlashAttention, const AttentionArgs<V>& args) {
   const auto bytes = [&](int queries) {
     return static_cast<int>(sizeof(float)) * cuda::scratch_floats(queries, args.head_dim);
   };
-  // What every device since sm_80 lets a block have that asks for it.
+  // every device since sm_80 allows a block this much on request
   constexpr int kBlockBytes = 96 * 1024;
   const int stride = cuda::stride_bytes<typename V::Element>(
       args.head_dim, (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions);

@@ -1,7 +1,7 @@
-// Attention by blocks: 128 threads have up to 64 queries that read the same keys, bring each stride of keys and values
-// into shared memory once, and multiply tiles of four queries by eight keys, or by eight elements of their values, a
-// thread; where rows are decoded, up to 16 queries, one a thread. What is added to what is as in
-// ops/cpu/kernels/attention.inc, and so are the bits.
+// Attention by blocks of 128 threads with up to 64 queries that read the same keys. A block copies each stride of keys
+// and values into shared memory once. A thread multiplies tiles of four queries by eight keys, then by eight elements
+// of their values; for decoded rows it has one of up to 16 queries. The order of additions is that of
+// ops/cpu/kernels/attention.inc, so the bits are the same.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kBlockDims = 64;   // head_dim at most
-inline constexpr int kTileThreads = 8;  // that share a tile of queries: eight keys, or elements, each
+inline constexpr int kBlockDims = 64;   ///< largest head_dim
+inline constexpr int kTileThreads = 8;  ///< threads that share a tile of queries: eight keys, or elements, each
 inline constexpr int kQueryTiles = lanes::kThreads / kTileThreads;
 static_assert(kTileThreads * 8 == lanes::kStride && kBlockDims == lanes::kStride);
 static_assert(Cuda::queries_together == 4 * kQueryTiles);
 
-// Four elements as floats.
+/// Loads four elements as floats.
 template <class E>
 __device__ float4 four_of(const E* p) {
   struct alignas(4 * sizeof(E)) Four {
@@ -32,22 +32,22 @@ __device__ float4 four_of(const E* p) {
           static_cast<float>(four.e[3])};
 }
 
-// Shared memory of a block. Rows of floats are four longer, and tiles of keys sixteen elements, so that threads that
-// read side by side read different banks.
+/// Shared memory of a block. Rows of floats are four longer, and tiles of keys sixteen elements, so that neighbouring
+/// threads read different banks.
 template <class E, int Queries>
 struct BlockScratch {
   static constexpr int kRow = kBlockDims + 4;
-  float q[Queries][kRow];        // times the scale
-  float weights[Queries][kRow];  // of a stride: scores, then weights
-  float factors[Queries];        // of what came before
-  float2 shares[Queries];        // of all splits before, and of this one
+  float q[Queries][kRow];        ///< times the scale
+  float weights[Queries][kRow];  ///< scores of a stride, then weights
+  float factors[Queries];        ///< of earlier strides
+  float2 shares[Queries];        ///< of all previous splits, and of this one
   float totals[Queries];
-  float scales[2][2][lanes::kStride];  // by parity of the stride: of keys, of values
+  float scales[2][2][lanes::kStride];  ///< by parity of the stride: of keys, of values
   alignas(16) E keys[lanes::kStrideTiles][(kBlockDims + 1) * kTilePositions];
   alignas(16) E values[lanes::kStrideTiles][kBlockDims * kTilePositions];
 };
 
-// What one query keeps from stride to stride, and from split to split, in the half-warp that has it.
+/// State of one query between strides and splits, kept by its half-warp.
 struct QueryState {
   float largest, total_largest, total_sum;
   lanes::F32x16 sums;
@@ -63,20 +63,20 @@ struct QueryState {
   }
 };
 
-// Tile: queries of a thread.
+/// Tile: queries per thread.
 template <class V, int Tile>
 struct BlockWalk {
   using E = typename V::Element;
   using Scratch = BlockScratch<E, Tile * kQueryTiles>;
-  static constexpr int kOwn = Tile * kQueryTiles / lanes::kRowsABlock;  // queries of a half-warp
+  static constexpr int kOwn = Tile * kQueryTiles / lanes::kRowsABlock;  ///< queries per half-warp
 
   const QueryJob<V>& job;
   Scratch& shared;
-  const int count;          // of queries
-  const lanes::Range seen;  // by any of them
+  const int count;          ///< of queries
+  const lanes::Range seen;  ///< union over the queries
   const int thread = static_cast<int>(threadIdx.x), first_query = thread / kTileThreads * Tile,
             column = thread % kTileThreads * 4;
-  float part[Tile][8], total[Tile][8];  // elements column .. + 3 and column + 32 .. + 3 of each query's output
+  float part[Tile][8], total[Tile][8];  ///< elements column .. + 3 and column + 32 .. + 3 of each query's output
   lanes::Range sees[Tile];
   QueryState states[kOwn];
 
@@ -93,7 +93,7 @@ struct BlockWalk {
       for (int c = 0; c < 8; ++c) total[i][c] = 0.0f;
     }
 #pragma unroll
-    for (int u = 0; u < kOwn; ++u) states[u].keep(lanes::query_of(job, 0));  // nothing yet
+    for (int u = 0; u < kOwn; ++u) states[u].keep(lanes::query_of(job, 0));  // empty state
   }
 
   __device__ int own_query(int u) const { return thread / 16 * kOwn + u; }
@@ -101,7 +101,8 @@ struct BlockWalk {
     return min((seen.end - first + kTilePositions - 1) / kTilePositions, lanes::kStrideTiles);
   }
 
-  // Keys of the stride at `first`, with all scales, or its values on their way; of what is gone, something else.
+  /// Starts copies of the keys of the stride at `first`, with all scales, or of its values. Tiles that are gone are
+  /// replaced by another.
   template <bool Keys>
   __device__ void fetch(int first) {
     for (int j = 0; first < seen.end && j < tiles_of(first); ++j) {
@@ -124,8 +125,8 @@ struct BlockWalk {
     end_copies();
   }
 
-  // scores = q . k, a chain over the elements each: queries by lanes column % 16 .. + 3 of tiles column / 16 and + 2.
-  // body<First, Count>() of all queries of a full tile, or of each there is.
+  /// scores = q . k, a chain over the elements. Keys: lanes column % 16 .. + 3 of tiles column / 16 and + 2.
+  /// body<First, Count>() takes all queries of a full tile, or each existing one.
   template <class Body>
   __device__ __forceinline__ void for_queries(Body&& body) {
     if (first_query + Tile <= count) return body.template operator()<0, Tile>();
@@ -167,7 +168,7 @@ struct BlockWalk {
     }
   }
 
-  // Scores become weights, by the half-warps that have the queries.
+  /// Turns scores into weights, by the half-warps that have the queries.
   __device__ void weigh(int first) {
     KvTile<const E> tiles[lanes::kStrideTiles];
     for (int j = 0; j < lanes::kStrideTiles; ++j)
@@ -190,7 +191,7 @@ struct BlockWalk {
     }
   }
 
-  // part = part * factor, then a chain over what each query sees of the stride.
+  /// part = part * factor, then a chain over what each query sees of the stride.
   __device__ void multiply_values(int first) {
     for_queries([&]<int First, int Count>() { multiply_values<First, Count>(first); });
   }
@@ -203,7 +204,7 @@ struct BlockWalk {
     for (int i = 0; i < Count; ++i) {
       here[i] = sees[First + i].in(first, lanes::kStride);
       if (!here[i].empty()) begin = min(begin, here[i].begin), end = max(end, here[i].end);
-      // Not of `here`: ptxas 13.0 for sm_90a takes a number clamped to N for N where it is less (docs/decisions/0010).
+      // Not by `here`: ptxas 13.0 for sm_90a takes a number clamped to N for N if it is less (docs/decisions/0010).
       all = all && sees[First + i].begin <= first && sees[First + i].end >= first + lanes::kStride;
       const float factor = shared.factors[first_query + First + i];
 #pragma unroll
@@ -233,7 +234,7 @@ struct BlockWalk {
     }
   }
 
-  // As add_split() has it: the half-warps' share, then the tiles'.
+  /// Combines a split like add_split(): the half-warps' share, then the tiles'.
   __device__ void end_split(int split) {
 #pragma unroll
     for (int u = 0; u < kOwn; ++u) {

@@ -1,5 +1,5 @@
-// How the warps of a block compute a job of attention on tensor cores (attention_tensor.cuh): each takes strides of few
-// queries in turn, or sixteen queries each of many.
+// How the warps of a block compute a job of attention on tensor cores (attention_tensor.cuh). With few queries they
+// take strides in turn, with many queries sixteen queries each.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace tenon::cuda {
 
-// Writes elements d and d + 1 of a head, d even, but for those behind head_dim.
+/// Writes elements d and d + 1 of a head, d even, except those past head_dim.
 template <class Out>
 struct HeadWriter {
   const Out& to;
-  const int row, first, head_dim;  // first: the head's first column
+  const int row, first, head_dim;  ///< first: the head's first column
   const bool in_pairs;
 
   __device__ HeadWriter(const Out& out, int r, int column, int dims)
@@ -46,7 +46,7 @@ struct HeadWriter {
   }
 };
 
-// The columns behind all heads that the next product reads: zeros, by the job that has the last head.
+/// Zeroes the columns past all heads that the next product reads, by the job with the last head.
 template <class V, class Out>
 __device__ void write_columns_behind(const AttentionArgs<V, Out>& args, const QueryJob<V>& job) {
   const int begin = args.heads * args.head_dim, width = written_columns(args.out) - begin;
@@ -56,13 +56,13 @@ __device__ void write_columns_behind(const AttentionArgs<V, Out>& args, const Qu
   }
 }
 
-// What a query has of all strides so far, and how much of it and of the next stride is left when that is added.
+/// The combination of all strides of a query so far, and the factors of it and of the next stride.
 struct FlashTotal {
   float largest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
   float before = 1.0f, here = 0.0f;
 
-  // False: the stride has nothing that the query sees, and `here` is 0. Without a branch, so that the exponents of
-  // several strides are on their way at once.
+  /// Returns false if the query sees nothing of the stride; `here` is 0 then. Branch-free, so that exponents of several
+  /// strides are in flight at once.
   __device__ bool add(float largest_here, float sum_here) {
     const bool sees = sum_here != 0.0f;
     const float now = sees ? fmaxf(largest, largest_here) : largest;
@@ -73,17 +73,16 @@ struct FlashTotal {
     return sees;
   }
   __device__ float combined(float total, float value) const { return __fmaf_rn(total, before, __fmul_rn(value, here)); }
-  // + 0: the sign of a zero may be that of a product with zero.
+  /// + 0, because the sign of a zero may be that of a product with zero.
   __device__ float mean(float total) const { return __fadd_rn(__fmul_rn(total, __frcp_rn(sum)), 0.0f); }
 };
 
-// Shared memory of a block: `stages` of a stride; then `room` rows of the sums of a query over a stride, and what is
-// known of each.
+/// Shared memory of a block: `stages` strides, then `room` rows with the sums of a query over a stride and their state.
 template <int Dims>
 struct FlashMemory {
   StrideStage<Dims>* stages;
-  float* sums;     // [room, Dims]
-  float2* states;  // [room] largest score, sum of weights
+  float* sums;     ///< [room, Dims]
+  float2* states;  ///< [room] largest score, sum of weights
 
   __device__ FlashMemory(float* shared, int stage_count, int room)
       : stages(reinterpret_cast<StrideStage<Dims>*>(shared)),
@@ -95,9 +94,9 @@ struct FlashMemory {
   }
 };
 
-// A job of sixteen queries at most, by a block: warp w has strides w, w + stages, .. of what the job sees, and a stage
-// of its own. A round ends when there is no more room for what strides sum up to: then it is combined into the first
-// row of each query.
+/// A job of at most sixteen queries, by a block. Warp w takes strides w, w + stages, ... of what the job sees, with a
+/// stage of its own. A round ends when the room for sums of strides is full; they are combined into the first row of
+/// each query.
 template <int Dims, class V, class Out>
 struct StridesApart {
   using F = FlashElement<typename V::Element>;
@@ -137,7 +136,7 @@ struct StridesApart {
   }
 
  private:
-  // Copies of the stage's next stride are on their way as soon as its keys, and its values, have been read.
+  // Copies of the stage's next stride start as soon as its keys, then its values, have been read.
   __device__ void attend(StrideStage<Dims>& stage, Copy& copy, const std::uint32_t (&q)[Dims / 16][4], int stride,
                          int slot, bool goes_on) const {
     const int first = stride * lanes::kStride;
@@ -178,7 +177,7 @@ struct StridesApart {
     end_copies();
   }
 
-  // Sums over the stride at `first`, of all queries or of one, which alone sees what it does.
+  // Sums over the stride at `first`, for all queries or for one whose visible range differs.
   template <Values Which>
   __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles,
                          const std::uint32_t (&weights)[kColumnTiles][2], int slot, int alone) const {
@@ -201,7 +200,7 @@ struct StridesApart {
     }
   }
 
-  // Slots begin .. end - 1 of all queries, two elements a thread at a time: into slot 0, or into the answer.
+  // Combines slots begin .. end - 1 of all queries, two elements a thread at a time, into slot 0 or into the result.
   __device__ void combine(int begin, int end, bool ends) const {
     constexpr int kPairs = Dims / 2;
     const int threads = static_cast<int>(blockDim.x);
@@ -243,7 +242,8 @@ struct StridesApart {
   }
 };
 
-// A job of up to 64 queries: four warps have sixteen each, and all strides, which they bring together, one ahead.
+/// Warps of a job with up to 64 queries. Each has sixteen of them and attends all strides, which the warps copy
+/// together, one ahead.
 inline constexpr int kFlashWarps = 4;
 
 template <int Dims, class V, class Out>
@@ -320,7 +320,7 @@ struct QueriesApart {
     }
   }
 
-  // The stride at `first` of all queries, or of one, which alone sees what it does.
+  // Adds the stride at `first`, for all queries or for one whose visible range differs.
   template <Values Which>
   __device__ void add_up(const StrideStage<Dims>& stage, int first, unsigned tiles,
                          const std::uint32_t (&weights)[kColumnTiles][2], const bool (&sees)[2],

@@ -1,6 +1,6 @@
-// A stride of 64 keys and values in shared memory, and the answer of a warp's queries, sixteen at most, to it on tensor
-// cores. Caches of bfloat16 and float16 are copied as they are, and queries and weights are rounded to the same
-// element. Other elements are rounded to bfloat16 while they are copied.
+// A stride of 64 keys and values in shared memory, attended by at most sixteen queries of a warp on tensor cores.
+// Caches of bfloat16 and float16 are copied as they are; queries and weights are rounded to the same element. Other
+// elements are rounded to bfloat16 during the copy.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -18,15 +18,16 @@
 
 namespace tenon::cuda {
 
-// The element of products over a cache of E.
+/// Element of products over a cache of E.
 template <class E>
 using FlashElement = std::conditional_t<std::is_same_v<E, float16>, float16, bfloat16>;
 
-inline constexpr int kWarpQueries = 16;   // rows of an instruction
-inline constexpr int kColumnTiles = 8;    // of eight positions in a stride; of eight elements in a chunk of 64
-inline constexpr int kValueColumns = 64;  // of a chunk
+inline constexpr int kWarpQueries = 16;   ///< rows of an instruction
+inline constexpr int kColumnTiles = 8;    ///< groups of eight positions in a stride, or of eight elements in 64 columns
+inline constexpr int kValueColumns = 64;  ///< columns per pass over values
 
-// Four 8 x 8 matrices, transposed, whose rows of sixteen bytes lie where lanes 8 i .. 8 i + 7 say for matrix i.
+/// Loads four 8 x 8 matrices, transposed. Lanes 8 i .. 8 i + 7 give the addresses of the rows, sixteen bytes each, of
+/// matrix i.
 __device__ inline void load_transposed(std::uint32_t (&to)[4], const std::uint16_t* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -34,7 +35,7 @@ __device__ inline void load_transposed(std::uint32_t (&to)[4], const std::uint16
                : "memory");
 }
 
-// Both halves of a register, as floats.
+/// Both halves of a register as floats.
 template <class F>
 __device__ inline float2 floats_of_pair(std::uint32_t pair) {
   if constexpr (std::is_same_v<F, bfloat16>)
@@ -43,7 +44,7 @@ __device__ inline float2 floats_of_pair(std::uint32_t pair) {
     return {__half2float(__ushort_as_half(static_cast<unsigned short>(pair & 0xffffu))),
             __half2float(__ushort_as_half(static_cast<unsigned short>(pair >> 16)))};
 }
-// 0 where both are finite: one more in an exponent of ones carries into the sign's place.
+/// 0 if both are finite: adding one to an exponent of ones carries into the sign.
 template <class F>
 __device__ inline std::uint32_t not_finite(std::uint32_t pair) {
   constexpr std::uint32_t kExponents = std::is_same_v<F, bfloat16> ? 0x7f807f80u : 0x7c007c00u,
@@ -51,19 +52,19 @@ __device__ inline std::uint32_t not_finite(std::uint32_t pair) {
   return ((pair & kExponents) + kOnes) & 0x80008000u;
 }
 
-// Keys are as the cache has them, [head_dim, 16] a tile, but that the halves of rows 4 .. 7 of each eight are
-// exchanged; rows of values are eight elements longer. So no two of the eight rows that an instruction loads share a
-// bank.
+/// A stride in shared memory. Keys are as in the cache, [head_dim, 16] per tile, with the halves of rows 4 .. 7 of each
+/// eight exchanged. Rows of values are eight elements longer. So no two of the eight rows that an instruction loads
+/// share a bank.
 template <int Dims>
 struct StrideStage {
   static constexpr int kValueRow = Dims + 8;
   alignas(16) std::uint16_t keys[lanes::kStrideTiles][Dims * kTilePositions];
   alignas(16) std::uint16_t values[lanes::kStride][kValueRow];
 };
-// Where a tile's sixteen bytes `chunk` of keys lie in its stage.
+/// Place of a tile's sixteen bytes `chunk` of keys in its stage.
 TENON_HD constexpr int staged_chunk(int chunk) { return chunk ^ (chunk >> 3 & 1); }
 
-// Eight elements, times scale(i); each of the threads waits for its own.
+/// Stages eight elements times scale(i). Each thread waits for its own copies.
 template <class E, class Scale>
 __device__ void stage_eight(std::uint16_t* to, const E* from, Scale&& scale) {
   if constexpr (std::is_same_v<E, FlashElement<E>>) {
@@ -81,14 +82,14 @@ __device__ void stage_eight(std::uint16_t* to, const E* from, Scale&& scale) {
   }
 }
 
-// Whether some of the positions first .. first + size - 1 are in a range.
+/// Whether a range meets positions first .. first + size - 1.
 __device__ inline bool meets(lanes::Range range, int first, int size) {
   return range.begin < first + size && range.end > first;
 }
 __device__ inline bool covers(lanes::Range range, int first, int size) {
   return range.begin <= first && range.end >= first + size;
 }
-// Bit t: tile t of the stride at `first` has some of the range.
+/// Bit t: tile t of the stride at `first` meets the range.
 __device__ inline unsigned tiles_met(lanes::Range range, int first) {
   unsigned tiles = 0;
 #pragma unroll
@@ -97,18 +98,18 @@ __device__ inline unsigned tiles_met(lanes::Range range, int first) {
   return tiles;
 }
 
-// A thread's part in copies of strides: `Threads` threads copy a tile, eight of a warp or all of it. Where the tile
-// lies is looked up while the stride before it is attended.
+/// A thread's part in copies of strides. `Threads` threads copy a tile: eight of a warp, or all. A tile's address is
+/// looked up while the previous stride is attended.
 template <int Dims, class V, int Threads>
 struct StrideCopy {
   using E = typename V::Element;
-  int tile, thread;  // of the stride; of those that copy the tile
-  int begin = 0;     // its first position
+  int tile, thread;  ///< tile of the stride; number among the threads of that tile
+  int begin = 0;     ///< first position of the tile
   bool meets_seen = false;
   KvTile<const E> from = {};
 
-  // The stride at `first`; tiles that do not meet `seen` are left out. No branch, so that others work while the cache
-  // is asked.
+  /// Looks up the stride at `first`, without tiles that do not meet `seen`. Branch-free, so that other work continues
+  /// during the look-up.
   __device__ void find(const QueryJob<V>& job, lanes::Range seen, int first) {
     begin = first + tile * kTilePositions;
     const int last = (seen.end - 1) / kTilePositions, number = min(max(begin, seen.begin) / kTilePositions, last);
@@ -123,7 +124,7 @@ struct StrideCopy {
     else
       copy_keys_of(job.head_dim, to);
   }
-  // Positions that are not in `seen` become zeros: anything may lie there.
+  /// Positions outside `seen` become zeros, because their memory may hold anything.
   __device__ void copy_values(const QueryJob<V>& job, lanes::Range seen, StrideStage<Dims>& to) const {
     if (!meets_seen) return;
     const bool whole = covers(seen, begin, kTilePositions);
@@ -181,7 +182,7 @@ struct StrideCopy {
   }
 };
 
-// Keys behind head_dim, which no copy writes: zeros, so that products need not know where heads end.
+/// Zeroes keys past head_dim, which no copy writes, so that products need not know where heads end.
 template <int Dims>
 __device__ void clear_behind_keys(StrideStage<Dims>& stage, int head_dim, int thread, int threads) {
   for (int i = head_dim * kTilePositions + thread; i < Dims * kTilePositions; i += threads) {
@@ -190,14 +191,14 @@ __device__ void clear_behind_keys(StrideStage<Dims>& stage, int head_dim, int th
   }
 }
 
-// Queries lane / 4 and lane / 4 + 8 of a warp's. Behind the last there is one that sees nothing.
+/// Queries lane / 4 and lane / 4 + 8 of a warp. Past the last query there is one that sees nothing.
 struct QueryPair {
   lanes::Range seen[2];
-  float slope[2];  // times log2(e)
+  float slope[2];  ///< times log2(e)
 };
 inline constexpr float kLog2e = 1.44269504f;
 
-// The queries first .. first + count - 1 of a job: what any of them sees, and what all do.
+/// Queries first .. first + count - 1 of a job; `any`: positions that at least one sees, `all`: that all see.
 struct WarpQueries {
   int first, count;
   lanes::Range any, all;
@@ -227,8 +228,7 @@ struct WarpQueries {
     return pair;
   }
 
-  // Rounded, as the left operand of an instruction has sixteen columns of them: zeros behind head_dim and the last
-  // query.
+  /// Loads the queries, rounded, as left operands of sixteen columns: zeros past head_dim and past the last query.
   template <int Dims, class V>
   __device__ void load(const QueryJob<V>& job, int lane, std::uint32_t (&q)[Dims / 16][4]) const {
     using F = FlashElement<typename V::Element>;
@@ -260,8 +260,8 @@ struct WarpQueries {
   }
 };
 
-// scores[16, 64] of a stride: over the elements of a head in ascending steps of sixteen, in one sum. Anything for keys
-// that were not copied.
+/// scores[16, 64] of a stride: one sum over the elements of a head, in ascending steps of sixteen. Keys that were not
+/// copied give unspecified scores.
 template <int Dims, class F>
 __device__ void multiply_keys(const StrideStage<Dims>& stage, int lane, const std::uint32_t (&q)[Dims / 16][4],
                               float (&scores)[kColumnTiles][4]) {
@@ -284,13 +284,13 @@ __device__ void multiply_keys(const StrideStage<Dims>& stage, int lane, const st
   }
 }
 
-// The largest score of a stride and the sum of its weights, of a thread's two queries; a sum of zero: nothing is seen.
+/// Largest score and sum of weights of a stride, for a thread's two queries. Sum 0: nothing is visible.
 struct StrideState {
   float largest[2], sum[2];
 };
 
-// Scores of the stride at `first` become weights, 2^(score - the largest), rounded, of which sums are then taken.
-// Halves 1: of a warp that has eight queries or fewer.
+/// Turns the scores of the stride at `first` into weights 2^(score - largest), rounded, then sums them. Halves 1: the
+/// warp has at most eight queries.
 template <class F, int Halves, class V>
 __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries, int first, int lane,
                              float (&scores)[kColumnTiles][4], std::uint32_t (&weights)[kColumnTiles][2]) {
@@ -351,12 +351,12 @@ __device__ StrideState weigh(const QueryJob<V>& job, const WarpQueries& queries,
   return state;
 }
 
-// Whether values are finite where some of the warp's queries see them and others do not: 0 times what is not would
-// reach those. The same for all of a warp. seen: by the job, outside of which there are zeros
+/// Whether values are finite that only some of the warp's queries see: 0 times a value that is not would reach the
+/// others. The same result for the whole warp. seen: positions that the job sees; zeros lie outside.
 template <int Dims, class F>
 __device__ bool has_finite_values(const StrideStage<Dims>& stage, int first, lanes::Range seen,
                                   const WarpQueries& queries, int value_stride, int lane) {
-  // Of the tiles that some query sees, each of which is multiplied whole.
+  // Positions of the tiles that some query sees, each of which is multiplied whole.
   const int begin = max(max(queries.any.begin / kTilePositions * kTilePositions, seen.begin), first);
   const int end = min(min((queries.any.end + kTilePositions - 1) / kTilePositions * kTilePositions, seen.end),
                       first + lanes::kStride);
@@ -375,11 +375,11 @@ __device__ bool has_finite_values(const StrideStage<Dims>& stage, int first, lan
   return __all_sync(0xffffffffu, found == 0) != 0;
 }
 
-// Which values count: all of the tiles that were copied, those of some tiles, or of these what one query sees.
+/// Values that count: all of the copied tiles, those of some tiles, or those that one query sees.
 enum class Values { all, of_tiles, seen };
 
-// sums[16, 64] = weights[16, 64] times elements column .. column + 63 of values, in ascending order. Anything behind
-// value_stride.
+/// sums[16, 64] = weights[16, 64] times elements column .. column + 63 of values, in ascending order. Unspecified past
+/// value_stride.
 template <int Dims, class F, Values Which>
 __device__ void multiply_values(const StrideStage<Dims>& stage, int first, int column, unsigned tiles,
                                 lanes::Range seen, int lane, const std::uint32_t (&weights)[kColumnTiles][2],

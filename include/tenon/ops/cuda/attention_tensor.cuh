@@ -1,12 +1,12 @@
-// Attention on tensor cores. The order of its sums, a numeric class of its own:
-//   - queries, keys, weights and values are rounded to the cache's element where it has sixteen bits, else to bfloat16;
-//   - a score is one sum over the elements of a head, in ascending steps of sixteen;
-//   - each stride of 64 keys at a multiple of 64 has a softmax by itself: its largest score, the sum of its rounded
-//     weights, and one sum of weighted values per element, in ascending steps of sixteen positions;
-//   - strides are combined in ascending order, and at the end divided by the sum of weights.
-// A value that a query does not see enters its sums as a product with zero. So no bit depends on the queries beside it,
-// nor on which warp has which stride: a block's warps take strides of few queries in turn, or sixteen queries each of
-// many.
+// Attention on tensor cores. A numeric class of its own, with this order of sums:
+// - Queries, keys, weights and values are rounded to the cache's element if it has sixteen bits, else to bfloat16.
+// - A score is one sum over the elements of a head, in ascending steps of sixteen.
+// - Each stride of 64 keys at a multiple of 64 has a softmax of its own: its largest score and the sum of its rounded
+//   weights. It has one sum of weighted values per element, in ascending steps of sixteen positions.
+// - Strides are combined in ascending order, and divided by the sum of weights at the end.
+//
+// A value that a query does not see enters its sums as a product with zero. So no bit depends on other queries, nor on
+// the warp that has a stride. A block's warps take strides of few queries in turn, or sixteen queries each of many.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -24,7 +24,7 @@ namespace cuda {
 
 inline constexpr int kMostFlashThreads = 256;
 
-// Late rows of a text see the most: they begin first.
+/// Late rows of a text see the most, so they begin first.
 template <int Dims, CacheView V, class Out>
 __global__ void __launch_bounds__(kMostFlashThreads)
     flash_decode_kernel(const __grid_constant__ AttentionArgs<V, Out> args, FlashGrid grid, int stages, int room) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kMostFlashThreads)
   StridesApart<Dims, V, Out>{args, job, memory, stages, room}.run();
 }
 
-// A function of its own, so that its registers are not kept beside those of QueriesApart, which then spilled 28.
+/// Not inlined, so that its registers do not add to those of QueriesApart, which then spilled 28.
 template <int Dims, class V, class Out>
 __noinline__ __device__ void attend_few(const AttentionArgs<V, Out>& args, const FlashGrid& grid, int i, float* shared,
                                         int stages, int room) {
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2)
   QueriesApart<Dims, V, Out>{args, job, memory}.run();
 }
 
-// Asks for as much shared memory as a processor has. An H200's times were those of one resident block where three fit.
+/// Requests as much shared memory as a processor has. On an H200, one block was resident where three fit.
 template <int Dims, class V, class Out>
 struct FlashMemoryFirst {
   explicit FlashMemoryFirst(Cuda& device) {
@@ -76,7 +76,7 @@ struct FlashMemoryFirst {
   }
 };
 
-// Blocks of as many warps as there are strides, or fewer where jobs fill the device: no bit depends on it.
+/// Launches blocks with as many warps as there are strides, or fewer if jobs fill the device. No bit depends on it.
 template <int Dims, class V, class Out>
 void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
   const FlashGrid grid(args, device.processors(),
@@ -98,14 +98,14 @@ void launch_flash_decode(Cuda& device, const AttentionArgs<V, Out>& args) {
 
 template <int Dims, class V, class Out>
 void launch_flash_prompt(Cuda& device, const AttentionArgs<V, Out>& args) {
-  constexpr int kStages = 2, kRoom = 20;  // five blocks fit an H100's processor, but for their registers
+  constexpr int kStages = 2, kRoom = 20;  // five blocks fit an H100's processor, registers aside
   const FlashGrid grid(args, device.processors(),
                        {.queries = kFlashWarps * kWarpQueries, .a_block = 1, .threads = 32 * kFlashWarps});
   device.launch_early("attention", flash_prompt_kernel<Dims, V, Out>, blocks(grid.jobs), 32 * kFlashWarps,
                       FlashMemory<Dims>::bytes(kStages, kRoom), args, grid, kStages, kRoom);
 }
 
-// Single rows, and short prompts, whose strides then go beside one another.
+/// Single rows, and short prompts, whose strides are attended in parallel.
 template <int Dims, class V, class Out>
 void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
   device.template kept<FlashMemoryFirst<Dims, V, Out>>();
@@ -120,7 +120,7 @@ void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
 
 }  // namespace cuda
 
-// head_dim: 256 at most.
+/// head_dim: at most 256. Throws Error (unsupported) otherwise.
 template <cuda::ViewOnDevice V, class Out>
 void attention(Cuda& device, FlashMma, const AttentionArgs<V, Out>& args) {
   cuda::check_batch(args);

@@ -1,5 +1,5 @@
-// How a matrix product reads weights of each layout: columns of a panel as their bytes lie in memory, copied whole,
-// then one value of one lane at a time, in the arithmetic of the CPU's kernels (docs/numerics.md).
+// How a matrix product reads the weights of each layout. A panel's columns are copied as their bytes lie in memory,
+// then read one value of one lane at a time, in the arithmetic of the CPU's kernels (docs/numerics.md).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +16,13 @@ inline bool is_whole(const void* p) {
   return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
 }  // copies are of sixteen bytes
 
-// What layouts of columns have in common: columns in their order, each product rounded once with what it is added to. A
-// layout that has groups says so, and has float16 scales of [panels, groups, 16].
+/// Base of column layouts: columns in ascending order, each product rounded once with the sum. A layout with groups
+/// says so and has float16 scales, [panels, groups, 16].
 struct FusedChain {
-  static constexpr bool kPairs = false;  // column k of a chain is k ^ 1, up to an even number of them
-  static constexpr bool kBytes = true;   // panels lie in memory as column_bytes() says
-  static constexpr int kLeastGroup = 0;  // columns that share a scale; 0: all of a row
-  static constexpr float kDecoding =
-      1;  // times as long a column takes as one of floats, where threads decode what they add
+  static constexpr bool kPairs = false;  ///< column k of a chain is k ^ 1, up to an even number of columns
+  static constexpr bool kBytes = true;   ///< panels lie in memory as column_bytes() says
+  static constexpr int kLeastGroup = 0;  ///< columns that share a scale; 0: the whole row
+  static constexpr float kDecoding = 1;  ///< cost of a column, relative to float32, if threads decode what they add
   __device__ static float multiply_add(float w, float x, float sum) { return __fmaf_rn(w, x, sum); }
   __device__ static float activation(float x, int) { return x; }
   bool can_be_copied() const { return true; }
@@ -33,17 +32,17 @@ template <class Code>
 __device__ float to_float(Code code) {
   return static_cast<float>(code);
 }
-// By the mantissa of 2^23 + 128 + code: a processor converts a quarter as many integers as it adds floats.
+/// By the mantissa of 2^23 + 128 + code: a processor converts integers at a quarter of its rate of float additions.
 template <>
 __device__ inline float to_float(std::int8_t code) {
   const auto bits = static_cast<std::uint32_t>(static_cast<std::uint8_t>(code));
   return __fsub_rn(__uint_as_float((bits ^ 0x80u) | 0x4b000000u), 8388736.0f);
 }
 
-// (code - zero_point) * scale, of its row: the chain is of codes, and what scales it comes behind.
+/// (code - zero_point) * scale of its row. The chain is over codes; scaling follows it.
 template <class Code>
 struct CodeColumns : FusedChain {
-  static constexpr float kSums = -1.0f;  // times the strip sum of x: what zero points need
+  static constexpr float kSums = -1.0f;  ///< factor of the strip sum of x, which zero points need
   static constexpr float kDecoding = sizeof(Code) == 4 ? 1.0f : CudaTuning::decoding;
   CodePanels<Code> weight;
 
@@ -55,12 +54,12 @@ struct CodeColumns : FusedChain {
     return n * kPanelRows * static_cast<int>(sizeof(Code));
   }
   __device__ const void* columns(int panel, int k) const { return weight.panel(panel) + k * kPanelRows; }
-  // Column k + i, where columns begin at `bytes`; k is a multiple of 8, and i less.
+  /// Column k + i of the columns at `bytes`. k is a multiple of 8, i less than 8.
   __device__ static float value(const std::byte* bytes, int k, int i, int lane) {
     const float code = to_float(reinterpret_cast<const Code*>(bytes)[(k + i) * kPanelRows + lane]);
     return cpu::kCodeUnit<Code> == 1.0f ? code : __fmul_rn(code, 1.0f / cpu::kCodeUnit<Code>);
   }
-  // minus_sum: of x
+  /// minus_sum: minus the sum of x
   __device__ float scaled(float value, int panel, int lane, float minus_sum) const {
     constexpr float kUnit = cpu::kCodeUnit<Code>;
     if (kUnit == 1.0f && !weight.scales && !weight.zero_points) return value;
@@ -70,7 +69,7 @@ struct CodeColumns : FusedChain {
   }
 };
 
-// Codes 0 .. 15 in groups, read 16^min(i, 6) times too large against x times kNibbleUnits.
+/// Codes 0 .. 15 in groups, read 16^min(i, 6) times too large against x times kNibbleUnits.
 struct Int4Columns : FusedChain {
   static constexpr float kSums = -8.0f;
   static constexpr int kLeastGroup = 32;
@@ -80,7 +79,7 @@ struct Int4Columns : FusedChain {
   __host__ __device__ int panels() const { return (weight.rows + kPanelRows - 1) / kPanelRows; }
   __device__ bool needs_sums() const { return true; }
   __device__ int group() const { return weight.group; }
-  // [16] of the group that begins at column k
+  /// [16] of the group that begins at column k
   __device__ const float16* group_scales(int panel, int k) const {
     return weight.scales + (std::ptrdiff_t{panel} * weight.groups() + k / weight.group) * kPanelRows;
   }
@@ -92,7 +91,7 @@ struct Int4Columns : FusedChain {
     const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(bytes)[k / 8 * kPanelRows + lane];
     const float units = power_of_16(i < 7 ? i : 6);
     return __fmaf_rn(__uint_as_float((word >> 4 * i & 15u) | 0x4b000000u), units,
-                     __fmul_rn(units, -8388608.0f));  // as to_float()
+                     __fmul_rn(units, -8388608.0f));  // like to_float()
   }
   __device__ static float activation(float x, int i) { return __fmul_rn(x, power_of_16(i < 7 ? -i : -6)); }
   __device__ float scaled(float value, int, int, float) const { return value; }
@@ -101,8 +100,8 @@ struct Int4Columns : FusedChain {
   __device__ static float power_of_16(int i) { return __uint_as_float(static_cast<std::uint32_t>(127 + 4 * i) << 23); }
 };
 
-// Pairs of bfloat16, the second of a pair first, as PairDot of ops/cpu/simd/dot_portable.inc multiplies them: what is
-// subnormal is zero.
+/// Pairs of bfloat16, the second column of a pair first, like PairDot of ops/cpu/simd/dot_portable.inc. Subnormal
+/// values are zero.
 struct PairColumns : FusedChain {
   static constexpr float kSums = 0.0f;
   static constexpr bool kPairs = true;
@@ -121,7 +120,8 @@ struct PairColumns : FusedChain {
         reinterpret_cast<const bfloat16*>(bytes)[2 * ((k + i) / 2 * kPanelRows + lane) + (i ^ 1) % 2]));
   }
   __device__ static float rounded(float x) { return static_cast<float>(bfloat16(flushed(x))); }
-  // Rounded as if exponents had no end, then zero where that is subnormal: a double holds a sum so near to the border.
+  /// Rounds with unbounded exponents, then flushes a subnormal result to zero: near that border, a double holds the sum
+  /// exactly.
   __device__ static float multiply_add(float w, float x, float sum) {
     const float r = __fmaf_rn(w, x, sum);
     if (!(fabsf(r) <= 0x1p-126f)) return r;
@@ -137,7 +137,7 @@ struct PairColumns : FusedChain {
   }
 };
 
-// Any other format, weight by weight: of no bytes that could be copied, so that a block keeps floats.
+/// Any other format, weight by weight. It has no bytes to copy, so a block keeps floats.
 template <class W>
 struct WeightColumns : FusedChain {
   static constexpr float kSums = 0.0f;

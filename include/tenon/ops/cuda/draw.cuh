@@ -1,5 +1,5 @@
-// Tokens that are picked where their logits are; and rows that are made ready for a draw there: biases, penalties,
-// masks, the sum of their weights, and their best.
+// Picks of tokens on the device, and preparation of rows for a draw: biases, penalties, masks, the sum of weights, and
+// the best logits.
 #pragma once
 #include <algorithm>
 #include <cfloat>
@@ -18,13 +18,13 @@ namespace tenon {
 namespace cuda {
 
 struct DrawLists {
-  const DrawRow* draws;  // [rows]
+  const DrawRow* draws;  ///< [rows]
   const TokenLogit* biases;
   const SeenToken* seen;
-  const std::uint32_t* masks;  // [masks, (vocab + 31) / 32]
+  const std::uint32_t* masks;  ///< [masks, (vocab + 31) / 32]
 };
 
-// As sample/penalties.h does it.
+/// Like sample/penalties.h.
 __device__ inline float tamed(float logit) { return isnan(logit) ? -INFINITY : fminf(logit, FLT_MAX); }
 
 __device__ inline float penalised(float logit, const DrawRow& draw, int generated) {
@@ -37,7 +37,7 @@ __device__ inline float penalised(float logit, const DrawRow& draw, int generate
 
 inline constexpr int kDrawThreads = 256;
 
-// A block a row. One that is not finite begins with NaN then, and is not changed otherwise.
+/// Prepares one row per block. A row that is not finite gets NaN as its first logit and no other change.
 template <class = void>
 __global__ void __launch_bounds__(kDrawThreads) prepare_draw_kernel(MatrixView<float> logits, DrawLists lists) {
   wait_for_earlier();
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kDrawThreads) prepare_draw_kernel(MatrixView<f
   }
 }
 
-// The largest of a row, for every thread of the block.
+/// Largest logit of a row, for every thread of the block.
 __device__ inline float largest_of_row(const float* row, int n, float (&of_threads)[kDrawThreads]) {
   const int thread = static_cast<int>(threadIdx.x);
   float own = -INFINITY;
@@ -83,9 +83,8 @@ __device__ inline float largest_of_row(const float* row, int n, float (&of_threa
   return of_threads[0];
 }
 
-// A block a row, and a second one for the sum at temperature 1; totals: [2, rows]. The order of sample/strips.h:
-// sixteen chains of additions, which the first warp makes, sixteen terms apart, while the others compute the next
-// terms.
+/// One block per row, and another for the sum at temperature 1. totals: [2, rows]. The order is that of
+/// sample/strips.h: the first warp adds sixteen chains, sixteen terms apart, while the others compute the next terms.
 template <class = void>
 __global__ void __launch_bounds__(kDrawThreads)
     draw_total_kernel(MatrixView<const float> logits, const DrawRow* draws, double* totals) {
@@ -119,8 +118,8 @@ __global__ void __launch_bounds__(kDrawThreads)
   if (thread == 0) *totals = sum;
 }
 
-// A block a row, of which found[rows, most] has the best, largest first. The order of sample/filters.h and
-// Sampler::draw_kept.
+/// One block per row. found: [rows, most], the best logits of each row, largest first. The order is that of
+/// sample/filters.h and Sampler::draw_kept.
 template <class = void>
 __global__ void __launch_bounds__(kMostBest)
     pick_kernel(const TokenLogit* found, int most, const PickRow* rows, BestTokens picks) {
@@ -154,7 +153,7 @@ __global__ void __launch_bounds__(kMostBest)
 
 }  // namespace cuda
 
-// No logits come to the host.
+/// No logits come to the host.
 template <class W>
 requires cuda::HasProduct<W>
 void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
@@ -185,7 +184,7 @@ void head_pick(Cuda& device, const HeadPickArgs<W>& args) {
   device.launch_early("head_pick", cuda::pick_kernel<>, cuda::blocks(rows), kMostBest, 0, found, most, picked, picks);
 }
 
-// Of a row come back its best and a number, not its logits.
+/// The host gets each row's best logits and one number, not its logits.
 template <class W>
 requires cuda::HasProduct<W>
 void head_draw(Cuda& device, const HeadDrawArgs<W>& args) {

@@ -1,18 +1,18 @@
-// What follows a matrix product's sum, as finish_tile of ops/cpu/kernels/linear.inc has it.
+// The epilogue of a matrix product, like finish_tile of ops/cpu/kernels/linear.inc.
 #pragma once
 #include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cuda/lanes.cuh"
 
 namespace tenon::cuda {
 
-// A call: a copy for every sum of a thread would be most of a kernel, and of the time to compile it.
+/// A call: one copy per sum would be most of a kernel, and of the time to compile it.
 template <class = void>
 __device__ __noinline__ float activated(float x, Activation activation) {
   return lanes::activate({x}, activation).v;
 }
 
-// Bias, delta, activation and residual of one output of tokens token, token + step, .. below end. Bias and residual are
-// asked for before anything is written, which may lie where they are.
+/// Applies bias, delta, activation and residual to one output of tokens token, token + step, ... below end. Bias and
+/// residual are read before anything is written, because y may be the residual.
 template <int Tokens>
 __device__ __forceinline__ void finish_outputs(const cpu::PanelJob& job, int token, int step, int end, int output,
                                                const float (&sums)[Tokens]) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void finish_outputs(const cpu::PanelJob& job, int tok
   }
 }
 
-// The same of one token.
+/// The same for one token.
 __device__ __forceinline__ void finish(const cpu::PanelJob& job, int token, int output, float sum) {
   finish_outputs(job, token, 1, token + 1, output, {sum});
 }

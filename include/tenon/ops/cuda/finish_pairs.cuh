@@ -1,5 +1,5 @@
 // The epilogue of products on tensor cores. A thread holds two neighbouring outputs of a token, and two more every
-// eight outputs. Kernels copy this code once for every pair, and each launch fetches it anew: it must stay small.
+// eight outputs. Kernels copy this code once per pair, and each launch fetches it anew, so it must stay small.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace tenon::cuda {
 
-// An activation as kernels of tensor cores compute it. silu and gelu_new are x / (1 + 2^u), u = factor (cubic x^3 + x).
+/// An activation as tensor-core kernels compute it. silu and gelu_new are x / (1 + 2^u) with u = factor (cubic x^3 +
+/// x).
 struct NearActivation {
   Activation kind = Activation::none;
   bool logistic = false;
@@ -25,14 +26,14 @@ struct NearActivation {
   }
 };
 
-// relu and gelu. Not inlined, which keeps kernels small. erff() is within 2 ulp (CUDA's guide).
+/// relu and gelu. Not inlined, to keep kernels small. erff() is within 2 ulp (CUDA's guide).
 template <class = void>
 __device__ __noinline__ float activate_rarely(float x, Activation activation) {
   if (activation == Activation::relu) return fmaxf(x, 0.0f);
   return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, erff(__fmul_rn(x, 0.707106781f))));
 }
 
-// By the hardware's approximations of 2^x and of a quotient, whose bits depend on x alone.
+/// By the hardware's approximations of 2^x and of a quotient, whose bits depend on x alone.
 __device__ __forceinline__ float activate_near(float x, const NearActivation& activation) {
   if (activation.kind == Activation::none) return x;
   if (!activation.logistic) return activate_rarely(x, activation.kind);
@@ -40,21 +41,21 @@ __device__ __forceinline__ float activate_near(float x, const NearActivation& ac
   return __fdividef(x, __fadd_rn(1.0f, exp2_near(u)));
 }
 
-// y = activation(sum + bias + delta) + residual, as LinearArgs has it.
+/// y = activation(sum + bias + delta) + residual, as LinearArgs defines it.
 template <class Y>
 struct PairJob {
   int tokens, outputs;
-  const float* bias;          // [outputs] or null
-  const float* const* delta;  // [tokens] of [outputs], or null
+  const float* bias;          ///< [outputs] or null
+  const float* const* delta;  ///< [tokens] of [outputs], or null
   NearActivation activation;
-  const float* residual;  // [tokens, residual_stride] or null; may be y
+  const float* residual;  ///< [tokens, residual_stride] or null; may be y
   std::ptrdiff_t residual_stride;
-  Y y;        // [tokens, outputs]
-  bool even;  // pairs of all of these begin at multiples of eight bytes, and a row's last has room: else
-              // finish_apart_kernel's
+  Y y;  ///< [tokens, outputs]
+  /// all pairs begin at multiples of eight bytes, and a row's last pair has room; otherwise finish_apart_kernel writes
+  bool even;
 };
 
-// Where the number of outputs is odd, the float behind a row's last is written too: it has to be the row's own padding.
+/// With an odd number of outputs, the float after a row's last is written, too: it must be the row's own padding.
 inline bool has_even_rows(const MatrixView<float>& y) {
   return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0;
 }
@@ -87,7 +88,7 @@ __device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int r
   write_pair(to, row, col, first, second);
 }
 
-// The same of any job, an output a thread, from sums of a product: [tokens, stride].
+/// The epilogue of any job, one output a thread, from the sums of a product: [tokens, stride].
 template <class Y>
 __global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, MatrixView<const float> sums) {
   wait_for_earlier();
@@ -104,7 +105,7 @@ __global__ void finish_apart_kernel(const __grid_constant__ PairJob<Y> job, Matr
   write_element(job.y, token, o, value);
 }
 
-// Bias and residual of a thread's sums, prefetched during the product. Count 0 prefetches nothing.
+/// Bias and residual of a thread's sums, prefetched during the product. Count 0: no prefetch.
 template <class Y, int Count>
 struct PairTerms {
   float2 bias[Count], residual[Count][2];
@@ -128,9 +129,9 @@ struct PairTerms<Y, 0> {
   __device__ __forceinline__ void load(const PairJob<Y>&, int, int) {}
 };
 
-// sums[i]: of tokens `token` and `token` + 8, each outputs first + 8 i, an even number, and the next, as a thread of
-// mma holds them. Outputs behind job.outputs become zeros where an operand has them. Terms: Count of them, loaded, or
-// 0, which asks for what is added here, before anything is written.
+/// Finishes the sums of a thread as mma holds them. sums[i]: tokens `token` and `token` + 8, outputs first + 8 i (even)
+/// and the next. Outputs past job.outputs become zeros where an operand has them. Terms: Count prefetched ones, or 0:
+/// read bias and residual before anything is written.
 template <int Count, int Terms, class Y>
 __device__ __forceinline__ void finish_pairs(const PairJob<Y>& job, int token, int first, float (&sums)[Count][4],
                                              const PairTerms<Y, Terms>& terms) {

@@ -1,4 +1,4 @@
-// The queries of a step as jobs of flash attention, and where a job finds keys, values and room for its answer.
+// The queries of a step as jobs of flash attention, with the places of their keys, values and results.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,11 +11,10 @@
 
 namespace tenon::cuda {
 
-// Finds tiles by a call that the compiler sees through: the stack of one that it does not is not known when a kernel
-// begins.
+/// Finds tiles by a call that the compiler can see. An opaque call's stack size would be unknown at the launch.
 template <class V>
 struct QueryJob : cpu::FlashJob<typename V::Element> {
-  int first_row, first_head;  // of the batch, of all heads
+  int first_row, first_head;  ///< row of the batch, head among all heads
 
   __device__ static void tiles(const void* view, int layer, int sequence, int head, int first, int count,
                                KvTile<const typename V::Element>* out) {
@@ -26,8 +25,8 @@ struct QueryJob : cpu::FlashJob<typename V::Element> {
   }
 };
 
-// Rows of sequence s from `row` on, and heads from `head` on that share keys and values. Where the answer is not
-// floats, `out` is null.
+/// Rows of sequence s from `row` on, and heads from `head` on that share keys and values. `out` is null if the result
+/// is not floats.
 template <class V, class Out>
 __device__ QueryJob<V> query_job(const AttentionArgs<V, Out>& args, const SequenceRows& s, int row, int rows, int head,
                                  int heads) {
@@ -58,24 +57,24 @@ __device__ QueryJob<V> query_job(const AttentionArgs<V, Out>& args, const Sequen
           head};
 }
 
-// What a kernel takes: queries of a job, at most; jobs of a block; and threads of one.
+/// Limits of a kernel: queries per job, jobs per block, threads per job.
 struct JobSize {
   int queries, a_block, threads;
 };
 
-// How the queries of a step are cut into jobs.
+/// How the queries of a step are cut into jobs.
 struct FlashGrid {
-  int rows, heads;            // of a job, at most
-  int row_parts, head_parts;  // jobs for a tile of rows, and for the heads that share keys and values
+  int rows, heads;            ///< most per job
+  int row_parts, head_parts;  ///< jobs per tile of rows, and per group of heads that share keys and values
   int jobs;
-  int parts;        // that walk a job's splits beside one another, in one block; a power of 2
-  int rounds;       // in which all have done theirs
-  int block_parts;  // of all its jobs
+  int parts;        ///< half-warps that attend a job's splits in parallel, in one block; a power of 2
+  int rounds;       ///< rounds until all splits are done
+  int block_parts;  ///< parts per block, of all its jobs
 
   template <class V, class Out>
   FlashGrid(const AttentionArgs<V, Out>& args, int processors, JobSize size) : block_parts(size.a_block) {
     const int group = args.heads / args.kv_heads;
-    const int tile = args.batch.tile_count == args.batch.rows ? 1 : args.batch.tile_rows;  // rows, at most
+    const int tile = args.batch.tile_count == args.batch.rows ? 1 : args.batch.tile_rows;  // most rows
     heads = std::min(group, size.queries);
     rows = std::min(tile, size.queries / heads);
     head_parts = (group + heads - 1) / heads;
@@ -89,7 +88,7 @@ struct FlashGrid {
     rounds = (splits + parts - 1) / parts;
   }
 
-  // Pieces of `size` positions that a tile's rows see, at most.
+  /// Most pieces of `size` positions that a tile's rows see.
   template <class V, class Out>
   static int pieces(const AttentionArgs<V, Out>& args, int size) {
     const int tile = args.batch.tile_count == args.batch.rows ? 1 : args.batch.tile_rows,
@@ -101,7 +100,7 @@ struct FlashGrid {
     return cuda::blocks(static_cast<std::size_t>(jobs) * static_cast<std::size_t>(parts), block_parts);
   }
 
-  // Jobs that lie side by side read the same keys, or those of the same head.
+  /// Neighbouring jobs read the same keys, or keys of the same head.
   template <class V, class Out>
   __device__ QueryJob<V> job(const AttentionArgs<V, Out>& args, int i) const {
     const int part = i % row_parts, tiles = args.batch.tile_count;
@@ -113,7 +112,7 @@ struct FlashGrid {
   }
 };
 
-// What combines a split with those before it; the rest of a split lies in its part's scratch.
+/// State that combines a split with earlier ones; the rest of a split lies in its part's scratch memory.
 struct SplitState {
   float largest, sum;
 };

@@ -1,4 +1,4 @@
-// Logits of the rows that need them, or only the best of them.
+// Logits of the rows that need them, or only the largest logits.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -26,23 +26,23 @@ namespace cuda {
 
 inline constexpr TokenId kNotFinite = -1;
 
-// Elements from a row of logits to the next, in memory of our own: rows begin at multiples of sixteen bytes.
+/// Stride of our own logit rows, so that they begin at multiples of sixteen bytes.
 inline int logit_stride(int vocab) { return (vocab + 3) / 4 * 4; }
 
-// Orders as (logit ascending, id descending) do; the zeros are equal.
+/// Orders like (logit ascending, id descending); both zeros are equal.
 __device__ inline unsigned long long rank_of(float logit, int id) {
   const std::uint32_t bits = __float_as_uint(logit == 0.0f ? 0.0f : logit);
   const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return static_cast<unsigned long long>(ordered) << 32 | (0xffffffffu - static_cast<std::uint32_t>(id));
 }
 
-// Where a row's best goes.
+/// Destination of a row's best logit.
 struct BestLogits {
-  TokenLogit* best;  // [rows]
+  TokenLogit* best;  ///< [rows]
   __device__ void put(unsigned row, float logit, TokenId id) const { best[row] = {logit, id}; }
 };
 struct BestTokens {
-  TokenId *picks, *for_host;  // [rows], as in HeadPickArgs
+  TokenId *picks, *for_host;  ///< [rows], as in HeadPickArgs
   __device__ void put(unsigned row, float, TokenId id) const {
     picks[row] = id;
     if (for_host) for_host[row] = id;
@@ -51,7 +51,7 @@ struct BestTokens {
 
 inline constexpr int kBestThreads = 1024;
 
-// A block a row; the best of its logits, or kNotFinite where one is not finite.
+/// One block per row. Finds its best logit, or kNotFinite if one is not finite.
 template <class Best>
 __global__ void __launch_bounds__(kBestThreads) best_kernel(MatrixView<const float> logits, Best best) {
   wait_for_earlier();
@@ -85,8 +85,8 @@ inline constexpr int kSortThreads = 256, kSortItems = 16, kSortTile = kSortThrea
 inline constexpr unsigned long long kNotFiniteRank = ~0ull, kNoRank = 0;
 using SortRanks = cub::BlockRadixSort<unsigned long long, kSortThreads, kSortItems>;
 
-// A block a tile of a row. best: [rows, tiles, kMostBest], largest first. Banned: -inf is no candidate, and not an
-// error.
+/// One block per tile of a row. best: [rows, tiles, kMostBest], largest first. Banned: -inf is neither a candidate nor
+/// an error.
 template <bool Banned>
 __global__ void __launch_bounds__(kSortThreads)
     best_of_tiles_kernel(MatrixView<const float> logits, unsigned long long* best) {
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(kSortThreads)
   }
 }
 
-// A block a row, whose tiles have `count` ranks together. found: [rows, most], largest first; kNotFinite behind the
-// last, and where a logit of the row is not finite.
+/// One block per row, whose tiles have `count` ranks together. found: [rows, most], largest first; kNotFinite after the
+/// last, or if a logit of the row is not finite.
 template <class = void>
 __global__ void __launch_bounds__(kSortThreads)
     best_of_rows_kernel(MatrixView<const float> logits, const unsigned long long* best, int count, int most,
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kSortThreads)
   unsigned long long ranks[kSortItems];
   for (int i = 0; i < kSortItems; ++i) ranks[i] = first + i < count ? best[first + i] : kNoRank;
   SortRanks(memory).SortDescending(ranks);
-  // Those that lead so far stay where they are, and others take the places behind.
+  // The best so far keep their places; the next ranks take the places after them.
   for (int begin = kSortTile; begin < count; begin += kSortTile - kMostBest) {
     __syncthreads();
     for (int i = 0; first >= kMostBest && i < kSortItems; ++i) {
@@ -139,14 +139,14 @@ __global__ void __launch_bounds__(kSortThreads)
   }
 }
 
-// Of a row: tiles, and the words that find_best() needs.
+/// Tiles of a row, and words that find_best() needs.
 inline std::size_t sort_tiles(int vocab) { return static_cast<std::size_t>((vocab + kSortTile - 1) / kSortTile); }
 inline std::size_t best_of_tiles_count(int rows, int vocab) {
   return static_cast<std::size_t>(rows) * sort_tiles(vocab) * kMostBest;
 }
 
-// The `most` best of each row, at most kMostBest. of_tiles: [best_of_tiles_count()]; found: [rows, most], as
-// best_of_rows_kernel leaves it.
+/// Finds the `most` best logits of each row, at most kMostBest. of_tiles: [best_of_tiles_count()]; found: [rows, most],
+/// as best_of_rows_kernel leaves it.
 template <bool Banned>
 void find_best(Cuda& device, const char* what, MatrixView<const float> logits, unsigned long long* of_tiles, int most,
                TokenLogit* found) {
@@ -158,14 +158,14 @@ void find_best(Cuda& device, const char* what, MatrixView<const float> logits, u
                       static_cast<int>(tiles) * kMostBest, most, found);
 }
 
-// Those of them that are tokens.
+/// Keeps the entries that are tokens.
 inline void assign_best(const TokenLogit* list, int count, std::vector<TokenLogit>& best) {
   best.assign(list, std::find_if(list, list + count, [](const TokenLogit& each) { return each.id == kNotFinite; }));
 }
 
 }  // namespace cuda
 
-// Rows of logits do not leave the device unless some want more than kMostBest of one: those the host finds.
+/// Rows of logits stay on the device unless a row wants more than kMostBest: the host finds those.
 template <class W>
 requires cuda::HasProduct<W>
 void head_best(Cuda& device, const HeadBestArgs<W>& args) {

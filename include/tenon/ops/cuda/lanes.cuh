@@ -1,7 +1,7 @@
-// Sixteen floats, one in each of sixteen threads of a warp: a fourth instruction set for ops/cpu/kernels/*.inc. What
-// holds a row on the CPU holds it here, in the same order of operations, and so gives the same bits. Control flow is
-// the same for all sixteen; a value that all need is computed by all. Memory that one thread wrote and another reads is
-// shared or global, with a fence() between.
+// Sixteen floats, one in each of sixteen threads of a warp: a fourth instruction set for ops/cpu/kernels/*.inc. It does
+// the CPU's operations in the same order, so it gives the same bits. Control flow is the same for all sixteen threads;
+// a value that all need is computed by all. Memory that one thread writes and another reads is shared or global, with a
+// fence() between.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -24,14 +24,14 @@ using cpu::kSplitPositions;
 struct F32x16 {
   float v;
 };
-inline constexpr int kQueries = 4;           // queries that share keys in registers
-inline constexpr int kAttentionQueries = 8;  // of a job
+inline constexpr int kQueries = 4;           ///< queries that share keys in registers
+inline constexpr int kAttentionQueries = 8;  ///< most queries of a job
 
-// Blocks have one dimension, a multiple of 32.
+/// Blocks have one dimension, a multiple of 32.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x & 15u); }
 __device__ inline unsigned together() { return 0xffffu << (threadIdx.x & 16u); }
 __device__ inline void fence() { __syncwarp(together()); }
-__device__ inline void prefetch_line(const std::byte*) {}  // others run while one waits
+__device__ inline void prefetch_line(const std::byte*) {}  // other warps run while one waits
 
 __device__ inline F32x16 zero() { return {0.0f}; }
 __device__ inline F32x16 broadcast(float x) { return {x}; }
@@ -44,7 +44,7 @@ __device__ inline F32x16 load_n(const float* p, int n) { return {lane() < n ? p[
 __device__ inline void store_n(float* p, F32x16 a, int n) {
   if (lane() < n) p[lane()] = a.v;
 }
-// Intrinsics: nvcc would fuse a product and a sum that stand bare.
+/// Intrinsics, because nvcc would fuse a bare product and sum.
 __device__ inline F32x16 add(F32x16 a, F32x16 b) { return {__fadd_rn(a.v, b.v)}; }
 __device__ inline F32x16 sub(F32x16 a, F32x16 b) { return {__fsub_rn(a.v, b.v)}; }
 __device__ inline F32x16 mul(F32x16 a, F32x16 b) { return {__fmul_rn(a.v, b.v)}; }
@@ -62,7 +62,7 @@ __device__ inline F32x16 exp2_whole(F32x16 a) {
 __device__ inline F32x16 abs(F32x16 a) { return {fabsf(a.v)}; }
 __device__ inline F32x16 copy_sign(F32x16 a, F32x16 b) { return {copysignf(a.v, b.v)}; }
 __device__ inline float first(F32x16 a) { return __shfl_sync(together(), a.v, 0, 16); }
-// i with i + 8, then + 4, + 2, + 1: added the other way round in half of the lanes, which is the same.
+/// i with i + 8, then + 4, + 2, + 1. Half of the lanes add in the other order, with the same result.
 __device__ inline float sum(F32x16 a) {
   for (int width = 8; width > 0; width /= 2) a.v = __fadd_rn(a.v, __shfl_xor_sync(together(), a.v, width, 16));
   return a.v;
@@ -76,7 +76,7 @@ __device__ inline float largest(F32x16 a) {
 }
 
 #define TENON_KERNEL __device__ inline
-#define TENON_UNROLL _Pragma("unroll 8")  // what is read goes ahead of a chain
+#define TENON_UNROLL _Pragma("unroll 8")  // loads go ahead of a chain
 #include "tenon/ops/cpu/kernels/math.inc"
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
@@ -85,7 +85,7 @@ __device__ inline float largest(F32x16 a) {
 #undef TENON_KERNEL
 #undef TENON_UNROLL
 
-// Blocks of so many threads do kRowsABlock rows, or jobs, at once: sixteen threads each.
+/// Blocks of kThreads threads do kRowsABlock rows or jobs at once, with sixteen threads each.
 inline constexpr int kThreads = 128, kRowsABlock = kThreads / 16;
 
 __device__ inline int job_of_thread() {

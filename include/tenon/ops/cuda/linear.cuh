@@ -1,4 +1,4 @@
-// Matrix products: each output is one chain of fused multiply-adds over k, as on the CPU, in the order of k, whatever
+// Exact matrix products. Each output is one chain of fused multiply-adds in the order of k, like on the CPU, whatever
 // the batch. Threads differ in which outputs they hold, never in how one is summed. On tensor cores: linear_tensor.cuh.
 #pragma once
 #include <algorithm>
@@ -19,14 +19,14 @@
 namespace tenon {
 namespace cuda {
 
-// Some columns of a stage in a thread's registers: k + First .. k + First + Count - 1, k a multiple of 8; First: 0, or
-// of 4 columns 4.
+/// Columns k + First .. k + First + Count - 1 of a stage in a thread's registers; k is a multiple of 8. First: 0, or 4
+/// with four columns.
 template <int Panels, int Tokens, int First, int Count>
 struct StageColumns {
   float4 x[Count / 4][Tokens];
   float w[Count][Panels];
 
-  // rows: [Tokens] of x; codes: [Panels]
+  /// rows: [Tokens] of x; codes: [Panels]
   template <class Source>
   __device__ __forceinline__ void load(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels],
                                        int k) {
@@ -42,7 +42,7 @@ struct StageColumns {
     }
   }
 
-  // To the chains, the first `count` of them.
+  /// Adds the first `count` columns to the chains.
   template <class Source, bool Whole = true>
   __device__ __forceinline__ void add(float (&acc)[Panels][Tokens], int count = Count) const {
 #pragma unroll
@@ -63,9 +63,9 @@ struct StageColumns {
   }
 };
 
-// Adds columns k .. to the chains while `last` leaves two times Count, a multiple of 8, and returns the first that is
-// left. Some are read while others are added: the barrier of the warp keeps the assembler from reading just before it
-// adds.
+/// Adds columns from k on to the chains in pairs of Count, a multiple of 8, while `last` leaves both. Returns the first
+/// column left. Half of them are read while the others are added; the warp's barrier keeps the assembler from moving
+/// reads next to their use.
 template <class Source, int Count, int Panels, int Tokens>
 __device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels],
                                             int k, int last, float (&acc)[Panels][Tokens]) {
@@ -79,14 +79,14 @@ __device__ __forceinline__ int add_in_turns(const float* const (&rows)[Tokens], 
     __syncwarp();
     a.template add<Source>(acc);
     a.template load<Source>(rows, codes,
-                            min(k + 2 * Count, end - 2 * Count));  // the last time these again, which nobody adds
+                            min(k + 2 * Count, end - 2 * Count));  // the last iteration reads a pair that is not added
     __syncwarp();
     b.template add<Source>(acc);
   }
   return k;
 }
 
-// Adds columns first .. last - 1, first a multiple of 8, to the chains, by whole warps.
+/// Adds columns first .. last - 1, first a multiple of 8, to the chains, by whole warps.
 template <class Source, int Panels, int Tokens>
 __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], const std::byte* const (&codes)[Panels],
                                             int first, int last, float (&acc)[Panels][Tokens]) {
@@ -111,8 +111,8 @@ __device__ __forceinline__ void add_columns(const float* const (&rows)[Tokens], 
   high.template add<Source, false>(acc, last - k - 4);
 }
 
-// Adds a stage of n columns. A group is a chain of its own: that of a row, or of its columns, whose sum goes to
-// `total`. rows: of x, in the stage; strips: sums of x, sixteen a half-warp
+/// Adds a stage of n columns. A group, of a row or of its columns, is a chain of its own, whose sum goes to `total`.
+/// rows: of x, in the stage; strips: sums of x, sixteen per half-warp.
 template <class Tile, class Source, int Panels, int Tokens>
 __device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile, std::byte* stage,
                                           const float* const (&rows)[Tokens], int n, float (&acc)[Panels][Tokens],
@@ -151,7 +151,7 @@ __device__ __forceinline__ void add_stage(const Source& weight, const Tile& tile
   }
 }
 
-// Half-warp g has Tokens tokens g, g + 8, .. and Panels panels of sixteen outputs, a thread one output of each.
+/// Half-warp g has Tokens tokens g, g + 8, ... and Panels panels of sixteen outputs. A thread has one output of each.
 template <int Panels, int Tokens, class Source>
 __global__ void __launch_bounds__(lanes::kThreads)
     linear_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(lanes::kThreads)
   }
   for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
     std::byte* stage = stages.next();
-    if (own / 2 * 2 >= block_tokens) continue;  // of a warp, neither half
+    if (own / 2 * 2 >= block_tokens) continue;  // neither half of the warp has a token
     const float* rows[Tokens];
 #pragma unroll
     for (int t = 0; t < Tokens; ++t) rows[t] = tile.x(stage, min(own + t * lanes::kRowsABlock, block_tokens - 1));
@@ -208,8 +208,8 @@ void launch_linear(Cuda& device, const cpu::PanelJob& job, MatrixView<const floa
                       static_cast<std::size_t>(tile.bytes()), job, x, weight, copies_whole(x));
 }
 
-// Takes the block shape with the least cycles a column. A processor that has one block waits for its own chains and
-// copies; several blocks share the processor.
+/// Takes the block shape with the least cycles a column. A processor that has one block waits for its own chains and
+/// copies; several blocks share the processor.
 template <class Source>
 void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const float> x, const Source& weight) {
   if (!weight.can_be_copied()) {
@@ -236,7 +236,7 @@ void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const flo
   if constexpr (Source::kLeastGroup == 0) {
     const int blocks = blocks_of(1, lanes::kRowsABlock);
     const auto rows = static_cast<float>(std::min(x.rows, lanes::kRowsABlock));
-    constexpr int kBesides = 1024;  // bytes of a block: its barriers, and what CUDA keeps
+    constexpr int kBesides = 1024;  // bytes of a block: its barriers, and CUDA's own use
     const int fit = device.blocks_that_fit(FewTile<Source, 256>(x.rows).bytes() + kBesides);
     const ColumnCost few_128{tuning.few_128.alone + tuning.few_row.alone * rows,
                              tuning.few_128.each + tuning.few_row.each * rows};
@@ -247,18 +247,18 @@ void linear_columns(Cuda& device, const cpu::PanelJob& job, MatrixView<const flo
   offer_shape.template operator()<1, 2>(tuning.columns_1x2);
   offer_shape.template operator()<2, 2>(tuning.columns_2x2);
   offer_shape.template operator()<4, 4>(tuning.columns_4x4);
-  // Chains of groups are two sums an output, for which a thread has no room.
+  // Chains of groups need two sums per output, more than a thread has registers for.
   if constexpr (Source::kLeastGroup == 0) offer_shape.template operator()<8, 8>(tuning.columns_8x8);
   best(device, job, x, weight);
 }
 
-// A layout that has kernels elsewhere but none here is refused when an engine is compiled, not read slowly.
+/// Refuses, at compile time, a layout that has kernels elsewhere but none here, instead of reading it slowly.
 template <class W>
 concept HasProduct = HasColumns<W> || HasTiles<W> || HasOperandTiles<W>;
 
 }  // namespace cuda
 
-// The shape of a block follows the numbers of rows, outputs and processors; no bit does.
+/// The block shape follows the numbers of rows, outputs and processors; no bit does.
 template <class W>
 requires cuda::HasProduct<W>
 void linear(Cuda& device, const LinearArgs<W>& args) {

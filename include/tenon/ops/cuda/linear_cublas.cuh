@@ -1,5 +1,5 @@
 // Matrix products by cuBLASLt for BFloat16Rows, the layout of FastMathBFloat16. The library picks a kernel by the shape
-// of a step, and the kernel decides the order of a sum. ops/cuda/all.cuh leaves this header out: a program that
+// of a step, and the kernel decides the order of a sum. ops/cuda/all.cuh leaves this header out. A program that
 // includes it links with cublasLt.
 #pragma once
 #include <cublasLt.h>
@@ -25,11 +25,11 @@ inline void check(cublasStatus_t status, const char* what) {
   throw Error(Error::Kind::internal, std::string("cublas: ") + what, cublasLtGetStatusString(status));
 }
 
-// Bytes that every row of results is aligned to, for rows of `outputs` floats after one another. With 4 cuBLASLt picks
-// kernels of sm_80 even on Hopper; 16 instead of 4 took 64 rows of GPT-2 on an H200 from 28,700 to 31,800 tokens/s.
+/// Bytes that every row of results is aligned to, for rows of `outputs` floats after one another. With 4 cuBLASLt picks
+/// kernels of sm_80 even on Hopper; 16 instead of 4 took 64 rows of GPT-2 on an H200 from 28,700 to 31,800 tokens/s.
 constexpr std::uint32_t result_alignment(int outputs) { return outputs % 4 == 0 ? 16 : outputs % 2 == 0 ? 8 : 4; }
 
-// The handle of a device, its workspace, and the kernels that were picked so far.
+/// The handle of a device, its workspace, and the kernels that were picked so far.
 class CublasLt {
  public:
   explicit CublasLt(Cuda& device) : current_(device.index()), workspace_(device.allocate(kWorkspace)) {
@@ -38,8 +38,8 @@ class CublasLt {
     handle_.reset(handle);
   }
 
-  // y = x W^T, after all that was launched on the stream. x: [tokens, stride of weight]; y: [tokens, rows of weight].
-  // Both, and the weight, begin at multiples of 16 bytes.
+  /// y = x W^T, after all that was launched on the stream. x: [tokens, stride of weight]; y: [tokens, rows of weight].
+  /// Both, and the weight, begin at multiples of 16 bytes.
   void multiply(cudaStream_t stream, const BFloat16Rows& weight, const bfloat16* x, int tokens, float* y) {
     const Current current(current_);
     const Plan& plan = plan_for(weight.rows, weight.stride(), tokens);
@@ -51,7 +51,7 @@ class CublasLt {
   }
 
  private:
-  static constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what NVIDIA advises for sm_90
+  static constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // NVIDIA's recommendation for sm_90
 
   template <auto destroy>
   struct Destroy {
@@ -126,7 +126,7 @@ class CublasLt {
   std::map<std::tuple<int, int, int>, Plan> plans_;
 };
 
-// x rounded, zeros after its columns. A block a token. to: [tokens, stride]
+/// x rounded, zeros after its columns. A block a token. to: [tokens, stride]
 template <class = void>
 __global__ void round_rows_kernel(MatrixView<const float> x, int stride, bfloat16* to) {
   wait_for_earlier();
@@ -136,7 +136,7 @@ __global__ void round_rows_kernel(MatrixView<const float> x, int stride, bfloat1
     to[k] = bfloat16(k < x.cols ? row[k] : 0.0f);
 }
 
-// Applies bias, activation and residual to the sums. A thread an output. sums: [tokens, outputs]
+/// Applies bias, activation and residual to the sums. A thread an output. sums: [tokens, outputs]
 template <class = void>
 __global__ void finish_rows_kernel(cpu::PanelJob job, const float* sums) {
   wait_for_earlier();

@@ -1,6 +1,6 @@
-// Matrix products of few rows. A chain of additions takes four cycles a column, if nothing else keeps its warp: so half
-// of a block brings weights, decodes them and lays each output's columns side by side, and the other half, a warp for
-// two rows, only adds. Not of weights in groups.
+// Matrix products of few rows, for weights without groups. A chain's additions take four cycles a column if its warp
+// does nothing else. So half of a block copies weights, decodes them and transposes them to one run of columns per
+// output. The other half, one warp for two rows, only adds.
 #pragma once
 #include <cstddef>
 
@@ -14,18 +14,17 @@
 
 namespace tenon::cuda {
 
-// What a block has in shared memory: the ring of one panel and up to eight rows, and behind it two chunks of weights
-// turned over.
+/// Shared memory of a block: the ring of one panel and up to eight rows, then two chunks of transposed weights.
 template <class Source, int Columns>
 struct FewTile : LinearTile<1, 1, Source, Columns, 4> {
   using Ring = LinearTile<1, 1, Source, Columns, 4>;
   static_assert(Source::kLeastGroup == 0 && Columns % (8 * lanes::kRowsABlock) == 0);
-  static constexpr int kKept = 1;  // what is added may lie a chunk behind what is turned over
+  static constexpr int kKept = 1;  ///< the adding warps may lag the staging warps by a chunk
 
-  // Decoded, and each output's side by side, with sixteen bytes more: eight threads read different banks.
+  /// Decoded weights, contiguous per output, with sixteen bytes of padding: eight threads read different banks.
   struct Chunk {
     alignas(16) float weights[kPanelRows][Ring::kStride];
-    float sums[Ring::kTokens];  // of x, behind the last chunk
+    float sums[Ring::kTokens];  ///< of x, after the last chunk
   };
 
   using Ring::Ring;
@@ -35,8 +34,8 @@ struct FewTile : LinearTile<1, 1, Source, Columns, 4> {
   }
 };
 
-// Columns 0 .. n - 1 of a stage, eight of an output at a time, by the threads that stage. What lies behind them is
-// turned over, too.
+/// Transposes columns 0 .. n - 1 of a stage, eight of an output at a time, by the staging threads. Columns past n are
+/// transposed, too.
 template <class Source, class Tile>
 __device__ __forceinline__ void turn_over(const std::byte* codes, int n, typename Tile::Chunk& chunk) {
   constexpr int kUnits = Tile::kColumns / 8 * kPanelRows / lanes::kThreads;
@@ -59,7 +58,7 @@ __device__ __forceinline__ void turn_over(const std::byte* codes, int n, typenam
   }
 }
 
-// Sixteen columns in a thread's registers.
+/// Sixteen columns in a thread's registers.
 template <class Source>
 struct ChainColumns {
   static constexpr int kCount = 16;
@@ -84,11 +83,12 @@ struct ChainColumns {
   }
 };
 
-// Adds a chunk of n columns to the chain of one output of one row; what is left of 64 one by one, for which each waits.
+/// Adds a chunk of n columns to the chain of one output of one row. Columns past the last multiple of 64 are added one
+/// by one, each after a wait.
 template <class Source>
 __device__ __forceinline__ float add_chunk(const float* x, const float* weights, int n, float sum) {
   constexpr int kSet = ChainColumns<Source>::kCount, kSets = 4, kBlock = kSet * kSets;
-  // Sets are read while others are added: the barrier of the warp keeps the assembler from reading just before it adds.
+  // One set is read while another is added. The warp's barrier keeps the assembler from moving reads next to their use.
   ChainColumns<Source> set[kSets];
   int k = 0;
   const auto add_block = [&]<bool Last>() {
@@ -111,13 +111,13 @@ __device__ __forceinline__ float add_chunk(const float* x, const float* weights,
   return sum;
 }
 
-// A block has a panel of sixteen outputs and up to eight rows; the first half of its threads stages.
+/// A block has a panel of sixteen outputs and up to eight rows. The first half of its threads stages.
 template <class Source, int Columns>
 __global__ void __launch_bounds__(2 * lanes::kThreads)
     linear_few_kernel(cpu::PanelJob job, MatrixView<const float> x, Source weight, bool whole) {
   using Tile = FewTile<Source, Columns>;
   using Stages = LinearStages<Tile, Source>;
-  enum Barrier { turned = kStagesBarrier + 1, added = turned + 2 };  // of even chunks; and one more each, of odd ones
+  enum Barrier { turned = kStagesBarrier + 1, added = turned + 2 };  // of even chunks; plus one: of odd chunks
   const Tile tile(x.rows);
   const int panel = static_cast<int>(blockIdx.x), first_row = static_cast<int>(blockIdx.y) * Tile::kTokens,
             rows = min(Tile::kTokens, x.rows - first_row);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(2 * lanes::kThreads)
     if (c + 2 < chunks) arrive_threads(added + c % 2, all);
   }
   if (row >= rows) return;
-  wait_for_earlier();  // which may read what is written here
+  wait_for_earlier();  // an earlier kernel may read the memory written here
   const float minus_sum = sums ? __fmul_rn(Source::kSums, tile.chunk(Stages::shared(), chunks - 1).sums[row]) : 0.0f;
   finish(job, first_row + row, panel * 16 + lane, weight.scaled(sum, panel, lane, minus_sum));
 }

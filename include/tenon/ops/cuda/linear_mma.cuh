@@ -1,7 +1,6 @@
-// Products of sixteen-bit matrices in the canonical order of tensor cores: an output is one chain over k, sixteen
-// columns an instruction, ascending, into one float. That order is the same in every tile, here and in
-// linear_wgmma.cuh, so that no bit depends on the rows beside one (docs/numerics.md). This kernel is for few rows, or
-// devices before sm_90.
+// Products of sixteen-bit matrices in the canonical order of tensor cores: an output is one chain over k, ascending by
+// sixteen columns an instruction, into one float. The order is the same in every tile, here and in linear_wgmma.cuh, so
+// that no bit depends on other rows (docs/numerics.md). This kernel is for few rows, and for devices before sm_90.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,41 +12,42 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kChunkBytes = kCoreRows * kChunkColumns * 2;  // of eight rows
+inline constexpr int kChunkBytes = kCoreRows * kChunkColumns * 2;  ///< eight rows
 
-inline constexpr int kMostWarps = 8;     // of a block that multiply
-inline constexpr int kFewFillWarps = 2;  // and that fill its ring
+inline constexpr int kMostWarps = 8;     ///< warps of a block that multiply
+inline constexpr int kFewFillWarps = 2;  ///< warps that fill its ring
 
-// A stage of a block: chunks of columns, one behind the other, each of its weights and then of its tokens.
+/// A stage of a block: chunks of columns one after another, each with its weights, then its tokens.
 struct StageShape {
-  int weight_blocks, token_blocks;  // of eight rows
-  int stages;                       // of the ring
+  int weight_blocks, token_blocks;  ///< in blocks of eight rows
+  int stages;                       ///< of the ring
 
   __host__ __device__ int bytes() const { return (weight_blocks + token_blocks) * kChunkBytes; }  // of a chunk
 };
-inline constexpr int kFewChunks = 2;  // of a stage of mma_kernel: one ring's bookkeeping for eight dependent steps
+/// chunks per stage of mma_kernel, so that the ring is checked once per eight dependent steps
+inline constexpr int kFewChunks = 2;
 
-// Lets the kernel behind this one be made ready, and fetch its weights, while this one runs. It waits for this one's
-// end all the same.
+/// Lets the device prepare the next kernel, which may fetch its weights while this one runs. That kernel still waits
+/// for this one's end.
 __device__ inline void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-// The tiles of a block, one behind the other: number `first`, and every `step`-th.
+/// The tiles of a block: number `first` and every `step`-th after it.
 struct TileWalk {
-  int first, step, count;  // of all blocks
-  int across;              // tiles of outputs side by side
-  int outputs, tokens;     // of a tile, in blocks of eight rows
+  int first, step, count;  ///< of all blocks
+  int across;              ///< tiles of outputs in a row of tiles
+  int outputs, tokens;     ///< of a tile, in blocks of eight rows
 
   __device__ int own() const { return first < count ? (count - first - 1) / step + 1 : 0; }
   __device__ int first_w(int i) const { return (first + i * step) % across * outputs; }
   __device__ int first_x(int i) const { return (first + i * step) / across * tokens; }
 };
 
-// Brings the chunks of one operand of a block's tiles, one a call: eight-row blocks first_of(tile) and on, `most` at
-// most, to byte `offset` of the stages.
+/// Fills the ring with the chunks of one operand of a block's tiles, one stage a call: eight-row blocks from
+/// first_of(tile) on, at most `most`, to byte `offset` of the stages.
 template <int StageChunks, class E, class First>
 class ChunkFill {
  public:
@@ -65,7 +65,7 @@ class ChunkFill {
         step_(std::ptrdiff_t{from.row_blocks()} * kBlock) {
     begin();
   }
-  // A stage, whose last chunks may be behind the matrix.
+  /// Fills a stage. Its last chunks may lie past the matrix.
   __device__ __forceinline__ void next() {
     if (at_.turn > 0) ring_.empty[at_.stage].wait(at_.turn - 1);
 #pragma unroll
@@ -100,8 +100,8 @@ class ChunkFill {
   RingPlace at_;
 };
 
-// The filling warps of a block: one, or one for weights and one for tokens, whose stages are small. Weights are older
-// than the kernel before, and do not wait for it.
+/// Fills a block's ring, by one warp, or by one for weights and one for tokens whose stages are small. Weights are not
+/// written by earlier kernels and do not wait for them.
 template <int FillWarps, int StageChunks, class E>
 __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape,
                                           const OperandTiles<const E>& x, const OperandTiles<const E>& w,
@@ -113,7 +113,7 @@ __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const S
   ChunkFill<StageChunks, E, decltype(first_w)> weights(ring, stages, shape, w, shape.weight_blocks, 0, first_w);
   ChunkFill<StageChunks, E, decltype(first_x)> tokens(ring, stages, shape, x, shape.token_blocks,
                                                       shape.weight_blocks * kChunkBytes, first_x);
-  int both = 0;  // stages that are brought together, behind those that the ring has room for
+  int both = 0;  // stages filled by both, after those that the ring has room for at first
   if constexpr (FillWarps == 1) both = max(0, all - shape.stages);
   if (FillWarps == 1 || fill_warp == 0) {
 #pragma unroll 1
@@ -131,13 +131,12 @@ __device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const S
   }
 }
 
-// What a warp multiplies in two steps of sixteen columns, half a chunk.
+/// Operands of a warp for two steps of sixteen columns, half a chunk.
 template <int Tiles, int Blocks>
 struct HalfChunk {
   std::uint32_t x[2][Tiles][4], w[Blocks][4];
 
-  // Where this lane's part of the first block of weights lies, and the tokens, of which this lane's rows are `rows`
-  // bytes behind.
+  /// weights, tokens: this lane's addresses in the first block; rows: byte offsets of this lane's rows of tokens.
   __device__ __forceinline__ void load(std::uint32_t weights, std::uint32_t tokens, const int (&rows)[Tiles]) {
 #pragma unroll
     for (int n = 0; n < Blocks; ++n) load_matrices(w[n], weights + n * kChunkBytes);
@@ -160,9 +159,9 @@ struct HalfChunk {
   }
 };
 
-// Sums all chunks of columns for a warp, one stage of the ring after another. weights, tokens, rows: as HalfChunk::load
-// takes them, of the first stage. Half a
-// chunk is read while the one before is multiplied: a step waits for the step before it alone.
+/// Sums all chunks of columns for a warp, one stage of the ring after another. weights, tokens, rows: as
+/// HalfChunk::load takes them, of the first stage. Half a chunk is read while the previous half is multiplied, so that
+/// a step waits only for the step before it.
 template <class E, int Tiles, int Blocks>
 __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& shape, int chunks, std::uint32_t weights,
                                                 std::uint32_t tokens, const int (&rows)[Tiles],
@@ -177,7 +176,7 @@ __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& sh
     const int stage = at.stage, here = stage * kFewChunks * chunk_bytes;
     at.next(shape.stages);
     const bool has_next = c + kFewChunks < chunks,
-               is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // the answer takes time
+               is_there = has_next && ring.full[at.stage].has_ended(at.turn);  // early, because the answer takes time
     high.load(weights + here + kHalf, tokens + here + kHalf, rows);
     low.template multiply<E>(sums);
     if (c + 1 < chunks) {
@@ -197,8 +196,8 @@ __device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& sh
   }
 }
 
-// A block has up to 16 Tiles tokens; each warp but the last two, which fill the ring, multiplies them with 8 Blocks
-// rows of weights.
+/// A block has up to 16 Tiles tokens. Each warp but the last two, which fill the ring, multiplies them with 8 Blocks
+/// rows of weights.
 template <class E, int Tiles, int Blocks, class Y>
 __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
     mma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w,
@@ -221,7 +220,7 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
   }
 
   float sums[Tiles][Blocks][4] = {};
-  // Few sums leave registers for what is added to them.
+  // Few sums leave registers for the terms of the epilogue.
   PairTerms<Y, Tiles * Blocks <= 4 ? Blocks : 0> terms[Tiles];
   const int own = warp * Blocks, output = (first_w + own) * kCoreRows + 2 * (lane % 4);
   const auto token = [&](int t) { return (first_x + 2 * t) * kCoreRows + lane / 4; };
@@ -229,8 +228,8 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
 #pragma unroll
   for (int t = 0; t < Tiles; ++t) terms[t].load(job, token(t), output);
 
-  // Of a step's four matrices of tokens, two blocks and two core matrices, where this lane's rows lie. A block that is
-  // not there is the one before it: nobody reads its sums.
+  // Places of this lane's rows in a step's four matrices of tokens: two blocks, two core matrices each. A missing block
+  // repeats the one before it; its sums are never read.
   const int last_block = min(shape.token_blocks, x.row_blocks() - first_x) - 1;
   int rows[Tiles];
 #pragma unroll

@@ -1,5 +1,5 @@
-// How a matrix product's weights and tokens come into shared memory: a ring of stages, in each some columns of a
-// block's panels and of its rows of x.
+// A ring of stages in shared memory for a matrix product. Each stage holds some columns of a block's panels and of its
+// rows of x.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace tenon::cuda {
 
-// What a block of 128 threads has in shared memory: a ring of stages, each some columns of its panels, as they lie in
-// memory, and of its tokens. Rows of x have a stride of an odd number of sixteen bytes, so that two half-warps read
-// different banks. Columns: whole groups of 128; otherwise fewer the more rows share them, so that two blocks or more
-// fit a processor.
+/// Shared memory of a block of 128 threads: a ring of stages. A stage has some columns of the block's panels, as they
+/// lie in memory, and of its tokens. The stride of x is an odd number of sixteen bytes, so that two half-warps read
+/// different banks. Columns: groups take 128. Otherwise more rows take fewer columns, so that two blocks or more fit a
+/// processor.
 template <int Panels, int Tokens, class Source,
           int Columns = (Source::kLeastGroup > 0 ? 128
                          : Tokens == 1           ? 256
@@ -24,13 +24,13 @@ template <int Panels, int Tokens, class Source,
 struct LinearTile {
   static constexpr int kPanels = Panels, kTokens = Tokens * lanes::kRowsABlock;
   static constexpr bool kFewRows = Tokens == 1;
-  static constexpr int kKept = 0;  // chunks that are read still, behind the one that is next
+  static constexpr int kKept = 0;  ///< chunks still read after the next one is taken
   static constexpr int kColumns = Columns, kStages = Stages;
   static constexpr int kStride = kColumns + 4;
   static constexpr int kPanelBytes = Source::column_bytes(kColumns);
   static constexpr int kScaleBytes = Source::kLeastGroup > 0 ? kColumns / Source::kLeastGroup* kPanelRows * 2 : 0;
 
-  int rows;  // of x, that a block has at most
+  int rows;  ///< most rows of x of a block
 
   __host__ __device__ explicit LinearTile(int all_rows) : rows(all_rows < kTokens ? all_rows : kTokens) {}
   __host__ __device__ int stage_bytes() const { return Panels * (kPanelBytes + kScaleBytes) + rows * kStride * 4; }
@@ -44,7 +44,7 @@ struct LinearTile {
   }
 };
 
-// Columns begin .. begin + n - 1 of a block's panels on their way into a stage.
+/// Starts copies of columns begin .. begin + n - 1 of a block's panels into a stage.
 template <class Tile, class Source>
 __device__ void stage_weights(const Tile& tile, const Source& weight, int first_panel, int begin, int n,
                               std::byte* stage) {
@@ -66,7 +66,7 @@ __device__ void stage_weights(const Tile& tile, const Source& weight, int first_
     }
   }
   if constexpr (Source::kLeastGroup > 0) {
-    const int units = (n + weight.group() - 1) / weight.group() * 2;  // sixteen bytes are half of a group's
+    const int units = (n + weight.group() - 1) / weight.group() * 2;  // a group has two units of sixteen bytes
     for (int i = thread; i < Panels * units; i += lanes::kThreads) {
       const int p = i / units, at = i % units * 8, panel = min(first_panel + p, weight.panels() - 1);
       copy_16_bytes(tile.scales(stage, p) + at, weight.group_scales(panel, begin) + at);
@@ -74,10 +74,10 @@ __device__ void stage_weights(const Tile& tile, const Source& weight, int first_
   }
 }
 
-// Whether sixteen bytes of x lie as copies need them.
+/// Whether x allows copies of sixteen bytes.
 inline bool copies_whole(MatrixView<const float> x) { return is_whole(x.data) && x.stride % 4 == 0 && x.cols % 4 == 0; }
 
-// The same of rows first .. first + rows - 1 of x. whole: copies_whole(x)
+/// Starts copies of rows first .. first + rows - 1 of x. whole: copies_whole(x).
 template <class Tile, class Source>
 __device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int first, int rows, int begin, int n,
                              bool whole, std::byte* stage) {
@@ -100,15 +100,15 @@ __device__ void stage_tokens(const Tile& tile, MatrixView<const float> x, int fi
   }
 }
 
-inline constexpr int kStagesBarrier = 1;  // of the threads that stage; others begin behind it
+inline constexpr int kStagesBarrier = 1;  ///< barrier of the staging threads; later numbers are free
 
-// The ring of a block. Since sm_90 a panel's columns are one instruction of the last warp, and so is a row's part where
-// rows are few; what does not lie as that needs it, and all before, comes by a few bytes from every thread.
+/// The ring of a block. Since sm_90, the last warp copies a panel's columns by one instruction, and a row's part if
+/// rows are few. Data that is not aligned for it, and earlier devices, take small copies by every thread.
 template <class Tile, class Source>
 class LinearStages {
  public:
-  // Asks for the first stages. x: rows first_row .. first_row + rows - 1 are the block's; its weights do not wait for
-  // who makes it.
+  /// Starts the first stages. The block has rows first_row .. first_row + rows - 1 of x. Weights do not wait for the
+  /// kernel that makes x.
   __device__ LinearStages(const Tile& tile, const Source& weight, MatrixView<const float> x, int first_panel,
                           int first_row, int rows, bool whole)
       : tile_(tile),
@@ -129,7 +129,7 @@ class LinearStages {
   }
 
   __device__ static int columns_of_row(int cols) { return Source::kPairs ? (cols + 1) / 2 * 2 : cols; }
-  // The ring; what a block has behind it is its own.
+  /// The ring; a block's own shared memory follows it.
   __device__ static std::byte* shared() {
     extern __shared__ __align__(16) std::byte stages[];
     return stages;
@@ -145,8 +145,8 @@ class LinearStages {
   __device__ int chunks() const { return chunks_of(columns_); }
   __device__ int columns_of(int chunk) const { return columns_of(columns_, chunk); }
 
-  // The next chunk, when it is there. All threads have read what is not kept, as they come here: its stage is filled
-  // again.
+  /// Waits for the next chunk and returns it. All threads have then read the chunks that are not kept, so their stage
+  /// is filled again.
   __device__ std::byte* next() {
     if (!copies_rows()) wait_for_copies<kAhead - 1>();
 #if __CUDA_ARCH__ >= 900
@@ -159,12 +159,12 @@ class LinearStages {
   }
 
  private:
-  static constexpr int kAhead = Tile::kStages - 1 - Tile::kKept;  // chunks on their way
-  static constexpr unsigned kFiller = lanes::kThreads - 32;       // and its warp, which is the last to have rows
+  static constexpr int kAhead = Tile::kStages - 1 - Tile::kKept;  // chunks in flight
+  static constexpr unsigned kFiller = lanes::kThreads - 32;       // and its warp, the last one to have rows
 
   __device__ static void sync() { sync_threads(kStagesBarrier, lanes::kThreads); }
   __device__ std::byte* stage_of(int chunk) const { return stage_of(tile_, chunk); }
-  // A row's part by an instruction: of many rows, threads that copy some bytes each are done sooner.
+  // Whether one instruction copies a row's part. With many rows, small copies by many threads are faster.
   __device__ bool copies_rows() const {
 #if __CUDA_ARCH__ >= 900
     return Tile::kFewRows && !Source::kPairs && whole_;
@@ -193,17 +193,17 @@ class LinearStages {
       stage_tokens<Tile, Source>(tile_, x_, first_row_, rows_, chunk * Tile::kColumns, columns_of(chunk), whole_,
                                  stage_of(chunk));
     }
-    end_copies();  // where there is none, too: they are counted
+    end_copies();  // also without a copy, because groups are counted
   }
 
 #if __CUDA_ARCH__ >= 900
-  // Of the chunk's stage, for its turn chunk / kStages.
+  // Barrier of the chunk's stage, for its turn chunk / kStages.
   __device__ static Arrival& arrival_of(int chunk) {
     __shared__ Arrival arrivals[Tile::kStages];
     return arrivals[chunk % Tile::kStages];
   }
 
-  // By one thread, which expects all that is copied of the chunk.
+  // Called by one thread, which expects all bytes of the chunk.
   __device__ void copy_weights(int chunk) {
     constexpr int Panels = Tile::kPanels;
     Arrival& arrival = arrival_of(chunk);
@@ -237,7 +237,7 @@ class LinearStages {
   const int first_panel_, first_row_, rows_;
   const bool whole_;
   const int columns_;
-  int chunk_ = 0;  // the next
+  int chunk_ = 0;  // the next chunk
 };
 
 }  // namespace tenon::cuda

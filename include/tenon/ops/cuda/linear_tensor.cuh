@@ -1,5 +1,5 @@
-// Matrix products of integers on tensor cores, which round activations. Sums of integers are exact in any order, and so
-// the CPU's (ops/cpu/kernels/dot.inc), whatever the shape of a block; what follows a sum is in its order.
+// Matrix products of integers on tensor cores, with rounded activations. Integer sums are exact in any order, so they
+// equal the CPU's (ops/cpu/kernels/dot.inc) for every block shape. Everything after a sum follows the CPU's order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kTokens = 8;  // of one instruction
+inline constexpr int kTokens = 8;  ///< tokens of one instruction
 inline constexpr int kTile = kPanelRows * kTokens;
 inline constexpr int kWarps = 4;
 
-// In a tile of [kTokens, kPanelRows], as threads that finish outputs read it.
+/// Place of a sum in a tile of [kTokens, kPanelRows], as the finishing threads read it.
 __device__ inline int place_of_sum(int lane, int i) {
   return column_of_sum(lane, i) * kPanelRows + row_of_sum(lane, i);
 }
 
-// Few tokens: a block a panel and eight tokens, its warps at different columns. Their sums meet in shared memory,
-// a place a group, in chunks of so many steps; then a thread adds up an output of a token.
+/// Steps per chunk for few tokens. A block has a panel and eight tokens, and its warps take different columns. Their
+/// sums meet in shared memory, one place per group, chunk by chunk. Then each thread adds up one output of a token.
 inline constexpr int kChunkSteps = 32;
 
 template <class Tiles>
@@ -38,10 +38,10 @@ __global__ void __launch_bounds__(kTile)
   wait_for_earlier();
   const std::uint32_t* words = tokens.token(first_token + min(lane / 4, left - 1));
 
-  const int row = panel * kPanelRows + thread % kPanelRows, token = thread / kPanelRows;  // what this thread adds up
+  const int row = panel * kPanelRows + thread % kPanelRows, token = thread / kPanelRows;  // this thread's output
   const std::int32_t* token_sums = tokens.sums + std::ptrdiff_t{first_token + min(token, left - 1)} * form.groups;
   float total = 0.0f;
-  std::int32_t open = 0;  // of a group that goes on in the next chunk
+  std::int32_t open = 0;  // of a group that continues in the next chunk
   for (int begin = 0; begin < tokens.steps; begin += kChunkSteps) {
     const int end = min(begin + kChunkSteps, tokens.steps), first_group = begin / group_steps;
     const int last_group = (end - 1) / group_steps;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kTile)
     finish(job, first_token + token, row, weight.scaled(total, row, tokens.scales[first_token + token]));
 }
 
-// Many: a warp has Panels panels of Tiles * 8 tokens, all their columns.
+/// For many tokens: a warp has Panels panels and Tiles * 8 tokens, with all their columns.
 template <class Tiles, int Panels, int TokenTiles>
 __global__ void __launch_bounds__(32 * kWarps)
     many_tokens_kernel(cpu::PanelJob job, cpu::DotForm form, RoundedTokens tokens, Tiles weight) {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     words[t] = tokens.token(min(first_token + t * kTokens + lane / 4, job.tokens - 1));
   float totals[Panels][TokenTiles][4] = {};
   const int group_steps = weight.group_steps(tokens.steps);
-  // body(panel and tile, place in a thread, row, token)
+  // body(panel, tile, place in a thread, row, token)
   const auto for_each = [&](auto&& body) {
 #pragma unroll
     for (int p = 0; p < Panels; ++p) {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// Rounds the rows of x into memory of their own.
+/// Rounds the rows of x into scratch memory.
 template <class Layout>
 RoundedTokens round_tokens(Cuda& device, MatrixView<const float> x, const Layout& layout, cpu::DotForm& form) {
   constexpr int kColumns = kStepWords * 4;

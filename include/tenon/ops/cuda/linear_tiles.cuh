@@ -1,5 +1,5 @@
-// Products of sixteen-bit matrices on tensor cores: which tile a product takes. The choice follows the sizes and the
-// device; no bit does (linear_mma.cuh).
+// Chooses the tile of a product of sixteen-bit matrices on tensor cores. The choice follows the sizes and the device;
+// no bit does (linear_mma.cuh).
 #pragma once
 #include <algorithm>
 #include <array>
@@ -15,16 +15,16 @@
 namespace tenon {
 namespace cuda {
 
-// A tile of mma.sync has up to `tokens` tokens and `warps` warps of `outputs` outputs, one of wgmma `tokens` tokens by
-// `outputs` outputs.
+/// A tile. mma.sync: up to `tokens` tokens by `warps` warps of `outputs` outputs. wgmma: `tokens` tokens by `outputs`
+/// outputs.
 struct ProductTile {
   enum class Kind { mma, wgmma } kind;
-  int tokens;   // of a block
-  int outputs;  // of a warp of mma.sync, or of a block
+  int tokens;   ///< per block
+  int outputs;  ///< per warp of mma.sync, per block of wgmma
   int warps = 0;
 };
 
-// All that there are, for tests too; warps of mma.sync: 1 to kMostWarps of each.
+/// All tiles, for tests too. mma.sync takes 1 to kMostWarps warps of each.
 inline constexpr std::array kProductTiles = {
     ProductTile{ProductTile::Kind::mma, 16, 8, 1},  ProductTile{ProductTile::Kind::mma, 16, 16, 1},
     ProductTile{ProductTile::Kind::mma, 16, 32, 1}, ProductTile{ProductTile::Kind::mma, 32, 8, 1},
@@ -34,7 +34,7 @@ inline constexpr std::array kProductTiles = {
     ProductTile{ProductTile::Kind::wgmma, 128, 64}, ProductTile{ProductTile::Kind::wgmma, 128, 128},
     ProductTile{ProductTile::Kind::wgmma, 256, 128}};
 
-// That a block can have on this device, beside what a kernel has of its own.
+/// Shared memory that a block's ring can have on this device, beside the kernel's own.
 inline int ring_bytes(const Cuda& device) { return device.block_bytes() - static_cast<int>(sizeof(Ring)) - 256; }
 
 template <class E, int Tiles, int Blocks, class Y>
@@ -42,7 +42,7 @@ void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>
                 int warps) {
   StageShape shape{warps * Blocks, std::min(2 * Tiles, x.row_blocks()), 0};
   const int stage_bytes = kFewChunks * shape.bytes(), most = (chunk_count(x.cols) + kFewChunks - 1) / kFewChunks;
-  // One is read before the one before it is left.
+  // One stage is read before the previous one is released.
   shape.stages =
       std::min({std::max(std::min(kCudaTuning.ring_bytes, ring_bytes(device)) / stage_bytes, 2), most, kMostStages});
   const int blocks = (written_columns(job.y) + kCoreRows - 1) / kCoreRows;
@@ -69,7 +69,7 @@ void launch_wgmma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const 
                       x, w, stages, across, tiles);
 }
 
-// By that tile, one of kProductTiles.
+/// Launches with this tile, one of kProductTiles.
 template <class E, class Y>
 void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w,
                  const ProductTile& tile) {
@@ -109,8 +109,8 @@ void launch_tile(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E
   launch_wgmma<E, Y, 2, 128>(device, job, x, w);
 }
 
-// Microseconds that a product takes by this tile. A chunk of columns takes as long as the longest of these: the chain
-// of one output, the copies of one processor, the copies of all, the products.
+/// Microseconds that a product takes by this tile. A chunk of columns takes as long as the longest of these: the chain
+/// of one output, the copies of one processor, the copies of all, the products.
 inline float tile_time(const ProductTile& tile, int tokens, int outputs, int columns, int processors) {
   const CudaTuning& cost = kCudaTuning;
   const bool mma = tile.kind == ProductTile::Kind::mma;
@@ -130,7 +130,7 @@ inline float tile_time(const ProductTile& tile, int tokens, int outputs, int col
          each * static_cast<float>(block_outputs * token_tile) * cost.finish;
 }
 
-// ring: bytes that a block's ring can have.
+/// The tile with the least cost. ring: bytes that a block's ring can have.
 inline ProductTile tile_of(int tokens, int outputs, int columns, int processors, bool has_groups, int ring) {
   ProductTile best = {};
   float least = 0;
@@ -153,7 +153,7 @@ inline ProductTile tile_of(int tokens, int outputs, int columns, int processors,
   return best;
 }
 
-// What this device runs of what was compiled: wgmma_kernel is empty, and has no ring, where no sm_90a was asked for.
+/// Kernels that this device can run. Without sm_90a code, wgmma_kernel is empty and has no ring.
 struct ProductKernels {
   bool has_groups = false;
 
@@ -165,7 +165,7 @@ struct ProductKernels {
   }
 };
 
-// Matrices that lie as tensor cores take them.
+/// Matrices in the layout of tensor cores.
 template <class W>
 concept HasOperandTiles = requires(const W w) {
   typename W::Operand;
@@ -180,7 +180,7 @@ void multiply_tiles(Cuda& device, const LinearArgs<W, OperandTiles<E>, Y>& args)
   launch_tile<E>(device, job, OperandTiles<const E>{args.x.data, args.x.rows, args.x.cols}, args.weight.tiles(), tile);
 }
 
-// Of rows that nobody has rounded yet.
+/// For rows that no op has rounded yet.
 template <class W>
 void multiply_rounded(Cuda& device, const LinearArgs<W>& args) {
   using E = typename W::Operand::Element;

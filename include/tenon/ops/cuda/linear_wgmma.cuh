@@ -1,4 +1,4 @@
-// The products of linear_mma.cuh for many rows, on sm_90: warpgroups of 64 tokens, in the same order.
+// The products of linear_mma.cuh for many rows on sm_90: warpgroups of 64 tokens, in the same order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ inline constexpr int kGroupThreads = 128, kGroupTokens = 64;
 template <int Groups>
 inline constexpr int kFillWarps = Groups == 1 ? 2 : 1;
 
-// Groups warpgroups, each of 64 tokens, and one or two warps that fill the ring; all have the same `Outputs` rows of
-// weights. A block walks over tiles: while sums of one are finished, the ring fills with the next.
+/// Groups warpgroups of 64 tokens each, and one or two warps that fill the ring. All share `Outputs` rows of weights. A
+/// block walks over tiles; the ring fills with the next tile while the sums of one are finished.
 template <class E, int Groups, int Outputs, class Y>
 __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups>, Groups <= 2 ? 2 : 1)
     wgmma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w,
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
   ring.begin(shape.stages, 2, Groups);
   if (group == Groups) return fill_ring<kFillWarps<Groups>, 1>(ring, ring_stages, shape, x, w, walk, warp - 4 * Groups);
 
-  const bool says = threadIdx.x % kGroupThreads == 0;  // that its group has read a stage
+  const bool says = threadIdx.x % kGroupThreads == 0;  // whether it reports that its group has read a stage
   const std::uint32_t first_stage = shared_address(ring_stages);
   const int chunks = chunk_count(x.cols);
   RingPlace at;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
     float sums[kWeights][4] = {};
     const auto token = [&] { return (walk.first_x(i) + group * kGroupBlocks + warp % 4 * 2) * kCoreRows + lane / 4; };
     const auto output = [&] { return walk.first_w(i) * kCoreRows + 2 * (lane % 4); };
-    PairTerms<Y, Groups == 1 ? kWeights : 0> terms;  // larger tiles have no registers for them
+    PairTerms<Y, Groups == 1 ? kWeights : 0> terms;  // larger tiles have no registers left
     terms.load(job, token(), output());
     for (int c = 0; c < chunks; ++c, at.next(shape.stages)) {
       ring.full[at.stage].wait(at.turn);

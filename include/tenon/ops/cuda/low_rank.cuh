@@ -1,6 +1,6 @@
-// Low-rank updates: a block for some rows of one adapter, whatever its ranks. Gathered and looped groups are rows by
-// themselves (BGMV of Punica; Chen et al., 2023); segmented ones read their factors once for Cuda::rows_together rows
-// (SGMV). Products with the factors a stay in shared memory, and meet the factors b in the same kernel.
+// LoRA updates: one block for some rows of one adapter, whatever its ranks. Gathered and looped groups are single rows
+// (BGMV of Punica; Chen et al., 2023). Segmented groups read their factors once for Cuda::rows_together rows (SGMV).
+// Products with the factors a stay in shared memory and are multiplied with b in the same kernel.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,22 +14,22 @@
 namespace tenon {
 namespace cuda {
 
-// Ranks whose products a block keeps at a time; of updates with more, their outputs are gone over again.
+/// Ranks whose products a block keeps at a time. Updates with more ranks pass over their outputs again.
 inline constexpr int kRanksAtOnce = 64;
 
-// Strips of a factor that a thread has on their way at once (not measured apart).
+/// Strips of a factor that a thread has in flight (not measured by itself).
 template <int Rows>
 inline constexpr int kStripsAhead = Rows == 1 ? 16 : 8;
 
-// A row of activations, floats or rounded.
+/// A row of activations, floats or rounded.
 struct FloatRow {
   const float* data;
   __device__ float operator[](int k) const { return data[k]; }
 };
 template <class E>
 struct RoundedRow {
-  const E* data;              // of the row in the first core matrix
-  std::ptrdiff_t chunk_step;  // elements to the next chunk
+  const E* data;              ///< of the row in the first core matrix
+  std::ptrdiff_t chunk_step;  ///< elements to the next chunk
   __device__ float operator[](int k) const {
     return static_cast<float>(
         data[k / kChunkColumns * chunk_step + k % kChunkColumns / kCoreColumns * kCoreElements + k % kCoreColumns]);
@@ -41,17 +41,16 @@ __device__ RoundedRow<E> row_of(const OperandTiles<E>& x, int r) {
   return {x.data + x.at(r, 0), std::ptrdiff_t{x.row_blocks()} * kCoreRows * kChunkColumns};
 }
 
-// What a block adds to: outputs first .. last - 1 of its rows. Of a tile's rows, those that it lacks are the last one
-// once more.
+/// Outputs first .. last - 1 of a block's rows. Missing rows of a tile repeat the last one.
 template <int Rows, class Row>
 struct LowRankBlock {
-  Row x[Rows];         // [inputs]
-  float* delta[Rows];  // [outputs]
+  Row x[Rows];         ///< [inputs]
+  float* delta[Rows];  ///< [outputs]
   int count, inputs;
   int first, last;
 };
 
-// products: [count, Rows], scale * (a[i] . x) for ranks i from `first` on, one for each half-warp at a time.
+/// products: [count, Rows], scale * (a[i] . x) for ranks i from `first` on, one per half-warp at a time.
 template <class Factor, int Rows, class Row>
 __device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count,
                        float* products) {
@@ -64,7 +63,7 @@ __device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& upda
 #pragma unroll kStripsAhead < Rows>
     for (int begin = 0; begin < block.inputs; begin += 16) {
       const int k = begin + lanes::lane();
-      const bool is_column = k < block.inputs;  // others count as the CPU's zeros, which make +0 of a sum that is -0
+      const bool is_column = k < block.inputs;  // the CPU pads with zeros, which turn a sum of -0 into +0
       const lanes::F32x16 factor{is_column ? static_cast<float>(a[k]) : 0.0f};
 #pragma unroll
       for (int r = 0; r < Rows; ++r) strips[r] = lanes::fma(factor, {is_column ? block.x[r][k] : 0.0f}, strips[r]);
@@ -77,7 +76,7 @@ __device__ void shrink(const LowRankBlock<Rows, Row>& block, const LowRank& upda
   }
 }
 
-// An output a thread.
+/// One output per thread.
 template <class Factor, int Rows, class Row>
 __device__ void expand(const LowRankBlock<Rows, Row>& block, const LowRank& update, int first, int count,
                        const float* products) {
@@ -115,7 +114,7 @@ __device__ void add_update(const LowRankBlock<Rows, Row>& block, const LowRank& 
   }
 }
 
-// Bytes on their way into the second cache.
+/// Prefetches bytes into L2.
 template <class = void>
 __device__ void ask(const void* begin, std::ptrdiff_t bytes) {
   constexpr int kLine = 128;
@@ -124,7 +123,7 @@ __device__ void ask(const void* begin, std::ptrdiff_t bytes) {
   }
 }
 
-// The factors of outputs first .. last - 1, and one of `parts` parts of those a.
+/// Prefetches b of outputs first .. last - 1, and one of `parts` parts of a.
 template <class = void>
 __device__ void ask_factors(const LowRank& update, int inputs, int first, int last, int part, int parts) {
   const auto size = static_cast<std::ptrdiff_t>(bytes_of(update.type));
@@ -136,8 +135,8 @@ __device__ void ask_factors(const LowRank& update, int inputs, int first, int la
   ask(static_cast<const std::byte*>(update.b) + size * begin * update.rank, size * (end - begin) * update.rank);
 }
 
-// A column of blocks for each tile, whose outputs they share. Tables and factors are older than the kernel before.
-// rows: of all tiles
+/// One column of blocks per tile; the blocks share its outputs. Tables and factors are not written by earlier kernels.
+/// rows: of all tiles.
 template <int Rows, class X>
 __global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, int layer, Site site,
                                 MatrixView<float> delta, const float** deltas) {
@@ -165,7 +164,7 @@ __global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, 
       block.delta[r][o] = 0.0f;
     }
   }
-  // No barrier: nobody adds to these zeros before that behind the first products.
+  // No barrier: no thread adds to these zeros before the barrier after the first products.
   for (const LowRank& update : updates) {
     if (update.first_output >= block.last || update.first_output + update.outputs <= block.first) continue;
     switch (update.type) {
@@ -184,7 +183,7 @@ __global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, 
 
 }  // namespace cuda
 
-// Fewer tiles than processors: blocks share a tile's outputs, too, and each computes the products with a for itself.
+/// With fewer tiles than processors, blocks share a tile's outputs, and each computes the products with a.
 template <class X>
 void low_rank(Cuda& device, const LowRankArgsOf<X>& args) {
   const AdapterTiles& tiles = args.groups->tiles;

@@ -1,5 +1,5 @@
-// Norms of many rows for products on tensor cores: a block brings eight rows, and what scales them, into shared memory
-// at once, and rounds their norms.
+// Norms of many rows for products on tensor cores. A block copies eight rows, gain and bias into shared memory at once
+// and writes the rounded norms.
 #pragma once
 #include <cstddef>
 
@@ -14,12 +14,12 @@ template <class E>
 struct NormedRows {
   MatrixView<const float> x;
   const float* gain;
-  const float* bias;  // null: a root mean square norm
+  const float* bias;  ///< null: root mean square norm
   float epsilon;
   int rows, cols;
 };
 
-// Shared memory of a block: the rounded rows as a ring's stages would have them, chunk behind chunk, then floats.
+/// Shared memory of a block: the rounded rows in the layout of OperandTiles, one chunk after another, then floats.
 template <class E>
 struct NormRoom {
   int cols;
@@ -33,8 +33,8 @@ struct NormRoom {
   }  // a multiple of 16
 };
 
-// Norms the rows into `room`, by `threads` threads of a block, a multiple of 32, of which this is number `thread`;
-// barrier: of these threads. The bits are those of layer_norm or rms_norm, rounded.
+/// Norms the rows into `room`, by `threads` threads of a block (a multiple of 32), of which this is number `thread`.
+/// barrier: of these threads. The bits are those of layer_norm or rms_norm, rounded.
 template <class E>
 __device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* room, int thread, int threads,
                                           int barrier) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* 
   end_copies();
   wait_for_copies<0>();
   sync_threads(barrier, threads);
-  // Half-warps share a row where there are more of them: each sums all of it, and writes every `parts`-th strip.
+  // If there are more half-warps than rows, some share a row: each sums all of it and writes every `parts`-th strip.
   const int halves = threads / 16, parts = max(1, halves / from.rows), part = thread / 16 / from.rows,
             steps = chunk_count(n) * kChunkColumns / 16;
   for (int r = thread / 16 % from.rows; r < from.rows && part < parts; r += halves) {
@@ -72,13 +72,13 @@ __device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* 
       const float value = from.bias
                               ? __fmaf_rn(__fmul_rn(__fsub_rn(x[k], normal.mean.v), normal.inverse.v), gain[k], bias[k])
                               : __fmul_rn(__fmul_rn(x[k], normal.inverse.v), gain[k]);
-      to[i * 2 * kCoreElements] = E(16 * i + lanes::lane() < n ? value : 0.0f);  // zeros behind the row
+      to[i * 2 * kCoreElements] = E(16 * i + lanes::lane() < n ? value : 0.0f);  // zeros after the row
     }
   }
   sync_threads(barrier, threads);
 }
 
-// Norms of many rows: a block for eight, whose half-warps have a row each.
+/// One block for eight rows, one half-warp per row.
 template <class E>
 __global__ void __launch_bounds__(lanes::kThreads) norm_eight_kernel(NormedRows<E> all, OperandTiles<E> to) {
   extern __shared__ __align__(128) std::byte norm_room[];
@@ -87,9 +87,9 @@ __global__ void __launch_bounds__(lanes::kThreads) norm_eight_kernel(NormedRows<
   own.rows = min(kCoreRows, all.rows - first);
   own.x = all.x.rows_from(first, own.rows);
   norm_rows(own, norm_room, thread, lanes::kThreads, 1);
-  const auto* from = reinterpret_cast<const uint4*>(norm_room);  // a row's eight columns each
+  const auto* from = reinterpret_cast<const uint4*>(norm_room);  // eight columns of a row each
   auto* out = reinterpret_cast<uint4*>(to.data);
-  const std::ptrdiff_t chunk = kCoreRows * kChunkColumns / 8;  // of these
+  const std::ptrdiff_t chunk = kCoreRows * kChunkColumns / 8;  // in these units
   for (int i = thread; i < chunk_count(to.cols) * chunk; i += lanes::kThreads) {
     if (i % kCoreRows < own.rows) out[(i / chunk * to.row_blocks() + blockIdx.x) * chunk + i % chunk] = from[i];
   }

@@ -1,4 +1,4 @@
-// How kernels write a result that may be floats, or rounded for the product that reads it next.
+// How kernels write a result as floats, or rounded for the next product.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace tenon::cuda {
 
-// Two floats as a register of sixteen-bit elements has them, the first in its low half: to nearest, ties to even.
+/// Rounds two floats to a register of sixteen-bit elements, the first in the low half, ties to even.
 template <class E>
 __device__ inline std::uint32_t round_pair_to(float low, float high) {
   std::uint32_t pair;
@@ -21,7 +21,8 @@ __device__ inline std::uint32_t round_pair_to(float low, float high) {
   return pair;
 }
 
-// Elements `col` and `col` + 1 of a row, `col` even; below `cols`, only the first where the second is behind it.
+/// Writes elements `col` and `col` + 1 of a row, `col` even and below `cols`; only the first if the second is past the
+/// end.
 __device__ inline void write_pair(const MatrixView<float>& to, int row, int col, float first, float second) {
   float* out = to.row(row) + col;
   out[0] = first;
@@ -41,15 +42,14 @@ __device__ inline void write_element(const OperandTiles<E>& to, int row, int col
   to.data[to.at(row, col)].bits = static_cast<std::uint16_t>(round_pair_to<E>(value, 0.0f));
 }
 
-// Columns to write: those of floats as they are; a rounded operand's up to a whole chunk, the rest of which the writer
-// makes zeros.
+/// Columns to write: a float row's own, or a rounded operand's up to a whole chunk, with zeros past the end.
 __host__ __device__ inline int written_columns(const MatrixView<float>& to) { return to.cols; }
 template <class E>
 __host__ __device__ inline int written_columns(const OperandTiles<E>& to) {
   return chunk_count(to.cols) * kChunkColumns;
 }
 
-// Columns col .. col + 7 of a row, col a multiple of 8: sixteen bytes.
+/// Writes columns col .. col + 7 of a row, col a multiple of 8: sixteen bytes.
 template <class E>
 __device__ inline void write_eight(const OperandTiles<E>& to, int row, int col, const float* from) {
   *reinterpret_cast<uint4*>(to.data + to.at(row, col)) = {
@@ -57,7 +57,7 @@ __device__ inline void write_eight(const OperandTiles<E>& to, int row, int col, 
       round_pair_to<E>(from[6], from[7])};
 }
 
-// A block a row, zeros behind its columns.
+/// One block per row, zeros after its columns.
 template <class E>
 __global__ void round_operand_kernel(MatrixView<const float> x, OperandTiles<E> to) {
   wait_for_earlier();

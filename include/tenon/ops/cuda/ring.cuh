@@ -1,5 +1,6 @@
-// A ring of stages in shared memory, which one warp or two fill and others read: copies of many stages are on their way
-// at once. sm_90 copies in bulk, by one lane, and counts bytes; before it, every lane copies sixteen bytes at a time.
+// A ring of stages in shared memory, filled by one or two warps and read by the others. Copies of many stages are in
+// flight at once. On sm_90 one lane copies in bulk and counts bytes; before it, every lane copies sixteen bytes at a
+// time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,13 @@ __device__ inline std::uint32_t shared_address(const void* p) {
 }
 
 #if __CUDA_ARCH__ >= 900
-inline constexpr int kFillers = 1;  // lanes of a filling warp that fill
+inline constexpr int kFillers = 1;  ///< lanes of a filling warp that fill
 #else
 inline constexpr int kFillers = 32;
 #endif
 
-// Whether this lane of a whole warp fills. elect.sync tells the assembler that it is alone: what it issues needs no
-// loop over lanes.
+/// Whether this lane of a whole warp fills. elect.sync tells the assembler that one lane is active, so that it needs no
+/// loop over lanes.
 __device__ inline bool is_filler() {
 #if __CUDA_ARCH__ >= 900
   std::uint32_t elected;
@@ -30,17 +31,17 @@ __device__ inline bool is_filler() {
 #endif
 }
 
-// An mbarrier, in shared memory. Turn t ends after so many arrivals and all bytes that they expect.
+/// An mbarrier in shared memory. Turn t ends after its arrivals and after all bytes that they expect.
 class RingBarrier {
  public:
-  // By one thread, before a barrier of the block.
+  /// By one thread, before a barrier of the block.
   __device__ void begin(int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&word_)), "r"(arrivals) : "memory");
   }
   __device__ void arrive() {
     asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(shared_address(&word_)) : "memory");
   }
-  // Whether it has ended, of the two turns that a barrier tells apart. turn: 0, 1, ..
+  /// Whether a turn has ended; a barrier tells two consecutive turns apart. turn: 0, 1, ...
   __device__ bool has_ended(int turn) {
     std::uint32_t ended;
 #if __CUDA_ARCH__ >= 900
@@ -61,7 +62,7 @@ class RingBarrier {
     }
   }
 
-  // By whoever fills: a multiple of sixteen bytes, at one on both sides; none where there are none.
+  /// Called by the filling lanes. bytes: a multiple of sixteen, with both addresses; 0 copies nothing.
   __device__ void fill(void* to, const void* from, int bytes) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word_)), "r"(bytes)
@@ -88,12 +89,12 @@ class RingBarrier {
 
 inline constexpr int kMostStages = 48;
 
-// The barriers of a block's ring. A stage is filled in so many `parts`, and `readers` warps or groups say when they
-// have read it.
+/// The barriers of a block's ring. A stage is filled in `parts` parts; `readers` warps or groups report that they have
+/// read it.
 struct Ring {
   RingBarrier full[kMostStages], empty[kMostStages];
 
-  // By the whole block.
+  /// By the whole block.
   __device__ void begin(int stages, int parts, int readers) {
     for (int s = static_cast<int>(threadIdx.x); s < stages; s += static_cast<int>(blockDim.x)) {
       full[s].begin(parts * kFillers);
@@ -106,13 +107,13 @@ struct Ring {
   }
 };
 
-// Where a kernel is in its ring.
+/// A kernel's position in its ring.
 struct RingPlace {
   int stage = 0, turn = 0;
   __device__ void next(int stages) {
     if (++stage == stages) stage = 0, ++turn;
   }
-  __device__ int before(int stages) const { return (stage == 0 ? stages : stage) - 1; }  // the stage before it
+  __device__ int before(int stages) const { return (stage == 0 ? stages : stage) - 1; }  // the previous stage
 };
 
 }  // namespace tenon::cuda

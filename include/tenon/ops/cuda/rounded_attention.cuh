@@ -1,4 +1,4 @@
-// Attention that knows floats alone, before a product that reads rounded rows.
+// Attention in floats before a product that reads rounded rows.
 #pragma once
 #include "tenon/core/operand_tiles.h"
 #include "tenon/ops/args.h"

@@ -1,4 +1,4 @@
-// Activations as tensor cores take them: rounded to int8, a scale a token.
+// Activations for integer tensor cores: rounded to int8, one scale per token.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kStepWords = 8;  // of one instruction: 32 columns of a byte
+inline constexpr int kStepWords = 8;  ///< per instruction: 32 columns of one byte
 
-// Of a step; zeros behind their columns.
+/// A step's tokens; zeros after their columns.
 struct RoundedTokens {
-  std::uint32_t* words;  // [tokens, steps, kStepWords]
-  std::int32_t* sums;    // [tokens, groups]: of a group's bytes, times the form's factor
-  float* scales;         // [tokens]
+  std::uint32_t* words;  ///< [tokens, steps, kStepWords]
+  std::int32_t* sums;    ///< [tokens, groups]: of a group's bytes, times the form's factor
+  float* scales;         ///< [tokens]
   int steps;
 
   __device__ std::uint32_t* token(int i) const { return words + std::ptrdiff_t{i} * steps * kStepWords; }
 };
 
-// To bytes, a block a token. A row that cannot be read back becomes zeros: times its scale, its outputs are zeros or
-// NaN.
+/// Rounds to bytes, one block per token. A row that cannot be read back becomes zeros: times its scale, its outputs are
+/// zeros or NaN.
 template <class = void>
 __global__ void round_to_bytes_kernel(MatrixView<const float> x, cpu::DotForm form, RoundedTokens to) {
   __shared__ unsigned largest;
@@ -34,7 +34,7 @@ __global__ void round_to_bytes_kernel(MatrixView<const float> x, cpu::DotForm fo
   if (thread == 0) largest = 0;
   for (int g = thread; g < form.groups; g += threads) sums[g] = 0;
   __syncthreads();
-  unsigned own = 0;  // the bits of magnitudes order like the magnitudes
+  unsigned own = 0;  // bits of magnitudes order like the magnitudes
   for (int k = thread; k < x.cols; k += threads) own = max(own, __float_as_uint(row[k]) & 0x7fffffffu);
   atomicMax(&largest, own);
   __syncthreads();
@@ -42,7 +42,7 @@ __global__ void round_to_bytes_kernel(MatrixView<const float> x, cpu::DotForm fo
               inverse = scale > 0 ? __fdiv_rn(1.0f, scale) : 0.0f;
   if (thread == 0) to.scales[token] = scale;
   auto* bytes = reinterpret_cast<std::int8_t*>(to.token(token));
-  for (int k = thread; k < to.steps * kStepWords * 4; k += threads) {  // a warp's 32 columns are of one group
+  for (int k = thread; k < to.steps * kStepWords * 4; k += threads) {  // 32 columns of a warp belong to one group
     const int value = scale > 0 && k < x.cols ? static_cast<int>(rintf(__fmul_rn(row[k], inverse))) : 0;
     bytes[k] = static_cast<std::int8_t>(value);
     int sum = value;

@@ -1,5 +1,4 @@
-// Ops that treat each row, or each element, by itself: norms, gate, rotary positions, embedding, and moving rows and
-// blocks.
+// Ops on single rows or elements: norms, gate, rotary positions, embedding, and moves of rows and blocks.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +16,13 @@
 namespace tenon {
 namespace cuda {
 
-// Norms: a block brings its row, and what scales it, into shared memory at once. Each half-warp sums all of the row for
-// itself, and writes its part. Weights do not wait for who made the row. Longer rows than kStagedColumns are one
-// half-warp's, and read where they lie: y may be x, of which another would still be reading.
+/// Most columns of a row that a block stages for a norm. The block copies its row, gain and bias into shared memory at
+/// once. Each half-warp sums the whole row and writes its part. Weights do not wait for the kernel that makes the row.
+/// A longer row takes one half-warp and is read in place: y may be x, which another half-warp would still be reading.
 inline constexpr int kStagedColumns = 4096;
 
-// norm(x, gain, bias, y, first, step) of a block's row: writes strips of sixteen columns from `first` on. staged:
-// [Vectors, n], or nothing of longer rows; where y is rounded, the row before it is, too, in whole chunks
+/// norm(x, gain, bias, y, first, step) writes strips of sixteen columns from `first` on. staged: [Vectors, n], or empty
+/// for longer rows. If y is rounded, the row before rounding comes first, in whole chunks.
 template <int Vectors, class Y, class Norm>
 __device__ void norm_of_row(MatrixView<const float> x, const float* gain, const float* bias, const Y& y, Norm&& norm) {
   constexpr bool rounds = !std::is_same_v<Y, MatrixView<float>>;
@@ -82,7 +81,7 @@ std::size_t norm_bytes(int columns, const Y& y) {
   return columns > kStagedColumns ? 0 : sizeof(float) * static_cast<std::size_t>(Vectors * columns + rounded);
 }
 
-// launch(args) of rows that a block can stage; longer ones are made as floats, then rounded.
+/// Calls launch(args) for rows that a block can stage. Longer rows are normed as floats, then rounded.
 template <class Args, class Launch>
 void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
   if constexpr (requires { args.y.stride; }) {
@@ -111,7 +110,7 @@ void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
   }
 }
 
-// The class of tensor cores: eight columns a thread, zeros behind the row.
+/// For tensor cores: eight columns per thread, zeros after the row.
 template <class E>
 __global__ void rounded_gate_kernel(MatrixView<const float> x, NearActivation activation, OperandTiles<E> y) {
   wait_for_earlier();
@@ -126,7 +125,7 @@ __global__ void rounded_gate_kernel(MatrixView<const float> x, NearActivation ac
   }
 }
 
-// A block a row: sixteen columns for sixteen threads.
+/// One block per row: sixteen columns for sixteen threads.
 template <class = void>
 __global__ void gate_kernel(GateArgs args) {
   wait_for_earlier();
@@ -138,7 +137,7 @@ __global__ void gate_kernel(GateArgs args) {
   }
 }
 
-// A block a row, a thread a pair.
+/// One block per row, one thread per pair.
 template <class = void>
 __global__ void rotary_angles_kernel(RotaryAnglesArgs args) {
   wait_for_earlier();
@@ -152,7 +151,7 @@ __global__ void rotary_angles_kernel(RotaryAnglesArgs args) {
   }
 }
 
-// A block a row, sixteen threads a head.
+/// One block per row, sixteen threads per head.
 template <class = void>
 __global__ void rotate_kernel(RotateArgs args) {
   wait_for_earlier();
@@ -164,7 +163,7 @@ __global__ void rotate_kernel(RotateArgs args) {
   }
 }
 
-// A block a row.
+/// One block per row.
 template <class W>
 __global__ void embed_kernel(EmbedArgs<W> args) {
   wait_for_earlier();
@@ -178,7 +177,7 @@ __global__ void embed_kernel(EmbedArgs<W> args) {
   }
 }
 
-// A thread a column, the rows in order: each is read before it is overwritten.
+/// One thread per column, the rows in order: each is read before it is overwritten.
 template <class = void>
 __global__ void gather_rows_kernel(GatherRowsArgs args) {
   wait_for_earlier();
@@ -189,7 +188,7 @@ __global__ void gather_rows_kernel(GatherRowsArgs args) {
   for (int i = 0; i < args.count; ++i) m.row(i)[c] = m.row(args.rows[i])[c];
 }
 
-// A thread for four bytes of every block of a layer, the copies in order.
+/// One thread for four bytes of every block of a layer, the copies in order.
 template <class = void>
 __global__ void copy_blocks_kernel(std::uint32_t* storage, std::size_t layer_words, std::size_t block_words,
                                    const BlockCopy* copies, int count) {

@@ -1,4 +1,4 @@
-// Keys and values of the batch's tokens into the cache, rounded to its element.
+// Writes keys and values of the batch's tokens into the cache, rounded to its element.
 #pragma once
 #include <cstddef>
 
@@ -9,8 +9,8 @@
 namespace tenon {
 namespace cuda {
 
-// Threads of a key or value, of so many elements with those that fill its last tile: one where they share a scale, else
-// one for four, as each has to find its sequence.
+/// Elements of a key or value per thread. Threads per key or value, of `width` padded elements: one if they share a
+/// scale, else one per four elements, because each has to find its sequence.
 inline constexpr int kStoredTogether = 4;
 template <class E>
 TENON_HD int store_threads(int width) {

@@ -1,4 +1,4 @@
-// Instructions of tensor cores, and where a warp's threads hold their operands (PTX ISA, "Matrix fragments for mma").
+// Tensor-core instructions, and how a warp's threads hold their operands (PTX ISA, "Matrix fragments for mma").
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -8,15 +8,15 @@
 
 namespace tenon::cuda {
 
-// Which element of sums[16, 8] is sums[i] of a warp's thread `lane`.
+/// Row and column of sums[i] of a warp's thread `lane` in sums[16, 8].
 __device__ inline int row_of_sum(int lane, int i) { return lane / 4 + 8 * (i / 2); }
 __device__ inline int column_of_sum(int lane, int i) { return 2 * (lane % 4) + i % 2; }
 
-// sums[16, 8] += a[16, 32] b[32, 8], exact while it fits 32 bits. Thread t of a warp, with r = t / 4 and c = t % 4,
-// holds
-//   a: rows r and r + 8 of columns 4 c .. 4 c + 3, then the same rows of columns 16 + 4 c ..: unsigned, a byte each;
-//   b: rows 4 c .. of column r, then rows 16 + 4 c ..: signed;
-//   sums: what row_of_sum and column_of_sum say.
+/// sums[16, 8] += a[16, 32] b[32, 8], exact while it fits 32 bits. Thread t of a warp, with r = t / 4 and c = t % 4,
+/// holds
+/// - a: rows r and r + 8 of columns 4 c .. 4 c + 3, then of columns 16 + 4 c ..; unsigned, one byte each;
+/// - b: rows 4 c .. of column r, then rows 16 + 4 c ..; signed;
+/// - sums: what row_of_sum and column_of_sum say.
 __device__ inline void multiply_add(std::int32_t (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -24,9 +24,9 @@ __device__ inline void multiply_add(std::int32_t (&sums)[4], const std::uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// The same of a[16, 16] b[16, 8], pairs of sixteen-bit floats: a register holds columns 2 c and 2 c + 1 where above it
-// holds four, and columns 8 + 2 c .. Sums are floats: sixteen products and what was there, in an order and with
-// roundings that only the hardware knows, the same for every element whatever is beside it.
+/// sums[16, 8] += a[16, 16] b[16, 8] for pairs of sixteen-bit floats. A register holds columns 2 c and 2 c + 1 where
+/// above it holds four, and columns 8 + 2 c ... A float sum adds sixteen products to its old value, in an order and
+/// with roundings of the hardware. They are the same for every element, whatever its neighbours.
 template <class E>
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   if constexpr (std::is_same_v<E, bfloat16>) {
@@ -45,8 +45,8 @@ __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4
   }
 }
 
-// Four 8 x 8 matrices of sixteen-bit elements from shared memory: lanes 8 i .. 8 i + 7 give the addresses of the rows
-// of matrix i, sixteen bytes each; thread t gets columns 2 (t % 4) and the next of row t / 4 of each.
+/// Loads four 8 x 8 matrices of sixteen-bit elements from shared memory. Lanes 8 i .. 8 i + 7 give the addresses of the
+/// rows, sixteen bytes each, of matrix i. Thread t gets columns 2 (t % 4) and the next of row t / 4 of each.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -54,11 +54,11 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row_a
                : "memory");
 }
 
-// The two floats of a register of bfloat16.
+/// The two floats of a register of bfloat16.
 __device__ inline float low_of_pair(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_of_pair(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
-// 2^x as the hardware approximates it (PTX ISA, ex2.approx): 0 of -infinity.
+/// 2^x by the hardware's approximation (PTX ISA, ex2.approx); 0 for -infinity.
 __device__ inline float exp2_near(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));

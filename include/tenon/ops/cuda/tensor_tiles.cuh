@@ -1,5 +1,5 @@
-// Panels of weights as tensor cores take them, and what a sum becomes. A group is what is summed before it is added to
-// others: integers, which have no order, over the columns that share a scale, or that fit 32 bits.
+// Panels of weights for integer tensor cores, and what becomes of a sum. A group is the columns whose integer sum
+// becomes a float at once: those that share a scale, or that fit 32 bits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tenon::cuda {
 
-// Step `step` of a panel, whose layout has `count` words a row, as thread `lane` of a warp holds it.
+/// Step `step` of a panel as thread `lane` of a warp holds it. count: words per row of the layout.
 __device__ inline void load_panel(const void* codes, int count, int panel, int step, int lane, std::uint32_t (&a)[4]) {
   const auto* words = static_cast<const std::uint32_t*>(codes) + std::ptrdiff_t{panel} * count * kPanelRows;
   for (int j = 0; j < 4; ++j) {
@@ -33,7 +33,7 @@ struct Int8Tiles {
   __device__ static void load_token(const std::uint32_t* token, int step, int lane, std::uint32_t (&b)[2]) {
     load_words(token, step, lane, b);
   }
-  // token_sum: minus that of the unit's bytes
+  /// token_sum: minus the sum of the unit's bytes.
   __device__ float add(float total, int sum, int token_sum, int row, int) const {
     return __fadd_rn(total, static_cast<float>(sum + weight.zero_points[row] * token_sum));
   }
@@ -42,7 +42,7 @@ struct Int8Tiles {
   }
 };
 
-// A word holds a quad in its low halves and the next one in its high ones; tokens lie as they lie.
+/// A word holds a quad in its low halves and the next quad in its high halves. Tokens are not rearranged.
 struct Int4Tiles {
   Int4Quads weight;
 
@@ -61,7 +61,7 @@ struct Int4Tiles {
     b[0] = token[kStepWords * step + 2 * (lane % 4)];
     b[1] = token[kStepWords * step + 2 * (lane % 4) + 1];
   }
-  // token_sum: -8 times that of the group's bytes
+  /// token_sum: -8 times the sum of the group's bytes.
   __device__ float add(float total, int sum, int token_sum, int row, int group) const {
     const float16 scale =
         weight.scales[(std::ptrdiff_t{row / kPanelRows} * weight.groups() + group) * kPanelRows + row % kPanelRows];
@@ -73,7 +73,7 @@ struct Int4Tiles {
 inline Int8Tiles tiles_of_layout(const Int8Quads& weight) { return {weight}; }
 inline Int4Tiles tiles_of_layout(const Int4Quads& weight) { return {weight}; }
 
-// Layouts that tensor cores multiply.
+/// Layouts that tensor cores multiply.
 template <class W>
 concept HasTiles = HasPanels<W> && requires(const W w) {
   tiles_of_layout(w.panels());

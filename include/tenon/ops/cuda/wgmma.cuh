@@ -1,6 +1,6 @@
-// Products of sm_90's warpgroups, whose operands lie in shared memory: d[64, N] += a[64, 16] b[N, 16]^T (PTX ISA,
-// wgmma). Which element d[n][i] of a thread is: row_of_sum and column_of_sum, of the warp's sixteen rows and of columns
-// 8 n on.
+// Products of sm_90's warpgroups, with operands in shared memory (PTX ISA, wgmma): d[64, N] += a[64, 16] b[N, 16]^T.
+// row_of_sum and column_of_sum give the place of element d[n][i] of a thread in its warp's sixteen rows, from column 8
+// n on.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -10,17 +10,17 @@
 
 namespace tenon::cuda {
 
-// Core matrices side by side in a chunk, and blocks of eight rows behind one another, as OperandTiles has them: no
-// swizzle.
+/// Core matrices lie side by side in a chunk, and blocks of eight rows one after another, like in OperandTiles: no
+/// swizzle.
 __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address) {
   constexpr std::uint64_t kAlongColumns = kCoreElements * 2 / 16,
                           kAlongRows = kCoreRows * kChunkColumns * 2 / 16;  // in sixteen bytes
   return std::uint64_t{(address & 0x3ffffu) >> 4} | kAlongColumns << 16 | kAlongRows << 32;
 }
-inline constexpr std::uint64_t kDescriptorStep = 2 * kCoreElements * 2 / 16;  // to the next sixteen columns
+inline constexpr std::uint64_t kDescriptorStep = 2 * kCoreElements * 2 / 16;  ///< to the next sixteen columns
 
-// Registers and shared memory of the threads are as the products find them; products up to here are one group; all but
-// the last N groups have ended.
+/// begin_products() fences the threads' registers and shared memory. end_products() closes a group of products.
+/// wait_for_products<N>() waits for all groups but the last N.
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
@@ -28,14 +28,14 @@ __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// Keeps the compiler from moving uses of sums over this place: products write them behind its back.
+/// Keeps the compiler from moving uses of sums across this point: products write them asynchronously.
 template <int Count>
 __device__ __forceinline__ void for_registers_of_products(float (&d)[Count][4]) {
 #pragma unroll
   for (int i = 0; i < 4 * Count; ++i) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
 }
 
-// E: bfloat16 or float16, whose instructions differ in a name. numbers: of the sums; a_and_b: of the descriptors behind
+// E: bfloat16 or float16, whose instructions differ by name. numbers: of the sums; a_and_b: of the descriptors after
 // them.
 #define TENON_GROUP_PRODUCT(n, numbers, a_and_b, ...)                                                                 \
   if constexpr (std::is_same_v<E, bfloat16>) {                                                                        \
