@@ -1,4 +1,4 @@
-// The CPU as a device: what its memory and its options promise.
+// The CPU as a device: its memory and its options.
 #include <boost/test/unit_test.hpp>
 
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(memory_is_aligned_zeroed_and_as_large_as_asked) {
     BOOST_TEST(is_zero(memory));
     std::memset(memory.data(), 0x5a, bytes);  // to the last byte
   }
-  BOOST_TEST(is_zero(device.allocate(kHugePage)));  // not what another has left behind
+  BOOST_TEST(is_zero(device.allocate(kHugePage)));  // not what another buffer has left
 }
 
 BOOST_AUTO_TEST_CASE(buffers_of_equal_size_begin_at_different_places_of_a_cache) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(buffers_of_equal_size_begin_at_different_places_of_a_cache)
       all.emplace_back(bytes);
       ++at[reinterpret_cast<std::uintptr_t>(all.back().data()) / kPage % kPlaces];
     }
-    // Two each, were they spread evenly; where they lie is the system's choice. All 64, did they begin with huge pages.
+    // An even spread has two each; the system chooses the places. Without offsets, all 64 would be equal.
     BOOST_TEST(*std::max_element(at.begin(), at.end()) <= kBuffers / 4);
   }
 }
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(memory_moves_and_is_not_copied) {
   BOOST_TEST(second.data() == at);
   BOOST_TEST((second.bytes() == 100 && second.data()[99] == std::byte{7}));
   BOOST_TEST((!first.data() && first.bytes() == 0));
-  other = std::move(second);  // what it had is unmapped: LeakSanitizer does not see mmap, the next test does
+  other = std::move(second);  // its old memory is unmapped; LeakSanitizer does not see mmap, the next test does
   BOOST_TEST(other.data() == at);
   BOOST_TEST((!second.data() && second.bytes() == 0));
   Cpu::Memory& self = other;
@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(a_device_moves_with_its_threads) {
   BOOST_TEST(calls == 2);
 }
 
-// More threads than the system gives: an exception that can be caught, not the end of the program. In a child, whose
-// address space is small; sanitizers need theirs.
+// More threads than the system allows: an exception that a caller can catch, not the end of the program. Runs in a
+// child with a small address space; sanitizers need theirs.
 BOOST_AUTO_TEST_CASE(too_many_threads_are_an_error) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   std::printf("skipped: too_many_threads_are_an_error, for a sanitizer needs its address space\n");

@@ -1,4 +1,4 @@
-// device/cuda.cuh: memory, small data on its way to a step's kernels, and what goes wrong.
+// device/cuda.cuh: memory, uploads of a step's small data, and errors.
 #define BOOST_TEST_MODULE tenon device cuda
 #include <boost/test/unit_test.hpp>
 
@@ -22,7 +22,7 @@ __global__ void add_to(const int* values, int count, int* sum) {
 
 using cuda::wait_for_earlier;
 
-// value = value * factor + i, for kernels each of which depends on the one before.
+// value = value * factor + i: each kernel depends on the previous one.
 template <class = void>
 __global__ void step_kernel(unsigned factor, unsigned i, unsigned* value) {
   wait_for_earlier();
@@ -76,8 +76,7 @@ BOOST_AUTO_TEST_CASE(memory_is_counted_with_its_peak) {
   BOOST_TEST(device.memory_use().peak == before + 1500);
 }
 
-// More than there is room for, in one step, and again in the next; in a step that is gathered and in one that is
-// launched at once.
+// More values than the first buffer holds, in one step and again in the next, gathered and launched at once.
 BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
   Cuda device;
   for (int step = 0; step < 6; ++step) {
@@ -86,7 +85,7 @@ BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
       std::vector<int> values(static_cast<std::size_t>(count));
       std::iota(values.begin(), values.end(), step);
       const int* there = device.put(std::span<const int>(values));
-      std::fill(values.begin(), values.end(), -1);  // the caller's own may go
+      std::fill(values.begin(), values.end(), -1);  // the caller may change its own
       int wanted = 0;
       for (int i = 0; i < count; ++i)
         wanted = static_cast<int>(static_cast<unsigned>(wanted) + static_cast<unsigned>(step + i));
@@ -96,8 +95,8 @@ BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
   }
 }
 
-// What a step has put is still its own when the next one's is, though the host waits for neither; nor for what it will
-// ask for later.
+// A step's values stay its own when the next step puts some, although the host waits for neither step nor for later
+// results.
 BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
   constexpr int kCount = 100'000, kSteps = 6;
   Cuda device;
@@ -117,7 +116,7 @@ BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
   }
 }
 
-// Kernels write for the host, and graphs of steps that take turns write to places of their own.
+// Kernels write for the host, and graphs of alternating steps write to buffers of their own.
 BOOST_AUTO_TEST_CASE(what_kernels_write_for_the_host_arrives) {
   constexpr int kKernels = 12;
   for (const int prompt_rows : {0, 512}) {
@@ -150,7 +149,7 @@ BOOST_AUTO_TEST_CASE(what_is_fetched_is_what_kernels_wrote) {
   BOOST_TEST((host[0] == 5 && host[1] == 6 && host[2] == 7));
 }
 
-// The first time kernel by kernel, then as one graph: with the same arguments, with others, and with more kernels.
+// First kernel by kernel, then as one graph: with the same arguments, with others, and with more kernels.
 BOOST_AUTO_TEST_CASE(steps_that_come_again_are_one_launch) {
   for (const bool graphs : {false, true}) {
     Cuda device({.graphs = graphs});
@@ -169,11 +168,11 @@ BOOST_AUTO_TEST_CASE(steps_that_come_again_are_one_launch) {
       BOOST_TEST(*device.fetch(value.data(), 1) == wanted);
     }
     BOOST_TEST(device.graph_launches() ==
-               (graphs ? 4u : 0u));  // 20 from its second time on, 21 from its second; 4 are few
+               (graphs ? 4u : 0u));  // 20 kernels from their second time on, 21 from theirs; 4 are too few
   }
 }
 
-// What two devices of one GPU ask of the same kernel does not shrink for either.
+// Two devices on one GPU do not reduce each other's limit for the same kernel.
 BOOST_AUTO_TEST_CASE(shared_memory_is_everybodys) {
   Cuda one, other;
   const OnDevice<unsigned> there(one, std::vector<unsigned>{0});
@@ -187,7 +186,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_is_everybodys) {
   }
 }
 
-// Kernels that wait to be launched run before memory that they use is another's.
+// Pending kernels run before another buffer gets memory that they use.
 BOOST_AUTO_TEST_CASE(memory_that_is_freed_is_used_before) {
   Cuda device;
   auto first = device.allocate(4);

@@ -28,7 +28,7 @@ struct Kernel {
   const Hook* hook = nullptr;
 };
 
-// A launch whose arguments outlive the call, as far as a hook asks for them.
+// A launch whose arguments outlive the call, as far as a hook needs them.
 struct Node {
   const Kernel* kernel = nullptr;
   std::vector<std::vector<std::byte>> arguments;
@@ -66,12 +66,12 @@ struct State {
   std::mutex mutex;
   Counts counts;
   std::vector<Traced> calls;
-  std::map<const void*, Kernel> kernels;  // by address of the host's stub
+  std::map<const void*, Kernel> kernels;  // by address of the host stub
   std::vector<std::unique_ptr<Hook>> hooks;
   int fails_after = -1;
 };
 
-// Constructed by the first registration, and never destroyed: programs free device memory as they end.
+// Constructed by the first registration and never destroyed: programs free device memory while they end.
 State& state() {
   static State& all = *new State;
   return all;
@@ -79,7 +79,7 @@ State& state() {
 
 Kernel& kernel_of(const void* stub) { return state().kernels[stub]; }
 
-// With the state locked. True where this call has been told to fail.
+// Call with the state locked. True if this call is to fail.
 bool fails() {
   State& s = state();
   return s.fails_after >= 0 && s.fails_after-- == 0;
@@ -172,7 +172,7 @@ void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, i
   const std::lock_guard lock(state().mutex);
   kernel_of(stub).name = name;
 }
-unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, void*) { return 1; }  // kernel<<<>>>: tenon does not
+unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, void*) { return 1; }  // kernel<<<>>>: tenon has none
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) { return cudaErrorNotSupported; }
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*) { return cudaErrorNotSupported; }
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t) {
@@ -217,7 +217,7 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) { re
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return std::free(memory), cudaSuccess; }
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) { return allocate(memory, bytes); }
 cudaError_t cudaFreeHost(void* memory) { return std::free(memory), cudaSuccess; }
-// All that tenon sets is new memory, to 0: it is.
+// tenon sets only new memory to 0, and this memory is 0.
 cudaError_t cudaMemsetAsync(void*, int value, std::size_t, cudaStream_t) {
   return value == 0 ? cudaSuccess : cudaErrorNotSupported;
 }

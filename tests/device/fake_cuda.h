@@ -12,30 +12,30 @@
 namespace tenon::test::fake_cuda {
 
 struct Counts {
-  std::uint64_t launches = 0;  // kernels launched alone
+  std::uint64_t launches = 0;  // kernels launched one by one
   std::uint64_t graph_launches = 0;
-  std::uint64_t graph_kernels = 0;              // kernels that these launched
+  std::uint64_t graph_kernels = 0;              // kernels launched by graphs
   std::uint64_t changed_nodes = 0;              // calls of cudaGraphExecKernelNodeSetParams
   std::uint64_t graphs = 0;                     // instantiated
   std::uint64_t copies_in = 0, bytes_in = 0;    // cudaMemcpyAsync to the device
   std::uint64_t copies_out = 0, bytes_out = 0;  // cudaMemcpyAsync to the host
-  std::uint64_t allocations = 0;                // of device memory and of pinned memory
+  std::uint64_t allocations = 0;                // of device and pinned memory
   std::uint64_t events = 0;                     // recorded
   std::uint64_t waits = 0;                      // for a stream or an event
 
   std::uint64_t kernels() const { return launches + graph_kernels; }
 };
 
-// Since the last reset(). Calls of all threads count.
+// Counts of all threads since the last reset().
 Counts counts();
 void reset();
 
 enum class Call { launch, graph_launch, graph_kernel, copy_in, copy_out, event, wait };
 
-// A call as it was made. Kernels of a graph follow its launch.
+// A call. Kernels of a graph follow its launch.
 struct Traced {
   Call call;
-  std::string_view kernel;  // mangled; empty for what is no kernel
+  std::string_view kernel;  // mangled; empty if the call is no kernel
   std::uint64_t bytes;      // of a copy
   std::chrono::steady_clock::time_point at;
 };
@@ -46,7 +46,7 @@ std::vector<Traced> trace();
 // sizes: bytes of each argument, which a graph copies.
 void on_kernel(std::string name, std::vector<std::size_t> sizes, std::function<void(void* const* arguments)> run);
 
-// The next call of a launch, graph launch, graph instantiation, copy or allocation fails, after `calls` that do not.
+// Lets `calls` launches, graph launches, graph instantiations, copies or allocations succeed, and the next one fail.
 void fail_after(int calls);
 
 }  // namespace tenon::test::fake_cuda

@@ -1,4 +1,4 @@
-// device/memory_count.h: what is held, and the most of it.
+// device/memory_count.h: bytes held now, and their peak.
 #include "tenon/device/memory_count.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// What tests with a GPU share. They are skipped where there is none.
+// Shared by tests with a GPU. They are skipped on machines without one.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace tenon::test {
 
-// A global fixture: ends the program with what ctest takes for "skipped".
+// A global fixture: without a GPU it ends the program with ctest's code for "skipped".
 struct NeedsCuda {
   NeedsCuda() {
     if (cuda::device_count() > 0) return;
@@ -20,7 +20,7 @@ struct NeedsCuda {
   }
 };
 
-// A copy of host values.
+// A copy of host values on the device.
 template <class T>
 class OnDevice {
  public:

@@ -1,5 +1,5 @@
-// How many kernels, graph launches and copies a step is, counted by a runtime that runs no kernel (fake_cuda.h): no GPU
-// is needed.
+// Counts the kernels, graph launches and copies of a step, with a runtime that runs no kernel (fake_cuda.h). No GPU is
+// needed.
 #define BOOST_TEST_MODULE tenon device steps
 #include <boost/test/unit_test.hpp>
 
@@ -17,9 +17,9 @@ using namespace tenon::test;
 
 namespace {
 
-// Kernels of a step that decodes, the upload of what the host has for it among them. Lower them as kernels are fused.
+// Kernels of a decoding step, its upload included. Lower these numbers when kernels are fused.
 constexpr std::uint64_t kKernelsFloat32 = 101, kKernelsBFloat16Mma = 102, kKernelsBFloat16MmaOneRow = 102;
-// Copied to the device a step: every row has some twenty words, and a table of blocks.
+// Bytes copied to the device per step: every row has some twenty words and a table of blocks.
 constexpr std::uint64_t kBytesOneRow = 2048, kBytes64Rows = 12288;
 
 const ModelFiles& files() {
@@ -31,7 +31,7 @@ __global__ void reader(const int*) {}
 
 std::uint64_t uploaded = 0, fetched = 0;  // bytes, by copy_kernel
 
-// What the host needs of kernels that do not run: what it has put is uploaded, and the weights of a row have a sum.
+// Host values that depend on kernels: put values are uploaded, and a row's weights have a sum.
 struct Kernels {
   Kernels() {
     fake_cuda::on_kernel("draw_total_kernel", {sizeof(MatrixView<const float>), sizeof(void*), sizeof(void*)},
@@ -82,7 +82,7 @@ void finish(E& engine) {
   while (!engine.idle()) engine.step();
 }
 
-// Steps of `rows` rows, when graphs have been made, until the texts are longer by four blocks.
+// Steps of `rows` rows, after graphs are made, until the texts are four blocks longer.
 template <class E>
 void check_decoding(E& engine, int rows, std::uint64_t most_kernels, std::uint64_t most_bytes) {
   constexpr int kFirst = 20, kSteps = 64;
@@ -94,7 +94,7 @@ void check_decoding(E& engine, int rows, std::uint64_t most_kernels, std::uint64
   BOOST_TEST_MESSAGE(rows << " rows: " << c.kernels() / kSteps << " kernels and " << uploaded / kSteps
                           << " bytes a step");
   BOOST_TEST(c.kernels() <= kSteps * most_kernels);
-  BOOST_TEST(c.kernels() >= kSteps * 12u);  // the steps were steps
+  BOOST_TEST(c.kernels() >= kSteps * 12u);  // the steps did run
   BOOST_TEST(c.launches == 0u);
   BOOST_TEST(c.graph_launches == static_cast<unsigned>(kSteps));
   BOOST_TEST(c.changed_nodes == 0u);
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(decoding_is_one_graph_that_nothing_changes) {
   check_decoding(engine, 64, kKernelsBFloat16Mma, kBytes64Rows);
 }
 
-// Greedy and drawn, with ends that nobody foresees, and with newcomers: the next step is launched before this one's
-// tokens are known.
+// Greedy and drawn rows, with unforeseen ends and with newcomers: the next step is launched before this step's tokens
+// are known.
 BOOST_AUTO_TEST_CASE(steps_are_launched_ahead) {
   auto engine = make<OfFloat32>();
   for (int i = 0; i < 6; ++i) {
@@ -136,24 +136,24 @@ BOOST_AUTO_TEST_CASE(steps_are_launched_ahead) {
   BOOST_TEST(engine.stats().launched_ahead == engine.stats().steps - 1);
 }
 
-// Kernels of prompts are launched as they are added, not gathered for a graph that nobody needs again. Prompts that are
-// a little longer take no more memory.
+// Kernels of prompts are launched as they are added, not gathered for a graph that is never repeated. Slightly longer
+// prompts take no more memory.
 BOOST_AUTO_TEST_CASE(prompts_are_launched_at_once) {
   auto engine = make<OfFloat32>();
   for (int i = 0; i < 5; ++i) {
-    if (i == 2) reset();  // steps take turns, and memory of both has grown
+    if (i == 2) reset();  // steps alternate, and both buffers have grown
     engine.submit(request(500 + 7 * i, 1));
     finish(engine);
   }
   const fake_cuda::Counts c = fake_cuda::counts();
   BOOST_TEST(c.launches > 0u);
-  BOOST_TEST(c.launches <= 3 * (kKernelsFloat32 + 1));  // the last layer gathers the row whose logits are wanted
+  BOOST_TEST(c.launches <= 3 * (kKernelsFloat32 + 1));  // the last layer gathers the row with wanted logits
   BOOST_TEST(c.graphs + c.graph_launches == 0u);
   BOOST_TEST(c.copies_in + c.copies_out + c.allocations == 0u);
 }
 
-// A row of logits comes to the host where all of it is asked for, or where no kernel can do what is asked
-// (docs/kernels.md, draws). Steps go ahead of their tokens where the device picks these.
+// A row of logits comes to the host if all of it is requested, or if no kernel can do what is requested
+// (docs/kernels.md, draws). Steps run ahead of their tokens if the device picks them.
 BOOST_AUTO_TEST_CASE(rows_of_logits_stay_on_the_device) {
   struct Anything {  // a constraint that allows all tokens
     std::vector<std::uint32_t> words = std::vector<std::uint32_t>((50257 + 31) / 32, ~std::uint32_t{0});
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(rows_of_logits_stay_on_the_device) {
     BOOST_TEST((engine.stats().launched_ahead > before) == ahead, what);
     BOOST_TEST((bytes >= kRow) == whole, what << ": " << bytes << " bytes to the host");
     if (ahead) BOOST_TEST(bytes == 0u, what);
-    BOOST_TEST(fake_cuda::counts().copies_out == 0u, what);  // kernels write so little themselves
+    BOOST_TEST(fake_cuda::counts().copies_out == 0u, what);  // kernels write that little themselves
   };
   for (const Case& each : cases) {
     Request r = request(7, 6);
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(what_is_put_is_uploaded_before_the_kernel_that_reads_it) {
       BOOST_TEST(fake_cuda::counts().launches == (prompt_rows > 0 ? 2u : 0u));  // an upload before it
       if (prompt_rows > 0) BOOST_TEST(*put[0] == 1 + step);
       put_and_launch(11 + step, 1000);
-      put_and_launch(21 + step, step == 0 ? 100'000 : 5000);  // at first more than there is room for
+      put_and_launch(21 + step, step == 0 ? 100'000 : 5000);  // the first time more than the buffer holds
       device.flush();
       BOOST_TEST((*put[0] == 1 + step && put[1][999] == 11 + step && put[2][4999] == 21 + step));
       BOOST_TEST(fake_cuda::counts().copies_in == (step == 0 ? 1u : 0u));
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(what_is_put_is_uploaded_before_the_kernel_that_reads_it) {
   }
 }
 
-// A call that fails, whichever it is, is told once, and the engine goes on.
+// A failing call, whichever it is, is reported once, and the engine continues.
 BOOST_AUTO_TEST_CASE(a_step_that_fails_is_told_and_the_next_go_on) {
   auto engine = make<OfFloat32>();
   for (int rows = 0; rows < 4; ++rows) engine.submit(request(7, 40));

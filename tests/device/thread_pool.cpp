@@ -1,4 +1,4 @@
-// The pool: every index exactly once, every thread at work, and nobody left waiting.
+// The pool: every index exactly once, every thread at work, and no thread left waiting.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Part {
   int begin, end;
 };
 
-// What `spread` hands out, in order of the begin; Boost.Test's own checks are not for several threads.
+// The parts that `spread` hands out, in order of their begin. Boost.Test's own checks are not thread-safe.
 template <class Spread>
 std::vector<Part> parts_of(Spread&& spread) {
   std::mutex mutex;
@@ -53,13 +53,14 @@ BOOST_AUTO_TEST_CASE(run_calls_every_part_once) {
     BOOST_TEST(pool.threads() == threads);
     std::vector<int> calls(static_cast<std::size_t>(threads), 0);
     for (int round = 1; round <= 50; ++round) {
-      pool.run([&](int part) { ++calls[static_cast<std::size_t>(part)]; });  // plain: run() orders it before its return
+      // not atomic: run() orders it before its return
+      pool.run([&](int part) { ++calls[static_cast<std::size_t>(part)]; });
       BOOST_TEST(std::count(calls.begin(), calls.end(), round) == threads);
     }
   }
 }
 
-// Two parts that wait for each other can only end on two threads.
+// Two parts that wait for each other end on two threads only.
 BOOST_AUTO_TEST_CASE(parts_run_beside_each_other) {
   ThreadPool pool(2);
   std::atomic<int> here{0};
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(share_covers_exactly_in_pieces_of_the_grain) {
   }
 }
 
-// What a thread fetches ahead is its own only while it walks in one direction.
+// Each thread walks its part in one direction, so that its prefetches are its own.
 BOOST_AUTO_TEST_CASE(share_gives_each_thread_its_own_part_in_order_first) {
   constexpr int kCount = 100, kThreads = 4;
   ThreadPool pool(kThreads);
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(share_gives_each_thread_its_own_part_in_order_first) {
   pool.share(kCount, 1, [&](int begin, int, int thread) { taken[static_cast<std::size_t>(thread)].push_back(begin); });
   for (int t = 0; t < kThreads; ++t) {
     const std::vector<int>& mine = taken[static_cast<std::size_t>(t)];
-    // Owners in the order t, t + 1, ..; of each, pieces in order.
+    // Owners in the order t, t + 1, ...; pieces of each owner in order.
     BOOST_TEST(std::is_sorted(mine.begin(), mine.end(), [&](int a, int b) {
       const auto rank = [&](int piece) {
         return (piece / (kCount / kThreads) + kThreads - t) % kThreads * kCount + piece;
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(many_short_jobs_do_not_hang) {
   }
 }
 
-// Jobs far enough apart that the workers have gone to sleep, and pools that end in every state of their workers.
+// Jobs so far apart that workers go to sleep, and pools that end in every state of their workers.
 BOOST_AUTO_TEST_CASE(sleepers_wake_and_pools_end) {
   ThreadPool pool(3);
   std::atomic<int> calls{0};
@@ -180,8 +181,8 @@ BOOST_AUTO_TEST_CASE(two_pools_side_by_side) {
   BOOST_TEST(calls == 2000);
 }
 
-// What the caller wrote before run() is seen by all, what they wrote is seen after it, and const jobs and temporaries
-// run.
+// All threads see what the caller wrote before run(), and the caller sees their writes after it. Const jobs and
+// temporaries run.
 BOOST_AUTO_TEST_CASE(memory_is_ordered_across_a_job) {
   ThreadPool pool(3);
   std::vector<int> data(3000, 0);

@@ -1,5 +1,6 @@
-// attention: what a row gets depends on its own sequence up to its own position and on the cache's element, and on
-// nothing else: not on chunks, neighbours, threads, instruction sets, the cache, nor on what lies in it behind the row.
+// attention: a row's result depends on its own sequence up to its own position and on the cache's element, and on
+// nothing else. It does not depend on chunks, neighbours, threads, instruction sets, the cache, or the cache's contents
+// after the row.
 #include <boost/test/unit_test.hpp>
 
 #include "attention_problem.h"
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_long_sequence_crosses_a_split, Case, Cases) {
   }
 }
 
-// Blocks of 1..17 rows that begin on either side of every boundary: tiles of 16, strides of 64, splits of 256.
+// Blocks of 1..17 rows that begin on both sides of every boundary: tiles of 16, strides of 64, splits of 256.
 BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_of_rows_meet_every_boundary, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -90,8 +91,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(blocks_of_rows_meet_every_boundary, Case, Cases) {
       if (before > 0) step(p, kv, {{0, 0, before}}, out, [](const auto&) {});  // only into the cache
       for (int start = before; start <= boundary + 1; ++start) {
         for (int rows = 1; rows <= 17;
-             rows += isa == Isa::portable ? 4 : kEvery<E>) {  // plain C++ has no blocks, and is slow
-          auto now = kv;                                      // NaN behind this block's last row
+             rows += isa == Isa::portable ? 4 : kEvery<E>) {  // plain C++ has no blocks and is slow
+          auto now = kv;                                      // NaN after this block's last row
           step(p, now, {{0, start, rows}}, out, op_on<Policy>(device));
           BOOST_TEST(first_difference(out.view(start, rows), truth.view(start, rows)) == -1,
                      to_string(isa) << ": " << rows << " rows from " << start);
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_behind_a_row_and_nobody_beside_it_leaks_in
   using E = typename Case::E;
   const AttentionProblem<E> p(3, 70, 2, 1, 20);
   const Matrix truth = truth_of<Policy>(p);
-  auto hostile = p;  // the middle sequence is NaN and infinity all over
+  auto hostile = p;  // the middle sequence is NaN and infinity everywhere
   for (int r = p.length; r < 2 * p.length; ++r) {
     for (int c = 0; c < p.q.cols; ++c) hostile.q.row(r)[c] = kNaN;
     for (int c = 0; c < p.keys.cols; ++c)
@@ -118,12 +119,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_behind_a_row_and_nobody_beside_it_leaks_in
          {at_once(hostile, op_on<Policy>(device)), in_chunks(hostile, 20, 5, op_on<Policy>(device))}) {
       BOOST_TEST(first_difference(out.view(0, p.length), truth.view(0, p.length)) == -1);
       BOOST_TEST(first_difference(out.view(2 * p.length, p.length), truth.view(2 * p.length, p.length)) == -1);
-      for (int r = p.length; r < 2 * p.length; ++r) BOOST_TEST(std::isnan(out.row(r)[0]));  // and is not hidden
+      for (int r = p.length; r < 2 * p.length; ++r) BOOST_TEST(std::isnan(out.row(r)[0]));  // and stays visible
     }
   });
 }
 
-// A key or a query of NaN makes NaN of every row that sees it, of no other.
+// A NaN key or query makes NaN of every row that sees it, and of no other.
 BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_not_hidden, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -144,7 +145,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_not_hidden, Case, Cases) {
   }
 }
 
-// The same of values: NaN or infinite is their column, or the row's whole head where elements share a scale.
+// The same for values: NaN or infinity affects their column, or the row's whole head if elements share a scale.
 BOOST_AUTO_TEST_CASE_TEMPLATE(values_that_are_not_finite_are_not_hidden, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -172,7 +173,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(values_that_are_not_finite_are_not_hidden, Case, C
   }
 }
 
-// An infinite key, whose scores float32 would hide where they are -infinity.
+// An infinite key, whose scores float32 would hide if they are -infinity.
 BOOST_AUTO_TEST_CASE_TEMPLATE(an_infinite_key_is_not_hidden_by_its_scale, Policy, Policies) {
   AttentionProblem<std::int8_t> p(1, 20, 1, 1, 20);
   p.keys.row(7)[3] = std::numeric_limits<float>::infinity();
@@ -186,7 +187,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_infinite_key_is_not_hidden_by_its_scale, Policy
 
 namespace {
 
-// The text through a cache: all its sequences side by side, in chunks where it keeps them.
+// The text through a cache: all its sequences together, in chunks if the cache keeps them.
 template <class P, class Policy, class E>
 Matrix through(const AttentionProblem<E>& p, Cpu& device) {
   CacheStore<P, Cpu> store(device, p.shape(), p.sequences * (p.length + 64));
@@ -255,7 +256,8 @@ AttentionProblem<E> stored_as(const AttentionProblem<float>& p) {
 
 }  // namespace
 
-// bfloat16 is widened exactly: attention over it is attention over float32 keys and values that were rounded before.
+// bfloat16 is widened exactly: attention over it equals attention over float32 keys and values that were rounded
+// before.
 BOOST_AUTO_TEST_CASE_TEMPLATE(bfloat16_is_float32_over_rounded_values, Policy, Policies) {
   for (AttentionProblem<float> p : problems<float>(1, 150)) {
     const auto as_it_is = stored_as<bfloat16>(p);
@@ -277,8 +279,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bfloat16_is_float32_over_rounded_values, Policy, P
   }
 }
 
-// Rows of whole numbers up to 127, times a power of two, are int8 without rounding, and their scales multiply without
-// rounding: attention over them is attention over float32, to the bit.
+// Rows of integers up to 127 times a power of two are int8 without rounding, and their scales multiply without
+// rounding. Attention over them equals attention over float32, to the bit.
 BOOST_AUTO_TEST_CASE_TEMPLATE(int8_whose_scales_are_powers_of_two_is_float32, Policy, Policies) {
   for (AttentionProblem<float> p : problems<float>(1, 150)) {
     Random random(static_cast<std::uint64_t>(p.head_dim));
@@ -306,7 +308,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(int8_whose_scales_are_powers_of_two_is_float32, Po
   }
 }
 
-// Numbers that float16 holds are read back as they are: attention over them is attention over float32, to the bit.
+// Numbers that float16 holds are read back unchanged: attention over them equals attention over float32, to the bit.
 BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_that_float16_holds_are_float32, Policy, Policies) {
   for (AttentionProblem<float> p : problems<float>(1, 150)) {
     for (Matrix* m : {&p.keys, &p.values}) {
@@ -328,8 +330,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_that_float16_holds_are_float32, Policy, Po
   }
 }
 
-// Later tokens of the same sequence, already in the cache (a preempted sequence, a longer neighbour of a fork), are
-// unseen.
+// Later tokens of the same sequence that are already in the cache (a preempted sequence, a longer neighbour of a fork)
+// are not seen.
 BOOST_AUTO_TEST_CASE_TEMPLATE(later_positions_are_unseen, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -346,7 +348,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(later_positions_are_unseen, Case, Cases) {
       2);
 }
 
-// Scores in the hundreds: the largest is taken out before exp, whichever stride it stands in.
+// Scores in the hundreds: the largest is subtracted before exp, in whichever stride it is.
 BOOST_AUTO_TEST_CASE_TEMPLATE(large_scores_stay_finite, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -363,8 +365,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_scores_stay_finite, Case, Cases) {
       1);
 }
 
-// Tolerance 1e-5: the scores are the same bits in both, weights are positive and sum to 1, |v| <= 1. What differs is
-// the order of at most 300 additions, and the rescaling: n u = 1.8e-5 in the worst case, sqrt(n) u = 1e-6 usually.
+// Tolerance 1e-5: the scores are the same bits in both, weights are positive and sum to 1, |v| <= 1. The order of at
+// most 300 additions differs, and the rescaling: n u = 1.8e-5 in the worst case, sqrt(n) u = 1e-6 usually.
 BOOST_AUTO_TEST_CASE_TEMPLATE(flash_and_direct_agree, E, Elements) {
   Cpu device;
   for (const auto& p : problems<E>(1, 300)) {
@@ -372,7 +374,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(flash_and_direct_agree, E, Elements) {
     BOOST_TEST(largest_difference(flash, direct) < 1e-5);
     BOOST_TEST_MESSAGE("head_dim " << p.head_dim << ": flash and direct differ by "
                                    << largest_difference(flash, direct));
-    // The twin: a scale off by a thousandth, or one key too few, is seen.
+    // The twin: a scale off by a thousandth, or one key too few, is detected.
     const auto scaled = at_once(p, [&](auto args) {
       args.scale *= 1.001f;
       attention(device, FlashAttention{}, args);
@@ -395,9 +397,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(flash_and_direct_agree, E, Elements) {
 }
 
 // Tolerance: a score is a chain of head_dim roundings of partial sums, which random signs keep near sqrt(head_dim),
-// times a scale of 1 / sqrt(head_dim): an error of some 4 sqrt(head_dim) u; the output changes by at most twice the
-// scores' error. Elements are the same in both, since both read what the reference stored; int8 adds a rounding a score
-// and a weight.
+// times a scale of 1 / sqrt(head_dim). Its error is some 4 sqrt(head_dim) u, and the output changes by at most twice
+// that. Both sides read the elements that the reference stored. int8 adds a rounding per score and per weight.
 BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -421,7 +422,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
 
 namespace {
 
-// Online softmax whose splits follow whatever the caller says: a kernel that breaks the promise, if that is the batch.
+// Online softmax with splits that follow the caller: a kernel that breaks the promise if they follow the batch.
 template <class SplitOf>
 auto variant(SplitOf&& split_of) {
   return [split_of](const auto& args) {

@@ -1,4 +1,4 @@
-// Attention that knows where keys stand: windows, behind which nothing is read, and ALiBi's slopes.
+// Attention that knows positions: windows, before which nothing is read, and ALiBi's slopes.
 #include <boost/test/unit_test.hpp>
 
 #include "attention_problem.h"
@@ -15,7 +15,7 @@ AttentionProblem<E> with(AttentionProblem<E> p, int window, bool sloped) {
   p.window = window;
   if (sloped) {
     for (int h = 0; h < p.heads; ++h)
-      p.slopes.push_back(std::ldexp(1.5f, -6 - h));  // 300 positions off still weigh something
+      p.slopes.push_back(std::ldexp(1.5f, -6 - h));  // keys 300 positions away still have some weight
   }
   return p;
 }
@@ -32,7 +32,7 @@ AttentionProblem<E> part_of(const AttentionProblem<E>& p, int first, int rows) {
   return part;
 }
 
-// Of rows first .. first + rows - 1.
+// Whether rows first .. first + rows - 1 are finite.
 bool all_finite(const Matrix& m, int first, int rows) {
   for (int r = first; r < first + rows; ++r) {
     for (int c = 0; c < m.cols; ++c) {
@@ -42,13 +42,13 @@ bool all_finite(const Matrix& m, int first, int rows) {
   return true;
 }
 
-// Both sides of tiles, strides and splits, and what is neither.
+// Both sides of tiles, strides and splits, and lengths that are neither.
 constexpr std::array kWindows = {1, 2, 15, 16, 17, 40, 63, 64, 65, 256, 257};
 
 }  // namespace
 
-// With a window a cache may forget what lies before it, and does here: tiles are gone, and what shares a tile with seen
-// positions is NaN.
+// With a window a cache may forget earlier positions, and does here: tiles are gone, and NaN shares tiles with visible
+// positions.
 BOOST_AUTO_TEST_CASE_TEMPLATE(rows_are_the_same_in_any_chunks_over_a_cache_that_forgets, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -128,8 +128,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_as_long_as_the_text_is_none, Case, Cases)
   }
 }
 
-// Splits stand at fixed places: what is seen from a split's first position on is a text that begins there, whatever
-// window or length made it so. Slopes see distances, not places.
+// Splits lie at fixed positions: positions from a split's begin on are like a text that begins there, with any window
+// or length. Slopes depend on distances, not on positions.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_that_begins_a_split_is_a_text_of_its_own, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_of_one_is_the_value, Policy, Policies) {
       1);
 }
 
-// A key or a value that is not finite is seen by the rows whose window holds it, and by no others.
+// Rows whose window holds a key or value that is not finite see it; others do not.
 BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_seen_within_its_window_only, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nan_is_seen_within_its_window_only, Case, Cases) {
       for (const auto wrong : {kNaN, std::numeric_limits<float>::infinity()}) {
         for (Matrix AttentionProblem<E>::*where : {&AttentionProblem<E>::keys, &AttentionProblem<E>::values}) {
           if (where == &AttentionProblem<E>::keys && std::isinf(wrong))
-            continue;  // its score may be -infinity, which is no weight
+            continue;  // its score may be -infinity, which has no weight
           auto hostile = p;
           (hostile.*where).row(bad)[3] = wrong;
           const int end = std::min(p.length, bad + window);
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(slopes_of_zero_are_none, Case, Cases) {
       1);
 }
 
-// slope * (t - position) is one dimension more in the chain of a score: the last, where the key holds t - position.
+// slope * (t - position) is one more dimension in the chain of a score: the last, in which the key is t - position.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_slope_is_one_dimension_more, Policy, Policies) {
   constexpr int length = 300, dim = 20;
   auto p = with(AttentionProblem<float>(1, length, 2, 2, dim), 0, true);
@@ -238,8 +238,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_slope_is_one_dimension_more, Policy, Policies) {
   }
 }
 
-// Tolerance: as without slopes (attention.cpp), and one rounding more a score: slopes make no more than 8 of it, whose
-// ulp is 1e-6.
+// Tolerance: as without slopes (attention.cpp), and one more rounding per score: slopes add at most 8, whose ulp is
+// 1e-6.
 BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
                                     expected);
         };
         BOOST_TEST(difference([](auto&) {}) < tolerance);
-        // The twins: a window one position off, and slopes off by a hundredth, are seen.
+        // The twins: a window one position off, and slopes off by a hundredth, are detected.
         if (window > 0) BOOST_TEST(difference([](auto& args) { ++args.window; }) > tolerance);
         if (!sloped) continue;
         auto slopes = p.slopes;

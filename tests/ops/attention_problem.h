@@ -1,5 +1,4 @@
-// What the tests of attention share: texts, the steps of an engine that runs them, in any pieces, and the ways to
-// compare.
+// Shared by the tests of attention: texts, the steps of an engine that runs them in any pieces, and comparisons.
 #pragma once
 #include <array>
 #include <cmath>
@@ -13,7 +12,7 @@ namespace tenon::test {
 
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Sequences of one length; sequence s owns the rows s * length .. of q, keys and values, and slot sequences - 1 - s.
+// Sequences of one length. Sequence s has the rows s * length .. of q, keys and values, and slot sequences - 1 - s.
 // Keys and values are stored as E.
 template <class E>
 struct AttentionProblem {
@@ -64,7 +63,7 @@ inline void copy_row(const Matrix& from, int r, const Matrix& to, int i) {
   std::memcpy(to.row(i), from.row(r), static_cast<std::size_t>(from.cols) * sizeof(float));
 }
 
-// One step of an engine: the pieces' keys and values into the cache, then op(attention args); into the rows of `out`.
+// One step of an engine: stores the pieces' keys and values, then calls op(attention args) for the rows of `out`.
 template <class E, class Op>
 void step(const AttentionProblem<E>& p, TestKvOf<E>& kv, const std::vector<Piece>& pieces, const Matrix& out, Op&& op) {
   Batch batch;
@@ -100,7 +99,7 @@ void step(const AttentionProblem<E>& p, TestKvOf<E>& kv, const std::vector<Piece
   }
 }
 
-// Each row alone, as in decoding: nothing behind it in the cache, nobody beside it.
+// Each row alone, as in decoding: nothing after it in the cache, no other row in the step.
 template <class E, class Op>
 Matrix alone(const AttentionProblem<E>& p, Op&& op) {
   auto kv = p.cache();
@@ -166,7 +165,7 @@ inline double largest_difference(const Matrix& a, const Matrix& b) {
   return largest;
 }
 
-// Head counts and widths that meet every tail in the kernels; grouped heads among them.
+// Head counts and widths with every tail of the kernels, grouped heads among them.
 template <class E>
 std::vector<AttentionProblem<E>> problems(int sequences, int length) {
   std::vector<AttentionProblem<E>> all;

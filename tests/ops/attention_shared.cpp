@@ -1,5 +1,5 @@
-// Attention whose query heads share heads of keys and values: each head gets what it would get if they were its own,
-// however rows and heads are put together into work.
+// Attention whose query heads share key/value heads: each head gets the same result as with its own copy of them,
+// however rows and heads are grouped into work.
 #include <boost/test/unit_test.hpp>
 
 #include <set>
@@ -22,7 +22,7 @@ AttentionProblem<E> grouped(int length, int heads, int kv_heads, int dim, int wi
   return p;
 }
 
-// The same with keys and values of their own for each query head.
+// The same with keys and values of its own for each query head.
 template <class E>
 AttentionProblem<E> repeated(const AttentionProblem<E>& p) {
   AttentionProblem<E> all(p.sequences, p.length, p.heads, p.heads, p.head_dim);
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shared_heads_are_heads_with_keys_repeated, Case, C
   }
 }
 
-// One row alone is too little work for many threads, so that they part its heads; many rows are not.
+// One row alone is too little work for many threads, so they part its heads; many rows are not parted.
 BOOST_AUTO_TEST_CASE_TEMPLATE(threads_may_part_a_group, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
@@ -102,14 +102,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_may_part_a_group, Case, Cases) {
   }
 }
 
-// A neighbour whose keys are NaN, in a head beside and in a sequence beside.
+// A neighbour with NaN keys, in another head and in another sequence.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_group_does_not_leak_into_another, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   AttentionProblem<E> p(2, 70, 6, 2, 20);
   const Matrix truth = truth_of<Policy>(p);
   auto hostile = p;
-  for (int r = 0; r < p.length; ++r) {  // of sequence 0, the first head of keys and values
+  for (int r = 0; r < p.length; ++r) {  // sequence 0, first key/value head
     for (int d = 0; d < p.head_dim; ++d) hostile.keys.row(r)[d] = hostile.values.row(r)[d] = kNaN;
   }
   for_each_cpu(

@@ -1,4 +1,4 @@
-// head_draw in plain words: what a device that prepares rows for a draw must find.
+// head_draw in plain code: what a device that prepares rows for a draw must find.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ struct Drawn {
   double total = 0, log_total = 0;
 };
 
-// Of one row of logits; `args` has the lists, and says nothing of hidden rows or weights here.
+// For one row of logits. `args` has the lists; its hidden rows and weights are unused.
 template <class W>
 Drawn drawn(std::vector<float> row, const DrawRow& draw, const HeadDrawArgs<W>& args) {
   const auto at = [&](TokenId id) -> float& { return row[static_cast<std::size_t>(id)]; };
@@ -59,7 +59,7 @@ Drawn drawn(std::vector<float> row, const DrawRow& draw, const HeadDrawArgs<W>& 
   return out;
 }
 
-// What head_pick does with the best of a row, in order of rank; -1 where there are none.
+// head_pick on the best of a row, in order of rank; -1 if there are none.
 inline TokenId picked(const std::vector<TokenLogit>& best, const PickRow& row) {
   if (best.empty()) return -1;
   if (row.temperature == 0) return best.front().id;

@@ -28,7 +28,7 @@ constexpr double kU = 0x1p-24, kV = 0x1p-53;
 Doubles doubles(const MatrixView<const float>& view) { return as_eigen(view).cast<double>(); }
 Doubles doubles(const Matrix& m) { return doubles(MatrixView<const float>(m.view())); }
 
-// Whether each element lies within its last rounding to float32 and `slack` of the expected. NaN never does.
+// Whether each element lies within its last rounding to float32 and `slack` of the expected value. NaN never does.
 bool within(const Matrix& got, const Doubles& expected, const Doubles& slack) {
   const Doubles bound = kU * expected.cwiseAbs() + slack;
   return ((doubles(got) - expected).array().abs() <= bound.array() + 0x1p-149).all();  // 2^-149: the smallest float32
@@ -82,7 +82,7 @@ struct Product {
     y = activated(y, e.activation);
     return e.residual == Residual::none ? y : Doubles(y + doubles(problem.residual));
   }
-  // Two sums of problem.in + 3 terms of magnitude sum |w x| + 3; an activation has a slope of at most 1.13 and rounds
+  // Two sums of problem.in + 3 terms of magnitude sum |w x| + 3. An activation has a slope of at most 1.13 and rounds
   // in ten operations, of which 1 + tanh and 1 + erf lose what the value has below 1.
   Doubles slack() const {
     const Doubles magnitude = (x.cwiseAbs() * w.cwiseAbs().transpose()).array() + 3;
@@ -108,7 +108,7 @@ void check_products(int inputs, int outputs) {
                inputs << " -> " << outputs << ", activation " << static_cast<int>(e.activation));
     BOOST_TEST(gaps_untouched(y));
   }
-  // Twins: one input less, a bias forgotten, the other form of gelu, and sums in float32.
+  // Twins: one input missing, a bias missing, the other form of gelu, sums in float32.
   const Epilogue plain = kEpilogues[0], bias = kEpilogues[1], tanh_form = kEpilogues[3];
   Matrix y = p.output(kMostRows);
   auto args = p.args(packed.view(), plain, 0, kMostRows, y);
@@ -138,8 +138,8 @@ namespace {
 
 constexpr float kEpsilon = 1e-5f;
 
-// Each row becomes (x - mean) / deviation * gain + bias. The mean is off by at most n v of the mean magnitude, which
-// the quotient carries over: (3 n + 8) v (|x| + mean |x|) / deviation * |gain|, and the bias one rounding. On both
+// Each row becomes (x - mean) / deviation * gain + bias. The mean is off by at most n v of the mean magnitude, and the
+// quotient carries that over: (3 n + 8) v (|x| + mean |x|) / deviation * |gain|. The bias adds one rounding. On both
 // sides.
 struct Normed {
   Doubles value, slack;
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(norms) {
     BOOST_TEST(within(rms, uncentred.value, uncentred.slack), "width " << width);
     BOOST_TEST((gaps_untouched(layer) && gaps_untouched(rms)));
     if (width == 1) continue;
-    // Twins: half of epsilon more, n - 1 for n in the variance, and float32 sums.
+    // Twins: an epsilon half as large again, n - 1 for n in the variance, float32 sums.
     BOOST_TEST(!within(rms, centred.value, centred.slack));
     run(1.5f * kEpsilon);
     BOOST_TEST(!within(layer, centred.value, centred.slack));
@@ -198,7 +198,7 @@ namespace {
 
 using StoredAs = std::tuple<float, bfloat16, float16>;
 
-// softmax(scale q k^T + slope (t - position)) v, a sequence and a head at a time, as whole matrices.
+// softmax(scale q k^T + slope (t - position)) v, one sequence and head at a time, as whole matrices.
 template <class E>
 struct Attended {
   Doubles value, slack;
@@ -224,8 +224,8 @@ struct Attended {
         Eigen::ArrayXXd weights = (scores.array().colwise() - largest).exp();
         weights.colwise() /= Eigen::ArrayXd(weights.rowwise().sum());
         value.block(s * n, h * d, n, d) = weights.matrix() * v;
-        // A score is off by (d + 4) v sum |q k| and what a slope adds; a weight by twice that, relatively; the sums
-        // over keys by n + 8 roundings more. On both sides.
+        // A score is off by (d + 4) v sum |q k| and the slope's share, a weight by twice that, relatively. The sums
+        // over keys add n + 8 roundings. On both sides.
         const double off = (d + 4) * (double{p.scale} * (q.cwiseAbs() * k.cwiseAbs().transpose()).maxCoeff() + n);
         slack.block(s * n, h * d, n, d).setConstant(2 * kV * (2 * off + n + 8) * v.cwiseAbs().maxCoeff());
       }
@@ -239,7 +239,7 @@ void check_attention(AttentionProblem<E> p) {
   Matrix got = at_once(p, refer);
   const Attended<E> expected(p, p.window);
   BOOST_TEST(within(got, expected.value, expected.slack), "head_dim " << p.head_dim << ", window " << p.window);
-  // Twins: a window of one position less, slopes the other way, a scale that is off by 2^-20, float32.
+  // Twins: a window one position shorter, slopes of the other sign, a scale off by 2^-20, float32.
   const Attended<E> narrower(p, (p.window > 0 ? p.window : p.length) - 1);
   BOOST_TEST(!within(got, narrower.value, narrower.slack));
   if (!p.slopes.empty()) {
@@ -273,7 +273,7 @@ namespace {
 using low_rank_problem::random_update;
 using low_rank_problem::TestAdapter;
 
-// x A^T B^T scale into the update's outputs, by maps of the factors as the kernels read them.
+// x A^T B^T scale in the update's outputs, by maps of the factors as kernels read them.
 template <class T>
 void add_update(const LowRank& update, const Doubles& x, bool magnitudes, Doubles& delta) {
   const auto strip = [&](const auto& m) -> Doubles {
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(low_rank_updates) {
       // Two sums of `inputs` terms within sums of 15, and the scale.
       const Doubles slack = 2 * kV * (inputs + 15 + 4) * updated(adapter, x.cwiseAbs(), kOutputs, true);
       BOOST_TEST(within(run(refer), expected, slack), inputs << " inputs");
-      // Twins: another scale, the last rank lost, float32.
+      // Twins: another scale, the last rank missing, float32.
       Cpu device({.threads = 1});
       BOOST_TEST(!within(run([&](const LowRankArgs& args) { low_rank(device, args); }), expected, slack));
       adapter.updates[0].scale *= 1 + 0x1p-20f;

@@ -1,4 +1,4 @@
-// embed: one addition an element, so that the reference itself is met to the bit.
+// embed: one addition per element, so that it equals the reference to the bit.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// linear with the updates of its rows: the bits of low_rank and linear one after the other, whichever way they are
-// made.
+// linear with the LoRA updates of its rows: fused or not, the bits are those of low_rank followed by linear.
 #include <boost/test/unit_test.hpp>
 
 #include <numeric>
@@ -22,16 +21,16 @@ using namespace tenon;
 using namespace tenon::test;
 using namespace tenon::test::low_rank_problem;
 
-// One format of each path through the kernels, and one that kernels know nothing of.
+// One format per kernel path, and one without kernels.
 using Formats =
     std::tuple<Float32, BFloat16, Float8<E4M3>, ZeroPointInt8, GroupInt4, ZeroPointInt8Act8, BFloat16Dot, ColumnMajor>;
 
-// Those whose kernels ask for what comes next.
+// Formats whose kernels pace prefetches.
 using AskingFormats = std::tuple<Float32, BFloat16, Float8<E4M3>, Float8<E5M2>, ZeroPointInt8, GroupInt4, ColumnMajor>;
 
 namespace {
 
-// A matrix, and rows of which some have updates.
+// A matrix, and rows, some of which have updates.
 struct Updated {
   Problem problem;
   Step step;
@@ -45,7 +44,7 @@ struct Updated {
     groups = arranged(step, kind);
   }
 
-  // What op(args, updates) makes of y, rows being the problem's first.
+  // The y of op(args, updates) for the problem's first rows.
   template <class W, class Op>
   Matrix result(const W& weight, Op&& op) const {
     Matrix y = problem.output(step.rows());
@@ -134,7 +133,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(are_the_same_beside_the_product_and_before_it, P, 
   check<P>(48, 131, 50, 4);  // fewer blocks than threads
 }
 
-// Other arrangements of the same rows.
+// The same rows in other arrangements.
 BOOST_AUTO_TEST_CASE(are_the_same_in_any_arrangement) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 131);
   Cpu device({.threads = 2});
@@ -149,8 +148,8 @@ BOOST_AUTO_TEST_CASE(are_the_same_in_any_arrangement) {
   for (const Matrix& each : results) BOOST_TEST(same_bits(each, results.front()));
 }
 
-// Rows of one adapter that follow each other share its updates, though each is a group of its own: their factors are
-// asked for once.
+// Consecutive rows of one adapter share its updates, although each is a group of its own: their factors are prefetched
+// once.
 BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 131);
   Step s(64, 131, 12);
@@ -159,11 +158,11 @@ BOOST_AUTO_TEST_CASE(gathered_rows_of_one_adapter_share_its_updates) {
   Deltas d(s);
   const cpu::LowRankJobs all(LowRankArgs{s.x.view(), &groups, 1, Site::qkv, d.memory.view(), d.rows.data()}, 2);
   BOOST_REQUIRE(all.jobs.size() == 12u);
-  BOOST_REQUIRE(all.terms.size() == 18u);  // one of the first adapter's rows each, and two of the second's
+  BOOST_REQUIRE(all.terms.size() == 18u);  // one each for the first adapter's rows, two for the second's
   for (std::size_t i = 0; i < 18; ++i) BOOST_TEST(all.terms[i].again == (i != 0 && i != 6 && i != 7), "term " << i);
 }
 
-// Before the first block is made, and while each but the last is multiplied; few at once.
+// Before the first block is made, and while each block but the last is multiplied. Few lines are prefetched at once.
 BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
   Cpu device({.threads = 1});
   for (const int rank : {4, 64}) {
@@ -188,8 +187,8 @@ BOOST_AUTO_TEST_CASE(factors_of_the_next_block_are_asked_for) {
   }
 }
 
-// Where pieces are 3 panels a block ends within one: each block is asked for once, with the piece that begins the block
-// before.
+// With pieces of 3 panels, a block ends within a piece. Each block is prefetched once, with the piece that begins the
+// block before.
 BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
   Cpu device({.threads = 1});
   std::vector<TestAdapter> adapters;
@@ -213,7 +212,7 @@ BOOST_AUTO_TEST_CASE(pieces_that_are_no_blocks_ask_for_each_block_once) {
   });
 }
 
-// As a thread makes them that takes the pieces of others: a block that it has made and lost since is made again.
+// In the order of a thread that takes pieces of others: a block that was dropped is made again.
 BOOST_AUTO_TEST_CASE(pieces_in_any_order_find_their_updates) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 700);
   const Updated u(64, 700, 20, adapters);
@@ -239,7 +238,7 @@ BOOST_AUTO_TEST_CASE(pieces_in_any_order_find_their_updates) {
   });
 }
 
-// While one thread multiplies a piece, it asks for its share of keys and values, and not for all of them.
+// While one thread multiplies a piece, it prefetches that piece's share of keys and values, not all of them.
 BOOST_AUTO_TEST_CASE(keys_and_values_are_asked_for_piece_by_piece) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 640);
   Updated u(64, 640, 20, adapters);
@@ -290,7 +289,7 @@ BOOST_AUTO_TEST_CASE(no_updates_at_all) {
   BOOST_TEST(same_bits(fused, plain));
 }
 
-// The twin: an update that is left out, or another, is seen.
+// The twin: a missing update, or another one, is detected.
 BOOST_AUTO_TEST_CASE(a_lost_update_is_caught) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 131);
   Updated u(64, 131, 20, adapters);
@@ -311,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_lost_update_is_caught) {
   BOOST_TEST(!same_bits(fused(), truth));
 }
 
-// Every line that outputs of an update are read from, and no block more.
+// Every line that an update's outputs read, and no further block.
 BOOST_AUTO_TEST_CASE(lines_of_b_are_those_that_are_read) {
   for (const FactorType type : kTypes) {
     const auto bytes = type == FactorType::float32 ? 4u : 2u;
@@ -346,7 +345,7 @@ BOOST_AUTO_TEST_CASE(lines_of_b_are_those_that_are_read) {
   }
 }
 
-// What a kernel passes is enough to ask for everything.
+// A kernel passes enough lines to prefetch everything.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFormats) {
   if (best_isa() != Isa::avx512) {
     BOOST_TEST_MESSAGE("no AVX-512: kernels ask for nothing");
@@ -375,7 +374,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
   }
 }
 
-// So is what the product with a passes.
+// The product with a also passes enough.
 BOOST_AUTO_TEST_CASE(a_term_that_shrinks_asks_for_all_lines) {
   for (const int in : {16, 33, 768}) {
     for (const int rank : kRanks) {

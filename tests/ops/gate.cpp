@@ -1,4 +1,4 @@
-// gate: each element from its own two, whatever the batch, the threads or the instruction set.
+// gate: each element depends on its own two inputs, whatever the batch, the threads or the instruction set.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -20,7 +20,7 @@ constexpr std::array kActivations = {Activation::none, Activation::gelu_new, Act
 
 Matrix inputs(int n) { return random_matrix(kMostRows, 2 * n, 1, 2 * n + 3, 8.0f); }
 
-// What linear's activation and one product make of it.
+// The same by linear's activation and one product.
 Matrix expected_of(const Matrix& x, Activation activation) {
   const int n = x.cols / 2;
   Matrix y(x.rows, n, n);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(the_gate_s_own_place_may_take_the_result) {
             gate(device, {.x = both.view(), .activation = activation, .y = y});
             BOOST_TEST(first_difference(y, expected.view()) == -1, name_of(device) << ", width " << n);
             for (int r = 0; r < both.rows; ++r)
-              BOOST_TEST(same_bits(both.row(r) + n, x.row(r) + n, n));  // up is as it was
+              BOOST_TEST(same_bits(both.row(r) + n, x.row(r) + n, n));  // up is unchanged
             BOOST_TEST(gaps_untouched(both));
           },
           2);

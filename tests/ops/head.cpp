@@ -1,5 +1,5 @@
-// head_best names what a search through head's logits would name, for every format, count of rows and threads; a head
-// behind an int8 copy gives the same bits as its format.
+// head_best finds what a search through head's logits finds, for every format, row count and thread count. A head with
+// an int8 approximation gives the same bits as its format.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -34,9 +34,9 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 struct Problem {
   int vocab, width, rows;
   float size = 1;       // of weights and hidden states
-  bool ties = false;    // rows of the matrix that are equal to others
-  int most_wanted = 0;  // of a row; 0: from 1 up to all
-  float outlier = 0;    // what the first hidden state of every `each`th row is, beside others of -1 .. 1
+  bool ties = false;    // some rows of the matrix are equal
+  int most_wanted = 0;  // per row; 0: from 1 to all
+  float outlier = 0;    // first hidden state of every `each`th row, among others of -1 .. 1
   int each = 2;
 
   bool has_outlier(int row) const { return outlier != 0 && row % each == 0; }
@@ -58,7 +58,7 @@ Matrix hidden_of(const Problem& p) {
   return x;
 }
 
-// Largest first, of equal ones the lower id; then in order of ids.
+// Largest first, the lower id among equal ones; then in order of ids.
 std::vector<TokenLogit> search(const float* logits, int vocab, int count) {
   std::vector<TokenLogit> all;
   for (int i = 0; i < vocab; ++i) {
@@ -77,7 +77,7 @@ bool same(const std::vector<TokenLogit>& a, const std::vector<TokenLogit>& b) {
   });
 }
 
-// P's head_best against Q's head and a search.
+// Compares P's head_best with Q's head and a search.
 template <class P, class Q = P>
 void check(Cpu& device, const Problem& p, bool spoil = false) {
   const Matrix w = weights_of(p);
@@ -117,7 +117,7 @@ void check_all() {
   }
 }
 
-// Where so few are wanted that a rough copy pays.
+// With few enough wanted logits for the approximation to pay.
 template <class P, class Q>
 void check_few() {
   for (const int threads : {1, 3}) {
@@ -129,11 +129,11 @@ void check_few() {
       }
     }
     check<P, Q>(device, {300, 33, 20, 1, true, 4}, true);
-    check<P, Q>(device, {500, 768, 128, 1, false, 3, 1e4f, 1});  // 256 rows are walked
+    check<P, Q>(device, {500, 768, 128, 1, false, 3, 1e4f, 1});  // 256 rows with their residuals
   }
 }
 
-// Whether head_best of this matrix names for all rows what a search through its logits names.
+// Whether head_best of this matrix finds for all rows what a search through its logits finds.
 template <class View>
 bool names_the_best(const View& view, int vocab, const Matrix& hidden, const std::vector<int>& counts) {
   Cpu device({.threads = 2});
@@ -185,15 +185,15 @@ BOOST_AUTO_TEST_CASE(a_head_behind_int8_gives_the_bits_of_its_format) {
   check_few<Int8ExactOf<Float8<E5M2>>, Float8<E5M2>>();
   check_few<Int8ExactOf<ZeroPointInt8>, ZeroPointInt8>();
   Cpu device({.threads = 2});
-  // Where scales are subnormal, products too, where sums overflow, and where all logits are the same.
+  // Sizes with subnormal scales or products, with overflowing sums, and with equal logits.
   for (const float size : {1e-25f, 1e-22f, 1e-18f, 1e10f, 3e17f, 8e18f, 2e19f, 0.0f}) {
     for (const int rows : {1, 4, 20}) check<Int8Exact, Float32>(device, {200, 50, rows, size, true, 8});
   }
-  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f, false, 2});  // more candidates than it keeps
+  check<Int8Exact, Float32>(device, {20000, 8, 2, 0.0f, false, 2});  // more candidates than the limit
   check<Int8Exact, Float32>(device, {40, 65600, 3, 1, true, 2});     // sums of integers in two blocks
 }
 
-// One row of many wants more than are read for it, the others one.
+// One row wants more than may be read for it, the others want one.
 BOOST_AUTO_TEST_CASE(a_row_that_wants_many_has_them_among_others_that_want_one) {
   const Problem p{1000, 33, 64};
   const Packed<Int8Exact> packed(weights_of(p));
@@ -203,8 +203,7 @@ BOOST_AUTO_TEST_CASE(a_row_that_wants_many_has_them_among_others_that_want_one) 
   BOOST_TEST(names_the_best(packed.view(), p.vocab, hidden_of(p), counts));
 }
 
-// Codes near their zero points and both far from 128: sums of codes are large, and what is left of them is small, or
-// nothing.
+// Codes near their zero points, both far from 128: sums of codes are large, and their differences small or zero.
 BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_bound) {
   using Exact = Int8ExactOf<ZeroPointInt8>;
   constexpr Shape kShape{64, 700};
@@ -218,14 +217,14 @@ BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_
   ZeroPointInt8::pack(kShape, 0, block, bytes(plain));
   const auto view = Exact::view(kShape, bytes(stored));
   Cpu device({.threads = 1});
-  const Matrix hidden(1, 700, 700, 0.1f);  // int8 has it as it is
+  const Matrix hidden(1, 700, 700, 0.1f);  // int8 represents it exactly
   const cpu::QuantisedRows quantised(device, hidden.view());
   Matrix exact(1, 64, 64), same_codes(1, 64, 64), off(1, 64, 64);
   head(device, HeadArgs<ZeroPointInt8::View>{hidden.view(), ZeroPointInt8::view(kShape, bytes(plain)), exact.view()});
   head(device, HeadArgs<Exact::View>{hidden.view(), view, same_codes.view()});
   head(device, HeadArgs<cpu::ApproximationView>{quantised.all(), {view.approximation().panels}, off.view()});
   BOOST_TEST(std::equal(exact.values.data(), exact.values.data() + exact.values.size(), same_codes.values.data()));
-  float most = 0;  // in times of what the weights alone may lose
+  float most = 0;  // error over the bound of the weights alone
   for (int i = 0; i < 64; ++i) {
     const float error = std::fabs(exact.view().row(0)[i] - off.view().row(0)[i]);
     BOOST_TEST(error <= quantised.bounds(0).error(view.approximation().errors[i], view.approximation().lengths[i]));
@@ -234,7 +233,7 @@ BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_
   BOOST_TEST(most > 1);
 }
 
-// One row of x, and a matrix: the head behind a copy must name what Q names, which is returned.
+// One row of x and a matrix: the head with an approximation must find what Q finds, which is returned.
 template <class Q>
 std::vector<TokenLogit> check_by_hand(const Matrix& w, const Matrix& x) {
   Cpu device({.threads = 1});
@@ -256,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_row_that_overflows_only_exactly_is_not_passed_over) {
   check_by_hand<Float32>(w, x);
 }
 
-// Codes are summed before they are scaled: their sums overflow where those of weights are far from it.
+// Codes are summed before they are scaled. Their sums overflow although those of the weights are far from it.
 BOOST_AUTO_TEST_CASE(a_row_whose_codes_alone_overflow_is_not_passed_over) {
   const auto matrix = [](int rows, const std::vector<float>& values) {
     Matrix m(rows, 4, 4, 0.0f);
@@ -275,8 +274,8 @@ BOOST_AUTO_TEST_CASE(products_below_the_smallest_number_are_within_the_bound) {
   check_by_hand<Float32>(w, x);
 }
 
-// If bounds were smaller, rows that win would be passed over: the tests above could fail. What rounding weights costs,
-// where int8 has the hidden states as they are; and what rounding those costs, where it has the weights as they are.
+// With smaller bounds, winning rows would be missed, so the tests above can fail. First the cost of quantised weights
+// with exact hidden states, then of quantised hidden states with exact weights.
 BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
   const Problem p{5000, 64, 128};
   const std::vector<float> nothing(5000 + kPanelRows, 0.0f);
@@ -299,8 +298,8 @@ BOOST_AUTO_TEST_CASE(without_its_bounds_the_int8_pass_names_others) {
 
 namespace {
 
-// The largest share of its bound that a rough logit is off by, of all rows and logits. Rows with an outlier have rests,
-// the others none.
+// The largest share of its bound that an approximate logit is off by. Rows with an outlier have residuals, the others
+// have none.
 template <class P>
 double share_of_bound(Cpu& device, const Problem& p) {
   const Matrix w = weights_of(p);
@@ -327,7 +326,7 @@ double share_of_bound(Cpu& device, const Problem& p) {
 
 }  // namespace
 
-// A bound that is not reached at all would say little; where rows have two columns, errors meet in some.
+// A bound that is never reached would say little. In rows of two columns, some errors coincide.
 BOOST_AUTO_TEST_CASE(rough_logits_are_within_their_bounds) {
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (isa > best_isa()) continue;

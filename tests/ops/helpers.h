@@ -1,6 +1,6 @@
-// What the tests of the ops share: matrices with fixed seeds, in memory that faults when an op reads behind its end;
-// every instruction set and thread count; a weight format with at() alone; a cache view that knows what may be asked of
-// it.
+// Shared by the tests of the ops: matrices with fixed seeds, in memory that faults on reads past its end; every
+// instruction set and thread count. Also a weight format with at() alone, and a cache view that knows which tiles
+// exist.
 #pragma once
 #include <sys/mman.h>
 
@@ -27,14 +27,14 @@
 
 namespace tenon::test {
 
-// Both sides of every place where an op takes another path (kernels.cpp checks that), and of what future ones may use.
+// Both sides of every threshold of an op (kernels.cpp checks that), and of likely future ones.
 inline constexpr int kRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 12, 13,  15,  16, 17,
                                 18, 19, 23, 24, 25, 31, 32, 33, 63, 64, 65, 127, 128, 129};
 inline constexpr int kMostRows = 129;
 inline constexpr int kWidths[] = {1, 4, 15, 16, 17, 64, 77, 768};
 inline constexpr int kOutputs[] = {1, 5, 16, 31, 48, 131};
 
-// Floats that end where a page that nobody may touch begins: reading one too many faults, in masked and in plain code.
+// Floats that end at a protected page: reading one too many faults, in masked and in plain code.
 class GuardedFloats {
  public:
   GuardedFloats() = default;
@@ -75,7 +75,7 @@ class GuardedFloats {
   std::size_t count_ = 0;
 };
 
-// Between the rows lies a value that no op may read or change.
+// The gap value between rows, which no op may read or change.
 inline constexpr float kGap = -12345.5f;
 
 struct Matrix {
@@ -107,13 +107,13 @@ inline Matrix random_matrix(int rows, int cols, std::uint64_t seed, int stride =
 inline bool same_bits(const float* a, const float* b, int n) {
   return std::memcmp(a, b, static_cast<std::size_t>(n) * sizeof(float)) == 0;
 }
-// Values and gaps.
+// Compares values and gaps.
 inline bool same_bits(const Matrix& a, const Matrix& b) {
   return a.values.size() == b.values.size() &&
          std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(float)) == 0;
 }
 
-// The first row in which two matrices differ, -1 if none: the comparison that every equivalence test here is made of.
+// First row in which two matrices differ, -1 if none: the comparison of every equivalence test here.
 inline int first_difference(MatrixView<const float> a, MatrixView<const float> b) {
   if (a.rows != b.rows || a.cols != b.cols) return 0;
   for (int r = 0; r < a.rows; ++r) {
@@ -130,7 +130,7 @@ inline bool gaps_untouched(const Matrix& m) {
   return true;
 }
 
-// What this processor has; says on standard output what it has not.
+// Instruction sets of this processor. Names the missing ones on standard output.
 inline const std::vector<Isa>& isas() {
   static const std::vector<Isa> all = [] {
     std::vector<Isa> found;
@@ -146,7 +146,7 @@ inline const std::vector<Isa>& isas() {
   return all;
 }
 
-// Devices of every instruction set and 1..most_threads threads: body(device). More threads than cores make a test slow.
+// Calls body(device) for every instruction set and 1..most_threads threads. More threads than cores make a test slow.
 template <class Body>
 void for_each_cpu(Body&& body, int most_threads = 4) {
   for (const Isa isa : isas()) {
@@ -162,7 +162,7 @@ inline std::string name_of(const Cpu& device) {
   return std::string(to_string(device.isa())) + ", " + std::to_string(device.threads()) + " threads";
 }
 
-// A weight format with nothing but the smallest contract, in a layout that no kernel expects.
+// A weight format with the smallest contract, in a layout that no kernel expects.
 struct ColumnMajor {
   struct View {
     const float* values;  // [cols, rows]
@@ -210,11 +210,11 @@ struct Packed {
   }
 };
 
-// Bits that are NaN as float32 and as bfloat16, and -1 as int8, whose scales are then NaN.
+// Bits that are NaN as float32 and bfloat16, and -1 as int8, whose scales are then NaN.
 inline const float kGarbage = std::bit_cast<float>(0xffffffffu);
 
-// Keys and values in tiles that lie in memory in an order of their own, filled with garbage. A sequence has as many
-// tiles as `see` says; whoever asks for another ends the program.
+// Keys and values in tiles in an order of their own, filled with garbage. A sequence has the tiles that `see` gives it.
+// A read of another tile ends the program.
 template <class E>
 class TestKvOf {
  public:
@@ -253,7 +253,7 @@ class TestKvOf {
         gone_(tiles_),
         values_(floats(shape, sequences), kGarbage) {}
 
-  // The sequence has tiles for so many positions from now on.
+  // The sequence has tiles for this many positions from now on.
   void see(int sequence, int positions) {
     tiles_[static_cast<std::size_t>(sequence)] = (positions + kTilePositions - 1) / kTilePositions;
   }
@@ -261,7 +261,7 @@ class TestKvOf {
     for (int s = 0; s < batch.sequence_count; ++s)
       see(batch.sequences[s].slot, batch.sequences[s].start + batch.sequences[s].rows);
   }
-  // Positions below `before` become garbage; tiles that hold no others are gone.
+  // Positions below `before` become garbage. Tiles without other positions are gone.
   void forget(int sequence, int before) {
     int& gone = gone_[static_cast<std::size_t>(sequence)];
     for (int t = gone * kTilePositions; t < before; ++t) {
@@ -291,7 +291,7 @@ class TestKvOf {
 };
 using TestKv = TestKvOf<float>;
 
-// Appends so many rows of a sequence whose first `start` positions ran before.
+// Appends rows of a sequence whose first `start` positions ran before.
 inline void append(Batch& batch, int slot, int start, int rows) {
   batch.sequences.push_back({static_cast<SeqId>(slot), static_cast<int>(batch.tokens.size()), rows, start, slot});
   for (int i = 0; i < rows; ++i) {

@@ -1,6 +1,6 @@
-// The kernels themselves: known answers that no flag of the compiler may change, memory that they may touch, and the
-// places where they take another path. Built with -O0, -O3, -march=native, -ffp-contract=fast, g++ and clang++ alike,
-// this program must pass: that is what makes the bits a property of the library and not of a build.
+// The kernels themselves: known answers that no compiler flag may change, memory that they may touch, and their
+// thresholds. This program must pass when built with -O0, -O3, -march=native, -ffp-contract=fast, by g++ and clang++.
+// So the bits are a property of the library, not of a build.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(known_answers_of_linear) {
 
 namespace {
 
-// Head 0 of the last row by flash attention, and digests of both attentions, over keys and values that are stored as E.
+// Head 0 of the last row by flash attention, and digests of both attentions, over keys and values stored as E.
 template <class E>
 void check_attention(const std::array<float, 8>& last, std::uint64_t flash_digest, std::uint64_t direct_digest,
                      int window = 0, const float* slopes = nullptr) {
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(known_answers_of_attention_with_window_and_slopes) {
                                0x67054f87de358964, 0x296276425015850, 100, slopes.data());
 }
 
-// The twin of known answers: one bit, anywhere, is seen.
+// The twin of known answers: one different bit is detected.
 BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
   Matrix m = random_matrix(3, 50, 1);
   Digest before, after;
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
   BOOST_TEST(before.value != after.value);
 }
 
-// Where another path begins, both sides are among the row counts that all equivalence tests run.
+// Both sides of every threshold are among the row counts of all equivalence tests.
 BOOST_AUTO_TEST_CASE(row_counts_hold_both_sides_of_every_threshold) {
   std::vector<int> thresholds = {4};  // rows.h: rows from which threads share the work
   for (const auto& [wide, most] : {
@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(tiles_of_tokens_cover_all_rows_evenly) {
   }
 }
 
-// Reads and writes end where the memory ends, before a page that nobody may touch.
+// Reads and writes end where the memory ends, before a protected page.
 BOOST_AUTO_TEST_CASE(rows_are_interleaved_within_their_memory) {
   for (const Isa isa : isas()) {
     for (int count = 1; count <= 17; ++count) {
@@ -388,8 +388,7 @@ BOOST_AUTO_TEST_CASE(rows_are_interleaved_within_their_memory) {
   }
 }
 
-// Any run of panels gives the panels' own outputs, and reads no more than it must: weights, rows and bias end at a
-// page.
+// Any run of panels gives the panels' own outputs and reads no more than it must: weights, rows and bias end at a page.
 BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   constexpr int in = 20, out = 131, panels = 9;
   const Matrix x = random_matrix(13, in, 1), w = random_matrix(out, in, 2), bias = random_matrix(1, out, 3),
@@ -440,7 +439,7 @@ BOOST_AUTO_TEST_CASE(any_run_of_panels_is_the_same) {
   }
 }
 
-// Scratch, scores, queries, slopes, cache and output end at pages that nobody may touch.
+// Scratch, scores, queries, slopes, cache and output end at protected pages.
 BOOST_AUTO_TEST_CASE_TEMPLATE(attention_stays_within_its_memory, E, Elements) {
   using View = typename TestKvOf<E>::View;
   for (const int head_dim : {1, 4, 15, 16, 17, 20, 64, 80, 128, 256}) {

@@ -1,5 +1,5 @@
-// What is asked for while a product is made: all lines of the tiles that are read next, once, and no bit of the product
-// depends on it.
+// KV prefetch: a product prefetches all lines of the tiles that are read next, once, and no bit of the product depends
+// on it.
 #include <boost/test/unit_test.hpp>
 
 #include <set>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kLayer = 1, kHeads = 3;
 
-// A step of sequences of different lengths, of which every third has `rows` rows and the others one.
+// A step of sequences of different lengths. Every third has `rows` rows, the others one.
 template <class E>
 struct Step {
   KvShape shape;
@@ -45,7 +45,7 @@ KvPrefetchHint hint_of(const BatchView& batch, const V& view, int head_dim, int 
   return kv_prefetch_hint(batch, view, kLayer, kHeads, head_dim, window);
 }
 
-// Lines of the tiles of all heads that rows see, as numbers.
+// Numbers of the lines of all visible tiles of all heads.
 template <class E>
 std::multiset<std::uintptr_t> lines_of(const Step<E>& s, int window) {
   std::multiset<std::uintptr_t> lines;
@@ -70,7 +70,7 @@ std::multiset<std::uintptr_t> lines_of(const Step<E>& s, int window) {
   return lines;
 }
 
-// Of all pieces, whose shares are equal.
+// Lines of all pieces, whose shares are equal.
 std::multiset<std::uintptr_t> lines_prefetched(cpu::KvLines kv, int pieces) {
   std::multiset<std::uintptr_t> lines;
   std::size_t least = SIZE_MAX, most = 0;
@@ -85,7 +85,7 @@ std::multiset<std::uintptr_t> lines_prefetched(cpu::KvLines kv, int pieces) {
     least = std::min(least, lines.size() - before), most = std::max(most, lines.size() - before);
   }
   BOOST_TEST(most <= least + 1);
-  std::vector<cpu::PrefetchPacer::Range> more;  // for a piece that was somebody else's
+  std::vector<cpu::PrefetchPacer::Range> more;  // for a piece of another thread's part
   kv.share(more);
   BOOST_TEST(more.empty());
   return lines;
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_ask_for_every_line_together, E, Elements) 
         std::multiset<std::uintptr_t> prefetched;
         for (int t = 0; t < threads; ++t) prefetched.merge(lines_prefetched({pool, hint, t, 1 + 8 * t}, 1 + 8 * t));
         const auto wanted = lines_of(s, window);
-        // Tiles that share a line ask for it each; no other line is asked for, and none is left out.
+        // Tiles that share a line list it each. No line is missing, and no other line is listed.
         BOOST_TEST((std::set(prefetched.begin(), prefetched.end()) == std::set(wanted.begin(), wanted.end())));
         BOOST_TEST(prefetched.size() <= wanted.size());
       }
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_ask_for_every_line_together, E, Elements) 
   }
 }
 
-// No more than a thread's caches hold, and then the tiles that are written.
+// At most the budget, beginning with the tiles that are written.
 BOOST_AUTO_TEST_CASE(long_texts_are_asked_for_from_the_newest_tiles_on) {
   ThreadPool pool(1);
   Step<float> s(8, 64, 1000);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_have_the_same_bits, P, Formats) {
   }
 }
 
-// Kernels pass often enough to ask for everything.
+// Kernels pass often enough to prefetch everything.
 BOOST_AUTO_TEST_CASE(a_product_asks_for_all_lines) {
   if (best_isa() != Isa::avx512) {
     BOOST_TEST_MESSAGE("no AVX-512: kernels ask for nothing");

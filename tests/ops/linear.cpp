@@ -1,4 +1,4 @@
-// linear and head: every row has the same bits in any company, on any number of threads, in any instruction set.
+// linear and head: a row has the same bits in any batch, on any number of threads, in any instruction set.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructi
     for (const int out : kOutputs) {
       if (in == 768 && out != 5 && out != 131) continue;  // plain C++ is slow
       const Products p(in, out);
-      // Every epilogue and thread count for two shapes; one epilogue after the other, and few threads, for most others.
+      // Every epilogue and thread count for two shapes. Most others take one epilogue each in turn and few threads.
       const bool all = (in == 64 && out == 48) || (in == 17 && out == 31);
       const int threads = all || number % 5 == 0 ? 4 : 2;
       for (int i = 0; i < (all ? static_cast<int>(std::size(kEpilogues)) : 1); ++i) {
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_format_with_at_alone_has_the_bits_of_panels) {
   }
 }
 
-// The inverse test: kernels whose order of summation follows the batch are caught by the same comparison.
+// The inverse test: the same comparison catches kernels whose order of summation follows the batch.
 BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
   const Products p(77, 31);
   const Epilogue plain = kEpilogues[0];
@@ -111,9 +111,9 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
   BOOST_TEST(caught(unfused) == 1);
 }
 
-// Tolerance: the rounding of a chain of n fused multiply-adds is at most n u sum |w x| (Higham, 2002, section 3.1),
-// with u = 2^-24; bias, delta and residual add one rounding each, and the activations (slope at most 1.13) their own
-// few ulps.
+// Tolerance: the rounding of a chain of n fused multiply-adds is at most n u sum |w x| (Higham, 2002, section 3.1), u =
+// 2^-24. Bias, delta and residual add one rounding each, and the activations (slope at most 1.13) a few ulps of their
+// own.
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for (const int in : kWidths) {
     const Products p(in, 131);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
       expected.push_back(p.output(kMostRows));
       reference::linear(p.args(p.columns.view(), e, 0, kMostRows, expected.back()));
     }
-    // All that `op` computes lies within the bound, for every epilogue?
+    // Whether everything that `op` computes lies within the bound, for every epilogue.
     const auto within = [&](auto&& op) {
       for (std::size_t e = 0; e < std::size(kEpilogues); ++e) {
         Matrix y = p.output(kMostRows);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
     for (const Isa isa : isas()) {
       Cpu device({.threads = 2, .isa = isa});
       BOOST_TEST(within([&](const auto& args) { linear(device, args); }), to_string(isa) << ", " << in << " inputs");
-      // Its twin: losing the last input, or the bias, is seen.
+      // Its twin: a missing last input, or a missing bias, is detected.
       BOOST_TEST(!within([&](auto args) {
         args.x.cols -= 1;
         if (args.x.cols > 0) linear(device, args);
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
 }
 
 BOOST_AUTO_TEST_CASE(a_row_without_a_delta_keeps_its_minus_zero) {
-  // One product, too small for a float32: it rounds to -0.
+  // One product too small for a float32: it rounds to -0.
   Matrix x(4, 1, 1, 0x1p-100f), w(16, 1, 1, -0x1p-100f), nothing(1, 16, 16, 0.0f);
   const Packed<Float32> weight(w);
   const float* const delta[] = {nullptr, nothing.row(0), nullptr, nothing.row(0)};

@@ -1,6 +1,5 @@
-// linear over the formats that round activations, too: the bits of one definition in any batch, on any number of
-// threads, in any instruction set; what rounding loses is what its definition says; and a token that is not finite
-// spoils itself.
+// linear over formats that round activations: the bits of one definition in any batch, on any number of threads, in any
+// instruction set. The loss is what the definition of rounding says, and a token that is not finite spoils only itself.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -31,9 +30,9 @@ constexpr bool kIsOfPairs = std::is_same_v<P, BFloat16Dot> || std::is_same_v<P, 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// ---- the definition, in plain words
+// ---- the definition in plain code
 
-// A row of x: whole numbers and a scale, or numbers of bfloat16.
+// A row of x: integers and a scale, or bfloat16 numbers.
 struct Rounded {
   std::vector<float> values;
   float scale = 1;
@@ -104,7 +103,7 @@ float product(const BFloat16Blocks& w, int row, const Rounded& x) {
   for (int begin = 0; begin < w.cols; begin += 32) {
     float chains[2] = {0, 0};
     for (int k = begin; k < begin + 32; ++k) {
-      const bool is = k < w.cols;  // zeros behind the last column
+      const bool is = k < w.cols;  // zeros after the last column
       chains[k % 2] = std::fma(is ? pair_weight(w, row, k) : 0.0f, is ? x.values[static_cast<std::size_t>(k)] : 0.0f,
                                chains[k % 2]);
     }
@@ -135,7 +134,7 @@ struct Products : Problem {
       for (int o = 0; o < out; ++o) products.row(r)[o] = product(panels, o, row);
     }
   }
-  // With what follows the products.
+  // With the epilogue.
   Matrix truth(const Epilogue& e) const {
     Matrix y = products;
     for (int r = 0; r < kMostRows; ++r) {
@@ -189,7 +188,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_have_the_bits_of_the_definition, P, Formats) 
   }
 }
 
-// The twin: a scale that the batch shares is caught by the same comparison.
+// The twin: the same comparison catches a scale shared by the batch.
 BOOST_AUTO_TEST_CASE(a_scale_of_the_whole_batch_is_caught) {
   const Products<ZeroPointInt8Act8> p(33, 17);
   Cpu device({.threads = 1});
@@ -210,8 +209,8 @@ BOOST_AUTO_TEST_CASE(a_scale_of_the_whole_batch_is_caught) {
 
 // ---------------------------------------------------------------- values
 
-// Of integers: sums are exact; a conversion, a scale or one fused multiply-add a group, another scale, and the rounding
-// of at() itself, 2^-24 each. Of pairs: one rounding a product, or less.
+// Integers: sums are exact. A conversion, a scale or one fused multiply-add per group, another scale, and the rounding
+// of at() itself, 2^-24 each. Pairs: at most one rounding per product.
 BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_tokens, P, Formats) {
   constexpr int rows = 14, out = 37;
   for (const int in : {1, 5, 33, 100, 768}) {
@@ -219,7 +218,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_
     const auto view = p.packed.view();
     const bool pairs = kIsOfPairs<P>;
     const double roundings = pairs ? in + 1 : in / 32 + 6;
-    // What `op` computes lies within the bound of float64 sums over at(), all of it?
+    // Whether everything that `op` computes lies within the bound of float64 sums over at().
     const auto within = [&](auto&& op) {
       Matrix y = p.output(rows);
       op(p.args(view, kEpilogues[0], 0, rows, y));
@@ -251,7 +250,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_
       Cpu device({.threads = 1, .isa = isa});
       BOOST_TEST(changed(device, [](const auto& x, int r, int k) { return x.row(r)[k]; }),
                  to_string(isa) << ", " << in << " inputs");
-      // The twins: the last column is lost, columns are one place off, rows are; tokens are not rounded at all.
+      // The twins: a missing last column, columns one place off, rows one place off, tokens that are not rounded.
       BOOST_TEST(!changed(device, [](const auto& x, int r, int k) { return k + 1 < x.cols ? x.row(r)[k] : 0.0f; }));
       BOOST_TEST((in == 1 || !changed(device, [](const auto& x, int r, int k) { return x.row(r)[(k + 1) % x.cols]; })));
       BOOST_TEST(!changed(device, [](const auto& x, int r, int k) { return x.row((r + 1) % x.rows)[k]; }));
@@ -263,13 +262,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_
             args.y.row(r)[o] = static_cast<float>(sum);
           }
         }
-      }) || (in == 1 && !pairs)));  // of one column, the largest is exact
+      }) || (in == 1 && !pairs)));  // with one column, the largest is exact
     }
   }
 }
 
-// A policy of a user's may have other groups than the library's, also such as no block of rounded columns is a multiple
-// of.
+// A user's policy may have other groups than the library's, including some that do not divide a block of rounded
+// columns.
 BOOST_AUTO_TEST_CASE(groups_of_any_whole_words_have_the_bits_of_the_definition) {
   Random random(6);
   for (const int in : {9, 40, 257, 768}) {
@@ -297,7 +296,7 @@ BOOST_AUTO_TEST_CASE(groups_of_any_whole_words_have_the_bits_of_the_definition) 
   }
 }
 
-// Sums of 255 * 127 over more columns than an int32 holds, at either end of the codes.
+// Sums of 255 * 127 over more columns than an int32 holds, at both ends of the codes.
 BOOST_AUTO_TEST_CASE(wide_rows_of_int8_do_not_overflow) {
   for (const int in : {65'536, 65'537, 140'001}) {
     Matrix x(13, in, in, 3.0f), weights(17, in, in, 1.0f);
@@ -325,7 +324,7 @@ BOOST_AUTO_TEST_CASE(wide_rows_of_int8_do_not_overflow) {
   }
 }
 
-// Tokens of zeros, and of numbers too small for a scale, are zeros; the largest numbers are numbers.
+// Tokens of zeros, and of numbers too small for a scale, are zeros. The largest numbers stay finite.
 BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_of_any_size_have_a_scale, P, Integers) {
   constexpr int in = 100, out = 17;
   Matrix weights = random_matrix(out, in, 2), x = random_matrix(4, in, 1);
@@ -343,7 +342,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_of_any_size_have_a_scale, P, Integers) {
     for (int o = 0; o < out; ++o) {
       BOOST_TEST((y.row(0)[o] == 0 && y.row(1)[o] == 0 && y.row(2)[o] != 0 && std::isfinite(y.row(3)[o])));
       const double expected = static_cast<double>(packed.view().at(o, 7)) * x.row(3)[7];
-      BOOST_TEST(std::fabs(y.row(3)[o] - expected) < 0x1p122);  // a step is 2.7e36 = 2^121, and few others reach one
+      // a step is 2.7e36 = 2^121, and few other numbers reach one
+      BOOST_TEST(std::fabs(y.row(3)[o] - expected) < 0x1p122);
     }
   }
 }
@@ -365,8 +365,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_token_that_is_not_finite_spoils_itself_alone, P,
           for (int r = 0; r < rows; r += 2) BOOST_REQUIRE(same_bits(y.row(r), truth.row(r), 48));
           for (int r = 1; r < rows; r += 2) {
             for (int o = 0; o < 48; ++o) {
-              // int8 has no infinity. Times a weight of 0, that of bfloat16 is NaN, too; gelu makes 0 of its negative
-              // one.
+              // int8 has no infinity. Times a weight of 0, bfloat16's infinity is NaN, too; gelu turns its negative one
+              // into 0.
               if (!kIsOfPairs<P> || r % 4 == 1) BOOST_REQUIRE(std::isnan(y.row(r)[o]));
             }
           }
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_token_that_is_not_finite_spoils_itself_alone, P,
 
 namespace {
 
-// What kernels make of the rows of x as one tile, row by row. units: [rows, units], sums: [rows, groups].
+// The rows of x as one tile by the kernels, row by row. units: [rows, units], sums: [rows, groups].
 struct Tile {
   std::vector<std::uint32_t> units;
   std::vector<std::int32_t> sums;
@@ -391,7 +391,7 @@ Tile rounded_tile(Isa isa, const Layout& layout, const Matrix& x) {
   const cpu::DotForm form = kernels.form(layout);
   const auto rows = static_cast<std::size_t>(x.rows), units = static_cast<std::size_t>(form.units),
              groups = static_cast<std::size_t>(form.groups);
-  GuardedFloats packed(rows * units), sums(rows * groups), scales(rows);  // no byte behind them may be written
+  GuardedFloats packed(rows * units), sums(rows * groups), scales(rows);  // no byte after them may be written
   auto* words = reinterpret_cast<std::uint32_t*>(packed.data());
   auto* ints = reinterpret_cast<std::int32_t*>(sums.data());
   const auto side = static_cast<std::size_t>(kernels.side(x.rows));
@@ -483,15 +483,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_become_the_nearest_bfloat16, P, OfPairs) {
 
 namespace {
 
-// Sixteen rows of a few columns, of which blocks are one whole and a part, of hostile numbers: y for every instruction
-// set.
+// Sixteen rows of a few columns, one whole block and a part, of hostile numbers: y for every instruction set.
 template <class P>
 struct Hostile {
   static constexpr int kCols = std::is_same_v<P, BFloat16Amx> ? 36 : 6;
   Matrix x{12, kCols, kCols};
   std::vector<bfloat16> codes = std::vector<bfloat16>(16 * kCols);
 
-  // Products and sums are about 2^middle; of every third row they cancel, and zeros and the ends of the range are among
+  // Products and sums are about 2^middle. In every third row they cancel. Zeros and the ends of the range are among
   // them.
   Hostile(std::uint64_t seed, int middle) {
     Random random(seed);
@@ -560,24 +559,23 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(pairs_are_multiplied_alike_everywhere, P, OfPairs)
              zeros << ", " << small << ", " << finite);  // of 76,800
 }
 
-// A sum just below 2^-126 is that where it would be if exponents had no end, and else a zero; the sign of a zero is
-// kept.
+// A sum just below 2^-126 stays if it is so with unbounded exponents, else it is a zero. The sign of a zero is kept.
 BOOST_AUTO_TEST_CASE_TEMPLATE(the_border_of_subnormal_numbers_is_where_rounding_says, P, OfPairs) {
   struct Case {
-    float before;    // a product that is the sum so far
-    double product;  // the next one of the chain
+    float before;    // a product: the sum so far
+    double product;  // the next product of the chain
     float expected;
   };
   constexpr bool kBlocks = std::is_same_v<P, BFloat16Amx>;
-  constexpr std::size_t kBefore = kBlocks ? 0 : 1, kProduct = kBlocks ? 2 : 0;  // columns of one chain, in its order
+  constexpr std::size_t kBefore = kBlocks ? 0 : 1, kProduct = kBlocks ? 2 : 0;  // columns of one chain, in order
   constexpr int kCols = kBlocks ? 4 : 2;
-  // 2^-126 - 2^-151 is a tie between 2^-126 and the number before it; what is a little less would round to that.
+  // 2^-126 - 2^-151 is a tie between 2^-126 and the number before it. Slightly less would round to that number.
   const Case cases[] = {{0x1p-126f, -0x1p-152, 0x1p-126f}, {0x1p-126f, -0x1p-151, 0x1p-126f},
                         {0x1p-126f, -0x1.02p-151, 0.0f},   {0x1p-126f, -0x1p-150, 0.0f},
                         {0x1p-126f, -0x1p-126, 0.0f},      {-0x1p-126f, 0x1p-151, -0x1p-126f},
                         {-0x1p-126f, 0x1.02p-151, -0.0f},  {-0x1p-126f, 0x1p-127, -0.0f}};
   for (const Case& c : cases) {
-    // A zero's sign is lost where the other chain, a zero, is added.
+    // A zero's sign is lost when the other chain, a zero, is added.
     Matrix x(1, kCols, kCols, 1.0f), y(1, 16, 16), expected(1, 16, 16, kBlocks ? c.expected + 0.0f : c.expected);
     x.row(0)[kProduct] = 0x1p-75f;
     std::vector<bfloat16> codes(64);
@@ -593,7 +591,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_border_of_subnormal_numbers_is_where_rounding_
   }
 }
 
-// What a tile has behind the last column counts: two chains that are -0 become 0, and so does a sum of -0 before them.
+// A tile's zeros after the last column count: two chains that are -0 become 0, and so does a previous sum of -0.
 BOOST_AUTO_TEST_CASE(zeros_stand_behind_the_last_column_of_a_block) {
   constexpr int kCols = 66;
   Matrix x(1, kCols, kCols, 1.0f), y(1, 16, 16, 1.0f);
@@ -617,8 +615,8 @@ BOOST_AUTO_TEST_CASE(zeros_stand_behind_the_last_column_of_a_block) {
   }
 }
 
-// Sets that multiply pairs by fused multiply-adds set a mode of the processor, which must be as before when others
-// compute.
+// Sets that multiply pairs by fused multiply-adds change a mode of the processor, and must restore it for other
+// computations.
 BOOST_AUTO_TEST_CASE_TEMPLATE(subnormal_numbers_are_numbers_again_afterwards, P, OfPairs) {
   Matrix x(3, 2, 2, 1.0f), w(16, 2, 2, 0.0f), bias(1, 16, 16, 0x1p-140f);
   const Packed<P> packed(w);

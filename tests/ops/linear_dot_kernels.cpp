@@ -1,5 +1,5 @@
 // Every set of instructions that multiplies rounded activations, also those that a processor passes over for a better
-// one: the bits of plain C++, and sums of the largest codes that overflow nowhere.
+// one: the bits of plain C++, and sums of the largest codes without overflow.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -25,7 +25,7 @@ using Formats = std::tuple<ZeroPointInt8Act8, GroupInt4Act8Of<32>, GroupInt4Act8
 
 namespace {
 
-// Those for a layout beside plain C++.
+// All sets for a layout but plain C++.
 template <class Layout>
 constexpr std::array<std::pair<DotIsa, const char*>, 4> kSets{{{DotIsa::avx2, "AVX2"},
                                                                {DotIsa::avx2_vnni, "AVX-VNNI"},
@@ -40,7 +40,7 @@ constexpr std::array<std::pair<DotIsa, const char*>, 3> kSets<BFloat16Blocks>{
      {DotIsa::avx512_fma, "AVX-512 with VNNI"},
      {DotIsa::amx, "AMX, or Linux's leave to use it"}}};
 
-// What this processor has of these; says on standard output what it has not.
+// The sets of these that this processor has. Names the missing ones on standard output.
 template <class Layout>
 const std::vector<DotIsa>& dot_isas() {
   static const std::vector<DotIsa> all = [] {
@@ -57,7 +57,7 @@ const std::vector<DotIsa>& dot_isas() {
   return all;
 }
 
-// The first `rows` rows of x times the weight, by the kernels of one set.
+// The first `rows` rows of x times the weight, by one set's kernels.
 template <class Layout>
 Matrix product(DotIsa isa, const Layout& weight, const Matrix& x, int rows) {
   const auto& kernels = cpu::dot_kernels_of<Layout>(isa);
@@ -79,7 +79,7 @@ Matrix product(DotIsa isa, const Layout& weight, const Matrix& x, int rows) {
   return y;
 }
 
-// Whether the first rows of a matrix are these, to the bit.
+// Whether the first rows of a matrix equal these, to the bit.
 bool begins(const Matrix& all, const Matrix& rows) {
   for (int r = 0; r < rows.rows; ++r) {
     if (!same_bits(all.row(r), rows.row(r), all.cols)) return false;
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_set_of_instructions_has_the_bits_of_plain_co
   }
 }
 
-// The twin: one code that differs is seen.
+// The twin: one different code is detected.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_code_that_differs_is_seen, P, Formats) {
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   const Matrix x = random_matrix(20, 33, 1);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_code_that_differs_is_seen, P, Formats) {
   }
 }
 
-// Columns of 127 and of -127 times codes of 15, and of 255, and their sums in closed form.
+// Columns of 127 and of -127 times codes of 15 and of 255, with their sums in closed form.
 BOOST_AUTO_TEST_CASE(sums_of_the_largest_codes_do_not_overflow) {
   constexpr int in = 776, out = 16;
   Matrix x(40, in, in, 127.0f);
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
   cpu::DotFeatures refused = xeon, narrow = xeon, unpaired = xeon;
   refused.may_use_tiles = [] { return false; };
   narrow.isa = Isa::avx2;
-  unpaired.avx512_bf16 = false;  // as a hypervisor may have it: rounding to bfloat16 is an instruction of AVX-512's
+  unpaired.avx512_bf16 = false;  // as under some hypervisors: rounding to bfloat16 is an instruction of AVX-512
   for (const Processor& each :
        {Processor{"Haswell", with(Isa::avx2, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
         {"Skylake-X", with(Isa::avx512, &F::slow_bf16), DotIsa::avx2, DotIsa::avx2, DotIsa::avx2},
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(every_processor_takes_what_it_has) {
   }
 }
 
-// Leave to use tiles is the whole process's, and cannot be given back.
+// The permission for tiles holds for the whole process and cannot be returned.
 BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
   static int asked;
   const auto asks = [](auto layout, Isa isa, bool amx) {
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(tiles_are_asked_for_where_they_would_be_used) {
   BOOST_TEST((!asks(Int8Quads{}, Isa::avx512, false) && !asks(BFloat16Blocks{}, Isa::avx512, false)));
 }
 
-// A row of a tile register is a cache line then.
+// A row of a tile register is then one cache line.
 BOOST_AUTO_TEST_CASE(rounded_tokens_begin_with_a_line) {
   for (const int groups : {0, 1, 3, 24}) {
     for (const int tokens : {1, 13, 16, 33}) {

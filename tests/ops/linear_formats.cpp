@@ -1,5 +1,5 @@
-// linear over every weight format whose activations stay float32: the bits of one definition, in any batch, on any
-// number of threads, in any instruction set; and nothing is read but what the format holds.
+// linear over every weight format with float32 activations: the bits of one definition in any batch, on any number of
+// threads, in any instruction set. Only the format's memory is read.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -29,9 +29,9 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// ---- the definition (docs/numerics.md): one chain of fused multiply-adds an output, in plain words
+// ---- the definition (docs/numerics.md) in plain code: one chain of fused multiply-adds per output
 
-// In sixteen strips, which are then added in a tree.
+// In sixteen strips, added in a tree.
 float sum_of(const float* x, int n) {
   std::array<float, 16> strips{};
   for (int i = 0; i < n; ++i) strips[static_cast<std::size_t>(i % 16)] += x[i];
@@ -63,7 +63,7 @@ float product(const Int4Panels& w, int row, const float* x) {
   return total;
 }
 
-// The sizes of all that is summed for an output: what rounding is measured against.
+// Magnitudes of all terms of an output: the measure of rounding.
 template <class Code>
 double terms(const CodePanels<Code>& w, int row, const float* x) {
   const std::ptrdiff_t at = w.scale_at(row);
@@ -86,7 +86,7 @@ double terms(const Int4Panels& w, int row, const float* x) {
 
 // ---- problems
 
-// Rows of different sizes, one of zeros, one of one sign.
+// Rows of different sizes, one of zeros, one of a single sign.
 Matrix uneven(const Matrix& m) {
   Matrix w = m;
   for (int r = 0; r < w.rows; ++r) {
@@ -110,7 +110,7 @@ struct Products : Problem {
       for (int o = 0; o < out; ++o) products.row(r)[o] = product(packed.view().panels(), o, x.row(r));
     }
   }
-  // With what follows the products.
+  // With the epilogue.
   Matrix truth(const Epilogue& e) const {
     Matrix y = products;
     for (int r = 0; r < kMostRows; ++r) {
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_have_the_bits_of_the_definition, P, Formats) 
     const Products<P> p(size.in, size.out);
     const bool all = number++ == 0;
     const auto& batches = all ? std::span<const int>(many_rows()) : std::span<const int>(kFewRows);
-    // One epilogue after the other; of the first shape all, one each for every instruction set and number of threads.
+    // One epilogue after another. The first shape takes all, one for each instruction set and thread count.
     std::array<std::optional<Matrix>, std::size(kEpilogues)> truths;
     int next = number;
     for_each_cpu(
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_have_the_bits_of_the_definition, P, Formats) 
   }
 }
 
-// The twins: the same comparison sees another order of summation, and one code that is another.
+// The twins: the same comparison detects another order of summation, and one different code.
 BOOST_AUTO_TEST_CASE_TEMPLATE(another_order_or_another_code_is_caught, P, Formats) {
   const Epilogue& plain = kEpilogues[0];
   Products<P> p(100, 33);
@@ -200,11 +200,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_order_or_another_code_is_caught, P, Format
   };
   BOOST_TEST(caught(p.packed.view()) == 0);
   if constexpr (!std::is_same_v<P,
-                                Float32>) {  // the order of float32 weights, which scales and sums of x have no part in
+                                Float32>) {  // the order of float32 weights, without scales and sums of x
     BOOST_TEST(caught(Packed<ColumnMajor>(uneven(p.weight)).view()) == 1);
   }
-  // A bit of column 99 of row 32, alone in its panel: the lowest, but that of a float32 would be lost in the sum. Of
-  // four bits, column 99 is bits 12 to 15 of a word.
+  // A bit of column 99 of row 32, alone in its panel. It is the lowest bit, except for float32, whose lowest would be
+  // lost in the sum. With four bits, column 99 is bits 12 to 15 of a word.
   auto* bytes = reinterpret_cast<unsigned char*>(p.packed.stored.data());
   if constexpr (std::is_same_v<std::decay_t<decltype(p.packed.view().panels())>, Int4Panels>) {
     bytes[((2 * 13 + 12) * 16) * 4 + 1] ^= 0x10;
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_order_or_another_code_is_caught, P, Format
   BOOST_TEST(caught(p.packed.view()) == 1);
 }
 
-// Weights and activations of every size: bits are the same where numbers are subnormal and where sums overflow.
+// Weights and activations of every size: the bits are the same with subnormal numbers and with overflowing sums.
 BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_of_every_size_have_the_same_bits, P, Formats) {
   Products<P> p(77, 33);
   Random random(4);
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_of_every_size_have_the_same_bits, P, Forma
       1);
 }
 
-// A weight of every code, times 1: what kernels widen is what the code means.
+// A weight of every code, times 1: kernels widen a code to its meaning.
 template <class Code, class Bits>
 void check_every_code(int codes, float scale) {
   GuardedFloats stored(static_cast<std::size_t>(codes) * sizeof(Code) / sizeof(float)),
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(every_code_is_widened_to_what_it_means) {
   check_every_code<float16, std::uint16_t>(65536, 0.0f);
   check_every_code<bfloat16, std::uint16_t>(65536, 0.0f);
 }
-// A scale is 1 where there is none, and any code may have one (core/panels.h).
+// Without scales, a scale is 1, and any code may have scales (core/panels.h).
 BOOST_AUTO_TEST_CASE(every_code_may_have_scales_and_none) {
   check_every_code<std::int8_t, std::uint8_t>(256, 0.0f);
   check_every_code<float8<E4M3>, std::uint8_t>(256, 0.0f);
@@ -286,7 +286,8 @@ BOOST_AUTO_TEST_CASE(every_code_may_have_scales_and_none) {
   check_every_code<bfloat16, std::uint16_t>(65536, 3.0f);
 }
 
-// As a format of symmetric int8 would be, or one of bfloat16 with scales of rows: of the layout, not of the library.
+// A format of symmetric int8, or of bfloat16 with row scales, would be like this: the layout allows it, the library has
+// none.
 BOOST_AUTO_TEST_CASE_TEMPLATE(zero_points_and_scales_are_each_optional, Code, Codes) {
   const Problem p(37, 21);
   std::vector<Code> codes(2 * 16 * 37);
@@ -322,7 +323,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(zero_points_and_scales_are_each_optional, Code, Co
 }
 
 BOOST_AUTO_TEST_CASE(every_nibble_stands_for_its_code) {
-  // Row o of code (o + column) % 16 and scale 1; activations that are powers of two, one column at a time.
+  // Row o has code (o + column) % 16 and scale 1. Activations are powers of two, one column at a time.
   constexpr int cols = 40;
   Matrix weights(16, cols, cols);
   for (int o = 0; o < 16; ++o) {
@@ -346,16 +347,16 @@ BOOST_AUTO_TEST_CASE(every_nibble_stands_for_its_code) {
 
 // ---------------------------------------------------------------- values
 
-// Rounding of a chain of n operations is at most n u of the sizes of what is summed (Higham, 2002, section 3.1), u =
-// 2^-24, and those are the codes' and the zero points' products apart, which may cancel. Here n is the columns, a sum
-// of x in sixteen strips and its tree (one sixteenth of them and 4), the products with zero point, scale or group, and
-// at()'s own two roundings: columns + 8 at most, and half as many again where groups are short.
+// Rounding of a chain of n operations is at most n u of the magnitudes of its terms (Higham, 2002, section 3.1), u =
+// 2^-24. The terms are the codes' and the zero points' products, which may cancel. Here n is at most the columns + 8,
+// and half as many again with short groups. It counts the columns, a sum of x in sixteen strips and its tree (one
+// sixteenth of them and 4), the products with zero point, scale or group, and at()'s own two roundings.
 BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights, P, Formats) {
   for (const int in : {1, 8, 33, 100, 129, 768}) {
     const Products<P> p(in, 37);
     const auto view = p.packed.view();
     constexpr int rows = 14;
-    // What `op` computes for the rows lies within the bound of float64 sums over at(), all of it?
+    // Whether everything that `op` computes for the rows lies within the bound of float64 sums over at().
     const auto within = [&](auto&& op) {
       Matrix y = p.output(rows);
       op(p.args(view, kEpilogues[0], 0, rows, y));
@@ -372,7 +373,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights, P, Formats) {
     for (const Isa isa : isas()) {
       Cpu device({.threads = 1, .isa = isa});
       BOOST_TEST(within([&](const auto& args) { linear(device, args); }), to_string(isa) << ", " << in << " inputs");
-      // The twins: the last column is lost, or columns are one place off, or rows are.
+      // The twins: a missing last column, columns one place off, rows one place off.
       const auto with_x = [&](auto&& change) {
         return within([&](auto args) {
           Matrix x = random_matrix(rows, in, 1);
@@ -411,11 +412,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_neighbour_of_nan_and_infinity_changes_nothing, P
       2);
 }
 
-// ---------------------------------------------------------------- formats of one's own
+// ---------------------------------------------------------------- a user's own formats
 
 namespace {
 
-// Decodes panels itself, NaN where there are no rows, and is not to be asked for single weights.
+// Decodes panels itself, NaN where there are no rows. at() must not be called.
 struct Decoding {
   const Matrix* weights;
   float at(int, int) const { throw std::logic_error("a format that decodes panels is not read weight by weight"); }
@@ -428,7 +429,7 @@ struct Decoding {
 };
 static_assert(DecodesPanels<Decoding> && !HasPanels<Decoding>);
 
-// Has panels, and so is not to be asked to decode any.
+// Has panels, so decode() must not be called.
 struct Both : Float32::View {
   explicit Both(const Float32::View& view) : Float32::View(view) {}
   void decode(int, float*) const { throw std::logic_error("a format with panels is not asked to decode them"); }
@@ -467,7 +468,7 @@ BOOST_AUTO_TEST_CASE(formats_of_ones_own_have_the_bits_of_float32) {
 
 // ---------------------------------------------------------------- memory
 
-// Codes, scales, zero points, activations, their sums, bias, residual and outputs each end where nobody may read on.
+// Codes, scales, zero points, activations, their sums, bias, residual and outputs each end at a protected page.
 BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_read_behind_its_end, P, Formats) {
   for (const int in : {1, 7, 32, 33, 100, 129}) {
     for (const int out : {1, 16, 33, 70}) {
@@ -478,7 +479,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_read_behind_its_end, P, Formats) {
   }
 }
 
-// Any run of panels gives the panels' own outputs and touches no others; activations in tiles, and their sums, end at
+// Any run of panels gives the panels' own outputs and touches no others. Activations in tiles, and their sums, end at
 // pages.
 BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
   constexpr int in = 43, out = 131, panels = 9;
@@ -508,7 +509,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
           if (first % 2 == 0)
             job.widened = widened.size() > 0 ? widened.data() : nullptr;
           else
-            job.widened = nullptr;  // as where it would not fit
+            job.widened = nullptr;  // as if it did not fit
           Matrix y(rows, out, out);
           job.y = y.row(0);
           kernels.multiply(job, layout, first, last, first * 16);
@@ -524,8 +525,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_run_of_panels_is_the_same, P, Layouts) {
   }
 }
 
-// Widened panels have a place where several tiles of tokens walk them, they are not float32 anyway, and it is no larger
-// than 576 KiB.
+// Panels are kept widened if several tiles of tokens walk them, they are not float32, and they fit
+// CpuTuning::widened_bytes.
 BOOST_AUTO_TEST_CASE_TEMPLATE(panels_are_kept_widened_where_that_helps, P, Formats) {
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   for (const Isa isa : isas()) {
@@ -571,8 +572,7 @@ using CodesWidenedAhead = std::tuple<float8<E4M3>, float8<E5M2>>;
 constexpr cpu::Widening kWidenings[] = {cpu::Widening::in_registers, cpu::Widening::by_integers,
                                         cpu::Widening::by_vectors};
 
-// Which way a processor takes is a matter of speed: all are there on any with AVX-512, and read no further than codes
-// go.
+// The way that a processor takes is a matter of speed. All ways exist with AVX-512 and read no further than the codes.
 BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead) {
   if (best_isa() < Isa::avx512) return;  // isas() says so
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
@@ -605,7 +605,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(codes_widened_ahead_are_the_same, P, WidenedAhead)
   }
 }
 
-// A row for every code, which it has in each column of a line.
+// A row for every code, in each column of a line.
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_widened_ahead_is_the_same, Code, CodesWidenedAhead) {
   if (best_isa() < Isa::avx512) return;
   std::vector<Code> codes;

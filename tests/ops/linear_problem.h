@@ -1,4 +1,4 @@
-// What the tests of linear share: a matrix product with every epilogue, and the comparison of batches with rows alone.
+// Shared by the tests of linear: a matrix product with every epilogue, and the comparison of batches with single rows.
 #pragma once
 #include <cstring>
 #include <span>
@@ -23,7 +23,7 @@ inline constexpr Epilogue kEpilogues[] = {
     {false, true, Activation::none, Residual::in_place},
 };
 
-// One matrix product over kMostRows rows, of which a test takes any.
+// A matrix product over kMostRows rows; a test takes any of them.
 struct Problem {
   int in, out;
   Matrix x, weight, bias, deltas, residual;
@@ -40,7 +40,7 @@ struct Problem {
     for (int r = 0; r < kMostRows; ++r) delta.push_back(r % 3 == 0 ? nullptr : deltas.row(r));
   }
 
-  // The rows first..first+rows-1, into the rows of y.
+  // Rows first..first+rows-1, into the rows of y.
   template <class W>
   LinearArgs<W> args(const W& w, const Epilogue& e, int first, int rows, const Matrix& y) const {
     if (e.residual == Residual::in_place) {
@@ -57,11 +57,11 @@ struct Problem {
                                                         : MatrixView<const float>(y.view()),
             .y = y.view()};
   }
-  // Room for y, with gaps.
+  // Memory for y, with gaps.
   Matrix output(int rows) const { return Matrix(rows, out, out + 7); }
 };
 
-// Each row alone, in plain C++ on one thread: what all others must equal.
+// Each row alone, in plain C++ on one thread: all other results must equal it.
 template <class W>
 Matrix alone(const Problem& p, const W& weight, const Epilogue& e) {
   Cpu device({.threads = 1, .isa = Isa::portable});
@@ -74,12 +74,12 @@ Matrix alone(const Problem& p, const W& weight, const Epilogue& e) {
   return all;
 }
 
-// The first batch size for which op(args) does not give each row what it has alone; 0 if there is none.
+// The first batch size at which op(args) gives a row other bits than alone; 0 if there is none.
 template <class W, class Op>
 int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, const Matrix& truth, Op&& op,
                         std::span<const int> batches = kRows) {
   for (const int rows : batches) {
-    const int first = rows * 7 % (kMostRows - rows + 1);  // so that a row meets many places in a batch
+    const int first = rows * 7 % (kMostRows - rows + 1);  // a row meets many places in a batch
     Matrix y = p.output(rows);
     op(p.args(weight, e, first, rows, y));
     if (first_difference(y.view(), truth.view(first, rows)) >= 0 || !gaps_untouched(y)) return rows;
@@ -87,7 +87,7 @@ int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, co
   return 0;
 }
 
-// A weight that is nothing but a layout.
+// A weight that is only a layout.
 template <class Layout>
 struct Bare {
   Layout packed;
@@ -95,7 +95,7 @@ struct Bare {
   float at(int, int) const { throw std::logic_error("a layout that kernels know is not read weight by weight"); }
 };
 
-// Each section of a layout in memory of its own, which ends where nobody may read on.
+// Each section of a layout in memory of its own, which ends at a protected page.
 template <class T>
 const T* guarded(const T* from, std::size_t count, std::vector<GuardedFloats>& keep) {
   keep.emplace_back(count * sizeof(T) / sizeof(float));
@@ -103,7 +103,7 @@ const T* guarded(const T* from, std::size_t count, std::vector<GuardedFloats>& k
   return reinterpret_cast<const T*>(keep.back().data());
 }
 
-// The layout's product with every operand in memory that ends where nobody may read on; p.truth(e) is what it must be.
+// The layout's product with every operand in memory that ends at a protected page. It must equal p.truth(e).
 template <class P, class Layout>
 void check_reads_end(const P& p, const Layout& layout) {
   const Epilogue& e = kEpilogues[7];

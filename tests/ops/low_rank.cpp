@@ -1,4 +1,4 @@
-// low_rank: a row's delta has the same bits however rows are grouped, in any company, on any threads and instructions.
+// low_rank: a row's delta has the same bits in any grouping and batch, on any threads and instruction set.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -31,7 +31,7 @@ Deltas computed(Cpu& device, const Step& s, AnyLoRA::Kind kind, Site site = Site
       s, arranged(s, kind), [&](const LowRankArgs& args) { low_rank(device, args); }, site);
 }
 
-// As the comment of LowRankArgs has it, in plain C++ and one row after the other.
+// As LowRankArgs defines it, in plain C++, one row after another.
 Deltas defined(const Step& s, const std::vector<TestAdapter>& adapters) {
   Deltas d(s);
   std::vector<std::vector<float>> u;
@@ -131,12 +131,12 @@ BOOST_AUTO_TEST_CASE(every_rank_is_exact) {
   }
 }
 
-// Half factors are the float32 that they widen to.
+// 16-bit factors equal the float32 that they widen to.
 BOOST_AUTO_TEST_CASE(halves_equal_their_float32_twins) {
   for (const FactorType type : {FactorType::float16, FactorType::bfloat16}) {
     for (const int in : {17, 64}) {
       auto update = random_update(in, 0, 200, 12, 6, type);
-      // What float16 has besides: subnormals, its largest, signed zeros.
+      // float16 extras: subnormals, the largest number, signed zeros.
       for (int k = 0; k < in; ++k)
         update.a[size(k)] = rounded(k % 3 ? 0x1p-20f * static_cast<float>(k) : k % 2 ? -0.0f : 65504.0f, type);
       std::vector<TestAdapter> halves, floats;
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(halves_equal_their_float32_twins) {
   }
 }
 
-// q, k and v of one matrix with gaps between them, in any order, of ranks of their own.
+// q, k and v of one matrix with gaps between them, in any order, with ranks of their own.
 BOOST_AUTO_TEST_CASE(several_updates_of_one_matrix) {
   for (const int n : {5, 64, 100, 128}) {
     std::vector<TestAdapter> adapters;
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(several_updates_of_one_matrix) {
   }
 }
 
-// As compositions of adapters of different files have: in their order, wherever one type ends and another begins.
+// Like compositions of adapters from different files: in order, wherever one type ends and another begins.
 BOOST_AUTO_TEST_CASE(several_updates_have_types_of_their_own) {
   constexpr auto f32 = FactorType::float32, f16 = FactorType::float16, bf16 = FactorType::bfloat16;
   const auto update = [](int first, int outputs, int rank, std::uint64_t seed, FactorType type) {
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_composition_equals_one_update_of_all_ranks) {
     std::vector<TestAdapter> adapters;
     adapters.emplace_back(77, std::vector{first, second});
     adapters.emplace_back(77, std::vector{whole});
-    // Outputs of the second, some of which the first has begun.
+    // Outputs of the second update, some of which the first has begun.
     adapters.emplace_back(
         77, std::vector{random_update(77, 0, out / 2, 3, 17), random_update(77, out / 3, out - out / 3, 4, 18)});
     Step s(77, out, 13), joined(77, out, 13), partly(77, out, 13);
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_nan_and_infinity_changes_no_other_row) {
     s.sets[size(r)] = sound[size(r % 3)].set.get();
     other.sets[size(r)] = hostile[size(r % 3)].set.get();
   }
-  for (int r = 3; r < 40; r += 6) other.x.row(r)[5] = kGarbage;  // nor does a row of its own
+  for (int r = 3; r < 40; r += 6) other.x.row(r)[5] = kGarbage;  // nor does a row that is alone
   for_each_cpu([&](Cpu& device) {
     for (const auto kind : kKinds) {
       const Deltas expected = computed(device, s, kind), got = computed(device, other, kind);
@@ -305,8 +305,8 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_nan_and_infinity_changes_no_other_row) {
   });
 }
 
-// Tolerance: u[i] is off by at most (inputs / 16 + 6) u sum |scale a x|, of a chain in sixteen strips, a tree of four
-// and the scale (Higham, 2002, section 3.1), delta by that times |b| and a chain over all ranks; u = 2^-24.
+// Tolerance, with u = 2^-24 (Higham, 2002, section 3.1). u[i] has a chain in sixteen strips, a tree of four and the
+// scale: (inputs / 16 + 6) u sum |scale a x|. delta is off by that times |b| and a chain over all ranks.
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for (const FactorType type : kTypes) {
     for (const int in : {1, 17, 77, 768}) {
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
         Cpu device({.threads = 2, .isa = isa});
         BOOST_TEST(within([&](const LowRankArgs& args) { low_rank(device, args); }), to_string(isa)
                                                                                          << ", " << in << " inputs");
-        // Its twins: losing the last rank, the second update or the scale is seen.
+        // Its twins: a missing last rank, second update or scale is detected.
         const auto without = [&](auto&& change) {
           return within([&](const LowRankArgs& args) {
             std::vector<LowRank> updates = adapters[0].updates;
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   }
 }
 
-// The inverse test: sums that follow the grouping are caught by the same comparison.
+// The inverse test: the same comparison catches sums that follow the grouping.
 BOOST_AUTO_TEST_CASE(a_sum_that_follows_the_group_is_caught) {
   std::vector<TestAdapter> adapters;
   adapters.emplace_back(77, std::vector{random_update(77, 0, 31, 8, 50)});

@@ -19,7 +19,7 @@ inline constexpr FactorType kTypes[] = {FactorType::float32, FactorType::float16
 
 inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
-// Elements of a factor, their last one before a page that nobody may touch.
+// Elements of a factor, the last one before a protected page.
 struct Factor {
   GuardedFloats memory;
   std::span<const std::byte> bytes;
@@ -51,7 +51,7 @@ inline float rounded(float x, FactorType type) {
   return type == FactorType::bfloat16 ? static_cast<float>(bfloat16(x)) : x;
 }
 
-// Updates of layer 1 and of one site, and what they are made of.
+// Updates of layer 1 and one site, and their factors.
 struct TestAdapter {
   struct Plain {
     std::vector<float> a;  // [rank, inputs]
@@ -99,7 +99,7 @@ inline TestAdapter::Plain random_update(int inputs, int first_output, int output
   return p;
 }
 
-// One step: rows of x, each under a set or none.
+// One step: rows of x, each with a set or none.
 struct Step {
   int in, out;
   Matrix x;
@@ -130,7 +130,7 @@ inline AdapterGroups arranged(const Step& s, AnyLoRA::Kind kind) {
   return groups;
 }
 
-// Rows of all adapters and of none, mixed but for the last ten, which are the first one's.
+// Rows of all adapters and of none, mixed, except the last ten, which belong to the first adapter.
 inline void mix(Step& s, const std::vector<TestAdapter>& adapters, std::uint64_t seed) {
   Random random(seed);
   for (int r = 0; r < s.rows(); ++r) {

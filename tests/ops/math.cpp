@@ -1,4 +1,4 @@
-// exp, erf and the activations: how far from the truth, and the same bits in every instruction set.
+// exp, erf and the activations: their distance from the truth, and the same bits in every instruction set.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Every step-th float between two of the same sign, from nearer to zero to farther.
+// Every step-th float between two of the same sign, away from zero.
 std::vector<float> floats_between(float near, float far, std::uint32_t step) {
   std::vector<float> all;
   for (std::uint64_t bits = std::bit_cast<std::uint32_t>(near); bits <= std::bit_cast<std::uint32_t>(far);
@@ -46,7 +46,7 @@ std::vector<float> erf_of(const std::vector<float>& x) {
   return y;
 }
 
-// The distance of y from the truth in units of the truth's last place.
+// Distance of y from the truth in units of the truth's last place.
 long double ulps(float y, long double truth) {
   const int exponent = std::max(-149, truth == 0 ? -149 : std::ilogb(truth) - 23);
   return std::fabs(y - truth) / std::ldexp(1.0L, exponent);
@@ -66,7 +66,7 @@ Worst worst(const std::vector<float>& x, const std::vector<float>& y, Truth&& tr
   return w;
 }
 const auto in_ulps = [](float, float y, long double truth) { return ulps(y, truth); };
-// As a share of x: what matters in y = x * gate(x), for the next layer sees y among values as large as x.
+// As a share of x, which matters in y = x * gate(x): the next layer sees y among values as large as x.
 const auto of_argument = [](float x, float y, long double truth) {
   return std::fabs(y - truth) / (0x1p-24L * std::fabs(static_cast<long double>(x)));
 };
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_tail_is_computed_as_the_rest_and_nothing_behind_it_is_tou
     Matrix whole(1, 40, 40);
     kernels.exp_row(x.row(0), 40, whole.row(0));
     for (int n = 0; n <= 40; ++n) {
-      GuardedFloats y(static_cast<std::size_t>(n));  // faults where the row ends
+      GuardedFloats y(static_cast<std::size_t>(n));  // faults past the end of the row
       kernels.exp_row(x.row(0) + (40 - n), n, y.data());
       BOOST_TEST(same_bits(y.data(), whole.row(0) + (40 - n), n));
       for (const Activation activation : kActivations) {
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(exp_is_within_its_bound) {
       x, exp_of(x), [](long double v) { return std::exp(v); }, in_ulps);
   report("exp, in ulps", w);
   BOOST_TEST(w.error < 1.02L);
-  // The twin: the check sees an error in the last digit of one constant, ln 2 say.
+  // The twin: an error in the last digit of one constant, such as ln 2, is detected.
   auto y = exp_of(x);
   for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<float>(double{y[i]} * (1 + double{x[i]} * 2e-8));
   BOOST_TEST(worst(
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(exp_keeps_its_promises) {
   BOOST_TEST(std::isfinite(exp1(kInfinity)));
   BOOST_TEST(exp1(kInfinity) == exp1(88.0f));
   for (const Isa isa : isas()) BOOST_TEST(std::isnan(exp_of({std::numeric_limits<float>::quiet_NaN()}, isa)[0]));
-  // Neighbours may swap by the error bound, no more; over a step of 2^-12 of x it grows.
+  // Neighbours may swap by the error bound, no more; it grows over a step of 2^-12 of x.
   const auto x = both_signs(floats_between(0x1p-20f, 80.0f, 3001));
   std::vector<float> next = x, far = x;
   for (float& value : next) value = std::nextafterf(value, kInfinity);
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(gelu_is_within_its_bound) {
   const auto x = both_signs(floats_between(0x1p-40f, 100.0f, 503));
   const Worst share = worst(x, activated(x, Activation::gelu), exact_gelu, of_argument);
   report("gelu, in 2^-24 of |x|", share);
-  BOOST_TEST(share.error < 1.5L);  // 1 + erf cancels left of 0, so that no bound in ulps of the result holds there
+  BOOST_TEST(share.error < 1.5L);  // 1 + erf cancels left of 0, so no bound in ulps of the result holds there
   const auto positive = floats_between(0x1p-40f, 100.0f, 503);
   const Worst w = worst(positive, activated(positive, Activation::gelu), exact_gelu, in_ulps);
   report("gelu, in ulps, right of 0", w);
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(gelu_new_is_within_its_bound) {
   const Worst w = worst(positive, activated(positive, Activation::gelu_new), exact_gelu_new, in_ulps);
   report("gelu_new, in ulps, right of 0", w);
   BOOST_TEST(w.error < 3.0L);
-  // Left of 0 the exponent -2 u reaches 87 at x = -7.9, and its rounding is multiplied by as much.
+  // Left of 0 the exponent -2 u reaches 87 at x = -7.9, which multiplies its rounding as much.
   const auto negative = floats_between(0x1p-40f, 5.0f, 503);
   std::vector<float> minus;
   for (const float value : negative) minus.push_back(-value);
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(gelu_new_is_within_its_bound) {
   BOOST_TEST(left.error < 30.0L);
 }
 
-// Right of 0 the exponential is a share of the sum; left of it, it is the result's own, and so are the errors of both.
+// Right of 0 the exponential is a share of the sum. Left of it, it determines the result, and so do the errors of both.
 BOOST_AUTO_TEST_CASE(silu_is_within_its_bound) {
   const auto positive = floats_between(0x1p-40f, 100.0f, 503), negative = floats_between(0x1p-40f, 87.0f, 503);
   std::vector<float> minus;

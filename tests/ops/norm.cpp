@@ -51,7 +51,7 @@ struct RmsNorm {
 
 using Norms = std::tuple<LayerNorm, RmsNorm>;
 
-// What a check is tried with, and what it must see.
+// A change that a check must detect.
 struct Change {
   Isa isa;
   float epsilon = 1;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(in_place_is_the_same, Norm, Norms) {
 BOOST_AUTO_TEST_CASE(a_norm_whose_strips_follow_the_batch_is_caught) {
   const Problem p(77);
   const Matrix truth = alone<LayerNorm>(p);
-  // Explicit fused steps: no flag of the compiler can make this another sum.
+  // Explicit fused steps: no compiler flag can make this another sum.
   const auto with_strips = [](const LayerNormArgs& args, int strips) {
     const int n = args.x.cols;
     const auto sum_of = [&](auto&& add) {
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_norm_whose_strips_follow_the_batch_is_caught) {
                  p, truth, [&](const LayerNormArgs& args) { with_strips(args, args.x.rows < 64 ? 16 : 32); }) == 64);
 }
 
-// Tolerance: the sums are 16 strips of n / 16 additions and a tree of 4, a mean is off by at most (n / 16 + 5) u of the
+// Tolerance: the sums are 16 strips of n / 16 additions and a tree of 4. A mean is off by at most (n / 16 + 5) u of the
 // mean magnitude, and the quotient carries that over: (n / 16 + 16) u of the normalised magnitude, u = 2^-24.
 BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Norm, Norms) {
   for (const int width : kWidths) {
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Norm, Norms) {
         auto args = Norm::args(p, 0, kMostRows, y);
         change(args);
         Norm::run(device, args);
-        // A row of one value, or all alike, has no deviation: x - mean is rounding noise over sqrt(epsilon).
+        // A row of one value, or of equal values, has no deviation: x - mean is rounding noise over sqrt(epsilon).
         const double noise = 0x1p-24 * (width / 16.0 + 16) * (1 + std::fabs(double{offset})) /
                              (width == 1 ? std::sqrt(double{kEpsilon}) : 0.2);
         for (int r = 0; r < kMostRows; ++r) {
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Norm, Norms) {
       };
       for (const Isa isa : isas()) {
         BOOST_TEST(within(Change{isa}), to_string(isa) << ", width " << width);
-        // Its twin: an epsilon 1000 times as large, or a gain off by a thousandth, is seen.
+        // Its twin: an epsilon 1000 times as large, or a gain off by a thousandth, is detected.
         if (width == 1) continue;
         BOOST_TEST(!within(Change{isa, 1000}));
         Matrix gain = p.gain;
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_row_without_deviation_is_the_bias) {
   }
 }
 
-// Powers of two are exact all the way: rows of +-2^k whose mean square is 4^k are +-gain, and zeros stay zeros.
+// Powers of two are exact throughout: rows of +-2^k whose mean square is 4^k are +-gain, and zeros stay zeros.
 BOOST_AUTO_TEST_CASE(a_row_of_one_magnitude_is_the_gain) {
   for (const int width : {1, 4, 16, 64, 128}) {
     const Problem p(width);

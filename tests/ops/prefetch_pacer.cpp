@@ -1,4 +1,4 @@
-// Lines that are asked for beside others: all of them, evenly.
+// Paced prefetches: all lines, evenly.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -11,12 +11,12 @@ BOOST_AUTO_TEST_SUITE(ops_prefetch_pacer)
 
 using namespace tenon;
 
-// Every line is asked for once the passes are over, and not long before.
+// Every line is prefetched by the last pass, and not long before.
 BOOST_AUTO_TEST_CASE(lines_are_asked_for_evenly) {
   for (const std::ptrdiff_t passes : {1, 3, 64, 1000, 9216}) {
     for (const int lines : {0, 1, 2, 63, 64, 1000}) {
       std::vector<cpu::PrefetchPacer::Range> ranges;
-      const auto begin = reinterpret_cast<std::uintptr_t>(&ranges) / 64 * 64;  // asking for what is there
+      const auto begin = reinterpret_cast<std::uintptr_t>(&ranges) / 64 * 64;  // memory that exists
       for (int left = lines, i = 0; left > 0; ++i) {
         const int some = std::min(left, 1 + i % 7);
         ranges.push_back({begin, begin + 64 * static_cast<std::uintptr_t>(some)});

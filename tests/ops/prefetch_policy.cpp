@@ -1,4 +1,4 @@
-// When updates are made beside the product of their matrix.
+// When LoRA updates are fused into the product of their matrix.
 #include <boost/test/unit_test.hpp>
 
 #include "linear_problem.h"
@@ -11,7 +11,8 @@ using namespace tenon;
 using namespace tenon::test;
 using namespace tenon::test::low_rank_problem;
 
-// Memory is idle where rows are many for what is read; the numbers are GPT-2's c_attn, of rank 16.
+// Arithmetic bounds a product whose rows are many for the bytes that it reads. The numbers are GPT-2's c_attn at rank
+// 16.
 BOOST_AUTO_TEST_CASE(fused_where_arithmetic_bounds_the_product) {
   constexpr int kIn = 768, kOut = 2304;
   std::vector<TestAdapter> adapters;
@@ -39,12 +40,12 @@ BOOST_AUTO_TEST_CASE(fused_where_arithmetic_bounds_the_product) {
   }
   BOOST_TEST(!idle(floats, 32, 32));
   BOOST_TEST(!idle(floats, 8, 1));
-  BOOST_TEST(!idle(floats, 64, 0));  // nobody has an update
+  BOOST_TEST(!idle(floats, 64, 0));  // no row has an update
   BOOST_TEST(!idle(bytes, 4, 4));
-  BOOST_TEST(!idle(bytes, 6, 1));       // no tile that asks
+  BOOST_TEST(!idle(bytes, 6, 1));       // tiles of so few rows pace no prefetches
   BOOST_TEST(!idle(bytes, 300, 1));     // more than was measured
-  BOOST_TEST(!idle(bytes, 64, 1, 10));  // 36 blocks are few for so many threads
-  BOOST_TEST(!idle(quads, 64, 1));      // kernels of integers do not ask
+  BOOST_TEST(!idle(bytes, 64, 1, 10));  // 36 blocks are few for that many threads
+  BOOST_TEST(!idle(quads, 64, 1));      // kernels of integers pace no prefetches
   BOOST_TEST(!idle(bytes, 64, 1, 2, Isa::portable));
 }
 

@@ -1,4 +1,4 @@
-// Rotary positions: a row's angles depend on its position and frequencies, its turn on its angles, and on nothing else.
+// Rotary positions: a row's angles depend on its position and frequencies alone, its rotation on its angles alone.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 // Tails of every kind in half a head.
 constexpr int kHeadDims[] = {2, 4, 16, 20, 32, 62, 64, 80, 128, 256};
 
-// Positions of three texts, far ones among them.
+// Positions of three texts, with distant ones.
 struct Positions {
   std::vector<int> all;
   Positions() {
@@ -26,7 +26,7 @@ struct Positions {
   BatchView rows(int first, int count) const { return {.positions = all.data() + first, .rows = count}; }
 };
 
-// 10000^(-2 i / head_dim), of each row's own where there are more.
+// 10000^(-2 i / head_dim), of each row's own if there are several.
 Matrix frequencies(int head_dim, int rows = 1) {
   Matrix f(rows, head_dim / 2, head_dim / 2 + (rows > 1 ? 3 : 0));
   for (int r = 0; r < rows; ++r) {
@@ -99,8 +99,8 @@ BOOST_AUTO_TEST_CASE(rows_may_have_frequencies_of_their_own) {
       2);
 }
 
-// The nearest floats to cosine and sine of position * frequency in float32, as libm's double says: one in 2^26 may be
-// the second nearest (sincos.cpp), and none of these is.
+// The nearest floats to cosine and sine of position * frequency in float32, by libm's double. One in 2^26 may be the
+// second nearest (sincos.cpp); none of these is.
 BOOST_AUTO_TEST_CASE(angles_agree_with_the_reference) {
   const Positions positions;
   for (const int head_dim : kHeadDims) {
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(angles_agree_with_the_reference) {
   }
 }
 
-// The twin: an angle that is not rounded to float32 is another one, from some position on.
+// The twin: an angle that is not rounded to float32 differs from some position on.
 BOOST_AUTO_TEST_CASE(angles_are_rounded_to_float32) {
   const Positions positions;
   const Matrix f = frequencies(64);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(rows_are_turned_the_same_in_any_batch_on_any_threads_and_in
   }
 }
 
-// Heads are alike: each is turned as it would be alone.
+// Heads are alike: each is rotated as it would be alone.
 BOOST_AUTO_TEST_CASE(every_head_is_turned_alike) {
   const Positions positions;
   for_each_cpu(
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(position_zero_turns_nothing) {
       1);
 }
 
-// Tolerance: two roundings and the reference's own, each of half an ulp of a number that is at most sqrt(2) here.
+// Tolerance: two roundings and the reference's own, each half an ulp of a number that is at most sqrt(2) here.
 BOOST_AUTO_TEST_CASE(turns_agree_with_the_reference) {
   const Positions positions;
   for (const int head_dim : kHeadDims) {
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(turns_agree_with_the_reference) {
               const double difference = std::fabs(double{turn.q.row(r)[c]} - expected.q.row(r)[c]);
               if (!(difference <= largest)) largest = difference;
             }
-            // The twin: pairs of neighbours, as GPT-J has them, are other pairs.
+            // The twin: pairs of neighbours, as in GPT-J, are other pairs.
             const float* x = start.q.row(r);  // [head_dim]
             const double cosine = angles.row(r)[0], sine = angles.row(r)[head_dim / 2];
             other = std::max(other, std::fabs(x[0] * cosine - x[1] * sine - expected.q.row(r)[0]));

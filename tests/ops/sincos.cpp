@@ -1,4 +1,4 @@
-// sincos: how far from the truth, near multiples of pi/2 and far out, and the same bits on every machine.
+// sincos: its distance from the truth, near multiples of pi/2 and far out, and the same bits on every machine.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using namespace tenon;
 namespace {
 
 struct Errors {
-  long double sine = 0, cosine = 0;  // the largest, as a share of the truth
+  long double sine = 0, cosine = 0;  // largest error, as a share of the truth
   long misrounded = 0, all = 0;      // of both, as float32
 };
 
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(is_within_its_bound_for_whole_angles) {
   check("positions to 2^24, every 61st", errors([](long i) { return static_cast<float>(i * 61); }, (1 << 24) / 61));
 }
 
-// The floats on either side of multiples of pi/2, where one of the two nearly vanishes.
+// The floats on both sides of multiples of pi/2, where one of the two nearly vanishes.
 BOOST_AUTO_TEST_CASE(is_within_its_bound_near_multiples_of_half_pi) {
   const auto near = [](long n, long side) {
     const float x = static_cast<float>(static_cast<double>(n) * kHalfPi);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(is_within_its_bound_near_multiples_of_half_pi) {
   check("near n pi/2, n to 2^30", errors([&](long i) { return near(1 + i / 3 * 8191, i % 3); }, 3 << 17));
 }
 
-// The twin: the check sees half_pi_rest left out, which is what a reduction in one part does.
+// The twin: a reduction in one part, without half_pi_rest, is detected.
 BOOST_AUTO_TEST_CASE(a_reduction_in_one_part_is_caught) {
   const float x = static_cast<float>(1e6 * kHalfPi);
   const double r = std::fma(-1e6, kHalfPi, static_cast<double>(x));

@@ -1,4 +1,4 @@
-// store_kv: each key and value goes to one place, rounded by itself alone, and nothing else is touched.
+// store_kv: each key and value goes to one place, rounded by itself, and nothing else changes.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -18,14 +18,14 @@ constexpr int kLength = 70, kSequences = 3;
 
 struct Problem {
   KvShape shape;
-  Matrix keys, values;  // [kSequences * kLength, heads * head_dim], one sequence behind the other
+  Matrix keys, values;  // [kSequences * kLength, heads * head_dim], one sequence after another
 
   Problem(int heads, int head_dim)
       : shape{.layers = 2, .heads = heads, .head_dim = head_dim, .positions = kLength},
         keys(random_matrix(kSequences * kLength, heads * head_dim, 1, heads * head_dim + 3)),
         values(random_matrix(kSequences * kLength, heads * head_dim, 2, heads * head_dim + 5)) {}
 
-  // The rows of one sequence at positions start..start+rows-1, as a batch of its own.
+  // Rows of one sequence at positions start..start+rows-1, as a batch of their own.
   template <class E>
   StoreKvArgs<typename TestKvOf<E>::View> args(const Batch& batch, TestKvOf<E>& kv, int layer, int first_row) const {
     kv.see(batch.view());
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_ref
         [&](Cpu& device) {
           for (int layer = 0; layer < 2; ++layer) {
             TestKvOf<E> truth(p.shape, kSequences),
-                kv(p.shape, kSequences);  // garbage where nobody writes: compared, too
+                kv(p.shape, kSequences);  // garbage in unwritten places, compared too
             Batch whole;
             append(whole, 2, 0, kLength);
             append(whole, 0, 0, kLength - 7);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_chunks_and_threads_leave_the_memory_of_the_ref
             store_kv(device, p.args(whole, kv, layer, 0));
             BOOST_TEST(same_memory(kv, truth), name_of(device));
 
-            // The same in chunks of random sizes, the two sequences taking turns.
+            // The same in chunks of random sizes, the two sequences in turns.
             TestKvOf<E> chunked(p.shape, kSequences);
             Random random(static_cast<std::uint64_t>(head_dim + layer));
             for (int at[2] = {0, 0}, turn = 0; at[0] < kLength || at[1] < kLength - 7; turn ^= 1) {
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_text_that_goes_on_within_a_tile_fills_whole_ones
   }
 }
 
-// Rows of every magnitude, whole numbers and halves of the scale (ties) among them, and rows that are not finite.
+// Rows of every magnitude, with integers and halves of the scale (ties), and rows that are not finite.
 BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_any_magnitude_are_rounded_as_by_the_reference, E, Elements) {
   const Problem p(1, 64);
   Random random(9);
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_of_any_magnitude_are_rounded_as_by_the_refere
       2);
 }
 
-// A scale is a token's own: whatever comes later, however large, leaves what stands there as it is.
+// A scale belongs to a token: later tokens, however large, leave stored ones unchanged.
 BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_rescaled_by_later_tokens, E, Elements) {
   const Problem p(2, 20);
   for (int r = 1; r < kLength; ++r) {

@@ -1,4 +1,4 @@
-// ops/cpu/top_k.h: what a row's pass keeps does not depend on the order in which logits come by.
+// ops/cpu/top_k.h: the result of a row's pass does not depend on the order of its logits.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace tenon::cpu;
 
 namespace {
 
-// By definition: sorted by (value descending, id ascending), the first `count`, in order of their ids.
+// By definition: sorted by (value descending, id ascending), the first `count`, in order of ids.
 std::vector<TokenLogit> best_by_sorting(std::vector<TokenLogit> all, int count) {
   std::sort(all.begin(), all.end(), [](const TokenLogit& a, const TokenLogit& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
@@ -38,7 +38,7 @@ bool same(const std::vector<TokenLogit>& a, const std::vector<TokenLogit>& b) {
 
 }  // namespace
 
-// Few different values, so that ties stand at the edge of what is kept.
+// Few different values, so that ties lie at the limit.
 BOOST_AUTO_TEST_CASE(pieces_may_come_in_any_order) {
   constexpr int kPiece = 16, kPieces = 20;
   std::mt19937 random(7);

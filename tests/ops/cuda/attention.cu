@@ -1,5 +1,5 @@
-// Keys, values and attention have the CPU's bits: in every cache element and both attentions, with windows, slopes,
-// shared heads and odd sizes, whatever the pieces in which a text comes.
+// Keys, values and attention have the CPU's bits, with every cache element and both attentions, windows, slopes, shared
+// heads and odd sizes, in whatever pieces a text comes.
 #define BOOST_TEST_MODULE tenon ops cuda attention
 #include <boost/test/unit_test.hpp>
 
@@ -14,7 +14,7 @@ BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
 namespace {
 
-// steps: rows of each of three texts, by step
+// steps: rows of each of three texts, per step
 template <class P, class Attend>
 void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int positions) {
   Cpu cpu = reference_cpu();
@@ -40,7 +40,7 @@ void check(const Shapes& s, const std::vector<std::vector<int>>& steps, int posi
   }
 }
 
-// Prompts of three lengths, then chunks and single tokens side by side.
+// Prompts of three lengths, then chunks and single tokens together.
 const std::vector<std::vector<int>> kSteps = {{300, 17, 64}, {1, 1, 1}, {70, 1, 256}, {1, 240, 1}, {1, 1, 1}};
 
 }  // namespace
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(direct, P, Caches) {
   for (const Shapes& s : kShapes) check<P, DirectAttention>(s, kSteps, 600);
 }
 
-// More splits than a block walks beside one another, with a window and without.
+// More splits than a block attends in parallel, with a window and without.
 BOOST_AUTO_TEST_CASE(long_texts) {
   const std::vector<std::vector<int>> steps = {{2'400, 5, 3}, {1, 1, 1}, {160, 1, 1}, {1, 1, 1}};
   check<PagedKV, FlashAttention>({2, 1, 16, 0, false}, steps, 2'600);

@@ -1,4 +1,4 @@
-// What the tests of attention on a GPU share: a cache on either device, and shapes of heads.
+// Shared by the tests of attention on a GPU: a cache on either device, and shapes of heads.
 #pragma once
 #include <cmath>
 #include <stdexcept>
@@ -39,7 +39,7 @@ class Side {
     store_kv(device_, StoreKvArgs<View>{there, k, v, view, 1, s_.kv_heads, s_.head_dim});
     attend(there, view, q, slopes, out);
   }
-  // Attention of rows whose keys and values have been stored.
+  // Attention of rows whose keys and values are stored.
   template <class Out>
   void run_again(const Batch& batch, MatrixView<const float> q, const float* slopes, Out out) {
     device_.begin_step();
@@ -66,7 +66,7 @@ class Side {
   CacheStore<P, D> store_;
 };
 
-// The next rows of each text; of some none.
+// The next rows of each text; some texts have none.
 inline Batch batch_of(const std::vector<int>& rows, std::vector<int>& known) {
   Batch batch;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -81,7 +81,8 @@ inline Batch batch_of(const std::vector<int>& rows, std::vector<int>& known) {
   return batch;
 }
 
-// Heads on as many, on fewer, and on fewer than a job's queries; heads so wide that a job has fewer.
+// As many key/value heads as heads, fewer, and fewer than a job's queries; and heads so wide that a job has fewer
+// queries.
 inline constexpr Shapes kShapes[] = {{12, 12, 64, 0, false}, {8, 2, 80, 0, false},  {4, 1, 128, 100, false},
                                      {3, 3, 7, 0, true},     {12, 1, 32, 0, false}, {2, 2, 256, 0, false},
                                      {20, 1, 32, 0, false}};

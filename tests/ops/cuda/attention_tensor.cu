@@ -1,5 +1,5 @@
-// FlashMma: a query's answer has the same bits alone and beside others, in whatever pieces its text comes; and it is
-// that of FlashAttention but for the roundings of its operands.
+// FlashMma: a query's result has the same bits alone and in a batch, in whatever pieces its text comes. It equals
+// FlashAttention's but for the rounding of operands.
 #define BOOST_TEST_MODULE tenon ops cuda attention_tensor
 #include <boost/test/unit_test.hpp>
 
@@ -21,13 +21,13 @@ BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
 namespace {
 
-// Rows of each text by step: as a server takes them, and each by itself in other pieces.
+// Rows of each text per step: as a server takes them, and each text alone in other pieces.
 const std::vector<std::vector<int>> kTogether = {{300, 17, 64}, {1, 1, 1}, {70, 1, 256}, {1, 240, 1}, {1, 1, 1}};
 const std::vector<std::vector<int>> kApart = {{373, 0, 0}, {0, 9, 0}, {0, 1, 0}, {0, 8, 0}, {0, 242, 0},
                                               {0, 0, 320}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}};
 const std::vector<int> kLengths = {373, 260, 323};
 
-// Queries, keys and values of some texts, numbers that bfloat16 holds, and float16 but for the smallest.
+// Queries, keys and values of some texts: numbers that bfloat16 holds, and float16 except for the smallest.
 struct Texts {
   std::vector<Matrix> q, k, v;
 
@@ -56,7 +56,7 @@ struct Texts {
   }
 };
 
-// What every row of the texts gets, a text behind the other.
+// Results of every row of the texts, one text after another.
 template <class P, class Attend, class D, class OnSide>
 std::vector<Matrix> answers(D& device, const Shapes& s, const Texts& texts, const std::vector<std::vector<int>>& steps,
                             OnSide&& on_side) {
@@ -102,7 +102,7 @@ std::vector<Matrix> on_cuda(const Shapes& s, const Texts& texts, const std::vect
   return answers<P, FlashMma>(cuda, s, texts, steps, OnCuda{cuda});
 }
 
-// NaN where one is, or a value is infinite in both.
+// NaN if one is NaN, or if both have an infinite value.
 float largest_difference(const std::vector<Matrix>& a, const std::vector<Matrix>& b) {
   float most = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -125,7 +125,7 @@ bool all_finite(const Matrix& m, int rows) {
   return true;
 }
 
-// The first number that differs, and how many do.
+// The first number that differs, and the count of differences.
 std::string first_difference(const Matrix& a, const Matrix& b) {
   std::string first;
   int count = 0;
@@ -155,8 +155,8 @@ void check_same(const std::vector<Matrix>& a, const std::vector<Matrix>& b, cons
 
 }  // namespace
 
-// Shapes of which kTogether has so many jobs that rows of prompts share what a block brings; others' strides go beside
-// one another.
+// Shapes whose jobs in kTogether suffice for rows of prompts to share a block's copies. Others attend strides in
+// parallel.
 constexpr Shapes kBusy[] = {
     {24, 24, 64, 0, false}, {16, 16, 80, 0, false}, {32, 8, 128, 100, true}, {64, 64, 7, 0, true}};
 template <class Body>
@@ -174,9 +174,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(alone_as_together, P, Caches) {
   });
 }
 
-// With operands that a cache's element holds, weights alone are rounded: to a unit of 2^-9 or 2^-12 of themselves each,
-// of which an output, a mean of values of magnitude 1 by these weights, feels at most twice that. Roundings of float32
-// are far below.
+// With operands that a cache's element holds, only weights are rounded, to 2^-9 or 2^-12 of themselves. An output is a
+// mean of values of magnitude 1 by these weights, so it changes by at most twice that. Roundings of float32 are far
+// below.
 BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
   const auto bound = [](float unit) { return 2.0f * unit + 1e-4f; };
   float largest[3] = {};
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(as_flash_attention_but_for_roundings) {
                                                                  << largest[2]);
 }
 
-// An answer for the next product is the rounded answer: as many zeros behind it as make its last chunk whole.
+// A result for the next product is the rounded result, with zeros up to a whole chunk.
 template <class E, class P>
 void check_rounded_answers() {
   for_shapes([](const Shapes& s) {
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(answers_for_a_product_are_rounded_answers) {
   check_rounded_answers<float16, PagedKVOf<16, float16>>();
 }
 
-// So many rows that a block has few warps, and one row, whose block has as many as there are strides.
+// Many rows, whose blocks have few warps, and one row, whose block has a warp per stride.
 BOOST_AUTO_TEST_CASE_TEMPLATE(few_warps_as_many, P, Caches) {
   const Shapes s{8, 8, 16, 0, false};
   const std::vector<int> lengths(90, 603);
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(long_texts, P, Caches) {
   }
 }
 
-// A ring that forgets what its window has passed.
+// A ring that forgets positions before its window.
 BOOST_AUTO_TEST_CASE(a_ring_is_as_pages) {
   const Shapes s{4, 2, 64, 100, true};
   const Texts texts(s, {217, 150, 31}, 4.0f);
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(a_ring_is_as_pages) {
              on_cuda<PagedKVOf<32, bfloat16>>(s, texts, {{217, 150, 31}}), s);
 }
 
-// A block that another text has left behind: what stands behind the new one is no number.
+// A block left by another text: NaN follows the new text.
 BOOST_AUTO_TEST_CASE_TEMPLATE(garbage_behind_a_text, P, Caches) {
   const Shapes s{2, 1, 64, 0, false};
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -318,8 +318,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(garbage_behind_a_text, P, Caches) {
   BOOST_TEST(all_finite(all[1], 21));
 }
 
-// A token whose key or value is no number, or as large as can be, is nothing to those before it, nor to those whose
-// window has passed it: whatever rows are taken with it.
+// A token whose key or value is NaN, or as large as possible, does not change earlier rows, nor rows whose window has
+// passed it, whatever rows are attended with it.
 BOOST_AUTO_TEST_CASE_TEMPLATE(tokens_that_a_row_does_not_see, P, Caches) {
   const auto same_row = [](const Matrix& a, const Matrix& b, int r) { return same_bits(a.row(r), b.row(r), a.cols); };
   for (const Shapes& s : {Shapes{2, 1, 64, 0, false}, Shapes{32, 16, 64, 0, false}, Shapes{24, 24, 80, 30, true},

@@ -22,7 +22,7 @@ using Formats = std::tuple<Float32, BFloat16, Float16, Float8<E4M3>, Float8<E5M2
 static_assert(!tenon::cuda::HasProduct<BFloat16Amx::View> && tenon::cuda::HasProduct<BFloat16Dot::View>,
               "a GPU has no tiles of AMX's order");
 
-// The operands of a product on either side.
+// A product's operands on both sides.
 template <class P>
 class BothSides {
  public:
@@ -40,7 +40,7 @@ class BothSides {
         residual_(cuda, p.residual),
         delta_(cuda, rows_of(p, deltas_)) {}
 
-  // Of the first rows of x.
+  // Compares the first rows of x.
   bool have_the_same_bits(const Epilogue& e, int rows) {
     Matrix y = p_.output(rows);
     auto args = p_.args(packed_.view(), e, 0, rows, y);
@@ -92,8 +92,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products, P, Formats) {
   }
 }
 
-// A stage is filled again and again: rows of 3,200 columns by copies of many bytes, where a block has eight or fewer,
-// others by all threads; and so are the weights that few rows are multiplied with.
+// Stages are refilled many times. Rows of 3,200 columns use bulk copies in blocks of eight rows or fewer, and copies by
+// all threads otherwise; the weights of few-row products are refilled, too.
 BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -107,8 +107,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(many_columns, P, Formats) {
   }
 }
 
-// Blocks of every shape, which follows the numbers of rows and outputs. Rows of 300 columns lie so that sixteen bytes
-// of them are copied at once.
+// Blocks of every shape, which follows the numbers of rows and outputs. Rows of 300 columns allow copies of sixteen
+// bytes.
 BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(shapes_of_blocks, P, Formats) {
 }
 
 namespace tenon::test {
-struct Plain {  // has no panels(); types that kernels are made for may not be local
+struct Plain {  // has no panels(); types of kernels may not be local
   Float32::View whole;
   TENON_HD float at(int row, int col) const { return whole.at(row, col); }
 };
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(panels_that_cannot_be_copied_are_refused) {
                         [](const Error& e) { return e.where() == "weights"; });
 }
 
-// Sums of whole numbers begin anew after 65,536 columns, and go on over the chunks of a kernel before that.
+// Integer sums begin anew after 65,536 columns, and continue over a kernel's chunks before that.
 using Integers = std::tuple<ZeroPointInt8Act8, GroupInt4Act8, GroupInt4Act8Of<128>>;
 BOOST_AUTO_TEST_CASE_TEMPLATE(long_rows_of_integers, P, Integers) {
   Cpu cpu = reference_cpu();
@@ -193,12 +193,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(long_rows_of_integers, P, Integers) {
   }
 }
 
-// The best of a row, ties and what is not finite.
+// The best of a row, with ties and values that are not finite.
 using Heads = std::tuple<Float32, ZeroPointInt8Act8>;
 BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
-  constexpr int kRows = 40, kWidth = 33, kVocab = 70'000;  // more tiles than are sorted at once
+  constexpr int kRows = 40, kWidth = 33, kVocab = 70'000;  // more tiles than one sort takes
   Matrix weight = random_matrix(kVocab, kWidth, 2);
   std::memcpy(weight.row(700), weight.row(13), kWidth * sizeof(float));  // equal logits
   std::memcpy(weight.row(69'999), weight.row(500), kWidth * sizeof(float));
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(heads, P, Heads) {
   }
 }
 
-// Left on the device, and fetched while more is launched: the best, or one that is drawn among them; -1 of a row that
+// Picks left on the device, and fetched while more is launched: the best, or a draw among the best; -1 for a row that
 // is not finite.
 BOOST_AUTO_TEST_CASE(picks_stay_on_the_device) {
   Cpu cpu = reference_cpu();
@@ -311,7 +311,7 @@ struct MixedDraws {
 
 }  // namespace
 
-// Rows of every kind prepared for a draw: the best of them and their totals, to the bit.
+// Rows of every kind prepared for a draw: their best and their totals, to the bit.
 BOOST_AUTO_TEST_CASE(draws) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -348,9 +348,9 @@ BOOST_AUTO_TEST_CASE(draws) {
       if (!expected.best.empty() && draws[r].log_total)
         BOOST_TEST(log_totals[r] == expected.log_total, "row " << r << " of " << vocab);
     }
-    // The twin: a token that was generated once more is seen in the total of its row.
+    // The twin: a token that was generated once more is detected in its row's total.
     ++m.seen[static_cast<std::size_t>(draws[12].first_seen)]
-          .generated;  // of a row without a mask, with a penalty for each time
+          .generated;  // a row without a mask, with a penalty per occurrence
     const float* row = logits.row(12);
     BOOST_TEST(drawn(std::vector<float>(row, row + vocab), draws[12], args).total != totals[12]);
   }

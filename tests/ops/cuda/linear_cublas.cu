@@ -1,4 +1,4 @@
-// Products by cuBLASLt lie within what the roundings of their sums make, with everything that follows a sum.
+// Products by cuBLASLt lie within the roundings of their sums, with every epilogue.
 #define BOOST_TEST_MODULE tenon ops cuda linear_cublas
 #include <boost/test/unit_test.hpp>
 
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(products_and_what_follows_them) {
               const double w = packed.view().at(o, k), rounded = static_cast<float>(bfloat16(p.x.row(r)[k]));
               sum += w * rounded, unrounded += w * p.x.row(r)[k], size += std::fabs(w * rounded);
             }
-            // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up.
+            // Each of the additions, in any order, loses less than 2^-22 of the sum so far.
             const double bound = (in + 6) * 0x1p-22 * size, residual_value = p.residual.row(r)[o];
             BOOST_TEST_REQUIRE(std::fabs(found.row(r)[o] - (std::max(sum, 0.0) + residual_value)) <= bound,
                                in << " -> " << out);

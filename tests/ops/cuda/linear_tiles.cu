@@ -1,6 +1,5 @@
-// Products of sixteen-bit matrices on tensor cores: every tile gives the same bits as every other, a row the same alone
-// and beside others, rounded results are the roundings of the others, and all lie within what roundings of the sums
-// make of the exact products.
+// Products of sixteen-bit matrices on tensor cores: every tile gives the same bits, and a row the same alone and in a
+// batch. Rounded results are the roundings of the others. All lie within the roundings of sums of exact products.
 #define BOOST_TEST_MODULE tenon ops cuda linear_tiles
 #include <boost/test/unit_test.hpp>
 
@@ -23,7 +22,7 @@ using Formats = std::tuple<BFloat16Mma, Float16Mma>;
 
 namespace {
 
-// All tiles that this device runs; those of mma.sync with one warp, with some, and with all.
+// All tiles that this device runs; mma.sync with one warp, with some, and with all.
 std::vector<gpu::ProductTile> tiles_of(Cuda& cuda) {
   std::vector<gpu::ProductTile> all;
   const bool has_groups = cuda.kept<gpu::ProductKernels>().has_groups;
@@ -59,7 +58,7 @@ class Operands {
         residual_(cuda, p.residual),
         delta_(cuda, rows_of(p, deltas_)) {}
 
-  // y of rows first .. by this tile, or by the one that the op picks.
+  // y of rows first .. by this tile, or by the tile that the op picks.
   Matrix y(const Epilogue& e, int first, int rows, const gpu::ProductTile* tile) const {
     const Matrix start = p_.output(rows);
     for (int r = 0; e.residual == Residual::in_place && r < rows; ++r)
@@ -131,7 +130,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(all_tiles_have_the_same_bits, P, Formats) {
     for (const int rows : {1, 9, 64, kMostRows}) {
       const Epilogue& e = kEpilogues[number++ % static_cast<int>(std::size(kEpilogues))];
       const Matrix truth = operands.y(e, 0, rows, nullptr);
-      std::vector<E> rounded(OperandTiles<E>::elements(rows, out), E(0.0f));  // behind the columns
+      std::vector<E> rounded(OperandTiles<E>::elements(rows, out), E(0.0f));  // after the columns
       const OperandTiles<E> at{rounded.data(), rows, out};
       Epilogue other = e;
       if (e.residual == Residual::in_place) other.residual = Residual::other;
@@ -148,7 +147,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(all_tiles_have_the_same_bits, P, Formats) {
             BOOST_TEST_REQUIRE(same_bits(alone.row(0), to_round.row(r), out), "row " << r << " alone");
           }
           const std::vector<E> found = operands.rounded(e, 0, rows, &tile);
-          for (int r = 0; r < rows; ++r) {  // rows behind the last are anybody's
+          for (int r = 0; r < rows; ++r) {  // rows after the last are unspecified
             for (int o = 0; o < chunk_count(out) * kChunkColumns; ++o) {
               const auto i = static_cast<std::size_t>(at.at(r, o));
               BOOST_TEST_REQUIRE(found[i].bits == rounded[i].bits, "rounded, row " << r << ", output " << o);
@@ -160,8 +159,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(all_tiles_have_the_same_bits, P, Formats) {
   }
 }
 
-// Within what roundings of its sums make of the products, which are exact. Where activations are not rounded it lies
-// farther off.
+// Within the roundings of the sums of exact products. Activations that are not rounded lie farther off.
 BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {
   using E = typename P::View::Operand::Element;
   Cuda cuda;
@@ -178,8 +176,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {
             const double w = operands.packed().view().at(o, k), rounded = static_cast<float>(E(p.x.row(r)[k]));
             sum += w * rounded, unrounded += w * p.x.row(r)[k], size += std::fabs(w * rounded);
           }
-          // Each of the additions, in whatever order, loses less than 2^-22 of what has been added up, cut off or
-          // rounded.
+          // Each of the additions, in any order, loses less than 2^-22 of the sum so far, cut off or rounded.
           const double bound = (in + 4) * 0x1p-22 * size;
           BOOST_TEST_REQUIRE(std::fabs(y.row(r)[o] - sum) <= bound, in << " -> " << out);
           farthest = std::max(farthest, std::fabs(y.row(r)[o] - unrounded) / std::max(bound, 1e-30));
@@ -190,8 +187,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(sums_are_near_the_exact_ones, P, Formats) {
   BOOST_TEST(farthest > 4);
 }
 
-// What follows the sums is of the class of tensor cores, near the CPU's: 2^x and quotients to a few units of the last
-// place.
+// The epilogue is of the class of tensor cores, near the CPU's: 2^x and quotients to a few units of the last place.
 BOOST_AUTO_TEST_CASE(activations_are_near) {
   Cuda cuda;
   const Problem p(77, 64);
@@ -207,7 +203,7 @@ BOOST_AUTO_TEST_CASE(activations_are_near) {
                                 : activation == Activation::silu ? x / (1 + std::exp(-x))
                                 : activation == Activation::gelu ? x / 2 * (1 + std::erf(x / std::sqrt(2.0)))
                                                                  : x / (1 + std::exp(-2 * u));
-        // Of relative errors of 2^x near 2^-22, and of a factor 1 + erf(..) that loses digits where it is near 0.
+        // Relative errors of 2^x are near 2^-22, and a factor 1 + erf(..) loses digits near 0.
         BOOST_TEST_REQUIRE(std::fabs(y.row(r)[o] - expected) <= 4e-6 * std::fabs(expected) + 1e-6 * std::fabs(x), x);
         other = std::max(other, static_cast<float>(std::fabs(y.row(r)[o] - x)));
       }

@@ -40,7 +40,7 @@ class DeviceAdapter {
   std::deque<OnDevice<int>> begins_;
 };
 
-// Every row's delta, and who has one.
+// Every row's delta, and which rows have one.
 void check(const Step& step, const std::vector<TestAdapter>& adapters, const std::string& what, Site site = Site::qkv) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(arrangements) {
   }
 }
 
-// Tiles that are full, and that are not.
+// Full tiles and partial ones.
 BOOST_AUTO_TEST_CASE(groups_of_every_size) {
   std::vector<TestAdapter> adapters;
   for (int i = 0; i < 2; ++i) adapters.emplace_back(77, std::vector{random_update(77, 0, 131, 7, size(i))});
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(groups_of_every_size) {
   }
 }
 
-// More ranks than a block keeps products of, several updates of one matrix, and outputs that two of them share.
+// More ranks than a block keeps products of, several updates of one matrix, and outputs that two updates share.
 BOOST_AUTO_TEST_CASE(ranks_and_updates) {
   for (const FactorType type : kTypes) {
     std::vector<TestAdapter> adapters;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(many_rows_of_which_few_have_adapters) {
   check(step, adapters, "600 rows");
 }
 
-// A chain that underflows to -0 in the last, partial strip: zeros beyond the columns make it +0.
+// A chain that underflows to -0 in the last, partial strip: zeros past the columns make it +0.
 BOOST_AUTO_TEST_CASE(zeros_have_the_cpus_signs) {
   auto first = random_update(17, 0, 1, 1, 1), second = first;
   first.scale = second.scale = 1;

@@ -1,4 +1,4 @@
-// What the tests of CUDA's ops share: operands on both sides, and the comparison, which is of bits.
+// Shared by the tests of CUDA's ops: operands on both sides, and bitwise comparison.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +29,7 @@ class DeviceMatrix {
     std::copy(all.begin(), all.end(), m.values.data());
     return m;
   }
-  // Values and gaps.
+  // Compares values and gaps.
   bool operator==(const Matrix& m) const {
     const std::vector<float> all = values_.values();
     return all.size() == m.values.size() && std::memcmp(all.data(), m.values.data(), all.size() * sizeof(float)) == 0;

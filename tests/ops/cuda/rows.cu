@@ -1,4 +1,4 @@
-// Ops that treat each row by itself have the CPU's bits.
+// Ops on single rows have the CPU's bits.
 #define BOOST_TEST_MODULE tenon ops cuda rows
 #include <boost/test/unit_test.hpp>
 
@@ -13,7 +13,7 @@ BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
 namespace {
 
-// op(device, x, y) on both; y: of `cols` columns, x's own where it is 0.
+// op(device, x, y) on both sides. cols: columns of y; 0: as many as x.
 template <class Op>
 void check_rows(int rows, int width, int cols, Op&& op, const char* what) {
   Cpu cpu = reference_cpu();
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(norms) {
   }
 }
 
-// As an embedding's norm is. Rows of 5,000 are read where they are written.
+// Like an embedding's norm. Rows of 5,000 are read in place.
 BOOST_AUTO_TEST_CASE(norms_in_place) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
@@ -72,8 +72,8 @@ BOOST_AUTO_TEST_CASE(norms_in_place) {
   }
 }
 
-// Rounded for the product behind them: the roundings of what floats are, zeros behind the row, whatever the kernel,
-// which follows the number of rows and the width.
+// Rounded for the next product: the roundings of the floats, zeros after the row, whatever the kernel, which depends on
+// the number of rows and the width.
 BOOST_AUTO_TEST_CASE(rounded_norms) {
   Cuda cuda;
   for (const int width : {1, 15, 77, 768, 1600, 5000}) {
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(rows_are_gathered_in_place) {
   BOOST_TEST((device_x == x && device_q == q));
 }
 
-// One copy after the other: a block may be the source of a later one.
+// One copy after another: a block may be the source of a later copy.
 BOOST_AUTO_TEST_CASE(blocks_are_copied_in_order) {
   Cpu cpu = reference_cpu();
   Cuda cuda;
