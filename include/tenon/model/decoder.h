@@ -155,7 +155,7 @@ struct DecoderState {
   }
 };
 
-// One step through a model: what its ops share, and the blocks of a layer.
+/// One step through a model: the state that its ops share, and the blocks of a layer.
 template <ModelTraits Model, DevicePolicy D, class W, class V, AdapterPolicy P>
 class DecoderPass {
   using Operand = typename OperandOf<W>::Result;
@@ -163,7 +163,7 @@ class DecoderPass {
   static constexpr bool rotary = Model::positions == PositionKind::rotary, gated = Model::mlp == MlpKind::gated;
 
  public:
-  // tile_rows: of on_device()
+  /// tile_rows: as on_device() takes them.
   DecoderPass(D& device, const ModelConfig& config, const BatchView& host_batch, int tile_rows, const V& kv,
               const P& adapter, DecoderState<Model, D, W>& state)
       : device_(device),
@@ -200,7 +200,7 @@ class DecoderPass {
     }
   }
 
-  // Queries, keys and values of layer `l`; keys and values go into the cache.
+  /// Queries, keys and values of layer `l`. Keys and values go into the cache.
   void project_qkv(const auto& layer, int l) {
     if constexpr (PrefetchesKv<D>) {  // not where rows are dropped: attention may read few of their sequences
       if (l + 1 < c_.layers || !drops_rows())
@@ -253,7 +253,7 @@ class DecoderPass {
     multiply_and_add(layer.down, inner_, l, Site::mlp_down);
   }
 
-  // The norm of x.
+  /// Writes the norm of x.
   template <class Y>
   void norm(const auto& n, const Y& out) {
     if constexpr (Model::norm == NormKind::rms)
@@ -293,8 +293,8 @@ class DecoderPass {
   Operand normed_, attended_, inner_;
 };
 
-// host_batch: in the host's memory. Hidden rows [logit_count, hidden], normalised, of batch.logit_rows: what the head
-// turns into logits.
+/// Runs one step of a model on any device. host_batch: in the host's memory. Returns the normalised hidden rows of
+/// batch.logit_rows, [logit_count, hidden], which the head turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
                                 const DecoderViews<W, H>& weights, const V& kv, const P& adapter,
