@@ -85,7 +85,10 @@ Model::Model(Settings settings, const tenon::ModelFiles& files)
                .parse_special = settings_.parse_special,
                .is_adapter = [this](const std::string& name) { return adapters_->is_known(name); },
                .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); }},
-      chat_(ChatTemplate::chosen(settings_.chat_template, read_chat_template(program::model_folder(settings_.model)))),
+      chat_(
+          ChatTemplate::chosen(settings_.chat_template, files.chat_template.empty()
+                                                            ? read_chat_template(program::model_folder(settings_.model))
+                                                            : files.chat_template)),
       created_(static_cast<std::int64_t>(seconds_since_1970())) {
   for (const std::string& name : settings_.preload_adapters) {
     load_adapter(name);

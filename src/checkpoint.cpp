@@ -4,6 +4,7 @@
 #include "tenon/checkpoint/generation_config-inl.h"
 #include "tenon/checkpoint/gguf-inl.h"
 #include "tenon/checkpoint/gguf_blocks-inl.h"
+#include "tenon/checkpoint/gguf_model-inl.h"
 #include "tenon/checkpoint/peft-inl.h"
 #include "tenon/checkpoint/peft_base-inl.h"
 #include "tenon/checkpoint/peft_config-inl.h"

@@ -312,7 +312,7 @@ class Session {
 
 int constrain(const ConstrainCommand& command) {
   std::optional<tenon::Tokenizer> tokenizer;
-  if (!command.tokenizer.empty()) tokenizer = tenon::Tokenizer::load(command.tokenizer);
+  if (!command.tokenizer.empty()) tokenizer = tenon::load_tokenizer(command.tokenizer);
   const Vocabulary vocabulary = tokenizer ? Vocabulary::from(*tokenizer) : Vocabulary::bytes();
   if (vocabulary.ends().empty())
     throw Error(Error::Kind::unsupported, command.tokenizer, "has no token that ends a text");

@@ -47,7 +47,7 @@ std::string decode_line(const tenon::Tokenizer& tokenizer, const Fields& fields)
 }  // namespace
 
 int tokens(const TokensCommand& command) {
-  const auto tokenizer = tenon::Tokenizer::load(model_folder({.model = command.model}));
+  const auto tokenizer = tenon::load_tokenizer(model_folder({.model = command.model}));
   Output output;
   bool failed = false;
   std::string line;

@@ -5,12 +5,14 @@
 #include <random>
 
 #include "../io/scratch.h"
+#include "gguf_file.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/io/json.h"
 
 BOOST_AUTO_TEST_SUITE(checkpoint_gguf)
 
 using namespace tenon;
+using tenon::test::GgufBytes;
 using tenon::test::mentions;
 using tenon::test::refusal;
 using tenon::test::Scratch;
@@ -19,48 +21,15 @@ namespace {
 
 const std::filesystem::path kCases = TENON_SOURCE_DIR "/tests/checkpoint/gguf_cases";
 
-// Writes the parts of a file one after another.
-struct Bytes {
-  std::string bytes;
-
-  template <class T>
-  Bytes& number(T value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  Bytes& text(std::string_view value) {
-    number<std::uint64_t>(value.size());
-    bytes += value;
-    return *this;
-  }
-  Bytes& head(std::uint64_t tensors, std::uint64_t entries, std::uint32_t version = 3) {
-    bytes = "GGUF";
-    return number(version).number(tensors).number(entries);
-  }
-  Bytes& entry(std::string_view key, std::uint32_t type) { return text(key).number(type); }
-  // An F32 tensor of 4 values, unless told otherwise. `dims`: the fastest first.
-  Bytes& tensor(std::string_view name, std::uint64_t offset, std::uint32_t type = 0,
-                const std::vector<std::uint64_t>& dims = {4}) {
-    text(name).number(static_cast<std::uint32_t>(dims.size()));
-    for (const std::uint64_t dim : dims) number(dim);
-    return number(type).number(offset);
-  }
-  // Pads to the alignment, then adds `count` bytes.
-  Bytes& data(std::size_t count, std::size_t alignment = 32) {
-    bytes.resize((bytes.size() + alignment - 1) / alignment * alignment + count);
-    return *this;
-  }
-};
-
-Bytes head(std::uint64_t tensors, std::uint64_t entries, std::uint32_t version = 3) {
-  return Bytes().head(tensors, entries, version);
+GgufBytes head(std::uint64_t tensors, std::uint64_t entries, std::uint32_t version = 3) {
+  return GgufBytes().head(tensors, entries, version);
 }
 
 GgufHeader read(const Scratch& scratch, const std::string& bytes) {
   return read_gguf_header(File(scratch.write("model.gguf", bytes)));
 }
 
-std::string refused(const Scratch& scratch, const Bytes& bytes) {
+std::string refused(const Scratch& scratch, const GgufBytes& bytes) {
   return refusal([&] { read(scratch, bytes.bytes); });
 }
 
@@ -80,7 +49,7 @@ Checkpoint opened(const std::filesystem::path& path) {
 
 struct Case {
   const char* name;
-  Bytes bytes;
+  GgufBytes bytes;
   std::vector<std::string> words;
 };
 
@@ -145,7 +114,7 @@ BOOST_AUTO_TEST_CASE(stored_orders_are_undone) {
   const Scratch scratch;
   std::vector<float> values(24);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  Bytes bytes = head(1, 0).tensor("a", 0, 0, {2, 12}).data(0);
+  GgufBytes bytes = head(1, 0).tensor("a", 0, 0, {2, 12}).data(0);
   bytes.bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
   File file(scratch.write("model.gguf", bytes.bytes));
   auto tensors = read_gguf_header(file).tensors;
@@ -170,7 +139,7 @@ BOOST_AUTO_TEST_CASE(stored_orders_are_undone) {
 
 BOOST_AUTO_TEST_CASE(version_2_and_other_alignments_are_read) {
   const Scratch scratch;
-  const Bytes bytes =
+  const GgufBytes bytes =
       head(2, 1, 2).entry("general.alignment", 4).number(64u).tensor("a", 0).tensor("b", 64).data(80, 64);
   const GgufHeader header = read(scratch, bytes.bytes);
   BOOST_TEST(header.version == 2);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scratch.h"
+#include "../io/scratch.h"
 #include "tenon/io/file.h"
 #include "tenon/io/json.h"
 

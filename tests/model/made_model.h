@@ -10,6 +10,7 @@
 #include "../checkpoint/tensor_file.h"
 #include "../io/scratch.h"
 #include "tenon/checkpoint/config.h"
+#include "tenon/model/config.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/random.h"
 

@@ -24,6 +24,11 @@ TENON_INLINE ConfigFile::ConfigFile(const std::filesystem::path& folder) : file_
   generation();  // error where the file is not an object
 }
 
+TENON_INLINE ConfigFile::ConfigFile(std::shared_ptr<const Json> json, std::string file)
+    : file_(std::move(file)), json_(std::move(json)) {
+  refuse_unsupported();
+}
+
 TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
   return generation_ ? std::optional<Fields>(std::in_place, *generation_, kGenerationFile) : std::nullopt;
 }

@@ -33,6 +33,8 @@ class ConfigFile {
   /// Errors: io where config.json is missing; invalid_file where a file is not a JSON object. Error unsupported where
   /// config.json sets a field that changes the outputs and that tenon does not implement.
   explicit ConfigFile(const std::filesystem::path& folder);
+  /// The same with the members of config.json in memory. `file` names them in errors.
+  ConfigFile(std::shared_ptr<const Json> json, std::string file);
 
   /// The members of config.json.
   Fields fields() const { return Fields(*json_, file_); }

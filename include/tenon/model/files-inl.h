@@ -1,9 +1,13 @@
 #pragma once
 #include <cstddef>
 #include <system_error>
+#include <utility>
 
+#include "tenon/checkpoint/gguf_model.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
 #include "tenon/model/files.h"
 #include "tenon/weights/codes.h"
 
@@ -31,7 +35,41 @@ TENON_INLINE bool has_tokenizer(const std::filesystem::path& folder) {
   return false;
 }
 
+TENON_INLINE bool is_model_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+}  // namespace tenon
+
+namespace tenon::detail {
+
+// Some GGUF files hold no tokenizer: the key is absent, or its value is "none" or "no_vocab".
+inline bool has_gguf_tokenizer(const Fields& metadata) {
+  const std::string kind = metadata.string("tokenizer.ggml.model", "none");
+  return kind != "none" && kind != "no_vocab";
+}
+
+inline ModelFiles load_gguf(const std::filesystem::path& path) {
+  File file(path);
+  GgufModel model = read_gguf_model(file);
+  const Fields metadata(*model.metadata, file.name());
+  ModelFiles files;
+  files.config = std::make_shared<const ConfigFile>(model.config, file.name() + " (as config.json)");
+  if (has_gguf_tokenizer(metadata))
+    files.tokenizer = std::make_shared<const Tokenizer>(
+        Tokenizer::from_gguf(metadata, files.config->fields().positive_int("vocab_size")));
+  files.chat_template = metadata.string("tokenizer.chat_template", "");
+  files.tensors = std::make_shared<const Checkpoint>(Checkpoint::of_tensors(std::move(file), std::move(model.tensors)));
+  return files;
+}
+
+}  // namespace tenon::detail
+
+namespace tenon {
+
 TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
+  if (is_model_file(folder)) return detail::load_gguf(folder);
   ModelFiles files;
   const auto config = std::make_shared<ConfigFile>(folder);
   files.config = config;
@@ -42,6 +80,13 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
     if (const auto eos = files.tokenizer->end_of_text()) config->set_tokenizer_eos(*eos);
   }
   return files;
+}
+
+TENON_INLINE Tokenizer load_tokenizer(const std::filesystem::path& path) {
+  if (!is_model_file(path)) return Tokenizer::load(path);
+  const File file(path);
+  const auto metadata = read_gguf_header(file).metadata;
+  return Tokenizer::from_gguf(Fields(*metadata, file.name()));
 }
 
 TENON_INLINE void check_layer_count(const ModelFiles& files, const ModelConfig& config) {

@@ -13,11 +13,13 @@
 
 namespace tenon {
 
-/// An opened model folder. Engines of any type are made from it. The layout is checked; the weights are not read yet.
+/// An opened model folder or GGUF file. Engines of any type are made from it. The layout is checked; the weights are
+/// not read yet.
 struct ModelFiles {
   std::shared_ptr<const ConfigFile> config = {};
   std::shared_ptr<const Checkpoint> tensors = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};  ///< null: the engine takes and gives token ids only
+  std::string chat_template = {};                   ///< Jinja text in a GGUF file; empty for a folder
   /// If set, there are no files: the model has these sizes and weights drawn from `seed`.
   std::optional<ModelConfig> random = {};
   std::uint64_t seed = 0;
@@ -35,9 +37,15 @@ std::string model_type_of(const ModelFiles& files);
 /// Whether the folder has the files of a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
 
-/// Opens the folder of a checkpoint: config.json, an optional generation_config.json, model.safetensors (or shards and
-/// their index), and an optional tokenizer. Errors name file and field.
-ModelFiles load_checkpoint(const std::filesystem::path& folder);
+/// Whether the path is that of a file, not of a folder: such a model is read as GGUF.
+bool is_model_file(const std::filesystem::path& path);
+
+/// Opens a model. A folder has config.json, an optional generation_config.json, model.safetensors (or shards and their
+/// index), and an optional tokenizer. A GGUF file has all of it (gguf_model.h). Errors name file and field.
+ModelFiles load_checkpoint(const std::filesystem::path& path);
+
+/// The tokenizer of a model folder or a GGUF file. Errors as for Tokenizer::load and read_gguf_header.
+Tokenizer load_tokenizer(const std::filesystem::path& path);
 
 /// Refuses more layers than the checkpoint can have: each has about a dozen tensors. Call it before memory grows with
 /// the number, since the file may be hostile.

@@ -9,6 +9,7 @@
 #include "tenon/core/require.h"
 #include "tenon/tokenizer/bpe.h"
 #include "tenon/tokenizer/encoder.h"
+#include "tenon/tokenizer/gguf_tokenizer.h"
 #include "tenon/tokenizer/load.h"
 #include "tenon/tokenizer/unicode.h"
 #include "tenon/tokenizer/vocabulary.h"
@@ -20,6 +21,10 @@ TENON_INLINE Tokenizer::Tokenizer(detail::TokenizerTables&& vocabulary)
 
 TENON_INLINE Tokenizer Tokenizer::load(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   return Tokenizer(detail::load_vocabulary(folder, vocab_size));
+}
+
+TENON_INLINE Tokenizer Tokenizer::from_gguf(const Fields& metadata, std::optional<int> vocab_size) {
+  return Tokenizer(detail::read_gguf_tokenizer(metadata, vocab_size));
 }
 
 TENON_INLINE std::vector<TokenId> Tokenizer::encode(std::string_view text, bool parse_special) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tenon/core/views.h"
+#include "tenon/io/fields.h"
 #include "tenon/tokenizer/special_token.h"
 #include "tenon/tokenizer/text_span.h"
 
@@ -26,6 +27,8 @@ class Tokenizer {
   /// docs/tokenizers.md lists what is supported. vocab_size: rows of the model's embedding (default: highest id + 1).
   /// Errors name file and field. They are io where a file is missing, invalid_file or unsupported.
   static Tokenizer load(const std::filesystem::path& folder, std::optional<int> vocab_size = {});
+  /// Reads the tokenizer in the metadata of a GGUF file (gguf_tokenizer.h). Errors as for `load`.
+  static Tokenizer from_gguf(const Fields& metadata, std::optional<int> vocab_size = {});
 
   Tokenizer(Tokenizer&&) noexcept = default;
   Tokenizer& operator=(Tokenizer&&) noexcept = default;

@@ -173,10 +173,9 @@ inline void read_added_tokens(const JsonNode& top, AddedTokenList& list) {
   }
 }
 
-// Reads the folder's tokenizer.json and tokenizer_config.json. Errors name file and field.
-inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
-  const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
-  const JsonNode top(json, "tokenizer.json", {});
+// Makes the tables from the members of tokenizer.json and of tokenizer_config.json. `names`: the tokenizer's class.
+inline TokenizerTables read_tokenizer(const JsonNode& top, const Fields& config, const TokenizerClass& names,
+                                      std::optional<int> vocab_size) {
   check_top(top);
   const JsonNode model = top.object("model");
   check_model(model);
@@ -192,15 +191,21 @@ inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, 
   check_unknown(model, spellings);
   read_post_processor(top, spellings, out.pipeline);
 
-  const Json config_json = read_json_if_exists(folder / kTokenizerConfig);
-  const Fields config(config_json, kTokenizerConfig);
-  read_config_beside_tokenizer_json(config, tokenizer_class(config, folder), added, spellings, out);
+  read_config_beside_tokenizer_json(config, names, added, spellings, out);
   added.add_roles(out.special);
   added.list_special(out);
   const auto bytes = [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); };
   finish_vocabulary(spellings, vocab_size, bytes, out);
   added.finish(out);
   return out;
+}
+
+// Reads the folder's tokenizer.json and tokenizer_config.json. Errors name file and field.
+inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
+  const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
+  const Json config_json = read_json_if_exists(folder / kTokenizerConfig);
+  const Fields config(config_json, kTokenizerConfig);
+  return read_tokenizer(JsonNode(json, "tokenizer.json", {}), config, tokenizer_class(config, folder), vocab_size);
 }
 
 }  // namespace tenon::detail

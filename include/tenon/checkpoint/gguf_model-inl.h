@@ -1,0 +1,271 @@
+#pragma once
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tenon/checkpoint/gguf_families.h"
+#include "tenon/checkpoint/gguf_model.h"
+#include "tenon/core/error.h"
+#include "tenon/core/require.h"
+#include "tenon/io/fields.h"
+#include "tenon/io/json.h"
+
+namespace tenon::detail {
+
+inline constexpr int kMaxGgufWidth = 1 << 20;
+
+class GgufMapper {
+ public:
+  GgufMapper(const File& file, const GgufHeader& header)
+      : file_(file), header_(header), metadata_(*header.metadata, file.name()), family_(family_of(metadata_)) {
+    for (const TensorInfo& tensor : header.tensors) names_.insert(tensor.name);
+  }
+
+  Json config() {
+    Json out = {{"model_type", family_.model_type}, {"tie_word_embeddings", !names_.contains("output.weight")}};
+    for (const GgufField& each : family_.fields) {
+      const std::string key = use(each.key);
+      if (each.needed || metadata_.has(key)) out[std::string(each.field)] = metadata_.value(key);
+    }
+    add_heads(out);
+    if (family_.rules.rotary) add_rotary(out);
+    add_biases(out);
+    out["vocab_size"] = vocabulary();
+    add_special_tokens(out);
+    refuse_unknown_keys();
+    return out;
+  }
+
+  std::vector<TensorInfo> tensors() const {
+    std::vector<TensorInfo> out;
+    for (const TensorInfo& tensor : header_.tensors)
+      if (auto mapped = mapped_tensor(tensor)) out.push_back(std::move(*mapped));
+    return out;
+  }
+
+ private:
+  static const GgufFamily& family_of(const Fields& metadata) {
+    const std::string name = metadata.string("general.architecture");
+    std::string list;
+    for (const GgufFamily& each : kGgufFamilies) {
+      if (each.architecture == name) return each;
+      list += (list.empty() ? "" : ", ") + std::string(each.architecture);
+    }
+    throw Error(Error::Kind::unsupported, metadata.where("general.architecture"),
+                "\"" + printable(name, 60) + "\" is not supported; supported: " + list);
+  }
+
+  [[noreturn]] void unsupported(const std::string& key, const std::string& what) const {
+    throw Error(Error::Kind::unsupported, metadata_.where(key), what);
+  }
+
+  // The whole key, which is then known.
+  std::string use(std::string_view key) {
+    std::string whole = std::string(family_.architecture) + "." + std::string(key);
+    used_.insert(whole);
+    return whole;
+  }
+
+  // Sets heads_ and head_dim_.
+  void add_heads(Json& out) {
+    const std::string heads = use("attention.head_count"), keys = use("attention.head_count_kv");
+    heads_ = metadata_.integer(heads, 1, kMaxGgufWidth);
+    const int kv_heads = metadata_.integer(keys, 1, heads_, heads_);
+    if (!family_.rules.grouped_keys && kv_heads != heads_) unsupported(keys, "other than head_count is not supported");
+    if (family_.model_type == "gpt_bigcode" && kv_heads != 1) unsupported(keys, "other than 1 is not supported");
+    const int width = metadata_.integer(use("embedding_length"), 1, kMaxGgufWidth);
+    const std::string key_length = use("attention.key_length"), value_length = use("attention.value_length");
+    head_dim_ = metadata_.integer(key_length, 1, kMaxGgufWidth, std::max(1, width / heads_));
+    if (metadata_.integer(value_length, 1, kMaxGgufWidth, head_dim_) != head_dim_)
+      unsupported(value_length, "other than key_length is not supported");
+    if (metadata_.has(key_length) && family_.rules.rotary) out["head_dim"] = head_dim_;
+    if (!family_.rules.rotary && head_dim_ != std::max(1, width / heads_))
+      unsupported(key_length, "other than embedding_length / head_count is not supported");
+  }
+
+  void add_rotary(Json& out) {
+    const std::string dimensions = use("rope.dimension_count");
+    if (metadata_.integer(dimensions, 1, kMaxGgufWidth, head_dim_) != head_dim_)
+      unsupported(dimensions, "other than the width of a head, " + std::to_string(head_dim_) + ", is not supported");
+    use("rope.scaling.finetuned");  // says how the model was made
+    // An absent type is linear (llama-model.cpp); no factor, or 1, is no scaling.
+    const std::string kind = metadata_.choice(use("rope.scaling.type"), {"none", "linear", "yarn"}, "linear");
+    const std::string older = use("rope.scale_linear"), newer = use("rope.scaling.factor");
+    const double by = metadata_.number(metadata_.has(newer) ? newer : older, 0, 1e6, 1);
+    const std::string original = use("rope.scaling.original_context_length");
+    if (kind != "none" && by != 0 && by != 1) {
+      Json scaling = {{"rope_type", kind}, {"factor", by}};
+      if (kind == "yarn" && metadata_.has(original))
+        scaling["original_max_position_embeddings"] = metadata_.value(original);
+      out["rope_scaling"] = std::move(scaling);
+    }
+    add_frequency_factors(out);
+  }
+
+  // rope_freqs divides each frequency. The converter writes it for Llama 3.1's scaling, whose fields it does not write.
+  void add_frequency_factors(Json& out) const {
+    const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
+                                    [](const TensorInfo& each) { return each.name == "rope_freqs.weight"; });
+    if (found == header_.tensors.end()) return;
+    const auto count = static_cast<std::uint64_t>(head_dim_ / 2);
+    const std::string name = found->name;
+    if (found->dtype != DType::f32 || found->shape != std::vector<std::uint64_t>{count})
+      refuse_file(file_.name() + ": " + name, "must be F32 of shape " + shape_text(std::span(&count, 1)) + ", is " +
+                                                  std::string(dtype_name(found->dtype)) + " " +
+                                                  shape_text(found->shape));
+    std::vector<float> factors(count);
+    file_.read_at(found->begin, std::as_writable_bytes(std::span(factors)));
+    const float largest = factors.empty() ? 1 : *std::max_element(factors.begin(), factors.end());
+    const double theta = out.value("rope_theta", 10000.0);
+    bool one = true, llama3 = largest >= 1;
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      one = one && factors[i] == 1;
+      const double power = 2.0 * static_cast<double>(i) / head_dim_;
+      llama3 = llama3 && std::abs(factors[i] / llama3_factor(std::pow(theta, -power), largest) - 1) < 1e-4;
+    }
+    if (one) return;
+    if (!llama3 || out.contains("rope_scaling"))
+      throw Error(Error::Kind::unsupported, file_.name() + ": " + name,
+                  "frequency factors other than those of Llama 3.1 (low 1, high 4, trained at 8192) are not supported");
+    out["rope_scaling"] = {{"rope_type", "llama3"},
+                           {"factor", static_cast<double>(largest)},
+                           {"low_freq_factor", kLowFrequency},
+                           {"high_freq_factor", kHighFrequency},
+                           {"original_max_position_embeddings", kTrainedPositions}};
+  }
+
+  static constexpr double kLowFrequency = 1, kHighFrequency = 4;
+  static constexpr int kTrainedPositions = 8192;
+
+  // What Llama 3.1's scaling divides a frequency by (modeling_rope_utils.py, _compute_llama3_parameters).
+  static double llama3_factor(double frequency, double factor) {
+    const double length = 2 * 3.141592653589793 / frequency;
+    if (length < kTrainedPositions / kHighFrequency) return 1;
+    if (length > kTrainedPositions / kLowFrequency) return factor;
+    const double smooth = (kTrainedPositions / length - kLowFrequency) / (kHighFrequency - kLowFrequency);
+    return 1 / ((1 - smooth) / factor + smooth);
+  }
+
+  void add_biases(Json& out) const {
+    if (family_.model_type != "llama") return;
+    out["attention_bias"] = names_.contains("blk.0.attn_q.bias");
+    out["mlp_bias"] = names_.contains("blk.0.ffn_up.bias");
+  }
+
+  // Rows of the embedding.
+  std::uint64_t vocabulary() {
+    const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
+                                    [](const TensorInfo& each) { return each.name == "token_embd.weight"; });
+    if (found == header_.tensors.end()) refuse_file(file_.name(), "the tensor token_embd.weight is missing");
+    if (found->shape.size() != 2)
+      refuse_file(file_.name() + ": token_embd.weight", "has shape " + shape_text(found->shape) + ", needs a matrix");
+    const std::string key = use("vocab_size");
+    if (metadata_.has(key) && metadata_.value(key) != found->shape[0])
+      metadata_.refuse(key, "is " + metadata_.value(key).dump() + ", but token_embd.weight has " +
+                                std::to_string(found->shape[0]) + " rows");
+    return found->shape[0];
+  }
+
+  // A text ends at each token that llama.cpp takes for an end of generation: of the text, the turn, the message.
+  void add_special_tokens(Json& out) const {
+    const auto id = [&](const char* key) { return metadata_.has(key) ? metadata_.value(key) : Json(); };
+    out["bos_token_id"] = id("tokenizer.ggml.bos_token_id");
+    Json ends = Json::array();
+    for (const char* key :
+         {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
+      if (const Json each = id(key); !each.is_null() && std::find(ends.begin(), ends.end(), each) == ends.end())
+        ends.push_back(each);
+    out["eos_token_id"] = ends.empty() ? Json() : std::move(ends);
+  }
+
+  // A key of the architecture that is not in the tables may change the output.
+  void refuse_unknown_keys() {
+    for (const char* key : {"expert_count", "expert_used_count"})
+      if (metadata_.integer(use(key), 0, kMaxGgufWidth, 0) != 0)
+        unsupported(use(key), "experts are not supported here");
+    use("tensor_data_layout");  // how the first converters read Meta's files; they wrote the same layout
+    if (metadata_.integer("split.count", 0, 65535, 0) > 1)
+      unsupported("split.count", "a model in several files is not read: merge them with llama-gguf-split --merge");
+    const std::string prefix = std::string(family_.architecture) + ".";
+    for (const auto& [key, value] : metadata_.json().items())
+      if (key.starts_with(prefix) && !used_.contains(key))
+        unsupported(key, "is not known here, and may change the output");
+  }
+
+  // The place of a tensor in the model; empty for rope_freqs, which the config has.
+  std::optional<TensorInfo> mapped_tensor(const TensorInfo& tensor) const {
+    if (tensor.name == "rope_freqs.weight") return std::nullopt;
+    const std::size_t dot = std::min(tensor.name.rfind('.'), tensor.name.size());
+    std::string_view stem = std::string_view(tensor.name).substr(0, dot);
+    const std::string_view suffix = std::string_view(tensor.name).substr(dot);
+    std::string prefix;
+    std::span<const GgufName> names = family_.tensors;
+    if (int layer = 0; stem.starts_with("blk.")) {
+      stem.remove_prefix(4);
+      const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), layer);
+      stem.remove_prefix(static_cast<std::size_t>(end - stem.data()));
+      if (error != std::errc() || layer < 0 || !stem.starts_with('.')) refuse_tensor(tensor);
+      stem.remove_prefix(1);
+      names = family_.of_layer;
+      prefix = std::string(family_.layer) + std::to_string(layer) + ".";
+    }
+    const auto found =
+        std::find_if(names.begin(), names.end(), [&](const GgufName& each) { return each.stored == stem; });
+    if (found == names.end() || (suffix != ".weight" && suffix != ".bias")) refuse_tensor(tensor);
+    TensorInfo out = tensor;
+    out.stored_name = tensor.name;
+    out.name = prefix + std::string(found->name) + std::string(suffix);
+    set_order(found->order, out);
+    return out;
+  }
+
+  [[noreturn]] void refuse_tensor(const TensorInfo& tensor) const {
+    throw Error(Error::Kind::unsupported, file_.name() + ": " + printable(tensor.name),
+                "the architecture " + std::string(family_.architecture) + " has no tensor of this name here");
+  }
+
+  void set_order(GgufOrder order, TensorInfo& out) const {
+    const auto half = static_cast<std::uint64_t>(head_dim_ / 2), width = static_cast<std::uint64_t>(head_dim_);
+    switch (order) {
+      case GgufOrder::same:
+        break;
+      case GgufOrder::rotary:
+        out.order = {.b = 2, .c = half};
+        break;
+      case GgufOrder::parts:
+        out.order = {.b = static_cast<std::uint64_t>(heads_), .c = 3, .d = width};
+        break;
+      case GgufOrder::transposed:
+        if (out.shape.size() != 2) break;  // a bias
+        out.order.transposed = true;
+        std::swap(out.shape[0], out.shape[1]);
+        break;
+    }
+  }
+
+  const File& file_;
+  const GgufHeader& header_;
+  Fields metadata_;
+  const GgufFamily& family_;
+  std::set<std::string_view> names_;
+  std::set<std::string> used_;
+  int heads_ = 0, head_dim_ = 0;
+};
+
+}  // namespace tenon::detail
+
+namespace tenon {
+
+TENON_INLINE GgufModel read_gguf_model(const File& file) {
+  const GgufHeader header = read_gguf_header(file);
+  detail::GgufMapper mapper(file, header);
+  auto config = std::make_shared<const Json>(mapper.config());  // first: it checks the sizes that tensors() uses
+  return {header.metadata, std::move(config), mapper.tensors()};
+}
+
+}  // namespace tenon

@@ -1,0 +1,27 @@
+// The model in a GGUF file, as the checkpoint of transformers that it was made from: config.json, and the names, shapes
+// and orders of its tensors. gguf_families.h has the tables.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "tenon/checkpoint/gguf.h"
+
+namespace tenon {
+
+/// The model in a GGUF file. The weights are not read yet.
+struct GgufModel {
+  std::shared_ptr<const Json> metadata;  ///< of the file
+  std::shared_ptr<const Json> config;    ///< the members that config.json would have
+  std::vector<TensorInfo> tensors;       ///< named as in transformers, with the order in which the file stores them
+};
+
+/// Reads the header and maps it. Errors: those of read_gguf_header; invalid_file where a key or a tensor is missing or
+/// contradicts another; unsupported where the architecture, a key or a tensor is not known, because it would change the
+/// output.
+GgufModel read_gguf_model(const File& file);
+
+}  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/checkpoint/gguf_model-inl.h"
+#endif
