@@ -163,7 +163,7 @@ class DecoderPass {
   static constexpr bool rotary = Model::positions == PositionKind::rotary, gated = Model::mlp == MlpKind::gated;
 
  public:
-  /// tile_rows: as on_device() takes them.
+  /// tile_rows: the argument of on_device().
   DecoderPass(D& device, const ModelConfig& config, const BatchView& host_batch, int tile_rows, const V& kv,
               const P& adapter, DecoderState<Model, D, W>& state)
       : device_(device),
@@ -202,7 +202,7 @@ class DecoderPass {
 
   /// Queries, keys and values of layer `l`. Keys and values go into the cache.
   void project_qkv(const auto& layer, int l) {
-    if constexpr (PrefetchesKv<D>) {  // not where rows are dropped: attention may read few of their sequences
+    if constexpr (PrefetchesKv<D>) {  // not in a layer that drops rows: its attention may read few sequences
       if (l + 1 < c_.layers || !drops_rows())
         device_.will_read(kv_prefetch_hint(host_batch_, kv_, l, c_.kv_heads, c_.head_dim, c_.window));
     }
@@ -216,8 +216,7 @@ class DecoderPass {
     store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
   }
 
-  // Whether some rows' logits are not wanted: after the last layer's keys and values are stored, no op reads these
-  // rows.
+  // Whether the step has rows without logits. After the last layer's keys and values are stored, no op reads them.
   bool drops_rows() const { return host_batch_.logit_count < host_batch_.rows; }
   void drop_rows() {
     const int count = rows_.logit_count;
@@ -286,7 +285,7 @@ class DecoderPass {
   const P& adapter_;
   DecoderState<Model, D, W>& state_;
   const BatchView host_batch_;
-  BatchView rows_, host_last_, last_;  // rows_: of the step, then those of the last layer
+  BatchView rows_, host_last_, last_;  // rows_: of the step; in the last layer those of last_
   const float* slopes_ = nullptr;      // [heads]
   MatrixView<float> x_, gate_and_up_, q_;
   const MatrixView<float> k_, v_;
