@@ -113,7 +113,7 @@ class Cpu {
   Memory scratch_[2];
   std::optional<KvPrefetchHint> kv_prefetch_;  // of the next product
 };
-static_assert(PrefetchesKv<Cpu>);
+static_assert(DevicePolicy<Cpu> && PrefetchesKv<Cpu>);
 
 }  // namespace tenon
 
