@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(lines_of_b_are_those_that_are_read) {
 // A kernel passes enough lines to prefetch everything.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFormats) {
   if (best_isa() != Isa::avx512) {
-    BOOST_TEST_MESSAGE("no AVX-512: kernels ask for nothing");
+    BOOST_TEST_MESSAGE("no AVX-512: kernels prefetch nothing");
     return;
   }
   Cpu device({.threads = 1});
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_block_of_panels_asks_for_all_lines, P, AskingFor
       for (const int lines : {1, 300, 5000}) {
         Matrix y = p.output(rows);
         const auto here = reinterpret_cast<std::uintptr_t>(y.row(0)) / 64 * 64;
-        std::vector<cpu::PrefetchPacer::Range> ranges(static_cast<std::size_t>(lines), {here, here + 64});
+        std::vector<cpu::PrefetchPacer::Lines> ranges(static_cast<std::size_t>(lines), {here, here + 64});
         cpu::PrefetchPacer pacer;
         pacer.begin(ranges);
         cpu::with_panels(device, p.args(packed.view(), kEpilogues[0], 0, rows, y),
@@ -389,7 +389,7 @@ BOOST_AUTO_TEST_CASE(a_term_that_shrinks_asks_for_all_lines) {
           cpu::shrink(isa, term, s.x.view(), u.data(), term.update.b);
           for (const int lines : {1, 300, 5000}) {
             const auto here = reinterpret_cast<std::uintptr_t>(u.data()) / 64 * 64;
-            const std::vector<cpu::PrefetchPacer::Range> ranges(size(lines), {here, here + 64});
+            const std::vector<cpu::PrefetchPacer::Lines> ranges(size(lines), {here, here + 64});
             cpu::PrefetchPacer pacer;
             pacer.begin(ranges);
             cpu::shrink(isa, term, s.x.view(), prefetching.data(), term.update.b, &pacer);

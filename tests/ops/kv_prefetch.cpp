@@ -75,7 +75,7 @@ std::multiset<std::uintptr_t> lines_prefetched(cpu::KvLines kv, int pieces) {
   std::multiset<std::uintptr_t> lines;
   std::size_t least = SIZE_MAX, most = 0;
   for (int piece = 0; piece < pieces; ++piece) {
-    std::vector<cpu::PrefetchPacer::Range> ranges;
+    std::vector<cpu::PrefetchPacer::Lines> ranges;
     kv.share(ranges);
     const std::size_t before = lines.size();
     for (const auto& range : ranges) {
@@ -85,7 +85,7 @@ std::multiset<std::uintptr_t> lines_prefetched(cpu::KvLines kv, int pieces) {
     least = std::min(least, lines.size() - before), most = std::max(most, lines.size() - before);
   }
   BOOST_TEST(most <= least + 1);
-  std::vector<cpu::PrefetchPacer::Range> more;  // for a piece of another thread's part
+  std::vector<cpu::PrefetchPacer::Lines> more;  // for a piece of another thread's part
   kv.share(more);
   BOOST_TEST(more.empty());
   return lines;
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_have_the_same_bits, P, Formats) {
 // Kernels pass often enough to prefetch everything.
 BOOST_AUTO_TEST_CASE(a_product_asks_for_all_lines) {
   if (best_isa() != Isa::avx512) {
-    BOOST_TEST_MESSAGE("no AVX-512: kernels ask for nothing");
+    BOOST_TEST_MESSAGE("no AVX-512: kernels prefetch nothing");
     return;
   }
   Step<float> s(9, 64, 100);

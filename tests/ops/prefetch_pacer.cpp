@@ -15,7 +15,7 @@ using namespace tenon;
 BOOST_AUTO_TEST_CASE(lines_are_asked_for_evenly) {
   for (const std::ptrdiff_t passes : {1, 3, 64, 1000, 9216}) {
     for (const int lines : {0, 1, 2, 63, 64, 1000}) {
-      std::vector<cpu::PrefetchPacer::Range> ranges;
+      std::vector<cpu::PrefetchPacer::Lines> ranges;
       const auto begin = reinterpret_cast<std::uintptr_t>(&ranges) / 64 * 64;  // memory that exists
       for (int left = lines, i = 0; left > 0; ++i) {
         const int some = std::min(left, 1 + i % 7);

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(fused_where_arithmetic_bounds_the_product) {
     BOOST_TEST(idle(bytes, 16, 16));
     BOOST_TEST(idle(bytes, 64, 1, 9));
   } else {
-    BOOST_TEST_MESSAGE("no AVX-512: updates are never made beside a product");
+    BOOST_TEST_MESSAGE("no AVX-512: updates are never fused");
   }
   BOOST_TEST(!idle(floats, 32, 32));
   BOOST_TEST(!idle(floats, 8, 1));

@@ -9,8 +9,8 @@
 
 namespace tenon {
 
-/// Keys and values that store_kv and attention read after the next product. No bit depends on a hint. What `batch` and
-/// `view` refer to must live until that product has been made.
+/// Keys and values that store_kv and attention read after the next product. No bit depends on a hint. The memory that
+/// `batch` and `view` refer to must live until that product has been made.
 struct KvPrefetchHint {
   /// Memory of one tile: keys, values, and the scales of each (empty where elements have none).
   using Tile = std::array<std::span<const std::byte>, 4>;

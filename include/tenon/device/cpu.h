@@ -22,18 +22,23 @@ enum class Isa { portable, avx2, avx512 };
 
 inline const char* to_string(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable"; }
 
+/// The fastest instruction set of this processor.
 Isa best_isa();
 
 /// AMD's family 19h: Zen 3 and Zen 4.
 bool is_amd_family_19h();
 
+/// Any processor of Intel's.
 bool is_intel();
 
+/// Options of Cpu.
 struct CpuOptions {
   int threads = 0;  ///< 0: all cores that the process may use
+  /// Kernels of this set; Cpu throws Error (unsupported) if the processor lacks it.
   Isa isa = best_isa();
 };
 
+/// The CPU as a device (DevicePolicy). It owns its threads and scratch memory. One thread uses it at a time.
 class Cpu {
  public:
   static constexpr std::string_view name = "cpu";
@@ -44,6 +49,7 @@ class Cpu {
   class Memory {
    public:
     Memory() = default;
+    /// Throws Error (capacity) if the system refuses the address range.
     explicit Memory(std::size_t bytes);
     ~Memory();
     Memory(Memory&& other) noexcept { swap(other); }
@@ -51,6 +57,7 @@ class Cpu {
 
     std::byte* data() const { return data_; }
     std::size_t bytes() const { return bytes_; }
+    /// The first `bytes` bytes.
     std::span<const std::byte> contents(std::size_t bytes) const { return {data_, bytes}; }
 
    private:
@@ -72,6 +79,7 @@ class Cpu {
 
   explicit Cpu(CpuOptions options = {});
 
+  /// Zeroed memory.
   Memory allocate(std::size_t bytes) { return Memory(bytes); }
   void synchronize() {}
 
@@ -80,6 +88,7 @@ class Cpu {
   void fill(std::span<std::byte> to, Body&& body) {
     body(to);
   }
+  /// Drops a pending hint: what it refers to may be gone.
   void begin_step() { kv_prefetch_.reset(); }
   template <class T>
   const T* put(std::span<const T> values) {
@@ -98,6 +107,7 @@ class Cpu {
 
   Isa isa() const { return isa_; }
   int threads() const { return pool_->threads(); }
+  /// The threads that ops share their work among.
   ThreadPool& pool() { return *pool_; }
 
   /// Memory for one op, valid until the next call with the same `which`; it grows to the largest request. A product

@@ -29,7 +29,7 @@ namespace tenon {
 namespace cuda {
 
 /// Uses of scratch memory: an op's own results, or activations that a product rounds for itself.
-enum class Scratch { op, rounded };
+enum class ScratchUse { op, rounded };
 
 /// Device values on their way to the host. Holds one copy at a time.
 class Later {
@@ -72,12 +72,15 @@ class Later {
 
 }  // namespace cuda
 
+/// Options of Cuda.
 struct CudaOptions {
   int index = 0;       ///< index of the device, as CUDA counts them
   int threads = 0;     ///< host threads, for loading and for draws on the host; 0: all cores
   bool graphs = true;  ///< launch repeated steps as one CUDA graph
 };
 
+/// An NVIDIA GPU as a device (DevicePolicy). Ops return before their kernels have run; errors of the runtime are thrown
+/// as Error. One thread uses it at a time; freeing memory, flush() and synchronize() are safe from any thread.
 class Cuda {
  public:
   static constexpr std::string_view name = "cuda";
@@ -94,10 +97,10 @@ class Cuda {
   class Memory {
    public:
     Memory() = default;
-    Memory(std::shared_ptr<cuda::Stream> stream, std::shared_ptr<MemoryCount> count, std::size_t bytes)
+    Memory(std::shared_ptr<cuda::DeviceStream> stream, std::shared_ptr<MemoryCount> count, std::size_t bytes)
         : bytes_(bytes) {
       if (bytes == 0) return;
-      const cuda::Current current(stream->device());
+      const cuda::CurrentDevice current(stream->device());
       void* data = nullptr;
       cuda::check(cudaMallocAsync(&data, bytes, stream->get()), "memory");
       count->add(bytes);
@@ -112,7 +115,7 @@ class Cuda {
     std::vector<std::byte> contents(std::size_t bytes) const {
       std::vector<std::byte> copy(bytes);
       if (bytes == 0) return copy;
-      cuda::Stream& stream = *data_.get_deleter().stream;
+      cuda::DeviceStream& stream = *data_.get_deleter().stream;
       stream.flush();
       cuda::check(cudaMemcpyAsync(copy.data(), data(), bytes, cudaMemcpyDeviceToHost, stream.get()), "memory");
       stream.wait();
@@ -120,8 +123,8 @@ class Cuda {
     }
 
    private:
-    struct Free {
-      std::shared_ptr<cuda::Stream> stream;
+    struct FreeInOrder {
+      std::shared_ptr<cuda::DeviceStream> stream;
       std::shared_ptr<MemoryCount> count;
       std::size_t bytes;
       void operator()(std::byte* data) const {
@@ -130,12 +133,13 @@ class Cuda {
         count->remove(bytes);
       }
     };
-    std::unique_ptr<std::byte, Free> data_;
+    std::unique_ptr<std::byte, FreeInOrder> data_;
     std::size_t bytes_ = 0;
   };
 
+  /// Throws Error (unsupported) if there is no such device.
   explicit Cuda(CudaOptions options = {}) : index_(checked(options.index)) {
-    stream_ = std::make_shared<cuda::Stream>(index_, options.graphs);
+    stream_ = std::make_shared<cuda::DeviceStream>(index_, options.graphs);
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     pool_ = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : std::max(1, cores));
     processors_ = cuda::attribute(cudaDevAttrMultiProcessorCount, index_);
@@ -148,24 +152,31 @@ class Cuda {
     cuda::check(cudaMemPoolSetAttribute(memory_pool, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
   }
 
+  /// Zeroed device memory, in the stream's order. Throws Error (capacity) if there is too little.
   Memory allocate(std::size_t bytes) { return {stream_, memory_, bytes}; }
   /// Memory allocated here. Kernel code, graphs and CUDA's own context are not counted.
   MemoryUse memory_use() const { return memory_->use(); }
+  /// Waits for everything that was launched.
   void synchronize() { stream_->wait(); }
   void flush() { stream_->flush(); }  // starts all launches now
 
+  /// Index of the device, as CUDA counts them.
   int index() const { return index_; }
+  /// Number of streaming multiprocessors.
   int processors() const { return processors_; }
   /// Blocks with this much shared memory, all of their use included, that a processor holds at once; at most two.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
   int block_bytes() const { return block_bytes_; }  // most shared memory of a block
+  /// 10 times the compute capability: 90 on Hopper.
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
+  /// Number of steps that were one graph launch.
   std::uint64_t graph_launches() const { return stream_->graph_launches(); }
   /// For your own work, after everything that was launched before.
   cudaStream_t stream() const {
     stream_->flush();
     return stream_->get();
   }
+  /// Threads of the host, for loading and for draws on the host.
   ThreadPool& pool() { return *pool_; }
   int threads() const { return pool_->threads(); }
 
@@ -176,7 +187,7 @@ class Cuda {
     body(std::span<std::byte>(host));
     if (to.empty()) return;
     stream_->flush();
-    const cuda::Current current(index_);
+    const cuda::CurrentDevice current(index_);
     cuda::check(cudaMemcpyAsync(to.data(), host.data(), host.size(), cudaMemcpyHostToDevice, stream_->get()),
                 "copy to the device");
     cuda::check(cudaStreamSynchronize(stream_->get()), "copy to the device");
@@ -200,7 +211,7 @@ class Cuda {
   const T* fetch(const T* from, std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
     if (bytes == 0) return nullptr;
-    const cuda::Current current(index_);
+    const cuda::CurrentDevice current(index_);
     fetched_.grow(bytes);
     if (bytes <= cuda::kCudaTuning.kernel_copy_bytes && bytes % sizeof(unsigned) == 0 &&
         alignof(T) % sizeof(unsigned) == 0) {
@@ -220,7 +231,7 @@ class Cuda {
   template <class T>
   void fetch_later(const T* from, std::size_t count, Later& to) {
     stream_->flush();
-    const cuda::Current current(index_);
+    const cuda::CurrentDevice current(index_);
     std::byte* const there = to.reserve(count * sizeof(T));
     if (count > 0)
       cuda::check(cudaMemcpyAsync(there, from, count * sizeof(T), cudaMemcpyDeviceToHost, stream_->get()),
@@ -233,13 +244,14 @@ class Cuda {
   template <class T>
   T* arrivals(std::size_t count, Later& to) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const cuda::Current current(index_);
+    const cuda::CurrentDevice current(index_);
     return reinterpret_cast<T*>(to.reserve(count * sizeof(T)));
   }
+  /// Lets `to` expect the values that kernels launched so far write.
   void arrive(Later& to) { to.expect(stream_->mark()); }
 
   /// Memory for one op, valid until the next call with the same `use`; it grows to the largest request.
-  float* scratch(std::size_t floats, cuda::Scratch use = cuda::Scratch::op) {
+  float* scratch(std::size_t floats, cuda::ScratchUse use = cuda::ScratchUse::op) {
     Memory& memory = scratch_[static_cast<std::size_t>(use)];
     if (floats * sizeof(float) > memory.bytes())
       memory = allocate(std::max(floats * sizeof(float), memory.bytes() * 3 / 2));
@@ -292,8 +304,8 @@ class Cuda {
 
   int index_;
   int processors_ = 0;
-  int block_bytes_ = 0, processor_bytes_ = 0;  // most shared memory
-  std::shared_ptr<cuda::Stream> stream_;       // memory that outlives this device is freed on it
+  int block_bytes_ = 0, processor_bytes_ = 0;   // most shared memory
+  std::shared_ptr<cuda::DeviceStream> stream_;  // memory that outlives this device is freed on it
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();
   std::unique_ptr<ThreadPool> pool_;
   cuda::Pinned fetched_;

@@ -37,18 +37,18 @@ inline int attribute(cudaDeviceAttr which, int device) {
 }
 
 /// Sets the calling thread's device while it lives. An engine may be used from any thread, alongside other engines.
-class Current {
+class CurrentDevice {
  public:
-  explicit Current(int device) {
+  explicit CurrentDevice(int device) {
     check(cudaGetDevice(&before_), "device");
     changed_ = device != before_;
     if (changed_) check(cudaSetDevice(device), "device");
   }
-  ~Current() {
+  ~CurrentDevice() {
     if (changed_) cudaSetDevice(before_);
   }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
 
  private:
   int before_ = 0;
@@ -65,6 +65,7 @@ inline dim3 blocks(int count) { return blocks(static_cast<std::size_t>(count)); 
 class Pinned {
  public:
   Pinned() = default;
+  /// Throws Error (capacity) if the system refuses the memory.
   explicit Pinned(std::size_t bytes) : bytes_(bytes) {
     void* data = nullptr;
     if (bytes > 0) check(cudaMallocHost(&data, bytes), "pinned memory");
@@ -81,10 +82,10 @@ class Pinned {
  private:
   static constexpr std::size_t kLeastGrown = 4096;
 
-  struct Free {
+  struct FreePinned {
     void operator()(std::byte* data) const { cudaFreeHost(data); }
   };
-  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::byte, FreePinned> data_;
   std::size_t bytes_ = 0;
 };
 
@@ -103,6 +104,7 @@ class Moment {
     if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "event");
     check(cudaEventRecord(event_, stream), "event");
   }
+  /// Blocks until the point is reached.
   void wait() const {
     if (event_) check(cudaEventSynchronize(event_), "stream");
   }

@@ -15,6 +15,7 @@
 
 namespace tenon::cuda {
 
+/// A kernel with its launch configuration.
 struct Launch {
   const void* kernel;
   const char* what;
@@ -28,6 +29,7 @@ struct Launch {
 /// Launches in order. Arguments are copied when added.
 class Launches {
  public:
+  /// Appends a launch with arguments of its parameter types.
   template <class... Parameters>
   void add(Launch launch, const Parameters&... arguments) {
     launch.arguments = arguments_.size();
@@ -50,6 +52,7 @@ class Launches {
   std::size_t size() const { return launches_.size(); }
   /// Hash of everything but the arguments' values.
   std::uint64_t shape() const { return shape_; }
+  /// Whether both lists have the same kernels and configurations, in order.
   bool has_kernels_of(const Launches& other) const {
     const auto same = [](const Launch& a, const Launch& b) {
       return a.kernel == b.kernel && a.grid.x == b.grid.x && a.grid.y == b.grid.y && a.grid.z == b.grid.z &&
@@ -76,6 +79,7 @@ class Launches {
     return bytes_.size() == other.bytes_.size() && std::memcmp(bytes_.data(), other.bytes_.data(), bytes_.size()) == 0;
   }
 
+  /// Launches number i by itself.
   void launch(std::size_t i, cudaStream_t stream) {
     const Launch& each = launches_[i];
     cudaLaunchAttribute early = {};
@@ -90,6 +94,7 @@ class Launches {
     config.numAttrs = each.early ? 1 : 0;
     check(cudaLaunchKernelExC(&config, each.kernel, arguments_of(i)), each.what);
   }
+  /// Launch i as a graph's node. Valid until the next call.
   cudaKernelNodeParams node(std::size_t i) {
     const Launch& each = launches_[i];
     cudaKernelNodeParams params = {};
@@ -164,6 +169,7 @@ class LaunchGraph {
   LaunchGraph(const LaunchGraph&) = delete;
   LaunchGraph& operator=(const LaunchGraph&) = delete;
 
+  /// Whether `now` can be launched by this graph.
   bool has_kernels_of(const Launches& now) const { return launches_.has_kernels_of(now); }
 
   /// Launches with the arguments of `now`, which has the same kernels.

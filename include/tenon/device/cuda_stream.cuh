@@ -34,10 +34,11 @@ __global__ void __launch_bounds__(kCopyThreads) copy_kernel(const T* from, T* to
     to[i] = __ldcv(from + i);
 }
 
-class Stream {
+/// The stream of one device, its uploads and its graphs.
+class DeviceStream {
  public:
-  Stream(int device, bool graphs) : device_(device), with_graphs_(graphs) {
-    const Current current(device_);
+  DeviceStream(int device, bool graphs) : device_(device), with_graphs_(graphs) {
+    const CurrentDevice current(device_);
     architecture_ = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device_) +
                     attribute(cudaDevAttrComputeCapabilityMinor, device_);
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
@@ -46,15 +47,15 @@ class Stream {
       check(status, "stream");
     }
   }
-  ~Stream() {
+  ~DeviceStream() {
     cudaStreamSynchronize(stream_);
     for (const Room& room : rooms_) cudaFreeAsync(room.device, stream_);
     graphs_.clear();
     cudaStreamDestroy(capture_);
     cudaStreamDestroy(stream_);
   }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  DeviceStream(const DeviceStream&) = delete;
+  DeviceStream& operator=(const DeviceStream&) = delete;
 
   /// For direct CUDA calls; mark() then waits for them, too.
   cudaStream_t get() {
@@ -93,7 +94,7 @@ class Stream {
       const std::lock_guard lock(mutex_);
       flush_locked();
       at_once_ = at_once;
-      const Current current(device_);
+      const CurrentDevice current(device_);
       if (rooms_.size() > 1) join_rooms();
       ended_[turn_] = mark_locked();
       turn_ = 1 - turn_;
@@ -128,6 +129,7 @@ class Stream {
       failed_ = std::current_exception();
     }
   }
+  /// Flushes and waits for everything on the stream.
   void wait() {
     flush();
     check(cudaStreamSynchronize(stream_), "stream");
@@ -161,7 +163,7 @@ class Stream {
     std::swap(now, launches_);
     const bool uploads = std::exchange(uploads_, false);
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
-    const Current current(device_);
+    const CurrentDevice current(device_);
     marked_.reset();
     if (uploads) set_upload(now);
     send();
@@ -172,7 +174,7 @@ class Stream {
 
   std::shared_ptr<const Moment> mark_locked() {
     if (marked_) return marked_;
-    const Current current(device_);
+    const CurrentDevice current(device_);
     auto unused =
         std::find_if(moments_.begin(), moments_.end(), [](const auto& each) { return each.use_count() == 1; });
     if (unused == moments_.end()) unused = moments_.insert(unused, std::make_shared<Moment>());
@@ -181,7 +183,7 @@ class Stream {
   }
 
   void add_room(std::size_t bytes) {
-    const Current current(device_);
+    const CurrentDevice current(device_);
     bytes = std::max(bytes, kLeastRoom);
     Room room{{Pinned(bytes), Pinned(bytes)}};
     for (const Pinned& host : room.host) std::memset(host.data(), 0, bytes);
@@ -244,7 +246,7 @@ class Stream {
   // kernel is allowed all shared memory that a block can have, because the limit applies to every later launch.
   int prepare(const Launch& launch) {
     if (const auto known = written_for_.find(launch.kernel); known != written_for_.end()) return known->second;
-    const Current current(device_);
+    const CurrentDevice current(device_);
     cudaFuncAttributes attributes = {};
     check(cudaFuncGetAttributes(&attributes, launch.kernel), launch.what);
     const int shared =

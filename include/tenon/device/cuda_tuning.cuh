@@ -9,9 +9,11 @@ namespace tenon::cuda {
 struct ColumnCost {
   float alone = 0, each = 0;
 
+  /// Both costs times a factor.
   constexpr ColumnCost times(float factor) const { return {alone * factor, each * factor}; }
 };
 
+/// Numbers of one family. The defaults are Hopper's.
 struct CudaTuning {
   /// Block shapes of exact products, panels x half-warps' rows (ops/cuda/linear.cuh). H200, float32:
   /// bench/notes/gpu-kernels.md, "Cycles a column of a block".
@@ -38,7 +40,7 @@ struct CudaTuning {
 
   /// Norms of more rows than this take eight rows a block, where they fit this much shared memory. Fewer rows take a
   /// block each, whose half-warps all sum the row.
-  int few_normed_rows = 128, norm_room_bytes = 100 * 1024;
+  int few_normed_rows = 128, norm_scratch_bytes = 100 * 1024;
 
   /// Threads that fill a processor: splits of attention go side by side up to it.
   int processor_threads = 1024;

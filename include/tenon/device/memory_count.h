@@ -22,6 +22,7 @@ class MemoryCount {
     }
   }
   void remove(std::size_t bytes) { bytes_.fetch_sub(bytes); }
+  /// The current count and its peak.
   MemoryUse use() const { return {bytes_.load(), peak_.load()}; }
 
  private:

@@ -17,6 +17,7 @@
 
 namespace tenon {
 
+/// Runs jobs in parts on a fixed number of threads, the caller's included.
 class ThreadPool {
  public:
   /// `threads` counts the caller's thread: 1 starts none. Throws Error (capacity) if the system refuses a thread.

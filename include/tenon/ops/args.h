@@ -16,6 +16,7 @@
 
 namespace tenon {
 
+/// What an MLP applies to its first product.
 enum class Activation : std::uint8_t {
   none,
   gelu_new,  ///< tanh form, Hendrycks and Gimpel 2016: x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
@@ -193,6 +194,7 @@ struct DrawRow {
   /// also return the sum at temperature 1, for log-probabilities of a row without biases, penalties and mask
   bool log_total = false;
 };
+/// A token of a row's text, for penalties.
 struct SeenToken {
   TokenId id;
   int generated;  ///< times generated; 0: it is in the prompt alone

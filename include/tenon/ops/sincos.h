@@ -10,6 +10,7 @@
 
 namespace tenon::exact {
 
+/// Sine and cosine of one angle.
 struct SinCos {
   double sine, cosine;
 };

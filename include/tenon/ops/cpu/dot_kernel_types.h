@@ -16,7 +16,7 @@ inline constexpr int kSumColumns = 65536;
 /// Units of a token that are rounded, then interleaved with other tokens, while they are in L1.
 inline constexpr int kRoundedUnits = 64;
 /// Bytes written after them: groups are rounded in sixteens, and a group may be an odd number of eights.
-inline constexpr int kRoundedBehind = 8;
+inline constexpr int kRoundedTail = 8;
 
 /// Units of a token that may be contiguous: one cache line, and one row of a tile register.
 inline constexpr int kLineUnits = 16;
@@ -28,7 +28,9 @@ struct DotForm {
   int group, groups;  ///< columns per sum; no sums if groups is 0
   int factor;         ///< of these sums
 };
+/// Rounds a number of units up to whole cache lines.
 constexpr int whole_lines(int units) { return (units + kLineUnits - 1) / kLineUnits * kLineUnits; }
+/// The form that the layout's kernels read.
 inline DotForm dot_form(const Int8Quads& w) {
   return {4, whole_lines(w.quads()), kSumColumns, (w.cols + kSumColumns - 1) / kSumColumns, -1};
 }
@@ -45,6 +47,7 @@ struct DotTile {
   float* scales;       ///< [tokens]
 };
 
+/// A product with rounded activations: its tiles of tokens, and its outputs.
 struct DotJob {
   TokenTiles tiles;
   DotForm form;
@@ -77,6 +80,7 @@ inline DotMemory dot_memory(const DotForm& form, int tokens) {
 template <class Layout>
 struct DotKernels {
   DotForm (*form)(const Layout&);  ///< form of tokens
+  /// Most tokens of a tile in a step of this many.
   int (*tile_tokens)(int tokens);
   int (*side)(int tokens);  ///< units of a token that are contiguous in a step of this many tokens: 1 or kLineUnits
   /// Rounds the rows of x, as many as the tile has.

@@ -24,14 +24,14 @@ TENON_INLINE FusedLoraEpilogue::FusedLoraEpilogue(Cpu& device, const LowRankArgs
 TENON_INLINE void FusedLoraEpilogue::make(int first, int last, int thread, PanelJob& job) {
   ThreadBlocks& own = threads_[static_cast<std::size_t>(thread)];
   if (own.deltas.empty()) point_to_rows(own);
-  int behind = -1;  // output after the blocks made now
+  int next_output = -1;  // output after the blocks made now
   for (int block = first / kFactorBlock; block * kFactorBlock < last; ++block) {
     if (std::exchange(own.made[block % kBlocks], block) == block) continue;
     make_block(block * kFactorBlock, thread, own);
-    behind = (block + 1) * kFactorBlock;
+    next_output = (block + 1) * kFactorBlock;
   }
   own.ranges.clear();
-  if (behind >= 0) list_block(behind, thread, own);
+  if (next_output >= 0) list_block(next_output, thread, own);
   job.delta = own.deltas.data();
   job.delta_begin = first / kOutputs * kOutputs;
   job.pacer = prefetch_next(thread, own);
@@ -115,7 +115,7 @@ TENON_INLINE void FusedLoraEpilogue::list_block(int first, int thread, ThreadBlo
   for (own.listed = 0; own.listed < all_.terms.size() && left > 0; ++own.listed) {
     const LowRankTerm& term = all_.terms[own.listed];
     if (term.again) continue;
-    PrefetchPacer::Range range = lines_of_b(term.update, first, last);
+    PrefetchPacer::Lines range = lines_of_b(term.update, first, last);
     range.end = std::min(range.end, range.at + left);
     left -= range.end - range.at;
     if (range.at < range.end) own.ranges.push_back(range);

@@ -17,6 +17,7 @@
 
 namespace tenon::cpu {
 
+/// The LoRA updates of one product, for all threads.
 class FusedLoraEpilogue {
  public:
   /// Computes u of every row, which all panels need. job: of all outputs; hint: keys and values to prefetch, or null.
@@ -39,7 +40,7 @@ class FusedLoraEpilogue {
     int made[kBlocks] = {-1, -1, -1};  // block at each place; -1: none
     std::vector<const float*> deltas;  // [rows] of it, null where a row has no update
     std::optional<KvLines> kv;         // created with the first share
-    std::vector<PrefetchPacer::Range> ranges;
+    std::vector<PrefetchPacer::Lines> ranges;
     PrefetchPacer pacer;
     int next = -1;           // first output of the block that is prefetched; -1: none
     std::size_t listed = 0;  // terms whose factors `ranges` lists

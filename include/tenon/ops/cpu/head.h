@@ -50,9 +50,9 @@ void walk_logits(Cpu& device, MatrixView<const float> hidden, const W& weight, i
 
 /// One collector per thread and row: TopK or TopKCandidates.
 template <class Seen>
-class SeenByAll {
+class Collectors {
  public:
-  SeenByAll(int threads, int rows, const int* counts /* [rows] */)
+  Collectors(int threads, int rows, const int* counts /* [rows] */)
       : threads_(threads), rows_(rows), seen_(static_cast<std::size_t>(threads * rows)) {
     for (int t = 0; t < threads; ++t) {
       for (int r = 0; r < rows; ++r) of(t, r).reset(counts[r]);
@@ -73,10 +73,10 @@ class SeenByAll {
 
 /// Finds the largest logits of at most kBestRows rows by an exact pass.
 template <class W>
-void best_of_all(Cpu& device, const HeadBestArgs<W>& args) {
+void top_k_by_pass(Cpu& device, const HeadBestArgs<W>& args) {
   const auto& kernels = kernels_for(device.isa());
   const int rows = args.hidden.rows;
-  SeenByAll<TopK> seen(device.pool().threads(), rows, args.counts);
+  Collectors<TopK> seen(device.pool().threads(), rows, args.counts);
   walk_logits(device, args.hidden, args.weight, args.vocab, [&](int thread, int first_id, const float* logits, int n) {
     for (int r = 0; r < rows; ++r, logits += kWalkOutputs) {
       seen.of(thread, r).offer(logits, n, first_id, kernels.finite_max(logits, n));
@@ -93,7 +93,7 @@ struct ApproximationView {
 
 /// Collects the candidates of each row by a pass over the approximation.
 template <class W>
-void find_candidates(Cpu& device, const HeadBestArgs<W>& args, SeenByAll<TopKCandidates>& seen) {
+void find_candidates(Cpu& device, const HeadBestArgs<W>& args, Collectors<TopKCandidates>& seen) {
   const auto& kernels = kernels_for(device.isa());
   const Int8Approximation& weight = args.weight.approximation();
   const QuantisedRows quantised(device, args.hidden);
@@ -122,6 +122,7 @@ inline int most_panels_read(int vocab) {
 template <class W>
 class RowProduct {
  public:
+  /// row: [1, inputs]; it must outlive the object.
   RowProduct(Isa isa, MatrixView<const float> row, const W& weight)
       : kernels_(panel_kernels_for<Layout>(isa)),
         panels_(weight.panels()),
@@ -195,7 +196,7 @@ void best_of_rows(Cpu& device, const HeadBestArgs<W>& args, const std::vector<in
     counts[i] = args.counts[rows[i]];
   }
   const MatrixView<const float> gathered{hidden.data(), static_cast<int>(count), args.hidden.cols, args.hidden.cols};
-  best_of_all(device, HeadBestArgs<W>{gathered, args.weight, args.vocab, counts.data(), best.data()});
+  top_k_by_pass(device, HeadBestArgs<W>{gathered, args.weight, args.vocab, counts.data(), best.data()});
   for (std::size_t i = 0; i < count; ++i) args.best[rows[i]] = std::move(best[i]);
 }
 
@@ -204,7 +205,7 @@ void best_of_rows(Cpu& device, const HeadBestArgs<W>& args, const std::vector<in
 template <class W>
 void best_by_approximation(Cpu& device, const HeadBestArgs<W>& args) {
   const int rows = args.hidden.rows;
-  SeenByAll<TopKCandidates> seen(device.pool().threads(), rows, args.counts);
+  Collectors<TopKCandidates> seen(device.pool().threads(), rows, args.counts);
   find_candidates(device, args, seen);
   device.pool().share(rows, 1, [&](int begin, int end, int) {
     for (int r = begin; r < end; ++r) {
@@ -242,7 +243,7 @@ requires(!OnTensorCores<W>) void head_best(Cpu& device, const HeadBestArgs<W>& a
         continue;
       }
     }
-    cpu::best_of_all(device, block);
+    cpu::top_k_by_pass(device, block);
   }
 }
 

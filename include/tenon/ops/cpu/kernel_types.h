@@ -48,6 +48,7 @@ struct TokenTiles {
   int begin(int tile) const { return static_cast<int>(static_cast<std::int64_t>(tokens) * tile / count()); }
 };
 
+/// A product over panels: activations as tiles, the epilogue's operands, outputs.
 struct PanelJob {
   int tokens, inputs, outputs;
   const float* x;  ///< tiles of [inputs, tokens of the tile], one after another
@@ -101,12 +102,14 @@ inline std::size_t attention_scratch(int queries, int head_dim) {
   return kSharedWeights + 3 * static_cast<std::size_t>(queries) * (static_cast<std::size_t>(head_dim) + kTilePositions);
 }
 
+/// Kernels that depend on no format. Rows have n elements; results may overwrite the first operand.
 struct Kernels {
   void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
   void (*rms_norm_row)(const float* x, const float* gain, int n, float epsilon, float* y);
   void (*activate_row)(float* x, int n, Activation);
   void (*gate_row)(const float* gate, const float* up, int n, Activation, float* y);
   void (*exp_row)(const float* x, int n, float* y);
+  /// The largest, or NaN if one is not finite.
   float (*finite_max)(const float* x, int n);
   void (*rotary_angles_row)(int position, const float* frequencies, int half, float* angles);
   void (*rotate_row)(const float* angles, int heads, int half, float* x);
@@ -118,19 +121,26 @@ struct Kernels {
 /// One table per weight layout and one per key/value element, so that a program compiles only the tables that it uses.
 template <class Layout>
 struct PanelKernels {
+  /// Most tokens of a tile in a step of this many.
   int (*tile_tokens)(int tokens);
+  /// Panels that a thread takes at once in such a step.
   int (*piece_panels)(int tokens);
   /// Interleaves the columns of a tile's tokens, times kNibbleUnits for nibbles. out: [inputs, tokens]
   void (*pack_columns)(MatrixView<const float> x, bool nibbles, float* out);
   /// Multiplies the weight's panels first..last-1, whose outputs begin at first_output.
   void (*multiply)(const PanelJob&, const Layout& weight, int first, int last, int first_output);
+  /// out[g * stride] = factor * the sum of x over group g.
   void (*sum_groups)(const float* x, int n, int group, float factor, float* out, std::ptrdiff_t stride);
+  /// Floats for widened weights in such a step; 0: none.
   std::ptrdiff_t (*widened_floats)(int tokens, int inputs);
 };
 
 template <class E>
 struct AttentionKernels {
+  /// Online softmax of all queries of a job. scratch: [attention_scratch()]
   void (*flash_rows)(const FlashJob<E>&, float* scratch);
+  /// Softmax of a job's only query with all scores. scores: [64 per stride that it sees]; scratch:
+  /// [attention_scratch(1, ..)]
   void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
 };
 
@@ -150,7 +160,7 @@ inline bool meets(const LowRank& u, int begin, int end) {
 }
 
 /// Cache lines of b that outputs first..last-1 of the matrix read. Empty: at == end.
-inline PrefetchPacer::Range lines_of_b(const LowRank& u, int first, int last) {
+inline PrefetchPacer::Lines lines_of_b(const LowRank& u, int first, int last) {
   if (!meets(u, first, last)) return {};
   const int begin = std::max(first - u.first_output, 0) / kFactorBlock * kFactorBlock;
   const int end = std::min((last - u.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, u.outputs);
@@ -169,6 +179,7 @@ struct LowRankOutputs {
   const LowRankTerm* prefetch_from = nullptr;
 };
 
+/// Kernels of one type of factors.
 struct LowRankKernels {
   /// x: of the step; u: of all terms; next: memory read after a; pacer: other prefetches, or null
   void (*shrink)(const LowRankTerm&, MatrixView<const float> x, float* u, const void* next, PrefetchPacer* pacer);

@@ -25,11 +25,11 @@ TENON_INLINE KvLines::KvLines(const ThreadPool& pool, const KvPrefetchHint& hint
   }
 }
 
-TENON_INLINE void KvLines::share(std::vector<PrefetchPacer::Range>& out) {
+TENON_INLINE void KvLines::share(std::vector<PrefetchPacer::Lines>& out) {
   std::uintptr_t wanted = lines_ / pieces_;
   if (pieces_ > 1) --pieces_;
   while (wanted > 0) {
-    PrefetchPacer::Range& from = ranges_[next_];
+    PrefetchPacer::Lines& from = ranges_[next_];
     const std::uintptr_t end = std::min(from.end, from.at + 64 * wanted), some = (end - from.at) / 64;
     out.push_back({from.at, end});
     from.at = end, wanted -= some, lines_ -= some;

@@ -22,15 +22,16 @@ inline std::uintptr_t most_kv_lines() { return cpu_tuning().kv_prefetch_bytes / 
 /// it. Pieces of the product get equal shares.
 class KvLines {
  public:
+  /// Lists at most most_kv_lines() lines. pieces: expected pieces of the product.
   KvLines(const ThreadPool& pool, const KvPrefetchHint& hint, int thread, int pieces);
 
   /// Appends the share of the next piece. Shares are of all lines left, because there may be more pieces than expected.
-  void share(std::vector<PrefetchPacer::Range>& out);
+  void share(std::vector<PrefetchPacer::Lines>& out);
 
  private:
   void add(std::span<const std::byte> memory);
 
-  std::vector<PrefetchPacer::Range> ranges_;  // from next_ on not yet handed out
+  std::vector<PrefetchPacer::Lines> ranges_;  // from next_ on not yet handed out
   std::size_t next_ = 0;
   std::uintptr_t lines_ = 0;  // in these ranges
   std::uintptr_t pieces_;     // still expected
@@ -48,7 +49,7 @@ class KvPrefetch {
  private:
   struct alignas(64) ThreadKv {
     std::optional<KvLines> lines;
-    std::vector<PrefetchPacer::Range> ranges;
+    std::vector<PrefetchPacer::Lines> ranges;
     PrefetchPacer pacer;
   };
 

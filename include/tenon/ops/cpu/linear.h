@@ -25,11 +25,14 @@ struct ActivationPacking {
   float factor = 0;      ///< factor of the sums
   bool nibbles = false;  ///< columns times kNibbleUnits
 
+  /// Number of sums per token.
   int groups(int inputs) const { return group > 0 ? (inputs + group - 1) / group : 0; }
+  /// Whether columns are interleaved; one token without nibbles is read in place.
   bool packs(int tokens) const { return tokens > 1 || nibbles; }
   std::ptrdiff_t packed_floats(int tokens, int inputs) const {
     return packs(tokens) ? std::ptrdiff_t{tokens} * inputs : 0;
   }
+  /// Floats of packed columns and sums.
   std::size_t floats(int tokens, int inputs) const {
     return static_cast<std::size_t>(packed_floats(tokens, inputs) + std::ptrdiff_t{tokens} * groups(inputs));
   }

@@ -9,25 +9,30 @@
 
 namespace tenon::cpu {
 
+/// The prefetches of one thread during one piece of a product.
 class PrefetchPacer {
  public:
-  struct Range {
+  struct Lines {
     std::uintptr_t at, end;  ///< whole lines, at least one
   };
 
-  void begin(std::span<const Range> ranges) {
+  /// Starts over with these ranges, which must outlive the passes.
+  void begin(std::span<const Lines> ranges) {
     next_ = ranges.data(), last_ = next_ + ranges.size();
     lines_ = 0;
-    for (const Range& range : ranges) lines_ += (range.end - range.at) / 64;
+    for (const Lines& range : ranges) lines_ += (range.end - range.at) / 64;
     now_ = {}, rate_ = due_ = 0;
   }
+  /// Spreads all lines over this many calls of pass().
   void spread(std::ptrdiff_t passes) {
     rate_ = passes > 0 ? (lines_ << kShift) / static_cast<std::uintptr_t>(passes) + 1 : 0;
   }
-  std::size_t lines() const { return lines_; }  // lines still to prefetch
+  std::size_t lines() const { return lines_; }  ///< lines still to prefetch
+  /// Prefetches all lines left at once.
   void prefetch_all() {
     while (lines_ > 0) next_line();
   }
+  /// Prefetches the lines that are due.
   [[gnu::always_inline]] void pass() {
     for (due_ += rate_; due_ >= std::uintptr_t{1} << kShift; due_ -= std::uintptr_t{1} << kShift) next_line();
   }
@@ -44,8 +49,8 @@ class PrefetchPacer {
     --lines_;
   }
 
-  const Range *next_ = nullptr, *last_ = nullptr;
-  Range now_{};
+  const Lines *next_ = nullptr, *last_ = nullptr;
+  Lines now_{};
   std::uintptr_t lines_ = 0;           // still to prefetch
   std::uintptr_t rate_ = 0, due_ = 0;  // lines per pass, and lines due now, times 2^kShift
 };

@@ -34,10 +34,12 @@ class TopK {
   /// Lower bound of the k best so far; -infinity until k values are known.
   float floor() const { return floor_; }
 
+  /// Adds what another collector kept.
   void add(const TopK& other) {
     finite_ = finite_ && other.finite_;
     kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
   }
+  /// The best in order of ids; empty if a value was not finite.
   std::vector<TokenLogit> take() {
     if (!finite_) return {};
     drop();

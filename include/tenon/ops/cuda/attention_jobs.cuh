@@ -48,7 +48,7 @@ struct HeadWriter {
 
 /// Zeroes the columns past all heads that the next product reads, by the job with the last head.
 template <class V, class Out>
-__device__ void write_columns_behind(const AttentionArgs<V, Out>& args, const QueryJob<V>& job) {
+__device__ void clear_tail_columns(const AttentionArgs<V, Out>& args, const QueryJob<V>& job) {
   const int begin = args.heads * args.head_dim, width = written_columns(args.out) - begin;
   if (width <= 0 || job.first_head + job.heads < args.heads) return;
   for (int i = static_cast<int>(threadIdx.x); i < job.rows * width; i += static_cast<int>(blockDim.x)) {
@@ -119,7 +119,7 @@ struct StridesApart {
     Copy copy{lane / 8, lane % 8};
     if (stride < end) {
       copy.find(job, queries.any, stride * lanes::kStride);
-      clear_behind_keys(stage, job.head_dim, lane, 32);
+      clear_tail_keys(stage, job.head_dim, lane, 32);
       copy.copy_keys(job, stage);
       end_copies();
       copy.copy_values(job, queries.any, stage);
@@ -132,7 +132,7 @@ struct StridesApart {
       __syncthreads();
       combine(first == begin ? 1 : 0, min(strides, end - first) + 1, first + strides >= end);
     }
-    write_columns_behind(args, job);
+    clear_tail_columns(args, job);
   }
 
  private:
@@ -266,7 +266,7 @@ struct QueriesApart {
       end_copies();
       copy.find(job, seen, first + lanes::kStride);
     };
-    for (int s = 0; s < 2; ++s) clear_behind_keys(memory.stages[s], job.head_dim, thread, 32 * kFlashWarps);
+    for (int s = 0; s < 2; ++s) clear_tail_keys(memory.stages[s], job.head_dim, thread, 32 * kFlashWarps);
     copy.find(job, seen, begin);
     stage(begin);
     std::uint32_t q[Dims / 16][4];
@@ -297,7 +297,7 @@ struct QueriesApart {
       else
         for_pairs([&](int d, float low, float high) { write.each(d, low, high); });
     }
-    write_columns_behind(args, job);
+    clear_tail_columns(args, job);
   }
 
  private:

@@ -184,7 +184,7 @@ struct StrideCopy {
 
 /// Zeroes keys past head_dim, which no copy writes, so that products need not know where heads end.
 template <int Dims>
-__device__ void clear_behind_keys(StrideStage<Dims>& stage, int head_dim, int thread, int threads) {
+__device__ void clear_tail_keys(StrideStage<Dims>& stage, int head_dim, int thread, int threads) {
   for (int i = head_dim * kTilePositions + thread; i < Dims * kTilePositions; i += threads) {
 #pragma unroll
     for (int t = 0; t < lanes::kStrideTiles; ++t) stage.keys[t][i] = 0;

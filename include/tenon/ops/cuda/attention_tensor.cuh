@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(32 * kFlashWarps, Dims <= 64 ? 3 : 2)
 template <int Dims, class V, class Out>
 struct FlashMemoryFirst {
   explicit FlashMemoryFirst(Cuda& device) {
-    const Current current(device.index());
+    const CurrentDevice current(device.index());
     const auto prefer = [](auto kernel) {
       check(
           cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),

@@ -41,8 +41,8 @@ class CublasLt {
   /// y = x W^T, after all that was launched on the stream. x: [tokens, stride of weight]; y: [tokens, rows of weight].
   /// Both, and the weight, begin at multiples of 16 bytes.
   void multiply(cudaStream_t stream, const BFloat16Rows& weight, const bfloat16* x, int tokens, float* y) {
-    const Current current(current_);
-    const Plan& plan = plan_for(weight.rows, weight.stride(), tokens);
+    const CurrentDevice current(current_);
+    const ProductPlan& plan = plan_for(weight.rows, weight.stride(), tokens);
     const float one = 1, zero = 0;
     check(
         cublasLtMatmul(handle_.get(), plan.product.get(), &one, weight.codes, plan.weight.get(), x, plan.x.get(), &zero,
@@ -64,7 +64,7 @@ class CublasLt {
   using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<destroy>>;
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
-  struct Plan {
+  struct ProductPlan {
     Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> product;
     Layout weight, x, y;
     cublasLtMatmulAlgo_t algorithm;
@@ -79,10 +79,10 @@ class CublasLt {
     return Layout(made);
   }
 
-  const Plan& plan_for(int outputs, int inputs, int tokens) {
+  const ProductPlan& plan_for(int outputs, int inputs, int tokens) {
     const auto key = std::tuple(outputs, inputs, tokens);
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
-    Plan plan;
+    ProductPlan plan;
     cublasLtMatmulDesc_t product = nullptr;
     check(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product");
     plan.product.reset(product);
@@ -96,7 +96,7 @@ class CublasLt {
     return plans_.emplace(key, std::move(plan)).first->second;
   }
 
-  cublasLtMatmulAlgo_t picked(const Plan& plan, int outputs) {
+  cublasLtMatmulAlgo_t picked(const ProductPlan& plan, int outputs) {
     cublasLtMatmulPreference_t made = nullptr;
     check(cublasLtMatmulPreferenceCreate(&made), "preference");
     const Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(made);
@@ -123,7 +123,7 @@ class CublasLt {
   int current_;
   Owned<cublasLtHandle_t, cublasLtDestroy> handle_;
   Cuda::Memory workspace_;
-  std::map<std::tuple<int, int, int>, Plan> plans_;
+  std::map<std::tuple<int, int, int>, ProductPlan> plans_;
 };
 
 /// x rounded, zeros after its columns. A block a token. to: [tokens, stride]
@@ -152,7 +152,7 @@ inline void linear(Cuda& device, const LinearArgs<BFloat16Rows>& args) {
   const std::size_t rounded =
       (static_cast<std::size_t>(tokens) * static_cast<std::size_t>(stride) / 2 + 63) / 64 * 64;  // floats
   float* memory = device.scratch(rounded + static_cast<std::size_t>(tokens) * static_cast<std::size_t>(outputs),
-                                 cuda::Scratch::rounded);
+                                 cuda::ScratchUse::rounded);
   auto* x = reinterpret_cast<bfloat16*>(memory);
   float* sums = memory + rounded;
   device.launch_early("round", cuda::round_rows_kernel<>, cuda::blocks(tokens), 128, 0, args.x, stride, x);

@@ -37,7 +37,7 @@ struct FewTile : LinearTile<1, 1, Source, Columns, 4> {
 /// Transposes columns 0 .. n - 1 of a stage, eight of an output at a time, by the staging threads. Columns past n are
 /// transposed, too.
 template <class Source, class Tile>
-__device__ __forceinline__ void turn_over(const std::byte* codes, int n, typename Tile::Chunk& chunk) {
+__device__ __forceinline__ void transpose_chunk(const std::byte* codes, int n, typename Tile::Chunk& chunk) {
   constexpr int kUnits = Tile::kColumns / 8 * kPanelRows / lanes::kThreads;
   const int lane = lanes::lane(), first = static_cast<int>(threadIdx.x) / 16 * 8;
   float4 low[kUnits], high[kUnits];
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(2 * lanes::kThreads)
       std::byte* const stage = stages.next();
       const int n = stages.columns_of(c);
       typename Tile::Chunk& chunk = tile.chunk(Stages::shared(), c);
-      turn_over<Source, Tile>(tile.codes(stage, 0), n, chunk);
+      transpose_chunk<Source, Tile>(tile.codes(stage, 0), n, chunk);
       if (sums && row < rows) {
         const float* values = tile.x(stage, row);
         for (int k = 0; k < n; k += 16) strip = __fadd_rn(strip, k + lane < n ? values[k + lane] : 0.0f);

@@ -51,7 +51,7 @@ struct TileWalk {
 template <int StageChunks, class E, class First>
 class ChunkFill {
  public:
-  __device__ ChunkFill(Ring& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& from,
+  __device__ ChunkFill(StageRing& ring, std::byte* stages, const StageShape& shape, const OperandTiles<const E>& from,
                        int most, int offset, First first_of)
       : ring_(ring),
         from_(from),
@@ -89,7 +89,7 @@ class ChunkFill {
     chunk_ = 0;
   }
 
-  Ring& ring_;
+  StageRing& ring_;
   const OperandTiles<const E>& from_;
   const First first_of_;
   std::byte *const stages_, *to_;
@@ -103,7 +103,7 @@ class ChunkFill {
 /// Fills a block's ring, by one warp, or by one for weights and one for tokens whose stages are small. Weights are not
 /// written by earlier kernels and do not wait for them.
 template <int FillWarps, int StageChunks, class E>
-__device__ __forceinline__ void fill_ring(Ring& ring, std::byte* stages, const StageShape& shape,
+__device__ __forceinline__ void fill_ring(StageRing& ring, std::byte* stages, const StageShape& shape,
                                           const OperandTiles<const E>& x, const OperandTiles<const E>& w,
                                           const TileWalk& walk, int fill_warp) {
   if (!is_filler()) return;
@@ -163,8 +163,8 @@ struct HalfChunk {
 /// HalfChunk::load takes them, of the first stage. Half a chunk is read while the previous half is multiplied, so that
 /// a step waits only for the step before it.
 template <class E, int Tiles, int Blocks>
-__device__ __forceinline__ void multiply_chunks(Ring& ring, const StageShape& shape, int chunks, std::uint32_t weights,
-                                                std::uint32_t tokens, const int (&rows)[Tiles],
+__device__ __forceinline__ void multiply_chunks(StageRing& ring, const StageShape& shape, int chunks,
+                                                std::uint32_t weights, std::uint32_t tokens, const int (&rows)[Tiles],
                                                 float (&sums)[Tiles][Blocks][4]) {
   constexpr int kHalf = kChunkBytes / 2;
   const int chunk_bytes = shape.bytes();
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(32 * (kMostWarps + kFewFillWarps))
     mma_kernel(const __grid_constant__ PairJob<Y> job, OperandTiles<const E> x, OperandTiles<const E> w,
                StageShape shape, bool early) {
   extern __shared__ __align__(128) std::byte ring_stages[];
-  __shared__ Ring ring;
+  __shared__ StageRing ring;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(blockDim.x) / 32 - kFewFillWarps;
   const int first_w = static_cast<int>(blockIdx.x) * shape.weight_blocks,

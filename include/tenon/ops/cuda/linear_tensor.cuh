@@ -139,7 +139,7 @@ RoundedTokens round_tokens(Cuda& device, MatrixView<const float> x, const Layout
   form = cpu::dot_form(layout);
   const auto rows = static_cast<std::size_t>(x.rows);
   const std::size_t words = rows * static_cast<std::size_t>(tokens.steps) * kStepWords;
-  float* memory = device.scratch(words + rows * static_cast<std::size_t>(form.groups + 1), Scratch::rounded);
+  float* memory = device.scratch(words + rows * static_cast<std::size_t>(form.groups + 1), ScratchUse::rounded);
   tokens.words = reinterpret_cast<std::uint32_t*>(memory);
   tokens.sums = reinterpret_cast<std::int32_t*>(memory + words);
   tokens.scales = memory + words + rows * static_cast<std::size_t>(form.groups);

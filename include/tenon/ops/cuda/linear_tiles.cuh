@@ -35,7 +35,7 @@ inline constexpr std::array kProductTiles = {
     ProductTile{ProductTile::Kind::wgmma, 256, 128}};
 
 /// Shared memory that a block's ring can have on this device, beside the kernel's own.
-inline int ring_bytes(const Cuda& device) { return device.block_bytes() - static_cast<int>(sizeof(Ring)) - 256; }
+inline int ring_bytes(const Cuda& device) { return device.block_bytes() - static_cast<int>(sizeof(StageRing)) - 256; }
 
 template <class E, int Tiles, int Blocks, class Y>
 void launch_mma(Cuda& device, const PairJob<Y>& job, const OperandTiles<const E>& x, const OperandTiles<const E>& w,
@@ -158,10 +158,10 @@ struct ProductKernels {
   bool has_groups = false;
 
   explicit ProductKernels(Cuda& device) {
-    const Current current(device.index());
+    const CurrentDevice current(device.index());
     cudaFuncAttributes attributes = {};
     check(cudaFuncGetAttributes(&attributes, wgmma_kernel<bfloat16, 1, 32, MatrixView<float>>), "linear");
-    has_groups = attributes.sharedSizeBytes >= sizeof(Ring);
+    has_groups = attributes.sharedSizeBytes >= sizeof(StageRing);
   }
 };
 
@@ -185,7 +185,7 @@ template <class W>
 void multiply_rounded(Cuda& device, const LinearArgs<W>& args) {
   using E = typename W::Operand::Element;
   const std::size_t floats = OperandTiles<E>::elements(args.x.rows, args.x.cols) * sizeof(E) / sizeof(float);
-  const OperandTiles<E> x{reinterpret_cast<E*>(device.scratch(floats, Scratch::rounded)), args.x.rows, args.x.cols};
+  const OperandTiles<E> x{reinterpret_cast<E*>(device.scratch(floats, ScratchUse::rounded)), args.x.rows, args.x.cols};
   round_operand(device, args.x, x);
   multiply_tiles(device, LinearArgs<W, OperandTiles<E>>{x, args.weight, args.bias, args.delta, args.activation,
                                                         args.residual, args.y});

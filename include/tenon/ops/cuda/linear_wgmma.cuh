@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
                  int stage_count, int across, int tiles) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) std::byte ring_stages[];
-  __shared__ Ring ring;
+  __shared__ StageRing ring;
   constexpr int kGroupBlocks = kGroupTokens / kCoreRows, kWeights = Outputs / kCoreRows;
   const StageShape shape{kWeights, Groups * kGroupBlocks, stage_count};
   const TileWalk walk{static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), tiles, across,
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
   ring.begin(shape.stages, 2, Groups);
   if (group == Groups) return fill_ring<kFillWarps<Groups>, 1>(ring, ring_stages, shape, x, w, walk, warp - 4 * Groups);
 
-  const bool says = threadIdx.x % kGroupThreads == 0;  // whether it reports that its group has read a stage
+  const bool reports = threadIdx.x % kGroupThreads == 0;  // whether it reports that its group has read a stage
   const std::uint32_t first_stage = shared_address(ring_stages);
   const int chunks = chunk_count(x.cols);
   RingPlace at;
@@ -52,11 +52,11 @@ __global__ void __launch_bounds__(Groups* kGroupThreads + 32 * kFillWarps<Groups
       }
       end_products();
       wait_for_products<1>();
-      if (c > 0 && says) ring.empty[at.before(shape.stages)].arrive();  // this stage's products may still run
+      if (c > 0 && reports) ring.empty[at.before(shape.stages)].arrive();  // this stage's products may still run
     }
     wait_for_products<0>();
     for_registers_of_products(sums);
-    if (says) ring.empty[at.before(shape.stages)].arrive();
+    if (reports) ring.empty[at.before(shape.stages)].arrive();
     finish_pairs(job, token(), output(), sums, terms);
   }
 #endif

@@ -116,7 +116,7 @@ __device__ void add_update(const LowRankBlock<Rows, Row>& block, const LowRank& 
 
 /// Prefetches bytes into L2.
 template <class = void>
-__device__ void ask(const void* begin, std::ptrdiff_t bytes) {
+__device__ void prefetch_bytes(const void* begin, std::ptrdiff_t bytes) {
   constexpr int kLine = 128;
   for (std::ptrdiff_t at = kLine * threadIdx.x; at < bytes; at += kLine * blockDim.x) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const std::byte*>(begin) + at));
@@ -125,14 +125,15 @@ __device__ void ask(const void* begin, std::ptrdiff_t bytes) {
 
 /// Prefetches b of outputs first .. last - 1, and one of `parts` parts of a.
 template <class = void>
-__device__ void ask_factors(const LowRank& update, int inputs, int first, int last, int part, int parts) {
+__device__ void prefetch_factors(const LowRank& update, int inputs, int first, int last, int part, int parts) {
   const auto size = static_cast<std::ptrdiff_t>(bytes_of(update.type));
   const std::ptrdiff_t a_part = (update.rank * size * inputs + parts - 1) / parts;
-  ask(static_cast<const std::byte*>(update.a) + part * a_part,
-      min(a_part, update.rank * size * inputs - part * a_part));
+  prefetch_bytes(static_cast<const std::byte*>(update.a) + part * a_part,
+                 min(a_part, update.rank * size * inputs - part * a_part));
   const int begin = max(first - update.first_output, 0) / kFactorBlock * kFactorBlock;
   const int end = min((last - update.first_output + kFactorBlock - 1) / kFactorBlock * kFactorBlock, update.outputs);
-  ask(static_cast<const std::byte*>(update.b) + size * begin * update.rank, size * (end - begin) * update.rank);
+  prefetch_bytes(static_cast<const std::byte*>(update.b) + size * begin * update.rank,
+                 size * (end - begin) * update.rank);
 }
 
 /// One column of blocks per tile; the blocks share its outputs. Tables and factors are not written by earlier kernels.
@@ -149,7 +150,7 @@ __global__ void low_rank_kernel(X x, const AdapterTile* tiles, const int* rows, 
   LowRankBlock<Rows, decltype(row_of(x, 0))> block{.count = tile.count, .inputs = x.cols};
   block.first = delta.cols / parts * part + min(delta.cols % parts, part);
   block.last = block.first + delta.cols / parts + (part < delta.cols % parts ? 1 : 0);
-  for (const LowRank& update : updates) ask_factors(update, block.inputs, block.first, block.last, part, parts);
+  for (const LowRank& update : updates) prefetch_factors(update, block.inputs, block.first, block.last, part, parts);
   wait_for_earlier();
   for (int r = static_cast<int>(threadIdx.x); part == 0 && r < tile.count; r += static_cast<int>(blockDim.x)) {
     deltas[rows[r]] = updates.empty() ? nullptr : delta.row(rows[r]);

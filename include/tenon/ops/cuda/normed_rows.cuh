@@ -21,7 +21,7 @@ struct NormedRows {
 
 /// Shared memory of a block: the rounded rows in the layout of OperandTiles, one chunk after another, then floats.
 template <class E>
-struct NormRoom {
+struct NormScratch {
   int cols;
 
   __host__ __device__ int tokens_bytes() const {
@@ -38,7 +38,7 @@ struct NormRoom {
 template <class E>
 __device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* room, int thread, int threads,
                                           int barrier) {
-  const NormRoom<E> shape{from.cols};
+  const NormScratch<E> shape{from.cols};
   const int n = from.cols, stride = shape.stride();
   auto* gain = reinterpret_cast<float*>(room + shape.tokens_bytes());
   float *bias = gain + stride, *rows = bias + stride;
@@ -81,13 +81,13 @@ __device__ __forceinline__ void norm_rows(const NormedRows<E>& from, std::byte* 
 /// One block for eight rows, one half-warp per row.
 template <class E>
 __global__ void __launch_bounds__(lanes::kThreads) norm_eight_kernel(NormedRows<E> all, OperandTiles<E> to) {
-  extern __shared__ __align__(128) std::byte norm_room[];
+  extern __shared__ __align__(128) std::byte norm_scratch[];
   const int first = static_cast<int>(blockIdx.x) * kCoreRows, thread = static_cast<int>(threadIdx.x);
   NormedRows<E> own = all;
   own.rows = min(kCoreRows, all.rows - first);
   own.x = all.x.rows_from(first, own.rows);
-  norm_rows(own, norm_room, thread, lanes::kThreads, 1);
-  const auto* from = reinterpret_cast<const uint4*>(norm_room);  // eight columns of a row each
+  norm_rows(own, norm_scratch, thread, lanes::kThreads, 1);
+  const auto* from = reinterpret_cast<const uint4*>(norm_scratch);  // eight columns of a row each
   auto* out = reinterpret_cast<uint4*>(to.data);
   const std::ptrdiff_t chunk = kCoreRows * kChunkColumns / 8;  // in these units
   for (int i = thread; i < chunk_count(to.cols) * chunk; i += lanes::kThreads) {

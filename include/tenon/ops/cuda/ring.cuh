@@ -91,7 +91,7 @@ inline constexpr int kMostStages = 48;
 
 /// The barriers of a block's ring. A stage is filled in `parts` parts; `readers` warps or groups report that they have
 /// read it.
-struct Ring {
+struct StageRing {
   RingBarrier full[kMostStages], empty[kMostStages];
 
   /// By the whole block.

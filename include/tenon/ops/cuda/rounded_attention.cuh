@@ -13,7 +13,7 @@ requires(!OnTensorCores<Attend>) void attention(Cuda& device, Attend attend,
                                                 const AttentionArgs<V, OperandTiles<E>>& args) {
   const int rows = args.q.rows, cols = args.heads * args.head_dim;
   const MatrixView<float> out{
-      device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols), cuda::Scratch::rounded), rows,
+      device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols), cuda::ScratchUse::rounded), rows,
       cols, cols};
   attention(device, attend,
             AttentionArgs<V>{args.batch, args.q, args.kv, args.layer, args.heads, args.kv_heads, args.head_dim,

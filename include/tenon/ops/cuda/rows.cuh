@@ -87,20 +87,20 @@ void launch_norm(Cuda& device, const Args& args, Launch&& launch) {
   if constexpr (requires { args.y.stride; }) {
     launch(args);
   } else if (args.x.rows > kCudaTuning.few_normed_rows &&
-             NormRoom<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <=
-                 kCudaTuning.norm_room_bytes) {
+             NormScratch<typename decltype(args.y)::Element>{args.x.cols}.bytes(kCoreRows) <=
+                 kCudaTuning.norm_scratch_bytes) {
     using E = typename decltype(args.y)::Element;
     const float* bias = nullptr;
     if constexpr (requires { args.bias; }) bias = args.bias;
     const NormedRows<E> all{args.x, args.gain, bias, args.epsilon, args.x.rows, args.x.cols};
     device.launch_early("norm", norm_eight_kernel<E>, blocks(static_cast<std::size_t>(args.x.rows), kCoreRows),
-                        lanes::kThreads, static_cast<std::size_t>(NormRoom<E>{args.x.cols}.bytes(kCoreRows)), all,
+                        lanes::kThreads, static_cast<std::size_t>(NormScratch<E>{args.x.cols}.bytes(kCoreRows)), all,
                         args.y);
   } else if (args.x.cols <= kStagedColumns) {
     launch(args);
   } else {
     const auto rows = static_cast<std::size_t>(args.x.rows), cols = static_cast<std::size_t>(args.x.cols);
-    const MatrixView<float> floats{device.scratch(rows * cols, Scratch::rounded), args.x.rows, args.x.cols,
+    const MatrixView<float> floats{device.scratch(rows * cols, ScratchUse::rounded), args.x.rows, args.x.cols,
                                    args.x.cols};
     if constexpr (requires { args.bias; })
       launch(LayerNormArgs{args.x, args.gain, args.bias, args.epsilon, floats});
