@@ -108,7 +108,7 @@ class Cuda {
       cuda::check(cudaMemsetAsync(data, 0, bytes, stream->get()), "memory");
     }
 
-    std::byte* data() const { return data_.get(); }  // device address
+    std::byte* data() const { return data_.get(); }  ///< device address
     std::size_t bytes() const { return bytes_; }
 
     /// Copies the first `bytes` to the host.
@@ -158,7 +158,7 @@ class Cuda {
   MemoryUse memory_use() const { return memory_->use(); }
   /// Waits for everything that was launched.
   void synchronize() { stream_->wait(); }
-  void flush() { stream_->flush(); }  // starts all launches now
+  void flush() { stream_->flush(); }  ///< starts all launches now
 
   /// Index of the device, as CUDA counts them.
   int index() const { return index_; }
@@ -166,7 +166,7 @@ class Cuda {
   int processors() const { return processors_; }
   /// Blocks with this much shared memory, all of their use included, that a processor holds at once; at most two.
   int blocks_that_fit(int bytes) const { return bytes > block_bytes_ ? 0 : 2 * bytes > processor_bytes_ ? 1 : 2; }
-  int block_bytes() const { return block_bytes_; }  // most shared memory of a block
+  int block_bytes() const { return block_bytes_; }  ///< most shared memory of a block
   /// 10 times the compute capability: 90 on Hopper.
   std::uint64_t architecture() const { return static_cast<std::uint64_t>(stream_->architecture()); }
   /// Number of steps that were one graph launch.

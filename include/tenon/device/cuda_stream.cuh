@@ -70,7 +70,7 @@ class DeviceStream {
     return mark_locked();
   }
   int device() const { return device_; }
-  int architecture() const { return architecture_; }  // 90: compute capability 9.0
+  int architecture() const { return architecture_; }  ///< 90: compute capability 9.0
   /// Number of steps that were one graph launch.
   std::uint64_t graph_launches() const { return graph_launches_; }
 

@@ -31,7 +31,7 @@ inline constexpr int kAttentionQueries = 8;  ///< most queries of a job
 __device__ inline int lane() { return static_cast<int>(threadIdx.x & 15u); }
 __device__ inline unsigned together() { return 0xffffu << (threadIdx.x & 16u); }
 __device__ inline void fence() { __syncwarp(together()); }
-__device__ inline void prefetch_line(const std::byte*) {}  // other warps run while one waits
+__device__ inline void prefetch_line(const std::byte*) {}  ///< other warps run while one waits
 
 __device__ inline F32x16 zero() { return {0.0f}; }
 __device__ inline F32x16 broadcast(float x) { return {x}; }

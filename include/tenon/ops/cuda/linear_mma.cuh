@@ -22,7 +22,7 @@ struct StageShape {
   int weight_blocks, token_blocks;  ///< in blocks of eight rows
   int stages;                       ///< of the ring
 
-  __host__ __device__ int bytes() const { return (weight_blocks + token_blocks) * kChunkBytes; }  // of a chunk
+  __host__ __device__ int bytes() const { return (weight_blocks + token_blocks) * kChunkBytes; }  ///< of a chunk
 };
 /// chunks per stage of mma_kernel, so that the ring is checked once per eight dependent steps
 inline constexpr int kFewChunks = 2;

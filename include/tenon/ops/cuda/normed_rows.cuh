@@ -27,7 +27,7 @@ struct NormScratch {
   __host__ __device__ int tokens_bytes() const {
     return chunk_count(cols) * kCoreRows * kChunkColumns * static_cast<int>(sizeof(E));
   }
-  __host__ __device__ int stride() const { return (cols + 3) / 4 * 4; }  // floats of gain, of bias, and of a row
+  __host__ __device__ int stride() const { return (cols + 3) / 4 * 4; }  ///< floats of gain, of bias, and of a row
   __host__ __device__ int bytes(int rows) const {
     return tokens_bytes() + (2 + rows) * stride() * static_cast<int>(sizeof(float));
   }  // a multiple of 16

@@ -113,7 +113,7 @@ struct RingPlace {
   __device__ void next(int stages) {
     if (++stage == stages) stage = 0, ++turn;
   }
-  __device__ int before(int stages) const { return (stage == 0 ? stages : stage) - 1; }  // the previous stage
+  __device__ int before(int stages) const { return (stage == 0 ? stages : stage) - 1; }  ///< the previous stage
 };
 
 }  // namespace tenon::cuda
