@@ -16,7 +16,7 @@
 
 namespace tenon {
 
-/// What an MLP applies to its first product.
+/// The function that an MLP applies to its first product.
 enum class Activation : std::uint8_t {
   none,
   gelu_new,  ///< tanh form, Hendrycks and Gimpel 2016: x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
@@ -182,8 +182,8 @@ struct HeadBestArgs {
 
 inline constexpr int kMostBest = 256;  ///< most logits per row that a device may be asked for
 
-/// Preparation of one row of logits for a draw: add `biases`, then penalise the tokens that the row has `seen`, then
-/// ban the tokens that its mask does not allow (-inf). sample/penalties.h defines each step.
+/// Preparation of one row of logits for a draw. Its steps: add `biases`, penalise the tokens that the row has `seen`,
+/// and ban the tokens that its mask does not allow (-inf). sample/penalties.h defines each.
 struct DrawRow {
   int best = 0;           ///< number of largest logits wanted, banned ones aside; 0: none
   float temperature = 0;  ///< for the wanted sum of weights, exp((logit - largest) / temperature); 0: no sum

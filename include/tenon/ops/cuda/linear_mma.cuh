@@ -14,8 +14,8 @@ namespace tenon::cuda {
 
 inline constexpr int kChunkBytes = kCoreRows * kChunkColumns * 2;  ///< eight rows
 
-inline constexpr int kMostWarps = 8;     ///< warps of a block that multiply
-inline constexpr int kFewFillWarps = 2;  ///< warps that fill its ring
+inline constexpr int kMostWarps = CudaTuning::product_warps;  ///< warps of a block that multiply
+inline constexpr int kFewFillWarps = CudaTuning::fill_warps;  ///< warps that fill its ring
 
 /// A stage of a block: chunks of columns one after another, each with its weights, then its tokens.
 struct StageShape {
@@ -25,7 +25,7 @@ struct StageShape {
   __host__ __device__ int bytes() const { return (weight_blocks + token_blocks) * kChunkBytes; }  ///< of a chunk
 };
 /// chunks per stage of mma_kernel, so that the ring is checked once per eight dependent steps
-inline constexpr int kFewChunks = 2;
+inline constexpr int kFewChunks = CudaTuning::stage_chunks;
 
 /// Lets the device prepare the next kernel, which may fetch its weights while this one runs. That kernel still waits
 /// for this one's end.

@@ -87,7 +87,7 @@ class RingBarrier {
   std::uint64_t word_;
 };
 
-inline constexpr int kMostStages = 48;
+inline constexpr int kMostStages = CudaTuning::ring_stages;
 
 /// The barriers of a block's ring. A stage is filled in `parts` parts; `readers` warps or groups report that they have
 /// read it.

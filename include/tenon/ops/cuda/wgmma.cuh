@@ -1,6 +1,6 @@
 // Products of sm_90's warpgroups, with operands in shared memory (PTX ISA, wgmma): d[64, N] += a[64, 16] b[N, 16]^T.
-// row_of_sum and column_of_sum give the place of element d[n][i] of a thread in its warp's sixteen rows, from column 8
-// n on.
+// A thread holds elements d[n][i] of its warp's 16 rows, from column 8 n on. row_of_sum and column_of_sum give their
+// place.
 #pragma once
 #include <cstdint>
 #include <type_traits>
