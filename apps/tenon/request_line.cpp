@@ -195,7 +195,7 @@ void append_alternatives(std::string& out, const std::vector<tenon::TokenLogprob
 }
 
 // Appends the fields of one answer: "output_ids": ...
-void append_answer(std::string& out, const tenon::Answer& answer, const AnswerParts& parts) {
+void append_answer(std::string& out, const tenon::Choice& answer, const AnswerParts& parts) {
   out += "\"output_ids\": ";
   append_json_list(out, answer.ids, append_number);
   out += ", \"text\": ";
@@ -235,7 +235,7 @@ std::string answer_line(const std::string& id, const tenon::Completion& completi
   if (parts.choices) {
     out += ", \"choices\": [{";
     append_answer(out, completion, parts);
-    for (const tenon::Answer& other : completion.others) {
+    for (const tenon::Choice& other : completion.others) {
       out += "}, {";
       append_answer(out, other, parts);
     }

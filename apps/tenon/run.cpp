@@ -65,9 +65,9 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
   return merged;
 }
 
-class BatchRun {
+class JsonLinesRun {
  public:
-  BatchRun(tenon::AnyEngine& engine, std::vector<Job> jobs)
+  JsonLinesRun(tenon::AnyEngine& engine, std::vector<Job> jobs)
       : engine_(engine), jobs_(std::move(jobs)), order_(jobs_.size()), progress_("requests", jobs_.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(),
@@ -195,7 +195,7 @@ int run(const RunCommand& command) {
   if (options.merged.empty()) jobs = read_jobs(std::cin, defaults);
   RequestConstraints constraints(engine->tokenizer(), engine->config());
   compile_schemas(jobs, constraints);
-  const int failed = BatchRun(*engine, std::move(jobs)).work();
+  const int failed = JsonLinesRun(*engine, std::move(jobs)).work();
   print_stats(engine->stats());
   return failed == 0 ? 0 : 1;
 }

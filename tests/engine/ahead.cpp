@@ -140,7 +140,7 @@ std::map<RequestId, Completion> answers_around_one_failure(E& engine, const std:
 }
 
 // One that was cancelled begins as the whole one does.
-bool as_far_as_it_goes(const Answer& a, const Answer& whole) {
+bool as_far_as_it_goes(const Choice& a, const Choice& whole) {
   if (a.reason != FinishReason::cancelled) return a.ids == whole.ids && a.reason == whole.reason;
   return a.ids.size() <= whole.ids.size() && std::equal(a.ids.begin(), a.ids.end(), whole.ids.begin());
 }

@@ -35,7 +35,7 @@ Request request(int prompt, unsigned seed, int fresh = 12) {
   return r;
 }
 
-void require_same(const Answer& a, const Answer& b) {
+void require_same(const Choice& a, const Choice& b) {
   BOOST_TEST_REQUIRE(a.ids == b.ids);
   BOOST_TEST_REQUIRE(a.logprobs == b.logprobs);
   BOOST_REQUIRE(a.logits_hash == b.logits_hash);
@@ -43,7 +43,7 @@ void require_same(const Answer& a, const Answer& b) {
 }
 
 // Choice i, asked for alone.
-Answer choice_alone(Request r, int choice) {
+Choice choice_alone(Request r, int choice) {
   r.options.seed = choice_seed(r.options.seed, choice);
   r.options.n = 1;
   r.options.best_of = 0;
@@ -135,10 +135,10 @@ BOOST_AUTO_TEST_CASE(best_of_gives_the_likeliest) {
   r.options.n = 2;
   r.options.best_of = 6;
   r.options.top_logprobs = 0;
-  std::vector<Answer> alone;
+  std::vector<Choice> alone;
   for (int i = 0; i < 6; ++i) alone.push_back(choice_alone(r, i));
-  const auto mean = [](const Answer& a) { return std::accumulate(a.logprobs.begin(), a.logprobs.end(), 0.0) / 5; };
-  std::stable_sort(alone.begin(), alone.end(), [&](const Answer& a, const Answer& b) { return mean(a) > mean(b); });
+  const auto mean = [](const Choice& a) { return std::accumulate(a.logprobs.begin(), a.logprobs.end(), 0.0) / 5; };
+  std::stable_sort(alone.begin(), alone.end(), [&](const Choice& a, const Choice& b) { return mean(a) > mean(b); });
   const Completion best = engine().complete(r);
   BOOST_TEST_REQUIRE(best.others.size() == 1U);
   require_same(best, alone[0]);

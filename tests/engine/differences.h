@@ -20,7 +20,7 @@ class Differences {
   const std::string& first() const { return first_; }
 
   void add(const std::string& where, const Completion& expected, const Completion& got) {
-    add(where, static_cast<const Answer&>(expected), got);
+    add(where, static_cast<const Choice&>(expected), got);
     if (got.reason != FinishReason::cancelled) {
       text(where + " error", expected.error, got.error);
       scores(where, expected.scores.get(), got.scores.get());
@@ -38,7 +38,7 @@ class Differences {
   }
 
   // A cancelled answer is the beginning of the whole one.
-  void add(const std::string& where, const Answer& expected, const Answer& got) {
+  void add(const std::string& where, const Choice& expected, const Choice& got) {
     const bool cut = got.reason == FinishReason::cancelled;
     values(where + " ids", expected.ids, got.ids, cut);
     values(where + " logprobs", expected.logprobs, got.logprobs, cut);

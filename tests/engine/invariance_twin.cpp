@@ -166,7 +166,7 @@ Completion an_answer() {
   scores->nll_mean = 3.0;
   c.scores = scores;
   c.others.resize(1);
-  static_cast<Answer&>(c.others[0]) = static_cast<const Answer&>(c);
+  static_cast<Choice&>(c.others[0]) = static_cast<const Choice&>(c);
   return c;
 }
 

@@ -37,7 +37,7 @@ std::vector<Request> mixed_requests(int count, std::uint32_t seed) {
   return requests;
 }
 
-bool same_answer(const Answer& a, const Answer& b) {
+bool same_answer(const Choice& a, const Choice& b) {
   return a.ids == b.ids && a.text == b.text && a.reason == b.reason && a.logprobs == b.logprobs &&
          a.logits_hash == b.logits_hash;
 }

@@ -49,7 +49,7 @@ class Digest {
   std::uint64_t hash_ = 0;
 };
 
-void add_answer(Digest& digest, const Answer& answer) {
+void add_answer(Digest& digest, const Choice& answer) {
   digest.add(std::span<const TokenId>(answer.ids));
   digest.add(answer.text);
   digest.add(answer.logprobs);
@@ -63,7 +63,7 @@ void add_answer(Digest& digest, const Answer& answer) {
 void add_completion(Digest& digest, const Completion& completion) {
   if (!completion.error.empty()) throw Error(Error::Kind::internal, "digest", completion.error);
   add_answer(digest, completion);
-  for (const Answer& other : completion.others) add_answer(digest, other);
+  for (const Choice& other : completion.others) add_answer(digest, other);
   if (!completion.scores) return;
   for (const auto& [position, logits] : completion.scores->logits) digest.add(logits);
   digest.add(completion.scores->nll_mean.value_or(0));

@@ -7,7 +7,7 @@
 
 #include "server/lorax_writer.h"
 #include "server/openai_writer.h"
-#include "tenon/engine/answer.h"
+#include "tenon/engine/stop_matcher.h"
 
 BOOST_AUTO_TEST_SUITE(server_writers)
 
@@ -29,7 +29,7 @@ TokenId end_of_text() { return *tokenizer().end_of_text(); }
 std::vector<Event> events_of(const std::vector<TokenId>& tokens, const std::vector<std::string>& stop,
                              bool constrained = false, bool* cut = nullptr) {
   std::vector<Event> events;
-  tenon::AnswerText text(&tokenizer(), stop);
+  tenon::OutputText text(&tokenizer(), stop);
   tenon::FinishReason reason = constrained ? tenon::FinishReason::stop : tenon::FinishReason::length;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     Event event{

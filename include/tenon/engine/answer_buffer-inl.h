@@ -21,10 +21,10 @@ TENON_INLINE AnswerBuffer::Put AnswerBuffer::put(Event event) {
     std::lock_guard lock(mutex_);
     if (event.last) {
       ended_ = true;
-      spent = std::exchange(terms_.on_event, nullptr);
+      spent = std::exchange(settings_.on_event, nullptr);
     }
     if (dropped_) return heard;
-    full = !calls_ && !event.last && events_.size() + 1 >= terms_.limit && !std::exchange(held_, true);
+    full = !calls_ && !event.last && events_.size() + 1 >= settings_.limit && !std::exchange(held_, true);
     if (full) read_at_ = Clock::now();
     events_.push_back(std::move(event));
     wakes = ended_ || events_.size() >= awaited_;
@@ -55,7 +55,7 @@ TENON_INLINE TimePoint AnswerBuffer::read_at() const {
 
 TENON_INLINE AnswerBuffer::Taken AnswerBuffer::take(TimePoint until, std::size_t enough) {
   std::unique_lock lock(mutex_);
-  awaited_ = events_.empty() ? std::clamp<std::size_t>(enough, 1, std::max<std::size_t>(1, terms_.limit / 2)) : 1;
+  awaited_ = events_.empty() ? std::clamp<std::size_t>(enough, 1, std::max<std::size_t>(1, settings_.limit / 2)) : 1;
   const auto ready = [&] { return events_.size() >= awaited_ || ended_; };
   // A wait for TimePoint::max() overflows in some clocks.
   if (until == TimePoint::max())
@@ -86,7 +86,7 @@ TENON_INLINE void AnswerBuffer::drop() {
     cancelled_ = dropped_ = true;
     if (calling_ == std::this_thread::get_id()) return;
     changed_.wait(lock, [&] { return calling_ == std::thread::id(); });
-    spent = std::exchange(terms_.on_event, nullptr);
+    spent = std::exchange(settings_.on_event, nullptr);
     unread.swap(events_);
   }
 }
@@ -94,12 +94,12 @@ TENON_INLINE void AnswerBuffer::drop() {
 TENON_INLINE bool AnswerBuffer::call(const Event& event) {
   {
     std::lock_guard lock(mutex_);
-    if (dropped_ || !terms_.on_event) return true;
+    if (dropped_ || !settings_.on_event) return true;
     calling_ = std::this_thread::get_id();
   }
   bool well = true;
   try {
-    terms_.on_event(event);
+    settings_.on_event(event);
   } catch (...) {
     well = false;
   }
@@ -107,7 +107,7 @@ TENON_INLINE bool AnswerBuffer::call(const Event& event) {
   {
     std::lock_guard lock(mutex_);
     calling_ = std::thread::id();
-    if (dropped_ || !well) spent = std::exchange(terms_.on_event, nullptr);
+    if (dropped_ || !well) spent = std::exchange(settings_.on_event, nullptr);
   }
   changed_.notify_all();
   return well;

@@ -24,7 +24,7 @@ namespace detail {
 TimePoint after(Clock::duration time, TimePoint then = Clock::now());
 
 // What was agreed when the request was accepted.
-struct AnswerTerms {
+struct AnswerSettings {
   RequestId id = 0;
   int choices = 1;
   int prompt_tokens = 0;
@@ -36,13 +36,13 @@ struct AnswerTerms {
 
 class AnswerBuffer {
  public:
-  AnswerBuffer(AnswerTerms terms, Request asked)
-      : request(std::move(asked)), terms_(std::move(terms)), calls_(terms_.on_event != nullptr) {}
+  AnswerBuffer(AnswerSettings settings, Request asked)
+      : request(std::move(asked)), settings_(std::move(settings)), calls_(settings_.on_event != nullptr) {}
   AnswerBuffer(const AnswerBuffer&) = delete;
   AnswerBuffer& operator=(const AnswerBuffer&) = delete;
 
   // `on_event` aside, which may go sooner.
-  const AnswerTerms& terms() const { return terms_; }
+  const AnswerSettings& settings() const { return settings_; }
 
   // The service's thread alone: the request until the engine has it, and its name there.
   Request request;
@@ -88,12 +88,12 @@ class AnswerBuffer {
   bool calls() const { return calls_; }
 
  private:
-  bool drained() const { return events_.size() <= terms_.limit / 2; }
+  bool drained() const { return events_.size() <= settings_.limit / 2; }
 
   // Not under the lock: a callback may cancel or drop its own answer. False if it throws.
   bool call(const Event& event);
 
-  AnswerTerms terms_;  // on_event is guarded by mutex_ while nobody calls it; the rest never changes
+  AnswerSettings settings_;  // on_event is guarded by mutex_ while nobody calls it; the rest never changes
   const bool calls_;
 
   mutable std::mutex mutex_;  // guards what follows; never held while a callback, the engine or the inbox is called

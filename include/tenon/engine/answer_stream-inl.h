@@ -31,14 +31,14 @@ TENON_INLINE void AnswerStream::detach() {
 }
 
 TENON_INLINE AnswerStream::Iterator<Token> AnswerStream::begin() {
-  detail::require(answer_->terms().choices == 1, "n", "several answers do not make one text; read events()");
+  detail::require(answer_->settings().choices == 1, "n", "several answers do not make one text; read events()");
   return Iterator<Token>(this);
 }
 
 TENON_INLINE Completion AnswerStream::wait() {
   Completion whole;
   while (const auto event = take(TimePoint::max(), std::numeric_limits<int>::max())) {
-    whole.add(*event, answer_->terms().with_logprobs);
+    whole.add(*event, answer_->settings().with_logprobs);
   }
   return whole;
 }

@@ -21,7 +21,7 @@ class AnswerStream {
   ~AnswerStream() { drop(); }
 
   // In the service; its events bear it.
-  RequestId id() const { return answer_->terms().id; }
+  RequestId id() const { return answer_->settings().id; }
 
   // The next event, once it is there; none when all have been taken.
   std::optional<Event> next() { return take(TimePoint::max()); }

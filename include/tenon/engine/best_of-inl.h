@@ -12,7 +12,7 @@ TENON_INLINE BestOf::BestOf(const Options& options)
       answers_(static_cast<std::size_t>(options.best_of)) {}
 
 TENON_INLINE void BestOf::add(Event event) {
-  Answer& answer = answers_[static_cast<std::size_t>(event.choice)];
+  Buffered& answer = answers_[static_cast<std::size_t>(event.choice)];
   if (event.kind == Event::Kind::token) {
     answer.logprob += static_cast<double>(event.logprob);
     ++answer.tokens;
@@ -21,7 +21,7 @@ TENON_INLINE void BestOf::add(Event event) {
   answer.events.push_back(std::move(event));
 }
 
-TENON_INLINE int BestOf::Answer::rank() const {
+TENON_INLINE int BestOf::Buffered::rank() const {
   const FinishReason reason = events.back().reason;
   if (reason == FinishReason::length || reason == FinishReason::stop) return 2;
   return tokens > 0 ? 1 : 0;

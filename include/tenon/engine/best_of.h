@@ -20,7 +20,7 @@ class BestOf {
   // given theirs.
   template <class Out>
   void settle(Out&& out) {
-    std::stable_sort(answers_.begin(), answers_.end(), [](const Answer& a, const Answer& b) {
+    std::stable_sort(answers_.begin(), answers_.end(), [](const Buffered& a, const Buffered& b) {
       return std::pair(a.rank(), a.mean()) > std::pair(b.rank(), b.mean());
     });
     for (std::size_t rank = 0; rank < wanted_; ++rank) {
@@ -36,7 +36,7 @@ class BestOf {
   }
 
  private:
-  struct Answer {
+  struct Buffered {
     std::vector<Event> events;
     double logprob = 0;
     int tokens = 0;
@@ -46,7 +46,7 @@ class BestOf {
 
   std::size_t wanted_;
   bool with_logprobs_;
-  std::vector<Answer> answers_;  // [best_of]
+  std::vector<Buffered> answers_;  // [best_of]
   std::shared_ptr<const Scores> scores_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-TENON_INLINE void Answer::add(const Event& event, bool with_logprobs) {
+TENON_INLINE void Choice::add(const Event& event, bool with_logprobs) {
   text += event.text;
   if (event.kind == Event::Kind::token) {
     ids.push_back(event.token);
@@ -25,14 +25,14 @@ TENON_INLINE void Answer::add(const Event& event, bool with_logprobs) {
 TENON_INLINE bool Completion::add(const Event& event, bool with_logprobs) {
   const auto choice = static_cast<std::size_t>(event.choice);
   if (choice > others.size()) others.resize(choice);
-  Answer& answer = choice == 0 ? *this : others[choice - 1];
+  Choice& answer = choice == 0 ? *this : others[choice - 1];
   answer.add(event, with_logprobs);
   error += event.error;
   if (event.scores) scores = event.scores;
   return event.last;
 }
 
-TENON_INLINE void Generation::next() {
+TENON_INLINE void TokenRange::next() {
   if (!engine_) return;
   const Event event = next_event();
   if (event.kind == Event::Kind::token) {
@@ -43,7 +43,7 @@ TENON_INLINE void Generation::next() {
   if (event.kind == Event::Kind::error) throw Error(event.error_kind, "generate", event.error);
 }
 
-TENON_INLINE Event Generation::next_event() {
+TENON_INLINE Event TokenRange::next_event() {
   for (;;) {
     auto& waiting = engine_->waiting_events();
     const auto own =
@@ -58,7 +58,7 @@ TENON_INLINE Event Generation::next_event() {
   }
 }
 
-TENON_INLINE Together::Together(detail::AskedEngine& engine, std::vector<Request> requests)
+TENON_INLINE BatchRun::BatchRun(detail::SteppedEngine& engine, std::vector<Request> requests)
     : engine_(engine),
       requests_(std::move(requests)),
       answers_(requests_.size()),
@@ -66,12 +66,12 @@ TENON_INLINE Together::Together(detail::AskedEngine& engine, std::vector<Request
   for (const Request& request : requests_) with_logprobs_.push_back(request.options.top_logprobs >= 0);
 }
 
-TENON_INLINE Together::~Together() {
+TENON_INLINE BatchRun::~BatchRun() {
   engine_.exchange_draining(draining_);
   for (const auto& [request, at] : open_) engine_.abandon(request);
 }
 
-TENON_INLINE std::vector<Completion> Together::run() {
+TENON_INLINE std::vector<Completion> BatchRun::run() {
   for (submit_those_with_room(); !open_.empty(); submit_those_with_room()) {
     const std::span<const Event> events = engine_.step_or_wait();
     for (const Event& event : events) {
@@ -85,7 +85,7 @@ TENON_INLINE std::vector<Completion> Together::run() {
   return std::move(answers_);
 }
 
-TENON_INLINE void Together::submit_those_with_room() {
+TENON_INLINE void BatchRun::submit_those_with_room() {
   for (; next_ < requests_.size(); ++next_) {
     try {
       if (!engine_.has_lease(requests_[next_], !open_.empty())) return;

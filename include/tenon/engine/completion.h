@@ -24,7 +24,7 @@ struct Token {
 };
 
 // One answer, whole.
-struct Answer {
+struct Choice {
   std::vector<TokenId> ids;
   std::string text;
   FinishReason reason = FinishReason::error;
@@ -36,10 +36,10 @@ struct Answer {
 };
 
 // All that came of a request: its first answer, and the others where n > 1.
-struct Completion : Answer {
+struct Completion : Choice {
   std::string error;  // FinishReason::error
   std::shared_ptr<const Scores> scores;
-  std::vector<Answer> others;  // choices 1..n-1
+  std::vector<Choice> others;  // choices 1..n-1
 
   // Adds the request's next event; true if it was the last.
   bool add(const Event& event, bool with_logprobs);
@@ -48,7 +48,7 @@ struct Completion : Answer {
 namespace detail {
 
 // What the two below ask of an engine: virtual, so that they are compiled once for all types of engines.
-class AskedEngine {
+class SteppedEngine {
  public:
   virtual RequestId take(Request request) = 0;
   // Holds the request's adapters, where there is room; false: not yet, and others run that will make room.
@@ -59,23 +59,23 @@ class AskedEngine {
   virtual bool exchange_draining(bool draining) = 0;
 
  protected:
-  AskedEngine() = default;
-  AskedEngine(const AskedEngine&) = default;
-  AskedEngine& operator=(const AskedEngine&) = default;
-  ~AskedEngine() = default;
+  SteppedEngine() = default;
+  SteppedEngine(const SteppedEngine&) = default;
+  SteppedEngine& operator=(const SteppedEngine&) = default;
+  ~SteppedEngine() = default;
 };
 
 }  // namespace detail
 
 // The tokens of one request as they come, an input range. Incrementing steps the engine; leaving the loop early cancels
 // the request. Throws Error where the request fails.
-class Generation {
+class TokenRange {
  public:
-  Generation(detail::AskedEngine& engine, RequestId request) : engine_(&engine), request_(request) {}
-  Generation(Generation&& other) noexcept
+  TokenRange(detail::SteppedEngine& engine, RequestId request) : engine_(&engine), request_(request) {}
+  TokenRange(TokenRange&& other) noexcept
       : engine_(std::exchange(other.engine_, nullptr)), request_(other.request_), token_(std::move(other.token_)) {}
-  Generation& operator=(Generation&&) = delete;
-  ~Generation() {
+  TokenRange& operator=(TokenRange&&) = delete;
+  ~TokenRange() {
     if (engine_) engine_->abandon(request_);
   }
 
@@ -83,7 +83,7 @@ class Generation {
    public:
     using value_type = Token;
     using difference_type = std::ptrdiff_t;
-    explicit Iterator(Generation* of) : of_(of) {}
+    explicit Iterator(TokenRange* of) : of_(of) {}
     Token& operator*() const { return of_->token_; }
     Token* operator->() const { return &of_->token_; }
     Iterator& operator++() {
@@ -94,7 +94,7 @@ class Generation {
     bool operator==(std::default_sentinel_t) const { return of_->engine_ == nullptr; }
 
    private:
-    Generation* of_;
+    TokenRange* of_;
   };
 
   Iterator begin() {
@@ -108,19 +108,19 @@ class Generation {
   // Everybody else's wait for the next step().
   Event next_event();
 
-  detail::AskedEngine* engine_;  // null once the request has ended
+  detail::SteppedEngine* engine_;  // null once the request has ended
   RequestId request_;
   Token token_;
 };
 
 // Requests that run together, in an engine whose caller waits for all of them, so that nobody else can come. Those that
 // have not ended when it throws are cancelled.
-class Together {
+class BatchRun {
  public:
-  Together(detail::AskedEngine& engine, std::vector<Request> requests);
-  ~Together();
-  Together(const Together&) = delete;
-  Together& operator=(const Together&) = delete;
+  BatchRun(detail::SteppedEngine& engine, std::vector<Request> requests);
+  ~BatchRun();
+  BatchRun(const BatchRun&) = delete;
+  BatchRun& operator=(const BatchRun&) = delete;
 
   std::vector<Completion> run();
 
@@ -128,7 +128,7 @@ class Together {
   // Up to the first for whose adapters there is none yet.
   void submit_those_with_room();
 
-  detail::AskedEngine& engine_;
+  detail::SteppedEngine& engine_;
   std::vector<Request> requests_;
   std::vector<Completion> answers_;
   const bool draining_;  // as it was before

@@ -23,8 +23,8 @@
 #include "tenon/core/axes.h"
 #include "tenon/core/request.h"
 #include "tenon/device/memory_count.h"
+#include "tenon/engine/active_requests.h"
 #include "tenon/engine/admission.h"
-#include "tenon/engine/answers.h"
 #include "tenon/engine/completion.h"
 #include "tenon/engine/fingerprint.h"
 #include "tenon/engine/formats.h"
@@ -48,7 +48,7 @@ inline constexpr bool kMisused = false;
 }  // namespace detail
 
 template <class Model, class... Choices>
-class Engine : private detail::AskedEngine {
+class Engine : private detail::SteppedEngine {
   static_assert(ModelTraits<Model>,
                 "tenon: Engine<Model, ...> needs a model first, such as Gpt2; see docs/policies.md#model");
   static_assert(sizeof(detail::CheckChoices<Choices...>) > 0 && ((sizeof(Choices) > 0) && ...));
@@ -134,10 +134,10 @@ class Engine : private detail::AskedEngine {
                                       .parent = choice == 0 ? kNoParent : choices.front()},
                                      cache_.ledger()));
       }
-      answers_.open(id, o, choices, tokenizer_.get(), request.constraint.get());
+      active_.open(id, o, choices, tokenizer_.get(), request.constraint.get());
     } catch (...) {  // all of its answers or none
       for (const SeqId seq : choices) queue_.cancel(seq, cache_.ledger());
-      answers_.forget(id, choices);
+      active_.forget(id, choices);
       throw;
     }
     return id;
@@ -157,9 +157,9 @@ class Engine : private detail::AskedEngine {
 
   // Ends a request; false if it has ended already. What it wrote until then stands; its last event says `reason`.
   bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) {
-    const auto* writing = answers_.writing(request);
+    const auto* writing = active_.writing(request);
     if (!writing) return false;
-    for (const SeqId seq : std::vector<SeqId>(*writing)) finish(seq, reason, answers_.stream(seq).text().finish());
+    for (const SeqId seq : std::vector<SeqId>(*writing)) finish(seq, reason, active_.output(seq).text().finish());
     return true;
   }
 
@@ -188,13 +188,13 @@ class Engine : private detail::AskedEngine {
     }
     std::swap(step_, next_);
     launched_ = false;
-    if (launched_before) step_.forget_gone(queue_, answers_);
-    if (!step_.picks_ahead) picker_.run(device_, step_, weights_.parts().head, config_, queue_, answers_);
+    if (launched_before) step_.forget_gone(queue_, active_);
+    if (!step_.picks_ahead) picker_.run(device_, step_, weights_.parts().head, config_, queue_, active_);
     try {
       queue_.commit(step_.plan, cache_.ledger());
       if (step_.picks_ahead) {
         launch_behind();
-        picker_.collect(step_, queue_, answers_);
+        picker_.collect(step_, queue_, active_);
       }
       end_step();
     } catch (const std::exception& error) {
@@ -204,7 +204,7 @@ class Engine : private detail::AskedEngine {
       fail_steps("failed");
       throw;
     }
-    if (answers_.size() == 0) {
+    if (active_.size() == 0) {
       launched_ = false;  // for nobody
       failed_ = nullptr;
       retired_.release(device_);
@@ -218,8 +218,8 @@ class Engine : private detail::AskedEngine {
   }
 
   // Requests that have not ended.
-  int pending() const { return static_cast<int>(answers_.size()); }
-  bool idle() const { return answers_.size() == 0 && answers_.events().empty(); }
+  int pending() const { return static_cast<int>(active_.size()); }
+  bool idle() const { return active_.size() == 0 && active_.events().empty(); }
 
   // Says that nothing else will be submitted, so that a scheduler that waits for company need not.
   void set_draining(bool draining) { queue_.set_draining(draining); }
@@ -227,19 +227,19 @@ class Engine : private detail::AskedEngine {
   // Tokens as they come: for (auto& token : engine.generate("Once", {.max_new_tokens = 10})) ... Throws Error where the
   // request is refused or fails. Other requests run beside it; their events wait for the next step(). The engine must
   // outlive the range and stay where it is, so a temporary one is refused.
-  Generation generate(std::string prompt, Options options = {}) & {
+  TokenRange generate(std::string prompt, Options options = {}) & {
     return generate(Request{.prompt = std::move(prompt), .options = std::move(options)});
   }
-  Generation generate(std::vector<TokenId> input_ids, Options options = {}) & {
+  TokenRange generate(std::vector<TokenId> input_ids, Options options = {}) & {
     return generate(Request{.input_ids = std::move(input_ids), .options = std::move(options)});
   }
-  Generation generate(Request request) & {
+  TokenRange generate(Request request) & {
     detail::require(request.options.n == 1 && request.options.best_of <= 1, "n",
                     "must be 1 here: generate() yields one answer");
     return {*this, submit(std::move(request))};
   }
   template <class E = Engine, class Input = Request>
-  Generation generate(Input&&, Options = {}) && {
+  TokenRange generate(Input&&, Options = {}) && {
     static_assert(
         detail::kMisused<E>,
         "tenon: generate() reads from the Engine as long as its tokens are read, and a temporary Engine is gone "
@@ -249,7 +249,7 @@ class Engine : private detail::AskedEngine {
 
   // Runs all requests together and returns their answers in the order of input; a refused one has reason error. One for
   // whose adapters there is no room waits, with those behind it, for the end of another.
-  std::vector<Completion> complete(std::vector<Request> requests) { return Together(*this, std::move(requests)).run(); }
+  std::vector<Completion> complete(std::vector<Request> requests) { return BatchRun(*this, std::move(requests)).run(); }
   Completion complete(Request request) {
     std::vector<Request> one;
     one.push_back(std::move(request));
@@ -280,10 +280,10 @@ class Engine : private detail::AskedEngine {
   }
 
  private:
-  // What Generation and Together ask.
+  // What TokenRange and BatchRun ask.
   RequestId take(Request request) final { return submit(std::move(request)); }
   bool has_lease(Request& request, bool others_run) final { return take_lease(*this, request, others_run); }
-  std::vector<Event>& waiting_events() final { return answers_.events(); }
+  std::vector<Event>& waiting_events() final { return active_.events(); }
   bool exchange_draining(bool draining) final {
     const bool before = queue_.draining();
     queue_.set_draining(draining);
@@ -299,7 +299,7 @@ class Engine : private detail::AskedEngine {
   // Ends a request of which nobody wants to hear any more.
   void abandon(RequestId request) final {
     cancel(request);
-    std::erase_if(answers_.events(), [&](const Event& event) { return event.request == request; });
+    std::erase_if(active_.events(), [&](const Event& event) { return event.request == request; });
   }
 
   // Plans a step into next_, and launches it; false where nobody is to run.
@@ -307,7 +307,7 @@ class Engine : private detail::AskedEngine {
     const Plan& plan = queue_.plan(cache_.ledger(), options_.token_budget, now);
     update_stats();
     if (plan.slices.empty()) return false;
-    next_.assemble(plan, queue_, answers_, options_.on_step != nullptr, now, batch_);
+    next_.assemble(plan, queue_, active_, options_.on_step != nullptr, now, batch_);
     step_.point_to_picks(batch_);
     batch_.picks = picker_.picks();
     const int prompt_rows = static_cast<int>(batch_.tokens.size() - batch_.sequences.size());
@@ -320,7 +320,7 @@ class Engine : private detail::AskedEngine {
     next_.hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
                                               cache_.view(device_, batch_.sequences), adapter_policy_, state_);
     next_.picks_ahead =
-        options_.run_ahead && picker_.pick_ahead(device_, next_, weights_.parts().head, config_, queue_, answers_);
+        options_.run_ahead && picker_.pick_ahead(device_, next_, weights_.parts().head, config_, queue_, active_);
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       // Whoever drops the step waits until it has ended, whatever is to be heard of it.
       if (!next_.picks_ahead) device_.fetch_later(picker_.picks(), 0, next_.picks);
@@ -346,12 +346,12 @@ class Engine : private detail::AskedEngine {
   void end_step() {
     for (std::size_t i = 0; i < step_.rows.size(); ++i) {
       const LogitRow& row = step_.rows[i];
-      if (row.pick && answers_.writes(row.seq)) advance(row.seq, picker_.outcome(i));
+      if (row.pick && active_.writes(row.seq)) advance(row.seq, picker_.outcome(i));
     }
     for (const Plan::Slice& slice : step_.plan.slices) {
-      if (!answers_.writes(slice.seq)) continue;
+      if (!active_.writes(slice.seq)) continue;
       const Sequence& s = queue_.sequence(slice.seq);
-      const std::string& failure = answers_.stream(slice.seq).failure();
+      const std::string& failure = active_.output(slice.seq).failure();
       const bool whole = !CacheP::keeps_tokens || s.pending() == 0;
       if (!failure.empty())
         fail(slice.seq, Error::Kind::internal, failure);
@@ -365,7 +365,7 @@ class Engine : private detail::AskedEngine {
   // again.
   void fail_steps(const char* what) {
     for (const Plan::Slice& slice : step_.plan.slices) {
-      if (answers_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
+      if (active_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what);
     }
     launched_ = false;
     if constexpr (requires { cache_.ledger().forget_prefixes(); }) {
@@ -375,8 +375,8 @@ class Engine : private detail::AskedEngine {
 
   // A new token for a sequence: its events, and the end where it is the last.
   void advance(SeqId seq, PickOutcome& outcome) {
-    Stream& stream = answers_.stream(seq);
-    if (!stream.failure().empty()) return;
+    SequenceOutput& output = active_.output(seq);
+    if (!output.failure().empty()) return;
     if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure);
     Pick& pick = *outcome.pick;
     if (step_.picks_ahead)
@@ -384,16 +384,16 @@ class Engine : private detail::AskedEngine {
     else
       queue_.append(seq, pick.token);
     ++stats_.tokens;
-    if (stream.options().logits_hash) stream.add_to_hash(outcome.row_hash);
-    Stream::Written written;
+    if (output.options().logits_hash) output.add_to_hash(outcome.row_hash);
+    SequenceOutput::Written written;
     try {
-      written = stream.write(pick.token, config_.eos, queue_.sequence(seq).remaining() == 0);
+      written = output.write(pick.token, config_.eos, queue_.sequence(seq).remaining() == 0);
     } catch (const Error& error) {
       return fail(seq, error.kind(), error.what());
     } catch (const std::exception& error) {
       return fail(seq, Error::Kind::internal, error.what());
     }
-    answers_.token(seq, pick, std::move(written.text), written.reason.has_value());
+    active_.token(seq, pick, std::move(written.text), written.reason.has_value());
     if (written.reason) finish(seq, *written.reason);
   }
 
@@ -403,14 +403,14 @@ class Engine : private detail::AskedEngine {
   }
 
   void finish(SeqId seq, FinishReason reason, std::string text = {}) {
-    answers_.finish(seq, reason, std::move(text));
+    active_.finish(seq, reason, std::move(text));
     end(seq);
   }
 
   void fail(SeqId seq, Error::Kind kind, std::string error) {
-    const RequestId request = answers_.stream(seq).request();
-    const std::vector<SeqId> writing = *answers_.writing(request);
-    answers_.fail(request, kind, std::move(error));
+    const RequestId request = active_.output(seq).request();
+    const std::vector<SeqId> writing = *active_.writing(request);
+    active_.fail(request, kind, std::move(error));
     for (const SeqId each : writing) end(each);
   }
 
@@ -429,16 +429,16 @@ class Engine : private detail::AskedEngine {
 
   template <class F>
   bool for_all(RequestId request, F&& f) {
-    const auto* writing = answers_.writing(request);
+    const auto* writing = active_.writing(request);
     if (!writing) return false;
     bool any = false;
     for (const SeqId seq : *writing) any = f(seq) || any;
     return any;
   }
 
-  // Events wait in answers_ until a step hands them out: one that throws loses none.
+  // Events wait in active_ until a step hands them out: one that throws loses none.
   std::span<const Event> hand_out() {
-    events_.swap(answers_.events());
+    events_.swap(active_.events());
     return events_;
   }
 
@@ -470,7 +470,7 @@ class Engine : private detail::AskedEngine {
   bool launched_ = false;                        // next_ is
   std::exception_ptr failed_;                    // why it could not be
   TimePoint last_end_{};                         // of a step
-  Answers answers_;
+  ActiveRequests active_;
   std::vector<Event> events_;  // handed out by the last step
   RequestId next_request_ = 1;
   EngineStats stats_;

@@ -6,7 +6,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/plan.h"
-#include "tenon/engine/answers.h"
+#include "tenon/engine/active_requests.h"
 #include "tenon/engine/step_report.h"
 #include "tenon/ops/args.h"
 #include "tenon/schedule/sequence.h"
@@ -46,7 +46,7 @@ struct LaunchedStep {
 
   // Takes the rows of `plan`. Batch: for the forward pass. Watched: for a report, too.
   template <class Queue>
-  void assemble(const Plan& of, const Queue& queue, Answers& answers, bool watched, TimePoint now, Batch& batch) {
+  void assemble(const Plan& of, const Queue& queue, ActiveRequests& active, bool watched, TimePoint now, Batch& batch) {
     plan = of;
     begin = now;
     rows.clear();
@@ -54,8 +54,8 @@ struct LaunchedStep {
     batch.clear();
     for (const Plan::Slice& slice : plan.slices) {
       const Sequence& s = queue.sequence(slice.seq);
-      Stream& stream = answers.stream(slice.seq);
-      stream.begin(now);
+      SequenceOutput& output = active.output(slice.seq);
+      output.begin(now);
       if (watched)
         report.push_back({slice.seq, s.adapter, slice.tokens, std::clamp(s.prompt_tokens - s.cached, 0, slice.tokens)});
       const int first_row = static_cast<int>(batch.tokens.size());
@@ -63,7 +63,7 @@ struct LaunchedStep {
                                  s.prompt_tokens, s.adapters.get()});
       for (int position = s.cached; position < s.cached + slice.tokens; ++position) {
         const bool picks_next = position + 1 == s.known() && s.remaining() > 0;
-        if (picks_next || stream.wants_logits(position, s.prompt_tokens)) {
+        if (picks_next || output.wants_logits(position, s.prompt_tokens)) {
           batch.logit_rows.push_back(static_cast<int>(batch.tokens.size()));
           rows.push_back({slice.seq, position, picks_next});
         }
@@ -75,9 +75,9 @@ struct LaunchedStep {
 
   // Between a launch and the end of the step requests may be cancelled or held, and others of the step before end.
   template <class Queue>
-  void forget_gone(const Queue& queue, const Answers& answers) {
+  void forget_gone(const Queue& queue, const ActiveRequests& active) {
     for (LogitRow& row : rows) {
-      row.gone = !answers.writes(row.seq) || queue.sequence(row.seq).state != Sequence::State::running;
+      row.gone = !active.writes(row.seq) || queue.sequence(row.seq).state != Sequence::State::running;
       row.pick = row.pick && !row.gone;
     }
   }

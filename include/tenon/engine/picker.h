@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tenon/core/hash.h"
-#include "tenon/engine/answers.h"
+#include "tenon/engine/active_requests.h"
 #include "tenon/engine/launched_step.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
@@ -47,14 +47,14 @@ class Picker {
   template <class Queue>
   bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step,
                   [[maybe_unused]] const HeadView& head_view, [[maybe_unused]] const ModelConfig& config,
-                  [[maybe_unused]] const Queue& queue, [[maybe_unused]] const Answers& answers) {
+                  [[maybe_unused]] const Queue& queue, [[maybe_unused]] const ActiveRequests& active) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       rows_ = step.rows;
       const int rows = static_cast<int>(rows_.size());
-      count_candidates(0, rows, config.vocab, queue, answers);
+      count_candidates(0, rows, config.vocab, queue, active);
       pick_rows_.clear();
       for (std::size_t i = 0; i < rows_.size(); ++i) {
-        const Options& o = answers.stream(rows_[i].seq).options();
+        const Options& o = active.output(rows_[i].seq).options();
         if (counts_[i] == 0 || (o.temperature != 0 && o.typical_p < 1)) return false;
         const auto u = static_cast<double>(uniform(o.seed, rows_[i].position + 1));
         pick_rows_.push_back(
@@ -84,7 +84,7 @@ class Picker {
   // The tokens that the device has picked, once they are here.
   template <class Queue>
   void collect([[maybe_unused]] Step& step, [[maybe_unused]] const Queue& queue,
-               [[maybe_unused]] const Answers& answers) {
+               [[maybe_unused]] const ActiveRequests& active) {
     if constexpr (PicksAhead<DeviceP, HeadView>) {
       const auto* const tokens = reinterpret_cast<const TokenId*>(step.picks.wait());
       outcomes_.assign(step.rows.size(), {});
@@ -95,14 +95,14 @@ class Picker {
           outcomes_[i].pick.emplace().token = tokens[i];
         else
           outcomes_[i] = sample(samplers_.front(), row, {}, nullptr, queue.sequence(row.seq),
-                                answers);  // says that it is not finite
+                                active);  // says that it is not finite
       }
     }
   }
 
   template <class Queue>
   void run(DeviceP& device, const Step& step, const HeadView& head_view, const ModelConfig& config, const Queue& queue,
-           Answers& answers) {
+           ActiveRequests& active) {
     const MatrixView<const float> hidden = step.hidden;
     const int vocab = config.vocab;
     rows_ = step.rows;
@@ -112,16 +112,16 @@ class Picker {
     for (int first = 0; first < rows; first += kRows) {
       const int count = std::min(kRows, rows - first);
       const MatrixView<const float> block = hidden.rows_from(first, count);
-      count_candidates(first, count, vocab, queue, answers);
-      take_masks(first, count, config, queue, answers);
+      count_candidates(first, count, vocab, queue, active);
+      take_masks(first, count, config, queue, active);
       if (std::find(counts_.begin(), counts_.end(), 0) == counts_.end()) {
-        pick_best(device, block, head_view, vocab, first, queue, answers);
+        pick_best(device, block, head_view, vocab, first, queue, active);
       } else {
         undecided_.clear();
         for (int i = first; i < first + count; ++i) undecided_.push_back(!rows_[index(i)].gone);
         if constexpr (PreparesDraws<DeviceP, HeadView>)
-          pick_drawn(device, block, head_view, vocab, first, queue, answers);
-        pick_undecided(device, block, head_view, vocab, first, queue, answers);
+          pick_drawn(device, block, head_view, vocab, first, queue, active);
+        pick_undecided(device, block, head_view, vocab, first, queue, active);
       }
     }
   }
@@ -143,7 +143,7 @@ class Picker {
 
   // Into counts_, for each of these rows.
   template <class Queue>
-  void count_candidates(int first, int count, int vocab, const Queue& queue, const Answers& answers) {
+  void count_candidates(int first, int count, int vocab, const Queue& queue, const ActiveRequests& active) {
     counts_.clear();
     for (int i = first; i < first + count; ++i) {
       const LogitRow& row = rows_[index(i)];
@@ -151,42 +151,42 @@ class Picker {
         counts_.push_back(1);
         continue;
       }
-      const Stream& stream = answers.stream(row.seq);
-      const bool scores = stream.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(scores || !row.pick || is_masked(stream, row, queue) ? 0
-                                                                             : candidates_of(stream.options(), vocab));
+      const SequenceOutput& output = active.output(row.seq);
+      const bool scores = output.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
+      counts_.push_back(scores || !row.pick || is_masked(output, row, queue) ? 0
+                                                                             : candidates_of(output.options(), vocab));
     }
   }
 
   // Whether the end of text may not come yet.
   template <class Queue>
-  static bool is_early(const Stream& stream, const LogitRow& row, const Queue& queue) {
-    return row.position + 1 - queue.sequence(row.seq).prompt_tokens < stream.options().min_new_tokens;
+  static bool is_early(const SequenceOutput& output, const LogitRow& row, const Queue& queue) {
+    return row.position + 1 - queue.sequence(row.seq).prompt_tokens < output.options().min_new_tokens;
   }
   template <class Queue>
-  static bool is_masked(const Stream& stream, const LogitRow& row, const Queue& queue) {
-    return stream.constraint() || is_early(stream, row, queue);
+  static bool is_masked(const SequenceOutput& output, const LogitRow& row, const Queue& queue) {
+    return output.constraint() || is_early(output, row, queue);
   }
 
   template <class Queue>
-  void take_masks(int first, int count, const ModelConfig& config, const Queue& queue, const Answers& answers) {
+  void take_masks(int first, int count, const ModelConfig& config, const Queue& queue, const ActiveRequests& active) {
     const std::size_t words = (index(config.vocab) + 31) / 32;
     masks_.clear();
     masked_.assign(index(count), false);
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + i)];
       if (!row.pick) continue;
-      const Stream& stream = answers.stream(row.seq);
-      if (!is_masked(stream, row, queue)) continue;
+      const SequenceOutput& output = active.output(row.seq);
+      if (!is_masked(output, row, queue)) continue;
       masks_.resize(index(count) * words, ~std::uint32_t{0});
       const std::span<std::uint32_t> mask = std::span(masks_).subspan(index(i) * words, words);
-      masked_[index(i)] = take_mask(stream, queue.sequence(row.seq).remaining(), mask, outcomes_[index(first + i)]);
+      masked_[index(i)] = take_mask(output, queue.sequence(row.seq).remaining(), mask, outcomes_[index(first + i)]);
       const auto forbid = [&](TokenId token) { mask[index(token) / 32] &= ~(1u << (index(token) % 32)); };
-      const bool early = is_early(stream, row, queue);
-      const bool ends_late = stream.options().ignore_eos && stream.constraint() && !holds_ends_alone(mask, config.eos);
-      if (ends_late || (early && !stream.options().ignore_eos))
+      const bool early = is_early(output, row, queue);
+      const bool ends_late = output.options().ignore_eos && output.constraint() && !holds_ends_alone(mask, config.eos);
+      if (ends_late || (early && !output.options().ignore_eos))
         std::for_each(config.eos.begin(), config.eos.end(), forbid);
-      if (early) std::for_each(stream.options().stop_ids.begin(), stream.options().stop_ids.end(), forbid);
+      if (early) std::for_each(output.options().stop_ids.begin(), output.options().stop_ids.end(), forbid);
     }
   }
 
@@ -199,12 +199,13 @@ class Picker {
   }
 
   // Constraints are asked in this thread alone, for several requests may share one. False where the constraint fails.
-  static bool take_mask(const Stream& stream, int remaining, std::span<std::uint32_t> out, PickOutcome& outcome) {
-    ConstraintState* const constraint = stream.constraint();
+  static bool take_mask(const SequenceOutput& output, int remaining, std::span<std::uint32_t> out,
+                        PickOutcome& outcome) {
+    ConstraintState* const constraint = output.constraint();
     if (!constraint) return true;
     try {
       const std::span<const std::uint32_t> mask =
-          stream.options().finish_within_budget ? constraint->mask_within(remaining) : constraint->mask();
+          output.options().finish_within_budget ? constraint->mask_within(remaining) : constraint->mask();
       detail::require(mask.size() == out.size(), "constraint", "must give a mask of the vocabulary's width");
       std::copy(mask.begin(), mask.end(), out.begin());
       return true;
@@ -221,7 +222,7 @@ class Picker {
   // The token is drawn from the candidates alone, in order of rank.
   template <class Queue>
   void pick_best(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
-                 const Queue& queue, const Answers& answers) {
+                 const Queue& queue, const ActiveRequests& active) {
     best_.resize(index(hidden.rows));
     head_best(device, HeadBestArgs<HeadView>{hidden, head_view, vocab, counts_.data(), best_.data()});
     device.pool().share(hidden.rows, 16, [&](int begin, int end, int thread) {
@@ -232,11 +233,11 @@ class Picker {
         const Sequence& s = queue.sequence(row.seq);
         std::vector<TokenLogit>& best = best_[index(i)];
         std::sort(best.begin(), best.end(), ranks_before);
-        const SampleInput in = input(row, {}, nullptr, s, answers);
+        const SampleInput in = input(row, {}, nullptr, s, active);
         if (const auto token = sampler.best_of_row(in, best, index(vocab), false, 0))
           outcomes_[index(first + i)].pick.emplace().token = *token;
         else
-          outcomes_[index(first + i)] = sample(sampler, row, {}, nullptr, s, answers);  // says that it is not finite
+          outcomes_[index(first + i)] = sample(sampler, row, {}, nullptr, s, active);  // says that it is not finite
       }
     });
   }
@@ -244,7 +245,7 @@ class Picker {
   // Of the rows that the device can prepare for a draw: what it finds decides most of them.
   template <class Queue>
   void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
-                  const Queue& queue, const Answers& answers) {
+                  const Queue& queue, const ActiveRequests& active) {
     draws_.reset(index(vocab));
     int wanted = 0, living = 0;
     for (int i = 0; i < hidden.rows; ++i) {
@@ -255,11 +256,11 @@ class Picker {
       }
       ++living;
       const Sequence& s = queue.sequence(row.seq);
-      const Stream& stream = answers.stream(row.seq);
-      const bool whole = !row.pick || stream.options().logits_hash ||
-                         stream.wants_logits(row.position, s.prompt_tokens) ||
+      const SequenceOutput& output = active.output(row.seq);
+      const bool whole = !row.pick || output.options().logits_hash ||
+                         output.wants_logits(row.position, s.prompt_tokens) ||
                          !outcomes_[index(first + i)].failure.empty();
-      if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, answers), kMostBest))
+      if (!whole && draws_.add(input(row, {}, mask_of(i, vocab), s, active), kMostBest))
         ++wanted;
       else
         draws_.pass_over();
@@ -275,7 +276,7 @@ class Picker {
         if (row.gone) continue;
         const std::vector<TokenLogit>& best = best_[index(i)];
         const bool all = best.size() < index(kMostBest) || best.size() == index(vocab);
-        const SampleInput in = input(row, {}, nullptr, queue.sequence(row.seq), answers);
+        const SampleInput in = input(row, {}, nullptr, queue.sequence(row.seq), active);
         const auto token = samplers_[index(thread)].best_of_row(in, best, index(vocab), all, totals_[index(i)]);
         if (!token) continue;
         Pick& pick = outcomes_[index(first + i)].pick.emplace();
@@ -289,7 +290,7 @@ class Picker {
   // Runs of undecided rows, whole; where there are many of them, all from the first row to the last.
   template <class Queue>
   void pick_undecided(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
-                      const Queue& queue, Answers& answers) {
+                      const Queue& queue, ActiveRequests& active) {
     runs_.clear();
     for (int i = 0; i < hidden.rows; ++i) {
       if (!undecided_[index(i)]) continue;
@@ -298,13 +299,13 @@ class Picker {
     }
     if (runs_.size() > kMostRuns) runs_ = {{runs_.front().first, runs_.back().second}};
     for (const auto& [begin, end] : runs_)
-      pick_from_logits(device, hidden.rows_from(begin, end - begin), head_view, vocab, first, begin, queue, answers);
+      pick_from_logits(device, hidden.rows_from(begin, end - begin), head_view, vocab, first, begin, queue, active);
   }
 
   // hidden: rows of the block that begins at `first`, from its row `skip` on.
   template <class Queue>
   void pick_from_logits(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab,
-                        int first, int skip, const Queue& queue, Answers& answers) {
+                        int first, int skip, const Queue& queue, ActiveRequests& active) {
     const int count = hidden.rows;
     const std::size_t bytes = index(count) * index(vocab) * sizeof(float);
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
@@ -314,7 +315,7 @@ class Picker {
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
       const LogitRow& row = rows_[index(first + skip + i)];
-      if (!row.gone) answers.stream(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
+      if (!row.gone) active.output(row.seq).score(row.position, prompt_of(queue.sequence(row.seq)), values(i));
     }
     device.pool().share(count, 1, [&](int begin, int end, int thread) {
       for (int i = begin; i < end; ++i) {
@@ -322,27 +323,27 @@ class Picker {
         PickOutcome& outcome = outcomes_[index(first + skip + i)];
         if (row.pick && undecided_[index(skip + i)] && outcome.failure.empty()) {
           outcome = sample(samplers_[index(thread)], row, values(i), mask_of(skip + i, vocab), queue.sequence(row.seq),
-                           answers);
+                           active);
         }
       }
     });
   }
 
   static SampleInput input(const LogitRow& row, std::span<const float> logits, const std::uint32_t* mask,
-                           const Sequence& s, const Answers& answers) {
+                           const Sequence& s, const ActiveRequests& active) {
     return {.logits = logits,
             .prompt = prompt_of(s),
             .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
-            .options = answers.stream(row.seq).options(),
+            .options = active.output(row.seq).options(),
             .position = row.position + 1,
             .mask = mask};
   }
 
   static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits,
-                            const std::uint32_t* mask, const Sequence& s, const Answers& answers) {
+                            const std::uint32_t* mask, const Sequence& s, const ActiveRequests& active) {
     PickOutcome out;
     try {
-      const SampleInput in = input(row, logits, mask, s, answers);
+      const SampleInput in = input(row, logits, mask, s, active);
       out.pick = sampler.sample(in);
       if (in.options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
     } catch (const Error& error) {

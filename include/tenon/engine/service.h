@@ -138,14 +138,14 @@ class Service {
         request.lease = engine_->lease(request.adapters, {until, std::move(options.wanted)});
       }
     }
-    detail::AnswerTerms terms{.id = inbox_->next_id(),
-                              .choices = request.options.n,
-                              .prompt_tokens = static_cast<int>(prompt),
-                              .with_logprobs = request.options.top_logprobs >= 0,
-                              .limit = static_cast<std::size_t>(inbox_->options().buffer),
-                              .deadline = options.deadline,
-                              .on_event = std::move(options.on_event)};
-    return std::make_shared<detail::AnswerBuffer>(std::move(terms), std::move(request));
+    detail::AnswerSettings settings{.id = inbox_->next_id(),
+                                    .choices = request.options.n,
+                                    .prompt_tokens = static_cast<int>(prompt),
+                                    .with_logprobs = request.options.top_logprobs >= 0,
+                                    .limit = static_cast<std::size_t>(inbox_->options().buffer),
+                                    .deadline = options.deadline,
+                                    .on_event = std::move(options.on_event)};
+    return std::make_shared<detail::AnswerBuffer>(std::move(settings), std::move(request));
   }
 
   bool drain_until(TimePoint until) {

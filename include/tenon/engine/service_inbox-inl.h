@@ -22,7 +22,7 @@ TENON_INLINE void ServiceInbox::accept(AnswerPointer answer) {
   {
     std::lock_guard lock(mutex_);
     check_room();
-    const int tokens = answer->terms().prompt_tokens;
+    const int tokens = answer->settings().prompt_tokens;
     // A prompt that is longer than the limit is served alone: refusing it as overloaded would be forever.
     if (stats_.waiting > 0 && stats_.waiting_tokens + tokens > options_.max_waiting_tokens) {
       refuse("max_waiting_tokens", std::to_string(stats_.waiting_tokens) + " prompt tokens wait already; " +

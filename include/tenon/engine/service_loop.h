@@ -123,11 +123,11 @@ class ServiceLoop {
     AnswerBuffer& a = *entry.answer;
     Request request = std::exchange(a.request, {});  // with its lease: an answer may outlive the request for long
     if (stopping || a.wishes().cancels) return end(entry, FinishReason::cancelled);
-    if (Clock::now() >= a.terms().deadline) return end(entry, FinishReason::deadline);
+    if (Clock::now() >= a.settings().deadline) return end(entry, FinishReason::deadline);
     const auto failure = attempt([&] {
       a.in_engine = engine_.submit(std::move(request));
       open_.try_emplace(a.in_engine, entry);
-      alarm_ = std::min(alarm_, a.terms().deadline);
+      alarm_ = std::min(alarm_, a.settings().deadline);
     });
     if (!failure) return;
     cancel_quietly(a.in_engine);
@@ -157,7 +157,7 @@ class ServiceLoop {
     alarm_ = TimePoint::max();
     for (auto& [id, entry] : open_) {
       if (entry.cancelled) continue;
-      const TimePoint deadline = entry.answer->terms().deadline;
+      const TimePoint deadline = entry.answer->settings().deadline;
       const bool stalls = entry.held && patience > Clock::duration::zero();
       const TimePoint stall = stalls ? after(patience, entry.answer->read_at()) : TimePoint::max();
       if (now >= deadline) {
@@ -235,7 +235,7 @@ class ServiceLoop {
       Open& entry = found->second;
       if (event.kind != Event::Kind::token) entry.ended.set(static_cast<std::size_t>(event.choice));
       Event own = event;
-      own.request = entry.answer->terms().id;
+      own.request = entry.answer->settings().id;
       own.came = now;
       const Put put = entry.answer->put(std::move(own));
       if (event.last)
@@ -256,14 +256,14 @@ class ServiceLoop {
   // ---- ends that do not come from the engine
 
   void end(Open& entry, FinishReason reason) noexcept {
-    const AnswerTerms& terms = entry.answer->terms();
+    const AnswerSettings& settings = entry.answer->settings();
     inbox_.update([&](ServiceStats& s) { count(entry, true, reason, s); });
-    const auto choices = static_cast<std::size_t>(terms.choices);
+    const auto choices = static_cast<std::size_t>(settings.choices);
     const auto failure = attempt([&] {
       for (std::size_t left = choices - entry.ended.count(), choice = 0; choice < choices; ++choice) {
         if (entry.ended[choice]) continue;
         entry.answer->put({.kind = Event::Kind::finished,
-                           .request = terms.id,
+                           .request = settings.id,
                            .choice = static_cast<int>(choice),
                            .last = --left == 0,
                            .reason = reason});
@@ -276,7 +276,7 @@ class ServiceLoop {
     inbox_.update([&](ServiceStats& s) { count(entry, true, FinishReason::error, s); });
     const auto failure = attempt([&] {
       entry.answer->put({.kind = Event::Kind::error,
-                         .request = entry.answer->terms().id,
+                         .request = entry.answer->settings().id,
                          .last = true,
                          .reason = FinishReason::error,
                          .error = why.what,
@@ -319,7 +319,7 @@ class ServiceLoop {
   void count(Open& entry, bool last, FinishReason reason, ServiceStats& s) {
     if (std::exchange(entry.waiting, false)) {
       --s.waiting;
-      s.waiting_tokens -= entry.answer->terms().prompt_tokens;
+      s.waiting_tokens -= entry.answer->settings().prompt_tokens;
     }
     if (!last || std::exchange(entry.counted, true)) return;
     --s.open;

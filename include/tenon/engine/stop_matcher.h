@@ -62,10 +62,10 @@ class StopMatcher {
   bool stopped_ = false;
 };
 
-class AnswerText {
+class OutputText {
  public:
   // Without a tokenizer there is no text, and no stop string to look for.
-  explicit AnswerText(const Tokenizer* tokenizer, std::vector<std::string> stops = {}, bool include_stop = false,
+  explicit OutputText(const Tokenizer* tokenizer, std::vector<std::string> stops = {}, bool include_stop = false,
                       bool skip_special = false)
       : special_(skip_special ? tokenizer : nullptr), stops_(std::move(stops), include_stop) {
     if (tokenizer) decoder_.emplace(*tokenizer);

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "tenon/core/require.h"
-#include "tenon/engine/stream.h"
+#include "tenon/engine/sequence_output.h"
 #include "tenon/sample/logprobs.h"
 #include "tenon/sample/strips.h"
 
 namespace tenon {
 
-TENON_INLINE Stream::Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                            const Constraint* constraint)
+TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
+                                            const Constraint* constraint)
     : request_(request),
       choice_(choice),
       options_(std::move(options)),
@@ -21,11 +21,11 @@ TENON_INLINE Stream::Stream(RequestId request, int choice, Options options, cons
   if (!options_.logits_at.empty() || scores_tokens()) scores_ = std::make_shared<Scores>();
 }
 
-TENON_INLINE void Stream::begin(TimePoint now) {
+TENON_INLINE void SequenceOutput::begin(TimePoint now) {
   if (started_ == TimePoint{}) started_ = now;
 }
 
-TENON_INLINE bool Stream::wants_logits(int position, int prompt_tokens) const {
+TENON_INLINE bool SequenceOutput::wants_logits(int position, int prompt_tokens) const {
   if (!scores_) return false;
   const auto& at = options_.logits_at;
   const auto next = at.begin() + static_cast<std::ptrdiff_t>(logits_taken_);
@@ -33,7 +33,7 @@ TENON_INLINE bool Stream::wants_logits(int position, int prompt_tokens) const {
          std::binary_search(next, at.end(), position);
 }
 
-TENON_INLINE void Stream::score(int position, std::span<const TokenId> prompt, std::span<const float> logits) {
+TENON_INLINE void SequenceOutput::score(int position, std::span<const TokenId> prompt, std::span<const float> logits) {
   if (!scores_ || !failure_.empty()) return;
   if (!all_finite(logits)) {
     failure_ = "logits: not finite behind position " + std::to_string(position);
@@ -50,7 +50,7 @@ TENON_INLINE void Stream::score(int position, std::span<const TokenId> prompt, s
   }
 }
 
-TENON_INLINE Stream::Written Stream::write(TokenId token, const std::vector<TokenId>& eos, bool full) {
+TENON_INLINE SequenceOutput::Written SequenceOutput::write(TokenId token, const std::vector<TokenId>& eos, bool full) {
   // Under a constraint the end of text comes only where it may, and with ignore_eos only where nothing else may.
   const bool ends = holds(options_.stop_ids, token) || ((!options_.ignore_eos || constraint_) && holds(eos, token));
   if (constraint_ && !ends) constraint_->advance(token);
@@ -65,7 +65,7 @@ TENON_INLINE Stream::Written Stream::write(TokenId token, const std::vector<Toke
   return written;
 }
 
-TENON_INLINE Event Stream::finished(FinishReason reason, std::string text) {
+TENON_INLINE Event SequenceOutput::finished(FinishReason reason, std::string text) {
   if (options_.nll && scored_ > 0) scores_->nll_mean = nll_sum_ / scored_;
   Event event{.kind = Event::Kind::finished,
               .request = request_,
@@ -78,11 +78,11 @@ TENON_INLINE Event Stream::finished(FinishReason reason, std::string text) {
   return event;
 }
 
-TENON_INLINE bool Stream::holds(const std::vector<TokenId>& ids, TokenId token) {
+TENON_INLINE bool SequenceOutput::holds(const std::vector<TokenId>& ids, TokenId token) {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
 
-TENON_INLINE void Stream::score_token(TokenId token, std::span<const float> logits) {
+TENON_INLINE void SequenceOutput::score_token(TokenId token, std::span<const float> logits) {
   const double log_total = log_sum_exp(logits), logprob = log_softmax_at(logits, token, log_total);
   nll_sum_ -= logprob;
   if (options_.prompt_logprobs < 0) return;

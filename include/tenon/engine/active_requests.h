@@ -8,12 +8,12 @@
 
 #include "tenon/core/request.h"
 #include "tenon/engine/best_of.h"
-#include "tenon/engine/stream.h"
+#include "tenon/engine/sequence_output.h"
 #include "tenon/sample/sampler.h"
 
 namespace tenon {
 
-class Answers {
+class ActiveRequests {
  public:
   // One sequence for each choice, in their order.
   void open(RequestId id, const Options& options, const std::vector<SeqId>& sequences, const Tokenizer* tokenizer,
@@ -22,9 +22,9 @@ class Answers {
   // Takes open() back, however far it came.
   void forget(RequestId id, const std::vector<SeqId>& sequences);
 
-  bool writes(SeqId seq) const { return streams_.contains(seq); }
-  Stream& stream(SeqId seq) { return streams_.at(seq); }
-  const Stream& stream(SeqId seq) const { return streams_.at(seq); }
+  bool writes(SeqId seq) const { return outputs_.contains(seq); }
+  SequenceOutput& output(SeqId seq) { return outputs_.at(seq); }
+  const SequenceOutput& output(SeqId seq) const { return outputs_.at(seq); }
 
   // The sequences of a request that still write; null if it has ended.
   const std::vector<SeqId>* writing(RequestId request) const;
@@ -52,7 +52,7 @@ class Answers {
 
   void emit(Event event);
 
-  std::unordered_map<SeqId, Stream> streams_;
+  std::unordered_map<SeqId, SequenceOutput> outputs_;
   std::unordered_map<RequestId, Owed> requests_;
   std::vector<Event> events_;
 };
@@ -60,5 +60,5 @@ class Answers {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/engine/answers-inl.h"
+#include "tenon/engine/active_requests-inl.h"
 #endif

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "tenon/core/require.h"
-#include "tenon/engine/answers.h"
+#include "tenon/engine/active_requests.h"
 
 namespace tenon {
 
-TENON_INLINE void Answers::open(RequestId id, const Options& options, const std::vector<SeqId>& sequences,
-                                const Tokenizer* tokenizer, const Constraint* constraint) {
+TENON_INLINE void ActiveRequests::open(RequestId id, const Options& options, const std::vector<SeqId>& sequences,
+                                       const Tokenizer* tokenizer, const Constraint* constraint) {
   Owed& owed = requests_[id];
   owed.writing = sequences;
   if (options.best_of > options.n) owed.best = std::make_unique<BestOf>(options);
@@ -23,25 +23,25 @@ TENON_INLINE void Answers::open(RequestId id, const Options& options, const std:
       own.nll = false;
       own.prompt_logprobs = -1;
     }
-    streams_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, constraint);
+    outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, constraint);
   }
 }
 
-TENON_INLINE void Answers::forget(RequestId id, const std::vector<SeqId>& sequences) {
-  for (const SeqId seq : sequences) streams_.erase(seq);
+TENON_INLINE void ActiveRequests::forget(RequestId id, const std::vector<SeqId>& sequences) {
+  for (const SeqId seq : sequences) outputs_.erase(seq);
   requests_.erase(id);
 }
 
-TENON_INLINE const std::vector<SeqId>* Answers::writing(RequestId request) const {
+TENON_INLINE const std::vector<SeqId>* ActiveRequests::writing(RequestId request) const {
   const auto found = requests_.find(request);
   return found == requests_.end() ? nullptr : &found->second.writing;
 }
 
-TENON_INLINE void Answers::token(SeqId seq, Pick& pick, std::string text, bool final) {
-  const Stream& stream = streams_.at(seq);
+TENON_INLINE void ActiveRequests::token(SeqId seq, Pick& pick, std::string text, bool final) {
+  const SequenceOutput& output = outputs_.at(seq);
   emit({.kind = Event::Kind::token,
-        .request = stream.request(),
-        .choice = stream.choice(),
+        .request = output.request(),
+        .choice = output.choice(),
         .token = pick.token,
         .final = final,
         .text = std::move(text),
@@ -49,11 +49,11 @@ TENON_INLINE void Answers::token(SeqId seq, Pick& pick, std::string text, bool f
         .top_logprobs = std::move(pick.top)});
 }
 
-TENON_INLINE void Answers::finish(SeqId seq, FinishReason reason, std::string text) {
-  Event event = streams_.at(seq).finished(reason, std::move(text));
+TENON_INLINE void ActiveRequests::finish(SeqId seq, FinishReason reason, std::string text) {
+  Event event = outputs_.at(seq).finished(reason, std::move(text));
   Owed& owed = requests_.at(event.request);
   std::erase(owed.writing, seq);
-  streams_.erase(seq);
+  outputs_.erase(seq);
   const RequestId request = event.request;
   event.last = owed.writing.empty();
   const bool ended = event.last;
@@ -63,8 +63,8 @@ TENON_INLINE void Answers::finish(SeqId seq, FinishReason reason, std::string te
   requests_.erase(request);
 }
 
-TENON_INLINE void Answers::fail(RequestId request, Error::Kind kind, std::string error) {
-  for (const SeqId seq : requests_.at(request).writing) streams_.erase(seq);
+TENON_INLINE void ActiveRequests::fail(RequestId request, Error::Kind kind, std::string error) {
+  for (const SeqId seq : requests_.at(request).writing) outputs_.erase(seq);
   requests_.erase(request);
   events_.push_back({.kind = Event::Kind::error,
                      .request = request,
@@ -74,7 +74,7 @@ TENON_INLINE void Answers::fail(RequestId request, Error::Kind kind, std::string
                      .error_kind = kind});
 }
 
-TENON_INLINE void Answers::emit(Event event) {
+TENON_INLINE void ActiveRequests::emit(Event event) {
   const Owed& owed = requests_.at(event.request);
   if (owed.best)
     owed.best->add(std::move(event));

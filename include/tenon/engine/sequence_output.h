@@ -10,19 +10,19 @@
 #include "tenon/core/constraint.h"
 #include "tenon/core/hash.h"
 #include "tenon/core/request.h"
-#include "tenon/engine/answer.h"
+#include "tenon/engine/stop_matcher.h"
 
 namespace tenon {
 
-class Stream {
+class SequenceOutput {
  public:
-  Stream(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-         const Constraint* constraint = nullptr);
+  SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
+                 const Constraint* constraint = nullptr);
 
   RequestId request() const { return request_; }
   int choice() const { return choice_; }
   const Options& options() const { return options_; }
-  AnswerText& text() { return text_; }
+  OutputText& text() { return text_; }
   ConstraintState* constraint() const { return constraint_.get(); }  // null: any tokens
   const std::string& failure() const { return failure_; }
 
@@ -61,7 +61,7 @@ class Stream {
   RequestId request_;
   int choice_;
   Options options_;
-  AnswerText text_;
+  OutputText text_;
   std::unique_ptr<ConstraintState> constraint_;
   std::shared_ptr<Scores> scores_;  // null: nothing was asked
   std::size_t logits_taken_ = 0;    // of options_.logits_at
@@ -75,5 +75,5 @@ class Stream {
 }  // namespace tenon
 
 #ifndef TENON_COMPILED
-#include "tenon/engine/stream-inl.h"
+#include "tenon/engine/sequence_output-inl.h"
 #endif

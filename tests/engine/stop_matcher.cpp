@@ -1,10 +1,10 @@
-#include "tenon/engine/answer.h"
+#include "tenon/engine/stop_matcher.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>
 #include <string>
 
-BOOST_AUTO_TEST_SUITE(engine_answer)
+BOOST_AUTO_TEST_SUITE(engine_stop_matcher)
 
 using namespace tenon;
 
@@ -75,16 +75,16 @@ BOOST_AUTO_TEST_CASE(special_tokens_may_be_left_out) {
   const TokenId end = *tokenizer.end_of_text();
   std::vector<TokenId> tokens = tokenizer.encode("It is");
   tokens.insert(tokens.begin() + 1, end);
-  const auto text_of = [&](AnswerText text) {
+  const auto text_of = [&](OutputText text) {
     std::string all;
     for (const TokenId token : tokens) all += text.push(token);
     return all + text.finish();
   };
-  BOOST_TEST(text_of(AnswerText(&tokenizer, {}, false, true)) == "It is");
-  BOOST_TEST(text_of(AnswerText(&tokenizer)) == "It<|endoftext|> is");
+  BOOST_TEST(text_of(OutputText(&tokenizer, {}, false, true)) == "It is");
+  BOOST_TEST(text_of(OutputText(&tokenizer)) == "It<|endoftext|> is");
   // A stop string does not see them either.
-  BOOST_TEST(text_of(AnswerText(&tokenizer, {"It is"}, true, true)) == "It is");
-  BOOST_TEST(text_of(AnswerText(&tokenizer, {"<|"}, false, true)) == "It is");
+  BOOST_TEST(text_of(OutputText(&tokenizer, {"It is"}, true, true)) == "It is");
+  BOOST_TEST(text_of(OutputText(&tokenizer, {"<|"}, false, true)) == "It is");
 }
 
 // Cutting the text in other places changes nothing: the same as a search in the whole.
