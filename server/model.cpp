@@ -11,7 +11,7 @@
 #include "server/text.h"
 #include "tenon/checkpoint/generation_config.h"
 #include "tenon/constrain/vocabulary.h"
-#include "tenon/engine/admission.h"
+#include "tenon/engine/prepared_request.h"
 
 namespace serve {
 namespace {
@@ -181,9 +181,8 @@ void Model::add_chat_stops(tenon::Options& options) const {
 }
 
 std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptText& how) const {
-  const tenon::Request request{.prompt = text, .parse_special = how.parse_special};
   const bool whole = how.add_special_tokens && how.truncate == 0;
-  if (whole || text.empty()) return tenon::prompt_tokens(request, &tokenizer(), config().positions);
+  if (whole || text.empty()) return tenon::prompt_tokens(text, tokenizer(), config().positions, how.parse_special);
   if (how.truncate == 0) tenon::check_length_of_text(text, tokenizer(), config().positions);
   std::vector<tenon::TokenId> ids = tokenizer().encode(text, how.parse_special);
   if (!how.add_special_tokens) {

@@ -11,7 +11,7 @@
 #include "server/routes.h"
 #include "server/writer.h"
 #include "tenon/adapter/root.h"
-#include "tenon/engine/admission.h"
+#include "tenon/engine/prepared_request.h"
 #include "tenon/tokenizer/stream_decoder.h"
 #include "tenon/version.h"
 

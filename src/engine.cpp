@@ -1,11 +1,11 @@
 // The host code of engine/.
 #include "tenon/engine/active_requests-inl.h"
-#include "tenon/engine/admission-inl.h"
 #include "tenon/engine/answer_buffer-inl.h"
 #include "tenon/engine/answer_stream-inl.h"
 #include "tenon/engine/best_of-inl.h"
 #include "tenon/engine/completion-inl.h"
 #include "tenon/engine/fingerprint-inl.h"
 #include "tenon/engine/options-inl.h"
+#include "tenon/engine/prepared_request-inl.h"
 #include "tenon/engine/sequence_output-inl.h"
 #include "tenon/engine/service_inbox-inl.h"

@@ -15,7 +15,7 @@
 #include "progress.h"
 #include "request_line.h"
 #include "tenon/checkpoint/generation_config.h"
-#include "tenon/engine/admission.h"
+#include "tenon/engine/prepared_request.h"
 
 namespace program {
 namespace {

@@ -96,15 +96,19 @@ class Engine {
     cache_.capacity_tokens = cache_tokens;
   }
 
-  RequestId submit(Request request) {
+  PreparedRequest prepare(Request request) const {
+    return tenon::prepare(std::move(request), {config_, nullptr, cache_.capacity_tokens});
+  }
+
+  RequestId enqueue(const PreparedRequest& request) {
     check_thread();
     if (strings_.refuses > 0) {
       --strings_.refuses;
       throw Error(Error::Kind::capacity, "fake", "refuses");
     }
     Job& job = jobs_[next_];
-    for (int choice = 0; choice < request.options.n; ++choice) job.answers.emplace_back(request.input_ids, choice);
-    job.left = request.options.max_new_tokens;
+    for (int choice = 0; choice < request.options().n; ++choice) job.answers.emplace_back(request.tokens(), choice);
+    job.left = request.options().max_new_tokens;
     return next_++;
   }
 

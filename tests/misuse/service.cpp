@@ -1,4 +1,4 @@
-// expect: tenon: Service<E> got a type that is no engine; it needs submit, cancel, hold, resume, step
+// expect: tenon: Service<E> got a type that is no engine; it needs prepare, enqueue, cancel, hold, resume, step
 #include <tenon/tenon.h>
 
 #include <cstddef>

@@ -8,8 +8,9 @@
 
 namespace tenon {
 
-TENON_INLINE void ActiveRequests::open(RequestId id, const Options& options, const std::vector<SeqId>& sequences,
-                                       const Tokenizer* tokenizer, const Constraint* constraint) {
+TENON_INLINE void ActiveRequests::open(RequestId id, const PreparedRequest& request,
+                                       const std::vector<SeqId>& sequences, const Tokenizer* tokenizer) {
+  const Options& options = request.options();
   Owed& owed = requests_[id];
   owed.writing = sequences;
   if (options.best_of > options.n) owed.best = std::make_unique<BestOf>(options);
@@ -23,7 +24,7 @@ TENON_INLINE void ActiveRequests::open(RequestId id, const Options& options, con
       own.nll = false;
       own.prompt_logprobs = -1;
     }
-    outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, constraint);
+    outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, request.constraint());
   }
 }
 

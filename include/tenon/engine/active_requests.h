@@ -8,6 +8,7 @@
 
 #include "tenon/core/request.h"
 #include "tenon/engine/best_of.h"
+#include "tenon/engine/prepared_request.h"
 #include "tenon/engine/sequence_output.h"
 #include "tenon/sample/sampler.h"
 
@@ -16,8 +17,8 @@ namespace tenon {
 class ActiveRequests {
  public:
   // One sequence for each choice, in their order.
-  void open(RequestId id, const Options& options, const std::vector<SeqId>& sequences, const Tokenizer* tokenizer,
-            const Constraint* constraint = nullptr);
+  void open(RequestId id, const PreparedRequest& request, const std::vector<SeqId>& sequences,
+            const Tokenizer* tokenizer);
 
   // Takes open() back, however far it came.
   void forget(RequestId id, const std::vector<SeqId>& sequences);

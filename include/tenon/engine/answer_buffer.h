@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tenon/core/request.h"
+#include "tenon/engine/prepared_request.h"
 
 namespace tenon {
 
@@ -36,8 +37,8 @@ struct AnswerSettings {
 
 class AnswerBuffer {
  public:
-  AnswerBuffer(AnswerSettings settings, Request asked)
-      : request(std::move(asked)), settings_(std::move(settings)), calls_(settings_.on_event != nullptr) {}
+  AnswerBuffer(AnswerSettings settings, PreparedRequest prepared)
+      : request(std::move(prepared)), settings_(std::move(settings)), calls_(settings_.on_event != nullptr) {}
   AnswerBuffer(const AnswerBuffer&) = delete;
   AnswerBuffer& operator=(const AnswerBuffer&) = delete;
 
@@ -45,7 +46,7 @@ class AnswerBuffer {
   const AnswerSettings& settings() const { return settings_; }
 
   // The service's thread alone: the request until the engine has it, and its name there.
-  Request request;
+  std::optional<PreparedRequest> request;
   RequestId in_engine = 0;
 
   // Guarded by the mutex of the service's inbox: the list of those that want the service's attention.

@@ -10,6 +10,7 @@
 #include "tenon/cache/store.h"
 #include "tenon/core/request.h"
 #include "tenon/device/memory_count.h"
+#include "tenon/engine/prepared_request.h"
 #include "tenon/engine/stats.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
@@ -20,7 +21,9 @@ namespace tenon {
 class AnyEngine {
  public:
   virtual ~AnyEngine() = default;
-  virtual RequestId submit(Request request) = 0;
+  virtual PreparedRequest prepare(Request request) const = 0;
+  virtual RequestId enqueue(PreparedRequest request) = 0;
+  RequestId submit(Request request) { return enqueue(prepare(std::move(request))); }
   virtual AdapterLease lease(std::span<const AdapterUse> uses, Patience patience = {}) = 0;
   virtual bool cancel(RequestId request, FinishReason reason = FinishReason::cancelled) = 0;
   virtual bool hold(RequestId request) = 0;
@@ -51,7 +54,8 @@ class EngineBox final : public AnyEngine {
   template <class... Arguments>
   explicit EngineBox(Arguments&&... arguments) : engine_(std::forward<Arguments>(arguments)...) {}
 
-  RequestId submit(Request request) override { return engine_.submit(std::move(request)); }
+  PreparedRequest prepare(Request request) const override { return engine_.prepare(std::move(request)); }
+  RequestId enqueue(PreparedRequest request) override { return engine_.enqueue(std::move(request)); }
   AdapterLease lease(std::span<const AdapterUse> uses, Patience patience) override {
     return engine_.lease(uses, std::move(patience));
   }

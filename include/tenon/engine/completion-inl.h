@@ -32,6 +32,29 @@ TENON_INLINE bool Completion::add(const Event& event, bool with_logprobs) {
   return event.last;
 }
 
+TENON_INLINE TokenRange detail::SteppedEngine::generate(std::string prompt, Options options) & {
+  return generate(Request{.prompt = std::move(prompt), .options = std::move(options)});
+}
+
+TENON_INLINE TokenRange detail::SteppedEngine::generate(std::vector<TokenId> input_ids, Options options) & {
+  return generate(Request{.input_ids = std::move(input_ids), .options = std::move(options)});
+}
+
+TENON_INLINE TokenRange detail::SteppedEngine::generate(Request request) & {
+  require(request.options.n == 1 && request.options.best_of <= 1, "n", "must be 1 here: generate() yields one answer");
+  return {*this, take(std::move(request))};
+}
+
+TENON_INLINE std::vector<Completion> detail::SteppedEngine::complete(std::vector<Request> requests) {
+  return BatchRun(*this, std::move(requests)).run();
+}
+
+TENON_INLINE Completion detail::SteppedEngine::complete(Request request) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  return std::move(complete(std::move(one)).front());
+}
+
 TENON_INLINE void TokenRange::next() {
   if (!engine_) return;
   const Event event = next_event();

@@ -45,17 +45,38 @@ struct Completion : Choice {
   bool add(const Event& event, bool with_logprobs);
 };
 
+class TokenRange;
+
 namespace detail {
 
-// What the two below ask of an engine: virtual, so that they are compiled once for all types of engines.
+template <class>
+inline constexpr bool kMisused = false;
+
+// The calls that wait for tokens, over an engine that they step. Virtual, so that they are compiled once for all
+// engines.
 class SteppedEngine {
  public:
+  /// Tokens as they come: for (auto& token : engine.generate("Once", {.max_new_tokens = 10})) ... Error where the
+  /// request is refused or fails, or asks for more than one choice. Requests that were submitted run beside it; their
+  /// events wait for the next step(). The engine must outlive the range and not move, so that a temporary one is
+  /// refused.
+  TokenRange generate(std::string prompt, Options options = {}) &;
+  TokenRange generate(std::vector<TokenId> input_ids, Options options = {}) &;
+  TokenRange generate(Request request) &;
+  template <class E = SteppedEngine, class Input = Request>
+  TokenRange generate(Input&&, Options = {}) &&;
+
+  /// Runs requests together, and returns one Completion for each, in their order. A refused one has the reason `error`.
+  /// One whose adapters have no room waits, and those after it too, until another one ends.
+  std::vector<Completion> complete(std::vector<Request> requests);
+  Completion complete(Request request);
+
   virtual RequestId take(Request request) = 0;
   // Holds the request's adapters, where there is room; false: not yet, and others run that will make room.
   virtual bool has_lease(Request& request, bool others_run) = 0;
-  virtual std::span<const Event> step_or_wait() = 0;
-  virtual void abandon(RequestId request) = 0;
-  virtual std::vector<Event>& waiting_events() = 0;  // of other requests, for the next step()
+  virtual std::span<const Event> step_or_wait() = 0;  // naps where the scheduler waits for more requests
+  virtual void abandon(RequestId request) = 0;        // cancels it, and drops its events
+  virtual std::vector<Event>& waiting_events() = 0;   // of other requests, for the next step()
   virtual bool exchange_draining(bool draining) = 0;
 
  protected:
@@ -67,8 +88,8 @@ class SteppedEngine {
 
 }  // namespace detail
 
-// The tokens of one request as they come, an input range. Incrementing steps the engine; leaving the loop early cancels
-// the request. Throws Error where the request fails.
+/// The tokens of one request as they come, an input range. Incrementing steps the engine; leaving the loop early
+/// cancels the request. Throws Error where the request fails.
 class TokenRange {
  public:
   TokenRange(detail::SteppedEngine& engine, RequestId request) : engine_(&engine), request_(request) {}
@@ -113,8 +134,17 @@ class TokenRange {
   Token token_;
 };
 
-// Requests that run together, in an engine whose caller waits for all of them, so that nobody else can come. Those that
-// have not ended when it throws are cancelled.
+template <class E, class Input>
+TokenRange detail::SteppedEngine::generate(Input&&, Options) && {
+  static_assert(
+      kMisused<E>,
+      "tenon: generate() reads from the Engine as long as its tokens are read, and a temporary Engine is gone "
+      "by then; give it a name first: auto engine = Engine{files}");
+  return generate(Request{});
+}
+
+/// Requests that run together while their caller waits for all of them. Requests that have not ended when it throws are
+/// cancelled.
 class BatchRun {
  public:
   BatchRun(detail::SteppedEngine& engine, std::vector<Request> requests);

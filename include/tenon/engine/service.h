@@ -12,8 +12,8 @@
 
 #include "tenon/core/error.h"
 #include "tenon/core/request.h"
-#include "tenon/engine/admission.h"
 #include "tenon/engine/answer_stream.h"
+#include "tenon/engine/prepared_request.h"
 #include "tenon/engine/service_inbox.h"
 #include "tenon/engine/service_loop.h"
 
@@ -38,10 +38,11 @@ struct SubmitOptions {
 // after two such steps in a row it calls itself unhealthy (stats), until one succeeds.
 template <class E>
 class Service {
-  static_assert(ServesRequests<E>,
-                "tenon: Service<E> got a type that is no engine; it needs submit, cancel, hold, resume, step, "
-                "set_draining, idle, stats, cache_stats, config and tokenizer, as tenon::Engine has them; see "
-                "docs/service.md");
+  static_assert(
+      ServesRequests<E>,
+      "tenon: Service<E> got a type that is no engine; it needs prepare, enqueue, cancel, hold, resume, step, "
+      "set_draining, idle, stats, cache_stats, config and tokenizer, as tenon::Engine has them; see "
+      "docs/service.md");
 
  public:
   explicit Service(std::unique_ptr<E> engine, ServiceOptions options = {})
@@ -120,32 +121,22 @@ class Service {
     if (options.timeout > Clock::duration::zero()) {
       options.deadline = std::min(options.deadline, detail::after(options.timeout));
     }
-    validate(request.options);
-    request.input_ids = prompt_tokens(request, tokenizer_, config().positions);
-    request.prompt.clear();
-    check_against_model(request.options, request.input_ids, config(), tokenizer_ != nullptr);
-    check_constraint(request, config());
-    const std::size_t prompt = request.input_ids.size();
-    const std::size_t needed = cache_tokens_of(prompt, request.options.max_new_tokens);
-    if (needed > static_cast<std::size_t>(cache_tokens_)) {
-      throw Error(Error::Kind::capacity, "prompt",
-                  "this and the answer need " + std::to_string(needed) + " tokens of cache; there are " +
-                      std::to_string(cache_tokens_));
-    }
-    if constexpr (requires { engine_->lease(request.adapters, options.deadline); }) {
-      if (!request.lease.set) {
+    PreparedRequest prepared = engine_->prepare(std::move(request));
+    if constexpr (requires { engine_->lease(prepared.adapters(), options.deadline); }) {
+      if (!prepared.lease().set) {
         const TimePoint until = std::min(options.deadline, detail::after(options.adapter_wait));
-        request.lease = engine_->lease(request.adapters, {until, std::move(options.wanted)});
+        prepared.set_lease(engine_->lease(prepared.adapters(), {until, std::move(options.wanted)}));
       }
     }
+    const Options& asked = prepared.options();
     detail::AnswerSettings settings{.id = inbox_->next_id(),
-                                    .choices = request.options.n,
-                                    .prompt_tokens = static_cast<int>(prompt),
-                                    .with_logprobs = request.options.top_logprobs >= 0,
+                                    .choices = asked.n,
+                                    .prompt_tokens = static_cast<int>(prepared.tokens().size()),
+                                    .with_logprobs = asked.top_logprobs >= 0,
                                     .limit = static_cast<std::size_t>(inbox_->options().buffer),
                                     .deadline = options.deadline,
                                     .on_event = std::move(options.on_event)};
-    return std::make_shared<detail::AnswerBuffer>(std::move(settings), std::move(request));
+    return std::make_shared<detail::AnswerBuffer>(std::move(settings), std::move(prepared));
   }
 
   bool drain_until(TimePoint until) {
@@ -157,8 +148,6 @@ class Service {
   const std::unique_ptr<E> engine_;  // the loop's; here it is asked for what never changes, and for leases
   const std::shared_ptr<detail::ServiceInbox> inbox_;
   detail::ServiceLoop<E> loop_;
-  const Tokenizer* const tokenizer_ = engine_->tokenizer();
-  const int cache_tokens_ = engine_->cache_stats().capacity_tokens;
   std::thread thread_;  // last: it runs when all else is there
 };
 

@@ -24,8 +24,9 @@ namespace tenon {
 
 // What a service needs of its engine; the functions mean what those of Engine mean.
 template <class E>
-concept ServesRequests = requires(E& engine, const E& state, Request request, RequestId id) {
-  { engine.submit(std::move(request)) } -> std::same_as<RequestId>;
+concept ServesRequests = requires(E& engine, const E& state, Request request, PreparedRequest prepared, RequestId id) {
+  { state.prepare(std::move(request)) } -> std::same_as<PreparedRequest>;
+  { engine.enqueue(std::move(prepared)) } -> std::same_as<RequestId>;
   { engine.cancel(id, FinishReason::deadline) } -> std::same_as<bool>;
   { engine.hold(id) } -> std::same_as<bool>;
   { engine.resume(id) } -> std::same_as<bool>;
@@ -121,11 +122,11 @@ class ServiceLoop {
   void admit(AnswerPointer answer, bool stopping) noexcept {
     Open entry{std::move(answer)};
     AnswerBuffer& a = *entry.answer;
-    Request request = std::exchange(a.request, {});  // with its lease: an answer may outlive the request for long
+    auto request = std::exchange(a.request, std::nullopt);  // with its lease, which must not live as long as the stream
     if (stopping || a.wishes().cancels) return end(entry, FinishReason::cancelled);
     if (Clock::now() >= a.settings().deadline) return end(entry, FinishReason::deadline);
     const auto failure = attempt([&] {
-      a.in_engine = engine_.submit(std::move(request));
+      a.in_engine = engine_.enqueue(*std::move(request));
       open_.try_emplace(a.in_engine, entry);
       alarm_ = std::min(alarm_, a.settings().deadline);
     });

@@ -34,14 +34,7 @@ class RequestQueue {
   SeqId add(NewSequence request, const L& ledger) {
     if (request.tokens.empty()) throw Error(Error::Kind::invalid_request, "prompt", "must hold at least one token");
     if (request.max_new_tokens < 0) throw Error(Error::Kind::invalid_request, "max_new_tokens", "must be 0 or more");
-    const std::size_t needed = cache_tokens_of(request.tokens.size(), request.max_new_tokens);
-    const int capacity = ledger.capacity_tokens();
-    if (needed > static_cast<std::size_t>(std::max(capacity, 0))) {
-      throw Error(Error::Kind::capacity, "prompt",
-                  std::to_string(request.tokens.size()) + " tokens and max_new_tokens " +
-                      std::to_string(request.max_new_tokens) + " need " + std::to_string(needed) +
-                      " tokens of cache; a sequence can have " + std::to_string(capacity));
-    }
+    check_cache_room(request.tokens.size(), request.max_new_tokens, ledger.capacity_tokens());
     while (next_seq_ == kNoParent || contains(next_seq_)) ++next_seq_;  // ids wrap, after 2^32 of them
     const SeqId seq = next_seq_++;
     Sequence s;
@@ -49,7 +42,7 @@ class RequestQueue {
     s.request = request.request;
     s.choice = request.choice;
     s.tokens = std::move(request.tokens);
-    s.tokens.reserve(needed + 1);
+    s.tokens.reserve(cache_tokens_of(s.tokens.size(), request.max_new_tokens) + 1);
     s.prompt_tokens = s.known();
     s.max_new_tokens = request.max_new_tokens;
     s.arrival = request.arrival;

@@ -81,6 +81,9 @@ struct Sequence {
   Candidate candidate() const;
 };
 
+/// Refuses what a sequence's cache can never hold: error capacity, field `prompt`. capacity: tokens of one sequence.
+void check_cache_room(std::size_t prompt, int max_new_tokens, int capacity);
+
 struct QueueStats {
   std::uint64_t steps = 0;      // committed ones
   std::uint64_t sequences = 0;  // summed over steps: sequences / steps is the mean occupancy

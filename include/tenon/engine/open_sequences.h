@@ -1,0 +1,163 @@
+// The sequences of open requests: their place in the queue, what they have written, and how each of them ends.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/concepts.h"
+#include "tenon/engine/active_requests.h"
+#include "tenon/engine/picker.h"
+#include "tenon/engine/prepared_request.h"
+#include "tenon/engine/retired_adapters.h"
+#include "tenon/schedule/queue.h"
+
+namespace tenon {
+
+/// Keeps the queue and the active requests in step: a sequence is in both, or in neither.
+template <SchedulerPolicy P, class DeviceP>
+class OpenSequences {
+ public:
+  OpenSequences(P scheduler, bool keeps_tokens)
+      : queue_(std::move(scheduler), keeps_tokens), keeps_tokens_(keeps_tokens) {}
+
+  RequestQueue<P>& queue() { return queue_; }
+  const RequestQueue<P>& queue() const { return queue_; }
+  ActiveRequests& active() { return active_; }
+  const ActiveRequests& active() const { return active_; }
+  RetiredAdapters<DeviceP>& retired() { return retired_; }  ///< of sequences that have ended
+  std::uint64_t tokens() const { return tokens_; }          ///< that were picked so far
+
+  /// Takes all sequences of a request, or none where it throws.
+  template <CacheLedger L>
+  void open(RequestId id, const PreparedRequest& request, const Tokenizer* tokenizer, L& ledger) {
+    std::vector<SeqId> choices;
+    choices.reserve(static_cast<std::size_t>(request.sequences()));
+    try {
+      for (int choice = 0; choice < request.sequences(); ++choice) {
+        const SeqId parent = choice == 0 ? kNoParent : choices.front();
+        choices.push_back(queue_.add(request.sequence(id, choice, parent), ledger));
+      }
+      active_.open(id, request, choices, tokenizer);
+    } catch (...) {
+      for (const SeqId seq : choices) queue_.cancel(seq, ledger);
+      active_.forget(id, choices);
+      throw;
+    }
+  }
+
+  /// As Engine::cancel, hold and resume.
+  template <CacheLedger L>
+  bool cancel(RequestId request, FinishReason reason, L& ledger) {
+    const auto* writing = active_.writing(request);
+    if (!writing) return false;
+    for (const SeqId seq : std::vector<SeqId>(*writing))
+      finish(seq, reason, ledger, active_.output(seq).text().finish());
+    return true;
+  }
+  template <CacheLedger L>
+  bool hold(RequestId request, L& ledger) {
+    return for_all(request, [&](SeqId seq) { return queue_.hold(seq, ledger); });
+  }
+  bool resume(RequestId request) {
+    return for_all(request, [&](SeqId seq) { return queue_.resume(seq); });
+  }
+
+  /// Appends what `picker` has picked for a committed step, emits its events, and ends sequences at their last token.
+  template <class Step, class Picker, CacheLedger L>
+  void append_picks(const Step& step, Picker& picker, const std::vector<TokenId>& eos, L& ledger) {
+    for (std::size_t i = 0; i < step.rows.size(); ++i) {
+      const LogitRow& row = step.rows[i];
+      if (row.pick && active_.writes(row.seq)) append(row.seq, picker.outcome(i), step.picks_ahead, eos, ledger);
+    }
+  }
+
+  /// Ends sequences that only score their prompt, and fails those whose scores are not finite.
+  template <class Step, CacheLedger L>
+  void end_scored(const Step& step, L& ledger) {
+    for (const Plan::Slice& slice : step.plan.slices) {
+      if (!active_.writes(slice.seq)) continue;
+      const Sequence& s = queue_.sequence(slice.seq);
+      const std::string& failure = active_.output(slice.seq).failure();
+      const bool whole = !keeps_tokens_ || s.pending() == 0;
+      if (!failure.empty())
+        fail(slice.seq, Error::Kind::internal, failure, ledger);
+      else if (s.max_new_tokens == 0 && whole)
+        finish(slice.seq, FinishReason::length, ledger);
+    }
+  }
+
+  /// Fails all requests of a step whose picks are lost: its rows are in the cache, so that they cannot go on.
+  template <class Step, CacheLedger L>
+  void fail_step(const Step& step, const char* what, L& ledger) {
+    for (const Plan::Slice& slice : step.plan.slices) {
+      if (active_.writes(slice.seq)) fail(slice.seq, Error::Kind::internal, std::string("step: ") + what, ledger);
+    }
+  }
+
+ private:
+  // in_queue: the queue holds kUnknownToken in the token's place.
+  template <CacheLedger L>
+  void append(SeqId seq, PickOutcome& outcome, bool in_queue, const std::vector<TokenId>& eos, L& ledger) {
+    SequenceOutput& output = active_.output(seq);
+    if (!output.failure().empty()) return;
+    if (!outcome.pick) return fail(seq, outcome.kind, outcome.failure, ledger);
+    Pick& pick = *outcome.pick;
+    if (in_queue)
+      queue_.learn(seq, pick.token);
+    else
+      queue_.append(seq, pick.token);
+    ++tokens_;
+    if (output.options().logits_hash) output.add_to_hash(outcome.row_hash);
+    SequenceOutput::Written written;
+    try {
+      written = output.write(pick.token, eos, queue_.sequence(seq).remaining() == 0);
+    } catch (const Error& error) {
+      return fail(seq, error.kind(), error.what(), ledger);
+    } catch (const std::exception& error) {
+      return fail(seq, Error::Kind::internal, error.what(), ledger);
+    }
+    active_.token(seq, pick, std::move(written.text), written.reason.has_value());
+    if (written.reason) finish(seq, *written.reason, ledger);
+  }
+
+  template <CacheLedger L>
+  void finish(SeqId seq, FinishReason reason, L& ledger, std::string text = {}) {
+    active_.finish(seq, reason, std::move(text));
+    remove(seq, ledger);
+  }
+
+  // One sequence that fails ends its request.
+  template <CacheLedger L>
+  void fail(SeqId seq, Error::Kind kind, std::string error, L& ledger) {
+    const RequestId request = active_.output(seq).request();
+    const std::vector<SeqId> writing = *active_.writing(request);
+    active_.fail(request, kind, std::move(error));
+    for (const SeqId each : writing) remove(each, ledger);
+  }
+
+  template <CacheLedger L>
+  void remove(SeqId seq, L& ledger) {
+    retired_.add(queue_.sequence(seq).adapters);
+    queue_.finish(seq, ledger);
+  }
+
+  template <class F>
+  bool for_all(RequestId request, F&& f) {
+    const auto* writing = active_.writing(request);
+    if (!writing) return false;
+    bool any = false;
+    for (const SeqId seq : *writing) any = f(seq) || any;
+    return any;
+  }
+
+  RequestQueue<P> queue_;
+  bool keeps_tokens_;
+  ActiveRequests active_;
+  RetiredAdapters<DeviceP> retired_;
+  std::uint64_t tokens_ = 0;
+};
+
+}  // namespace tenon

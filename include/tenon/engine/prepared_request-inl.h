@@ -1,0 +1,137 @@
+#pragma once
+#include <algorithm>
+#include <limits>
+
+#include "tenon/core/require.h"
+#include "tenon/engine/prepared_request.h"
+
+namespace tenon {
+
+namespace detail {
+
+[[noreturn]] inline void refuse_field(const char* field, const std::string& what) {
+  throw Error(Error::Kind::invalid_request, field, what);
+}
+
+TENON_INLINE std::vector<TokenId> tokens_of(Request& request, const RequestLimits& limits) {
+  if (!request.prompt.empty() && !request.input_ids.empty())
+    refuse_field("input_ids", "given beside prompt; keep one of them");
+  if (!request.input_ids.empty()) return std::move(request.input_ids);
+  if (!limits.tokenizer) refuse_field("prompt", "this model has no tokenizer; send input_ids");
+  return prompt_tokens(request.prompt, *limits.tokenizer, limits.config.positions, request.parse_special);
+}
+
+TENON_INLINE void check_ids(const Options& o, const std::vector<TokenId>& tokens, int vocab) {
+  const auto check = [&](const char* field, TokenId id) {
+    if (id >= 0 && id < vocab) return;
+    refuse_field(field, "token " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab));
+  };
+  for (const TokenId id : tokens) check("input_ids", id);
+  for (const TokenId id : o.stop_ids) check("stop_ids", id);
+  for (const auto& bias : o.logit_bias) check("logit_bias", bias.first);
+  const auto check_alternatives = [&](const char* field, int alternatives) {
+    if (alternatives > vocab) refuse_field(field, "must be at most the vocabulary of " + std::to_string(vocab));
+  };
+  check_alternatives("top_logprobs", o.top_logprobs);
+  check_alternatives("prompt_logprobs", o.prompt_logprobs);
+}
+
+TENON_INLINE void check_positions(const Options& o, std::size_t prompt, const RequestLimits& limits) {
+  for (const int position : o.logits_at) {
+    if (position >= 0 && static_cast<std::size_t>(position) < prompt) continue;
+    refuse_field("logits_at", "position " + std::to_string(position) + " is outside the prompt of " +
+                                  std::to_string(prompt) + " tokens");
+  }
+  const std::size_t positions = cache_tokens_of(prompt, o.max_new_tokens);
+  if (positions > static_cast<std::size_t>(limits.config.positions)) {
+    refuse_field("max_new_tokens", std::to_string(prompt) + " prompt tokens and " + std::to_string(o.max_new_tokens) +
+                                       " new ones need " + std::to_string(positions) + " positions; the model has " +
+                                       std::to_string(limits.config.positions));
+  }
+  check_cache_room(prompt, o.max_new_tokens, limits.cache_tokens);
+}
+
+TENON_INLINE void check_constraint(const Request& request, int vocab) {
+  const bool finishes = request.options.finish_within_budget;
+  require(!finishes || (request.constraint && request.constraint->counts_tokens()), "finish_within_budget",
+          "needs a constraint that can tell");
+  if (!request.constraint) return;
+  require(request.options.min_new_tokens == 0, "min_new_tokens",
+          "cannot be combined with a constraint: that says when a text ends");
+  if (request.constraint->vocab() != vocab) {
+    refuse_field("constraint", "is for " + std::to_string(request.constraint->vocab()) + " logits; the model has " +
+                                   std::to_string(vocab));
+  }
+}
+
+// Prompt tokens that may come from the cache without hiding logits that the request asks for.
+TENON_INLINE int reuse_limit(const Options& o) {
+  int limit = o.nll || o.prompt_logprobs >= 0 ? 0 : std::numeric_limits<int>::max();
+  for (const int position : o.logits_at) limit = std::min(limit, position);
+  return limit;
+}
+
+}  // namespace detail
+
+TENON_INLINE PreparedRequest prepare(Request request, const RequestLimits& limits) {
+  validate(request.options);
+  request.input_ids = detail::tokens_of(request, limits);
+  request.prompt = {};
+  PreparedRequest prepared(std::move(request));
+  const Options& o = prepared.options();
+  detail::check_ids(o, prepared.tokens(), limits.config.vocab);
+  if (!o.stop.empty() && !limits.tokenizer)
+    detail::refuse_field("stop", "this model has no tokenizer to find stop strings with");
+  detail::check_positions(o, prepared.tokens().size(), limits);
+  detail::check_constraint(prepared.request_, limits.config.vocab);
+  prepared.positions_depend_on_prompt_ =
+      RotaryFrequencies::depends_on_prompt(limits.config.rotary, prepared.tokens().size());
+  return prepared;
+}
+
+TENON_INLINE int PreparedRequest::sequences() const { return std::max(options().n, options().best_of); }
+
+TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, SeqId parent) const {
+  const Options& o = options();
+  return {.request = id,
+          .choice = choice,
+          .tokens = tokens(),
+          .max_new_tokens = o.max_new_tokens,
+          .arrival = Clock::now(),
+          .adapter = lease().tenant,
+          .priority = o.priority,
+          .client = o.client,
+          .ordinal = o.ordinal + choice,
+          .identity = cache_identity(),
+          .adapters = lease().set,
+          .reuse_limit = choice == 0 ? detail::reuse_limit(o) : std::numeric_limits<int>::max(),
+          .parent = parent};
+}
+
+// The salt comes last: it is the user's text, and imitates nothing that stands before it.
+TENON_INLINE std::string PreparedRequest::cache_identity() const {
+  const Options& o = options();
+  std::string identity = o.cache_salt.empty() ? std::string{} : "salt " + o.cache_salt;
+  if (positions_depend_on_prompt_) identity = std::to_string(tokens().size()) + " positions " + identity;
+  if (!lease().identity.empty()) identity = "adapters " + lease().identity + " " + identity;
+  return identity;
+}
+
+TENON_INLINE std::vector<TokenId> prompt_tokens(const std::string& text, const Tokenizer& tokenizer, int positions,
+                                                bool parse_special) {
+  detail::require(!text.empty(), "prompt", "must hold at least one token");  // a begin of text is no prompt
+  check_length_of_text(text, tokenizer, positions);
+  return tokenizer.encode_prompt(text, parse_special);
+}
+
+TENON_INLINE void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions,
+                                       const char* field) {
+  const auto most = tokenizer.most_bytes_a_token();
+  if (positions <= 0 || !most || *most == 0) return;
+  const std::size_t fewest = (text.size() + *most - 1) / *most;
+  if (fewest <= static_cast<std::size_t>(positions)) return;
+  detail::refuse_field(field, std::to_string(text.size()) + " bytes are at least " + std::to_string(fewest) +
+                                  " tokens; at most " + std::to_string(positions) + " are possible");
+}
+
+}  // namespace tenon

@@ -1,0 +1,88 @@
+// What a request must satisfy before an engine takes it, and the one function that checks it.
+#pragma once
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/core/error.h"
+#include "tenon/core/request.h"
+#include "tenon/model/config.h"
+#include "tenon/schedule/sequence.h"
+#include "tenon/tokenizer/bpe.h"
+
+namespace tenon {
+
+/// The facts that a request is checked against. They never change while an engine lives.
+struct RequestLimits {
+  const ModelConfig& config;
+  const Tokenizer* tokenizer = nullptr;                ///< null: requests bring tokens
+  int cache_tokens = std::numeric_limits<int>::max();  ///< that one sequence can hold
+};
+
+/// A request that an engine accepts: options in range, the prompt as tokens, every limit of the model kept.
+/// Only prepare() makes one.
+class PreparedRequest {
+ public:
+  /// The prompt: [1..positions] ids, all within the vocabulary.
+  const std::vector<TokenId>& tokens() const { return request_.input_ids; }
+  const Options& options() const { return request_.options; }
+  const std::vector<AdapterUse>& adapters() const { return request_.adapters; }
+  const Constraint* constraint() const { return request_.constraint.get(); }  ///< null: any tokens
+
+  /// Of adapters(). Empty: Engine::enqueue takes one.
+  const AdapterLease& lease() const { return request_.lease; }
+  void set_lease(AdapterLease lease) { request_.lease = std::move(lease); }
+
+  /// Sequences that write it: `n` of them, or `best_of`.
+  int sequences() const;
+
+  /// The sequence that writes choice `choice`, under lease(). parent: the sequence of choice 0.
+  NewSequence sequence(RequestId id, int choice, SeqId parent) const;
+
+ private:
+  friend PreparedRequest prepare(Request request, const RequestLimits& limits);
+
+  explicit PreparedRequest(Request request) : request_(std::move(request)) {}
+
+  // What keys and values depend on beside the tokens: adapters, positions that stretch with the prompt, and the salt.
+  std::string cache_identity() const;
+
+  Request request_;  // without text: input_ids holds the prompt
+  bool positions_depend_on_prompt_ = false;
+};
+
+/// Checks a request and reads its prompt. A function of its arguments: from any thread.
+/// Error invalid_request, unsupported or capacity, with the field's name, where the request could never be answered.
+PreparedRequest prepare(Request request, const RequestLimits& limits);
+
+/// The tokens of a prompt, with the begin of text that the model expects. parse_special: as Request::parse_special.
+/// Error invalid_request, field `prompt`, where the text is empty or cannot fit into `positions` (0: no bound).
+std::vector<TokenId> prompt_tokens(const std::string& text, const Tokenizer& tokenizer, int positions = 0,
+                                   bool parse_special = false);
+
+/// Refuses a text that cannot fit into `positions` (0: no bound) before it is tokenised. Error invalid_request,
+/// `field`.
+void check_length_of_text(const std::string& text, const Tokenizer& tokenizer, int positions,
+                          const char* field = "prompt");
+
+/// Takes the lease of a request's adapters, where it has none. For callers that step the engine themselves, and so
+/// cannot wait. False: the adapters in use leave no room, and others run whose end will make some.
+template <class E>
+bool take_lease(E& engine, Request& request, bool others_run) {
+  if (request.lease.set) return true;
+  try {
+    request.lease = engine.lease(request.adapters);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::overloaded && others_run) return false;
+    throw;
+  }
+  return true;
+}
+
+}  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/engine/prepared_request-inl.h"
+#endif

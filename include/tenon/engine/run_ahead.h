@@ -1,0 +1,65 @@
+// Running ahead: a device that picks tokens itself gets the next step before this step's tokens reach the host.
+#pragma once
+#include <exception>
+#include <utility>
+
+#include "tenon/engine/active_requests.h"
+#include "tenon/engine/launched_step.h"
+#include "tenon/schedule/sequence.h"
+
+namespace tenon {
+
+/// The steps in flight: the current one, whose tokens the host takes, and the next one, which may be launched already.
+template <class DeviceP, class HeadView>
+class RunAhead {
+ public:
+  using Step = LaunchedStep<DeviceP, HeadView>;
+
+  Step& current() { return current_; }
+  Step& next() { return next_; }  ///< whoever launches a step fills it
+
+  /// The next step, filled by now, becomes the current one.
+  void advance() { std::swap(current_, next_); }
+
+  /// Likewise, where launch() has launched it already; false where it has not. Rows whose sequences have ended or left
+  /// the cache since then are gone. Throws, once, what the launch threw.
+  template <class Queue>
+  bool take_launched(const Queue& queue, const ActiveRequests& active) {
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    if (!std::exchange(launched_, false)) return false;
+    advance();
+    current_.forget_gone(queue, active);
+    return true;
+  }
+
+  /// Launches the next step. In the queue kUnknownToken stands for each token that the current step has picked.
+  /// launch(): false where nothing is to run; what it throws waits for take_launched(), for the current step goes on.
+  template <class Queue, class Launch>
+  bool launch(Queue& queue, Launch&& launch) {
+    for (const LogitRow& row : current_.rows) {
+      if (row.pick) queue.append(row.seq, kUnknownToken);
+    }
+    try {
+      launched_ = launch();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    return launched_;
+  }
+
+  /// Forgets a launched step: its sequences are planned again.
+  void drop() { launched_ = false; }
+
+  /// Forgets a launched step and its failure: no request is left.
+  void reset() {
+    launched_ = false;
+    failure_ = nullptr;
+  }
+
+ private:
+  Step current_, next_;
+  bool launched_ = false;       // next_ is
+  std::exception_ptr failure_;  // of the last launch
+};
+
+}  // namespace tenon
