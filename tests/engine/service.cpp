@@ -1,9 +1,12 @@
 // The service around an engine that is a fake: what comes, in which order, on which thread; limits, deadlines, slow
 // readers, failures and ends. tests/engine/service_engine.cpp has a real one.
 #define BOOST_TEST_MODULE engine_service
+#include <sys/wait.h>
 #include <tenon/engine/service.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <new>
@@ -328,23 +331,62 @@ BOOST_AUTO_TEST_CASE(a_callback_may_cancel_drop_and_submit) {
   BOOST_TEST(after_drop == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_callback_that_throws_ends_its_own_request) {
+BOOST_AUTO_TEST_CASE(what_a_callback_throws_is_the_error_of_its_own_request) {
   Strings strings;
   FakeService service(strings);
   auto neighbour = service.submit(request(1, 300));
   std::atomic<int> calls{0};
   auto stream = service.submit(request(2, fake::kEndless), {.on_event = [&](const Event&) {
                                  ++calls;
-                                 throw std::runtime_error("mine");
+                                 throw Error(Error::Kind::capacity, "mine", "is full");
                                }});
-  BOOST_TEST(reason_of(stream.wait()) == "cancelled");
+  const Event end = stream.next().value();
+  BOOST_TEST((end.kind == Event::Kind::error && end.last && end.error_kind == Error::Kind::capacity));
+  BOOST_TEST(end.error == "mine: is full");
+  BOOST_TEST(to_string(stream.reason().value()) == "error");
   BOOST_TEST(calls == 1);
   BOOST_TEST(neighbour.wait().ids == expected(1, 300));
-  // Also where it throws at the very end.
-  auto at_end = service.submit(request(2, 3), {.on_event = [&](const Event& event) {
-                                 if (event.last) throw std::runtime_error("mine");
+  BOOST_TEST(service.stats().failed == 1u);
+  // Also where it throws at the very end, of one choice or of several.
+  for (const int choices : {1, 3}) {
+    auto at_end = service.submit(request(2, 3, choices), {.on_event = [&](const Event& event) {
+                                   if (event.kind == Event::Kind::finished) throw 7;
+                                 }});
+    const auto answer = at_end.wait();
+    BOOST_TEST(reason_of(answer) == "error");
+    BOOST_TEST(answer.error == "threw something that is no std::exception");
+  }
+  BOOST_TEST(service.submit(request(1)).wait().ids == expected(1));
+  BOOST_TEST(service.stats().open == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_callback_that_would_wait_for_its_own_thread_is_told_so) {
+  Strings strings;
+  FakeService service(strings), other_service(strings);
+  auto other = service.submit(request(1, 50));
+  auto elsewhere = other_service.submit(request(3, 4));
+  std::atomic<int> refused{0}, polled{0};
+  auto stream = service.submit(request(2, 3), {.on_event = [&](const Event& event) {
+                                 if (!event.last) return;
+                                 const auto refuses = [&](auto&& wait) {
+                                   try {
+                                     wait();
+                                   } catch (const Error& error) {
+                                     refused += error.where() == "wait";
+                                   }
+                                 };
+                                 refuses([&] { other.wait(); });
+                                 refuses([&] { other.next(); });
+                                 refuses([&] { other.next_for(1h); });
+                                 refuses([&] { other.begin(); });
+                                 while (other.try_next()) ++polled;
+                                 while (elsewhere.next()) ++polled;  // another service's thread goes on
                                }});
-  BOOST_TEST(reason_of(at_end.wait()) == "length");
+  BOOST_TEST(reason_of(stream.wait()) == "length");
+  BOOST_TEST(refused == 4);
+  BOOST_TEST(polled >= 5);
+  other.cancel();
+  other.wait();
 }
 
 BOOST_AUTO_TEST_CASE(a_detached_request_goes_on) {
@@ -679,6 +721,61 @@ BOOST_AUTO_TEST_CASE(streams_outlive_their_service) {
   BOOST_TEST(ends == 1);
   streams[1].cancel();
   for (auto& stream : streams) BOOST_TEST(reason_of(stream.wait()) == "cancelled");
+}
+
+// ---- fork()
+
+namespace {
+
+// Runs in a child of fork(); returns its exit status, or -1 where it hangs.
+template <class Child>
+int status_of_child(Child&& child) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(child());
+  int status = 0;
+  const bool ended = soon([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
+  if (!ended) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
+    return -1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_child_of_fork_is_told_that_the_service_is_its_parents) {
+  Strings strings;
+  auto service = std::make_unique<FakeService>(strings);
+  strings.shut();
+  auto stream = std::make_unique<AnswerStream>(service->submit(request(1, 20)));
+  strings.wait_inside();
+  const int status = status_of_child([&] {
+    int refused = 0;
+    const auto refuses = [&](auto&& use) {
+      try {
+        use();
+      } catch (const Error& error) {
+        refused += error.where() == "service" && std::string(error.what()).find("fork()") != std::string::npos;
+      }
+    };
+    refuses([&] { service->submit(request(2)); });
+    refuses([&] { service->close(); });
+    refuses([&] { service->drain(); });
+    refuses([&] { service->drain_for(1ms); });
+    refuses([&] { service->stop(); });
+    refuses([&] { service->stats(); });
+    refuses([&] { stream->next(); });
+    refuses([&] { stream->try_next(); });
+    refuses([&] { stream->cancel(); });
+    stream.reset();  // neither waits for a thread that is not there
+    service.reset();
+    return refused;
+  });
+  BOOST_TEST(status == 9);
+  strings.open();
+  BOOST_TEST(stream->wait().ids == expected(1, 20));  // the parent's goes on
+  BOOST_TEST(service->submit(request(2)).wait().ids == expected(2));
 }
 
 // ---- failures

@@ -1,6 +1,6 @@
 // EngineOptions::on_step: what it is told is what the scheduler granted and what the counters count.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -106,27 +106,25 @@ BOOST_AUTO_TEST_CASE(it_says_what_the_scheduler_granted) {
   BOOST_TEST(engine.adapters().name_of(1000).empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_it_throws_loses_no_event_and_changes_no_answer) {
+BOOST_AUTO_TEST_CASE(what_it_throws_is_counted_and_changes_nothing) {
   Engine<Gpt2> undisturbed(tales_files());
   const auto expected = undisturbed.complete(request("Once upon a time", "", 6));
-  int steps = 0;
-  Engine<Gpt2> engine(tales_files(), {.on_step = [&](const StepReport&) {
-                        if (++steps == 3) throw std::runtime_error("watched enough");
-                      }});
-  engine.submit(request("Once upon a time", "", 6));
-  std::vector<TokenId> ids;
-  int thrown = 0;
-  while (!engine.idle()) {
-    try {
-      for (const Event& event : engine.step())
-        if (event.kind == Event::Kind::token) ids.push_back(event.token);
-    } catch (const std::runtime_error& error) {
-      BOOST_TEST(error.what() == std::string("watched enough"));
-      ++thrown;
-    }
-  }
-  BOOST_TEST(thrown == 1);
-  BOOST_TEST(ids == expected.ids);
+  const auto throws_in = [](std::vector<int> steps) {
+    return [steps, step = 0](const StepReport&) mutable {
+      if (std::count(steps.begin(), steps.end(), ++step)) throw std::runtime_error("step " + std::to_string(step));
+    };
+  };
+  Engine<Gpt2> engine(tales_files(), {.on_step = throws_in({2, 4})});
+  BOOST_TEST(engine.complete(request("Once upon a time", "", 6)).ids == expected.ids);
+  BOOST_TEST(engine.stats().observer_failures == 2u);
+  BOOST_TEST(engine.stats().last_observer_failure == "step 4");
+
+  Service<Engine<Gpt2>> service(tales_files(), EngineOptions{.on_step = throws_in({1, 2, 3})});
+  BOOST_TEST(service.submit(request("Once upon a time", "", 6)).wait().ids == expected.ids);
+  const ServiceStats stats = service.stats();
+  BOOST_TEST(stats.failed_steps == 0u);
+  BOOST_TEST(stats.engine.observer_failures == 3u);
+  BOOST_TEST(stats.engine.last_observer_failure == "step 3");
 }
 
 BOOST_AUTO_TEST_CASE(braces_alone_mean_the_options_of_the_engine) {

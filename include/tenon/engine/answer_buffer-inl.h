@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
-#include <exception>
 
 #include "tenon/core/require.h"
 #include "tenon/engine/answer_buffer.h"
@@ -13,9 +12,11 @@ TENON_INLINE TimePoint after(Clock::duration time, TimePoint then) {
 }
 
 TENON_INLINE AnswerBuffer::Put AnswerBuffer::put(Event event) {
-  const Put heard = !calls_ || call(event) ? Put::taken : Put::refused;
-  if (calls_ && event.kind == Event::Kind::token) return heard;
-  bool full = false, wakes = false;
+  Put result;
+  if (calls_ && !failure_) result.failure = failure_ = call(event);
+  if (calls_ && event.kind == Event::Kind::token) return result;
+  if (failure_ && event.last) event = failure_->event(event.request);
+  bool wakes = false;
   EventCallback spent;
   {
     std::lock_guard lock(mutex_);
@@ -23,14 +24,14 @@ TENON_INLINE AnswerBuffer::Put AnswerBuffer::put(Event event) {
       ended_ = true;
       spent = std::exchange(settings_.on_event, nullptr);
     }
-    if (dropped_) return heard;
-    full = !calls_ && !event.last && events_.size() + 1 >= settings_.limit && !std::exchange(held_, true);
-    if (full) read_at_ = Clock::now();
+    if (dropped_) return result;
+    result.full = !calls_ && !event.last && events_.size() + 1 >= settings_.limit && !std::exchange(held_, true);
+    if (result.full) read_at_ = Clock::now();
     events_.push_back(std::move(event));
     wakes = ended_ || events_.size() >= awaited_;
   }
   if (wakes) changed_.notify_all();
-  return full ? Put::full : heard;
+  return result;
 }
 
 TENON_INLINE void AnswerBuffer::abort() noexcept {
@@ -91,26 +92,21 @@ TENON_INLINE void AnswerBuffer::drop() {
   }
 }
 
-TENON_INLINE bool AnswerBuffer::call(const Event& event) {
+TENON_INLINE std::optional<Failure> AnswerBuffer::call(const Event& event) {
   {
     std::lock_guard lock(mutex_);
-    if (dropped_ || !settings_.on_event) return true;
+    if (dropped_ || !settings_.on_event) return std::nullopt;
     calling_ = std::this_thread::get_id();
   }
-  bool well = true;
-  try {
-    settings_.on_event(event);
-  } catch (...) {
-    well = false;
-  }
+  auto failure = attempt([&] { settings_.on_event(event); });
   EventCallback spent;
   {
     std::lock_guard lock(mutex_);
     calling_ = std::thread::id();
-    if (dropped_ || !well) spent = std::exchange(settings_.on_event, nullptr);
+    if (dropped_ || failure) spent = std::exchange(settings_.on_event, nullptr);
   }
   changed_.notify_all();
-  return well;
+  return failure;
 }
 
 }  // namespace tenon::detail

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tenon/core/request.h"
+#include "tenon/engine/failure.h"
 #include "tenon/engine/prepared_request.h"
 
 namespace tenon {
@@ -54,9 +55,11 @@ class AnswerBuffer {
   bool posted = false;
 
   // ---- the writing end: the service's thread
-  enum class Put { taken, full, refused };
-
-  // full: hold the request, nobody reads. refused: the callback threw, nobody wants to hear any more.
+  struct Put {
+    bool full = false;                    // nobody reads: hold the request
+    std::optional<Failure> failure = {};  // what the callback threw: the request fails so
+  };
+  // The last event of a request whose callback has thrown is the error that it threw.
   Put put(Event event);
 
   // Ends the answer where there was no memory for an event that says so.
@@ -91,11 +94,12 @@ class AnswerBuffer {
  private:
   bool drained() const { return events_.size() <= settings_.limit / 2; }
 
-  // Not under the lock: a callback may cancel or drop its own answer. False if it throws.
-  bool call(const Event& event);
+  // Calls the callback and returns what it throws. Not under the lock: a callback may cancel or drop its own answer.
+  std::optional<Failure> call(const Event& event);
 
   AnswerSettings settings_;  // on_event is guarded by mutex_ while nobody calls it; the rest never changes
   const bool calls_;
+  std::optional<Failure> failure_;  // of the callback; the service's thread alone
 
   mutable std::mutex mutex_;  // guards what follows; never held while a callback, the engine or the inbox is called
   std::condition_variable changed_;

@@ -20,6 +20,7 @@ TENON_INLINE AnswerStream& AnswerStream::operator=(AnswerStream&& other) noexcep
 }
 
 TENON_INLINE void AnswerStream::cancel() {
+  inbox_->refuse_child();
   answer_->cancel();
   inbox_->post(answer_);
 }
@@ -45,6 +46,9 @@ TENON_INLINE Completion AnswerStream::wait() {
 
 TENON_INLINE std::optional<Event> AnswerStream::take(TimePoint until, int enough) {
   if (ended_) return std::nullopt;
+  inbox_->refuse_child();
+  detail::require(until == TimePoint::min() || !inbox_->on_service_thread(), "wait",
+                  "would wait for its own thread; a callback may try_next()");
   detail::AnswerBuffer::Taken taken = answer_->take(until, static_cast<std::size_t>(enough));
   if (taken.wakes) inbox_->post(answer_);
   if (!taken.event && taken.ended) {  // the service had no memory to say so
@@ -78,6 +82,7 @@ TENON_INLINE bool AnswerStream::read(Token& token) {
 
 TENON_INLINE void AnswerStream::drop() noexcept {
   if (!answer_) return;
+  if (inbox_->in_child()) return detail::leak(std::pair(std::move(inbox_), std::move(answer_)));
   answer_->drop();
   if (!ended_) inbox_->post(answer_);
   answer_.reset();

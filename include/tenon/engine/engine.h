@@ -23,6 +23,7 @@
 #include "tenon/device/memory_count.h"
 #include "tenon/engine/active_requests.h"
 #include "tenon/engine/completion.h"
+#include "tenon/engine/failure.h"
 #include "tenon/engine/fingerprint.h"
 #include "tenon/engine/formats.h"
 #include "tenon/engine/make.h"
@@ -324,7 +325,11 @@ class Engine : private detail::SteppedEngine {
     stats_.seconds += std::chrono::duration<double>(end - begin).count();
     update_stats();
     const auto began = std::max(step.begin, std::exchange(last_end_, end));
-    if (options_.on_step) options_.on_step({stats_.steps, began, end, step.report});
+    if (!options_.on_step) return;
+    const auto failure = detail::attempt([&] { options_.on_step({stats_.steps, began, end, step.report}); });
+    if (!failure) return;
+    ++stats_.observer_failures;
+    stats_.last_observer_failure = failure->what;
   }
 
   void update_stats() {

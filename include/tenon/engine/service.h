@@ -48,9 +48,9 @@ class Service {
   explicit Service(std::unique_ptr<E> engine, ServiceOptions options = {})
       : engine_(checked(std::move(engine))),
         inbox_(std::make_shared<detail::ServiceInbox>(options)),
-        loop_(*engine_, *inbox_) {
+        loop_(std::make_unique<detail::ServiceLoop<E>>(*engine_, *inbox_)) {
     try {
-      thread_ = std::thread([this] { loop_.run(); });
+      thread_ = std::thread([this] { loop_->run(); });
     } catch (const std::system_error& error) {
       throw Error(Error::Kind::capacity, "threads", std::string("the system refused a thread: ") + error.what());
     }
@@ -69,13 +69,18 @@ class Service {
 
   // Cancels what is open. Not from a callback.
   ~Service() {
-    inbox_->stop();
-    thread_.join();
+    if (inbox_->in_child()) {
+      leak();
+    } else {
+      inbox_->stop();
+      thread_.join();
+    }
   }
 
   // Takes a request, or throws: Error::Kind::overloaded where a limit of ServiceOptions is reached or the service is
   // closed, else what Engine::submit throws. Reads the prompt in the caller's thread; never waits for a step.
   AnswerStream submit(Request request, SubmitOptions options = {}) {
+    inbox_->refuse_child();
     inbox_->admit();
     detail::AnswerPointer answer;
     try {
@@ -89,7 +94,10 @@ class Service {
   }
 
   // From now on nothing new is taken; what is open goes on. Does not wait.
-  void close() { inbox_->close(); }
+  void close() {
+    inbox_->refuse_child();
+    inbox_->close();
+  }
 
   // close(), and waits until all that is open has ended, and the thread with it. What nobody reads is ended by its
   // stall_timeout.
@@ -99,11 +107,15 @@ class Service {
 
   // Cancels what is open, and waits until the thread has ended: at most a step. From a callback it does not wait.
   void stop() {
+    inbox_->refuse_child();
     inbox_->stop();
     if (!inbox_->on_service_thread()) inbox_->wait_stopped(TimePoint::max());
   }
 
-  ServiceStats stats() const { return inbox_->stats(); }
+  ServiceStats stats() const {
+    inbox_->refuse_child();
+    return inbox_->stats();
+  }
   const ModelConfig& config() const { return engine_->config(); }
   const Tokenizer* tokenizer() const { return engine_->tokenizer(); }
 
@@ -140,14 +152,23 @@ class Service {
   }
 
   bool drain_until(TimePoint until) {
+    inbox_->refuse_child();
     detail::require(!inbox_->on_service_thread(), "drain", "would wait for its own thread; a callback may close()");
     inbox_->close();
     return inbox_->wait_stopped(until);
   }
 
-  const std::unique_ptr<E> engine_;  // the loop's; here it is asked for what never changes, and for leases
-  const std::shared_ptr<detail::ServiceInbox> inbox_;
-  detail::ServiceLoop<E> loop_;
+  // In a child of fork(): the engine's threads are not there to be joined either.
+  void leak() noexcept {
+    detail::leak(std::move(thread_));
+    detail::leak(std::move(loop_));
+    detail::leak(std::move(engine_));
+    detail::leak(std::move(inbox_));
+  }
+
+  std::unique_ptr<E> engine_;  // the loop's; here it is asked for what never changes, and for leases
+  std::shared_ptr<detail::ServiceInbox> inbox_;
+  std::unique_ptr<detail::ServiceLoop<E>> loop_;
   std::thread thread_;  // last: it runs when all else is there
 };
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <unistd.h>
+
 #include <cstddef>
 #include <utility>
 
@@ -7,6 +9,9 @@
 #include "tenon/engine/service_inbox.h"
 
 namespace tenon::detail {
+
+TENON_INLINE ServiceInbox::ServiceInbox(const ServiceOptions& options)
+    : options_(checked(options)), process_(::getpid()) {}
 
 TENON_INLINE void ServiceInbox::admit() {
   std::lock_guard lock(mutex_);
@@ -70,15 +75,16 @@ TENON_INLINE ServiceStats ServiceInbox::stats() const {
   return now;
 }
 
-TENON_INLINE bool ServiceInbox::on_service_thread() const {
-  std::lock_guard lock(mutex_);
-  return thread_ == std::this_thread::get_id();
+TENON_INLINE bool ServiceInbox::in_child() const { return ::getpid() != process_; }
+
+TENON_INLINE void ServiceInbox::refuse_child() const {
+  if (!in_child()) return;
+  throw Error(Error::Kind::unsupported, "service",
+              "belongs to process " + std::to_string(process_) + ", which made it; its thread is not in a child of " +
+                  "fork(): make a service in the child");
 }
 
-TENON_INLINE void ServiceInbox::begin() {
-  std::lock_guard lock(mutex_);
-  thread_ = std::this_thread::get_id();
-}
+TENON_INLINE void ServiceInbox::begin() { thread_ = std::this_thread::get_id(); }
 
 TENON_INLINE void ServiceInbox::take(Mail& mail) {
   std::lock_guard lock(mutex_);

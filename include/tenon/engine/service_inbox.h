@@ -1,14 +1,17 @@
 // What everybody tells a service's thread, and what it tells everybody: new requests within limits, wishes about old
 // ones, the order to stop; and numbers for a metrics page.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tenon/cache/store.h"
@@ -56,9 +59,15 @@ namespace detail {
 
 using AnswerPointer = std::shared_ptr<AnswerBuffer>;
 
+// Never destroys it. For a child of fork(): threads of the parent may have held or awaited what a destructor waits for.
+template <class T>
+void leak(T value) noexcept {
+  static_cast<void>(new (std::nothrow) T(std::move(value)));
+}
+
 class ServiceInbox {
  public:
-  explicit ServiceInbox(const ServiceOptions& options) : options_(checked(options)) {}
+  explicit ServiceInbox(const ServiceOptions& options);
 
   const ServiceOptions& options() const { return options_; }
 
@@ -84,7 +93,11 @@ class ServiceInbox {
 
   ServiceStats stats() const;
 
-  bool on_service_thread() const;
+  bool on_service_thread() const { return thread_ == std::this_thread::get_id(); }
+
+  // A child of fork() has no such thread, and may have found the mutex locked: it may touch nothing here.
+  bool in_child() const;
+  void refuse_child() const;
 
   // ---- the service's thread
 
@@ -126,6 +139,8 @@ class ServiceInbox {
   void order(bool stop);
 
   const ServiceOptions options_;
+  const long process_;
+  std::atomic<std::thread::id> thread_{};
 
   mutable std::mutex mutex_;  // guards all below, and the list through posted answers; never held during a step
   std::condition_variable bell_, stopped_;
@@ -134,7 +149,6 @@ class ServiceInbox {
   bool rung_ = false;
   bool stopping_ = false;
   RequestId next_id_ = 1;
-  std::thread::id thread_;
   std::optional<TimePoint> step_began_;
   ServiceStats stats_;
 };

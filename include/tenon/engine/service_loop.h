@@ -16,6 +16,7 @@
 
 #include "tenon/core/error.h"
 #include "tenon/core/request.h"
+#include "tenon/engine/failure.h"
 #include "tenon/engine/service_inbox.h"
 #include "tenon/model/config.h"
 #include "tenon/tokenizer/bpe.h"
@@ -83,32 +84,6 @@ class ServiceLoop {
     bool cancelled = false;
     bool counted = false;  // as ended
   };
-
-  struct Failure {
-    Error::Kind kind = Error::Kind::internal;
-    std::string what;
-
-    Failure(Error::Kind k, const char* text) noexcept : kind(k) {
-      try {
-        what = text;
-      } catch (...) {  // no memory for a message: it stays empty
-      }
-    }
-  };
-
-  template <class Action>
-  static std::optional<Failure> attempt(Action&& action) noexcept {
-    try {
-      action();
-      return std::nullopt;
-    } catch (const Error& error) {
-      return Failure(error.kind(), error.what());
-    } catch (const std::exception& error) {
-      return Failure(Error::Kind::internal, error.what());
-    } catch (...) {
-      return Failure(Error::Kind::internal, "the engine threw something that is no std::exception");
-    }
-  }
 
   // What throws here may have left the engine anywhere: nobody can count on an answer any more.
   template <class Action>
@@ -227,7 +202,6 @@ class ServiceLoop {
   }
 
   void deliver(std::span<const Event> events) {
-    using Put = AnswerBuffer::Put;
     changed_.clear();
     const TimePoint now = Clock::now();
     for (const Event& event : events) {
@@ -238,19 +212,22 @@ class ServiceLoop {
       Event own = event;
       own.request = entry.answer->settings().id;
       own.came = now;
-      const Put put = entry.answer->put(std::move(own));
+      AnswerBuffer::Put put = entry.answer->put(std::move(own));
       if (event.last)
         open_.erase(found);
-      else if (put != Put::taken)
-        changed_.emplace_back(event.request, put == Put::full);
+      else if (put.full || put.failure)
+        changed_.emplace_back(event.request, std::move(put.failure));
     }
-    for (const auto& [id, full] : changed_) {  // only now: the events are valid until the engine is called
+    for (const auto& [id, failure] : changed_) {  // only now: the events are valid until the engine is called
       const auto found = open_.find(id);
       if (found == open_.end()) continue;
-      if (full)
+      if (!failure) {
         hold(found->second);
-      else
-        cancel(found->second, FinishReason::cancelled);
+      } else {
+        cancel_quietly(id);
+        fail(found->second, *failure);
+        open_.erase(found);
+      }
     }
   }
 
@@ -275,14 +252,7 @@ class ServiceLoop {
 
   void fail(Open& entry, const Failure& why) noexcept {
     inbox_.update([&](ServiceStats& s) { count(entry, true, FinishReason::error, s); });
-    const auto failure = attempt([&] {
-      entry.answer->put({.kind = Event::Kind::error,
-                         .request = entry.answer->settings().id,
-                         .last = true,
-                         .reason = FinishReason::error,
-                         .error = why.what,
-                         .error_kind = why.kind});
-    });
+    const auto failure = attempt([&] { entry.answer->put(why.event(entry.answer->settings().id)); });
     if (failure) entry.answer->abort();
   }
 
@@ -344,11 +314,11 @@ class ServiceLoop {
 
   E& engine_;
   ServiceInbox& inbox_;
-  std::unordered_map<RequestId, Open> open_;         // by the engine's ids
-  std::vector<std::pair<RequestId, bool>> changed_;  // in a step: who must be held (true) or cancelled
-  std::size_t held_ = 0;                             // of open_
-  TimePoint alarm_ = TimePoint::max();               // no deadline and no reader's time ends before
-  int failures_ = 0;                                 // steps in a row that threw
+  std::unordered_map<RequestId, Open> open_;                           // by the engine's ids
+  std::vector<std::pair<RequestId, std::optional<Failure>>> changed_;  // in a step: failed, or (none) to be held
+  std::size_t held_ = 0;                                               // of open_
+  TimePoint alarm_ = TimePoint::max();                                 // no deadline and no reader's time ends before
+  int failures_ = 0;                                                   // steps in a row that threw
 };
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // What an engine has done so far.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "tenon/core/require.h"
 
@@ -14,6 +15,8 @@ struct EngineStats {
   std::uint64_t launched_ahead = 0;  // steps, before the tokens of the step before were known
   std::uint64_t preemptions = 0;
   std::uint64_t prefix_hit_tokens = 0;  // prompt tokens that were found in the cache
+  std::uint64_t observer_failures = 0;  // times that EngineOptions::on_step threw
+  std::string last_observer_failure;    // what it said the last time
   double seconds = 0;                   // in steps
   int running = 0, waiting = 0;         // sequences, when the last step was planned
 };

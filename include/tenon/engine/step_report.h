@@ -23,8 +23,8 @@ struct StepReport {
   std::span<const StepRow> rows;  // valid during the call
 };
 
-// Called on the thread that steps, behind each step that ran something and before its events are handed out. What it
-// throws step() throws; the next step hands out the events.
+/// Called on the thread that steps, after each step that ran something and before its events are handed out. What it
+/// throws changes no request: EngineStats::observer_failures counts it.
 using StepObserver = std::function<void(const StepReport&)>;
 
 }  // namespace tenon
