@@ -434,6 +434,9 @@ BOOST_AUTO_TEST_CASE(a_deadline_that_has_passed_costs_no_step) {
   BOOST_TEST(reason_of(answer) == "deadline");
   BOOST_REQUIRE_EQUAL(answer.others.size(), 1u);
   BOOST_TEST(to_string(answer.others[0].reason) == "deadline");
+  Request late = request(1);
+  late.options.deadline = Clock::now() - 1s;
+  BOOST_TEST(reason_of(service.submit(late, {.timeout = 1h}).wait()) == "deadline");
   BOOST_TEST(strings.calls == 0);
   require_refused([&] { service.submit(request(1), {.timeout = -1s}); }, Error::Kind::invalid_request, "timeout");
 }

@@ -1,6 +1,7 @@
 // The scheduler's side of a step: what a policy sees, and the only way in which it can act.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -16,10 +17,13 @@ struct Candidate {
   int pending = 0;    // tokens known but not cached yet: 1 while decoding
   int remaining = 0;  // at most so many new tokens are still to come
   TimePoint arrival{};
-  int adapter = -1;  // slot of its adapter, -1 for none
-  int priority = 0;  // larger is more urgent
-  int client = 0;    // whose account pays, for fair policies
-  int ordinal = 0;   // sequences of the same request before this one
+  int adapter = -1;                       // slot of its adapter, -1 for none
+  int priority = 0;                       // larger is more urgent
+  int client = 0;                         // whose account pays, for fair policies
+  int ordinal = 0;                        // sequences of the same request before this one
+  RequestId request = 0;                  // of Engine::submit; choices of one request share it
+  std::uint64_t tag = 0;                  // Options::tag
+  TimePoint deadline = TimePoint::max();  // Options::deadline; max(): none
 };
 
 struct QueueState {

@@ -47,9 +47,11 @@ struct Options {
   int priority = 0;                    // larger runs sooner, where the scheduler looks at it
   int client = 0;                      // whose account a fair scheduler charges; requests of equal numbers share one
   int ordinal = 0;  // sequences before this one of what its client sent together; a fair scheduler runs low ones first
-  int n = 1;        // answers; choice i draws as a request with choice_seed(seed, i) would
-  int best_of = 0;  // of so many answers the n likeliest a token; 0: n
-  std::string cache_salt = {};  // requests share cached prefixes only with those of the same salt
+  std::uint64_t tag = 0;                  // a number of yours, for a scheduler of yours: Candidate::tag
+  TimePoint deadline = TimePoint::max();  // schedulers see it; a Service ends the answer then, an Engine does not
+  int n = 1;                              // answers; choice i draws as a request with choice_seed(seed, i) would
+  int best_of = 0;                        // of so many answers the n likeliest a token; 0: n
+  std::string cache_salt = {};            // requests share cached prefixes only with those of the same salt
 };
 
 // An adapter that a request runs under. Several add up, each one's update times its weight.

@@ -102,6 +102,8 @@ TENON_INLINE NewSequence PreparedRequest::sequence(RequestId id, int choice, Seq
           .priority = o.priority,
           .client = o.client,
           .ordinal = o.ordinal + choice,
+          .tag = o.tag,
+          .deadline = o.deadline,
           .identity = cache_identity(),
           .adapters = lease().set,
           .reuse_limit = choice == 0 ? detail::reuse_limit(o) : std::numeric_limits<int>::max(),

@@ -20,7 +20,8 @@
 namespace tenon {
 
 struct SubmitOptions {
-  TimePoint deadline = TimePoint::max();  // the answer ends then, with the reason `deadline` and what there is
+  TimePoint deadline = TimePoint::max();  // the answer ends then, with the reason `deadline` and its tokens so far; the
+                                          // scheduler sees the earliest of it, `timeout` and Options::deadline
   Clock::duration timeout{};              // the same, from now on; 0: none
   Clock::duration
       adapter_wait{};  // so long submit waits for room among the adapters where all are in use; 0: not at all
@@ -133,6 +134,7 @@ class Service {
     if (options.timeout > Clock::duration::zero()) {
       options.deadline = std::min(options.deadline, detail::after(options.timeout));
     }
+    request.options.deadline = options.deadline = std::min(options.deadline, request.options.deadline);
     PreparedRequest prepared = engine_->prepare(std::move(request));
     if constexpr (requires { engine_->lease(prepared.adapters(), options.deadline); }) {
       if (!prepared.lease().set) {

@@ -50,6 +50,8 @@ class RequestQueue {
     s.priority = request.priority;
     s.client = request.client;
     s.ordinal = request.ordinal;
+    s.tag = request.tag;
+    s.deadline = request.deadline;
     s.identity = std::move(request.identity);
     s.adapters = std::move(request.adapters);
     s.reuse_limit = request.reuse_limit;

@@ -9,7 +9,18 @@
 namespace tenon {
 
 TENON_INLINE Candidate Sequence::candidate() const {
-  return {seq, cached, pending(), remaining(), arrival, adapter, priority, client, ordinal};
+  return {.seq = seq,
+          .cached = cached,
+          .pending = pending(),
+          .remaining = remaining(),
+          .arrival = arrival,
+          .adapter = adapter,
+          .priority = priority,
+          .client = client,
+          .ordinal = ordinal,
+          .request = request,
+          .tag = tag,
+          .deadline = deadline};
 }
 
 TENON_INLINE void check_cache_room(std::size_t prompt, int max_new_tokens, int capacity) {

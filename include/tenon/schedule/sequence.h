@@ -32,6 +32,8 @@ struct NewSequence {
   int priority = 0;
   int client = 0;
   int ordinal = 0;
+  std::uint64_t tag = 0;
+  TimePoint deadline = TimePoint::max();
   std::string identity = {};  // what keys depend on beside tokens: adapters, a salt
   std::shared_ptr<const AdapterSet> adapters = {};
   int reuse_limit =
@@ -57,6 +59,8 @@ struct Sequence {
   int priority = 0;
   int client = 0;
   int ordinal = 0;
+  std::uint64_t tag = 0;
+  TimePoint deadline = TimePoint::max();
   std::string identity;
   std::shared_ptr<const AdapterSet> adapters;  // kept until the sequence has ended
   int reuse_limit = 0;

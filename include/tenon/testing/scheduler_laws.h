@@ -89,7 +89,10 @@ struct Scene {
             .adapter = random.between(-1, 3),
             .priority = random.between(-1, 1),
             .client = random.between(0, 2),
-            .ordinal = random.between(0, 3)};
+            .ordinal = random.between(0, 3),
+            .request = seq / 2,
+            .tag = seq % 5,
+            .deadline = seq % 3 == 0 ? TimePoint::max() : arrival + std::chrono::milliseconds(seq * 7 % 40)};
   }
   QueueState state() const {
     return {running, waiting, free_tokens, TimePoint{} + std::chrono::milliseconds(60), false};
@@ -176,7 +179,9 @@ void running_laws(const P& policy, const Workload& load, Violations& broken) {
                                    .adapter = random.between(-1, 3),
                                    .priority = random.between(0, 1),
                                    .client = random.between(0, 2),
-                                   .ordinal = random.between(0, 3)},
+                                   .ordinal = random.between(0, 3),
+                                   .tag = static_cast<std::uint64_t>(fresh % 5),
+                                   .deadline = now + std::chrono::milliseconds(fresh * 7 % 40)},
                                   ledger);
       for (int i = 0; i < fresh; ++i) text.push_back(fake_next_token(text));
       expected[seq] = std::move(text);
