@@ -1,75 +1,69 @@
-// A logits processor of your own, in Eigen: it combines two rows of logits of the same text without a copy. Guidance
-// (Sanchez et al., 2023) moves an adapter's log-probabilities further away from those of the plain model.
+// A logits processor of your own, in Eigen: guidance (Sanchez et al., 2023) moves an adapter's log-probabilities
+// further away from the plain model's. A second engine gives the plain model's logits of the same text.
 #include <tenon/eigen.h>
 #include <tenon/tenon.h>
 
+#include <memory>
+#include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/example.h"
 
-using Logits = std::vector<float>;  // [vocab]
+using Engine = tenon::Engine<tenon::Gpt2>;
 
 // [processor]
-// log softmax(adapted) + strength * (log softmax(adapted) - log softmax(plain)), up to a constant; all are [vocab].
-void guide(std::span<const float> plain, std::span<float> adapted, float strength) {
-  const auto base = tenon::as_eigen(plain).array();
-  auto logits = tenon::as_eigen(adapted).array();
-  logits += strength * (logits - base);
-}
-// [/processor]
+// log softmax(adapted) + strength * (log softmax(adapted) - log softmax(plain)), less a constant: all [vocab].
+struct Guidance {
+  std::shared_ptr<Engine> plain;  // not the engine that calls this
+  std::shared_ptr<std::mutex> turn;
+  float strength;
 
-// [loop]
-// Generates with one step per token: the engine scores the text with both models, and this thread picks.
-template <class Engine>
-std::vector<tenon::TokenId> generate(Engine& engine, const std::string& adapter, std::vector<tenon::TokenId> ids,
-                                     int count, float strength) {
-  const std::size_t prompt = ids.size();
-  tenon::Sampler sampler;
-  const tenon::Options draw;  // greedy
-  while (ids.size() < prompt + static_cast<std::size_t>(count)) {
-    const int last = static_cast<int>(ids.size()) - 1;
-    const tenon::Options score{.max_new_tokens = 0, .logits_at = {last}};
-    auto both = engine.complete(
-        {{.input_ids = ids, .options = score}, {.input_ids = ids, .adapters = {{adapter}}, .options = score}});
-    for (const auto& each : both) {
-      if (!each.error.empty()) throw std::runtime_error(each.error);
-    }
-    Logits logits = both[1].scores->logits[0].second;
-    guide(both[0].scores->logits[0].second, logits, strength);
-    const std::span<const tenon::TokenId> known(ids);
-    ids.push_back(sampler
-                      .sample({.logits = logits,
-                               .prompt = known.first(prompt),
-                               .generated = known.subspan(prompt),
-                               .options = draw,
-                               .position = last + 1})
-                      .token);
+  void operator()(std::span<float> adapted, std::span<const tenon::TokenId> prompt,
+                  std::span<const tenon::TokenId> generated) const {
+    std::vector<tenon::TokenId> text(prompt.begin(), prompt.end());
+    text.insert(text.end(), generated.begin(), generated.end());
+    const int last = static_cast<int>(text.size()) - 1;
+    const std::lock_guard lock(*turn);  // rows of one step call this at once, and an engine has one thread
+    const auto scored = plain->complete({.input_ids = text, .options = {.max_new_tokens = 0, .logits_at = {last}}});
+    if (!scored.error.empty()) throw std::runtime_error(scored.error);
+    const std::span<const float> logits(scored.scores->logits[0].second);
+    const auto base = tenon::as_eigen(logits).array();
+    auto row = tenon::as_eigen(adapted).array();
+    row += strength * (row - base);
   }
-  return {ids.begin() + static_cast<std::ptrdiff_t>(prompt), ids.end()};
-}
-// [/loop]
+};
+// [/processor]
 
 int main(int argc, char** argv) try {
   const example::Arguments arguments(argc, argv, {{"--new", "16"}, {"--prompt", "The weather"}});
   const std::string &model = arguments.text("--model"), adapter = model + "/adapters/weather";
   const auto files = tenon::load_checkpoint(model);
   const auto prompt = files.tokenizer->encode(arguments.text("--prompt"));
-  const int count = arguments.number("--new");
-  tenon::Engine<tenon::Gpt2> engine{files};
-  std::vector<std::vector<tenon::TokenId>> answers;
+  const tenon::Options options{.max_new_tokens = arguments.number("--new"), .ignore_eos = true};
+  Engine engine{files};
+  // [use]
+  const Guidance guidance{std::make_shared<Engine>(files), std::make_shared<std::mutex>(), 0};
+  std::vector<tenon::Request> requests;
   for (const float strength : {-1.0f, 0.0f, 1.0f, 3.0f}) {
-    answers.push_back(generate(engine, adapter, prompt, count, strength));
-    std::printf("strength %4.1f %s%s\n", static_cast<double>(strength), arguments.text("--prompt").c_str(),
-                files.tokenizer->decode(answers.back()).c_str());
+    Guidance own = guidance;
+    own.strength = strength;
+    requests.push_back({.input_ids = prompt, .adapters = {{adapter}}, .logits_processor = own, .options = options});
   }
-  const tenon::Options options{.max_new_tokens = count, .ignore_eos = true};
+  const auto answers = engine.complete(requests);
+  // [/use]
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i].error.empty()) throw std::runtime_error(answers[i].error);
+    std::printf("strength %4.1f %s%s\n", i == 3 ? 3.0 : static_cast<double>(i) - 1, arguments.text("--prompt").c_str(),
+                answers[i].text.c_str());
+  }
   const auto plain = engine.complete({.input_ids = prompt, .options = options});
   const auto adapted = engine.complete({.input_ids = prompt, .adapters = {{adapter}}, .options = options});
-  return example::verdict("-1 is the plain model, 0 is the adapter, and others are neither",
-                          answers[0] == plain.ids && answers[1] == adapted.ids && answers[3] != answers[1]);
+  return example::verdict(
+      "-1 is the plain model, 0 is the adapter, and others are neither",
+      answers[0].ids == plain.ids && answers[1].ids == adapted.ids && answers[3].ids != answers[1].ids);
 } catch (const std::exception& error) {
   return example::failed(error);
 }

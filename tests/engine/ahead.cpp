@@ -204,11 +204,20 @@ BOOST_AUTO_TEST_CASE(steps_that_the_host_must_end_come_between) {
     if (i % 3 == 0) o.top_logprobs = 2;
     if (i % 5 == 0) o.min_new_tokens = std::min(3, o.max_new_tokens);
     if (i % 4 == 3) o.temperature = 1, o.top_k = 9, o.typical_p = 0.8f;
+    if (i % 2 == 1) {
+      requests[i].logits_processor = [](std::span<float> logits, std::span<const TokenId>,
+                                        std::span<const TokenId> generated) {
+        for (const TokenId id : generated) logits[static_cast<std::size_t>(id)] -= 1;
+      };
+    }
   }
   for (const std::size_t i : {11u, 22u, 26u}) {
     requests[i].options = {
         .max_new_tokens = 20, .temperature = 2, .top_k = 30, .typical_p = 0.3f, .seed = i, .ignore_eos = true};
   }
+  requests[3].logits_processor = [](std::span<float> logits, std::span<const TokenId>, std::span<const TokenId>) {
+    std::swap(logits[1], logits[2]);  // greedy or of few candidates, and of the whole row all the same
+  };
   for (const int batch : {1, 2, 3, 5})
     check(requests, {.token_budget = 30}, ContinuousPolicy{.max_batch = batch},
           "mixed, batch of " + std::to_string(batch));

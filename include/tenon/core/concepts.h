@@ -11,6 +11,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/elements.h"
+#include "tenon/core/logits_processor.h"
 #include "tenon/core/low_rank.h"
 #include "tenon/core/panels.h"
 #include "tenon/core/plan.h"
@@ -226,6 +227,9 @@ template <class P>
 concept AttentionPolicy = std::is_empty_v<P> && requires {
   { P::materialises_scores } -> std::convertible_to<bool>;  // memory quadratic in the length, or linear
 };
+
+// ---- Request::logits_processor: concept LogitsProcessor, a user's pure function over a row of logits
+// (core/logits_processor.h).
 
 // ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds AdapterGroups::tiles of so many
 // or fewer in its ops' arguments, BatchView::tiles of as many queries (rows times the heads that share their keys), or

@@ -11,6 +11,7 @@
 
 #include "tenon/core/constraint.h"
 #include "tenon/core/error.h"
+#include "tenon/core/logits_processor.h"
 #include "tenon/core/low_rank.h"
 #include "tenon/core/views.h"
 
@@ -86,6 +87,7 @@ struct Request {
   std::vector<AdapterUse> adapters = {};  // none: the plain model
   AdapterLease lease = {};                // of `adapters`, where somebody has taken it already: Engine::lease
   std::shared_ptr<const Constraint> constraint = {};  // null: any tokens
+  AnyLogitsProcessor logits_processor = {};           // a pure function of yours, called before the penalties
   Options options = {};
   bool parse_special = false;  // spellings of special tokens in `prompt` become their ids; false: text is text
 };

@@ -24,7 +24,8 @@ TENON_INLINE void ActiveRequests::open(RequestId id, const PreparedRequest& requ
       own.nll = false;
       own.prompt_logprobs = -1;
     }
-    outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, request.constraint());
+    outputs_.try_emplace(sequences[i], id, choice, std::move(own), tokenizer, request.constraint(),
+                         request.logits_processor());
   }
 }
 

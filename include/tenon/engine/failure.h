@@ -15,7 +15,7 @@ struct Failure {
 
   Failure(Error::Kind k, const char* text) noexcept : kind(k) {
     try {
-      what = text;
+      what = *text ? text : "threw without a message";
     } catch (...) {  // no memory for a message: it stays empty
     }
   }

@@ -13,6 +13,7 @@
 
 #include "tenon/core/hash.h"
 #include "tenon/engine/active_requests.h"
+#include "tenon/engine/failure.h"
 #include "tenon/engine/launched_step.h"
 #include "tenon/model/config.h"
 #include "tenon/ops/args.h"
@@ -153,8 +154,9 @@ class Picker {
       }
       const SequenceOutput& output = active.output(row.seq);
       const bool scores = output.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(scores || !row.pick || is_masked(output, row, queue) ? 0
-                                                                             : candidates_of(output.options(), vocab));
+      counts_.push_back(scores || !row.pick || output.processor() || is_masked(output, row, queue)
+                            ? 0
+                            : candidates_of(output.options(), vocab));
     }
   }
 
@@ -203,20 +205,18 @@ class Picker {
                         PickOutcome& outcome) {
     ConstraintState* const constraint = output.constraint();
     if (!constraint) return true;
-    try {
+    const auto failure = detail::attempt([&] {
       const std::span<const std::uint32_t> mask =
           output.options().finish_within_budget ? constraint->mask_within(remaining) : constraint->mask();
       detail::require(mask.size() == out.size(), "constraint", "must give a mask of the vocabulary's width");
       std::copy(mask.begin(), mask.end(), out.begin());
-      return true;
-    } catch (const Error& error) {
-      outcome.kind = error.kind();
-      outcome.failure = error.what();
-    } catch (const std::exception& error) {
-      outcome.failure = error.what();
-    }
-    if (outcome.failure.empty()) outcome.failure = "the constraint failed";
-    return false;
+    });
+    if (failure) outcome = failed(*failure);
+    return !failure;
+  }
+
+  static PickOutcome failed(const detail::Failure& failure) {
+    return {.pick = {}, .failure = failure.what, .kind = failure.kind};
   }
 
   // The token is drawn from the candidates alone, in order of rank.
@@ -336,22 +336,19 @@ class Picker {
             .generated = std::span(s.tokens).subspan(index(s.prompt_tokens)),
             .options = active.output(row.seq).options(),
             .position = row.position + 1,
-            .mask = mask};
+            .mask = mask,
+            .processor = &active.output(row.seq).processor()};
   }
 
   static PickOutcome sample(Sampler& sampler, const LogitRow& row, std::span<const float> logits,
                             const std::uint32_t* mask, const Sequence& s, const ActiveRequests& active) {
     PickOutcome out;
-    try {
+    const auto failure = detail::attempt([&] {
       const SampleInput in = input(row, logits, mask, s, active);
       out.pick = sampler.sample(in);
       if (in.options.logits_hash) out.row_hash = hash64(std::as_bytes(logits));
-    } catch (const Error& error) {
-      out.kind = error.kind();
-      out.failure = error.what();
-    } catch (const std::exception& error) {
-      out.failure = error.what();
-    }
+    });
+    if (failure) out = failed(*failure);
     return out;
   }
 

@@ -30,6 +30,7 @@ class PreparedRequest {
   const Options& options() const { return request_.options; }
   const std::vector<AdapterUse>& adapters() const { return request_.adapters; }
   const Constraint* constraint() const { return request_.constraint.get(); }  ///< null: any tokens
+  const AnyLogitsProcessor& logits_processor() const { return request_.logits_processor; }
 
   /// Of adapters(). Empty: Engine::enqueue takes one.
   const AdapterLease& lease() const { return request_.lease; }

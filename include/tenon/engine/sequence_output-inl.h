@@ -10,12 +10,13 @@
 namespace tenon {
 
 TENON_INLINE SequenceOutput::SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                                            const Constraint* constraint)
+                                            const Constraint* constraint, AnyLogitsProcessor processor)
     : request_(request),
       choice_(choice),
       options_(std::move(options)),
       text_(tokenizer, options_.stop, options_.include_stop, options_.skip_special_tokens),
-      constraint_(constraint ? constraint->start() : nullptr) {
+      constraint_(constraint ? constraint->start() : nullptr),
+      processor_(std::move(processor)) {
   std::sort(options_.logits_at.begin(), options_.logits_at.end());
   options_.logits_at.erase(std::unique(options_.logits_at.begin(), options_.logits_at.end()), options_.logits_at.end());
   if (!options_.logits_at.empty() || scores_tokens()) scores_ = std::make_shared<Scores>();

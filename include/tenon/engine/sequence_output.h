@@ -17,12 +17,13 @@ namespace tenon {
 class SequenceOutput {
  public:
   SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
-                 const Constraint* constraint = nullptr);
+                 const Constraint* constraint = nullptr, AnyLogitsProcessor processor = {});
 
   RequestId request() const { return request_; }
   int choice() const { return choice_; }
   const Options& options() const { return options_; }
   OutputText& text() { return text_; }
+  const AnyLogitsProcessor& processor() const { return processor_; }
   ConstraintState* constraint() const { return constraint_.get(); }  // null: any tokens
   const std::string& failure() const { return failure_; }
 
@@ -63,6 +64,7 @@ class SequenceOutput {
   Options options_;
   OutputText text_;
   std::unique_ptr<ConstraintState> constraint_;
+  AnyLogitsProcessor processor_;
   std::shared_ptr<Scores> scores_;  // null: nothing was asked
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // prompt tokens that are scored

@@ -16,6 +16,7 @@ TENON_INLINE void DrawRows::reset(std::size_t vocab) {
 }
 
 TENON_INLINE bool DrawRows::add(const SampleInput& in, std::size_t most) {
+  if (in.has_processor()) return false;
   const Options& o = in.options;
   const bool processed = in.mask != nullptr || Sampler::processes(o);
   if (o.top_logprobs >= 0 && (processed || static_cast<std::size_t>(o.top_logprobs) > std::min(most, vocab_)))

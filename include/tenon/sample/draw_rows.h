@@ -18,8 +18,8 @@ class DrawRows {
   // A row of which nothing is wanted.
   void pass_over() { rows_.emplace_back(); }
 
-  // False, and nothing is added, where such a row is not decided by `most` of its best, has biases whose order counts
-  // or that Penalties refuses, or wants log-probabilities of more tokens, or of logits that are processed.
+  // False, and nothing is added, where such a row is not decided by `most` of its best, has a processor or biases whose
+  // order counts or that Penalties refuses, or wants log-probabilities of more tokens, or of logits that are processed.
   bool add(const SampleInput& in, std::size_t most);
 
   template <class W>

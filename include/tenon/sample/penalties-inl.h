@@ -14,14 +14,25 @@ TENON_INLINE std::span<const float> Penalties::apply(const SampleInput& in) {
   const Options& o = in.options;
   const bool repeats = o.repetition_penalty != 1 && !(in.prompt.empty() && in.generated.empty());
   const bool counts = (o.presence_penalty != 0 || o.frequency_penalty != 0) && !in.generated.empty();
-  if (in.mask == nullptr && o.logit_bias.empty() && !repeats && !counts) return in.logits;
+  if (in.mask == nullptr && !in.has_processor() && o.logit_bias.empty() && !repeats && !counts) return in.logits;
   row_.assign(in.logits.begin(), in.logits.end());
+  if (in.has_processor()) process(in);
   add_bias(o);
   if (repeats) penalise_repetition(in);
   if (counts) penalise_count(in);
   // Nothing above brings a banned token back, so masking last is masking first; and a bias of +inf stays masked.
   if (in.mask != nullptr) mask(in.mask);
   return row_;
+}
+
+TENON_INLINE void Penalties::process(const SampleInput& in) {
+  (*in.processor)(row_, in.prompt, in.generated);
+  for (float& logit : row_) {
+    if (std::isnan(logit))
+      throw Error(Error::Kind::invalid_request, "logits_processor",
+                  "wrote NaN for token " + std::to_string(&logit - row_.data()));
+    logit = std::min(logit, std::numeric_limits<float>::max());
+  }
 }
 
 TENON_INLINE float Penalties::tamed(float logit) {

@@ -1,4 +1,5 @@
-// From raw logits to processed ones: mask, logit bias, repetition penalty, presence and frequency penalties.
+// From raw logits to processed ones: the user's processor, logit bias, repetition penalty, presence and frequency
+// penalties, mask.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,8 @@ struct SampleInput {
   const Options& options;
   int position = 0;                     // of the token to be drawn
   const std::uint32_t* mask = nullptr;  // [(vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
+  const AnyLogitsProcessor* processor = nullptr;  // null or empty: none
+  bool has_processor() const { return processor != nullptr && *processor; }
 };
 
 // Applies the processors of one row. Keeps its buffers between rows, and nothing else.
@@ -29,6 +32,8 @@ class Penalties {
 
  private:
   static constexpr float kBanned = -std::numeric_limits<float>::infinity();
+
+  void process(const SampleInput& in);
 
   // NaN is inf - inf: a ban and its opposite, and the ban wins.
   static float tamed(float logit);

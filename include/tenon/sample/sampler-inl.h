@@ -21,7 +21,8 @@ TENON_INLINE Pick Sampler::sample(const SampleInput& in) {
   const float max = max_of(row);
   if (max == -std::numeric_limits<float>::infinity())
     throw Error(Error::Kind::invalid_request, "logits",
-                "no token is allowed at position " + std::to_string(in.position) + " by the mask and logit_bias");
+                "no token is allowed at position " + std::to_string(in.position) + " by the mask" +
+                    (in.has_processor() ? ", the logits processor" : "") + " and logit_bias");
   Pick pick;
   pick.token = in.options.temperature == 0 ? static_cast<TokenId>(first_equal(row, max)) : draw(in, row, max);
   if (in.options.top_logprobs >= 0) {

@@ -1,6 +1,6 @@
-// One row of logits in, one token out. Order: mask, logit_bias, repetition_penalty, presence and frequency penalties
-// (penalties.h); then the likeliest token if the temperature is 0, else temperature, top_k, top_p, min_p, typical_p
-// (filters.h) and a draw.
+// One row of logits in, one token out. Order: the user's processor, logit_bias, repetition penalty, presence and
+// frequency penalties, mask (penalties.h). Then the likeliest token at temperature 0; else temperature, top_k, top_p,
+// min_p, typical_p (filters.h) and a draw.
 #pragma once
 #include <cstddef>
 #include <optional>
