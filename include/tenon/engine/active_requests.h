@@ -1,4 +1,4 @@
-// The answers that an engine owes: which sequences write them, and the events that were not handed out yet.
+// The active requests of an engine: the sequences that write each of them, and events that no step has returned yet.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -14,30 +14,34 @@
 
 namespace tenon {
 
+/// Requests that have not ended, and what their sequences have written.
 class ActiveRequests {
  public:
-  // One sequence for each choice, in their order.
+  /// Adds a request. sequences: one for each choice, in their order.
   void open(RequestId id, const PreparedRequest& request, const std::vector<SeqId>& sequences,
             const Tokenizer* tokenizer);
 
-  // Takes open() back, however far it came.
+  /// Undoes open(), also where it has thrown.
   void forget(RequestId id, const std::vector<SeqId>& sequences);
 
+  /// Whether the sequence is active.
   bool writes(SeqId seq) const { return outputs_.contains(seq); }
   SequenceOutput& output(SeqId seq) { return outputs_.at(seq); }
   const SequenceOutput& output(SeqId seq) const { return outputs_.at(seq); }
 
-  // The sequences of a request that still write; null if it has ended.
+  /// The sequences of a request that have not ended; null if the request has.
   const std::vector<SeqId>* writing(RequestId request) const;
   std::size_t size() const { return requests_.size(); }
 
-  // ---- what happens to a sequence. The last two end it: it writes no more.
+  // ---- what happens to a sequence
 
+  /// Emits a new token. final: the last of its sequence.
   void token(SeqId seq, Pick& pick, std::string text, bool final);
 
+  /// Ends a sequence, and with the last one its request.
   void finish(SeqId seq, FinishReason reason, std::string text = {});
 
-  // One answer that fails ends its request.
+  /// Ends a request, with all its sequences, by an error.
   void fail(RequestId request, Error::Kind kind, std::string error);
 
   // ---- events, oldest first

@@ -1,5 +1,5 @@
-// What the two ends of one answer share: the service's thread writes events, one reader takes them. Bounded: a request
-// that nobody reads is held until there is room again.
+// The buffer between the two ends of one answer: the service's thread writes events, one reader takes them. It is
+// bounded: a request whose buffer is full is held until there is room again.
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace tenon {
 
-// Runs on the service's thread, which serves everybody: it must not block.
+/// Runs on the service's thread, which serves all requests: it must not block. An exception is its request's error.
 using EventCallback = std::function<void(const Event&)>;
 
 namespace detail {
 
-// So long from then: TimePoint::max(), that is never, where that is too long to say.
+// then + time, saturating at TimePoint::max().
 TimePoint after(Clock::duration time, TimePoint then = Clock::now());
 
-// What was agreed when the request was accepted.
+// Settings of an accepted request.
 struct AnswerSettings {
   RequestId id = 0;
   int choices = 1;
@@ -43,29 +43,29 @@ class AnswerBuffer {
   AnswerBuffer(const AnswerBuffer&) = delete;
   AnswerBuffer& operator=(const AnswerBuffer&) = delete;
 
-  // `on_event` aside, which may go sooner.
+  // on_event may be released before the buffer; the rest never changes.
   const AnswerSettings& settings() const { return settings_; }
 
-  // The service's thread alone: the request until the engine has it, and its name there.
+  // The service's thread alone: the request until the engine has it, and its id there.
   std::optional<PreparedRequest> request;
   RequestId in_engine = 0;
 
-  // Guarded by the mutex of the service's inbox: the list of those that want the service's attention.
+  // Guarded by the mutex of the service's inbox: the list of answers whose wishes the service has to read.
   std::shared_ptr<AnswerBuffer> next_posted;
   bool posted = false;
 
   // ---- the writing end: the service's thread
   struct Put {
-    bool full = false;                    // nobody reads: hold the request
+    bool full = false;                    // the reader is slow: hold the request
     std::optional<Failure> failure = {};  // what the callback threw: the request fails so
   };
   // The last event of a request whose callback has thrown is the error that it threw.
   Put put(Event event);
 
-  // Ends the answer where there was no memory for an event that says so.
+  // Ends the answer without an event: there was no memory for one.
   void abort() noexcept;
 
-  // What the reader wants of the service. `resumes` is said once.
+  // The reader's wishes. `resumes` is returned once.
   struct Wishes {
     bool cancels = false, resumes = false;
   };
@@ -78,15 +78,15 @@ class AnswerBuffer {
   struct Taken {
     std::optional<Event> event;  // none: nothing came until then, or the answer has ended
     bool ended = false;          // nothing else comes
-    bool wakes = false;          // the service should hear that there is room again
+    bool wakes = false;          // there is room again: post the answer
   };
 
-  // Where there is nothing, sleeps until so many events are there, or as many as wait at most.
+  // Where there is none, sleeps until `enough` events are there, or half of the limit.
   Taken take(TimePoint until, std::size_t enough);
 
   void cancel();
 
-  // Nobody reads any more. When this returns no callback runs, except the one that calls it.
+  // The reader is gone. When this returns no callback runs, except the one that calls it.
   void drop();
 
   bool calls() const { return calls_; }
@@ -97,20 +97,20 @@ class AnswerBuffer {
   // Calls the callback and returns what it throws. Not under the lock: a callback may cancel or drop its own answer.
   std::optional<Failure> call(const Event& event);
 
-  AnswerSettings settings_;  // on_event is guarded by mutex_ while nobody calls it; the rest never changes
+  AnswerSettings settings_;  // on_event is guarded by mutex_ while no call runs; the rest never changes
   const bool calls_;
   std::optional<Failure> failure_;  // of the callback; the service's thread alone
 
   mutable std::mutex mutex_;  // guards what follows; never held while a callback, the engine or the inbox is called
   std::condition_variable changed_;
   std::deque<Event> events_;
-  std::size_t awaited_ = 1;  // events that wake the reader
+  std::size_t awaited_ = 1;  // number of events that wakes the reader
   bool ended_ = false;       // the last event has been put
   bool cancelled_ = false;
   bool dropped_ = false;
   bool held_ = false;  // was full, and has not been drained to half since
   TimePoint read_at_{};
-  std::thread::id calling_;  // who is inside the callback
+  std::thread::id calling_;  // the thread inside the callback
 };
 
 }  // namespace detail

@@ -10,39 +10,40 @@
 
 namespace tenon {
 
-// One reader at a time; cancel() from any thread. Dropping the stream cancels the request. It may outlive its service,
-// which ends every answer before it goes.
+/// One thread at a time reads it; any thread may cancel(). Dropping the stream cancels the request. It may outlive its
+/// service, which ends every answer before it goes. A call that would wait for its own thread, in a callback, throws.
+/// A child of fork() must not use its parent's streams: every call throws Error unsupported, `service`.
 class AnswerStream {
  public:
   AnswerStream(std::shared_ptr<detail::ServiceInbox> inbox, detail::AnswerPointer answer)
       : inbox_(std::move(inbox)), answer_(std::move(answer)) {}
-  AnswerStream(AnswerStream&&) noexcept = default;  // what was moved from may only be assigned to or destroyed
+  AnswerStream(AnswerStream&&) noexcept = default;  ///< a moved-from stream may only be assigned to or destroyed
   AnswerStream& operator=(AnswerStream&& other) noexcept;
   ~AnswerStream() { drop(); }
 
-  // In the service; its events bear it.
+  /// The id that its events bear.
   RequestId id() const { return answer_->settings().id; }
 
-  // The next event, once it is there; none when all have been taken.
+  /// Waits for the next event; none when all have been taken.
   std::optional<Event> next() { return take(TimePoint::max()); }
-  // The same, but none as well where nothing comes in time; ended() tells which. Where nothing is there it sleeps until
-  // `enough` events are, for who is in no hurry: each time that a reader is woken takes from the machine what a step
-  // may need.
+  /// Likewise, and none where no event comes in time; ended() tells which. With `enough` an empty stream sleeps until
+  /// that number of events is there: waking a reader takes processor time from the steps.
   std::optional<Event> next_for(Clock::duration time, int enough = 1) { return take(detail::after(time), enough); }
+  /// The next event, if it is there.
   std::optional<Event> try_next() { return take(TimePoint::min()); }
 
-  // Whether all events have been taken, and how the answer ended then.
+  /// Whether all events have been taken, and how the answer ended.
   bool ended() const { return ended_; }
   std::optional<FinishReason> reason() const { return reason_; }
 
-  // The request ends within a step, with the reason `cancelled` if nothing else comes first. What is there stays to be
-  // read. Does not wait.
+  /// Ends the request within a step, with the reason `cancelled` unless it ends before. Events that came can still be
+  /// read. Does not wait.
   void cancel();
 
-  // Lets the request run to its end with nobody at this end: for those that have a callback. The service keeps it.
+  /// Gives the stream away: the request runs to its end with its callback. Error where it has none.
   void detach();
 
-  // An input range that waits for each of its values.
+  /// An input range that waits for each of its values.
   template <class Value>
   class Iterator {
    public:
@@ -63,12 +64,12 @@ class AnswerStream {
     Value value_;
   };
 
-  // for (const auto& token : stream): tokens, as from Engine::generate. Text that was held back for a stop string comes
-  // at the end, as a token with the id -1. Throws Error where the request fails. For one choice.
+  /// for (const auto& token : stream): tokens, as from Engine::generate. Text that was held back for a stop string
+  /// comes at the end, as a token with the id -1. Error where the request fails, or has more than one choice.
   Iterator<Token> begin();
   std::default_sentinel_t end() const { return {}; }
 
-  // for (const auto& event : stream.events()): all that comes, ends and errors included.
+  /// for (const auto& event : stream.events()): all events, ends and errors included.
   class Events {
    public:
     explicit Events(AnswerStream* of) : of_(of) {}
@@ -80,7 +81,7 @@ class AnswerStream {
   };
   Events events() { return Events(this); }
 
-  // Waits for the end. The whole answer, or answers; without what was taken before, and what went to a callback.
+  /// Waits for the end: the whole answer, or answers, without events that were taken before or went to a callback.
   Completion wait();
 
  private:

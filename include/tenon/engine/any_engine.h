@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-// Functions mean what those of Engine mean (engine/engine.h).
+/// An engine whose policies were chosen at run time. Its functions are those of Engine (engine/engine.h).
 class AnyEngine {
  public:
   virtual ~AnyEngine() = default;
@@ -40,14 +40,14 @@ class AnyEngine {
   virtual MemoryUse device_memory() const = 0;
   virtual std::string fingerprint() const = 0;
 
-  // The adapters that are resident; from any thread, as lease(). Those of an engine that adds none at run time are
-  // none.
+  /// The resident adapters; from any thread, as lease(). Empty for engines that add none at run time.
   virtual std::vector<AdapterInfo> adapters() = 0;
   virtual AdapterStats adapter_stats() = 0;
-  virtual std::string adapter_name(int adapter) = 0;         // of a StepRow
-  virtual bool unload_adapter(const std::string& name) = 0;  // false where nothing was resident under it
+  virtual std::string adapter_name(int adapter) = 0;         ///< adapter: of a StepRow
+  virtual bool unload_adapter(const std::string& name) = 0;  ///< false: none is resident
 };
 
+/// An Engine as AnyEngine; owns it.
 template <class Engine>
 class EngineBox final : public AnyEngine {
  public:

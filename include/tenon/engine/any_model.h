@@ -1,4 +1,4 @@
-// An engine for whatever family a model folder holds: config.json chooses among those that were compiled in.
+// An engine for the family that a model folder holds: config.json chooses among the families that were compiled in.
 #pragma once
 #include <memory>
 #include <utility>
@@ -10,9 +10,8 @@
 
 namespace tenon {
 
-// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}): one engine type for each family is compiled.
-// The arguments behind the files are those of Engine's constructor. Errors: unsupported, where the family is none of
-// these.
+/// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}) compiles one engine type for each family.
+/// arguments: those of Engine's constructor after the files. Error unsupported where the family is none of these.
 template <class... Choices, ModelTraits... Models, class... Arguments>
 std::unique_ptr<AnyEngine> any_model(ModelList<Models...> families, const ModelFiles& files, Arguments&&... arguments) {
   return with_model(families, model_type_of(files), [&](auto family) -> std::unique_ptr<AnyEngine> {
@@ -21,6 +20,7 @@ std::unique_ptr<AnyEngine> any_model(ModelList<Models...> families, const ModelF
   });
 }
 
+/// Likewise, with all built-in families.
 template <class... Choices, class... Arguments>
 std::unique_ptr<AnyEngine> any_model(const ModelFiles& files, Arguments&&... arguments) {
   return any_model<Choices...>(BuiltInModels{}, files, std::forward<Arguments>(arguments)...);

@@ -1,4 +1,4 @@
-// best_of: more answers are written than are wanted, and the likeliest ones go out when the last has ended.
+// best_of: a request writes more answers than it returns. The likeliest ones are returned when the last has ended.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -9,15 +9,16 @@
 
 namespace tenon {
 
+/// Buffers the events of all answers of a request with best_of > n.
 class BestOf {
  public:
   explicit BestOf(const Options& options);
 
   void add(Event event);
 
-  // All have ended. The n answers with the highest mean log-probability a token, the best as choice 0, ties in the
-  // order of choices; those that were cut short come behind those that were not, and empty ones last. out(Event) is
-  // given theirs.
+  /// All have ended: passes the events of the n best answers to out(Event), the best as choice 0. Answers that ended by
+  /// length or stop come first, then answers cut short, then empty ones. Within each group the highest mean
+  /// log-probability a token comes first; ties keep the order of choices.
   template <class Out>
   void settle(Out&& out) {
     std::stable_sort(answers_.begin(), answers_.end(), [](const Buffered& a, const Buffered& b) {

@@ -1,4 +1,4 @@
-// Answers as a caller wants them: a range of tokens, or the whole at once, of one request or of many.
+// Answers for callers that wait: a range of tokens, or whole answers of one request or of many.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,33 +15,34 @@
 
 namespace tenon {
 
-// A generated token as `generate` yields it.
+/// A generated token as `generate` yields it.
 struct Token {
   TokenId id = -1;
-  std::string text;   // whole characters: may be empty, or more than the token's own
-  float logprob = 0;  // if top_logprobs >= 0
-  std::vector<TokenLogprob> top_logprobs;
+  std::string text;                        ///< whole characters: may be empty, or more than the token's own
+  float logprob = 0;                       ///< if top_logprobs >= 0
+  std::vector<TokenLogprob> top_logprobs;  ///< likeliest first
 };
 
-// One answer, whole.
+/// One whole answer to a request.
 struct Choice {
   std::vector<TokenId> ids;
   std::string text;
   FinishReason reason = FinishReason::error;
-  std::vector<float> logprobs;                          // if top_logprobs >= 0
-  std::vector<std::vector<TokenLogprob>> top_logprobs;  // likewise
-  std::optional<std::uint64_t> logits_hash;             // if asked for
+  std::vector<float> logprobs;                          ///< [ids] if top_logprobs >= 0
+  std::vector<std::vector<TokenLogprob>> top_logprobs;  ///< [ids] likewise
+  std::optional<std::uint64_t> logits_hash;             ///< if Options::logits_hash
 
+  /// Adds an event of this choice.
   void add(const Event& event, bool with_logprobs);
 };
 
-// All that came of a request: its first answer, and the others where n > 1.
+/// All answers to a request: choice 0 in itself, and the others where n > 1.
 struct Completion : Choice {
-  std::string error;  // FinishReason::error
-  std::shared_ptr<const Scores> scores;
-  std::vector<Choice> others;  // choices 1..n-1
+  std::string error;                     ///< FinishReason::error
+  std::shared_ptr<const Scores> scores;  ///< of the prompt, if the request asks for any
+  std::vector<Choice> others;            ///< choices 1..n-1
 
-  // Adds the request's next event; true if it was the last.
+  /// Adds the request's next event; true if it was the last.
   bool add(const Event& event, bool with_logprobs);
 };
 
@@ -126,7 +127,7 @@ class TokenRange {
 
  private:
   void next();
-  // Everybody else's wait for the next step().
+  // Events of other requests wait for the next step().
   Event next_event();
 
   detail::SteppedEngine* engine_;  // null once the request has ended
@@ -152,10 +153,11 @@ class BatchRun {
   BatchRun(const BatchRun&) = delete;
   BatchRun& operator=(const BatchRun&) = delete;
 
+  /// One Completion for each request, in their order.
   std::vector<Completion> run();
 
  private:
-  // Up to the first for whose adapters there is none yet.
+  // Submits up to the first request whose adapters have no room yet.
   void submit_those_with_room();
 
   detail::SteppedEngine& engine_;

@@ -217,7 +217,7 @@ class Engine : private detail::SteppedEngine {
 
   using Step = LaunchedStep<DeviceP, HeadView>;
 
-  // Plans the next step, assembles its batch and starts its forward pass; false where nobody is to run.
+  // Plans the next step, assembles its batch and starts its forward pass; false where no sequence is to run.
   bool launch(TimePoint now) {
     const Plan& plan = open_.queue().plan(cache_.ledger(), options_.token_budget, now);
     update_stats();

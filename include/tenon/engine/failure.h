@@ -1,4 +1,4 @@
-// What an exception says, kept without throwing.
+// The kind and the text of an exception.
 #pragma once
 #include <exception>
 #include <optional>

@@ -1,5 +1,5 @@
-// The numeric class of an engine: two engines with equal fingerprints give equal bits, whatever their schedulers,
-// caches, batches and threads.
+// The numeric class of an engine: engines with equal fingerprints give equal bits, whatever their schedulers, caches,
+// batches and threads.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,11 +19,11 @@ constexpr std::string_view type_name() {
 }
 }  // namespace detail
 
-// Everything in a configuration that enters the arithmetic.
+/// A hash over every field of a configuration that enters the arithmetic.
 std::uint64_t hash_of(const ModelConfig& c);
 
-// "fp_" and 16 hexadecimal digits over the library's version, the policies that round, the model's sizes and its
-// weights.
+/// "fp_" and 16 hexadecimal digits: a hash over the library's version, the policies that round, the model's sizes and
+/// `weights`, the hash of all weights.
 template <class Model, class WeightP, class HeadP, class Element, class AttentionP, class DeviceP>
 std::string fingerprint_of(const ModelConfig& config, std::uint64_t weights) {
   std::uint64_t hash = hash64(kVersion, mix64(weights));

@@ -1,4 +1,4 @@
-// In the compiled face: what is compiled for each format of weights stands in libtenon.
+// In the compiled face: libtenon holds the code that is compiled for each format of weights.
 #pragma once
 #include "tenon/core/require.h"
 

@@ -1,4 +1,4 @@
-// A step between its launch and its end: what ran, which of its rows name tokens, and what is known of these.
+// A step between its launch and its end: its plan, the rows that yield logits, and where the device keeps its picks.
 #pragma once
 #include <algorithm>
 #include <type_traits>
@@ -13,12 +13,12 @@
 
 namespace tenon {
 
-// A row of logits and what is to be done with it.
+/// A row of logits.
 struct LogitRow {
   SeqId seq;
   int position;
-  bool pick;          // its last known token: the logits name the next one
-  bool gone = false;  // its sequence has ended since it was launched, or has left the cache
+  bool pick;          ///< at the last known token: a token is picked from it
+  bool gone = false;  ///< its sequence has ended since the launch, or has left the cache
 };
 
 namespace detail {
@@ -34,17 +34,18 @@ struct LaterOf<D, HeadView> {
 };
 }  // namespace detail
 
+/// A step that was assembled.
 template <class DeviceP, class HeadView>
 struct LaunchedStep {
   Plan plan;
-  std::vector<LogitRow> rows;   // in the order of its logits
-  std::vector<StepRow> report;  // where somebody watches
+  std::vector<LogitRow> rows;   ///< in the order of its logits
+  std::vector<StepRow> report;  ///< for EngineOptions::on_step
   TimePoint begin{};
-  MatrixView<const float> hidden{};  // [rows.size(), hidden], where the device has them until the next forward pass
-  bool picks_ahead = false;          // the device has picked a token for each row, and keeps it for the next step
-  typename detail::LaterOf<DeviceP, HeadView>::type picks;  // [rows.size()] TokenId where it has
+  MatrixView<const float> hidden{};  ///< [rows.size(), hidden] on the device, until the next forward pass
+  bool picks_ahead = false;          ///< the device has picked a token for each row, and keeps it for the next step
+  typename detail::LaterOf<DeviceP, HeadView>::type picks;  ///< [rows.size()] TokenId where it has
 
-  // Takes the rows of `plan`. Batch: for the forward pass. Watched: for a report, too.
+  /// Takes the rows of `of`, and fills `batch` for the forward pass. watched: fills `report`, too.
   template <class Queue>
   void assemble(const Plan& of, const Queue& queue, ActiveRequests& active, bool watched, TimePoint now, Batch& batch) {
     plan = of;
@@ -73,7 +74,7 @@ struct LaunchedStep {
     }
   }
 
-  // Between a launch and the end of the step requests may be cancelled or held, and others of the step before end.
+  /// Marks rows of sequences that have ended, or were held or preempted, since the launch.
   template <class Queue>
   void forget_gone(const Queue& queue, const ActiveRequests& active) {
     for (LogitRow& row : rows) {
@@ -82,7 +83,7 @@ struct LaunchedStep {
     }
   }
 
-  // Of a batch whose step follows this one: tokens that only the device knows, by their places among its picks.
+  /// In the batch of the next step, points tokens that only the device knows to their places among its picks.
   void point_to_picks(Batch& batch) const {
     std::size_t row = 0;  // mostly they stand in the same order
     for (const SequenceRows& s : batch.sequences) {

@@ -1,4 +1,4 @@
-// What an engine is made of: its device, its weights, and its adapters.
+// Makes the parts of an engine: its device, its weights, and its adapters.
 #pragma once
 #include <memory>
 #include <optional>
@@ -58,7 +58,7 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
   return weights;
 }
 
-// Of engines that add adapters while they run; the others have none.
+// The adapters of an engine: a store where the policy adds them at run time, else nothing.
 template <AdapterPolicy P, DevicePolicy D>
 using AdaptersOf = std::conditional_t<P::adds_at_runtime, std::unique_ptr<AdapterStore<D>>, std::nullptr_t>;
 

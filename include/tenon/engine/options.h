@@ -1,4 +1,4 @@
-// What an engine takes at run time.
+// Options of an engine.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,29 +14,31 @@
 
 namespace tenon {
 
+/// Run-time options of an engine. Every default is a working value.
 struct EngineOptions {
-  int token_budget = 512;       // rows of a step, and so the longest chunk of a prompt
-  int batch = 32;               // sequences that the default cache has room for
-  int cache_tokens = 0;         // of all sequences; 0: batch x what a longest one fills, at most what 2 GiB holds
-  std::size_t cache_bytes = 0;  // in place of cache_tokens: as many as so many bytes hold
-  int positions = 0;     // the longest sequence; 0: what the model's files say. More only where positions are computed
-  int threads = 0;       // 0: all cores
-  int device_index = 0;  // of several GPUs, as CUDA counts them
+  int token_budget = 512;       ///< rows of a step, and so the longest chunk of a prompt
+  int batch = 32;               ///< sequences that the default cache has room for
+  int cache_tokens = 0;         ///< of all sequences; 0: batch x the longest sequence, at most what 2 GiB holds
+  std::size_t cache_bytes = 0;  ///< in place of cache_tokens: the tokens that this many bytes hold
+  int positions = 0;     ///< the longest sequence; 0: as the model's files say. More only where positions are computed
+  int threads = 0;       ///< 0: all cores
+  int device_index = 0;  ///< of several GPUs, as CUDA counts them
   AdapterOptions adapters = {};
-  std::vector<AdapterUse> merged = {};  // adapters that go into the weights, for engines that do that
-  bool prefix_reuse = true;  // prompts may begin with what others left in the cache; the answers are the same
-  bool run_ahead =
-      true;  // a step may be launched before the tokens of the one before are known here, where the device picks them
-  StepObserver on_step = {};
+  std::vector<AdapterUse> merged = {};  ///< adapters merged into the weights: Adapter<MergedLoRA>
+  bool prefix_reuse = true;             ///< prompts may begin with cached prefixes of others; the answers are the same
+  /// Devices that pick tokens themselves get the next step before this step's tokens reach the host.
+  bool run_ahead = true;
+  StepObserver on_step = {};  ///< called after each step; empty: costs nothing
 };
 
-// Refuses what no engine could be made of, naming the field.
+/// Returns `o`. Error invalid_request, with the field's name, where no engine could be made with it.
 EngineOptions checked(const EngineOptions& o);
 
-// The model with sequences as long as asked for; 0: as long as its files say. Positions that were learned have an end.
+/// The configuration with sequences of `positions`; 0: as it is. Error invalid_request where the model has learned
+/// fewer.
 ModelConfig with_positions(ModelConfig config, int positions, bool learned);
 
-// Tokens that one sequence, as long as the model allows, fills of the cache at once.
+/// Tokens of cache that the longest sequence of a model fills at once.
 template <CachePolicy P>
 int sequence_tokens(const KvShape& shape) {
   if constexpr (requires { P::sequence_tokens(shape); })
@@ -45,8 +47,7 @@ int sequence_tokens(const KvShape& shape) {
     return shape.positions;
 }
 
-// Tokens of cache for all sequences together: never less than one that is as long as the model allows, unless few were
-// asked for.
+/// Tokens of cache for all sequences together. By default at least the longest sequence of the model.
 template <CachePolicy P>
 int cache_tokens_for(const EngineOptions& o, const ModelConfig& config) {
   if (o.cache_tokens > 0) return o.cache_tokens;
@@ -56,7 +57,7 @@ int cache_tokens_for(const EngineOptions& o, const ModelConfig& config) {
   return static_cast<int>(std::max(std::min(wanted, fits), each));
 }
 
-// The cache of an engine. Error capacity, with what would make it smaller, where there is no memory for it.
+/// The cache of an engine. Error capacity, which names the options that make it smaller, where memory is missing.
 template <CachePolicy P, DevicePolicy D>
 CacheStore<P, D> make_cache(D& device, const EngineOptions& o, const ModelConfig& config) {
   const int tokens = cache_tokens_for<P>(o, config);

@@ -1,4 +1,4 @@
-// From hidden rows to logits, a block of rows at a time, and from logits to scores of prompts and next tokens.
+// From hidden rows to logits, a block of rows at a time, and from logits to prompt scores and the next tokens.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -24,27 +24,30 @@
 
 namespace tenon {
 
+/// A picked token, or why there is none.
 struct PickOutcome {
   std::optional<Pick> pick;
-  std::uint64_t row_hash = 0;  // if options.logits_hash
-  std::string failure;         // where pick is empty
+  std::uint64_t row_hash = 0;  ///< of the raw logits, if options.logits_hash
+  std::string failure;         ///< where pick is empty
   Error::Kind kind = Error::Kind::internal;
 };
 
+/// Picks tokens with the cheapest op that decides them: the device itself, the best logits of a row, or whole rows.
 template <class DeviceP, class HeadView>
 class Picker {
  public:
+  /// threads: of the device's pool.
   explicit Picker(int threads) : samplers_(static_cast<std::size_t>(threads)) {}
 
   using Step = LaunchedStep<DeviceP, HeadView>;
 
-  // What came of row i of the step that was run or collected last; meaningful where it picks.
+  /// The outcome of row i of the step that was run or collected last, where that row picks.
   PickOutcome& outcome(std::size_t i) { return outcomes_[i]; }
-  // Where the device has the tokens of the step whose rows it picked for last.
+  /// The tokens, on the device, that it has picked itself in the last such step.
   const TokenId* picks() const { return reinterpret_cast<const TokenId*>(picks_.data()); }
 
-  // Lets the device pick for all rows of a step, so that the next may be launched before anybody here knows what.
-  // False, and nothing is done, where it cannot, or some row wants more than a token of its best.
+  /// Lets the device pick a token for each row of a step, so that the next step can be launched before these tokens
+  /// reach the host. False, and nothing is done, where the device cannot, or a row needs more than its best logits.
   template <class Queue>
   bool pick_ahead([[maybe_unused]] DeviceP& device, [[maybe_unused]] Step& step,
                   [[maybe_unused]] const HeadView& head_view, [[maybe_unused]] const ModelConfig& config,
@@ -82,7 +85,7 @@ class Picker {
     return false;
   }
 
-  // The tokens that the device has picked, once they are here.
+  /// Waits for the tokens that the device has picked.
   template <class Queue>
   void collect([[maybe_unused]] Step& step, [[maybe_unused]] const Queue& queue,
                [[maybe_unused]] const ActiveRequests& active) {
@@ -101,6 +104,7 @@ class Picker {
     }
   }
 
+  /// Computes logits, scores prompts and picks tokens on the host, in blocks of rows.
   template <class Queue>
   void run(DeviceP& device, const Step& step, const HeadView& head_view, const ModelConfig& config, const Queue& queue,
            ActiveRequests& active) {
@@ -128,14 +132,14 @@ class Picker {
   }
 
  private:
-  static constexpr int kRows = 128;  // of logits in memory at once
-  // Whether the device's kernels write for the host.
+  static constexpr int kRows = 128;  // rows of logits in memory at once
+  // Whether kernels of the device write picks where the host reads them.
   static constexpr bool kPicksArrive = requires(DeviceP & device, Step& step) {
     device.template arrivals<TokenId>(1, step.picks);
   };
-  static constexpr std::size_t kMostRuns = 8;  // of undecided rows that are asked for one by one
+  static constexpr std::size_t kMostRuns = 8;  // runs of undecided rows that are computed one by one
 
-  // How many of a row's largest logits decide its token: 1, or top_k. 0: all of them may.
+  // The number of largest logits that decide a row's token: 1, or top_k. 0: all logits are needed.
   static int candidates_of(const Options& o, int vocab) {
     if (Sampler::processes(o) || o.top_logprobs >= 0 || o.logits_hash) return 0;
     if (o.temperature == 0) return 1;
@@ -148,7 +152,7 @@ class Picker {
     counts_.clear();
     for (int i = first; i < first + count; ++i) {
       const LogitRow& row = rows_[index(i)];
-      if (row.gone) {  // whatever is least
+      if (row.gone) {  // the cheapest number
         counts_.push_back(1);
         continue;
       }
@@ -160,7 +164,7 @@ class Picker {
     }
   }
 
-  // Whether the end of text may not come yet.
+  // Whether min_new_tokens still forbids the end of text.
   template <class Queue>
   static bool is_early(const SequenceOutput& output, const LogitRow& row, const Queue& queue) {
     return row.position + 1 - queue.sequence(row.seq).prompt_tokens < output.options().min_new_tokens;
@@ -192,7 +196,7 @@ class Picker {
     }
   }
 
-  // A text that ignores the end of text comes to it where nothing else may come.
+  // Whether the mask allows ends of text and nothing else; then a text with ignore_eos ends, too.
   static bool holds_ends_alone(std::span<const std::uint32_t> mask, std::span<const TokenId> ends) {
     int allowed = 0;
     for (const std::uint32_t word : mask) allowed += std::popcount(word);
@@ -200,7 +204,7 @@ class Picker {
     return allowed == 0;
   }
 
-  // Constraints are asked in this thread alone, for several requests may share one. False where the constraint fails.
+  // Calls constraints on this thread alone, for several requests may share one. False where the constraint fails.
   static bool take_mask(const SequenceOutput& output, int remaining, std::span<std::uint32_t> out,
                         PickOutcome& outcome) {
     ConstraintState* const constraint = output.constraint();
@@ -242,7 +246,7 @@ class Picker {
     });
   }
 
-  // Of the rows that the device can prepare for a draw: what it finds decides most of them.
+  // Draws from the best logits, on rows that the device can prepare for a draw; they decide most draws.
   template <class Queue>
   void pick_drawn(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
                   const Queue& queue, const ActiveRequests& active) {
@@ -265,7 +269,7 @@ class Picker {
       else
         draws_.pass_over();
     }
-    if (2 * wanted <= living) return;  // the others bring all logits here
+    if (2 * wanted <= living) return;  // the other rows need all logits anyway
     best_.resize(index(hidden.rows));
     totals_.resize(index(hidden.rows));
     log_totals_.resize(index(hidden.rows));
@@ -287,7 +291,7 @@ class Picker {
     });
   }
 
-  // Runs of undecided rows, whole; where there are many of them, all from the first row to the last.
+  // Picks from whole rows, in runs of undecided rows; where there are many runs, in one from the first row to the last.
   template <class Queue>
   void pick_undecided(DeviceP& device, MatrixView<const float> hidden, const HeadView& head_view, int vocab, int first,
                       const Queue& queue, ActiveRequests& active) {
@@ -352,7 +356,7 @@ class Picker {
     return out;
   }
 
-  // Of row i of a block; null where it has none.
+  // The mask of row i of a block; null: none.
   const std::uint32_t* mask_of(int i, int vocab) const {
     return masked_[index(i)] ? masks_.data() + index(i) * ((index(vocab) + 31) / 32) : nullptr;
   }
@@ -366,17 +370,17 @@ class Picker {
   typename DeviceP::Memory logits_;
   typename DeviceP::Memory picks_;  // [rows] TokenId, of pick_ahead()
   std::vector<PickRow> pick_rows_;  // [rows], likewise
-  std::span<const LogitRow> rows_;  // of the step at hand
+  std::span<const LogitRow> rows_;  // of the current step
   std::vector<PickOutcome> outcomes_;
-  std::vector<std::uint32_t> masks_;  // [rows of a block, words] where some row has one
+  std::vector<std::uint32_t> masks_;  // [rows of a block, words] where a row has one
   std::vector<bool> masked_;          // [rows of a block]
-  std::vector<int> counts_;           // of a block of rows, what head_best is asked for
+  std::vector<int> counts_;           // [rows of a block] candidates_of each
   std::vector<std::vector<TokenLogit>> best_;
-  // Where the device draws:
+  // For pick_drawn():
   DrawRows draws_;
   std::vector<double> totals_, log_totals_;
-  std::vector<char> undecided_;            // [rows of a block]: only the whole row decides
-  std::vector<std::pair<int, int>> runs_;  // of those, begin and end
+  std::vector<char> undecided_;            // [rows of a block] only the whole row decides
+  std::vector<std::pair<int, int>> runs_;  // of undecided rows: begin and end
 };
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-// What a request must satisfy before an engine takes it, and the one function that checks it.
+// prepare(): the one function that checks a request and reads its prompt, before an engine takes it.
 #pragma once
 #include <cstddef>
 #include <limits>
@@ -32,7 +32,7 @@ class PreparedRequest {
   const Constraint* constraint() const { return request_.constraint.get(); }  ///< null: any tokens
   const AnyLogitsProcessor& logits_processor() const { return request_.logits_processor; }
 
-  /// Of adapters(). Empty: Engine::enqueue takes one.
+  /// The lease of adapters(). Empty: Engine::enqueue takes one.
   const AdapterLease& lease() const { return request_.lease; }
   void set_lease(AdapterLease lease) { request_.lease = std::move(lease); }
 
@@ -47,7 +47,8 @@ class PreparedRequest {
 
   explicit PreparedRequest(Request request) : request_(std::move(request)) {}
 
-  // What keys and values depend on beside the tokens: adapters, positions that stretch with the prompt, and the salt.
+  // Names all that keys and values depend on beside the tokens: adapters, positions that stretch with the prompt, the
+  // salt.
   std::string cache_identity() const;
 
   Request request_;  // without text: input_ids holds the prompt

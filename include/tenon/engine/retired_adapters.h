@@ -1,4 +1,5 @@
-// Adapters of sequences that have ended, which kernels may still read where a step returns before they have run.
+// Adapters of ended sequences, kept while kernels may still read them: on devices whose steps return before kernels
+// run.
 #pragma once
 #include <memory>
 #include <utility>
@@ -8,6 +9,7 @@
 
 namespace tenon {
 
+/// Keeps each adapter for two further steps.
 template <class DeviceP>
 class RetiredAdapters {
  public:
@@ -17,13 +19,13 @@ class RetiredAdapters {
     }
   }
 
-  // The device has ended the step before the last one: the last may read what has ended since.
+  /// The device has ended the step before the last one. The last one may still read adapters that were added since.
   void begin_step() {
     before_.clear();
     std::swap(before_, now_);
   }
 
-  // No step may come for long, and somebody may wait for the adapters.
+  /// Releases all: the next step may be far off, and another request may wait for the adapters.
   void release(DeviceP& device) {
     if (now_.empty() && before_.empty()) return;
     device.synchronize();

@@ -16,7 +16,7 @@ class RunAhead {
   using Step = LaunchedStep<DeviceP, HeadView>;
 
   Step& current() { return current_; }
-  Step& next() { return next_; }  ///< whoever launches a step fills it
+  Step& next() { return next_; }  ///< a launch fills it
 
   /// The next step, filled by now, becomes the current one.
   void advance() { std::swap(current_, next_); }

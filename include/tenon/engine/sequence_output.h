@@ -1,4 +1,4 @@
-// What belongs to one answer of a request beside its tokens: its text so far, and what was asked of its prompt.
+// The output of one sequence: its text so far, its constraint, the scores of its prompt, and its logits_hash.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,6 +14,7 @@
 
 namespace tenon {
 
+/// The output state of a sequence. Its tokens stand in the queue.
 class SequenceOutput {
  public:
   SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
@@ -24,31 +25,32 @@ class SequenceOutput {
   const Options& options() const { return options_; }
   OutputText& text() { return text_; }
   const AnyLogitsProcessor& processor() const { return processor_; }
-  ConstraintState* constraint() const { return constraint_.get(); }  // null: any tokens
+  ConstraintState* constraint() const { return constraint_.get(); }  ///< null: any tokens
   const std::string& failure() const { return failure_; }
 
-  // A step takes it up; the first counts.
+  /// Notes when its first step begins; later calls change nothing.
   void begin(TimePoint now);
 
-  // Whether the logits behind a prompt position are asked for, to be shown or to score the next token, and not yet
-  // taken.
+  /// Whether the request asks for the logits after a prompt position, for itself or to score the next token, and they
+  /// were not taken yet.
   bool wants_logits(int position, int prompt_tokens) const;
 
-  // prompt: the request's prompt; logits: [vocab], behind `position` of it. A position that is computed again after
-  // preemption counts once. Logits that are not finite fail the request.
+  /// Takes the logits, [vocab], after `position` of the prompt, where wants_logits(). A position that is computed again
+  /// after a preemption counts once. Logits that are not finite set failure().
   void score(int position, std::span<const TokenId> prompt, std::span<const float> logits);
 
-  // What a token that was picked adds to the answer, and why it is the last, where it is.
+  /// The text that a token adds, and the reason why it is the last token, where it is.
   struct Written {
     std::string text;
     std::optional<FinishReason> reason;
   };
-  // full: there is no room for another token. Throws what the constraint says of the token.
+  /// Adds a picked token. full: max_new_tokens is reached. Throws what the constraint throws.
   Written write(TokenId token, const std::vector<TokenId>& eos, bool full);
 
-  // row_hash: of the raw logits that a new token was drawn from, if options().logits_hash.
+  /// row_hash: hash64 of the raw logits that a new token was drawn from, if options().logits_hash.
   void add_to_hash(std::uint64_t row_hash) { logits_hash_ = mix64(logits_hash_ ^ row_hash); }
 
+  /// The event that ends the sequence.
   Event finished(FinishReason reason, std::string text = {});
 
  private:
@@ -56,7 +58,7 @@ class SequenceOutput {
 
   bool scores_tokens() const { return options_.nll || options_.prompt_logprobs >= 0; }
 
-  // logits: [vocab], that the prompt's next token has been asked of.
+  // Scores a prompt token by the logits, [vocab], before it.
   void score_token(TokenId token, std::span<const float> logits);
 
   RequestId request_;
@@ -65,7 +67,7 @@ class SequenceOutput {
   OutputText text_;
   std::unique_ptr<ConstraintState> constraint_;
   AnyLogitsProcessor processor_;
-  std::shared_ptr<Scores> scores_;  // null: nothing was asked
+  std::shared_ptr<Scores> scores_;  // null: the request asks for none
   std::size_t logits_taken_ = 0;    // of options_.logits_at
   int scored_ = 0;                  // prompt tokens that are scored
   double nll_sum_ = 0;

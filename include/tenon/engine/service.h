@@ -1,4 +1,5 @@
-// A service: an engine, the thread that steps it, and answers as streams. Any thread submits; none waits for a step.
+// A service: an engine, the thread that steps it, and answers as streams. Any thread submits, and never waits for a
+// step.
 #pragma once
 #include <algorithm>
 #include <concepts>
@@ -19,24 +20,29 @@
 
 namespace tenon {
 
+/// How a service runs a request.
 struct SubmitOptions {
-  TimePoint deadline = TimePoint::max();  // the answer ends then, with the reason `deadline` and its tokens so far; the
-                                          // scheduler sees the earliest of it, `timeout` and Options::deadline
-  Clock::duration timeout{};              // the same, from now on; 0: none
-  Clock::duration
-      adapter_wait{};  // so long submit waits for room among the adapters where all are in use; 0: not at all
-  std::function<bool()> wanted = {};  // and no longer than this is true, asked some times a second; none: always
-  EventCallback on_event = {};        // called with every event, on the service's thread: it must not block
+  /// The answer ends then, with the reason `deadline` and its tokens so far. Schedulers see the earliest of it,
+  /// `timeout` and Options::deadline.
+  TimePoint deadline = TimePoint::max();
+  Clock::duration timeout{};  ///< likewise, from now on; 0: none
+  /// How long submit waits for room among the adapters, where all are in use; 0: not at all.
+  Clock::duration adapter_wait{};
+  std::function<bool()> wanted = {};  ///< ends that wait when it is false; asked some times a second; empty: true
+  EventCallback on_event = {};        ///< gets every event, on the service's thread: it must not block
 };
 
-// Adapters are read, and waited for, in the thread that submits.
-//
-// Threads. The service's own thread steps the engine and runs the callbacks. submit, close, stats and the streams may
-// be used from any thread, and from callbacks; they share the inbox's mutex with it for moments, never for a step or a
-// callback. drain, stop and the destructor wait for the thread.
-//
-// Failures. A step that throws ends all open requests with its message, and the service goes on with those that come;
-// after two such steps in a row it calls itself unhealthy (stats), until one succeeds.
+/// Adapters are read, and waited for, in the thread that submits.
+///
+/// Threads. The service's own thread steps the engine and runs the callbacks. Any thread, and any callback, may use
+/// submit, close, stats and the streams. They hold the inbox's mutex for moments, never during a step or a callback.
+/// drain and the destructor wait for the service's thread, and so does stop, except in a callback.
+///
+/// Failures. A step that throws ends all open requests with its message, and the service goes on with new ones. After
+/// two such steps in a row it is unhealthy (stats), until one succeeds.
+///
+/// fork(). A child process has a copy of the service without its thread. There every call throws Error unsupported,
+/// `service`; the destructor waits for no thread and releases nothing.
 template <class E>
 class Service {
   static_assert(
@@ -56,7 +62,7 @@ class Service {
       throw Error(Error::Kind::capacity, "threads", std::string("the system refused a thread: ") + error.what());
     }
   }
-  // These construct the engine in place, from the other arguments.
+  /// Constructs the engine in place, from the other arguments.
   template <class... Arguments>
   requires std::constructible_from<E, Arguments...>
   explicit Service(ServiceOptions options, Arguments&&... arguments)
@@ -68,7 +74,7 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Cancels what is open. Not from a callback.
+  /// Cancels open requests. Not from a callback.
   ~Service() {
     if (inbox_->in_child()) {
       leak();
@@ -78,8 +84,8 @@ class Service {
     }
   }
 
-  // Takes a request, or throws: Error::Kind::overloaded where a limit of ServiceOptions is reached or the service is
-  // closed, else what Engine::submit throws. Reads the prompt in the caller's thread; never waits for a step.
+  /// Takes a request. Reads the prompt in the caller's thread; never waits for a step. Error overloaded where a limit
+  /// of ServiceOptions is reached or the service is closed, else as Engine::submit.
   AnswerStream submit(Request request, SubmitOptions options = {}) {
     inbox_->refuse_child();
     inbox_->admit();
@@ -94,19 +100,19 @@ class Service {
     return AnswerStream(inbox_, std::move(answer));
   }
 
-  // From now on nothing new is taken; what is open goes on. Does not wait.
+  /// Refuses new requests from now on; open ones go on. Does not wait.
   void close() {
     inbox_->refuse_child();
     inbox_->close();
   }
 
-  // close(), and waits until all that is open has ended, and the thread with it. What nobody reads is ended by its
-  // stall_timeout.
+  /// close(), and waits until all open requests and the thread have ended. stall_timeout ends answers without a reader.
+  /// Error in a callback.
   void drain() { drain_until(TimePoint::max()); }
-  // False if something is still open after the time of grace; stop() cuts it short.
+  /// Likewise, for `grace` at most. False if a request is still open then; stop() ends it.
   bool drain_for(Clock::duration grace) { return drain_until(detail::after(grace)); }
 
-  // Cancels what is open, and waits until the thread has ended: at most a step. From a callback it does not wait.
+  /// Cancels open requests, and waits until the thread has ended: at most a step. A callback does not wait.
   void stop() {
     inbox_->refuse_child();
     inbox_->stop();
@@ -126,8 +132,7 @@ class Service {
     return engine;
   }
 
-  // All that could refuse the request is asked here, of facts that never change; but whose lease it brings, which the
-  // engine asks.
+  // Refuses what the engine would refuse, except a lease of another engine.
   detail::AnswerPointer prepare(Request request, SubmitOptions options) {
     detail::require(options.timeout >= Clock::duration::zero(), "timeout", "must be 0 (none) or more");
     detail::require(options.adapter_wait >= Clock::duration::zero(), "adapter_wait", "must be 0 (none) or more");

@@ -1,5 +1,5 @@
-// What everybody tells a service's thread, and what it tells everybody: new requests within limits, wishes about old
-// ones, the order to stop; and numbers for a metrics page.
+// Messages to a service's thread: new requests within limits, wishes about old ones, the order to stop. And its
+// numbers.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -20,38 +20,39 @@
 
 namespace tenon {
 
-// Beyond the first three a request is refused at once, with Error::Kind::overloaded and the limit's name.
+/// A request beyond one of the first three limits is refused at once: Error overloaded, with the limit's name.
 struct ServiceOptions {
-  int max_open = 1024;              // requests accepted and not ended
-  int max_waiting = 256;            // of them, those of whose answer nothing has come yet
-  int max_waiting_tokens = 262144;  // of their prompts; a single request may have more
-  int buffer = 64;                  // events that wait for a reader; then the request is held until half are taken
-  Clock::duration stall_timeout = std::chrono::seconds(30);  // a held request that nobody reads is cancelled; 0: never
+  int max_open = 1024;              ///< requests accepted and not ended
+  int max_waiting = 256;            ///< open requests without an event so far
+  int max_waiting_tokens = 262144;  ///< tokens of their prompts; a single request may have more
+  int buffer = 64;                  ///< events that wait for a reader; then the request is held until half are taken
+  Clock::duration stall_timeout = std::chrono::seconds(30);  ///< ends a held request without a reader; 0: never
 };
 
+/// Numbers of a service, for a metrics page.
 struct ServiceStats {
   // Now.
-  int open = 0;                     // requests accepted and not ended
-  int waiting = 0;                  // of them, those of whose answer nothing has come yet
-  int held = 0;                     // of them, those that wait for their reader
-  std::int64_t waiting_tokens = 0;  // prompts of those that wait
-  Clock::duration in_step{};        // how long the step that runs has taken so far; 0 between steps
-  bool healthy = true;              // false: two steps in a row have thrown, the last two
-  bool draining = false;            // takes nothing new
-  bool stopped = false;             // and its thread has ended
+  int open = 0;                     ///< requests accepted and not ended
+  int waiting = 0;                  ///< open requests without an event so far
+  int held = 0;                     ///< open requests that wait for their reader
+  std::int64_t waiting_tokens = 0;  ///< prompt tokens of waiting requests
+  Clock::duration in_step{};        ///< how long the running step has taken so far; 0 between steps
+  bool healthy = true;              ///< false: the last two steps have thrown
+  bool draining = false;            ///< refuses new requests
+  bool stopped = false;             ///< the thread has ended
   // Since the start. Every accepted request is counted once more when it ends.
   std::uint64_t accepted = 0;
-  std::uint64_t refused = 0;    // overloaded
-  std::uint64_t invalid = 0;    // refused for what they ask
-  std::uint64_t finished = 0;   // at their length or a stop
-  std::uint64_t cancelled = 0;  // stalled ones included
-  std::uint64_t expired = 0;    // at their deadline
-  std::uint64_t failed = 0;
-  std::uint64_t holds = 0;    // times that a full buffer held a request
-  std::uint64_t stalled = 0;  // held requests that were cancelled
+  std::uint64_t refused = 0;    ///< overloaded
+  std::uint64_t invalid = 0;    ///< refused for what they ask
+  std::uint64_t finished = 0;   ///< at their length or a stop
+  std::uint64_t cancelled = 0;  ///< stalled ones included
+  std::uint64_t expired = 0;    ///< at their deadline
+  std::uint64_t failed = 0;     ///< by an error
+  std::uint64_t holds = 0;      ///< times that a full buffer held a request
+  std::uint64_t stalled = 0;    ///< held requests that stall_timeout ended
   std::uint64_t failed_steps = 0;
-  std::string last_failure;  // what the last failed step said
-  EngineStats engine;        // after the last step
+  std::string last_failure;  ///< text of the last failed step
+  EngineStats engine;        ///< after the last step
   CacheStats cache;
 };
 
@@ -73,7 +74,7 @@ class ServiceInbox {
 
   // ---- any thread; none of these waits for a step
 
-  // Refuses early what accept() would refuse, before anybody spends time on a prompt.
+  // Refuses early what accept() would refuse, before time is spent on a prompt.
   void admit();
 
   RequestId next_id();
@@ -82,7 +83,8 @@ class ServiceInbox {
 
   void count_invalid();
 
-  // The service looks at the answer's wishes before its next step. A list through the answers: nothing is allocated.
+  // The service reads the answer's wishes before its next step. The list runs through the answers: nothing is
+  // allocated.
   void post(const AnswerPointer& answer) noexcept;
 
   void close() { order(/*stop=*/false); }
@@ -114,12 +116,12 @@ class ServiceInbox {
   // The next of a list that was posted, which may be posted again from here on; null at its end.
   AnswerPointer next(AnswerPointer& list);
 
-  // Until something comes, or until then. Without either no processor time is used.
+  // Sleeps until a message comes, or until then.
   void wait(TimePoint until);
 
   void step_begins();
 
-  // change(ServiceStats&), short: everybody else waits.
+  // change(ServiceStats&) runs under the mutex: keep it short.
   template <class Change>
   void update(Change&& change) {
     std::lock_guard lock(mutex_);

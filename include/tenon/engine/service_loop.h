@@ -1,4 +1,4 @@
-// What the thread of a service does: gives the engine new requests and steps it, and brings every event to its answer.
+// The loop of a service's thread: it gives the engine new requests, steps it, and brings every event to its answer.
 #pragma once
 #include <algorithm>
 #include <bitset>
@@ -23,7 +23,7 @@
 
 namespace tenon {
 
-// What a service needs of its engine; the functions mean what those of Engine mean.
+/// An engine that a service can run; the functions mean what those of Engine mean. prepare() is called from any thread.
 template <class E>
 concept ServesRequests = requires(E& engine, const E& state, Request request, PreparedRequest prepared, RequestId id) {
   { state.prepare(std::move(request)) } -> std::same_as<PreparedRequest>;
@@ -42,7 +42,7 @@ concept ServesRequests = requires(E& engine, const E& state, Request request, Pr
 
 namespace detail {
 
-// One thread's own, but for the inbox. Nothing that it calls may end the thread: what throws ends requests.
+// Used by one thread, except the inbox. No exception ends the thread: it ends requests.
 template <class E>
 class ServiceLoop {
  public:
@@ -73,19 +73,19 @@ class ServiceLoop {
   }
 
  private:
-  // A scheduler that waits for company (StaticPolicy) is asked again so often.
+  // How often a scheduler that waits for company (StaticPolicy) is asked again.
   static constexpr auto kNap = std::chrono::milliseconds(1);
 
   struct Open {
     AnswerPointer answer;
     std::bitset<kMostChoices> ended{};  // choices
-    bool waiting = true;                // nothing has come yet
+    bool waiting = true;                // no event so far
     bool held = false;
     bool cancelled = false;
     bool counted = false;  // as ended
   };
 
-  // What throws here may have left the engine anywhere: nobody can count on an answer any more.
+  // Fails all requests where `action` throws: the engine may be in any state.
   template <class Action>
   void guarded(Action&& action) noexcept {
     if (const auto failure = attempt(action)) fail_all(*failure);
@@ -93,7 +93,7 @@ class ServiceLoop {
 
   // ---- what comes from the inbox
 
-  // A new request goes to the engine; one that is over already gets its end at once.
+  // Gives a new request to the engine, unless it was cancelled or its deadline has passed.
   void admit(AnswerPointer answer, bool stopping) noexcept {
     Open entry{std::move(answer)};
     AnswerBuffer& a = *entry.answer;
@@ -110,7 +110,7 @@ class ServiceLoop {
     fail(entry, *failure);
   }
 
-  // Somebody at the reading end has cancelled, or made room.
+  // The reader has cancelled, or made room.
   void attend(AnswerBuffer& answer) {
     const auto found = open_.find(answer.in_engine);
     if (found == open_.end() || found->second.answer.get() != &answer) return;
@@ -153,7 +153,7 @@ class ServiceLoop {
     if (!std::exchange(entry.cancelled, true)) engine_.cancel(entry.answer->in_engine, reason);
   }
 
-  // What comes of it is for nobody: the answer gets its end from here.
+  // Cancels without an event for the reader: the caller ends the answer.
   void cancel_quietly(RequestId id) noexcept {
     const auto ignored = attempt([&] { engine_.cancel(id, FinishReason::error); });
     static_cast<void>(ignored);
@@ -190,7 +190,7 @@ class ServiceLoop {
     return worked;
   }
 
-  // Counts what a step brought before anybody hears of it: who has read the end of an answer finds its place free.
+  // Counts the events of a step before they are delivered: a reader of an end finds its place free.
   void settle(std::span<const Event> events) {
     inbox_.update([&](ServiceStats& s) {
       for (const Event& event : events) {

@@ -1,4 +1,4 @@
-// What an engine has done so far.
+// Counters of an engine.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,18 +7,19 @@
 
 namespace tenon {
 
+/// Counted since the engine was made.
 struct EngineStats {
   std::uint64_t steps = 0;
-  std::uint64_t sequences = 0;       // summed over steps: sequences / steps is the mean occupancy
-  std::uint64_t rows = 0;            // tokens that went through the model, prompts included
-  std::uint64_t tokens = 0;          // generated
-  std::uint64_t launched_ahead = 0;  // steps, before the tokens of the step before were known
+  std::uint64_t sequences = 0;       ///< summed over steps: sequences / steps is the mean occupancy
+  std::uint64_t rows = 0;            ///< tokens that went through the model, prompts included
+  std::uint64_t tokens = 0;          ///< generated
+  std::uint64_t launched_ahead = 0;  ///< steps launched before the tokens of the step before reached the host
   std::uint64_t preemptions = 0;
-  std::uint64_t prefix_hit_tokens = 0;  // prompt tokens that were found in the cache
-  std::uint64_t observer_failures = 0;  // times that EngineOptions::on_step threw
-  std::string last_observer_failure;    // what it said the last time
-  double seconds = 0;                   // in steps
-  int running = 0, waiting = 0;         // sequences, when the last step was planned
+  std::uint64_t prefix_hit_tokens = 0;  ///< prompt tokens that were found in the cache
+  std::uint64_t observer_failures = 0;  ///< calls of EngineOptions::on_step that threw
+  std::string last_observer_failure;    ///< text of the last exception
+  double seconds = 0;                   ///< in steps
+  int running = 0, waiting = 0;         ///< sequences, when the last step was planned
 };
 
 }  // namespace tenon

@@ -11,15 +11,15 @@
 
 namespace tenon {
 
-// Finds the first stop string in a text that arrives in pieces, and releases text that no stop string can claim any
-// more.
+/// Finds the first stop string in a text that arrives in pieces. Holds back text that may begin one, and releases the
+/// rest.
 class StopMatcher {
  public:
-  // include: the stop string that was found is released too. Of two at the same place, the shorter one.
+  /// include: releases the stop string that was found, too; the shorter one where two begin at the same place.
   explicit StopMatcher(std::vector<std::string> stops, bool include = false)
       : stops_(std::move(stops)), include_(include) {}
 
-  // The text that is now certain to belong to the answer. Once stopped() nothing more comes.
+  /// Adds text; returns the text that now belongs to the answer for certain: none once stopped().
   std::string push(std::string_view text) {
     if (stopped_) return {};
     held_ += text;
@@ -40,9 +40,9 @@ class StopMatcher {
     return certain;
   }
 
-  // The end of the text: what was held back belongs to it after all.
+  /// The text ends: returns what was held back.
   std::string finish() { return std::exchange(held_, {}); }
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return stopped_; }  ///< a stop string was found
 
  private:
   // Length of the longest end of the held text with which a stop string begins.
@@ -62,9 +62,10 @@ class StopMatcher {
   bool stopped_ = false;
 };
 
+/// The text of one answer: tokens become whole characters, then pass the StopMatcher.
 class OutputText {
  public:
-  // Without a tokenizer there is no text, and no stop string to look for.
+  /// tokenizer: null where the model has none; then all text is empty. skip_special: special tokens add no text.
   explicit OutputText(const Tokenizer* tokenizer, std::vector<std::string> stops = {}, bool include_stop = false,
                       bool skip_special = false)
       : special_(skip_special ? tokenizer : nullptr), stops_(std::move(stops), include_stop) {

@@ -1,4 +1,5 @@
-// What a step's rows ask of a device that prepares them for a draw itself (DrawRow, ops/args.h).
+// The arguments of head_draw: what each row of a step needs of a device that prepares draws itself (DrawRow,
+// ops/args.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,18 +11,23 @@
 
 namespace tenon {
 
+/// Collects the rows of one call. Keeps its buffers between calls.
 class DrawRows {
  public:
+  /// Starts a new call. vocab: logits of a row.
   void reset(std::size_t vocab);
   std::size_t size() const { return rows_.size(); }
 
-  // A row of which nothing is wanted.
+  /// Adds a row that the device skips.
   void pass_over() { rows_.emplace_back(); }
 
-  // False, and nothing is added, where such a row is not decided by `most` of its best, has a processor or biases whose
-  // order counts or that Penalties refuses, or wants log-probabilities of more tokens, or of logits that are processed.
+  /// Adds a row. False, and nothing is added, where the device cannot prepare its draw:
+  ///   - its `most` best logits do not decide the token;
+  ///   - it has a logits processor, two biases of one token, or a bias that Penalties refuses;
+  ///   - it wants log-probabilities of more than `most` tokens, or of a row whose logits are processed.
   bool add(const SampleInput& in, std::size_t most);
 
+  /// The arguments, with views on this object.
   template <class W>
   HeadDrawArgs<W> args(MatrixView<const float> hidden, const W& weight, std::vector<TokenLogit>* best /* [rows] */,
                        double* totals /* [rows] */, double* log_totals /* [rows] */) const {

@@ -49,8 +49,8 @@ TENON_INLINE std::span<const Weighted> Filters::keep(ScaledRow& row, RankedRow& 
   } else if (o.typical_p < 1) {
     row.total();
   }
-  // top_p keeps the smallest set whose mass reaches top_p: a token stays while those before it have less.
-  // top_k keeps exactly k, of equal logits at the border those of lower id (transformers keeps them all).
+  // top_p keeps the smallest set whose mass reaches top_p: a token stays while the tokens before it have less mass.
+  // top_k keeps exactly k tokens. Among equal logits at the border it keeps lower ids; transformers keeps them all.
   // min_p is relative to the likeliest token, whose weight is 1.
   const double enough = o.top_p < 1 ? static_cast<double>(o.top_p) * mass_of_first(limit, row, ranks)
                                     : std::numeric_limits<double>::infinity();

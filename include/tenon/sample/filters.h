@@ -11,24 +11,23 @@
 
 namespace tenon {
 
-// A token that may be drawn.
+/// A token that may be drawn.
 struct Weighted {
   TokenId id;
-  float scaled;  // (logit - maximum) / temperature: never NaN, however small the temperature
-  float weight;  // exp(scaled): its probability but for the common divisor
+  float scaled;  ///< (logit - maximum) / temperature: never NaN, however small the temperature
+  float weight;  ///< exp(scaled): its probability times the sum of all weights
 };
 
-// The softmax of a row, undivided. Keeps its buffer between rows.
+/// The softmax of a row, not divided by its sum. Keeps its buffer between rows.
 class ScaledRow {
  public:
-  // `row` must outlive the weights asked for; `max` is its maximum, and finite.
+  /// row: must outlive the calls of at(). max: its maximum, finite.
   void reset(std::span<const float> row, float max, float temperature);
-  // Of a row that continues behind these, and whose total somebody has summed up.
+  /// Likewise, where `row` is the beginning of a longer row whose sum of weights is `total`.
   void reset(std::span<const float> row, float max, float temperature, double total);
   std::size_t size() const { return row_.size(); }
 
-  // The sum of all weights, which are computed on the way: 0.04 ms for 50,257 in a loop, 1.3 ms one at a time (built
-  // without -mfma).
+  /// The sum of all weights. Computes them in one loop: 30 times faster than one at a time (Zen 4, without -mfma).
   double total();
 
   Weighted at(TokenId id) const;
@@ -41,11 +40,13 @@ class ScaledRow {
   std::vector<float> weights_;  // [vocab] once filled_
 };
 
+/// The filters of one row. Keeps its buffers between rows.
 class Filters {
  public:
+  /// Whether the options drop any token.
   static bool any(const Options& o, std::size_t vocab);
 
-  // The tokens that pass, in order of (logit descending, id ascending); valid until the next call.
+  /// The tokens that pass, in order of (logit descending, id ascending); valid until the next call.
   std::span<const Weighted> keep(ScaledRow& row, RankedRow& ranks, const Options& o);
 
  private:

@@ -11,23 +11,25 @@
 
 namespace tenon {
 
-// All that a token depends on.
+/// All that a token depends on.
 struct SampleInput {
-  std::span<const float> logits;       // [vocab], raw
-  std::span<const TokenId> prompt;     // [prompt_length]
-  std::span<const TokenId> generated;  // [generated_length]
+  std::span<const float> logits;       ///< [vocab], raw
+  std::span<const TokenId> prompt;     ///< [prompt_length]
+  std::span<const TokenId> generated;  ///< [generated_length]
   const Options& options;
-  int position = 0;                     // of the token to be drawn
-  const std::uint32_t* mask = nullptr;  // [(vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
-  const AnyLogitsProcessor* processor = nullptr;  // null or empty: none
+  int position = 0;                     ///< of the token to be drawn
+  const std::uint32_t* mask = nullptr;  ///< [(vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
+  const AnyLogitsProcessor* processor = nullptr;  ///< null or empty: none
   bool has_processor() const { return processor != nullptr && *processor; }
 };
 
-// Applies the processors of one row. Keeps its buffers between rows, and nothing else.
+/// Applies the processors of one row. Keeps its buffers between rows, and no other state.
 class Penalties {
  public:
-  // The raw row itself if nothing changes it, else a copy that lives until the next call. Of finite logits come finite
-  // ones and -inf (masked or biased away); +inf as a bias becomes the largest float, which wins over all but its like.
+  /// The raw row itself if no processor changes it, else a copy that lives until the next call. Finite logits stay
+  /// finite or become -inf, by a mask, a bias or the user's processor. +inf becomes the largest float, which only an
+  /// equal one ties with. Error invalid_request where the user's processor writes NaN, or a bias is outside the
+  /// vocabulary.
   std::span<const float> apply(const SampleInput& in);
 
  private:

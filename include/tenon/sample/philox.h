@@ -11,6 +11,7 @@ namespace tenon {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
+/// Four 32-bit random words.
 constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
@@ -23,8 +24,8 @@ constexpr PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// In [0, 1), a multiple of 2^-24: exact in a float, so every machine draws the same. `position` is that of the token
-// drawn.
+/// A number in [0, 1), a multiple of 2^-24: exact in a float, so that every machine draws the same. position: of the
+/// token drawn.
 constexpr float uniform(std::uint64_t seed, int position) {
   const PhiloxCounter counter = {static_cast<std::uint32_t>(position), 0, 0, 0};
   const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};

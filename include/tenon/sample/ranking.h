@@ -1,5 +1,5 @@
-// Tokens in order of (value descending, id ascending), as many as somebody asks for: the order in which candidates are
-// kept and drawn. The first k of a long row cost about one pass over it.
+// Tokens in order of (value descending, id ascending), the order in which candidates are kept and drawn. Only the ranks
+// that are used are sorted. The first k of a long row cost about one pass over it.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tenon {
 
-// A value and an id as one integer: ascending integers are (value descending, id ascending). -0 counts as 0.
+/// A value and an id as one integer: ascending integers are (value descending, id ascending). -0 counts as 0.
 using RankKey = std::uint64_t;
 
 inline RankKey rank_key(float value, TokenId id) {
@@ -25,22 +25,23 @@ inline float rank_value(RankKey key) {
   return std::bit_cast<float>((descending >> 31) != 0 ? descending : ~(descending ^ 0x80000000u));
 }
 
-// The ranks of one row, sorted lazily. Values of -inf are no candidates. Keeps its buffers between rows.
+/// The ranks of one row, sorted lazily. Values of -inf are no candidates. Keeps its buffers between rows.
 class RankedRow {
  public:
-  // `row` must outlive the ranks asked for.
+  /// row: must outlive the other calls.
   void reset(std::span<const float> row);
 
-  // Whether there are more than `rank` candidates. Sorts further if need be: 8 times as many each time.
+  /// Whether there are more than `rank` candidates. Sorts further if need be: 8 times as many each time.
   bool has(std::size_t rank);
+  /// The candidate of a rank that has() or sort_first() has sorted.
   TokenId id(std::size_t rank) const { return rank_id(keys_[rank]); }
 
-  // Sorts the first `count` candidates, or all if there are fewer.
+  /// Sorts the first `count` candidates, or all if there are fewer.
   void sort_first(std::size_t count);
 
  private:
-  // Gathers whatever is above the floor; when there are twice as many as wanted, throws half away and raises the floor.
-  // Ids ascend, so a later value equal to the floor ranks behind all that are kept.
+  // Gathers values above the floor. At twice `count` of them it drops half and raises the floor. Ids ascend, so a later
+  // value equal to the floor ranks after all that are kept.
   void select(std::size_t count);
 
   // Least significant digit first, on the value's 32 bits; stable, so ids stay ascending among equals.

@@ -15,32 +15,33 @@
 
 namespace tenon {
 
+/// A picked token.
 struct Pick {
   TokenId token = -1;
-  float logprob = 0;              // of the raw softmax, if options.top_logprobs >= 0
-  std::vector<TokenLogprob> top;  // the options.top_logprobs likeliest of the raw softmax
+  float logprob = 0;              ///< of the raw softmax, if options.top_logprobs >= 0
+  std::vector<TokenLogprob> top;  ///< the options.top_logprobs likeliest of the raw softmax
 };
 
-// A function of its input alone; what it keeps between rows is memory, not state. One per thread.
+/// A pure function of its input. It keeps buffers between rows: one per thread.
 class Sampler {
  public:
-  // Throws Error, which ends this request and no other, where the logits are not finite or no token is allowed.
+  /// Error where the logits are not finite or no token is allowed, and what the user's processor throws.
   Pick sample(const SampleInput& in);
 
-  // Whether logits are changed before a token is drawn, by anything but a mask.
+  /// Whether the options change logits before a token is drawn.
   static bool processes(const Options& o);
 
-  // Whether best_of_row() knows what to make of such options and of so many of the best.
+  /// Whether best_of_row() can pick with these options from the `most` best logits.
   static bool draws_from_best(const Options& o, std::size_t vocab, std::size_t most);
 
-  // sample()'s token where only the best processed logits of a row are known, in order of rank: as many as top_k, where
-  // that limits ranks, or else as came to hand, of which they are `all` or not, with the sum of all weights of the row.
-  // Empty where they do not decide. What in.options says of processing is done already, and in.logits is not read.
+  /// The token that sample() picks, from the best processed logits of a row, in order of rank. Where top_k limits
+  /// ranks, `best` holds top_k of them. Else it holds some, or `all`, and `total` is the sum of all weights of the row.
+  /// Empty where they do not decide. in.logits is not read, and in.options' penalties and biases were applied before.
   std::optional<TokenId> best_of_row(const SampleInput& in, std::span<const TokenLogit> best, std::size_t vocab,
                                      bool all, double total);
 
-  // What sample() says of a token beside it, where its row's logits are not processed and it is one of the best: at
-  // least in.options.top_logprobs of them. log_total: the sum of exp(logit - the largest).
+  /// Adds the log-probabilities that sample() gives, on a row whose logits are not processed. best: the picked token
+  /// and at least the in.options.top_logprobs best. log_total: the sum of exp(logit - the largest).
   static void add_logprobs(const SampleInput& in, std::span<const TokenLogit> best, double log_total, Pick& pick);
 
  private:

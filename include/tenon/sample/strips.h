@@ -1,4 +1,4 @@
-// Reductions over a row of logits, in one fixed order: lane l of 16 takes elements l, l + 16, l + 32, ... in turn, then
+// Reductions over a row of logits, in one fixed order. Lane l of 16 takes elements l, l + 16, l + 32, ... in turn. Then
 // the lanes are added as a tree: (l, l + 8), (l, l + 4), (l, l + 2), (l, l + 1). The order depends on the length alone,
 // not on alignment, vector width or thread count.
 #pragma once
@@ -63,7 +63,7 @@ template <bool kEqual>
   }
 }
 
-// The sum of the terms, which are also stored where somebody wants them.
+// The sum of the terms, which are also stored if `terms` is not null.
 [[gnu::always_inline]] inline double sum_exp_body(const float* x /* [n] */, std::size_t n, float max, float divisor,
                                                   float* terms /* [n] or null */) {
   double lane[kLanes] = {};
@@ -75,7 +75,7 @@ template <bool kEqual>
     } else {
       for (std::size_t i = 0; i < kBlock; ++i) block[i] = i < here ? exact::exp((x[first + i] - max) / divisor) : 0.0f;
     }
-    add_to_lanes(block, lane);  // the zeros behind the row's end add nothing, not even a rounding
+    add_to_lanes(block, lane);  // the zeros after the row's end add nothing, not even a rounding
     if (terms != nullptr) std::memcpy(terms + first, block, here * sizeof(float));
   }
   for (std::size_t width = kLanes / 2; width > 0; width /= 2)
@@ -115,36 +115,36 @@ inline double sum_exp_avx2(const float* x /* [n] */, std::size_t n, float max, f
 
 }  // namespace detail
 
-// -inf for an empty row, and for one of nothing else; NaNs are passed over.
+/// The maximum of a row; -inf for an empty one. Skips NaNs.
 inline float max_of(std::span<const float> row) {
   return detail::has_avx2_fma() ? detail::max_avx2(row.data(), row.size()) : detail::max_body(row.data(), row.size());
 }
 
-// The first index at or after `from` whose value is above `floor`; row.size() if there is none.
+/// The first index at or after `from` whose value is above `floor`; row.size() if there is none.
 inline std::size_t first_above(std::span<const float> row, float floor, std::size_t from = 0) {
   return detail::has_avx2_fma() ? detail::find_avx2<false>(row.data(), row.size(), from, floor)
                                 : detail::find_body<false>(row.data(), row.size(), from, floor);
 }
 
-// The first index that holds `value`; row.size() if there is none.
+/// The first index that holds `value`; row.size() if there is none.
 inline std::size_t first_equal(std::span<const float> row, float value) {
   return detail::has_avx2_fma() ? detail::find_avx2<true>(row.data(), row.size(), 0, value)
                                 : detail::find_body<true>(row.data(), row.size(), 0, value);
 }
 
-// The lowest id that holds the maximum; -1 if there is none (an empty row, or NaNs only).
+/// The lowest id that holds the maximum; -1 if there is none (an empty row, or NaNs only).
 inline TokenId argmax(std::span<const float> row) {
   const std::size_t at = first_equal(row, max_of(row));
   return at < row.size() ? static_cast<TokenId>(at) : -1;
 }
 
-// Sum of exp(x - max): terms in float32, added up in float64. `max` is the row's, or any upper bound.
+/// The sum of exp(x - max): terms in float32, added in float64. max: the row's maximum, or any upper bound.
 inline double sum_exp(std::span<const float> row, float max) {
   return detail::has_avx2_fma() ? detail::sum_exp_avx2(row.data(), row.size(), max, 1, nullptr)
                                 : detail::sum_exp_body(row.data(), row.size(), max, 1, nullptr);
 }
 
-// The same of exp((x - max) / temperature), which also go to terms[0 .. row.size() - 1].
+/// Likewise of exp((x - max) / temperature), whose terms also go to terms[0 .. row.size() - 1].
 inline double exp_terms(std::span<const float> row, float max, float temperature, float* terms /* [row.size()] */) {
   return detail::has_avx2_fma() ? detail::sum_exp_avx2(row.data(), row.size(), max, temperature, terms)
                                 : detail::sum_exp_body(row.data(), row.size(), max, temperature, terms);

@@ -1,4 +1,4 @@
-// One type for any scheduler, so that a program with a --scheduler option needs one engine and not one per policy.
+// One type for any scheduler, so that a program with a --scheduler option needs one engine, not one per policy.
 #pragma once
 #include <concepts>
 #include <memory>
@@ -10,13 +10,14 @@
 namespace tenon {
 
 namespace detail {
-// Asked before the whole concept: whether an owner of an AnyScheduler is copyable depends on the constructor below.
+// Checked before the whole concept: whether an owner of an AnyScheduler is copyable depends on the constructor below.
 template <class P>
 concept PlansSteps = requires(P& p, const QueueState& state, PlanWriter& out) {
   p.plan(state, out);
 };
 }  // namespace detail
 
+/// Any scheduler, its type forgotten. Copies copy the policy.
 class AnyScheduler {
  public:
   template <class P>
@@ -28,7 +29,7 @@ class AnyScheduler {
     if (this != &other) policy_ = other.policy_->copy();
     return *this;
   }
-  AnyScheduler(AnyScheduler&&) noexcept = default;  // what was moved from may only be assigned to or destroyed
+  AnyScheduler(AnyScheduler&&) noexcept = default;  ///< a moved-from one may only be assigned to or destroyed
   AnyScheduler& operator=(AnyScheduler&&) noexcept = default;
 
   void plan(const QueueState& state, PlanWriter& out) { policy_->plan(state, out); }

@@ -1,4 +1,4 @@
-// A sequence's room in the cache: how it moves in, grows, and moves out.
+// A sequence's room in the cache: how it moves in, grows and moves out.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -10,12 +10,13 @@
 
 namespace tenon {
 
+/// The rules by which sequences take and return cache.
 struct CacheRoom {
-  bool keeps_tokens = true;     // as the cache policy says
-  bool reuses_prefixes = true;  // a newcomer may begin with what others left
-  int window = 0;               // positions that a row of the model sees, its own included; 0: all before it
+  bool keeps_tokens = true;     ///< CachePolicy::keeps_tokens
+  bool reuses_prefixes = true;  ///< a newcomer may begin with cached prefixes of others
+  int window = 0;               ///< positions that a row of the model sees, its own included; 0: all before it
 
-  // Free tokens that running all that the sequence has pending would use. parent: null if it is gone.
+  /// Free tokens that running all pending tokens of the sequence would use. parent: null if it has ended.
   template <CacheLedger L>
   int need(const L& ledger, const Sequence& s, const Sequence* parent) const {
     const int end = at_once(ledger, s.preemptible() || !keeps_tokens ? s.known() : s.cache_end());
@@ -30,8 +31,8 @@ struct CacheRoom {
     return end;
   }
 
-  // What a newcomer starts with: its parent's prompt, or a prefix that somebody left; and who was preempted too often
-  // gets room to its end. False, and nothing held, if that is not to be had.
+  /// Gives a newcomer its parent's prompt, or a cached prefix. A sequence beyond the bound on preemptions gets room to
+  /// its end, too. False, and nothing is held, if the cache lacks that room.
   template <CacheLedger L>
   bool move_in(L& ledger, Sequence& s, const Sequence* parent) const {
     if (!keeps_tokens) return true;
@@ -46,7 +47,7 @@ struct CacheRoom {
     return false;
   }
 
-  // Has room for `wanted` tokens beyond the cached ones, or for as many as there is room; returns for how many.
+  /// Reserves room for up to `wanted` tokens after the cached ones; returns the number of tokens that have room.
   template <CacheLedger L>
   int reserve(L& ledger, Sequence& s, int wanted) const {
     const int missing = wanted - (s.reserved - s.cached);
@@ -63,7 +64,7 @@ struct CacheRoom {
     return s.reserved - s.cached;
   }
 
-  // The next row sees nothing before its window.
+  /// Gives back positions before the window of the next row.
   template <CacheLedger L>
   void trim([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
     if constexpr (TrimsSequences<L>) {
@@ -71,7 +72,7 @@ struct CacheRoom {
     }
   }
 
-  // What the sequence has in the cache may be found by others from now on.
+  /// Lets other sequences find the cached tokens of this one from now on.
   template <CacheLedger L>
   void publish([[maybe_unused]] L& ledger, [[maybe_unused]] const Sequence& s) const {
     if constexpr (ReusesPrefixes<L>) {
@@ -80,6 +81,7 @@ struct CacheRoom {
     }
   }
 
+  /// Gives all cache of the sequence back.
   template <CacheLedger L>
   void give_back(L& ledger, Sequence& s) const {
     if (s.reserved > 0) ledger.release(s.seq);
@@ -87,19 +89,20 @@ struct CacheRoom {
   }
 
  private:
-  // Of so many tokens, those that a sequence holds room for at once. Where a window passes them that is never more than
-  // a ring, which is the sequence's own until it ends. So "room to its end" is to be had for a text that is longer than
-  // the whole cache, and who has it asks for nothing that is free, and is never starved.
+  // The number of tokens, of `tokens`, that a sequence holds room for at once. With a window that is at most a ring,
+  // which belongs to the sequence until it ends. So even a text longer than the whole cache can have room to its end,
+  // and needs no free tokens from then on.
   template <CacheLedger L>
   static int at_once([[maybe_unused]] const L& ledger, int tokens) {
     if constexpr (TrimsSequences<L>) return ledger.held_at_most(tokens);
     return tokens;
   }
 
-  // Its last known token is always computed, for its logits; so are those from the first position somebody asked for.
+  // Tokens that may come from the cache. The last known token is computed, for its logits, and so are all tokens from
+  // the first position whose logits the request asks for.
   static std::span<const TokenId> reusable(const Sequence& s);
 
-  // All of the prompt but its last token, once the parent has computed that; 0: nothing to take over.
+  // Tokens to take over from the parent: the prompt without its last token, once the parent has computed it; else 0.
   template <CacheLedger L>
   static int shared_with(const Sequence& s, const Sequence* parent) {
     if constexpr (!ForksSequences<L>) return 0;

@@ -1,5 +1,5 @@
-// Continuous batching (Orca; Yu et al., 2022): sequences join and leave between any two steps. A prompt longer than
-// what is left of the token budget runs in chunks, beside the others' decodes.
+// Continuous batching (Orca; Yu et al., 2022): sequences join and leave between any two steps. A prompt longer than the
+// rest of the token budget runs in chunks, beside the decodes of others.
 #pragma once
 #include <chrono>
 #include <limits>
@@ -9,17 +9,18 @@
 
 namespace tenon {
 
-// Who is admitted first, among equals of priority.
+/// The order of admission among sequences of equal priority.
 enum class Order {
   arrival,
-  longest_first,  // most tokens still to come: the makespan is shortest when long texts do not start last
+  longest_first,  ///< most tokens still to come: the makespan is shortest when long texts do not start last
 };
 
+/// The default scheduler. Priority is the first rule, then `order`.
 struct ContinuousPolicy {
-  int max_batch = 32;                                  // sequences at once
-  int token_budget = std::numeric_limits<int>::max();  // rows in a step; the engine's own budget binds too
+  int max_batch = 32;                                  ///< sequences at once
+  int token_budget = std::numeric_limits<int>::max();  ///< rows in a step; the engine's own budget binds too
   Order order = Order::arrival;
-  Clock::duration patience = std::chrono::seconds(30);  // who has waited so long goes before priorities and longer ones
+  Clock::duration patience = std::chrono::seconds(30);  ///< sequences that have waited this long go first
 
   void plan(const QueueState& state, PlanWriter& out) const {
     const Candidate* last = nullptr;
@@ -28,7 +29,7 @@ struct ContinuousPolicy {
     detail::run_continuously(state, out, max_batch, token_budget, next, [&](const Candidate& c) { last = &c; });
   }
 
-  // The least urgent; of those, the one admitted last, which has the least to lose. The oldest is nobody's victim.
+  /// The sequence of the lowest priority; of those, the one admitted last, which loses least. Never the oldest.
   SeqId victim(const QueueState& state) const {
     const Candidate* chosen = &state.running.back();
     for (const Candidate& c : state.running.subspan(1)) {

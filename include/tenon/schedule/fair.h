@@ -1,8 +1,8 @@
 // Fairness between clients, and between the adapters of each: continuous batching with virtual token counters
 // (schedule/token_counters.h). The least served adapter of the least served client is admitted next.
 //
-// The bound, that of the paper for backlogged tenants: of two clients (or two adapters of one client) that have
-// requests waiting all through an interval, neither is served more than 2 U ahead of the other in it, with
+// The bound is that of the paper for backlogged tenants. Let two clients, or two adapters of one client, have requests
+// waiting all through an interval. Then neither is served more than 2 U ahead of the other in it, with
 //     U = max(input_weight x longest prompt, output_weight x most tokens that the requests running at once come to).
 // It holds for service as admitted. A prompt that does not fit a step's token budget is admitted whole and read in
 // chunks, one such prompt at a time: service as computed is at most twice the longest prompt further apart.
@@ -18,13 +18,14 @@
 
 namespace tenon {
 
+/// Fair between clients, and between the adapters of each client.
 struct FairPolicy {
-  int max_batch = 32;  // sequences at once
-  int guests = 0;      // further ones, of clients that run nothing; half of them also of new requests
-  int token_budget = std::numeric_limits<int>::max();   // rows in a step; the engine's own budget binds too
-  double input_weight = 1, output_weight = 2;           // service that a token of a prompt, and a new one, count for
-  Clock::duration patience = std::chrono::seconds(30);  // within an adapter, who waited so long goes before priorities
-  detail::FairCounters counters = {};                   // not a parameter
+  int max_batch = 32;  ///< sequences at once
+  int guests = 0;      ///< further ones, of clients that run nothing; half of them also of new requests
+  int token_budget = std::numeric_limits<int>::max();   ///< rows in a step; the engine's own budget binds too
+  double input_weight = 1, output_weight = 2;           ///< service of a prompt token, and of a new token
+  Clock::duration patience = std::chrono::seconds(30);  ///< within an adapter, longer waits go before priorities
+  detail::FairCounters counters = {};                   ///< state, not a parameter
 
   void plan(const QueueState& state, PlanWriter& out) {
     const auto first = [&](const Candidate& a, const Candidate& b) { return before(a, b, state.now); };
@@ -47,7 +48,7 @@ struct FairPolicy {
     detail::run_continuously(state, out, std::max(max_batch, 1) + guests, token_budget, next, admitted, reserve);
   }
 
-  // From the client and adapter served most, the sequence admitted last. The oldest is nobody's victim.
+  /// The sequence admitted last, of the client and adapter served most. Never the oldest.
   SeqId victim(const QueueState& state) const {
     const Candidate* chosen = &state.running.back();
     for (const Candidate& c : state.running.subspan(1)) {

@@ -1,5 +1,5 @@
-// The mechanism behind every scheduler: owns the sequences, shows them to the policy, grants what fits, preempts when
-// the cache is full. One thread at a time; it reads no clock, and knows nothing of tensors.
+// The mechanism of every scheduler: it owns the sequences, shows them to the policy, grants what fits, and preempts
+// when the cache is full. One thread at a time uses it. It reads no clock, and knows nothing of tensors.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace tenon {
 
-// A step: plan, run its slices, commit, append the tokens that were picked, finish whom they end. A plan that is not
-// committed (the step failed) is forgotten by the next one.
+/// A step is: plan, run its slices, commit, append the picked tokens, finish sequences at their last token. A plan that
+/// is not committed, for the step failed, is forgotten by the next one.
 template <SchedulerPolicy P>
 class RequestQueue {
  public:
-  // `keeps_tokens` as the cache policy says. `first`: where ids begin, so that tests see them wrap.
+  /// keeps_tokens: CachePolicy::keeps_tokens. first: the first id, so that tests see ids wrap.
   explicit RequestQueue(P policy = {}, bool keeps_tokens = true, SeqId first = 0)
       : policy_(std::move(policy)), room_{.keeps_tokens = keeps_tokens}, next_seq_(first) {}
 
   RequestQueue(RequestQueue&&) noexcept = default;
   RequestQueue& operator=(RequestQueue&&) noexcept = default;
 
-  // Refuses what could never finish; whatever is accepted will.
+  /// Takes a sequence. Error invalid_request or capacity where it could never finish.
   template <CacheLedger L>
   SeqId add(NewSequence request, const L& ledger) {
     if (request.tokens.empty()) throw Error(Error::Kind::invalid_request, "prompt", "must hold at least one token");
@@ -67,8 +67,8 @@ class RequestQueue {
     return seq;
   }
 
-  // Who runs in the next step, and how many tokens each; cache for them is reserved. Empty if the policy chose to wait.
-  // Valid until the next call.
+  /// The sequences of the next step, and the number of tokens of each; their cache is reserved. Empty if the policy
+  /// chose to wait. Valid until the next call.
   template <CacheLedger L>
   const Plan& plan(L& ledger, int token_budget, TimePoint now) {
     forget_uncommitted(ledger);
@@ -76,15 +76,15 @@ class RequestQueue {
       const QueueState state = look(ledger, now);
       attempt(state, ledger, token_budget);
       if (starved_ < 0) break;
-      // A running sequence found the cache full: take back what newcomers got, then whole sequences, last come first.
-      // This ends, because the oldest fits alone.
+      // A running sequence found the cache full: send newcomers back, then preempt, the victim first. This ends,
+      // because the oldest fits alone.
       if (std::exchange(admitting_, false) && send_back_newcomers(ledger)) continue;
       if (std::any_of(running_.begin(), running_.end(), [](const Sequence* s) { return s->has_written_all(); }))
         break;  // room comes
       if (const Sequence* chosen = victim(state)) {
         preempt(chosen->seq, ledger);
       } else if (!plan_.slices.empty()) {
-        break;  // it pauses: those that run have room to their end, and give it back there
+        break;  // it pauses: the others have room to their end, and give it back there
       } else {
         throw Error(Error::Kind::internal, "cache",
                     "refuses " + std::to_string(starved_) + " more tokens to its only sequence, which holds " +
@@ -95,7 +95,7 @@ class RequestQueue {
     return plan_;
   }
 
-  // The step was computed: its tokens are in the cache. Who was cancelled or held meanwhile is skipped.
+  /// The step was computed: its tokens are in the cache. Skips sequences that were cancelled or held meanwhile.
   template <CacheLedger L>
   void commit(const Plan& plan, L& ledger) {
     served_.clear();
@@ -118,24 +118,24 @@ class RequestQueue {
     stats_.rows += static_cast<std::uint64_t>(plan.rows);
   }
 
-  // Whether the slice's last row is the sequence's last known token, so that its logits name the next one. Ask between
-  // plan and commit.
+  /// Whether the slice ends at the sequence's last known token, so that a token is picked from its logits. Call it
+  /// between plan and commit.
   bool ends_known_tokens(const Plan::Slice& slice) const {
     const Sequence& s = sequence(slice.seq);
     return s.cached + slice.tokens == s.known();
   }
 
-  // kUnknownToken where it is not known yet: then learn() says it, before the next commit.
+  /// Appends a picked token; kUnknownToken where the host does not know it yet. learn() sets it before the next commit.
   void append(SeqId seq, TokenId token) { at(seq).tokens.push_back(token); }
   void learn(SeqId seq, TokenId token) { at(seq).tokens.back() = token; }
 
-  // The sequence has ended; its cache is free at once.
+  /// Ends a sequence; its cache is free at once. Error internal if it is not here.
   template <CacheLedger L>
   void finish(SeqId seq, L& ledger) {
     if (!cancel(seq, ledger)) throw unknown(seq);
   }
 
-  // Ends a sequence in any state; false if it is not here (any more).
+  /// Ends a sequence in any state; false if it is not here (any more).
   template <CacheLedger L>
   bool cancel(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
@@ -148,8 +148,8 @@ class RequestQueue {
     return true;
   }
 
-  // Gives the sequence's cache back and shows it to no policy until resume(); it keeps its place in line, and what it
-  // had computed may still be found. False if it is not here, or held already.
+  /// Gives the sequence's cache back and shows it to no policy until resume(). It keeps its place in line, and its
+  /// cached prefix may still be found. False if it is not here, or held already.
   template <CacheLedger L>
   bool hold(SeqId seq, L& ledger) {
     Sequence* s = find(seq);
@@ -175,20 +175,19 @@ class RequestQueue {
   }
   bool contains(SeqId seq) const { return sequences_.contains(seq); }
 
-  int waiting() const { return static_cast<int>(waiting_.size()); }  // and not held
+  int waiting() const { return static_cast<int>(waiting_.size()); }  ///< without held ones
   int running() const { return static_cast<int>(running_.size()); }
   bool empty() const { return sequences_.empty(); }
   const QueueStats& stats() const { return stats_; }
 
-  // Nothing else will arrive: policies that wait for company need not.
+  /// true: no more sequences arrive, so that policies that wait for company stop waiting.
   void set_draining(bool draining) { draining_ = draining; }
   bool draining() const { return draining_; }
 
-  // Whether prompts may begin with what others left in the cache. Their tokens are the same either way.
+  /// Whether prompts may begin with cached prefixes of others. Their tokens are the same either way.
   void set_prefix_reuse(bool reuses) { room_.reuses_prefixes = reuses; }
 
-  // How many positions a row of the model sees, its own included; 0: all before it. The shape of the cache has the
-  // same.
+  /// The number of positions that a row of the model sees, its own included; 0: all before it. KvShape::window.
   void set_window(int window) { room_.window = window; }
 
   P& policy() { return policy_; }
@@ -287,7 +286,7 @@ class RequestQueue {
     of->children.push_back(s.seq);
   }
 
-  // The parent has read the prompt, or is gone.
+  // The parent has read the prompt, or has ended.
   void release_children(Sequence& parent) {
     for (const SeqId seq : std::exchange(parent.children, {})) {
       Sequence* child = find(seq);
@@ -302,7 +301,7 @@ class RequestQueue {
     waiting_.insert(place(s.seq), s.candidate());
   }
 
-  // Takes a sequence off the lists, whichever it is on.
+  // Takes a sequence off the list that it is on.
   void withdraw(Sequence& s) {
     if (s.state == Sequence::State::running) std::erase(running_, &s);
     if (s.state == Sequence::State::waiting) waiting_.erase(place(s.seq));
@@ -325,7 +324,7 @@ class RequestQueue {
     for (Sequence* s : running_) room_.give_back(ledger, *s);
   }
 
-  // Whether anybody had to go.
+  // Takes back the cache of this attempt's newcomers; false: there were none.
   template <CacheLedger L>
   bool send_back_newcomers(L& ledger) {
     bool any = false;
@@ -338,8 +337,8 @@ class RequestQueue {
     return any;
   }
 
-  // Never the oldest: it must get through, so that somebody does. Nobody beyond the bound on preemptions, unless the
-  // step would be empty. Null: nobody can go.
+  // The sequence to preempt. Never the oldest, so that one sequence always finishes. None beyond the bound on
+  // preemptions, unless the step would be empty. Null: none.
   const Sequence* victim(const QueueState& state) {
     if (running_.size() < 2) return nullptr;
     if constexpr (ChoosesVictim<P>) {

@@ -1,5 +1,5 @@
-// What the schedulers share: sequences that run already go first, newcomers join only where they fit whole, and who has
-// waited too long goes before everybody.
+// Rules that schedulers share: running sequences go first, newcomers join only where they fit whole, and a sequence
+// that has waited too long goes before all others.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -9,21 +9,21 @@
 
 namespace tenon::detail {
 
-// Decodes first, so that a text being written never waits for somebody else's prompt; then what is left of prompts,
-// which leave `reserve` of the step's rows. Returns what is left of the budget.
+// Takes decodes first, so that they never wait for the prompt of another request; then the rest of running prompts,
+// which leave `reserve` of the step's rows. Returns the rest of the budget.
 int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(),
                  int reserve = 0);
 
-// Cache tokens that newcomers may count on: what is free, less what those that run are about to take. Who does not fit
-// whole would be preempted before its first token, and have computed for nothing. Ask before anybody is taken: the
-// state does not see what this step has reserved.
+// Cache tokens for newcomers: the free ones, less the needs of running sequences. A newcomer that does not fit whole
+// would be preempted before its first token, and its work lost. Call it before any take(): the state does not show what
+// this step has reserved.
 int room_for_newcomers(const QueueState& state, const PlanWriter& out);
 
-// Whoever has waited so long goes first, in order of arrival: no rule of order may starve anybody.
+// Whether a sequence has waited for `patience`. Such ones go first, in order of arrival, so that no rule starves any.
 inline bool overdue(const Candidate& c, TimePoint now, Clock::duration patience) { return now - c.arrival >= patience; }
 
-// Of the waiting sequences that `eligible` accepts, the first in line behind `last` (null: of all); null if there is
-// none. `before` is a total order. A scan per admission, because a policy allocates nothing to sort in.
+// The first in line, by the total order `before`, of the waiting sequences that `eligible` accepts and that come after
+// `last` (null: of all). Null: none. A scan per admission, because a policy allocates nothing to sort in.
 template <class Before, class Eligible>
 const Candidate* behind(const Candidate* last, std::span<const Candidate> waiting, Before&& before,
                         Eligible&& eligible) {
@@ -34,10 +34,9 @@ const Candidate* behind(const Candidate* last, std::span<const Candidate> waitin
   return first;
 }
 
-// Continuous batching: those that run go on, and newcomers join while rows, seats and room are left. `next()` is who is
-// next (null: nobody), `admitted(c)` is told that c runs. Nobody overtakes who does not fit: a large request would wait
-// for ever.
-// `reserve`: rows that running prompts leave to newcomers.
+// Continuous batching: running sequences go on, and newcomers join while rows, seats and cache are left. next(): the
+// next newcomer (null: none). admitted(c) is called when c runs. No newcomer overtakes one that does not fit, or a
+// large request would wait for ever. reserve: rows that running prompts leave to newcomers.
 template <class Next, class Admitted>
 void run_continuously(const QueueState& state, PlanWriter& out, int max_batch, int token_budget, Next&& next,
                       Admitted&& admitted, int reserve = 0) {

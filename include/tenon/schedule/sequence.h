@@ -1,4 +1,4 @@
-// A running text as the queue keeps it.
+// A sequence as the queue keeps it.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -13,19 +13,20 @@
 
 namespace tenon {
 
-// So often a sequence gives its place in the cache to others. Then it comes back only with room to its end, and stays.
+/// The most times that a sequence is preempted. Then it comes back only with room to its end, and stays.
 inline constexpr int kMaxPreemptions = 4;
 
-// A token that a device has picked and the host does not know yet: the last of its sequence.
+/// The last token of a sequence, where a device has picked it and the host does not know it yet.
 inline constexpr TokenId kUnknownToken = -1;
 
+/// NewSequence::parent of a sequence that shares no prompt.
 inline constexpr SeqId kNoParent = std::numeric_limits<SeqId>::max();
 
-// What the engine hands in.
+/// A sequence to be added to the queue.
 struct NewSequence {
   RequestId request = 0;
   int choice = 0;
-  std::vector<TokenId> tokens = {};  // the prompt
+  std::vector<TokenId> tokens = {};  ///< the prompt
   int max_new_tokens = 16;
   TimePoint arrival{};
   int adapter = -1;
@@ -34,15 +35,15 @@ struct NewSequence {
   int ordinal = 0;
   std::uint64_t tag = 0;
   TimePoint deadline = TimePoint::max();
-  std::string identity = {};  // what keys depend on beside tokens: adapters, a salt
+  std::string identity = {};  ///< all that keys depend on beside tokens: adapters, a salt
   std::shared_ptr<const AdapterSet> adapters = {};
-  int reuse_limit =
-      std::numeric_limits<int>::max();  // prompt tokens that may come from the cache; the rest is computed
-  SeqId parent = kNoParent;             // a sequence with the same prompt, to share its cache when it has read that
+  int reuse_limit = std::numeric_limits<int>::max();  ///< prompt tokens that may come from the cache
+  SeqId parent = kNoParent;  ///< a sequence with the same prompt, whose cache is shared once it has read that
 };
 
+/// A sequence and its state.
 struct Sequence {
-  // A held sequence is shown to no policy: its reader is slow, or its parent still reads the prompt they share.
+  /// A held sequence is shown to no policy: its reader is slow, or its parent still reads the prompt they share.
   enum class State { waiting, running, held };
 
   SeqId seq = 0;
@@ -77,10 +78,10 @@ struct Sequence {
   int pending() const { return known() - cached; }
   int generated() const { return known() - prompt_tokens; }
   int remaining() const { return max_new_tokens - generated(); }
-  // It has written all that it may, and only waits to hear what.
+  /// All tokens are picked, some perhaps unknown to the host.
   bool has_written_all() const { return remaining() <= 0 && (generated() > 0 || computed >= prompt_tokens); }
   bool preemptible() const { return preemptions < kMaxPreemptions; }
-  // Tokens that the cache will hold of it at most.
+  /// The most tokens that the cache will hold of it.
   int cache_end() const { return static_cast<int>(cache_tokens_of(tokens.size(), remaining())); }
   Candidate candidate() const;
 };
@@ -88,12 +89,13 @@ struct Sequence {
 /// Refuses what a sequence's cache can never hold: error capacity, field `prompt`. capacity: tokens of one sequence.
 void check_cache_room(std::size_t prompt, int max_new_tokens, int capacity);
 
+/// Counters of a queue.
 struct QueueStats {
-  std::uint64_t steps = 0;      // committed ones
-  std::uint64_t sequences = 0;  // summed over steps: sequences / steps is the mean occupancy
-  std::uint64_t rows = 0;       // summed over steps
+  std::uint64_t steps = 0;      ///< committed ones
+  std::uint64_t sequences = 0;  ///< summed over steps: sequences / steps is the mean occupancy
+  std::uint64_t rows = 0;       ///< summed over steps
   std::uint64_t preemptions = 0;
-  std::uint64_t prefix_hit_tokens = 0;  // prompt tokens that newcomers found in the cache
+  std::uint64_t prefix_hit_tokens = 0;  ///< prompt tokens that newcomers found in the cache
   std::uint64_t added = 0, ended = 0;
 };
 

@@ -5,6 +5,7 @@
 
 namespace tenon {
 
+/// One request at a time, in order of arrival.
 struct SequentialPolicy {
   void plan(const QueueState& state, PlanWriter& out) const {
     const auto line = state.running.empty() ? state.waiting : state.running;

@@ -1,4 +1,4 @@
-// Static batching: a batch departs full, or when its oldest member has waited long enough, and nobody joins on the way.
+// Static batching: a batch departs full, or when its oldest member has waited long enough. No sequence joins later.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -9,11 +9,11 @@
 
 namespace tenon {
 
-// The knob of experiment 5: a larger n fills the batch, a shorter max_wait answers sooner. Unlike the literature's
-// static batch, this one computes nothing for members that have ended.
+/// A larger n fills the batch, a shorter max_wait answers sooner (experiment 5). Unlike the literature's static batch,
+/// it computes nothing for members that have ended.
 struct StaticPolicy {
-  int n = 8;
-  Clock::duration max_wait = std::chrono::milliseconds(50);
+  int n = 8;                                                 ///< sequences of a batch
+  Clock::duration max_wait = std::chrono::milliseconds(50);  ///< of the oldest one, for the others
 
   void plan(const QueueState& state, PlanWriter& out) const {
     if (!state.running.empty()) {
@@ -27,7 +27,7 @@ struct StaticPolicy {
       const Candidate& c = state.waiting[static_cast<std::size_t>(i)];
       const int needed = out.need(c.seq);
       if (i > 0 && needed > room) return;
-      // A row is kept for everyone behind: who has none when the batch departs must wait for the next one.
+      // Keeps a row for every later member: without one it would wait for the next batch.
       const int share = std::max(1, out.budget_left() - (members - i - 1));
       if (out.take(c.seq, std::min(c.pending, share)) == 0) return;
       room -= needed;

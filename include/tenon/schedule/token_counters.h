@@ -1,5 +1,5 @@
-// Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): what each tenant
-// has been served, and who is next. A tenant is a client, or an adapter of one client.
+// Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): the service that
+// each tenant has received, and the tenant that is next. A tenant is a client, or an adapter of one client.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -48,11 +48,11 @@ class TokenCounters {
     if (!t.next || before(c, *t.next)) t.next = &c;
   }
   // Lifts tenants that had nothing waiting after the last step to the lowest level of those that had: idleness earns no
-  // credit. If nobody had, the last tenant that waited is the measure.
+  // credit. If none had, the last tenant that waited is the measure.
   void end_look();
 
-  // The waiting tenant that was served least; among equals the one whose sequence came first. Null: nobody waits.
-  // `idle_only`: only tenants without running sequences.
+  // The waiting tenant that was served least; among equals the one whose sequence came first. Null: none waits.
+  // idle_only: only tenants without running sequences.
   const Tenant* poorest(bool idle_only = false) const;
 
   // This plan admits a sequence of `id`; `next` is the tenant's new first in line.
@@ -61,8 +61,8 @@ class TokenCounters {
   // Books a step: begin_serve(), add_service() for each sequence, end_serve().
   void begin_serve();
   void add_service(int id, double service) { account(id).counter += service; }
-  // Drops idle accounts at or below the floor: a new account would start there. The floor never falls. It is the lowest
-  // counter of those that wait, who are served first, and whoever joins them is lifted to it.
+  // Drops idle accounts at or below the floor: a new account would start there. The floor is the lowest counter of the
+  // waiting tenants. It never falls: these are served first, and a tenant that joins them is lifted to it.
   void end_serve();
 
   // Service received; for a tenant without an account the floor, an upper bound of it.
@@ -94,8 +94,8 @@ class TokenCounters {
 
   std::vector<Account> accounts_;  // by id
   std::vector<Tenant> tenants_;    // of the plan in hand, by id: kept so that a step allocates nothing
-  double floor_ = 0;               // lowest counter of those that wait, or of the last who did
-  int last_ = -1;                  // tenant admitted last: when nobody waits, it was the last who did
+  double floor_ = 0;               // lowest counter of waiting tenants, or of the last one that waited
+  int last_ = -1;                  // tenant admitted last: when none waits, it was the last one that did
   int admitted_ = -1;              // the same, of the plan in hand
   bool admitted_any_ = false;
 };
@@ -124,7 +124,7 @@ class FairCounters {
     for (Client& client : active_) client.adapters.end_look();
   }
 
-  // First in line of the poorest adapter of the poorest client. Null: nobody waits. `idle_only`: of clients that run
+  // First in line of the poorest adapter of the poorest client. Null: none waits. idle_only: of clients that run
   // nothing.
   const Candidate* poorest(bool idle_only = false);
 
