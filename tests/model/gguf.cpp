@@ -10,12 +10,14 @@
 #include "../checkpoint/gguf_file.h"
 #include "../io/scratch.h"
 #include "made_model.h"
+#include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/files.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/model/gpt_bigcode.h"
 #include "tenon/model/llama.h"
+#include "tenon/model/quantize.h"
 #include "tenon/model/tensor_source.h"
 
 BOOST_AUTO_TEST_SUITE(model_gguf)
@@ -96,16 +98,22 @@ GgufFile converted(const std::filesystem::path& folder, const Names& names, cons
   return out;
 }
 
-// Compares the model of the file with that of the folder, tensor by tensor.
 template <class Family>
-void same_model(const std::filesystem::path& folder, const std::filesystem::path& file) {
-  const ModelFiles wanted = load_checkpoint(folder), found = load_checkpoint(file);
+void same_config(const ModelFiles& wanted, const ModelFiles& found) {
   const ModelConfig a = Family::configure(*wanted.config), b = Family::configure(*found.config);
   BOOST_TEST_REQUIRE((a.layers == b.layers && a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads));
   BOOST_TEST_REQUIRE((a.head_dim == b.head_dim && a.inner == b.inner && a.vocab == b.vocab));
   BOOST_TEST((a.positions == b.positions && a.norm_epsilon == b.norm_epsilon && a.tied_head == b.tied_head));
   BOOST_TEST((a.activation == b.activation && a.interleaved_qkv == b.interleaved_qkv));
   BOOST_TEST((a.attention_bias == b.attention_bias && a.mlp_bias == b.mlp_bias));
+}
+
+// Compares the model of the file with that of the folder, tensor by tensor.
+template <class Family>
+void same_model(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  const ModelFiles wanted = load_checkpoint(folder), found = load_checkpoint(file);
+  same_config<Family>(wanted, found);
+  const ModelConfig a = Family::configure(*wanted.config);
   const DecoderSpec spec = Family::tensors(a);
   const TensorSource one(wanted, Family::name_prefix), other(found, Family::name_prefix);
   other.check(spec, a.tied_head);
@@ -248,6 +256,23 @@ BOOST_AUTO_TEST_CASE(bloom) {
                                    {"bloom.attention.head_count_kv", 3}, {"bloom.attention.layer_norm_epsilon", 1e-5f}};
   scratch.write("model.gguf", converted(scratch / "folder", bloom_names(3), metadata).bytes());
   same_model<Bloom>(scratch / "folder", scratch / "model.gguf");
+}
+
+// The folder that `tenon quantize` writes does not depend on which of the two the model came from.
+BOOST_AUTO_TEST_CASE(quantized_folders_are_the_same) {
+  const Scratch scratch;
+  const GgufFile file = small_llama(scratch, {{"attention_bias", true}, {"tie_word_embeddings", true}});
+  scratch.write("model.gguf", file.bytes());
+  ThreadPool pool(1);
+  for (const std::string format : {"int8", "int4", "bfloat16"}) {
+    quantize_checkpoint(scratch / "folder", scratch / ("a" + format), format, pool);
+    quantize_checkpoint(scratch / "model.gguf", scratch / ("b" + format), format, pool);
+    const auto weights = [&](const std::string& folder) {
+      return read_text_file(scratch / (folder + format) / "model.safetensors", 1 << 20);
+    };
+    BOOST_TEST((weights("a") == weights("b")), format);
+    same_config<Llama>(load_checkpoint(scratch / "folder"), load_checkpoint(scratch / ("b" + format)));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(ends_of_texts_are_those_of_the_metadata) {

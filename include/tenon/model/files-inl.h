@@ -45,7 +45,7 @@ TENON_INLINE bool is_model_file(const std::filesystem::path& path) {
 namespace tenon::detail {
 
 // Some GGUF files hold no tokenizer: the key is absent, or its value is "none" or "no_vocab".
-inline bool has_gguf_tokenizer(const Fields& metadata) {
+TENON_INLINE bool has_gguf_tokenizer(const Fields& metadata) {
   const std::string kind = metadata.string("tokenizer.ggml.model", "none");
   return kind != "none" && kind != "no_vocab";
 }

@@ -58,6 +58,13 @@ std::string weight_code_of(const ModelFiles& files);
 /// Whether matrices are stored as codes with tensors of scales.
 bool holds_codes(const std::string& code);
 
+namespace detail {
+
+// Whether the metadata of a GGUF file has a tokenizer.
+bool has_gguf_tokenizer(const Fields& metadata);
+
+}  // namespace detail
+
 }  // namespace tenon
 
 #ifndef TENON_COMPILED

@@ -2,9 +2,13 @@
 #include <system_error>
 
 #include "tenon/checkpoint/config.h"
+#include "tenon/checkpoint/gguf_model.h"
 #include "tenon/core/require.h"
+#include "tenon/io/fields.h"
 #include "tenon/io/file.h"
+#include "tenon/io/json.h"
 #include "tenon/model/quantize.h"
+#include "tenon/tokenizer/gguf_tokenizer.h"
 
 namespace tenon::detail {
 
@@ -39,8 +43,28 @@ TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path
   return names;
 }
 
+// The small files that a GGUF file stands for.
+inline std::vector<NewFile> write_gguf_files(const std::filesystem::path& source, const std::filesystem::path& target) {
+  const GgufModel model = read_gguf_model(File(source));
+  const Fields metadata(*model.metadata, file_name_of(source));
+  std::vector<NewFile> files;
+  const auto write = [&](const char* name, const Json& json) {
+    const std::string text = json.dump(1) + "\n";
+    files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
+  };
+  write("config.json", *model.config);
+  if (!has_gguf_tokenizer(metadata)) return files;
+  Json tokenizer, config;
+  GgufTokenizer(metadata).write(tokenizer, config);
+  if (metadata.has("tokenizer.chat_template")) config["chat_template"] = metadata.string("tokenizer.chat_template");
+  write("tokenizer.json", tokenizer);
+  write("tokenizer_config.json", config);
+  return files;
+}
+
 TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& source,
                                                    const std::filesystem::path& target) {
+  if (is_model_file(source)) return write_gguf_files(source, target);
   constexpr std::uint64_t kLargest = 256u << 20;  // bytes; tokenizers of 17 MB are common
   std::vector<NewFile> files;
   std::error_code ignored;

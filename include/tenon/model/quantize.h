@@ -91,7 +91,8 @@ class CheckpointWriter {
     for (const Matrix& matrix : matrices_) {
       for (const Tensor& tensor : matrix.tensors) add_plans(tensor, plans);
     }
-    for (const TensorInfo* tensor : others_) plans.push_back({tensor->name, tensor->dtype, tensor->shape});
+    for (const TensorInfo* tensor : others_)
+      plans.push_back({tensor->name, as_stored(*tensor) ? tensor->dtype : DType::f32, tensor->shape});
     return plans;
   }
 
@@ -210,7 +211,11 @@ class CheckpointWriter {
     }
   }
 
+  // Whether the bytes of the tensor are those of a safetensors file. A GGUF file may have others.
+  static bool as_stored(const TensorInfo& tensor) { return tensor.order.plain() && !is_block(tensor.dtype); }
+
   void copy(const TensorInfo& tensor, SafetensorsWriter& writer) const {
+    if (!as_stored(tensor)) return copy_values(tensor, writer);
     constexpr std::uint64_t kCopied = 1u << 20;
     const std::uint64_t size = tensor.end - tensor.begin;
     std::vector<std::byte> bytes(std::min(kCopied, size));
@@ -220,6 +225,16 @@ class CheckpointWriter {
       check_finite(tensor, block);
       writer.write(tensor.name, done, block);
     }
+  }
+
+  // Copies the values as float32.
+  void copy_values(const TensorInfo& tensor, SafetensorsWriter& writer) const {
+    std::size_t count = 1;
+    for (const std::uint64_t dim : tensor.shape) count *= static_cast<std::size_t>(dim);
+    std::vector<float> values(count);
+    checkpoint_.read_all(tensor, values.data());
+    if (!all_finite(values)) refuse_file(checkpoint_.where(tensor), "holds a value that is not finite");
+    writer.write(tensor.name, 0, std::as_bytes(std::span(values)));
   }
 
   // The check that the reader of the copy will make.
@@ -239,7 +254,7 @@ class CheckpointWriter {
   const Checkpoint& checkpoint_;
   const TensorSource& source_;
   std::vector<Matrix> matrices_;
-  std::vector<const TensorInfo*> others_;  // copied unchanged
+  std::vector<const TensorInfo*> others_;  // copied unchanged, or as float32
   std::set<std::string> known_;
 };
 
@@ -261,7 +276,8 @@ void check_target(const std::filesystem::path& target, const std::filesystem::pa
 // The other files and folders of a model's folder, sorted.
 std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// Copies the small files of a model, byte for byte. They appear with NewFile::publish.
+// Copies the small files of a model, byte for byte. They appear with NewFile::publish. For a GGUF file they are
+// written: config.json and, if it has a tokenizer, tokenizer.json and tokenizer_config.json.
 std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
 
 // The traits of the source's family that matter here.
@@ -303,10 +319,11 @@ QuantizeReport quantize_as(const ModelFiles& files, const SourceModel& model,
 
 }  // namespace detail
 
-/// Writes the model of folder `source` to folder `target`, its matrices in the weight format that `format` names (one
-/// of BuiltInCodes). Memory: a few MiB of blocks, and the tokenizer. Errors: those of load_checkpoint and of reading
-/// every tensor; unsupported for an unknown format or a source that holds codes (a source of 16-bit floats is
-/// accepted); invalid_request if the target has a model already. After an error the target is as it was before.
+/// Writes the model `source`, a folder or a GGUF file, to folder `target`, its matrices in the weight format that
+/// `format` names (one of BuiltInCodes). Memory: a few MiB of blocks, and the tokenizer. Errors: those of
+/// load_checkpoint and of reading every tensor; unsupported for an unknown format or a source that holds codes (a
+/// source of 16-bit floats is accepted); invalid_request if the target has a model already. After an error the target
+/// is as it was before.
 template <ModelTraits... Models, class Pool>
 QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::filesystem::path& source,
                                    const std::filesystem::path& target, std::string_view format, Pool& pool,
