@@ -1,5 +1,5 @@
-// The admission queue of an adapter store: requests wait first come, first served, until the budget admits their
-// adapters.
+// The admission queue of an adapter store. Requests wait in order of arrival until the adapter budget has space for
+// their adapters.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -14,34 +14,37 @@
 
 namespace tenon {
 
-/// First come, first served. An adapter that is always in use could keep the first request waiting for ever. Therefore
-/// one such adapter yields: requests that may wait leave it alone until the first request has been served. Thread-safe.
+/// Serves waiting requests in order of arrival. Thread-safe.
+///
+/// An adapter that is always in use could keep the first request waiting for ever. Therefore one such adapter yields:
+/// requests that may wait do not use it until the first request has been served.
 class AdmissionQueue {
  public:
-  /// One request's place in the queue. Destruction leaves the queue.
+  /// One request that may have to wait. Its destructor leaves the queue.
   class Waiter {
    public:
+    /// Does not enter the queue yet: see join(). `queue` must outlive the waiter.
     Waiter(AdmissionQueue& queue, Patience patience)
         : queue_(queue), patience_(std::move(patience)), may_wait_(patience_.until > Clock::now()) {}
     Waiter(const Waiter&) = delete;
     ~Waiter();
 
-    /// Whether no other request has waited longer.
+    /// Whether the request is the first in the queue, or the queue is empty.
     bool is_first() const;
     /// Whether the request may use this adapter now. False if the adapter yields and this request may wait but is not
     /// the first.
     bool may_use(const std::string& name) const;
-    /// Names the adapter that shall yield. It has an effect for the first request only.
+    /// Makes this adapter yield. Has an effect only if the request is the first in the queue.
     void request_yield(const std::string& name);
 
-    /// Enters the queue, if the request may wait at all.
+    /// Enters the queue at its end. Does nothing if the request may not wait, or is in the queue.
     void join();
-    /// Waits until change_count() differs from `seen`. False if the request is not queued, its time is over, or it is
-    /// no longer wanted.
+    /// Waits until change_count() differs from `seen`, which was read before the failed attempt. Returns false if the
+    /// request is not in the queue, its time is over, or `patience.wanted` says no.
     bool wait(std::uint64_t seen);
 
    private:
-    static constexpr auto kPollInterval = std::chrono::milliseconds(50);  // how often `wanted` is asked
+    static constexpr auto kPollInterval = std::chrono::milliseconds(50);  // between two calls of patience.wanted
 
     AdmissionQueue& queue_;
     const Patience patience_;
@@ -66,7 +69,7 @@ class AdmissionQueue {
   std::uint64_t changes_ = 0;
 };
 
-/// Owns what a lease holds. Its destruction wakes the waiting requests.
+/// Owns the adapters of a lease. Its destructor releases them and wakes the waiting requests.
 class NotifyingHold {
  public:
   NotifyingHold(std::shared_ptr<const void> held, std::shared_ptr<AdmissionQueue> queue)

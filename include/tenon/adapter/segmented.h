@@ -1,4 +1,4 @@
-// All rows of one adapter are one product, so that its factors are read once for them (SGMV of Punica; Chen et al.,
+// Multiplies all rows of one adapter in one product, so that its factors are read once (SGMV of Punica; Chen et al.,
 // 2023).
 #pragma once
 #include <algorithm>
@@ -11,12 +11,13 @@ namespace tenon {
 struct SegmentedLoRA {
   static constexpr bool adds_at_runtime = true;
 
-  /// Groups are in the order of their first rows, so that the result does not depend on the adapters' addresses.
+  /// Writes one group for each adapter, and the rows of each group. rows: the adapters of each row of the batch; null:
+  /// none. Groups are in the order of their first rows, so that the result does not depend on the adapters' addresses.
   void arrange(std::span<const AdapterSet* const> rows, AdapterGroups& out) const {
     out.clear();
     for (const AdapterSet* set : rows) {
       if (!set) continue;
-      // Rows of a sequence are adjacent: the last group is the likeliest.
+      // Searches from the last group, because rows of a sequence are adjacent.
       const auto found = std::find_if(out.groups.rbegin(), out.groups.rend(),
                                       [&](const AdapterGroup& g) { return g.adapters == set; });
       if (found != out.groups.rend())

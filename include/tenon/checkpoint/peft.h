@@ -24,8 +24,8 @@ namespace tenon {
 /// The low-rank factors of one module: y += scale * B (A x).
 struct PeftFactors {
   std::size_t module = 0;                 ///< index into the modules given to PeftAdapter::open
-  int rank = 0;                           ///< of A and B
-  double scale = 0;                       ///< factor of the update
+  int rank = 0;                           ///< number of rows of A and of columns of B
+  double scale = 0;                       ///< `scale` of the formula
   FactorType type = FactorType::float32;  ///< element type of both tensors
   const TensorInfo* a = nullptr;          ///< [rank, inputs]
   const TensorInfo* b = nullptr;          ///< [outputs, rank]
@@ -55,24 +55,27 @@ class PeftAdapter {
  public:
   /// `modules`: the linears of the model that can be updated. Each tensor of the file must be a factor of a targeted
   /// module, or equal the tensor of `base` that it copies. Each targeted module must have its factors.
-  /// Errors: io where a file is missing; invalid_file where files break the format or do not fit the model. Error
-  /// unsupported where they need a feature that changes the outputs and is not implemented.
+  /// Errors:
+  /// - io, if a file is missing;
+  /// - invalid_file, if a file breaks the format or does not fit the model;
+  /// - unsupported, if a file needs a feature that changes the outputs and is not implemented.
   static PeftAdapter open(const std::filesystem::path& folder, std::span<const PeftModule> modules,
                           const PeftBase& base = {});
 
   const PeftConfig& config() const noexcept { return config_; }    ///< the checked adapter_config.json
   const Checkpoint& tensors() const noexcept { return tensors_; }  ///< the file of the factors
-  /// In the order of the modules. The TensorInfo pointers stay valid for the life of the adapter, also after moves.
+  /// The factor pairs, in the order of the modules. The TensorInfo pointers stay valid for the life of the adapter,
+  /// also after moves.
   std::span<const PeftFactors> factors() const noexcept { return factors_; }
-  /// Names of tensors that equal the model's own and are therefore ignored.
+  /// Names of tensors that are ignored because they equal the model's own.
   std::span<const std::string> copies() const noexcept { return copies_; }
 
   /// Size of the tensor in the file.
   static std::uint64_t bytes_of(const TensorInfo& tensor) { return tensor.end - tensor.begin; }
 
-  /// Reads bytes of the tensor, starting at byte `offset`, as stored in the file. out: a whole number of elements. The
-  /// overload without `offset` reads the whole tensor. Errors: invalid_file where a value is NaN or infinite; io where
-  /// the file cannot be read. Call tensors().verify_unchanged() after the last read.
+  /// Reads out.size() bytes of the tensor from byte `offset` on, as stored in the file. `out` holds whole elements. The
+  /// overload without `offset` reads the whole tensor. Errors: invalid_file, if a value is NaN or infinite; io, if the
+  /// file cannot be read. Call tensors().verify_unchanged() after the last read: it detects a file that has changed.
   void read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const;
   void read(const TensorInfo& tensor, std::span<std::byte> out) const;
 
@@ -93,8 +96,7 @@ class PeftAdapter {
   // model's state themselves write such keys, and PEFT reads them. Error invalid_file where there are several names.
   std::string adapter_name() const;
 
-  // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise an
-  // error.
+  // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise throws.
   void check_copy(const TensorInfo& tensor, const PeftBase& base);
 
   // `stem`: the key up to lora_A or lora_B. The adapter's name may follow it in the file.

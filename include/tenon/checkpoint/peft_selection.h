@@ -15,10 +15,11 @@
 
 namespace tenon::detail {
 
-// Budget of all regular expressions of one adapter, in visits of nodes: about a second of work.
+// Work limit of all regular expressions of one adapter, in visits of nodes: about a second. Functions with a parameter
+// `budget` subtract their visits from it. Error unsupported at 0.
 inline constexpr std::uint64_t kRegexBudget = 20'000'000;
 
-// Whether the path is the name, or ends with a dot and the name.
+// Whether the path equals the name, or ends with a dot and the name.
 inline bool matches_name(std::string_view path, std::string_view name) {
   return path == name ||
          (path.size() > name.size() && path.ends_with(name) && path[path.size() - name.size() - 1] == '.');
@@ -31,7 +32,7 @@ inline bool matches_any(std::string_view path, std::span<const std::string> name
 // it. Without patterns the expression is r".*?\.[^.]*\.(\d+)\.", which needs two names before the number.
 std::optional<int> layer_of(std::string_view path, std::span<const PythonRegex> patterns, std::uint64_t& budget);
 
-// A compiled key of rank_pattern or alpha_pattern.
+// A compiled key of rank_pattern or alpha_pattern. `field` names the key in errors.
 class PeftKey {
  public:
   PeftKey(const std::string& key, const std::string& field);
@@ -53,9 +54,11 @@ std::vector<PeftKey> peft_keys(const PeftConfig::Pattern<Value>& pattern, const 
 // Selects the modules that target_modules, exclude_modules and the layers of a config name.
 class PeftSelection {
  public:
+  // `config` must outlive the selection.
   explicit PeftSelection(const PeftConfig& config);
 
-  // check_target_module_exists of PEFT. A path that is listed in full is selected whatever its layer.
+  // Whether the config selects the module, as PEFT's check_target_module_exists decides. A path that target_modules
+  // lists in full is selected even if its layer is not.
   bool holds(const PeftModule& module, std::uint64_t& budget) const;
 
  private:

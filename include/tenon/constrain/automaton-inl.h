@@ -18,7 +18,7 @@ TENON_INLINE Automaton::Automaton(std::unique_ptr<Grammar> grammar)
   start_ = state_of(std::move(first));
   if (start_ == kDead) refuse_dead();
   for (int byte = 0; byte < 256; ++byte)
-    step(start_, static_cast<std::uint8_t>(byte));  // a grammar that is too complex is refused here
+    step(start_, static_cast<std::uint8_t>(byte));  // refuses a grammar that is too complex early
   explore();
   grammar_->budget.compiled();
 }
@@ -53,9 +53,11 @@ TENON_INLINE int Automaton::distance(State state) {
 TENON_INLINE void Automaton::prepare_distances() {
   Budget& budget = grammar_->budget;
   budget.begin_preparing();
-  if (distance(start_) == FewestBytes::kEndless) refuse_complex("there are too many ways to its shortest text");
+  if (distance(start_) == FewestBytes::kEndless)
+    refuse_complex("the length of its shortest text could not be determined");
   if (budget.bytes() > budget.limits().bytes / 2) {
-    refuse_complex("to end in time it needs more than " + std::to_string(budget.limits().bytes >> 21) + " MiB");
+    refuse_complex("to end within a token limit it needs more than " + std::to_string(budget.limits().bytes >> 21) +
+                   " MiB");
   }
   budget.compiled();
 }
@@ -162,7 +164,7 @@ TENON_INLINE void Automaton::close(Expr next, int stack, std::vector<Configurati
     std::vector<Expressions::Call> calls;
     x_.first_calls(c.next, calls);
     for (const Expressions::Call& call : calls) {
-      if (is_too_deep(call.rest, c.stack)) continue;  // only one of several continuations; the others may fit
+      if (is_too_deep(call.rest, c.stack)) continue;  // other calls may fit
       reach(grammar_->rules[static_cast<std::size_t>(call.rule)],
             call.rest == Expressions::kEmpty ? c.stack : push(call.rest, c.stack));
     }

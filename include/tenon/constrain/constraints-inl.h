@@ -83,7 +83,7 @@ TENON_INLINE void CompiledConstraint::Machines::renew_counting() {
     auto machine = made();
     machine->automaton->prepare_distances();
     counting.put(std::move(machine));
-  } catch (const Refused&) {  // it took longer than last time: the old machine stays in use
+  } catch (const Refused&) {  // it took longer than the first time: the old machine stays in use
   }
 }
 
@@ -105,7 +105,7 @@ TENON_INLINE void CompiledConstraint::AnswerState::advance(TokenId token) {
   state_ = machine_->masks.advance(state_, token);
   if (left_ > 0) --left_;
   if (state_ == Automaton::kDead)
-    throw Error(Error::Kind::internal, "constraint", "a token came that its mask forbids");
+    throw Error(Error::Kind::internal, "constraint", "received a token that its mask forbids");
   if (!counts_) written_.push_back(token);
 }
 

@@ -22,17 +22,18 @@ namespace tenon::constrain {
 
 /// A constraint for Request::constraint: an automaton with the masks of a vocabulary. Thread-safe; requests of several
 /// engines may share it.
-/// States are made while texts are written. When a machine has made kMostBytes of states, later answers share a new
-/// one. Answers that must end within a number of tokens have a machine of their own, so that its tables do not burden
-/// the others.
+///
+/// An automaton adds states while answers are generated. After kMostBytes of new states, new answers use a newly
+/// compiled automaton; answers in progress keep theirs. Answers with a token limit use an automaton of their own,
+/// because mask_within() needs tables of distances that other answers shall not pay for.
 class CompiledConstraint final : public Constraint {
  public:
-  /// Compiles the automaton anew.
+  /// Compiles the automaton. Called again for each new one.
   using Compile = std::function<std::unique_ptr<Automaton>()>;
-  /// Size of new states, in bytes, after which a new machine is made.
+  /// Bytes of new states after which a new automaton is compiled. Fewer, if ConstraintLimits::bytes leaves little.
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
-  /// Compiles at once. Errors: those of `compile`.
+  /// Compiles the first automaton. Errors: those of `compile`.
   CompiledConstraint(Compile compile, std::shared_ptr<const Vocabulary> vocabulary)
       : vocabulary_(std::move(vocabulary)), machines_(std::make_shared<Machines>(std::move(compile), vocabulary_)) {}
 
@@ -40,15 +41,16 @@ class CompiledConstraint final : public Constraint {
   std::unique_ptr<ConstraintState> start() const override { return std::make_unique<AnswerState>(machines_); }
   /// Number of logits per mask.
   int vocab() const override { return vocabulary_->width(); }
-  /// Prepares the tables of mask_within() on the first call, in the caller's thread. Returns true. Refused,
-  /// unsupported, if they cost too much; then every later call throws the same.
+  /// Returns true. The first call prepares the tables of mask_within() in the caller's thread. If they exceed the
+  /// limits of time or memory, it throws Refused (unsupported), and so does every later call.
   bool counts_tokens() const override;
   /// Parts of the schema that are not enforced; see Grammar::warnings.
   std::vector<std::string> warnings() const { return machines_->warnings; }
-  /// Size of expressions, states and rows.
+  /// Memory of expressions, states and mask rows, in bytes.
   std::size_t bytes() const { return machines_->bytes(); }
 
  private:
+  // An automaton with the masks of its states.
   struct Machine {
     Machine(std::unique_ptr<Automaton> made, std::shared_ptr<const Vocabulary> of)
         : vocabulary(std::move(of)), automaton(std::move(made)), masks(*automaton, *vocabulary) {}
@@ -66,8 +68,8 @@ class CompiledConstraint final : public Constraint {
    public:
     std::shared_ptr<Machine> get() const;
     void put(std::shared_ptr<Machine> machine);
-    // Bytes of states made since put(), as a fraction of the amount that triggers a new machine, which is well below
-    // the limit.
+    // Bytes of states made since put(), as a fraction of the bytes after which the machine is replaced: kMostBytes, or
+    // half of what the memory limit leaves if that is less.
     double growth() const;
     std::size_t bytes() const;
 
@@ -85,13 +87,13 @@ class CompiledConstraint final : public Constraint {
 
     // The machine of answers without a token limit.
     std::shared_ptr<Machine> for_plain();
-    // The machine of answers with a token limit. Called in an engine's thread: where another thread is making a new
-    // machine, the old one is returned without waiting.
+    // The machine of answers with a token limit. Called in an engine's thread: if another thread is making a
+    // new machine, it returns the old one and does not wait.
     std::shared_ptr<Machine> for_counting();
-    // Called in the thread that sends a request. Makes a new machine at half the amount already, so that engines
-    // seldom must.
+    // Makes the machine of answers with a token limit, or replaces it if its growth exceeds one half. Threads that
+    // submit requests call it, so that engines rarely have to make one. Throws Refused as counts_tokens() does.
     void prepare();
-    // Replaces the machine of `counting`, if that succeeds.
+    // Replaces the machine of `counting`. Keeps the old one if compiling exceeds its limits of time or memory.
     void renew_counting();
     std::size_t bytes() const { return plain.bytes() + counting.bytes(); }
 
@@ -140,10 +142,11 @@ class Constraints {
  public:
   using Pointer = std::shared_ptr<const CompiledConstraint>;  ///< shared by the requests that use it
 
-  /// Error unsupported where some byte is not a token, because a text could then reach a dead end.
+  /// Error unsupported if a byte is not a token: a text could then reach a state that no token continues.
   explicit Constraints(Vocabulary vocabulary, SchemaOptions options = {}, ConstraintLimits limits = {});
 
-  /// Constraints as in compile.h, from the cache if the same text was used before. Errors as there.
+  /// The constraint of compile.h with the same name, from the cache if the same text was used before. Errors: those of
+  /// compile.h.
   Pointer json_schema(std::string_view text);
   template <std::same_as<OrderedJson> J>
   Pointer json_schema(const J& schema) {
@@ -157,7 +160,7 @@ class Constraints {
  private:
   Pointer of_schema(const OrderedJson& schema);
 
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 64;                           // cached constraints
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of all cached constraints
 
   struct Known {

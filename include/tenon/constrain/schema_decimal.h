@@ -16,7 +16,7 @@ namespace tenon::constrain::schema {
 
 using Json = nlohmann::ordered_json;
 
-/// Whether a JSON parser may have rounded the number: it is outside the range of 64-bit integers.
+/// Whether the JSON parser may have rounded the number. It rounds integers beyond 64 bits to a double.
 inline bool may_be_rounded(const Json& number) {
   if (!number.is_number_float()) return false;
   const double value = number.get<double>();
@@ -32,15 +32,15 @@ struct Decimal {
   static Decimal of(const Json& number) {
     return number.is_number_float() ? of(number.get<double>()) : parse(number.dump());
   }
-  /// The shortest text that reads back as `value`. From 2^53 on it is the exact value, because the integers that are
-  /// compared with it are exact.
+  /// The shortest decimal that reads back as `value`. From 2^53 on it is the exact value instead, because it is
+  /// compared with exact integers.
   static Decimal of(double value) {
     char text[340];  // the largest double has 309 digits
     if (std::abs(value) < 0x1p53) return parse({text, std::to_chars(text, text + sizeof text, value).ptr});
     return parse({text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.0f", value))});
   }
 
-  /// A number in JSON's grammar.
+  /// Parses a number in JSON's grammar, without checks.
   static Decimal parse(std::string_view text) {
     Decimal d;
     d.negative = text.starts_with('-');
@@ -84,7 +84,7 @@ struct Decimal {
   Decimal magnitude() const { return {false, digits, point}; }
 };
 
-/// -1, 0 or 1.
+/// Sign of a - b: -1, 0 or 1.
 inline int compare(const Decimal& a, const Decimal& b) {
   const auto sign = [](const Decimal& d) { return d.is_zero() ? 0 : d.negative ? -1 : 1; };
   if (sign(a) != sign(b)) return sign(a) < sign(b) ? -1 : 1;
@@ -95,7 +95,7 @@ inline int compare(const Decimal& a, const Decimal& b) {
   return order == 0 ? 0 : order < 0 ? -larger : larger;
 }
 
-/// The double equal to a non-negative whole number or, if there is none, the next one above or below it.
+/// The double that equals a non-negative whole number. If there is none: the next double above it, or below.
 inline Decimal double_at(const Decimal& whole, bool above) {
   double value = 0;
   const std::string text = whole.whole();
@@ -110,7 +110,7 @@ inline constexpr std::size_t kMultipleDigits = 17;
 /// Whether `a` is a multiple of `of`, which is positive and has at most kMultipleDigits digits.
 inline bool is_multiple(const Decimal& a, const Decimal& of) {
   if (a.is_zero()) return true;
-  if (of.last_place() > a.last_place()) return false;  // the last digit of a is not 0
+  if (of.last_place() > a.last_place()) return false;  // the last digit of `a` is not 0, that of a multiple would be
   std::uint64_t k = 0, rest = 0;
   for (const char c : of.digits) k = 10 * k + static_cast<std::uint64_t>(c - '0');
   for (const char c : a.digits) rest = (10 * rest + static_cast<std::uint64_t>(c - '0')) % k;

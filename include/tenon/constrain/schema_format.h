@@ -1,4 +1,5 @@
-// The formats that are enforced. Each is at least as strict as the standard it names.
+// The values of the schema keyword `format` that are enforced. Each expression is at least as strict as the standard
+// that it names.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,12 +11,12 @@
 
 namespace tenon::constrain::schema {
 
-/// Expressions of formats, without quotes.
+/// Makes the expressions of formats: what stands between the quotes of the JSON string.
 class Formats {
  public:
   explicit Formats(Expressions& expressions) : e_(expressions) {}
 
-  /// Empty for a format that is not enforced.
+  /// The expression of a format; empty if the format is not enforced.
   std::optional<Expr> find(std::string_view name) {
     if (name == "date") return date();
     if (name == "time") return time();
@@ -70,7 +71,7 @@ class Formats {
     }
     return whole(all);
   }
-  // RFC 1123. Names with "--" in third place are excluded: their validity is up to IDNA (RFC 5891).
+  // RFC 1123. Labels with "--" as third and fourth characters are excluded: IDNA (RFC 5891) decides which are valid.
   Expr hostname() {
     const Expr any = e_.bytes(ByteSet::all());
     const Expr label = without(whole("[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?"),
@@ -84,7 +85,7 @@ class Formats {
                                e_.repeat(e_.bytes(ByteSet::all()), 1, 64));
     return e_.concat({local, e_.literal("@"), hostname()});
   }
-  // RFC 3986, with a scheme. Hosts are names or IPv6 addresses.
+  // RFC 3986, with a scheme. A host is a name or an IPv6 address; IPv4 addresses match as names.
   Expr uri() {
     constexpr std::string_view kCharacter = "([0-9A-Za-z._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})";
     const Expr scheme = whole("[A-Za-z][0-9A-Za-z+.-]*:");

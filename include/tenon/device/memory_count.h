@@ -7,12 +7,13 @@
 
 namespace tenon {
 
-/// Bytes held now, and the most held since the device was made.
+/// Bytes that allocations hold now, and the largest number that they held at once since the device was made.
 struct MemoryUse {
   std::size_t bytes = 0, peak = 0;
 };
 
-/// Thread-safe. With several threads, the peak is at least the largest count that any of them reached.
+/// Counter of the bytes that allocations hold. Thread-safe; while another thread is inside add(), `peak` may be less
+/// than `bytes`.
 class MemoryCount {
  public:
   void add(std::size_t bytes) {

@@ -52,8 +52,7 @@ class JsonText {
 
   std::string_view text() const { return text_; }
   // Offset in the text of the `count`-th character fed to the lexer, counted from 1. The end counts as one more
-  // character.
-  // Two offsets are kept, because the lexer may put its last character back.
+  // character. `count` must be one of the last two: the lexer may put its last character back, so two offsets are kept.
   std::size_t offset_of(std::size_t count) const;
 
  private:
@@ -69,11 +68,11 @@ class JsonText {
 
 }  // namespace detail
 
-/// Base of all receivers of parser events. A syntax error becomes an Error with line and column. Receivers are virtual,
-/// so that a program holds one copy of the parser.
+/// Base class of receivers of parser events. It turns a syntax error into an Error with line and column. The functions
+/// are virtual, so that a program holds one copy of the parser.
 class JsonEvents : public nlohmann::json_sax<Json> {
  public:
-  /// `text` must outlive the receiver. `file` names it in errors.
+  /// `text` must outlive the receiver. `file` names the text in errors; `refusal` is their kind.
   JsonEvents(std::string_view text, std::string file, Error::Kind refusal)
       : source_(text), file_(std::move(file)), refusal_(refusal) {}
 
@@ -81,9 +80,9 @@ class JsonEvents : public nlohmann::json_sax<Json> {
   /// Called by nlohmann on a syntax error. Throws an Error with line and column.
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) final;
 
-  /// Throws: `what` is wrong at byte `offset` of the text. The error has line and column.
+  /// Throws an Error that says `what` is wrong, with the line and column of byte `offset` of the text.
   [[noreturn]] void refuse_at(std::size_t offset, std::string_view what) const;
-  /// Throws an Error that names the file.
+  /// Throws an Error that says `what` is wrong and names the file, without a position.
   [[noreturn]] void refuse(std::string_view what) const { throw Error(refusal_, file_, what); }
 
  private:
@@ -94,10 +93,10 @@ class JsonEvents : public nlohmann::json_sax<Json> {
   Error::Kind refusal_;
 };
 
-/// Parses the text of `events` as one JSON document and sends its events. Call it once.
+/// Parses the text of `events` as one JSON document and calls its functions. Call it once for each receiver.
 void parse_json_events(JsonEvents& events);
 
-/// The document in `text`. `file` names it in errors. J: Json or OrderedJson.
+/// Parses the document in `text`. `file` names it in errors of the kind limits.refusal. J: Json or OrderedJson.
 template <class J = Json>
 J parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
 

@@ -31,11 +31,6 @@ struct TraceRequest {
 
 using Trace = std::vector<TraceRequest>;  ///< in order of arrival
 
-// Files are JSON lines, one request per line, with the fields of TraceRequest. Times are in milliseconds:
-//   {"arrival_ms": 0.5, "prompt_tokens": 120, "new_tokens": 32, "adapter": 3, "priority": 0}
-//   {"arrival_ms": 0.5, "prompt_tokens": 120, "new_tokens": 32, "prefix": 7, "prefix_tokens": 64}
-// The first three fields are required. Lines may be in any order of arrival. Blank lines are skipped.
-
 namespace detail {
 
 inline constexpr int kMostTokens = 1 << 30;
@@ -46,16 +41,21 @@ std::string milliseconds(std::chrono::nanoseconds time);
 
 }  // namespace detail
 
-/// Parses a trace. Errors name `file`, the line and the field.
+/// Parses a trace and sorts it by arrival. The text is JSON lines, one request per line, with the fields of
+/// TraceRequest:
+///
+///     {"arrival_ms": 0.5, "prompt_tokens": 120, "new_tokens": 32, "adapter": 3, "priority": 0}
+///     {"arrival_ms": 0.5, "prompt_tokens": 120, "new_tokens": 32, "prefix": 7, "prefix_tokens": 64}
+///
+/// The first three fields are required. Lines may be in any order; blank lines are skipped. Error invalid_file, which
+/// names `file`, the line and the field.
 Trace parse_trace(std::string_view text, const std::string& file);
 
-/// Reads a trace from a file.
+/// Reads a trace from a file of at most 1 GiB. Errors: those of read_text_file and parse_trace.
 Trace read_trace(const std::filesystem::path& path);
 
-/// The text of a trace file. Default values are left out. parse_trace() gives the same trace again.
+/// The text of a trace file. It omits default values. parse_trace() of it returns the same trace.
 std::string format_trace(const Trace& trace);
-
-// Random traces.
 
 /// A distribution of numbers of tokens.
 struct Length {
@@ -75,7 +75,7 @@ struct Length {
 /// Options of random_trace().
 struct TraceOptions {
   int requests = 1000;
-  double rate = 1;   ///< requests per second of a Poisson process; 0: all requests arrive at once
+  double rate = 1;   ///< mean arrivals per second, a Poisson process; 0: all requests arrive at once
   int adapters = 0;  ///< 0: requests have no adapter
   double zipf = 1;   ///< adapter k is drawn in proportion to 1 / (k + 1)^zipf; 0: uniformly
   Length prompt = Length::uniform(16, 256);
@@ -104,7 +104,8 @@ void check(const TraceOptions& o);
 
 }  // namespace detail
 
-/// A random trace. Error invalid_request if an option is out of range.
+/// Draws a trace: equal options give an equal trace on every machine. Error invalid_request if an option is out of
+/// range.
 Trace random_trace(const TraceOptions& options);
 
 }  // namespace tenon::lab

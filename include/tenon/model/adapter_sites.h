@@ -1,4 +1,4 @@
-// Finds the linears of a model that adapters may update, from the specification of its matrices.
+// Lists the linears of a model that adapters may update, from the specification of its matrices.
 #pragma once
 #include <memory>
 #include <string_view>

@@ -19,23 +19,25 @@
 
 namespace tenon {
 
-/// The weights of a decoder as views, for the ops.
+/// The weights of a decoder as views. W: view type of the matrices; H: of the embedding and the head.
 template <class W, class H>
 using DecoderViews = DecoderParts<W, H, const float*>;
 
-/// The activations of a step between ops. Memory grows to an eighth more than the largest step seen. Operand: the form
-/// in which products read activations.
+/// The activations of a step between ops, in one allocation that it owns. The memory grows to an eighth more than the
+/// largest step seen. Operand: the form in which products read activations. Shapes after resize():
+/// - x, normed: [rows, hidden]; attended: [rows, query_width]; inner: [rows, inner];
+/// - qkv: [rows, qkv_width]; gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden].
 template <DevicePolicy D, class Operand>
 class Activations {
  public:
-  /// Whether products round activations to their own element.
+  /// Whether products read activations in an element type other than float32.
   static constexpr bool rounds = !std::is_same_v<Operand, MatrixView<float>>;
 
   MatrixView<float> x, qkv, angles, gate_and_up, hidden;
   Operand normed, attended, inner;
 
-  /// Places the matrices for `rows` rows and `logit_rows` rows of logits. gated: the MLP's first matrix also has
-  /// outputs for the gate. angle_width: columns of `angles`; 0 without rotary positions.
+  /// Sets the shapes, and allocates if the memory is too small. gated: the MLP's first matrix also has outputs for the
+  /// gate. angle_width: columns of `angles`; 0 without rotary positions. Errors: those of D::allocate.
   void resize(D& device, const ModelConfig& c, bool gated, int angle_width, int rows, int logit_rows) {
     std::byte* begin = nullptr;
     std::size_t at = 0;  // bytes placed so far
@@ -63,7 +65,7 @@ class Activations {
  private:
   static constexpr std::size_t kLine = 128;  // alignment of matrices in bytes
 
-  // Sets the view, which is null while there is no memory. Returns its bytes.
+  // Places the view at byte `at` of the memory at `begin`; null if `begin` is null. Returns its size in bytes.
   static std::size_t place(MatrixView<float>& view, std::byte* begin, std::size_t at, int rows, int cols) {
     view = {begin ? reinterpret_cast<float*>(begin + at) : nullptr, rows, cols, cols};
     return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float) + kLine - 1) / kLine *
@@ -78,11 +80,11 @@ class Activations {
   typename D::Memory memory_;
 };
 
-/// The batch of the last layer: only rows whose logits are needed, each as a sequence of its own.
+/// Makes the batch of the last layer after its keys are stored: only rows that need logits, each as its own sequence.
 struct LastRows {
   std::vector<SequenceRows> sequences;
 
-  /// The batch with rows batch.logit_rows. Valid until the next call.
+  /// The batch of the rows batch.logit_rows. It points into this object; valid until the next call.
   BatchView select(const BatchView& batch) {
     sequences.clear();
     int s = 0;
@@ -96,8 +98,8 @@ struct LastRows {
   }
 };
 
-/// Rows of a sequence that are one job of attention, together with `heads_together` heads that share keys. 0 if the
-/// device uses no tiles.
+/// Rows of one sequence that attention computes in one job. The job also covers the `heads_together` query heads that
+/// share their keys. 0 if neither Attend nor D has a tile size.
 template <DevicePolicy D, class Attend>
 int tile_rows(int heads_together) {
   if constexpr (requires { Attend::queries_together; })
@@ -110,7 +112,8 @@ int tile_rows(int heads_together) {
     return 0;
 }
 
-/// The batch in device memory, for the kernels of this step. tile_rows: from tile_rows().
+/// The batch in device memory, for the kernels of one step. tile_rows: the result of tile_rows(). Valid until the next
+/// D::begin_step(); on the CPU it points to the arrays of `b`.
 template <DevicePolicy D>
 BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   const auto put = [&](const auto* values, int count) {
@@ -124,7 +127,7 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   if constexpr (requires { D::rows_together; }) {
     static_assert(
         requires { D::length_step; },
-        "tenon: this Device says rows_together and no length_step; see docs/policies.md#device");
+        "tenon: this Device has rows_together but no length_step; see docs/policies.md#device");
     const std::vector<RowTile> tiles = row_tiles(b, tile_rows);
     there.tile_rows = tile_rows;
     there.tile_count = static_cast<int>(tiles.size());
@@ -134,7 +137,8 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   return there;
 }
 
-/// The state of a decoder between steps, and what it knows in addition to the weights, in format W.
+/// Everything that a decoder needs besides its weights and the cache: activations, adapter updates, and constants of
+/// the positions. W: view type of the weights.
 template <class Model, class D, class W>
 struct DecoderState {
   explicit DecoderState(const ModelConfig& c) {
@@ -155,7 +159,8 @@ struct DecoderState {
   }
 };
 
-/// One step through a model: the state that its ops share, and the blocks of a layer.
+/// One step through a model. Its members are the views that the ops share; its functions are the blocks of a layer.
+/// All constructor arguments must outlive it.
 template <ModelTraits Model, DevicePolicy D, class W, class V, AdapterPolicy P>
 class DecoderPass {
   using Operand = typename OperandOf<W>::Result;
@@ -252,7 +257,7 @@ class DecoderPass {
     multiply_and_add(layer.down, inner_, l, Site::mlp_down);
   }
 
-  /// Writes the norm of x.
+  /// Writes the norm of the rows of x to `out`. `n`: gain and bias.
   template <class Y>
   void norm(const auto& n, const Y& out) {
     if constexpr (Model::norm == NormKind::rms)
@@ -273,7 +278,7 @@ class DecoderPass {
     else
       linear(device_, args);
   }
-  // x += W in
+  // x += W in + bias, for each row.
   void multiply_and_add(const auto& matrix, const Operand& in, int l, Site site) {
     multiply(LinearArgs<W, Input>{.x = in, .weight = matrix.weight, .bias = matrix.bias, .residual = x_, .y = x_}, l,
              site);

@@ -11,18 +11,19 @@
 
 namespace tenon {
 
-/// The updates of adapters that are merged at load.
+/// The updates of adapters that are merged when the model is loaded. It owns the factors, in float32.
 class MergedUpdates {
  public:
-  /// Reads the adapters, each multiplied by its weight. Errors: those of AdapterStore::lease.
+  /// Reads the adapters and multiplies each by its weight. prefix: Model::name_prefix. Errors: those of
+  /// AdapterStore::lease.
   MergedUpdates(std::span<const AdapterUse> uses, const AdapterSites& sites, std::string_view prefix,
                 const AdapterOptions& options);
 
   /// Whether an adapter updates this tensor (a name without the model's prefix).
   bool updates(const std::string& tensor) const { return by_tensor_.contains(tensor); }
 
-  /// Adds the updates to rows [first, first + count) of a tensor. rows: [count, inputs]. The sum over ranks is in
-  /// double and rounded once.
+  /// Adds the updates to rows [first, first + count) of a tensor for which updates() is true. rows: [count, inputs].
+  /// The sum over ranks is computed in double and rounded once.
   void add(const std::string& tensor, int first, int count, float* rows) const;
 
  private:

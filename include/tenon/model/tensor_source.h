@@ -17,26 +17,27 @@ namespace tenon {
 /// Finds and reads the tensors of a DecoderSpec. Names in the checkpoint may have the model's prefix or not.
 class TensorSource {
  public:
-  /// merged: updates that are added to the matrices as they are read; null: none. All arguments must outlive the
-  /// source.
+  /// prefix: Model::name_prefix. merged: updates that are added to the matrices as they are read; null: none. All
+  /// arguments must outlive the source.
   TensorSource(const ModelFiles& files, std::string_view prefix, const MergedUpdates* merged = nullptr)
       : files_(files), prefix_(prefix), merged_(merged), code_(weight_code_of(files)), coded_(holds_codes(code_)) {}
 
-  /// Checks that every tensor of the model is there and has its shape. It reads no data. Error invalid_file.
+  /// Checks that the checkpoint has every tensor of the model, in its shape. Reads no data. Error invalid_file.
   void check(const DecoderSpec& spec, bool tied_head) const;
 
-  /// Reads rows [first, first + count) of a matrix. out: [count, cols].
+  /// Reads rows [first, first + count) of a matrix as float32. out: [count, cols]. Error invalid_file if a value is not
+  /// finite.
   void read(const MatrixSpec& spec, int first, int count, float* out) const;
 
-  /// Whether the matrix is stored as codes of C with scales, unmerged. Then read_codes gives the codes that were
-  /// stored.
+  /// Whether the checkpoint stores the matrix as codes of C with scales, and no update is merged into it. Then
+  /// read_codes returns the stored codes.
   template <WeightCode C>
   bool holds(const MatrixSpec& spec) const {
     const auto changes = [&](const TensorPart& part) { return merged_ && merged_->updates(part.name); };
     return coded_ && code_ == C::name && std::none_of(spec.parts.begin(), spec.parts.end(), changes);
   }
 
-  /// Reads rows [first, first + count) of a matrix as codes.
+  /// Reads rows [first, first + count) of a matrix as codes. Sizes and fills `block`. Error invalid_file.
   template <WeightCode C>
   void read_codes(const MatrixSpec& spec, int first, int count, CodeBlock& block) const {
     const int cols = spec.shape.cols;
@@ -56,7 +57,7 @@ class TensorSource {
   /// Names a matrix in errors: "model.safetensors: h.0.attn.c_attn.weight".
   std::string where(const MatrixSpec& spec) const;
 
-  /// Reads a vector or table. out: [rows, cols].
+  /// Reads a vector or table as float32. out: [rows, cols]. Error invalid_file if a value is not finite.
   void read(const VectorSpec& spec, float* out) const;
 
   /// The names of tensors that the model does not use.
@@ -68,8 +69,8 @@ class TensorSource {
  private:
   void read_stored(const MatrixSpec& spec, int first, int count, float* out) const;
 
-  // Calls body(part, run, at) for each run of rows in [first, first + count). `at` is the run's first row in that
-  // block.
+  // Calls body(part, run, at) for each run of rows in [first, first + count). `at`: the run's first row, relative to
+  // `first`.
   template <class Body>
   static void for_runs(const MatrixSpec& spec, int first, int count, Body&& body) {
     int part_begin = 0;

@@ -1,4 +1,5 @@
-// tokenizer_config.json: the tokens with a role, and what transformers changes in the tokenizer because of this file.
+// Reads tokenizer_config.json: the tokens with a role (bos, eos, unk, pad), and the changes that transformers makes to
+// a tokenizer because of this file.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -23,13 +24,15 @@
 
 namespace tenon::detail {
 
-// A class of transformers 4.57, with the tokens that its constructor uses where the file names none. Empty: none.
+// A tokenizer class of transformers 4.57, with the tokens that its constructor uses if the file names none. Empty:
+// none.
 struct TokenizerClass {
   std::string_view name;
   std::string_view bos, eos, unk, pad;
-  // Builds the template from add_bos_token and add_eos_token, and ignores the post_processor.
+  // Whether it builds the template around a prompt from add_bos_token and add_eos_token, and ignores the
+  // post_processor.
   bool writes_template = false;
-  bool rebuilds = false;  // rebuilds the tokenizer from tokenizer.model where add_prefix_space is given
+  bool rebuilds = false;  // whether it rebuilds the tokenizer from tokenizer.model if add_prefix_space is given
 };
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 inline constexpr TokenizerClass kTokenizerClasses[] = {
@@ -44,7 +47,7 @@ inline constexpr TokenizerClass kTokenizerClasses[] = {
 
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
-// Classes by the model_type of config.json, for a tokenizer_config.json that names no class (tokenization_auto.py).
+// The class for each model_type of config.json, if no file names a class (tokenization_auto.py).
 struct ModelTokenizer {
   std::string_view model_type, name;
 };
@@ -54,7 +57,7 @@ inline constexpr ModelTokenizer kModelTokenizers[] = {
     {"gpt_bigcode", "GPT2Tokenizer"},
 };
 
-// The document, or an empty object where the file does not exist.
+// The document; an empty object if the file does not exist.
 inline Json read_json_if_exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? read_json_file(path, kMaxTokenizerFile) : Json::object();
@@ -88,13 +91,13 @@ inline const TokenizerClass& tokenizer_class(const Fields& config, const std::fi
               "\"" + printable(type, 60) + "\" implies no known tokenizer_class, and " + config.file() + " has none");
 }
 
-// The token that a member names: a string, or an object with "content". Empty for absent and null.
+// The token that field `key` names: a string, or an object with "content". Empty if the field is absent or null.
 inline std::optional<std::string> token_name(const Fields& config, const std::string& key) {
   if (!config.has(key)) return std::nullopt;
   return config.value(key).is_object() ? config.object(key).string("content") : config.string(key);
 }
 
-// Special tokens without a role.
+// Reads additional_special_tokens: special tokens without a role.
 inline void read_more_special(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
   constexpr const char* list = "additional_special_tokens";
   if (!config.has(list)) return;
@@ -124,7 +127,7 @@ inline void read_infill_tokens(const Fields& config, const Spellings& spellings,
   }
 }
 
-// Reads bos, eos, pad, and the special tokens without a role. `names`: the class, whose names are the defaults.
+// Reads the tokens with a role, and the special tokens without one. `names`: the class, whose tokens are the defaults.
 inline void read_roles(const Fields& config, const TokenizerClass& names, const Spellings& spellings,
                        TokenizerTables& out) {
   const auto role = [&](const char* key, std::string_view name, bool needed) -> std::optional<TokenId> {
@@ -138,15 +141,15 @@ inline void read_roles(const Fields& config, const TokenizerClass& names, const 
   };
   out.bos = role("bos_token", names.bos, /*needed=*/true);
   out.eos = role("eos_token", names.eos, /*needed=*/true);
-  // transformers adds a missing pad or unknown token after all ids of the model. No text's ids change, and the role
-  // stays empty.
+  // transformers gives a missing pad or unknown token a new id after all ids of the model. No text has that id, so the
+  // role stays empty here.
   out.pad = role("pad_token", names.pad, /*needed=*/false);
   role("unk_token", names.unk, /*needed=*/false);
   read_more_special(config, spellings, out.special);
   if (names.name == "CodeLlamaTokenizer") read_infill_tokens(config, spellings, out.special);
 }
 
-// GPT-2's own files name this token in no config, only in code.
+// The files of GPT-2 itself do not name their end token; transformers' code does.
 inline void default_end_of_text(const Spellings& spellings, TokenizerTables& out) {
   const auto id = spellings.find(std::string(kEndOfText));
   if (out.eos || !id) return;
@@ -154,7 +157,7 @@ inline void default_end_of_text(const Spellings& spellings, TokenizerTables& out
   out.special.push_back({*id, std::string(kEndOfText)});
 }
 
-// The last step, after all special tokens are listed. bytes(id, spelling) gives the bytes of a token.
+// The last step, after all special tokens are listed. bytes(id, spelling) returns the bytes of a token.
 template <class Bytes>
 void finish_vocabulary(const Spellings& spellings, std::optional<int> vocab_size, Bytes&& bytes, TokenizerTables& out) {
   default_end_of_text(spellings, out);
@@ -176,7 +179,8 @@ inline std::map<TokenId, std::string> added_token_keys(const Fields& added) {
   return keys;
 }
 
-// Adds the tokens that the vocabulary lacks, and gives known ones the flags of this file, as transformers does.
+// Adds the tokens of added_tokens_decoder that the vocabulary lacks. The others get the flags of this file, as in
+// transformers.
 inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
   if (!config.has("added_tokens_decoder")) return;
   list.begin_second_call();
@@ -198,7 +202,7 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 
 // ---- beside vocab.json
 
-// A member that would change the ids of a text is supported or refused, never ignored.
+// Every field that can change the ids of a text is either supported or refused.
 inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
                                      TokenizerTables& out) {
   config.choice("tokenizer_class",
@@ -216,8 +220,9 @@ inline void read_config_beside_vocab(const Fields& config, Spellings& spellings,
 
 // ---- beside tokenizer.json
 
-// add_bos_token and add_eos_token. LlamaTokenizerFast builds its template from them. Other classes keep the
-// post_processor. In transformers 5 they count for all classes, and must agree with the post_processor.
+// Applies add_bos_token and add_eos_token. LlamaTokenizerFast builds its template from them; other classes of
+// transformers 4 keep the post_processor. In transformers 5 all classes use them: here they must agree with the
+// post_processor.
 inline void apply_template_flags(const Fields& config, const TokenizerClass& which, TokenizerTables& out) {
   const auto flag = [&](const char* key, bool absent) {
     return config.json().contains(key) ? config.boolean(key, false) : absent;
@@ -239,7 +244,7 @@ inline void apply_template_flags(const Fields& config, const TokenizerClass& whi
     agree("add_bos_token", !pipeline.before.empty());
     agree("add_eos_token", !pipeline.after.empty());
   } else {
-    flag("add_bos_token", false), flag("add_eos_token", false);  // error where one is neither true nor false
+    flag("add_bos_token", false), flag("add_eos_token", false);  // only checks that they are booleans
   }
 }
 
@@ -273,7 +278,7 @@ inline void apply_prefix_space(const Fields& config, const TokenizerClass& which
     if (which.rebuilds && prefix)
       throw Error(Error::Kind::unsupported, config.where(key),
                   "true is not supported for this class: it needs tokenizer.model");
-    // alone: tokenizer.json without other files.
+    // alone: no other file says anything about the tokenizer.
     const bool alone = which.name == "PreTrainedTokenizer" && config.json().empty();
     const bool keeps = which.rebuilds || which.name == "TokenizersBackend" || alone;
     if (pipeline.lone_byte_level && !keeps) pipeline.pre_tokenizer.prefix_space(prefix);

@@ -1,5 +1,5 @@
-// ZeroPointInt8 weights, and activations rounded to int8 with one scale per token: products and sums are exact in
-// integers, for which processors have instructions. Files are those of ZeroPointInt8.
+// Weights of ZeroPointInt8, and activations rounded to int8 with one scale per token. Products and sums are exact in
+// integers, and processors have instructions for them. The files are those of ZeroPointInt8.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -56,7 +56,7 @@ struct ZeroPointInt8Act8 {
   }
 
  private:
-  // Sections: codes, scales, zero points.
+  // Ends of the sections in bytes: codes, scales, zero points.
   struct Sizes {
     std::size_t codes_end, scales_end, zero_points_end;
     explicit Sizes(Shape s) {
@@ -67,11 +67,11 @@ struct ZeroPointInt8Act8 {
     }
   };
 
-  // Our own zero points are integers. A file of another author may have fractions, which integer sums cannot use.
+  // encode() makes integer zero points. Files of other programs may have fractions, which integer sums cannot use.
   static std::int32_t whole(float zero_point) {
     if (!(zero_point >= 0 && zero_point <= 255 && std::nearbyint(zero_point) == zero_point)) {
       throw Error(Error::Kind::unsupported, "weights",
-                  "have a zero point that is not a whole number from 0 to 255, which int8_act8 needs; use int8");
+                  "have a zero point that is not an integer from 0 to 255, as int8_act8 needs; use int8");
     }
     return static_cast<std::int32_t>(zero_point);
   }

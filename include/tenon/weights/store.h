@@ -1,4 +1,5 @@
-// Packed matrices in one block of device memory, filled by blocks of rows. A dense float32 matrix never exists.
+// Packs the matrices of a model into one block of device memory, a block of rows at a time. So no whole matrix is ever
+// held in float32.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -11,22 +12,23 @@
 
 namespace tenon {
 
-/// The packed matrices of format P on a device.
+/// The packed matrices of format P on a device. It owns their memory; views stay valid for its life, also after moves.
 template <WeightPolicy P, DevicePolicy D>
 class WeightStore {
  public:
   using View = typename P::View;
 
   WeightStore() = default;
-  /// Allocates memory for exactly these matrices. `add` must be called in the same order.
+  /// Allocates memory for exactly these matrices. Add them in the same order. Errors: those of D::allocate.
   WeightStore(D& device, std::span<const Shape> shapes) {
     std::size_t bytes = 0;
     for (const Shape& shape : shapes) bytes += whole_lines(P::bytes(shape));
     memory_ = device.allocate(bytes);
   }
 
-  /// Encodes and packs the next matrix. read(first_row, rows, out) writes rows as float32 [rows, cols]; several threads
-  /// may call it. `where` names the matrix in errors of P.
+  /// Encodes and packs the next matrix. read(first_row, rows, out) writes rows as float32 [rows, cols]. Several threads
+  /// call it at once, twice for each block if P needs the range of the whole matrix. `where` names the matrix in
+  /// errors. Errors: those of `read` and P; internal, if the constructor was given fewer matrices.
   template <class Read>
   View add(D& device, Shape shape, Read&& read, std::string_view where = "weights") {
     const std::span<std::byte> matrix = next(shape);
@@ -46,7 +48,7 @@ class WeightStore {
   }
 
   /// Packs the next matrix from codes, without encoding. read(first_row, rows, block) fills a block of rows as files
-  /// store them; several threads may call it.
+  /// store them. Several threads call it at once. Errors: those of `read` and P; internal, as for `add`.
   template <class Read>
   View add_codes(D& device, Shape shape, Read&& read) requires PacksCodes<P> {
     const std::span<std::byte> matrix = next(shape);
@@ -60,9 +62,9 @@ class WeightStore {
     return P::view(shape, matrix);
   }
 
-  /// Bytes of the matrices added so far.
+  /// Bytes of the matrices added so far, with the padding between them.
   std::size_t bytes() const { return used_; }
-  /// The packed bytes in host memory.
+  /// The first bytes() bytes of the memory: a view on the CPU, a copy in host memory on a GPU.
   auto contents() const { return memory_.contents(used_); }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace tenon::cpu {
 
-/// The kernel table of an instruction set. Templates, so that a program of the header-only face compiles only the
-/// tables that it uses.
+/// The kernel table of an instruction set, which lives as long as the program. These are templates, so that a
+/// header-only program compiles only the tables that it uses.
 template <class = void>
 const Kernels& kernels_for(Isa isa);
 template <class Layout>
@@ -22,7 +22,7 @@ template <class = void>
 const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type);
 
 #ifdef TENON_COMPILED
-/// Every layout and element of the library. A user's own formats are decoded into CodePanels<float>.
+/// The tables of every layout and element of the library. A format of your own is decoded into CodePanels<float>.
 extern template const Kernels& kernels_for<>(Isa isa);
 extern template const PanelKernels<CodePanels<float>>& panel_kernels_for<CodePanels<float>>(Isa isa);
 extern template const PanelKernels<CodePanels<bfloat16>>& panel_kernels_for<CodePanels<bfloat16>>(Isa isa);
