@@ -112,6 +112,17 @@ std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelC
   return text;
 }
 
+// The weight formats in which this program has an engine for the family.
+std::string describe_engines(const std::string& type) {
+  std::vector<std::string> formats;
+  for (const MenuEntry& entry : menu()) {
+    const std::string format(entry.words.weights);
+    if (entry.words.model_type == type && std::find(formats.begin(), formats.end(), format) == formats.end())
+      formats.push_back(format);
+  }
+  return "runs in      " + list_of(formats) + " (--weights)\n";
+}
+
 // Describes the format of a quantised folder.
 std::string describe_stored(const tenon::ModelFiles& files) {
   const std::string code = tenon::weight_code_of(files);
@@ -244,8 +255,8 @@ int inspect(const InspectCommand& command) {
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
     sites = tenon::adapter_sites(spec, Family::name_prefix, files.tensors);
-    return describe_config<Family>(config) + describe_weights(spec, config) + describe_stored(files) +
-           describe_tensors(*files.tensors, command.all_tensors) +
+    return describe_config<Family>(config) + describe_weights(spec, config) + describe_engines(config.model_type) +
+           describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });
   Output output;

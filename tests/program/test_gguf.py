@@ -1,0 +1,93 @@
+"""A GGUF file in place of a model folder: the same answers, tokens and texts."""
+import json
+import os
+import pathlib
+
+import gguf_file
+import support
+from support import TALES, ProgramTest, as_lines, json_lines, tenon
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REQUESTS = [{"id": "a", "prompt": "The quick brown fox", "max_new_tokens": 12, "logits_hash": True},
+            {"id": "b", "input_ids": [5, 17, 301], "max_new_tokens": 6, "ignore_eos": True, "logits_at": [0, 2]}]
+TEXTS = ["The king\u2019s daughter said: 'don't go!'", "  two  spaces\n\n1904", "caf\u00e9 \U0001f680", "<|endoftext|>"]
+
+
+class Gguf(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "tales.gguf"
+
+    def run_with(self, model, *options):
+        done = tenon("run", "--model", model, "--threads", 1, *options, stdin=as_lines(REQUESTS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json_lines(done.stdout)
+
+    def test_answers_are_those_of_the_folder(self):
+        gguf_file.write_tales(self.file)
+        self.assertEqual(self.run_with(self.file), self.run_with(TALES))  # bit for bit
+        link = self.folder / "a link"
+        link.symlink_to(self.file)
+        self.assertEqual(self.run_with(link), self.run_with(TALES))
+
+    def test_adapters(self):
+        gguf_file.write_tales(self.file)
+        request = as_lines([dict(REQUESTS[0], adapter=str(TALES / "adapters" / "weather"))])
+        answers = [tenon("run", "--model", model, "--threads", 1, stdin=request) for model in (self.file, TALES)]
+        self.assertEqual(json_lines(answers[0].stdout), json_lines(answers[1].stdout))
+        self.assertIn("output_ids", answers[0].stdout)
+
+    def test_tokens_are_those_of_the_folder(self):
+        gguf_file.write_tales(self.file)
+        lines = as_lines([{"text": text} for text in TEXTS])
+        for options in ([], ["--special"], ["--special", "--parse-special"]):
+            found, wanted = (tenon("tokens", "--model", model, *options, stdin=lines) for model in (self.file, TALES))
+            self.assertEqual(found.returncode, 0, found.stderr)
+            self.assertEqual(found.stdout, wanted.stdout)
+
+    def test_inspect(self):
+        gguf_file.write_tales(self.file)
+        done = tenon("inspect", "--model", self.file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("gpt2: 6 layers of width 256", "in tales.gguf, 76 F16", "runs in      float32", "head tied",
+                      "byte-level BPE (GPT-2), 4,096 ids", "unused       none", "adapters     none"):
+            self.assertIn(words, done.stdout)
+
+    def test_refused_files_name_the_key(self):
+        for changes, words in ((dict(general__architecture="mamba"), ["general.architecture", "mamba", "llama"]),
+                               (dict(gpt2__block_count=None), ["gpt2.block_count"]),
+                               (dict(gpt2__unheard_of=1), ["gpt2.unheard_of"]),
+                               (dict(tokenizer__ggml__pre="unheard-of"), ["tokenizer.ggml.pre", "unheard-of"])):
+            gguf_file.write_tales(self.file, **changes)
+            for command in ("run", "inspect"):
+                done = tenon(command, "--model", self.file)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                for word in ["tales.gguf"] + words:
+                    self.assertIn(word, done.stderr)
+
+    def test_a_file_that_is_no_gguf(self):
+        done = tenon("run", "--model", TALES / "model.safetensors")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("model.safetensors: is no GGUF file", done.stderr)
+
+
+class SmolLM2(ProgramTest):
+    """The answers of transformers, where scripts/get-model put the model."""
+
+    def test_greedy_answers(self):
+        cache = os.environ.get("XDG_CACHE_HOME")
+        folder = pathlib.Path(cache) / "tenon" if cache else ROOT / "build" / "models"
+        model = folder / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        if not model.exists():
+            self.skipTest(f"{model} is not there: scripts/get-model smollm2")
+        cases = json.loads((ROOT / "tests" / "golden" / "smollm2.json").read_text())["chat"]
+        lines = as_lines([{"input_ids": each["input_ids"], "max_new_tokens": len(each["greedy_ids"])} for each in cases])
+        done = tenon("run", "--model", model, stdin=lines)
+        if done.returncode and "compiled" in done.stderr:
+            self.skipTest("no engine for a Llama was compiled in")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([each["output_ids"] for each in json_lines(done.stdout)], [each["greedy_ids"] for each in cases])
+
+
+if __name__ == "__main__":
+    support.main()
