@@ -1,6 +1,6 @@
-// Adapters come and go under streams: a thousand times names are replaced and unloaded while eight clients ask, one in
-// five for something malformed: a rank of 0, a file cut short, shapes of another rank, a value that is NaN. Every
-// answer is that of the version it began with, and all memory comes back.
+// Adapters come and go under streams: a thousand times names are replaced and unloaded while eight clients send
+// requests. One request in five names a malformed adapter: a rank of 0, a file cut short, shapes of another rank, a
+// value that is NaN. Every answer is that of the version it began with, and all memory comes back.
 #include <boost/test/unit_test.hpp>
 
 #include <malloc.h>
@@ -130,7 +130,7 @@ class Churn {
       try {
         engine.adapters().replace(info.name, folder(name * kVersions + i % kVersions), info.digest);
         ++changes;
-      } catch (const Error&) {  // somebody was sooner, or there is no room while all are in use
+      } catch (const Error&) {  // another client was sooner, or there is no room while all are in use
       }
     }
     return changes;

@@ -1,5 +1,5 @@
-// Adapters in the engine: every answer is the one that the request gets alone, whoever runs beside it, however rows are
-// taken together, and whatever the cache, the format of weights and the family.
+// Adapters in the engine: every answer is the one that the request gets alone, whatever runs beside it, however rows
+// are grouped, and whatever the cache, the weight format and the family.
 #include <boost/test/unit_test.hpp>
 
 #include <string>

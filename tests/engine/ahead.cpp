@@ -25,7 +25,7 @@ struct AheadState {
   TokenId spoil = 0;                 // is added to what is picked
 };
 
-// A CPU that hands its picks over as late as a GPU does. What a test wants to go wrong, or to know, is in `now`.
+// A CPU that hands its picks over as late as a GPU does. Tests make it fail, and read its counters, by `now`.
 struct AheadCpu : Cpu {
   using Cpu::Cpu;
   static constexpr bool runs_behind = true;
@@ -46,7 +46,7 @@ struct AheadCpu : Cpu {
     if (count == 0) return;
     const auto bytes = std::as_bytes(std::span(from, count));
     to.values.assign(bytes.begin(), bytes.end());
-    if (!std::exchange(to.waits, true)) ++now.on_the_way;  // else nobody has asked for what it had
+    if (!std::exchange(to.waits, true)) ++now.on_the_way;  // else its picks were never read
     now.most_on_the_way = std::max(now.most_on_the_way, now.on_the_way);
     ++now.steps;
   }
@@ -239,8 +239,8 @@ BOOST_AUTO_TEST_CASE(adapters_live_as_long_as_a_step_reads_them) {
   check(requests, options, ContinuousPolicy{.max_batch = 6}, "two slots for four adapters");
 }
 
-// Between two steps somebody is held, resumed or cancelled, and what the device has computed for them meanwhile is
-// nobody's.
+// Between two steps requests are held, resumed or cancelled. Tokens that the device has picked for them meanwhile are
+// dropped.
 BOOST_AUTO_TEST_CASE(who_leaves_between_two_steps_is_left_out) {
   std::vector<Request> requests = of_the_best(30);
   requests[5].options.temperature = requests[17].options.temperature = 0.7f;
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_is_made_again) {
   }
 }
 
-// Where the device fails, so do those whose tokens it had, and nobody who comes later.
+// Where the device fails, so do the requests whose tokens it had, and no later request.
 BOOST_AUTO_TEST_CASE(a_device_that_fails_takes_what_it_had) {
   const std::vector<Request> requests = of_the_best(12);
   const auto expected = Of<Cpu>{files(), {}, {.threads = 1}}.complete(requests);
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_takes_what_it_had) {
   check_alike(engine.complete(requests), expected, "afterwards");
 }
 
-// Its text fails when the host hears of it, a step later, and nobody else's does.
+// Its request fails when the host reads the pick, a step later, and no other request does.
 BOOST_AUTO_TEST_CASE(logits_that_are_not_finite_fail_their_own_request) {
   std::vector<Request> requests = of_the_best(12);
   for (Request& r : requests) {
@@ -380,8 +380,7 @@ BOOST_AUTO_TEST_CASE(ends_that_are_foreseen_cost_nothing) {
   BOOST_TEST(nothing_kept.stats().rows == waiting_too.stats().rows);
 }
 
-// What has ended since a step was launched lives until the one behind it has been launched twice: by then the device
-// has ended it.
+// Adapters of sequences that end after a launch live for two further launches: by then the device has ended that step.
 BOOST_AUTO_TEST_CASE(adapters_that_have_retired) {
   AheadCpu device({.threads = 1});
   RetiredAdapters<AheadCpu> retired;
@@ -407,7 +406,7 @@ BOOST_AUTO_TEST_CASE(it_can_be_told_not_to) {
   BOOST_TEST(AheadCpu::now.steps == 0);
 }
 
-// What the device picks is what is answered: the tests above would see another token.
+// The answer holds the tokens that the device has picked: the tests above would see another token.
 BOOST_AUTO_TEST_CASE(another_token_is_seen) {
   std::vector<Request> requests = of_the_best(3);
   for (Request& r : requests) r.options = {.max_new_tokens = 8, .ignore_eos = true};

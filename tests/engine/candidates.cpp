@@ -1,4 +1,4 @@
-// What a scheduler is shown of a request: its id, its tag and its deadline.
+// A scheduler is shown the id, the tag and the deadline of each request.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>

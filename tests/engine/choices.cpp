@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(best_of_gives_the_likeliest) {
   BOOST_TEST(lasts == 1);
 }
 
-// A deadline in the middle: whoever has ended is better than whoever was cut short, and that than nothing at all.
+// A deadline in the middle: answers that have ended rank before those cut short, and these before empty ones.
 BOOST_AUTO_TEST_CASE(best_of_prefers_whole_answers) {
   Paged e = engine({}, 1);  // one sequence at a time
   Request r = request(9, 8, 5);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(prefixes_are_shared_within_a_salt) {
   r.options.logits_at = {};
   r.options.nll = true;
   BOOST_TEST(hits(r) == 0U);
-  // What was generated is found, too: the next turn of a conversation.
+  // Generated tokens are found, too: the next turn of a conversation.
   r.options.nll = false;
   Request turn = r;
   const auto first = e.complete(r);

@@ -1,5 +1,5 @@
-// Constraints in the engine: texts keep to them, beside whoever runs; an answer is the one that the request gets alone;
-// what a constraint gets wrong fails its own request.
+// Constraints in the engine: texts keep to them, whatever runs beside them. An answer is the one that the request gets
+// alone. A constraint that throws fails its own request.
 #include <boost/test/unit_test.hpp>
 
 #include <memory>

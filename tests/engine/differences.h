@@ -13,7 +13,7 @@
 
 namespace tenon::invariance {
 
-// How many bits differ, and where the first one is. What is missing differs in all its bits.
+// The number of bits that differ, and where the first one is. A missing value differs in all its bits.
 class Differences {
  public:
   std::uint64_t bits() const { return bits_; }

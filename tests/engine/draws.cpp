@@ -52,7 +52,7 @@ using test::DrawingCpu;
 
 namespace {
 
-// Of every kind; some need whole rows.
+// Requests of every kind; some need whole rows.
 std::vector<Request> requests() {
   test::Random random(5);
   std::vector<Request> all;

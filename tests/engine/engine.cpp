@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(stop_strings_stop_ids_and_the_models_end) {
   BOOST_TEST(engine.complete({.prompt = "Hello", .options = wants_end}).ids == std::vector<TokenId>(8, end));
 }
 
-// The end may come right behind the fewest tokens, and not before; of all else the answer is the one without a least
+// The end may come right after min_new_tokens tokens, and not before. Otherwise the answer is the one without a least
 // length.
 BOOST_AUTO_TEST_CASE(no_end_before_the_fewest_tokens) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(no_end_before_the_fewest_tokens) {
   BOOST_TEST(std::count(stopped.begin(), stopped.end(), comma) == 1);
 }
 
-// Of a prompt, what its tokens would have had as generated ones.
+// Prompt tokens have the log-probabilities that they would have as generated ones.
 BOOST_AUTO_TEST_CASE(prompt_logprobs_are_those_of_the_same_tokens_generated) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const auto ids = engine.tokenizer()->encode("Once upon a time");
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(a_failing_request_fails_alone) {
   require_same(alone, both[1]);
 }
 
-// Whoever writes a stream knows its last token when it comes, whatever ends it; and how long the request waited.
+// An event says that its token is the last one, whatever ends the answer; the end says how long the request waited.
 BOOST_AUTO_TEST_CASE(the_last_token_is_marked) {
   Engine<Gpt2> engine(load_checkpoint(kTales));
   const TokenId comma = engine.tokenizer()->encode(",").front();

@@ -66,8 +66,8 @@ void check(const ModelConfig& config, const char* what) {
 
 }  // namespace
 
-// Requests that are greedy or drawn among few, of which some end at a token that nobody foresees: steps are launched
-// before the tokens of those before are known.
+// Requests that are greedy or drawn among few; some end at a token that cannot be foreseen. Steps are launched before the
+// tokens of the steps before are known.
 BOOST_AUTO_TEST_CASE(steps_ahead) {
   const ModelConfig config = invariance::tiny(0);
   const ModelFiles files = random_checkpoint(config, 5);

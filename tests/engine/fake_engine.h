@@ -1,5 +1,5 @@
-// An engine of no model, for tests of what stands around one: a token a step for each request, derived from its prompt
-// alone; steps that can be stopped at a gate, made to throw, or to forget.
+// An engine without a model, for tests of the service. It yields a token a step for each request, derived from the
+// prompt alone. Its steps can be stopped at a gate, made to throw, or to forget requests.
 #pragma once
 #include <tenon/engine/service.h>
 
@@ -20,7 +20,7 @@ using namespace tenon;
 inline constexpr int kVocabulary = 1000;
 
 inline constexpr int kPositions = 1 << 23;
-inline constexpr int kEndless = 1 << 22;  // new tokens that nobody will ever wait for
+inline constexpr int kEndless = 1 << 22;  // more new tokens than any test waits for
 
 // The tokens of choice i of a request, one after the other.
 class Tale {
@@ -46,8 +46,8 @@ inline std::vector<TokenId> answer(const std::vector<TokenId>& prompt, int new_t
 
 // The strings that the test pulls; the engine belongs to the service's thread.
 struct Strings {
-  std::atomic<int> throws{0};                           // so many of the next steps
-  std::atomic<int> refuses{0};                          // so many of the next submissions
+  std::atomic<int> throws{0};                           // number of next steps that throw
+  std::atomic<int> refuses{0};                          // number of next requests that it refuses
   std::atomic<bool> forgets{false};                     // all requests, in the next step
   std::atomic<bool> lazy{false};                        // waits for company that comes when draining
   std::atomic<int> calls{0};                            // of step()

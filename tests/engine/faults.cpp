@@ -1,4 +1,4 @@
-// What throws ends no more than it must: allocations that fail in submit, policies that throw in a step.
+// An exception ends no more than it must: allocations that fail in submit, policies that throw in a step.
 #define BOOST_TEST_MODULE engine_faults
 #include <tenon/tenon.h>
 

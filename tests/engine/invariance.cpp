@@ -1,7 +1,7 @@
-// The promise, axis by axis: every answer is, bit for bit, what the request gives alone, in one piece, on one thread,
-// with no cache. Logits behind every token of a prompt, those that new tokens were drawn from (by their hash),
-// log-probabilities, tokens and scores. invariance_mixes.cpp mixes the axes at random, invariance_twin.cpp shows that a
-// kernel that breaks the promise is caught.
+// The promise, axis by axis: every answer is, bit for bit, the one that the request gets alone, in one piece, on one
+// thread, with no cache. The tests compare the logits after every token of a prompt, and those of new tokens by their
+// hash. They also compare log-probabilities, tokens and scores. invariance_mixes.cpp mixes the axes at random, and
+// invariance_twin.cpp shows that a kernel that breaks the promise is caught.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdio>
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(chunks_of_every_size_on_every_instruction_set) {
   }
 }
 
-// Steps of so many rows, each of another text. A prompt of one token is a row, too: every step has all of them.
+// Steps of `rows` rows, each of another text. A prompt of one token is a row, too: every step has all of them.
 BOOST_AUTO_TEST_CASE(batches_of_every_size) {
   std::vector<Request> requests;
   for (int i = 0; i < kLongest; ++i) {
@@ -189,7 +189,8 @@ std::uint64_t whole_blocks(int tokens, Keep cache) {
 
 }  // namespace
 
-// Cold, then again, then texts that share so many of its tokens and go on otherwise. The last token is always computed.
+// Cold, then again, then texts that share a number of its tokens and go on otherwise. The last token is always
+// computed.
 BOOST_AUTO_TEST_CASE(prefixes_that_are_found_change_nothing) {
   constexpr int length = 320;
   const auto text = document(length, 3);
@@ -373,7 +374,7 @@ BOOST_AUTO_TEST_CASE(two_runs_and_two_processes) {
 
 // ---------------------------------------------------------------- the hash and the fingerprint
 
-// What docs/promise.md says of the hash: a caller who has the logits can compute it.
+// As docs/promise.md says, a caller who has the logits can compute the hash.
 BOOST_AUTO_TEST_CASE(the_hash_is_over_the_logits_that_tokens_were_drawn_from) {
   const Setup setup = setup_of(Kv::float32);
   const auto engine = make_engine(setup);

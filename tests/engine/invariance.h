@@ -1,5 +1,5 @@
-// What the tests of the promise share: small models of odd widths, engines of every kind, requests drawn at random, a
-// way to run them, and the comparison, which counts the bits that differ.
+// Shared by the tests of the promise: small models of odd widths, engines of every kind, random requests, a way to run
+// them, and the comparison, which counts the bits that differ.
 #pragma once
 #include <tenon/tenon.h>
 
@@ -96,12 +96,12 @@ inline bool is_paged(Keep cache) { return cache >= Keep::paged16 && cache <= Kee
 inline int block_of(Keep cache) { return cache == Keep::paged64 ? 64 : cache == Keep::paged32 ? 32 : 16; }
 
 struct Setup {
-  // What decides the bits.
+  // Decide the bits:
   int shape = 0;
   std::uint64_t weights = 5;
   Kv kv = Kv::float32;
   Attend attend = Attend::flash;
-  // What must not.
+  // Must not:
   Keep cache = Keep::paged16;
   AnyScheduler scheduler = SequentialPolicy{};
   EngineOptions options = {.threads = 1};
@@ -216,7 +216,7 @@ inline std::vector<Completion> run_all(AnyEngine& engine, const std::vector<Requ
   return std::move(run.answers());
 }
 
-// Of several choices, each is asked for as a request of its own.
+// Each of several choices is run as a request of its own.
 inline Completion alone(AnyEngine& reference, const Request& request) {
   const Options& o = request.options;
   if (o.n == 1 || o.best_of > o.n) return std::move(run_all(reference, {request}).front());

@@ -11,18 +11,17 @@
 
 namespace tenon::invariance {
 
-// Attention of our own, found by its tag, whose order of summation somebody else decides.
+// Attention of our own, found by its tag, whose order of summation a policy decides.
 struct VariantAttention {
   static constexpr bool materialises_scores = false;
 
-  // Whether a step of so many rows on so many threads adds in the other order.
+  // Whether a step of this number of rows and threads adds in the other order.
   static inline std::function<bool(int rows, int threads)> backwards;
-  // Whether it multiplies what stands behind the end of a text by zero, in place of not reading it.
+  // Whether it multiplies values after the end of a text by zero, in place of not reading them.
   static inline bool reads_behind_the_end = false;
 };
 
-// One row and one head. What is read of the cache: keys [head_dim, 16] and values [16, head_dim rounded up] of each
-// tile.
+// One row and one head. It reads keys [head_dim, 16] and values [16, head_dim rounded up] of each tile of the cache.
 template <class V>
 void variant_row(const AttentionArgs<V>& args, const SequenceRows& part, int row, int head, bool backwards) {
   const int seen = part.start + row + 1, kv_head = head / (args.heads / args.kv_heads);
@@ -135,7 +134,7 @@ BOOST_FIXTURE_TEST_CASE(an_order_that_depends_on_the_threads_is_caught, Fixture)
   BOOST_TEST(chunks_or_threads_differ());
 }
 
-// Of the random mixes nearly all see what depends on every step.
+// Nearly all random mixes catch an error that depends on every step.
 BOOST_FIXTURE_TEST_CASE(random_mixes_catch_it_too, Fixture) {
   VariantAttention::backwards = [](int rows, int) { return rows == 1; };
   const std::uint64_t caught = mixes_caught(20);

@@ -44,8 +44,8 @@ struct Mix {
   Setup setup;
   std::string scheduler;
   std::vector<int> members;    // of the pool, in order of submission
-  int arrivals = 0;            // at most so many before a step
-  int holds = 0, cancels = 0;  // at most so many
+  int arrivals = 0;            // at most, before a step
+  int holds = 0, cancels = 0;  // at most
   bool tight = false;          // the cache has room for few of them
 };
 
@@ -71,7 +71,7 @@ inline std::pair<AnyScheduler, std::string> random_scheduler(Random& random) {
   }
 }
 
-// What mixes are drawn from: models by number, and caches, as often as they stand here.
+// Mixes are drawn from these: models by number, and caches, as often as they stand here.
 struct Choices {
   int shapes;
   int (*vocab)(int shape);
@@ -98,7 +98,7 @@ inline Setup random_setup(Random& random, Setup s, const Choices& choices) {
   return s;
 }
 
-// Of a seed, and nothing else.
+// A mix is a function of its seed alone.
 inline Mix draw_mix(std::uint64_t seed, const Choices& choices) {
   Random random(mix64(seed));
   Mix mix;
@@ -128,7 +128,7 @@ inline std::string to_string(const Mix& mix) {
          std::to_string(mix.members.size()) + " tight " + std::to_string(mix.tight);
 }
 
-// What happened in mixes, so that a test can say that it happened at all.
+// Counts what happened in mixes, so that a test can require that it happened.
 struct Totals {
   std::uint64_t mixes = 0, equal = 0, bits = 0;
   std::uint64_t answers = 0, tokens = 0, steps = 0, preemptions = 0, hit_tokens = 0, holds = 0, cancelled = 0,
@@ -136,7 +136,7 @@ struct Totals {
   std::map<std::string, int> kinds;  // of caches, elements, schedulers, ...
 };
 
-// Between two steps: somebody is held, or resumed, or cancelled. Not who asks for the best of several: of those that
+// Between two steps requests are held, resumed or cancelled. Not those with best_of: of answers that
 // are cut short it would be another.
 class Disturber {
  public:

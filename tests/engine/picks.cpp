@@ -1,5 +1,5 @@
-// A step that needs only the best logits names the same tokens as one that writes all of them; and a head behind an
-// int8 copy, the same as its format.
+// A step that needs only the best logits picks the same tokens as one that writes all of them. A head with an int8 copy
+// picks the same tokens as its format alone.
 #include <boost/test/unit_test.hpp>
 
 #include <limits>

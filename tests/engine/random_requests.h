@@ -40,7 +40,7 @@ inline std::vector<int> positions_up_to(int count) {
   return positions;
 }
 
-// A text of so many tokens, and everything that can be asked of it.
+// A text of a given number of tokens, and every option of a request.
 inline Request whole_request(std::vector<TokenId> text, int max_new_tokens) {
   Request r{.input_ids = std::move(text)};
   const int tokens = static_cast<int>(r.input_ids.size());
@@ -150,7 +150,7 @@ inline int tokens_of(const Request& r) {
   return static_cast<int>(r.input_ids.size()) + std::max(r.options.max_new_tokens, 1) - 1;
 }
 
-// In so many tokens of cache the most demanding request can run alone, in whole blocks, and hardly anybody beside it.
+// Tokens of cache in which the most demanding request can run alone, in whole blocks, and hardly any other beside it.
 inline int tight_cache(const std::vector<Request>& requests, int block) {
   int most = 0;
   for (const Request& r : requests) most = std::max(most, tokens_of(r));

@@ -529,7 +529,7 @@ BOOST_AUTO_TEST_CASE(overload_is_answered_at_once_and_who_is_in_gets_its_answer)
     });
   }
   for (auto& client : clients) client.join();
-  BOOST_TEST(strings.calls == steps);  // nobody waited for a step
+  BOOST_TEST(strings.calls == steps);  // no client waited for a step
   BOOST_TEST(accepted.size() == 11u);
   BOOST_TEST(refused == 109);
   strings.open();
@@ -551,7 +551,7 @@ BOOST_AUTO_TEST_CASE(limits_are_named) {
     return Request{.input_ids = std::vector<TokenId>(n, 1), .options = {.max_new_tokens = 2}};
   };
   strings.shut();
-  auto longer_than_the_limit = service.submit(of_length(500));  // nobody else waits
+  auto longer_than_the_limit = service.submit(of_length(500));  // no other request waits
   strings.wait_inside();
   require_refused([&] { service.submit(of_length(1)); }, Error::Kind::overloaded, "max_waiting_tokens");
   strings.open();
@@ -873,7 +873,7 @@ BOOST_AUTO_TEST_CASE(a_scheduler_that_waits_for_company_is_asked_now_and_then) {
   BOOST_TEST(strings.calls > 5);
   BOOST_TEST(strings.calls <= 220);
   BOOST_TEST(!stream.try_next());
-  service.close();  // nobody else will come: it need not wait any longer
+  service.close();  // no more requests come: it stops waiting
   BOOST_TEST(stream.wait().ids == expected(1));
 }
 

@@ -1,4 +1,4 @@
-// The service around real engines: answers are those of the same request alone, whoever reads how fast and whatever
+// The service around real engines: answers are those of the same request alone, however fast readers read and whatever
 // else goes on. The case memory_is_flat is a ctest of its own, engine.service_memory, and scripts/check-memory.
 #define BOOST_TEST_MODULE engine_service_engine
 #include <tenon/tenon.h>
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(text_is_read_in_the_callers_thread_and_comes_whole) {
           .wait();
   BOOST_TEST(stopped.text == " in the air, and the");
   BOOST_TEST(to_string(stopped.reason) == "stop");
-  // What a stop string held back comes with the end: here that is all of it.
+  // Text held back for a stop string comes with the end: here that is all of it.
   Request request{.prompt = "The rain in Spain falls", .options = {.max_new_tokens = 200, .ignore_eos = true}};
   const std::string whole = service.submit(request).wait().text;
   request.options.stop = {whole + "never"};

@@ -1,5 +1,4 @@
-// What a device that prepares rows finds of them gives the token that the whole row gives, or says that it does not
-// decide.
+// Rows that a device has prepared give the token that the whole row gives, or say that they do not decide.
 #include "tenon/sample/draw_rows.h"
 #include "tenon/sample/sampler.h"
 
@@ -28,7 +27,7 @@ struct Ask {
   }
 };
 
-// Of every kind: greedy, drawn, filtered, penalised, biased, masked.
+// Options of every kind: greedy, drawn, filtered, penalised, biased, masked.
 Ask ask(std::size_t vocab, unsigned seed) {
   std::mt19937 bits(seed);
   std::normal_distribution<float> normal(0, seed % 3 == 0 ? 1.0f : 5.0f);
@@ -65,7 +64,7 @@ Ask ask(std::size_t vocab, unsigned seed) {
 
 constexpr std::size_t kMost = 256;
 
-// The token of the best of the prepared row; empty where they do not decide, or nobody asked for them.
+// The token by the best logits of the prepared row; empty where they do not decide, or the row was not added.
 std::optional<Pick> from_best(const Ask& a, std::size_t vocab, double doubt = 1) {
   DrawRows rows;
   rows.reset(vocab);

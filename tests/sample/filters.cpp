@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(borders) {
   BOOST_TEST(count() == 4u);
 }
 
-// What earlier filters left is a whole softmax to the later ones: 0.5 and 0.25 become 2/3 and 1/3.
+// Later filters see the tokens that earlier ones left as a whole softmax: 0.5 and 0.25 become 2/3 and 1/3.
 BOOST_AUTO_TEST_CASE(top_p_is_of_what_top_k_left) {
   const std::vector<float> row = {std::log(0.5f), std::log(0.25f), std::log(0.125f), std::log(0.125f)};
   Options o;

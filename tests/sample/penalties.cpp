@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(bias) {
 BOOST_AUTO_TEST_CASE(mask_over_several_words) {
   Row row;
   for (int i = 0; i < 70; ++i) row.logits.push_back(static_cast<float>(i));
-  row.mask = {0x80000001u, 0x00000002u, 0xFFFFFFE0u};  // bits behind the vocabulary are not looked at
+  row.mask = {0x80000001u, 0x00000002u, 0xFFFFFFE0u};  // bits after the vocabulary are not read
   const std::vector<float> got = row.processed();
   for (std::size_t i = 0; i < 70; ++i) {
     const bool allowed = i == 0 || i == 31 || i == 33 || i == 69;

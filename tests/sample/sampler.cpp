@@ -84,7 +84,7 @@ std::vector<Ask> mixture() {
   return all;
 }
 
-// Pearson's statistic of so many draws against the softmax of the logits.
+// Pearson's statistic of a number of draws against the softmax of the logits.
 double chi_square(const std::vector<int>& counts, const std::vector<float>& logits) {
   double total = 0, draws = 0, statistic = 0;
   for (const float x : logits) total += std::exp(static_cast<double>(x));

@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_runs_nothing_takes_a_guests_place_at_once) {
   Bench b(FairPolicy{.max_batch = 4, .guests = 1});
   for (int i = 0; i < 128; ++i) b.add(0, 5, 1000, 0, 1);
   for (int i = 0; i < 3; ++i) b.step();
-  BOOST_TEST(b.queue.running() == 4);  // the guest's place is nobody's else
+  BOOST_TEST(b.queue.running() == 4);  // the guest's place is for guests alone
   const SeqId late = b.add(0, 5, 5, 0, 2), second = b.add(0, 5, 5, 0, 2);
   b.step();
   BOOST_CHECK(b.queue.sequence(late).state == Sequence::State::running);
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_long_prompt_leaves_half_of_a_step_to_a_client_that_runs_n
     BOOST_TEST(b.queue.sequence(reads).cached == (guests > 0 ? 3 * 64 + 32 : 4 * 64));
     b.step(64);
     BOOST_TEST(b.queue.sequence(reads).cached >=
-               (guests > 0 ? 3 * 64 + 32 + 63 : 5 * 64));  // nobody waits: it has all but a row
+               (guests > 0 ? 3 * 64 + 32 + 63 : 5 * 64));  // no client waits: it has all rows but one
   }
 }
 

@@ -49,7 +49,7 @@ std::map<SeqId, int> granted(const Plan& plan) {
   return all;
 }
 
-// Commits a step and appends a token to everyone whose known tokens ended, ends nobody.
+// Commits a step and appends a token to every sequence at its last known token. Ends no sequence.
 template <class Q, class L>
 void advance(Q& queue, L& ledger, const Plan& plan) {
   const auto slices = plan.slices;
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(the_last_admitted_is_preempted_and_the_oldest_never) {
   BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{0, 1}, {2, 11}, {3, 1}}));
 }
 
-// A device knows their last tokens, and nobody here does yet.
+// A device knows their last tokens, and the host does not yet.
 BOOST_AUTO_TEST_CASE(tokens_may_be_learned_after_the_next_plan) {
   CountingLedger ledger(15);
   RequestQueue<ContinuousPolicy> queue;
@@ -184,8 +184,7 @@ BOOST_AUTO_TEST_CASE(tokens_may_be_learned_after_the_next_plan) {
   queue.learn(b, 8);
   BOOST_TEST(queue.sequence(a).tokens.back() == 7);
   commit();
-  // The first has written all that it may: it is not asked to go on. Its room comes back soon, so nobody is sent back
-  // for room.
+  // The first has all its tokens, so it is not shown. Its room comes back soon, so no sequence is preempted for room.
   BOOST_TEST((granted(queue.plan(ledger, 512, {})) == Granted{{b, 1}}));
   queue.learn(b, 9);
   queue.commit(Plan(queue.plan(ledger, 512, {})), ledger);
@@ -353,9 +352,9 @@ BOOST_AUTO_TEST_CASE(queues_move) {
   BOOST_TEST(ended == 2);
 }
 
-// ---- The real queue, ledgers, views and policies with an engine that writes a tag into every cache slot, the hash of
-// the text up to there, and reads them all back before it believes a token. Steps fail and requests are cancelled at
-// random; nobody may notice.
+// ---- The real queue, ledgers, views and policies with an engine that writes a tag into every cache slot: the hash of
+// the text up to there. It reads all tags back before it accepts a token. Steps fail and requests are cancelled at
+// random, and no answer may change.
 template <class C, class P>
 struct TagSimulation {
   KvShape shape;
@@ -467,7 +466,7 @@ BOOST_AUTO_TEST_CASE(nobody_notices_preemption_chunks_failures_and_cancels) {
   BOOST_TEST(simulate<WindowKV>(64, 20) > 100U);
   BOOST_TEST(simulate<WindowKVOf<32>>(160, 33) > 100U);
   BOOST_TEST(simulate<WindowKV>(5000, 20) == 0U);
-  BOOST_TEST(simulate<PagedKV>(96, 20) > 100U);  // keeps what nobody sees
+  BOOST_TEST(simulate<PagedKV>(96, 20) > 100U);  // keeps positions that no row sees
 }
 
 BOOST_AUTO_TEST_CASE(a_child_needs_no_room_for_what_its_parent_has) {

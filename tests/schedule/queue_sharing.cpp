@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(need_counts_what_a_newcomer_takes_from_the_free) {
   needs.clear();
   queue.add({.tokens = text(20), .max_new_tokens = 5}, ledger);
   step(queue, ledger);
-  BOOST_TEST((needs == std::vector{20}));  // 16 of them are kept by nobody, and found
+  BOOST_TEST((needs == std::vector{20}));  // 16 of them belong to no sequence, and are found
   BOOST_TEST(queue.sequence(first + 2).cached == 20);
 }
 
@@ -116,7 +116,8 @@ BOOST_AUTO_TEST_CASE(children_wait_for_the_prompt_and_share_it) {
   }
   const SeqId stranger = queue.add({.tokens = text(3, 900), .max_new_tokens = 5}, ledger);
   BOOST_TEST((step(queue, ledger, 9) == Granted{{parent, 9}}));
-  BOOST_TEST((step(queue, ledger, 9) == Granted{{parent, 5}, {stranger, 3}}));  // who waits for a parent blocks nobody
+  BOOST_TEST((step(queue, ledger, 9) ==
+              Granted{{parent, 5}, {stranger, 3}}));  // a sequence that waits for its parent blocks no other
   BOOST_TEST((step(queue, ledger, 9) == Granted{{parent, 1}, {stranger, 1}, {children[0], 1}, {children[1], 1}}));
   BOOST_TEST(ledger.copies().size() == 2U);  // the 14th token's block is written by three
   for (std::size_t block = 0; block < 3; ++block) {
@@ -203,7 +204,8 @@ BOOST_AUTO_TEST_CASE(preemptions_are_bounded) {
   struct PicksOnTheSecond {
     void plan(const QueueState& state, PlanWriter& out) const {
       for (const Candidate& c : state.running) out.take(c.seq, 1);
-      for (const Candidate& c : state.waiting) out.take(c.seq, c.pending);  // and lets in whoever fits at all
+      for (const Candidate& c : state.waiting)
+        out.take(c.seq, c.pending);  // and admits every sequence that fits at all
     }
     static SeqId victim(const QueueState&) { return 1; }
   };
@@ -263,7 +265,7 @@ BOOST_AUTO_TEST_CASE(accounts_hold_what_was_served_once) {
   }
 }
 
-// The id that stands for nobody is never given, nor one that somebody still has.
+// kNoParent is never given as an id, nor is an id that is still in use.
 BOOST_AUTO_TEST_CASE(ids_wrap) {
   Ledger ledger(40, 60);
   RequestQueue<ContinuousPolicy> queue({}, true, kNoParent - 1);

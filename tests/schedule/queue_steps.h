@@ -1,4 +1,4 @@
-// What the tests of the queue share: texts, and steps that end nobody.
+// Shared by the tests of the queue: texts, and steps that end no sequence.
 #pragma once
 #include <map>
 #include <numeric>
@@ -22,7 +22,7 @@ inline Granted granted(const Plan& plan) {
   return all;
 }
 
-// A step whose picks end nobody.
+// A step whose picks end no sequence.
 template <class Q, class L>
 Granted step(Q& queue, L& ledger, int budget = 512) {
   const Plan& plan = queue.plan(ledger, budget, {});

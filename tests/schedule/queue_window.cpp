@@ -33,7 +33,7 @@ RequestQueue<P> queue_with(int window, P policy = {}) {
   return queue;
 }
 
-// Steps until nobody is left; how many, and how often who was preempted.
+// Steps until no sequence is left: their number, and how often each sequence was preempted.
 struct Outcome {
   int steps = 0, ended = 0;
   std::map<SeqId, int> preemptions = {};
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(need_counts_a_ring_at_most) {
   BOOST_TEST(needs.front() == 0);
 }
 
-// A prompt of 300 tokens in a cache of 64: nobody waits for room that there never is.
+// A prompt of 300 tokens in a cache of 64: no sequence waits for room that never comes.
 BOOST_AUTO_TEST_CASE(texts_far_longer_than_the_cache_get_through_under_every_policy) {
   const auto all = [](const auto& policy, const std::string& name) {
     for (const int budget : {1, 7, 512}) {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(preemptions_are_bounded) {
   struct PicksOnTheSecond {
     void plan(const QueueState& state, PlanWriter& out) const {
       for (const Candidate& c : state.running) out.take(c.seq, 1);
-      for (const Candidate& c : state.waiting) out.take(c.seq, 3);  // and lets in whoever fits at all
+      for (const Candidate& c : state.waiting) out.take(c.seq, 3);  // and admits every sequence that fits at all
     }
     static SeqId victim(const QueueState&) { return 1; }
   };
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(preemptions_are_bounded) {
   BOOST_TEST(ledger.free_tokens() == 32);
 }
 
-// Rings that are whole need nobody: from then on nothing is preempted.
+// Sequences with whole rings need no more room: from then on none is preempted.
 BOOST_AUTO_TEST_CASE(who_has_a_ring_is_left_in_peace) {
   Ledger ledger(9, 400, 8);
   auto queue = queue_with(8);
