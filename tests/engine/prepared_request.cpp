@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_request_is_checked_once_and_then_holds_tokens) {
   tenon::ModelConfig config;
   config.vocab = 60000;
   config.positions = 32;
-  const tenon::RequestLimits limits{.config = config, .tokenizer = &gpt2, .cache_tokens = 24};
+  const tenon::AdmissionLimits limits{.config = config, .tokenizer = &gpt2, .cache_tokens = 24};
   const auto prepared = tenon::prepare({.prompt = "a b c", .options = {.max_new_tokens = 4, .n = 2}}, limits);
   BOOST_TEST((prepared.tokens() == gpt2.encode_prompt("a b c", false)));
   BOOST_TEST(prepared.sequences() == 2);

@@ -13,7 +13,7 @@ namespace detail {
   throw Error(Error::Kind::invalid_request, field, what);
 }
 
-TENON_INLINE std::vector<TokenId> tokens_of(Request& request, const RequestLimits& limits) {
+TENON_INLINE std::vector<TokenId> tokens_of(Request& request, const AdmissionLimits& limits) {
   if (!request.prompt.empty() && !request.input_ids.empty())
     refuse_field("input_ids", "given beside prompt; keep one of them");
   if (!request.input_ids.empty()) return std::move(request.input_ids);
@@ -36,7 +36,7 @@ TENON_INLINE void check_ids(const Options& o, const std::vector<TokenId>& tokens
   check_alternatives("prompt_logprobs", o.prompt_logprobs);
 }
 
-TENON_INLINE void check_positions(const Options& o, std::size_t prompt, const RequestLimits& limits) {
+TENON_INLINE void check_positions(const Options& o, std::size_t prompt, const AdmissionLimits& limits) {
   for (const int position : o.logits_at) {
     if (position >= 0 && static_cast<std::size_t>(position) < prompt) continue;
     refuse_field("logits_at", "position " + std::to_string(position) + " is outside the prompt of " +
@@ -73,7 +73,7 @@ TENON_INLINE int reuse_limit(const Options& o) {
 
 }  // namespace detail
 
-TENON_INLINE PreparedRequest prepare(Request request, const RequestLimits& limits) {
+TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& limits) {
   validate(request.options);
   request.input_ids = detail::tokens_of(request, limits);
   request.prompt = {};

@@ -15,7 +15,7 @@
 namespace tenon {
 
 /// The facts that a request is checked against. They never change while an engine lives.
-struct RequestLimits {
+struct AdmissionLimits {
   const ModelConfig& config;
   const Tokenizer* tokenizer = nullptr;                ///< null: requests bring tokens
   int cache_tokens = std::numeric_limits<int>::max();  ///< that one sequence can hold
@@ -43,7 +43,7 @@ class PreparedRequest {
   NewSequence sequence(RequestId id, int choice, SeqId parent) const;
 
  private:
-  friend PreparedRequest prepare(Request request, const RequestLimits& limits);
+  friend PreparedRequest prepare(Request request, const AdmissionLimits& limits);
 
   explicit PreparedRequest(Request request) : request_(std::move(request)) {}
 
@@ -57,7 +57,7 @@ class PreparedRequest {
 
 /// Checks a request and reads its prompt. A function of its arguments: from any thread.
 /// Error invalid_request, unsupported or capacity, with the field's name, where the request could never be answered.
-PreparedRequest prepare(Request request, const RequestLimits& limits);
+PreparedRequest prepare(Request request, const AdmissionLimits& limits);
 
 /// The tokens of a prompt, with the begin of text that the model expects. parse_special: as Request::parse_special.
 /// Error invalid_request, field `prompt`, where the text is empty or cannot fit into `positions` (0: no bound).
