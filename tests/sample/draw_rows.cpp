@@ -158,4 +158,18 @@ BOOST_AUTO_TEST_CASE(nothing_allowed_and_not_finite_are_left_to_the_whole_row) {
   BOOST_TEST(!from_best(a, 70).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_row_with_a_processor_needs_all_logits) {
+  Ask a;
+  a.logits.assign(40, 1.0f);
+  const AnyLogitsProcessor none, neutral = [](std::span<float>, std::span<const TokenId>, std::span<const TokenId>) {};
+  DrawRows rows;
+  rows.reset(40);
+  SampleInput in = a.input();
+  in.processor = &none;
+  BOOST_TEST(rows.add(in, kMost));
+  in.processor = &neutral;
+  BOOST_TEST(!rows.add(in, kMost));
+  BOOST_TEST(rows.size() == 1u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

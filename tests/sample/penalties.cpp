@@ -2,6 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "tenon/core/finite.h"
@@ -21,13 +24,15 @@ struct Row {
   std::vector<TokenId> prompt{}, generated{};
   Options options{};
   std::vector<std::uint32_t> mask{};
+  tenon::AnyLogitsProcessor processor{};
 
   std::vector<float> processed(tenon::Penalties& penalties) const {
     const auto row = penalties.apply({.logits = logits,
                                       .prompt = prompt,
                                       .generated = generated,
                                       .options = options,
-                                      .mask = mask.empty() ? nullptr : mask.data()});
+                                      .mask = mask.empty() ? nullptr : mask.data(),
+                                      .processor = &processor});
     return {row.begin(), row.end()};
   }
   std::vector<float> processed() const {
@@ -114,6 +119,28 @@ BOOST_AUTO_TEST_CASE(nothing_brings_a_masked_token_back) {
   row.options.repetition_penalty = 0.1f;
   row.options.frequency_penalty = -50;
   check_equal(row.processed(), {-kInf, 2});
+}
+
+// The user's processor sees raw logits and the text; biases, penalties and the mask come after it.
+BOOST_AUTO_TEST_CASE(a_users_processor_comes_first) {
+  Row row{.logits = {1, -2, 3, 4}, .prompt = {3}, .generated = {0, 1}, .mask = {7u}};
+  row.options.logit_bias = {{0, 1.0f}, {1, 1.0f}};
+  row.options.repetition_penalty = 2;
+  row.processor = [](std::span<float> logits, std::span<const TokenId> prompt, std::span<const TokenId> generated) {
+    if (logits[0] != 1 || prompt.size() != 1 || generated.size() != 2) throw std::logic_error("other arguments");
+    logits[0] = 5;
+    logits[3] = kInf;
+    logits[2] = -kInf;
+  };
+  check_equal(row.processed(), {3, -2, -kInf, -kInf});
+  row.mask.clear();
+  check_equal(row.processed(), {3, -2, -kInf, kMost / 2});
+  row.processor = [](std::span<float> logits, std::span<const TokenId>, std::span<const TokenId>) {
+    logits[2] = std::numeric_limits<float>::quiet_NaN();
+  };
+  BOOST_CHECK_EXCEPTION(row.processed(), tenon::Error, [](const tenon::Error& error) {
+    return error.what() == std::string("logits_processor: wrote NaN for token 2");
+  });
 }
 
 // No processor makes a NaN or +inf of a finite row.
