@@ -1,5 +1,5 @@
-// The engine of tenon-serve without HTTP, for comparison in bench/serve: threads submit to a tenon::Service and read
-// their streams. Requests and answers are lines of JSON, the same as those of serve_load.cpp.
+// The engine of tenon-serve without HTTP. bench/serve compares the server with it. Threads submit to a tenon::Service
+// and read their streams. Requests and answers are lines of JSON in the format of serve_load.cpp.
 //   serve_peer [MODEL [WEIGHTS]]
 #include <atomic>
 #include <deque>
@@ -24,7 +24,7 @@ using Service = tenon::Service<tenon::AnyEngine>;
 
 class Peer {
  public:
-  // Makes engine and service as tenon-serve does by default.
+  // Makes the engine and the service with the defaults of tenon-serve.
   explicit Peer(const program::ModelOptions& options)
       : service_(program::make_engine(options, tenon::load_checkpoint(program::model_folder(options))),
                  tenon::ServiceOptions{.max_open = 8192, .max_waiting = 8192}) {}
@@ -48,7 +48,8 @@ class Peer {
     return request;
   }
 
-  // A fixed number of clients, each of which sends a new request when it has its answer, until the time window ends.
+  // The closed loop: a fixed number of clients. Each sends its next request when it has the answer to the last one,
+  // until the time window ends.
   Json closed(const Json& ask) {
     const Work work(ask);
     const int clients = ask.at("clients");

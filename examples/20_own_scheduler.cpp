@@ -1,5 +1,5 @@
-// A scheduler of your own: the shortest prompt first. It is a struct with one function in your own file. The library is
-// not edited, and one line checks its laws.
+// A scheduler of your own that runs the shortest prompt first. It is a struct with one function in your own file; no
+// file of the library changes. One line checks the laws of schedulers.
 #include <tenon/tenon.h>
 #include <tenon/testing/laws.h>
 
@@ -30,7 +30,7 @@ struct ShortestPromptFirst {
 };
 // [/policy]
 
-// Four long prompts, then eight short ones. Shows the mean number of steps before the first token.
+// Submits four long prompts, then eight short ones. Prints the mean number of steps until a request's first token.
 template <class Policy>
 std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::ModelFiles& files, Policy policy) {
   // [engine]

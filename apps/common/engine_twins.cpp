@@ -1,4 +1,4 @@
-// GPT-2 on the CPU in the weight formats that scripts/gpu-check compares with a GPU's.
+// GPT-2 on the CPU, in the weight formats for which scripts/gpu-check compares the answers of CPU and GPU.
 #include "engine_unit.h"
 
 namespace program {

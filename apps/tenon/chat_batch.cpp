@@ -21,7 +21,7 @@ struct Row {
   std::vector<tenon::AdapterUse> adapters = {};
 };
 
-// Parses "PROMPT@ADAPTER_DIR", or a prompt alone. A prompt with an @ and no adapter must end in another @.
+// Parses "PROMPT@ADAPTER_DIR" or "PROMPT". A prompt that contains an @ and has no adapter must end in another @.
 Row parse_row(const std::string& words) {
   const std::size_t at = words.rfind('@');
   Row row{.name = "base", .text = words.substr(0, at)};
@@ -35,7 +35,7 @@ Row parse_row(const std::string& words) {
   return row;
 }
 
-// Redraws the rows on a terminal. Elsewhere it prints one line per row at the end.
+// Redraws the rows on a terminal. If standard output is no terminal, prints one line per row at the end.
 class Screen {
  public:
   explicit Screen(const std::vector<Row>& rows) : rows_(rows), live_(::isatty(STDOUT_FILENO) == 1) {
@@ -64,14 +64,15 @@ class Screen {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
   }
 
-  // A row of `width` columns; 0: no limit. The end of the text is new, so a row that is too long loses its beginning.
+  // A row of at most `width` bytes; 0: no limit. A longer row loses the beginning of its text, because the end is new.
   std::string line(const Row& row, std::size_t width) const {
     const std::string text = tenon::printable(row.text, row.text.size() + 1);
     std::string head = row.name + std::string(name_width_ - row.name.size(), ' ') + " | ";
     if (width == 0 || head.size() + text.size() < width) return head + text;
     const std::size_t room = width > head.size() + 4 ? width - head.size() - 4 : 1;
     std::size_t begin = text.size() > room ? text.size() - room : 0;
-    while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0u) == 0x80u) ++begin;  // whole UTF-8
+    while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0u) == 0x80u)
+      ++begin;  // to the next character
     return head + "..." + text.substr(begin);
   }
 

@@ -42,7 +42,7 @@ void add_number(CLI::App& app, const std::string& name, int& value, int low, con
       ->group(kEngineGroup);
 }
 
-// CLI11 itself would wrap -1 around, and clamp 2^64 to 2^64 - 1.
+// Checks a seed. CLI11 itself turns -1 into 2^64 - 1, and clamps 2^64 to it.
 std::string is_seed(const std::string& text) {
   std::uint64_t seed = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
@@ -59,14 +59,14 @@ void add_model(CLI::App& app, std::string& model) {
       ->check(is_folder_name);
 }
 
-// with_batch: false for commands where --batch has another meaning.
+// with_batch: whether to add --batch. `tenon bench` has its own.
 void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) {
   add_model(app, o.model);
   add_choice(app, "--weights", o.weights, words::weights,
              "weight format; the default for a quantised folder is its own")
       ->each([&o](const std::string&) { o.weights_given = true; });
   add_choice(app, "--head", o.head, words::head,
-             "format of the head: that of the weights, or with an int8 copy that is read first");
+             "format of the head: same as the weights, or an int8 copy that is read first, with the same result");
   add_choice(app, "--cache", o.cache, words::cache, "cache of keys and values");
   app.add_option("--block", o.block, "tokens per block of the paged cache: 16, 32, 64")
       ->check(CLI::IsMember({16, 32, 64}))
@@ -79,16 +79,16 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
              "static scheduler: a batch that is not full starts after this wait");
   add_choice(app, "--lora", o.lora, words::lora, "how adapters are applied");
   app.add_option("--adapter-slots", o.adapter_slots,
-                 "adapters in memory at once; requests for others wait until one is idle")
+                 "adapters in memory at once; a request for another one waits until one is idle")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N (any number)")
       ->group(kEngineGroup);
   add_choice(app, "--device", o.device, words::device, "device that runs the model");
-  app.add_option("--threads", o.threads, "threads")
+  app.add_option("--threads", o.threads, "threads that compute")
       ->check(CLI::Range(1, 4096))
       ->option_text("N (all cores)")
       ->group(kEngineGroup);
-  if (with_batch) add_number(app, "--batch", o.batch, 1, "32", "sequences at once");
+  if (with_batch) add_number(app, "--batch", o.batch, 1, "32", "sequences that run at once");
   add_number(app, "--token-budget", o.token_budget, 1, "512", "rows per step; a longer prompt is read in chunks");
   app.add_option(
          "--cache-tokens", o.cache_tokens,
@@ -97,18 +97,19 @@ void add_engine_options(CLI::App& app, ModelOptions& o, bool with_batch = true) 
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
-  app.add_option("--positions", o.positions,
-                 "tokens of the longest sequence; by default that of the model's files. More needs computed positions: "
-                 "rotary, ALiBi")
+  app.add_option(
+         "--positions", o.positions,
+         "tokens of the longest sequence; by default what the model's files say. Only rotary and ALiBi positions "
+         "allow more")
       ->check(CLI::Range(1, kMaxInt))
       ->option_text("N")
       ->group(kEngineGroup);
   app.add_flag_callback(
          "--no-prefix-reuse", [&o] { o.prefix_reuse = false; },
-         "compute every prompt from its start, without cached prefixes (the answers to one request, n > 1, still "
-         "share theirs)")
+         "compute every prompt from its start, without cached prefixes; the answers of one request (n > 1) still share "
+         "its prompt")
       ->group(kEngineGroup);
-  app.add_option("--seed", o.seed, "seed of everything random without a seed of its own")
+  app.add_option("--seed", o.seed, "seed of requests that have none of their own")
       ->check(is_seed)
       ->option_text("N (0)")
       ->group(kEngineGroup);
@@ -168,7 +169,7 @@ void add_sampling_options(CLI::App& app, tenon::Options& o) {
 }
 
 constexpr const char* kGenerationHelp =
-    "defaults of sampling from the model's generation_config.json, as transformers' generate takes them";
+    "take the defaults of sampling from the model's generation_config.json, as transformers' generate does";
 
 void add_generation_config(CLI::App& app, Generation& generation) {
   app.add_flag("--generation-config", generation.config, kGenerationHelp)->group(kSamplingGroup);
@@ -211,7 +212,7 @@ using Action = std::function<int()>;
 
 CLI::Option* add_parse_special(CLI::App& app, bool& parse_special) {
   return app.add_flag("--parse-special", parse_special,
-                      "read spellings of special tokens in a text as these tokens; without it, they are text");
+                      "read spellings of special tokens in a text as special tokens; without it, they are plain text");
 }
 
 Action add_generate(CLI::App& app, GenerateCommand& c) {
@@ -232,7 +233,7 @@ Action add_generate(CLI::App& app, GenerateCommand& c) {
   add_sampling_options(app, c.options);
   add_parse_special(app, c.parse_special);
   add_generation_config(app, c.generation);
-  app.add_option("--top", c.top, "show the N likeliest tokens at each place, with their probabilities")
+  app.add_option("--top", c.top, "show the N likeliest tokens at each position, with their probabilities")
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N");
   app.add_flag("--timing", c.timing, "print times on stderr: load, first token, each token");
@@ -272,7 +273,8 @@ Action add_constrain(CLI::App& app, ConstrainCommand& c) {
       ->check(CLI::Range(0, kMaxInt))
       ->option_text("N (0)");
   app.add_option("--option", c.options,
-                 "whitespace=single|compact|flexible, additional_properties=closed|spec, one_of=disjoint|any")
+                 "option of JSON Schemas: whitespace=single|compact|flexible, additional_properties=closed|spec, "
+                 "one_of=disjoint|any; may be repeated")
       ->allow_extra_args(false)
       ->option_text("K=V");
   return [&c] { return constrain(c); };
@@ -303,14 +305,14 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
                     ->check(CLI::IsMember({32, 64, 128}))
                     ->option_text("N (32)")
                     ->group(kEngineGroup);
-  app.add_option("--threads", c.threads, "threads")
+  app.add_option("--threads", c.threads, "threads that compute")
       ->check(CLI::Range(1, 4096))
       ->option_text("N (all cores)")
       ->group(kEngineGroup);
   app.add_option("OUT", c.out, "folder to write; it must not have a model yet")->required()->check(is_folder_name);
   return [&c, group] {
     if (group->count() > 0 && c.weights != "int4")
-      throw UsageError("--group " + std::to_string(c.group) + " is of int4; --weights is " + c.weights);
+      throw UsageError("--group " + std::to_string(c.group) + " is of int4 only; --weights is " + c.weights);
     return quantize(c);
   };
 }
@@ -372,8 +374,8 @@ Action add_bench(CLI::App& app, BenchCommand& c) {
   return [&c] { return bench(c); };
 }
 
-// Parses a length: "64" is fixed, "16-256" is uniform, "~100" is exponential with that mean and at most 16 times as
-// long.
+// Parses a length: "64" is fixed, "16-256" is uniform, "~100" is exponential with mean 100, cut off at 16 times the
+// mean.
 tenon::lab::Length parse_length(const std::string& name, const std::string& text) {
   constexpr int kMost = 1 << 20;
   const char* const end = text.data() + text.size();
@@ -407,7 +409,8 @@ void add_trace_options(CLI::App& app, LabCommand& c) {
          "X (3)");
   random(app.add_option("--adapters", o.adapters, "distinct adapters; 0: none")->check(CLI::Range(0, 1'000'000)),
          "N (0)");
-  random(app.add_option("--zipf", o.zipf, "adapter k is drawn in proportion to 1 / k^X")->check(CLI::Range(0.0, 100.0)),
+  random(app.add_option("--zipf", o.zipf, "adapter k is drawn in proportion to 1 / (k + 1)^X")
+             ->check(CLI::Range(0.0, 100.0)),
          "X (1)");
   const auto length = [&](const char* name, tenon::lab::Length& value, const char* help, const char* shown) {
     random(app.add_option_function<std::string>(
@@ -431,8 +434,9 @@ constexpr const char* kLabHelp =
     "\"prefix\": 7,\n"
     "   \"prefix_tokens\": 64}\n"
     "Requests with the same prefix begin with the same tokens. The clock is virtual: a step takes STEP + ROW x rows +\n"
-    "CONTEXT x tokens of context that attention reads; by default GPT-2 124M in float32 on two cores. Jain's index is\n"
-    "over adapters: the service per second of each, while it and another one had unfinished requests.";
+    "CONTEXT x tokens of context that attention reads; by default GPT-2 124M in float32 on two cores. Jain's index\n"
+    "compares the service per second of the adapters, each over the time when it and another one had unfinished "
+    "requests.";
 
 Action add_lab(CLI::App& app, LabCommand& c) {
   app.add_option("--scheduler", c.schedulers, "one or several to compare: continuous, static, sequential, fair")
@@ -441,14 +445,14 @@ Action add_lab(CLI::App& app, LabCommand& c) {
       ->allow_extra_args(false)
       ->option_text("LIST (continuous)")
       ->group(kEngineGroup);
-  add_number(app, "--batch", c.batch, 1, "32", "sequences at once");
-  add_number(app, "--token-budget", c.token_budget, 1, "512", "rows of a step");
+  add_number(app, "--batch", c.batch, 1, "32", "sequences that run at once");
+  add_number(app, "--token-budget", c.token_budget, 1, "512", "rows per step");
   app.add_option("--cache-tokens", c.cache_tokens, "tokens of cache for all sequences together")
       ->check(CLI::Range(1, 1 << 28))
       ->option_text("N (32768)")
       ->group(kEngineGroup);
   add_number(app, "--max-wait-ms", c.max_wait_ms, 0, "50", "static: a batch that is not full starts after this wait");
-  app.add_option("--order", c.order, "continuous: order of admission: arrival, longest")
+  app.add_option("--order", c.order, "continuous: which waiting request is admitted first: arrival, longest")
       ->check(CLI::IsMember({"arrival", "longest"}))
       ->option_text("WORD (arrival)")
       ->group(kEngineGroup);

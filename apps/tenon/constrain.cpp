@@ -1,4 +1,5 @@
-// tenon constrain: tests constraints without a model, one JSON line in and one out, with the masks that requests use.
+// tenon constrain: tests constraints without a model, with the same masks as requests. It reads one JSON line for each
+// constraint and writes one JSON line with the verdicts (docs/constraints.md).
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -53,7 +54,8 @@ std::string to_hex(std::string_view bytes) {
   return hex;
 }
 
-// Splits a text into tokens.
+// Splits a text into tokens. `words`: "bpe" uses the tokenizer, "bytes" the shortest token at each place, and
+// "random:SEED" a random one. "bpe" falls back to "bytes" for a text that the tokenizer does not encode to itself.
 class Walk {
  public:
   Walk(const std::string& words, const tenon::Tokenizer* tokenizer, const Vocabulary& vocabulary)
@@ -84,7 +86,8 @@ class Walk {
         for (const TokenId id : trie.tokens(i)) fitting.push_back(id);
         ++depth, ++i;
       }
-      if (fitting.empty()) throw Error(Error::Kind::unsupported, "texts", "a byte is no token of this vocabulary");
+      if (fitting.empty())
+        throw Error(Error::Kind::unsupported, "texts", "contains a byte that is no token of this vocabulary");
       draw = tenon::mix64(draw + at);
       ids.push_back(random_ ? fitting[draw % fitting.size()] : fitting.front());
       at += vocabulary_.bytes(ids.back()).size();
@@ -99,7 +102,7 @@ class Walk {
   const Vocabulary& vocabulary_;
 };
 
-// Times of mask computations.
+// Times of mask computations, in microseconds.
 class Times {
  public:
   void add(double us) { us_.push_back(us); }
@@ -118,7 +121,7 @@ class Times {
   std::vector<double> us_;
 };
 
-// One constraint under test.
+// One constraint under test. audit: number of first steps of each text whose masks are checked token by token.
 class Trial {
  public:
   Trial(Automaton& automaton, const Vocabulary& vocabulary, int audit) : masks_(automaton, vocabulary), audit_(audit) {}
@@ -175,7 +178,7 @@ class Trial {
     return mask;
   }
 
-  // Compares the mask with every single token, advanced byte by byte.
+  // Compares the mask with a check of every token, byte by byte. `at`: offset in the text, for the error.
   void audit(Automaton::State state, std::span<const MaskWord> mask, std::size_t at) {
     const auto& ends = masks_.vocabulary().ends();
     for (TokenId id = 0; id < masks_.vocabulary().width(); ++id) {
@@ -183,7 +186,7 @@ class Trial {
       const bool right = is_end ? masks_.automaton().accepts(state) : masks_.advance(state, id) != Automaton::kDead;
       if (allows(mask, id) == right) continue;
       throw Error(Error::Kind::internal, "",
-                  "mask mismatch token " + std::to_string(id) + " at byte " + std::to_string(at));
+                  "the mask is wrong for token " + std::to_string(id) + " at byte " + std::to_string(at));
     }
   }
 

@@ -1,6 +1,6 @@
 // Logits of GPT-2's 50,257 tokens in every weight format, with the matrix read from memory each time. BM_head/FORMAT:
 // all logits. BM_head_best/FORMAT: the largest logit of each row. M is the number of rows, N of outputs, K of inputs;
-// counters as in linear.cpp.
+// the counters are those of linear.cpp.
 //   bench_ops_head --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include "matrices.h"
 #include "tenon/weights/int8_exact.h"

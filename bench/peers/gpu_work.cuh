@@ -11,10 +11,11 @@
 
 namespace bench {
 
-// Random weights in the sizes of a published model.
+// Names of models with random weights in the shapes of a published model.
 inline constexpr std::string_view kRandom = "random", kRandomLlama = "random-llama-1b";
 
-// "random" is GPT-2 124M and "random-llama-1b" is Llama 3.2 1B. Any other name is a folder.
+// Opens a model: "random" has the shapes of GPT-2 124M, "random-llama-1b" those of Llama 3.2 1B. Any other name is a
+// folder.
 inline ModelFiles checkpoint(const std::string& where) {
   if (where == kRandom) return random_checkpoint(Gpt2::small(), 1234);
   if (where == kRandomLlama) return random_checkpoint(Llama::one_billion(), 1234);

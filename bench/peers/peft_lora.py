@@ -1,4 +1,4 @@
-"""PEFT: peft_lora.py DIR|random DTYPE[-cuda]. Decode with adapters on c_attn mixed in a batch (adapter_names), medians of whole steps."""
+"""PEFT: peft_lora.py DIR|random DTYPE[-cuda]. Decodes batches whose rows have different adapters on c_attn (adapter_names). Rates are from the median time of a whole step."""
 import sys
 import time
 

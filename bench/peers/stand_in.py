@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for tenon_gpu_peer and adapters_gpu_peer without a device: rehearses bench/compare --gpu and measures nothing."""
+"""Replaces tenon_gpu_peer and adapters_gpu_peer where there is no GPU, to test bench/compare --gpu. Its figures are constants."""
 import json
 import sys
 

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(llama3_scaling_needs_all_its_fields) {
   const auto c = configured([&](Json& config) { config["rope_scaling"] = whole; });
   BOOST_CHECK(c.rotary.scaling == RotaryScaling::llama3);
   BOOST_TEST(c.rotary.trained_positions == 32);
-  BOOST_TEST(c.positions == 128);  // max_position_embeddings is the extended length already
+  BOOST_TEST(c.positions == 128);  // max_position_embeddings is already the extended length
   for (const auto& [key, value] : whole.items()) {
     if (key == "rope_type") continue;
     refused_after("rope_scaling." + key,

@@ -1,4 +1,4 @@
-// linear and head: a row has the same bits in any batch, on any number of threads, in any instruction set.
+// linear and head: a row has the same bits in any batch, on any number of threads, with any instruction set.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -31,7 +31,8 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructi
     for (const int out : kOutputs) {
       if (in == 768 && out != 5 && out != 131) continue;  // plain C++ is slow
       const Products p(in, out);
-      // Every epilogue and thread count for two shapes. Most others take one epilogue each in turn and few threads.
+      // Two shapes take every epilogue, on four threads. The others take one epilogue each in turn; every fifth of them
+      // runs on four threads, the rest on two.
       const bool all = (in == 64 && out == 48) || (in == 17 && out == 31);
       const int threads = all || number % 5 == 0 ? 4 : 2;
       for (int i = 0; i < (all ? static_cast<int>(std::size(kEpilogues)) : 1); ++i) {
@@ -70,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_format_with_at_alone_has_the_bits_of_panels) {
   }
 }
 
-// The inverse test: the same comparison catches kernels whose order of summation follows the batch.
+// The inverse test: the same comparison detects kernels whose order of summation depends on the batch.
 BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
   const Products p(77, 31);
   const Epilogue plain = kEpilogues[0];
@@ -111,9 +112,8 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_splits_k_by_the_batch_is_caught) {
   BOOST_TEST(caught(unfused) == 1);
 }
 
-// Tolerance: the rounding of a chain of n fused multiply-adds is at most n u sum |w x| (Higham, 2002, section 3.1), u =
-// 2^-24. Bias, delta and residual add one rounding each, and the activations (slope at most 1.13) a few ulps of their
-// own.
+// Tolerance: a chain of n fused multiply-adds errs by at most n u sum |w x|, u = 2^-24 (Higham, 2002, section 3.1).
+// Bias, delta and residual add one rounding each. The activations have a slope of at most 1.13 and add a few ulps.
 BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
   for (const int in : kWidths) {
     const Products p(in, 131);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
       expected.push_back(p.output(kMostRows));
       reference::linear(p.args(p.columns.view(), e, 0, kMostRows, expected.back()));
     }
-    // Whether everything that `op` computes lies within the bound, for every epilogue.
+    // Whether all results of `op` are within the tolerance, for every epilogue.
     const auto within = [&](auto&& op) {
       for (std::size_t e = 0; e < std::size(kEpilogues); ++e) {
         Matrix y = p.output(kMostRows);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
     for (const Isa isa : isas()) {
       Cpu device({.threads = 2, .isa = isa});
       BOOST_TEST(within([&](const auto& args) { linear(device, args); }), to_string(isa) << ", " << in << " inputs");
-      // Its twin: a missing last input, or a missing bias, is detected.
+      // The inverse test: a missing last input, or a missing bias, is detected.
       BOOST_TEST(!within([&](auto args) {
         args.x.cols -= 1;
         if (args.x.cols > 0) linear(device, args);

@@ -1,4 +1,4 @@
-// Shared by the tests of linear: a matrix product with every epilogue, and the comparison of batches with single rows.
+// Shared by the tests of linear: a matrix product with any epilogue, and the comparison of batches with single rows.
 #pragma once
 #include <cstring>
 #include <span>
@@ -23,7 +23,7 @@ inline constexpr Epilogue kEpilogues[] = {
     {false, true, Activation::none, Residual::in_place},
 };
 
-// A matrix product over kMostRows rows; a test takes any of them.
+// The operands of a matrix product over kMostRows rows. Tests multiply any range of the rows.
 struct Problem {
   int in, out;
   Matrix x, weight, bias, deltas, residual;
@@ -40,7 +40,7 @@ struct Problem {
     for (int r = 0; r < kMostRows; ++r) delta.push_back(r % 3 == 0 ? nullptr : deltas.row(r));
   }
 
-  // Rows first..first+rows-1, into the rows of y.
+  // The arguments for rows [first, first + rows); the results go to the first rows of y.
   template <class W>
   LinearArgs<W> args(const W& w, const Epilogue& e, int first, int rows, const Matrix& y) const {
     if (e.residual == Residual::in_place) {
@@ -61,7 +61,7 @@ struct Problem {
   Matrix output(int rows) const { return Matrix(rows, out, out + 7); }
 };
 
-// Each row alone, in plain C++ on one thread: all other results must equal it.
+// Computes each row alone, in plain C++ on one thread. All other results must equal these.
 template <class W>
 Matrix alone(const Problem& p, const W& weight, const Epilogue& e) {
   Cpu device({.threads = 1, .isa = Isa::portable});
@@ -74,12 +74,12 @@ Matrix alone(const Problem& p, const W& weight, const Epilogue& e) {
   return all;
 }
 
-// The first batch size at which op(args) gives a row other bits than alone; 0 if there is none.
+// The first batch size at which op(args) gives a row other bits than alone(), or writes outside of its rows; 0: none.
 template <class W, class Op>
 int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, const Matrix& truth, Op&& op,
                         std::span<const int> batches = kRows) {
   for (const int rows : batches) {
-    const int first = rows * 7 % (kMostRows - rows + 1);  // a row meets many places in a batch
+    const int first = rows * 7 % (kMostRows - rows + 1);  // so that a row is at many places of a batch
     Matrix y = p.output(rows);
     op(p.args(weight, e, first, rows, y));
     if (first_difference(y.view(), truth.view(first, rows)) >= 0 || !gaps_untouched(y)) return rows;
@@ -87,15 +87,17 @@ int first_variant_batch(const Problem& p, const W& weight, const Epilogue& e, co
   return 0;
 }
 
-// A weight that is only a layout.
+// A weight view that has a layout and no values: at() fails the test.
 template <class Layout>
 struct Bare {
   Layout packed;
   const Layout& panels() const { return packed; }
-  float at(int, int) const { throw std::logic_error("a layout that kernels know is not read weight by weight"); }
+  float at(int, int) const {
+    throw std::logic_error("the product read a single weight, although a kernel exists for this layout");
+  }
 };
 
-// Each section of a layout in memory of its own, which ends at a protected page.
+// Copies one section of a layout into memory that ends at a protected page. `keep` owns the copy.
 template <class T>
 const T* guarded(const T* from, std::size_t count, std::vector<GuardedFloats>& keep) {
   keep.emplace_back(count * sizeof(T) / sizeof(float));
@@ -103,7 +105,8 @@ const T* guarded(const T* from, std::size_t count, std::vector<GuardedFloats>& k
   return reinterpret_cast<const T*>(keep.back().data());
 }
 
-// The layout's product with every operand in memory that ends at a protected page. It must equal p.truth(e).
+// Multiplies with every operand in memory that ends at a protected page, so that a read beyond an end faults. The
+// product must equal p.truth(e).
 template <class P, class Layout>
 void check_reads_end(const P& p, const Layout& layout) {
   const Epilogue& e = kEpilogues[7];

@@ -1,4 +1,4 @@
-// CodedTensor reads any rows of a matrix into any place of a block, and gives the codes that encoding gave.
+// CodedTensor reads any rows of a matrix into any rows of a block, and returns the codes that the encoder made.
 #include "tenon/weights/coded_tensor.h"
 
 #include <boost/test/unit_test.hpp>
@@ -42,7 +42,7 @@ void check(int rows, int cols) {
   const Checkpoint checkpoint = Checkpoint::open(scratch.folder());
   const CodedTensor<C> tensor(checkpoint, *checkpoint.find("w"), shape);
 
-  // Fills the block with runs of 1, 2, 3, ... rows in reverse order of the runs.
+  // Splits the matrix into runs of 1, 2, 3, ... rows and reads them into the block in reverse order.
   CodeBlock block{rows, cols, std::vector<std::byte>(all.codes.size()), std::vector<float>(all.scales.size()),
                   std::vector<float>(all.zero_points.size())};
   std::vector<std::pair<int, int>> runs;  // first row, rows
@@ -88,7 +88,6 @@ BOOST_AUTO_TEST_CASE(every_code_is_found_by_its_name) {
       mentions(refusal([] { with_code("nf4", "here", [](auto) {}); }), {"here: \"nf4\"", "known: bfloat16, float16"}));
 }
 
-// The rules accept whatever an encoder produces, including the limits.
 BOOST_AUTO_TEST_CASE(rules_let_pass_what_encoders_make) {
   for (const std::vector<float>& row : {std::vector<float>{-3.0f, -1.0f},
                                         {1e-38f, 0.0f},
