@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(every_row_that_has_an_adapter_is_taken_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_tells_them_apart) {
+BOOST_AUTO_TEST_CASE(groups_of_each_policy) {
   const std::vector<const AdapterSet*> of_row = {&kSets[1], nullptr, &kSets[0], &kSets[1], &kSets[0], &kSets[1]};
   const AdapterGroups segmented = arranged(SegmentedLoRA{}, of_row);
   BOOST_TEST(segmented.groups.size() == 2u);

@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(identity_is_content_and_weight) {
              static_cast<float>(static_cast<double>(static_cast<float>(16.0 / 3)) * static_cast<double>(0.7f)));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_used_longest_ago_makes_room_and_what_is_in_use_does_not) {
+BOOST_AUTO_TEST_CASE(the_least_recently_used_adapter_is_evicted_unless_in_use) {
   Folder folder;
   for (const char* name : {"a", "b", "c", "d"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
   auto store = folder.store({.count = 2});
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(what_is_used_longest_ago_makes_room_and_what_is_in_use_does
   { const AdapterLease again = lease(store, "a"); }  // a resident adapter needs no budget
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
+BOOST_AUTO_TEST_CASE(waiting_requests_are_served_in_order) {
   Folder folder;
   for (const char* name : {"a", "b", "c", "d"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
   auto store = folder.store({.count = 1});
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_room_is_served_in_turn) {
 }
 
 // A request whose client has disconnected leaves the queue and delays no other request.
-BOOST_AUTO_TEST_CASE(who_is_not_wanted_any_more_leaves_the_line) {
+BOOST_AUTO_TEST_CASE(unwanted_requests_leave_the_queue) {
   Folder folder;
   for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
   auto store = folder.store({.count = 1});
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_always_in_use_yields_to_who_waits) {
 
 // A request that cannot have all of its adapters yet holds none of them, not even briefly: the first request would find
 // them in use and wait on.
-BOOST_AUTO_TEST_CASE(who_waits_for_several_is_not_in_the_way_of_the_first) {
+BOOST_AUTO_TEST_CASE(a_request_for_several_adapters_does_not_delay_the_first) {
   Folder folder;
   for (const char* name : {"hot", "a", "cold"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
   for (int i = 0; i < 100; ++i) {
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_several_is_not_in_the_way_of_the_first) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_there_is_had_without_waiting) {
+BOOST_AUTO_TEST_CASE(resident_adapters_need_no_waiting) {
   Folder folder;
   for (const char* name : {"a", "b", "c"}) folder.add(name, static_cast<std::uint64_t>(name[0]));
   auto store = folder.store({.count = 2});

@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(a_sound_config_is_read) {
   BOOST_TEST(moved.fields().positive_int("n_inner", 256) == 256);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_read_is_refused) {
+BOOST_AUTO_TEST_CASE(unreadable_configs_are_refused) {
   const Scratch scratch;
   BOOST_TEST(mentions(refusal([&] { ConfigFile(scratch.folder()); }), {"config.json", "not exist"}));
   BOOST_TEST(mentions(refusal([&] { ConfigFile(scratch / "nowhere"); }), {"config.json", "nowhere", "folder"}));

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(options_of_sampling_are_read) {
     BOOST_TEST(defaults(greedy).temperature == 0, greedy);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_honoured_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(unsupported_fields_are_refused_by_name) {
   for (const char* field :
        {"num_beams", "num_beam_groups", "num_return_sequences", "min_length", "min_new_tokens", "no_repeat_ngram_size",
         "encoder_repetition_penalty", "guidance_scale", "penalty_alpha", "bad_words_ids", "forced_bos_token_id",

@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(layers_are_numbers_behind_names_or_regular_expressions) {
   for (const char* value : {"1", "\"x\""}) refused("ensure_weight_tying", value);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_read_is_refused) {
+BOOST_AUTO_TEST_CASE(unreadable_configs_are_refused) {
   const Scratch scratch;
   const auto read = [&] { read_peft_config(scratch.folder()); };
   BOOST_TEST(mentions(refusal(read), {"adapter_config.json", "not exist"}));

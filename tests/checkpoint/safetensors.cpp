@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(tensors_without_use_need_only_a_sound_layout) {
   checkpoint.read(*checkpoint.find("none"), 0, 0, 0, 5, out);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_model_needs_is_checked_by_name_shape_and_type) {
+BOOST_AUTO_TEST_CASE(require_checks_name_shape_and_type) {
   const Scratch scratch;
   scratch.write("model.safetensors", file_of("{" + kA + "," + entry("m", "BOOL", "[8]", 24, 32) + "}", bytes_of(32)));
   const Checkpoint checkpoint = Checkpoint::open(scratch.folder());
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(limits_are_checked_before_memory_is_taken) {
   BOOST_TEST(mentions(refusal([&] { Checkpoint::open(scratch.folder()); }), {"header", "limit"}));
 }
 
-BOOST_AUTO_TEST_CASE(what_stands_for_the_weights_is_found_or_named) {
+BOOST_AUTO_TEST_CASE(the_file_of_the_weights_is_found_or_named) {
   const Scratch scratch;
   const auto message = [&] { return refusal([&] { Checkpoint::open(scratch.folder()); }); };
   BOOST_TEST(mentions(message(), {"model.safetensors", "not exist", "model.safetensors.index.json"}));

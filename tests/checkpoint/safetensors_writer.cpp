@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(bytes_come_in_any_order_from_any_thread) {
   BOOST_CHECK(back.tensors["x"].bytes == bytes && back.tensors["y"].bytes == bytes);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_finished_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(an_unfinished_writer_leaves_no_file) {
   const Scratch scratch;
   scratch.write("model.safetensors", "as it was");
   {
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(every_tensor_is_counted) {
   BOOST_TEST(!std::filesystem::exists(scratch / "m.safetensors"));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_tensors_are_refused) {
   const Scratch scratch;
   const auto path = scratch / "m.safetensors";
   BOOST_TEST(mentions(refusal([&] {

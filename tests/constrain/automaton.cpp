@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(rules_that_no_text_matches_are_trimmed) {
   BOOST_TEST(matches(*tree, R"({"a":{"a":{"b":null}}})"));
 }
 
-BOOST_AUTO_TEST_CASE(what_no_text_matches_is_invalid) {
+BOOST_AUTO_TEST_CASE(unsatisfiable_grammars_are_invalid) {
   for (const char* text : {"root ::= \"a\" root", "root ::= p\np ::= \"(\" q\nq ::= p \")\"", "root ::= root",
                            "root ::= \"a\" p+\np ::= \"b\" p"}) {
     BOOST_TEST(begins(refusal([&] { grammar(text); }), "invalid # unsatisfiable"), text);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_call_with_nothing_behind_it_takes_no_depth) {
 }
 
 // The text after a call may need more depth than the call itself.
-BOOST_AUTO_TEST_CASE(what_follows_a_call_needs_depth_too) {
+BOOST_AUTO_TEST_CASE(text_after_a_call_needs_depth_too) {
   const std::string text =
       "root ::= \"(\" (p r | \"y\") \")\" | \"(\" root \")\" | \"x\"\np ::= \"p\" p \"q\" | \"qz\"\n"
       "r ::= \"<\" s \">\" | \"<\" r r \">\"\ns ::= \"[\" t \"]\" | \"[\" s s \"]\"\nt ::= \"t\" | \"t\" t \"t\"";
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(steps_agree_with_the_plainest_matcher_on_random_schemas) {
   BOOST_TEST(matched > 200);
 }
 
-BOOST_AUTO_TEST_CASE(what_can_be_read_in_too_many_ways_is_refused) {
+BOOST_AUTO_TEST_CASE(too_many_configurations_are_refused) {
   std::string rules, ways;
   for (int i = 0; i < 300; ++i) {
     const std::string name = "r" + std::to_string(i);

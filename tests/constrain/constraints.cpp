@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(an_answer_keeps_its_constraint) {
   BOOST_TEST(text_of(allowed(*state)) == "bc");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_refused_says_so) {
+BOOST_AUTO_TEST_CASE(refusals_have_kind_and_reason) {
   Constraints constraints(Vocabulary::bytes());
   using Kind = Error::Kind;
   const std::vector<std::pair<std::string, Kind>> schemas = {
@@ -255,7 +255,7 @@ const char* const kTooLong =
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_counted_is_refused_before_and_harms_no_other_answer) {
+BOOST_AUTO_TEST_CASE(counting_is_refused_early_and_harms_no_other_answer) {
   Constraints constraints(Vocabulary::bytes(), {}, kPatient);
   const auto shared = constraints.json_schema(kTooLong);
   const auto plain = shared->start();

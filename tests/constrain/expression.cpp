@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(equal_expressions_have_equal_numbers) {
   BOOST_TEST(all.repeat(all.optional(ab), 3, 5) == all.repeat(all.optional(ab), 0, 5));
 }
 
-BOOST_AUTO_TEST_CASE(what_can_match_nothing_is_left_out) {
+BOOST_AUTO_TEST_CASE(parts_that_match_nothing_are_removed) {
   Arena arena;
   Expressions& all = arena.all;
   const Expr even = all.repeat(all.literal("aa"), 0), odd = all.concat(arena.of('a'), even);
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(limits_are_refusals) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_remembered_is_paid_for) {
+BOOST_AUTO_TEST_CASE(cached_results_count_against_the_budget) {
   Arena arena;
   Expressions& all = arena.all;
   const Expr text = all.literal(std::string(1000, 'a'));

@@ -151,7 +151,7 @@ std::unique_ptr<Automaton> made_slowly(const std::string& schema) {
 
 // More derivatives than are explored. There is a path to the end nevertheless, on which each byte decreases the
 // distance.
-BOOST_AUTO_TEST_CASE(what_is_not_searched_is_walked) {
+BOOST_AUTO_TEST_CASE(unexplored_derivatives_have_a_path_to_the_end) {
   std::mt19937 random(9);
   for (
       const std::string constraint :

@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(random_grammars_match_what_follows_from_them) {
   BOOST_TEST(left_recursive > 50);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_grammar_is_refused) {
+BOOST_AUTO_TEST_CASE(malformed_grammars_are_refused) {
   check_refused("", "line 1: there is no rule \"root\"");
   check_refused("# a\na ::= \"a\"\n", "line 3: there is no rule \"root\"");
   check_refused("root ::= a\n  | b\nb ::= \"b\"", "line 1: rule \"a\" is not defined");
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_grammar_is_refused) {
 }
 
 // Nothing may take long or overflow the stack.
-BOOST_AUTO_TEST_CASE(what_is_too_much_is_refused) {
+BOOST_AUTO_TEST_CASE(complex_grammars_are_refused) {
   const std::string complex = "unsupported #: too complex: ";
   check_refused("root ::= \"a\"{1000000001}", complex + "repeated more than 1000000000 times");
   check_refused("root ::= \"a\"?????", complex + "repeated more than 4 times over");

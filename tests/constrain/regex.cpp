@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(unicode_properties) {
     BOOST_TEST(mentions(refused(wrong), {"property in braces"}), wrong);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_regular_expression_is_invalid_and_says_where) {
+BOOST_AUTO_TEST_CASE(malformed_expressions_are_invalid_at_a_position) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a)b", "character 2"},       {"x(a", "character 2"},       {"(a(b)", "character 1"},
       {"(", "character 1"},         {"a|*b", "character 3"},      {"+", "character 1"},
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_regular_expression_is_invalid_and_says_where) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_honoured_exactly_is_unsupported_and_says_where) {
+BOOST_AUTO_TEST_CASE(inexact_features_are_unsupported_at_a_position) {
   struct Unsupported {
     std::string pattern;
     std::vector<std::string> words;

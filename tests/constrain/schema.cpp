@@ -866,7 +866,7 @@ const WrittenCase kWritten[] = {
 }  // namespace
 
 // report: schema_lookaround
-BOOST_AUTO_TEST_CASE(what_zod_and_pydantic_write_is_enforced) {
+BOOST_AUTO_TEST_CASE(schemas_of_zod_and_pydantic_are_enforced) {
   for (const WrittenCase& each : kWritten) check_texts(each.schema, each.accepted, each.rejected);
 }
 

@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(drafts_are_known_or_refused) {
       "");
 }
 
-BOOST_AUTO_TEST_CASE(what_a_draft_writes_otherwise_is_refused) {
+BOOST_AUTO_TEST_CASE(syntax_of_another_draft_is_refused) {
   BOOST_TEST(refusal(in(kFour, R"({"exclusiveMinimum":3})")) == "invalid #/exclusiveMinimum");
   BOOST_TEST(refusal(in(kSix, R"({"minimum":3,"exclusiveMinimum":true})")) == "invalid #/exclusiveMinimum");
   BOOST_TEST(refusal(in(kSeven, R"({"maximum":3,"exclusiveMaximum":true})")) == "invalid #/exclusiveMaximum");
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(what_a_draft_writes_otherwise_is_refused) {
 }
 
 // Some validators honour these keywords and some ignore them, so either choice would be wrong.
-BOOST_AUTO_TEST_CASE(what_a_draft_has_no_more_is_refused) {
+BOOST_AUTO_TEST_CASE(keywords_that_a_draft_removed_are_refused) {
   const std::string depends = R"({"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"]}})",
                     negated = R"({"type":"object","properties":{"a":{},"b":{}},"not":{"dependencies":{"a":["b"]}}})",
                     tuple = R"({"type":"array","items":[{"type":"string"}]})",

@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(everything_counts_for_the_hash) {
   BOOST_TEST(hashes.size() == 8U);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_a_vocabulary_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_vocabularies_are_refused) {
   const auto has_kind = [](Error::Kind kind) { return [kind](const Error& error) { return error.kind() == kind; }; };
   BOOST_CHECK_EXCEPTION(Vocabulary({"a", "b"}, 1, {}), Error, has_kind(Error::Kind::invalid_request));
   BOOST_CHECK_EXCEPTION(Vocabulary({}, -1, {}), Error, has_kind(Error::Kind::invalid_request));

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(memory_is_counted_with_its_peak) {
 }
 
 // More values than the first buffer holds, in one step and again in the next, gathered and launched at once.
-BOOST_AUTO_TEST_CASE(what_is_put_is_there_for_the_next_kernel) {
+BOOST_AUTO_TEST_CASE(put_values_are_there_for_the_next_kernel) {
   Cuda device;
   for (int step = 0; step < 6; ++step) {
     device.begin_step(step % 2 == 0 ? 0 : 512);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(steps_that_nobody_waits_for_keep_what_they_put) {
 }
 
 // Kernels write for the host, and graphs of alternating steps write to buffers of their own.
-BOOST_AUTO_TEST_CASE(what_kernels_write_for_the_host_arrives) {
+BOOST_AUTO_TEST_CASE(results_for_the_host_arrive) {
   constexpr int kKernels = 12;
   for (const int prompt_rows : {0, 512}) {
     Cuda device;
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(what_kernels_write_for_the_host_arrives) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_fetched_is_what_kernels_wrote) {
+BOOST_AUTO_TEST_CASE(fetch_returns_what_kernels_wrote) {
   Cuda device;
   const OnDevice<int> values(device, std::vector<int>{5, 6, 7});
   const int* host = device.fetch(values.data(), 3);
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_refused_by_number) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_and_leaves_the_device_usable) {
+BOOST_AUTO_TEST_CASE(a_refused_allocation_leaves_the_device_usable) {
   Cuda device;
   BOOST_CHECK_EXCEPTION(device.allocate(std::size_t{1} << 50), Error,
                         [](const Error& e) { return e.kind() == Error::Kind::capacity; });

@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(rows_of_logits_stay_on_the_device) {
   run(std::move(constrained), "constraint", false, false);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_put_is_uploaded_before_the_kernel_that_reads_it) {
+BOOST_AUTO_TEST_CASE(put_values_are_uploaded_before_the_kernel_that_reads_them) {
   for (const int prompt_rows : {0, 512}) {
     Cuda device;
     for (int step = 0; step < 5; ++step) {

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(memory_is_ordered_across_a_job) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_part_throws_is_thrown_to_the_caller_once_all_have_returned) {
+BOOST_AUTO_TEST_CASE(errors_of_parts_reach_the_caller_after_all_have_returned) {
   for (const int threads : {1, 2, 4}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {

@@ -25,7 +25,7 @@ std::string repeat(const std::string& part, std::size_t times) {
 }
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_is_not_strict_json_is_refused_with_its_place) {
+BOOST_AUTO_TEST_CASE(input_that_is_not_strict_json_is_refused_with_its_position) {
   using namespace std::string_literals;
   const std::vector<Case> cases = {
       {"nothing", "", {"unexpected end", "line 1, column 1"}},

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(it_appears_when_it_is_published) {
   BOOST_TEST(std::distance(std::filesystem::directory_iterator(scratch.folder()), {}) == 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_system_refuses_names_the_file) {
+BOOST_AUTO_TEST_CASE(errors_of_the_system_name_the_file) {
   const Scratch scratch;
   BOOST_TEST(mentions(refusal([&] { NewFile(scratch / "none" / "b"); }), {"b: cannot be created", "No such file"}));
   std::filesystem::create_directory(scratch / "c");

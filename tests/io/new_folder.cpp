@@ -12,7 +12,7 @@ using tenon::test::mentions;
 using tenon::test::refusal;
 using tenon::test::Scratch;
 
-BOOST_AUTO_TEST_CASE(what_it_made_goes_if_it_is_empty) {
+BOOST_AUTO_TEST_CASE(created_folders_are_removed_if_empty) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch / "old");
   for (const char* name : {"a/b/c", "a/b/c/", "old/b", "./a/b", "a/../b"}) {
@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(what_it_made_goes_if_it_is_empty) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_there_or_is_used_stays) {
+BOOST_AUTO_TEST_CASE(existing_and_used_folders_stay) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch / "old");
   { const NewFolder folder(scratch / "old"); }
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(what_was_there_or_is_used_stays) {
   BOOST_TEST(!std::filesystem::exists(scratch / "a/b"));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_made_is_named) {
+BOOST_AUTO_TEST_CASE(errors_name_the_folder) {
   const Scratch scratch;
   scratch.write("file", "x");
   BOOST_TEST(mentions(refusal([&] { NewFolder(scratch / "file"); }), {"file: cannot be made a folder"}));

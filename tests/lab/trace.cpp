@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(refuses_by_name_and_line) {
   check_refusal("{", "not valid JSON");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_reads_back_the_same) {
+BOOST_AUTO_TEST_CASE(format_and_parse_are_inverse) {
   Trace trace = random_trace({.requests = 500, .rate = 0.7, .adapters = 5, .prefix_tokens = 40, .seed = 3});
   trace[7].priority = -4;
   trace[8].prefix_tokens = 0;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_seed_gives_the_same_trace_on_every_machine) {
   BOOST_CHECK(random_trace(options) != random_trace(other));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_changed_stays_as_it_was) {
+BOOST_AUTO_TEST_CASE(changing_lengths_keeps_arrivals_and_adapters) {
   const TraceOptions options{.requests = 50, .rate = 3, .adapters = 4, .seed = 9};
   TraceOptions longer = options;
   longer.prompt = Length::fixed(700);

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(older_names_are_read) {
   BOOST_TEST(c.heads == 6);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_done_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("apply_residual_connection_post_layernorm", true);
   refused("n_inner", 100);
   refused("n_embed", 64);

@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(switches_are_honoured) {
   BOOST_CHECK(configured([](auto& c) { c.erase("activation_function"); }).activation == Activation::gelu_new);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("model_type", "gpt3");
   refused("activation_function", "quick_gelu");
   refused("n_head", 3);

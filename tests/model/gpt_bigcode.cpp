@@ -19,7 +19,7 @@ void refused(const std::string& field, const nlohmann::json& value) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(multi_query_says_how_many_heads_of_keys) {
+BOOST_AUTO_TEST_CASE(multi_query_sets_the_number_of_kv_heads) {
   const auto one = configured([](auto& c) { c["multi_query"] = true, c.erase("num_key_value_heads"); });
   BOOST_TEST(one.heads == 4);
   BOOST_TEST(one.kv_heads == 1);
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(names_of_transformers_attribute_map_are_read) {
   refused("hidden_size", 64);  // differs from n_embd 32
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("num_key_value_heads", 2);
   refused("multi_query", "yes");
   refused("n_head", 3);

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(llama3_scaling_needs_all_its_fields) {
                 [&](Json& config) { config["rope_scaling"] = whole, config["rope_scaling"]["high_freq_factor"] = 1; });
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused_after("rope_scaling.rope_type", [](Json& c) { c["rope_scaling"]["rope_type"] = "yarn"; });
   refused_after("rope_scaling.type", [](Json& c) { c["rope_scaling"]["type"] = "dynamic"; });
   refused_after("rope_scaling.factor", [](Json& c) { c["rope_scaling"]["factor"] = "4"; });
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(every_tensor_is_used) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(published_shapes_have_their_parameters) {
+BOOST_AUTO_TEST_CASE(one_billion_has_the_published_number_of_parameters) {
   const auto spec = Llama::tensors(Llama::one_billion());
   std::size_t parameters = 0;
   const auto add = [&](const auto& s) {

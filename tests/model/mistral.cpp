@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(a_window_is_a_number_or_none_or_the_default) {
   BOOST_TEST(configured([](Json& c) { c.erase("sliding_window"); }).window == 4096);
 }
 
-BOOST_AUTO_TEST_CASE(heads_of_keys_default_to_eight) {
+BOOST_AUTO_TEST_CASE(kv_heads_default_to_eight) {
   const auto of = [](const test::Change& change) {
     return configured(
                [&](Json& c) { c["num_attention_heads"] = 16, c["hidden_size"] = 64, c["head_dim"] = 4, change(c); })
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(heads_of_keys_default_to_eight) {
   BOOST_TEST(of([](Json& c) { c["num_key_value_heads"] = 4; }) == 4);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("sliding_window", 0);
   refused("sliding_window", "4096");
   refused("num_key_value_heads", 3);

@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(small_files_are_copied_and_progress_is_told) {
   BOOST_TEST(weight_code_of(random_checkpoint(Gpt2::small())).empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_stands_there_already_is_not_touched) {
+BOOST_AUTO_TEST_CASE(existing_files_are_not_touched) {
   const Scratch scratch;
   test::make_model<Bloom>(scratch / "model", test::kSmallBloom);
   ThreadPool pool(1);

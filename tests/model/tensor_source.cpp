@@ -94,7 +94,7 @@ void make_f32(TensorFile& file, const std::string& name) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_the_file_says_of_itself_must_be_known) {
+BOOST_AUTO_TEST_CASE(metadata_must_name_a_known_format) {
   Quantized<ZeroPointInt8> model;
   model.accepts([](TensorFile&) {});
   model.accepts([](TensorFile& f) { f.metadata = {{"tenon.weights", "int8"}}; });
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(scales_and_zero_points_must_be_there) {
 }
 
 // Their author meant other values than those that we would read.
-BOOST_AUTO_TEST_CASE(what_a_format_has_not_may_not_stand_beside_a_matrix) {
+BOOST_AUTO_TEST_CASE(tensors_that_a_format_lacks_are_refused_beside_a_matrix) {
   const auto with = [](const std::string& name) {
     return [name](TensorFile& f) { f.add<float>(name, DType::f32, {6}, std::vector<float>(6)); };
   };

@@ -481,7 +481,7 @@ BOOST_AUTO_TEST_CASE(splits_that_follow_the_batch_are_caught) {
   BOOST_TEST(invariant(op_on<DirectAttention>(device)));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, Case, Cases) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(zero_rows_write_nothing, Case, Cases) {
   using Policy = typename Case::Policy;
   using E = typename Case::E;
   const AttentionProblem<E> p(1, 16, 1, 1, 16);

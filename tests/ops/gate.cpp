@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(nan_stays_where_it_is) {
       1);
 }
 
-BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
+BOOST_AUTO_TEST_CASE(zero_rows_write_nothing) {
   Cpu device({.threads = 2});
   const Matrix x = inputs(16);
   Matrix y(1, 16, 16);

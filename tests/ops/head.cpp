@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_row_that_wants_many_has_them_among_others_that_want_one) 
 }
 
 // Codes near their zero points, both far from 128: sums of codes are large, and their differences small or zero.
-BOOST_AUTO_TEST_CASE(what_is_lost_where_zero_points_are_taken_off_is_within_the_bound) {
+BOOST_AUTO_TEST_CASE(cancellation_of_zero_points_is_within_the_bound) {
   using Exact = Int8ExactOf<ZeroPointInt8>;
   constexpr Shape kShape{64, 700};
   CodeBlock block{.rows = 64, .cols = 700, .codes = {}, .scales = {}, .zero_points = {}};

@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructi
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_format_with_at_alone_has_the_bits_of_panels) {
+BOOST_AUTO_TEST_CASE(a_format_that_has_only_at_gives_the_bits_of_panels) {
   int number = 0;
   for (const int in : {1, 15, 77, 768}) {
     for (const int out : kOutputs) {
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_neighbour_of_nan_and_infinity_changes_nothing) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(head_is_linear_without_more) {
+BOOST_AUTO_TEST_CASE(head_is_linear_without_an_epilogue) {
   const Products p(64, 131);
   for_each_cpu([&](Cpu& device) {
     for (const int rows : {1, 3, 8, 33}) {
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(head_is_linear_without_more) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
+BOOST_AUTO_TEST_CASE(zero_rows_write_nothing) {
   const Products p(16, 16);
   Cpu device({.threads = 2});
   Matrix y = p.output(1);

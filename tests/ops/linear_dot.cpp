@@ -668,7 +668,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_read_behind_its_end, P, Formats) {
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, P, Formats) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(zero_rows_write_nothing, P, Formats) {
   const Products<P> p(16, 16);
   Cpu device({.threads = 2});
   Matrix y = p.output(1);

@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_neighbour_of_nan_changes_nothing, Norm, Norms) {
   });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(no_rows_are_no_work, Norm, Norms) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(zero_rows_write_nothing, Norm, Norms) {
   const Problem p(16);
   Cpu device({.threads = 2});
   Matrix y = p.output(1);

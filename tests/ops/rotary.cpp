@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_neighbour_of_nan_changes_nothing) {
       2);
 }
 
-BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
+BOOST_AUTO_TEST_CASE(zero_rows_write_nothing) {
   const Positions positions;
   Cpu device({.threads = 2});
   const Matrix f = frequencies(20);

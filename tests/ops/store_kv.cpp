@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_without_rows_between_others_gets_nothing) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(no_rows_are_no_work) {
+BOOST_AUTO_TEST_CASE(zero_rows_write_nothing) {
   const Problem p(1, 16);
   TestKv kv(p.shape, 1);
   Cpu device({.threads = 2});

@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(special_tokens_that_the_model_cannot_take_are_left_out) {
                 {"eos_token", "<p>"});
 }
 
-BOOST_AUTO_TEST_CASE(what_would_change_the_ids_is_refused) {
+BOOST_AUTO_TEST_CASE(fields_that_would_change_ids_are_refused) {
   refuse_config(R"({"tokenizer_class": "Qwen2Tokenizer"})", {"tokenizer_class", "Qwen2Tokenizer"}, Kind::unsupported);
   refuse_config(R"({"add_bos_token": true})", {"add_bos_token"}, Kind::unsupported);
   refuse_config(R"({"add_prefix_space": 1})", {"add_prefix_space"});

@@ -26,7 +26,7 @@ std::string spelled(std::string_view text, Prepend prepend, bool first = true) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_stands_in_front) {
+BOOST_AUTO_TEST_CASE(prepend_modes) {
   BOOST_TEST(spelled("a b", Prepend::never) == "a_b");
   BOOST_TEST(spelled("a b", Prepend::always) == "_a_b");
   BOOST_TEST(spelled("a b", Prepend::first) == "_a_b");

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_character_appears_when_it_is_whole) {
   BOOST_TEST(decoder.finish() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_mended_is_said_at_once) {
+BOOST_AUTO_TEST_CASE(invalid_bytes_are_replaced_at_once) {
   const tenon::Tokenizer tokenizer = bytes_tokenizer();
   tenon::StreamDecoder decoder(tokenizer);
   BOOST_TEST(decoder.push(256) == "");

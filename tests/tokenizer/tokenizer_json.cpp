@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(special_tokens_are_text_and_others_are_cut_out) {
   BOOST_TEST(role.encode("<tool>").size() > 1u);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_put_around_a_prompt) {
+BOOST_AUTO_TEST_CASE(tokens_around_a_prompt) {
   const Tokenizer llama3 = Tokenizer::load(fixtures::data() / "llama3");
   BOOST_TEST(llama3.encode_prompt("") == Ids{llama3.begin_of_text().value()});
   BOOST_TEST(llama3.encode("").empty());

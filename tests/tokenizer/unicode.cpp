@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(invalid_bytes_are_found) {
   BOOST_TEST(tenon::find_invalid_utf8(std::string_view("a\0b", 3)) == std::string_view::npos);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_sanitized_is_valid_and_stays) {
+BOOST_AUTO_TEST_CASE(sanitized_text_is_valid_and_stable) {
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes;

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(panels_and_files_have_known_bytes) {
   BOOST_TEST(padding_is_zero(view));
 }
 
-BOOST_AUTO_TEST_CASE(what_it_can_say_comes_back_to_the_bit) {
+BOOST_AUTO_TEST_CASE(representable_values_keep_their_bits) {
   Weights w = random_weights({33, 65}, Content::wild, 3, 127);
   for (float& x : w.values) x = static_cast<float>(bfloat16(x));
   const auto packed = encoded<BFloat16>(w);
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(what_it_can_say_comes_back_to_the_bit) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_would_be_infinite_is_refused) {
+BOOST_AUTO_TEST_CASE(values_that_overflow_are_refused) {
   BOOST_TEST(!refuses<BFloat16>({std::bit_cast<float>(0x7f7f7fffu), -std::bit_cast<float>(0x7f7f7fffu)}));
   BOOST_TEST(refuses<BFloat16>({std::bit_cast<float>(0x7f7f8000u)}));
   BOOST_TEST(refuses<BFloat16>({3.4e38f, 1.0f}));

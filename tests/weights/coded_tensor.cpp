@@ -65,7 +65,7 @@ void check(int rows, int cols) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(rows_are_found_wherever_they_begin) {
+BOOST_AUTO_TEST_CASE(any_run_of_rows_is_read_into_any_rows) {
   for (const int rows : {1, 2, 16, 23}) {
     for (const int cols : {1, 2, 31, 32, 33, 130}) {
       check<Float8Code<E4M3>>(rows, cols);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(every_code_is_found_by_its_name) {
       mentions(refusal([] { with_code("nf4", "here", [](auto) {}); }), {"here: \"nf4\"", "known: bfloat16, float16"}));
 }
 
-BOOST_AUTO_TEST_CASE(rules_let_pass_what_encoders_make) {
+BOOST_AUTO_TEST_CASE(rules_accept_what_encoders_produce) {
   for (const std::vector<float>& row : {std::vector<float>{-3.0f, -1.0f},
                                         {1e-38f, 0.0f},
                                         {3e38f, 1.0f},

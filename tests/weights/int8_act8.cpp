@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(quads_of_a_row_lie_side_by_side_and_zeros_behind) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_others_wrote_must_have_whole_zero_points) {
+BOOST_AUTO_TEST_CASE(zero_points_of_files_must_be_integers) {
   const auto said = [](float zero_point) -> std::string {
     CodeBlock block{1, 2, {std::byte{1}, std::byte{2}}, {0.5f}, {zero_point}};
     std::vector<std::byte> packed(P::bytes({1, 2}));

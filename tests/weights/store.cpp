@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(blocks_make_the_whole_for_any_number_of_threads) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_reading_throws_reaches_the_caller) {
+BOOST_AUTO_TEST_CASE(errors_of_reading_reach_the_caller) {
   Cpu device({.threads = 2});
   const std::vector<Shape> shapes = {{4000, 1000}};
   WeightStore<Float32, Cpu> store(device, shapes);
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(codes_are_packed_as_floats_are) {
   codes_give_the_bytes_of_floats<GroupInt4>({37, 3001});
 }
 
-BOOST_AUTO_TEST_CASE(what_a_format_refuses_names_the_matrix) {
+BOOST_AUTO_TEST_CASE(errors_of_a_format_name_the_matrix) {
   Cpu device({.threads = 2});
   const std::vector<Shape> shapes = {{16, 4}};
   WeightStore<GroupInt4, Cpu> store(device, shapes);
