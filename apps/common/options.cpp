@@ -206,7 +206,7 @@ int thread_count(const ModelOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-std::span<const tenon::Event> step_or_nap(tenon::AnyEngine& engine) {
+std::span<const tenon::Event> step_or_wait(tenon::AnyEngine& engine) {
   const std::uint64_t before = engine.stats().steps;
   const auto events = engine.step();
   if (engine.stats().steps == before && events.empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));

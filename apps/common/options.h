@@ -77,6 +77,6 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
 int thread_count(const ModelOptions& options);
 
 // Runs a step, or sleeps briefly if the scheduler waits for more requests.
-std::span<const tenon::Event> step_or_nap(tenon::AnyEngine& engine);
+std::span<const tenon::Event> step_or_wait(tenon::AnyEngine& engine);
 
 }  // namespace program

@@ -22,11 +22,11 @@ struct Row {
 };
 
 // Parses "PROMPT@ADAPTER_DIR" or "PROMPT". A prompt that contains an @ and has no adapter must end in another @.
-Row parse_row(const std::string& words) {
-  const std::size_t at = words.rfind('@');
-  Row row{.name = "base", .text = words.substr(0, at)};
-  if (row.text.empty()) throw UsageError("--row " + words + ": there is no prompt before @");
-  const std::string folder = at == words.npos ? std::string() : words.substr(at + 1);
+Row parse_row(const std::string& argument) {
+  const std::size_t at = argument.rfind('@');
+  Row row{.name = "base", .text = argument.substr(0, at)};
+  if (row.text.empty()) throw UsageError("--row " + argument + ": there is no prompt before @");
+  const std::string folder = at == argument.npos ? std::string() : argument.substr(at + 1);
   if (folder.empty()) return row;
   row.adapters.push_back({folder});
   std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
@@ -69,8 +69,8 @@ class Screen {
     const std::string text = tenon::printable(row.text, row.text.size() + 1);
     std::string head = row.name + std::string(name_width_ - row.name.size(), ' ') + " | ";
     if (width == 0 || head.size() + text.size() < width) return head + text;
-    const std::size_t room = width > head.size() + 4 ? width - head.size() - 4 : 1;
-    std::size_t begin = text.size() > room ? text.size() - room : 0;
+    const std::size_t limit = width > head.size() + 4 ? width - head.size() - 4 : 1;
+    std::size_t begin = text.size() > limit ? text.size() - limit : 0;
     while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0u) == 0x80u)
       ++begin;  // to the next character
     return head + "..." + text.substr(begin);
@@ -111,7 +111,7 @@ int chat_batch(const ChatBatchCommand& command) {
   Screen screen(rows);
   screen.draw();
   while (!engine->idle()) {
-    for (const tenon::Event& event : step_or_nap(*engine)) {
+    for (const tenon::Event& event : step_or_wait(*engine)) {
       Row& row = rows[open.at(event.request)];
       row.text += event.text;
       if (event.kind == tenon::Event::Kind::error) fail(row, event.error);

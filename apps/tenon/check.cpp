@@ -15,7 +15,7 @@ int generate_few(tenon::AnyEngine& engine, const std::vector<tenon::AdapterUse>&
   engine.set_draining(true);
   int generated = 0;
   while (!engine.idle()) {
-    for (const tenon::Event& event : step_or_nap(engine)) {
+    for (const tenon::Event& event : step_or_wait(engine)) {
       if (event.kind == tenon::Event::Kind::token) ++generated;
       if (event.kind == tenon::Event::Kind::error)
         throw tenon::Error(tenon::Error::Kind::invalid_file, "", event.error);

@@ -111,7 +111,7 @@ int generate(const GenerateCommand& command) {
   engine->set_draining(true);
   std::string error;
   for (std::size_t number = 0; !engine->idle();) {
-    for (const tenon::Event& event : step_or_nap(*engine)) {
+    for (const tenon::Event& event : step_or_wait(*engine)) {
       if (event.kind == tenon::Event::Kind::error) error = event.error;
       if (event.kind == tenon::Event::Kind::token) {
         const double ms = timing.token();

@@ -122,7 +122,7 @@ class JsonLinesRun {
   void step() {
     if (open_.empty()) return;
     try {
-      for (const tenon::Event& event : step_or_nap(engine_)) take(event);
+      for (const tenon::Event& event : step_or_wait(engine_)) take(event);
     } catch (const std::exception& error) {  // an error of the engine ends every open request
       for (const auto& [request, index] : open_) {
         fail(jobs_[index], error.what());

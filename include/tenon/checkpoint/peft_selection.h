@@ -59,7 +59,7 @@ class PeftSelection {
 
   // Whether the config selects the module, as PEFT's check_target_module_exists decides. A path that target_modules
   // lists in full is selected even if its layer is not.
-  bool holds(const PeftModule& module, std::uint64_t& budget) const;
+  bool selects(const PeftModule& module, std::uint64_t& budget) const;
 
  private:
   const PeftConfig& config_;

@@ -88,7 +88,7 @@ TENON_INLINE PeftSelection::PeftSelection(const PeftConfig& config) : config_(co
   for (const std::string& pattern : config.layers_pattern) layers_.emplace_back(pattern, peft_where("layers_pattern"));
 }
 
-TENON_INLINE bool PeftSelection::holds(const PeftModule& module, std::uint64_t& budget) const {
+TENON_INLINE bool PeftSelection::selects(const PeftModule& module, std::uint64_t& budget) const {
   const std::string& path = module.path;
   if (exclude_ ? exclude_->full_match(path, budget) : matches_any(path, config_.exclude_modules)) return false;
   if (config_.all_linear) return !module.head;
@@ -158,7 +158,7 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
   const detail::PeftSelection selection(config);
   std::uint64_t budget = detail::kRegexBudget;
   for (const std::string& path : unsupported)
-    if (!config.all_linear && selection.holds({path}, budget))
+    if (!config.all_linear && selection.selects({path}, budget))
       detail::refuse_peft("target_modules",
                           "updates of " + printable(path) + " are not supported, only those of linears in layers");
   const auto rank_keys = detail::peft_keys(config.rank_pattern, "rank_pattern");
@@ -172,7 +172,7 @@ TENON_INLINE std::vector<PeftTarget> peft_targets(const PeftConfig& config, std:
   std::vector<std::size_t> ranks;  // for each target, the index of its key in rank_pattern
   for (std::size_t i = 0; i < modules.size(); ++i) {
     const PeftModule& module = modules[i];
-    if (!selection.holds(module, budget)) continue;
+    if (!selection.selects(module, budget)) continue;
     if (module.head && config.tied_to_embedding)
       detail::refuse_peft("ensure_weight_tying", "a head with the factors of the embedding is not supported");
     const std::size_t rank_at = first_match(rank_keys, module.path), alpha_at = first_match(alpha_keys, module.path);

@@ -42,13 +42,13 @@ TENON_INLINE std::size_t CompiledConstraint::Current::bytes() const {
 
 TENON_INLINE CompiledConstraint::Machines::Machines(Compile how, std::shared_ptr<const Vocabulary> of)
     : vocabulary(std::move(of)), compile(std::move(how)) {
-  plain.put(made());
+  plain.put(make());
   warnings = plain.get()->automaton->grammar().warnings;
 }
 
 TENON_INLINE std::shared_ptr<CompiledConstraint::Machine> CompiledConstraint::Machines::for_plain() {
   std::lock_guard lock(renewing);
-  if (plain.growth() > 1) plain.put(made());
+  if (plain.growth() > 1) plain.put(make());
   return plain.get();
 }
 
@@ -68,7 +68,7 @@ TENON_INLINE void CompiledConstraint::Machines::prepare() {
     if (counting.growth() > 0.5) renew_counting();
     return;
   }
-  auto machine = made();
+  auto machine = make();
   try {
     machine->automaton->prepare_distances();
   } catch (const Refused& refusal) {
@@ -80,7 +80,7 @@ TENON_INLINE void CompiledConstraint::Machines::prepare() {
 
 TENON_INLINE void CompiledConstraint::Machines::renew_counting() {
   try {
-    auto machine = made();
+    auto machine = make();
     machine->automaton->prepare_distances();
     counting.put(std::move(machine));
   } catch (const Refused&) {  // it took longer than the first time: the old machine stays in use
@@ -88,20 +88,20 @@ TENON_INLINE void CompiledConstraint::Machines::renew_counting() {
 }
 
 TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::mask() {
-  const auto lock = begin();
+  const auto lock = lock_machine();
   left_ = kAnyNumber;
-  return kept(machine_->masks.mask(state_));
+  return keep(machine_->masks.mask(state_));
 }
 
 TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::mask_within(int tokens) {
-  if (!counts_) count();
-  const auto lock = begin();
+  if (!counts_) begin_counting();
+  const auto lock = lock_machine();
   left_ = std::max(tokens, 0);
-  return kept(machine_->masks.mask_within(state_, left_));
+  return keep(machine_->masks.mask_within(state_, left_));
 }
 
 TENON_INLINE void CompiledConstraint::AnswerState::advance(TokenId token) {
-  const auto lock = begin();
+  const auto lock = lock_machine();
   state_ = machine_->masks.advance(state_, token);
   if (left_ > 0) --left_;
   if (state_ == Automaton::kDead)
@@ -110,16 +110,16 @@ TENON_INLINE void CompiledConstraint::AnswerState::advance(TokenId token) {
 }
 
 TENON_INLINE bool CompiledConstraint::AnswerState::must_end() {
-  const auto lock = begin();
+  const auto lock = lock_machine();
   return left_ == kAnyNumber ? machine_->masks.must_end(state_) : machine_->masks.must_end(state_, left_);
 }
 
-TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::AnswerState::begin() {
+TENON_INLINE std::unique_lock<std::mutex> CompiledConstraint::AnswerState::lock_machine() {
   if (!machine_) machine_ = machines_->for_plain(), state_ = machine_->automaton->start();
   return std::unique_lock(machine_->mutex);
 }
 
-TENON_INLINE void CompiledConstraint::AnswerState::count() {
+TENON_INLINE void CompiledConstraint::AnswerState::begin_counting() {
   machine_ = machines_->for_counting();
   std::lock_guard lock(machine_->mutex);
   state_ = machine_->automaton->start();
@@ -127,7 +127,7 @@ TENON_INLINE void CompiledConstraint::AnswerState::count() {
   counts_ = true;
 }
 
-TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::kept(std::span<const MaskWord> row) {
+TENON_INLINE std::span<const std::uint32_t> CompiledConstraint::AnswerState::keep(std::span<const MaskWord> row) {
   row_.assign(row.begin(), row.end());  // a copy, because the next mask of another answer overwrites the row
   return row_;
 }

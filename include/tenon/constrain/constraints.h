@@ -83,7 +83,7 @@ class CompiledConstraint final : public Constraint {
   struct Machines {
     Machines(Compile how, std::shared_ptr<const Vocabulary> of);
 
-    std::shared_ptr<Machine> made() const { return std::make_shared<Machine>(compile(), vocabulary); }
+    std::shared_ptr<Machine> make() const { return std::make_shared<Machine>(compile(), vocabulary); }
 
     // The machine of answers without a token limit.
     std::shared_ptr<Machine> for_plain();
@@ -118,11 +118,11 @@ class CompiledConstraint final : public Constraint {
     static constexpr int kAnyNumber = -1;
 
     // Locks the machine. Picks it on the first call.
-    std::unique_lock<std::mutex> begin();
+    std::unique_lock<std::mutex> lock_machine();
     // Switches to the machine of answers with a token limit and replays the tokens so far.
-    void count();
+    void begin_counting();
     // A copy of the row, valid until the next call.
-    std::span<const std::uint32_t> kept(std::span<const MaskWord> row);
+    std::span<const std::uint32_t> keep(std::span<const MaskWord> row);
 
     const std::shared_ptr<Machines> machines_;
     std::shared_ptr<Machine> machine_;  // null before the first call, which picks it

@@ -44,11 +44,11 @@ struct Decimal {
   static Decimal parse(std::string_view text) {
     Decimal d;
     d.negative = text.starts_with('-');
-    bool behind_point = false;
+    bool after_point = false;
     for (std::size_t i = d.negative; i < text.size(); ++i) {
       const char c = text[i];
       if (c == '.') {
-        behind_point = true;
+        after_point = true;
       } else if (c == 'e' || c == 'E') {
         int exponent = 0;
         const char* first = text.data() + i + 1;
@@ -57,8 +57,8 @@ struct Decimal {
         break;
       } else {
         if (!d.digits.empty() || c != '0') d.digits += c;
-        if (!behind_point && !d.digits.empty()) ++d.point;
-        if (behind_point && d.digits.empty()) --d.point;
+        if (!after_point && !d.digits.empty()) ++d.point;
+        if (after_point && d.digits.empty()) --d.point;
       }
     }
     while (d.digits.ends_with('0')) d.digits.pop_back();

@@ -62,11 +62,11 @@ class Formats {
     std::string all = "(" + h + ":){6}" + low + "|::(" + h + ":){5}" + low;
     for (int before = 0; before < 7; ++before) {
       all += "|((" + h + ":){0," + std::to_string(before) + "}" + h + ")?::";
-      const int behind = 4 - before;
-      if (behind > 0) all += "(" + h + ":){" + std::to_string(behind) + "}";
-      if (behind >= 0)
+      const int after = 4 - before;
+      if (after > 0) all += "(" + h + ":){" + std::to_string(after) + "}";
+      if (after >= 0)
         all += low;
-      else if (behind == -1)
+      else if (after == -1)
         all += h;
     }
     return whole(all);
