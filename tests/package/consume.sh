@@ -126,12 +126,15 @@ case $way in
     configure "$here/compiled" "$tree" -DTENON_INSTALL=ON -DTENON_COMPILED_FACE=ON "${arguments[@]}"
     cmake --build "$tree" --parallel 2
     "$tree/consumer" "$model"
+    "$tree/constrained" "$model"
     if [[ $consumer == add_subdirectory ]]; then
       rm -rf "${work:?}/$link"
       cmake --install "$tree" --prefix "$work/$link" >/dev/null
       same_headers "$work/$link"
       [[ ! -e $work/$link/bin ]]
-      if [[ $link == static ]]; then ls "$work"/static/lib*/libtenon.a; else ls "$work"/shared/lib*/libtenon.so; fi
+      for library in libtenon libtenon_constrain; do
+        if [[ $link == static ]]; then ls "$work"/static/lib*/$library.a; else ls "$work"/shared/lib*/$library.so; fi
+      done
     fi
     ;;
   pkg_config)
@@ -148,9 +151,15 @@ case $way in
     pkg-config --exact-version="$(sed -n 's/.*kVersion.*"\(.*\)".*/\1/p' "$work/moved_$link/include/tenon/version.h")" $package
     "$compiler" -std=c++20 "$here/main.cpp" -o "$work/pkg_config_$link" "${flags[@]}"
     "$work/pkg_config_$link" "$model"
+    if [[ $link != headers ]]; then
+      read -ra flags <<<"$(pkg-config --cflags --libs tenon-constrain)"
+      flags+=("-Wl,-rpath,$(pkg-config --variable=libdir tenon-constrain)")
+      "$compiler" -std=c++20 "$here/constrained.cpp" -o "$work/pkg_config_$link" "${flags[@]}"
+      "$work/pkg_config_$link" "$model"
+    fi
     ;;
   both_faces)
-    for how in direct by_a_library; do
+    for how in direct by_a_library by_constraints; do
       rm -rf "$work/both_faces"
       expect_refusal "INTERFACE_TENON_FACE property of \"tenon::" \
         configure "$here/both_faces" "$work/both_faces" -DCMAKE_PREFIX_PATH="$work/static" -DHOW=$how -DCMAKE_BUILD_TYPE=Debug
