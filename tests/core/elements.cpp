@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "own_elements.h"
+
 BOOST_AUTO_TEST_SUITE(core_elements)
 
 using namespace tenon;
@@ -170,6 +172,27 @@ BOOST_AUTO_TEST_CASE(rows_are_laid_out_by_their_stride) {
     BOOST_TEST(static_cast<float>(halves[i]) == expected);
     BOOST_TEST(static_cast<float>(bytes[i]) == expected);
   }
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_an_own_element_go_through_its_encode_and_its_scale) {
+  static_assert(KvElement<own::Whole> && !has_scales<own::Whole> && ScalesRows<own::Nibble> && has_scales<own::Nibble>);
+  static_assert(has_scales<const own::Nibble> && has_scales<const std::int8_t> && !has_scales<const float>);
+  static_assert(!KvElement<double> && !KvElement<int>);  // not by a conversion
+  const std::vector<float> row = {1.5f, -14.0f, 6.9f};
+  std::vector<own::Whole> whole(3 * 2);
+  BOOST_TEST(store_row(row.data(), 3, whole.data(), 2) == 1.0f);
+  for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(whole[2 * i].decode() == row[i]);
+
+  std::vector<own::Nibble> nibbles(3);
+  const auto stored = [&](const std::vector<float>& of) {
+    const float scale = store_row(of.data(), 3, nibbles.data(), 1);
+    return std::pair(scale, std::vector<int>{nibbles[0].code, nibbles[1].code, nibbles[2].code});
+  };
+  BOOST_TEST((stored(row) == std::pair(2.0f, std::vector<int>{1, -7, 3})));
+  BOOST_TEST((stored({0, 0, 0}) == std::pair(0.0f, std::vector<int>{0, 0, 0})));
+  const auto [scale, codes] = stored({1, kInfinity, 2});  // reads back as NaN: 0 * NaN
+  BOOST_TEST(std::isnan(scale));
+  BOOST_TEST((codes == std::vector<int>{0, 0, 0}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

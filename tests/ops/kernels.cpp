@@ -469,7 +469,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(attention_stays_within_its_memory, E, Elements) {
                                        window,
                                        window > 0 ? slopes.row(0) : nullptr};
         GuardedFloats scratch(cpu::attention_scratch(length * heads, head_dim), kNaN);
-        kernels.flash_rows(cpu::flash_job(args, {0, 0, length, 0, 0, heads}), scratch.data());
+        const cpu::KernelTiles<View> tiles(args, nullptr);
+        kernels.flash_rows(cpu::flash_job(args, {0, 0, length, 0, 0, heads}, tiles), scratch.data());
         for (int i = 0; i < length * heads; ++i) {
           const int r = i / heads, h = i % heads;
           const float* flash = out.row(r) + h * head_dim;                                 // [head_dim]
@@ -478,7 +479,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(attention_stays_within_its_memory, E, Elements) {
           Matrix direct = out;
           auto other = args;
           other.out = direct.view();
-          kernels.direct_row(cpu::flash_job(other, {0, r, 1, 0, h, 1}), scores.data(), little_scratch.data());
+          kernels.direct_row(cpu::flash_job(other, {0, r, 1, 0, h, 1}, tiles), scores.data(), little_scratch.data());
           for (int d = 0; d < head_dim; ++d)
             BOOST_REQUIRE(std::fabs(direct.row(r)[h * head_dim + d] - flash[d]) <= 1e-6f);
         }

@@ -193,7 +193,7 @@ class CacheTrial {
     if (!inside(v)) return;
     const auto sequence = static_cast<int>(std::distance(live_.begin(), live_.find(seq)));
     each(v, sequence, seq, std::max(from, first_seen(live_[seq])), live_[seq],
-         [](auto& e, unsigned char t) { std::memset(&e, t, sizeof e); });
+         [](auto& e, unsigned char t) { std::memset(static_cast<void*>(&e), t, sizeof e); });
   }
 
   void check_view() {

@@ -93,7 +93,8 @@ class SharingTrial {
   }
 
   void tag(SeqId seq, std::size_t from) {
-    each(seq, from, [](auto& element, unsigned char tag) { std::memset(&element, tag, sizeof element); });
+    each(seq, from,
+         [](auto& element, unsigned char tag) { std::memset(static_cast<void*>(&element), tag, sizeof element); });
     const Text& text = texts_[seq];
     if constexpr (ReusesPrefixes<Ledger>) ledger_.publish(seq, text.tokens, text.identity);
   }

@@ -11,14 +11,72 @@ namespace tenon {
 
 namespace cpu {
 
+// The tiles of view V as kernels read them.
 template <class V>
-void tiles_of(const void* view, int layer, int sequence, int head, int first, int count,
-              KvTile<const typename V::Element>* out) {
-  for (int i = 0; i < count; ++i) {
-    const auto tile = static_cast<const V*>(view)->tile(layer, sequence, head, first + i);
-    out[i] = {tile.keys, tile.values, tile.key_scales, tile.value_scales};
+struct KernelTiles {
+  using Element = typename V::Element;
+  const V& kv;
+
+  KernelTiles(const AttentionArgs<V>& args, float* /*room*/) : kv(args.kv) {}
+  static std::size_t floats(int /*head_dim*/) { return 0; }
+
+  static void read(const void* self, int layer, int sequence, int head, int first, int count,
+                   KvTile<const Element>* out) {
+    for (int i = 0; i < count; ++i) {
+      const auto tile = static_cast<const KernelTiles*>(self)->kv.tile(layer, sequence, head, first + i);
+      out[i] = {tile.keys, tile.values, tile.key_scales, tile.value_scales};
+    }
   }
-}
+};
+
+// Tiles of a user's own element, decoded to float32 into a thread's room: [kHeldTiles] of keys [head_dim, 16] and
+// values [16, value_stride]. The user's code is compiled once, not for each instruction set, so all sets read the same
+// bits.
+template <class V>
+requires OwnKvElement<typename V::Element>
+struct KernelTiles<V> {
+  using Element = float;
+  const V& kv;
+  int head_dim;
+  float* room;
+
+  KernelTiles(const AttentionArgs<V>& args, float* memory) : kv(args.kv), head_dim(args.head_dim), room(memory) {}
+  static std::size_t floats(int head_dim) { return kHeldTiles * tile_floats(head_dim); }
+
+  static void read(const void* self, int layer, int sequence, int head, int first, int count,
+                   KvTile<const float>* out) {
+    const auto& tiles = *static_cast<const KernelTiles*>(self);
+    for (int i = 0; i < count; ++i) {
+      out[i] = tiles.decoded(tiles.kv.tile(layer, sequence, head, first + i),
+                             tiles.room + static_cast<std::size_t>(i) * tile_floats(tiles.head_dim));
+    }
+  }
+
+ private:
+  static int width(int head_dim) { return KvShape{.head_dim = head_dim}.value_stride(); }
+  static std::size_t tile_floats(int head_dim) {
+    return static_cast<std::size_t>(kTilePositions) * static_cast<std::size_t>(head_dim + width(head_dim));
+  }
+
+  KvTile<const float> decoded(const KvTile<typename V::Element>& tile, float* keys) const {
+    float* const values = keys + kTilePositions * head_dim;
+    const int stride = width(head_dim);
+    for (int lane = 0; lane < kTilePositions; ++lane) {
+      float key_scale = 1, value_scale = 1;
+      if constexpr (has_scales<typename V::Element>) {
+        key_scale = tile.key_scales[lane];
+        value_scale = tile.value_scales[lane];
+      }
+      for (int d = 0; d < head_dim; ++d) {
+        const int key = d * kTilePositions + lane, value = lane * stride + d;
+        keys[key] = tile.keys[key].decode() * key_scale;
+        values[value] = tile.values[value].decode() * value_scale;
+      }
+      std::fill(values + lane * stride + head_dim, values + (lane + 1) * stride, 0.0f);
+    }
+    return {keys, values};
+  }
+};
 
 // Rows of one sequence that are attended together at most.
 inline constexpr int kAttentionRows = 16;
@@ -58,8 +116,10 @@ std::vector<AttentionItem> attention_items(const AttentionArgs<V>& args, int mos
   return items;
 }
 
+// `tiles` must outlive the job.
 template <class V>
-FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const AttentionItem& item) {
+FlashJob<typename KernelTiles<V>::Element> flash_job(const AttentionArgs<V>& args, const AttentionItem& item,
+                                                     const KernelTiles<V>& tiles) {
   const SequenceRows& part = args.batch.sequences[item.sequence];
   const int width = (args.head_dim + kTilePositions - 1) / kTilePositions * kTilePositions;
   return {.q = args.q.row(part.first_row + item.first_row) + item.first_head * args.head_dim,
@@ -72,8 +132,8 @@ FlashJob<typename V::Element> flash_job(const AttentionArgs<V>& args, const Atte
           .head_dim = args.head_dim,
           .value_stride = width,
           .scale = args.scale,
-          .view = &args.kv,
-          .tiles = tiles_of<V>,
+          .view = &tiles,
+          .tiles = KernelTiles<V>::read,
           .layer = args.layer,
           .sequence = part.slot,
           .head = item.kv_head,
@@ -93,23 +153,26 @@ void share_items(Cpu& device, std::size_t count, Body&& body) {
 
 template <CacheView V>
 void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
-  const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
+  const auto& kernels = cpu::attention_kernels_for<typename cpu::KernelTiles<V>::Element>(device.isa());
   const int group = args.heads / args.kv_heads;
   const int rows = std::clamp(cpu::kAttentionQueries / group, 1, cpu::kAttentionRows);
   int blocks = 0;
   for (int s = 0; s < args.batch.sequence_count; ++s) blocks += (args.batch.sequences[s].rows + rows - 1) / rows;
   const int heads = cpu::heads_together(blocks * args.kv_heads, group, device.threads());
   const auto items = cpu::attention_items(args, rows, heads);
-  const std::size_t floats = cpu::attention_scratch(cpu::kAttentionQueries, args.head_dim);
+  const std::size_t of_tiles = cpu::KernelTiles<V>::floats(args.head_dim);
+  const std::size_t floats = of_tiles + cpu::attention_scratch(cpu::kAttentionQueries, args.head_dim);
   float* scratch = device.scratch(floats * static_cast<std::size_t>(device.threads()));
   cpu::share_items(device, items.size(), [&](std::size_t i, int thread) {
-    kernels.flash_rows(cpu::flash_job(args, items[i]), scratch + static_cast<std::size_t>(thread) * floats);
+    float* const mine = scratch + static_cast<std::size_t>(thread) * floats;
+    const cpu::KernelTiles<V> tiles(args, mine);
+    kernels.flash_rows(cpu::flash_job(args, items[i], tiles), mine + of_tiles);
   });
 }
 
 template <CacheView V>
 void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
-  const auto& kernels = cpu::attention_kernels_for<typename V::Element>(device.isa());
+  const auto& kernels = cpu::attention_kernels_for<typename cpu::KernelTiles<V>::Element>(device.isa());
   const auto items = cpu::attention_items(args, 1, 1);
   std::vector<std::size_t> offsets;  // of the item's scores
   std::size_t total = 0;
@@ -119,11 +182,13 @@ void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
     const int begin = args.window > 0 ? std::max(0, end - args.window) : 0;
     total += static_cast<std::size_t>((end + 63) / 64 - begin / 64) * 64;
   }
-  const std::size_t floats = cpu::attention_scratch(1, args.head_dim);
+  const std::size_t of_tiles = cpu::KernelTiles<V>::floats(args.head_dim);
+  const std::size_t floats = of_tiles + cpu::attention_scratch(1, args.head_dim);
   float* scores = device.scratch(total + floats * static_cast<std::size_t>(device.threads()));
   cpu::share_items(device, items.size(), [&](std::size_t i, int thread) {
-    float* scratch = scores + total + static_cast<std::size_t>(thread) * floats;
-    kernels.direct_row(cpu::flash_job(args, items[i]), scores + offsets[i], scratch);
+    float* const mine = scores + total + static_cast<std::size_t>(thread) * floats;
+    const cpu::KernelTiles<V> tiles(args, mine);
+    kernels.direct_row(cpu::flash_job(args, items[i], tiles), scores + offsets[i], mine + of_tiles);
   });
 }
 

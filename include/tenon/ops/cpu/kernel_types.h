@@ -16,6 +16,10 @@ namespace tenon::cpu {
 /// Positions of one split of flash attention. Splits lie at fixed positions, whatever the block size or the batch.
 inline constexpr int kSplitPositions = 256;
 
+/// Most tiles of one key/value head that an attention kernel holds at once: those of a split, and of the next stride of
+/// 64 positions, to prefetch.
+inline constexpr int kHeldTiles = kSplitPositions / kTilePositions + 4;
+
 /// Most queries of one attention job.
 inline constexpr int kAttentionQueries = 64;
 

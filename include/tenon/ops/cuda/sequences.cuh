@@ -5,12 +5,10 @@
 
 namespace tenon::cuda {
 
-/// A view whose tiles kernels can find: CacheStore puts its `table` on the device. Kernels of any other view would read
-/// host memory, so an engine with one is refused at compile time.
+/// A view whose tiles kernels can read: CacheStore puts its `table` on the device, and its element is built in. Kernels of
+/// any other view would read host memory, so an engine with one is refused at compile time.
 template <class V>
-concept ViewOnDevice = CacheView<V> && requires(V view) {
-  view.table;
-};
+concept ViewOnDevice = ReadsTable<V> && BuiltInKvElement<typename V::Element>;
 
 __device__ inline const SequenceRows& sequence_of(const BatchView& batch, int row) {
   int begin = 0, end = batch.sequence_count;  // the last sequence that begins at or before the row
