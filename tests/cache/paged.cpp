@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_tile_of_int8_ends_with_its_scales) {
   BOOST_TEST(last.values - last.keys == 16 * 20);
   BOOST_TEST(reinterpret_cast<std::int8_t*>(last.key_scales) - last.values == 16 * 32);
   BOOST_TEST(last.value_scales - last.key_scales == 16);
-  const detail::TileParts<bfloat16> halves(shape);
+  const TileParts<bfloat16> halves(shape);
   BOOST_TEST(halves.at(reinterpret_cast<std::byte*>(storage.data())).key_scales == nullptr);
 }
 

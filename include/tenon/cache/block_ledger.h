@@ -131,7 +131,7 @@ class BlockLedger {
   int kept_blocks() const { return index_.idle(); }
   int blank_blocks() const { return static_cast<int>(blank_.size()); }
 
-  static constexpr int blocks_of(int tokens) { return detail::blocks_of(tokens, BlockTokens); }
+  static constexpr int blocks_of(int tokens) { return tenon::blocks_of(tokens, BlockTokens); }
 
  private:
   struct Table {

@@ -62,7 +62,7 @@ class ContiguousLedger {
 template <class E>
 struct ContiguousView {
   using Element = E;
-  detail::TileGrid<E> grid;
+  TileGrid<E> grid;
   const std::int32_t* table = nullptr;  // [sequence_count] slots
 
   TENON_HD KvTile<E> tile(int layer, int sequence, int head, int tile) const {
@@ -77,15 +77,14 @@ struct ContiguousKVOf {
   using View = ContiguousView<Element>;
 
   static Ledger ledger(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
+    check_cache(shape, tokens);
     return {slots(shape, tokens), shape.positions};
   }
   static std::size_t bytes(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
-    return detail::tile_bytes<Element>(
-        shape, shape.layers,
-        detail::checked_product({static_cast<std::size_t>(slots(shape, tokens)),
-                                 static_cast<std::size_t>(detail::tiles_of(shape.positions))}));
+    check_cache(shape, tokens);
+    return storage_bytes<Element>(shape, shape.layers,
+                                  checked_product({static_cast<std::size_t>(slots(shape, tokens)),
+                                                   static_cast<std::size_t>(tiles_of(shape.positions))}));
   }
   static std::size_t table_entries(const KvShape&, std::span<const SequenceRows> rows) { return rows.size(); }
 
@@ -93,11 +92,10 @@ struct ContiguousKVOf {
                    void* storage, std::span<std::int32_t> table) {
     for (std::size_t s = 0; s < rows.size(); ++s) {
       const auto slot = ledger.slot(rows[s].seq);
-      if (slot.tokens < rows[s].start + rows[s].rows) throw detail::no_room(rows[s]);
+      if (slot.tokens < rows[s].start + rows[s].rows) throw no_room(rows[s]);
       table[s] = slot.slot;
     }
-    return {{shape, static_cast<std::size_t>(slots(shape, tokens)), detail::tiles_of(shape.positions), storage},
-            table.data()};
+    return {{shape, static_cast<std::size_t>(slots(shape, tokens)), tiles_of(shape.positions), storage}, table.data()};
   }
 
  private:

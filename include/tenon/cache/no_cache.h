@@ -24,7 +24,7 @@ class NoCacheLedger {
     const int held = found == held_.end() ? 0 : found->second;
     if (tokens <= 0) return true;
     if (tokens > capacity_tokens() - held) return false;
-    const int needed = detail::tiles_of(held + tokens) - detail::tiles_of(held);
+    const int needed = tiles_of(held + tokens) - tiles_of(held);
     if (needed > free_) return false;
     held_[seq] = held + tokens;
     free_ -= needed;
@@ -34,7 +34,7 @@ class NoCacheLedger {
   void release(SeqId seq) {
     const auto found = held_.find(seq);
     if (found == held_.end()) return;
-    free_ += detail::tiles_of(found->second);
+    free_ += tiles_of(found->second);
     held_.erase(found);
   }
 
@@ -56,7 +56,7 @@ struct NoCacheView {
   const std::int32_t* table = nullptr;  // [sequence_count, 2]: tiles before the sequence, and its own
   std::size_t tile_stride = 0;          // in bytes
   int heads = 0;
-  detail::TileParts<E> parts;
+  TileParts<E> parts;
 
   TENON_HD KvTile<E> tile(int /*layer*/, int sequence, int head, int tile) const {
     const std::int32_t* extent = table + 2 * static_cast<std::ptrdiff_t>(sequence);  // [2]
@@ -74,12 +74,12 @@ struct NoCacheOf {
   using View = NoCacheView<Element>;
 
   static Ledger ledger(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
+    check_cache(shape, tokens);
     return {tiles(tokens), shape.positions};
   }
   static std::size_t bytes(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
-    return detail::tile_bytes<Element>(shape, 1, static_cast<std::size_t>(tiles(tokens)));
+    check_cache(shape, tokens);
+    return storage_bytes<Element>(shape, 1, static_cast<std::size_t>(tiles(tokens)));
   }
   static std::size_t table_entries(const KvShape&, std::span<const SequenceRows> rows) { return 2 * rows.size(); }
 
@@ -88,17 +88,17 @@ struct NoCacheOf {
     std::int32_t before = 0;
     for (std::size_t s = 0; s < rows.size(); ++s) {
       const int length = rows[s].start + rows[s].rows;
-      if (ledger.tokens(rows[s].seq) < length) throw detail::no_room(rows[s]);
+      if (ledger.tokens(rows[s].seq) < length) throw no_room(rows[s]);
       table[2 * s] = before;
-      table[2 * s + 1] = detail::tiles_of(length);
+      table[2 * s + 1] = tiles_of(length);
       before += table[2 * s + 1];
     }
     return {static_cast<std::byte*>(storage), table.data(), shape.tile_bytes<Element>(), shape.heads,
-            detail::TileParts<Element>(shape)};
+            TileParts<Element>(shape)};
   }
 
  private:
-  static int tiles(int tokens) { return detail::block_count(tokens, kTilePositions); }
+  static int tiles(int tokens) { return block_count(tokens, kTilePositions); }
 };
 
 using NoCache = NoCacheOf<>;

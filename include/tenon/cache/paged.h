@@ -16,7 +16,7 @@ struct PagedView {
   using Element = E;
   static constexpr int block_tiles = BlockTokens / kTilePositions;
 
-  detail::TileGrid<E> grid;
+  TileGrid<E> grid;
   const std::int32_t* table = nullptr;  // [sequence_count, table_stride] blocks, -1 behind a sequence's last
   int table_stride = 0;
 
@@ -36,8 +36,8 @@ struct PagedKVOf {
   using View = PagedView<BlockTokens, Element>;
 
   static Ledger ledger(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
-    return {detail::block_count(tokens, BlockTokens), shape.positions};
+    check_cache(shape, tokens);
+    return {block_count(tokens, BlockTokens), shape.positions};
   }
   static std::size_t bytes(const KvShape& shape, int tokens) { return Storage::bytes(shape, tokens); }
   static BlockLayout block_layout(const KvShape& shape, int tokens) { return Storage::layout(shape, tokens); }
@@ -52,14 +52,14 @@ struct PagedKVOf {
     for (std::size_t s = 0; s < rows.size(); ++s) {
       const auto owned = ledger.blocks(rows[s].seq);
       const auto needed = static_cast<std::size_t>(Ledger::blocks_of(rows[s].start + rows[s].rows));
-      if (owned.size() < needed) throw detail::no_room(rows[s]);
+      if (owned.size() < needed) throw no_room(rows[s]);
       std::copy_n(owned.begin(), needed, table.begin() + static_cast<std::ptrdiff_t>(s * width));
     }
     return {Storage::grid(shape, tokens, storage), table.data(), static_cast<int>(width)};
   }
 
  private:
-  using Storage = detail::BlockStorage<BlockTokens, Element>;
+  using Storage = BlockStorage<BlockTokens, Element>;
 
   // Blocks of the longest sequence, rounded up: arguments of kernels stay the same while texts grow.
   static std::size_t stride(std::span<const SequenceRows> rows) {

@@ -4,7 +4,7 @@
 #include "tenon/cache/tiles.h"
 #include "tenon/core/require.h"
 
-namespace tenon::detail {
+namespace tenon {
 
 TENON_INLINE void check_cache(const KvShape& shape, int tokens) {
   if (shape.layers < 1 || shape.heads < 1 || shape.head_dim < 1 || shape.positions < 1 || tokens < 1) {
@@ -33,4 +33,4 @@ TENON_INLINE std::size_t checked_product(std::initializer_list<std::size_t> fact
   return product;
 }
 
-}  // namespace tenon::detail
+}  // namespace tenon

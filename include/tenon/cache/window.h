@@ -16,7 +16,7 @@ struct WindowView {
   using Element = E;
   static constexpr int block_tiles = BlockTokens / kTilePositions;
 
-  detail::TileGrid<E> grid;
+  TileGrid<E> grid;
   // [sequence_count, table_stride]: where block 0 of the text would stand in this row, 1 or less; then the blocks that
   // rows of the step see; -1 behind the last
   const std::int32_t* table = nullptr;
@@ -38,14 +38,14 @@ struct WindowKVOf {
   using View = WindowView<BlockTokens, Element>;
 
   static Ledger ledger(const KvShape& shape, int tokens) {
-    detail::check_cache(shape, tokens);
-    return {detail::block_count(tokens, BlockTokens), shape.positions, shape.window};
+    check_cache(shape, tokens);
+    return {block_count(tokens, BlockTokens), shape.positions, shape.window};
   }
   static std::size_t bytes(const KvShape& shape, int tokens) { return Storage::bytes(shape, tokens); }
 
   // Of storage that one sequence fills at most, however long it gets.
   static int sequence_tokens(const KvShape& shape) {
-    const int most = detail::block_count(shape.positions, BlockTokens);
+    const int most = block_count(shape.positions, BlockTokens);
     return std::min(Ledger::ring_blocks(shape.positions, shape.window), most) * BlockTokens;
   }
 
@@ -60,7 +60,7 @@ struct WindowKVOf {
     for (std::size_t s = 0; s < rows.size(); ++s) {
       const auto [first, blocks] = ledger.living(rows[s].seq);
       const auto [from, to] = seen(shape, rows[s]);
-      if (from < first || to > first + static_cast<int>(blocks.size())) throw detail::no_room(rows[s]);
+      if (from < first || to > first + static_cast<int>(blocks.size())) throw no_room(rows[s]);
       const auto row = table.subspan(s * width, width);
       row[0] = 1 - from;
       std::copy_n(blocks.begin() + (from - first), to - from, row.begin() + 1);
@@ -69,7 +69,7 @@ struct WindowKVOf {
   }
 
  private:
-  using Storage = detail::BlockStorage<BlockTokens, Element>;
+  using Storage = BlockStorage<BlockTokens, Element>;
 
   // Blocks of a text: from, and up to but not with.
   struct Range {

@@ -97,7 +97,7 @@ class WindowLedger {
     return passed * BlockTokens + (last > 0 ? BlockTokens - last : 0);
   }
 
-  static constexpr int blocks_of(int tokens) { return detail::blocks_of(tokens, BlockTokens); }
+  static constexpr int blocks_of(int tokens) { return tenon::blocks_of(tokens, BlockTokens); }
 
   // Blocks of a ring. It runs chunks of an eighth of the window at least, so that a long prompt is not read in crumbs:
   // those that hold a whole ring pay for that with an eighth more memory.
