@@ -1,4 +1,4 @@
-// expect: tenon: Engine<Model, ...> needs a model first
+// expect: tenon: Engine<Model, ...> needs a model first, such as Gpt2: a type with configure
 #include <tenon/tenon.h>
 
 #ifdef TENON_MISUSE

@@ -16,10 +16,12 @@ struct Scheduler {
 
 template <class P>
 struct Cache {
-  static_assert(CachePolicy<P>,
-                "tenon: Cache<P> got a type that is no cache; it needs P::Ledger {free_tokens, capacity_tokens, grow, "
-                "release}, a trivially copyable P::View {tile, Element: float, bfloat16 or std::int8_t}, and static "
-                "ledger, bytes, table_entries, view; see docs/policies.md#cache");
+  static_assert(
+      CachePolicy<P>,
+      "tenon: Cache<P> got a type that is no cache; it needs P::Ledger {free_tokens, capacity_tokens, grow, "
+      "release}, a trivially copyable P::View {tile, Element: float, bfloat16, float16, std::int8_t or your own "
+      "with encode and decode}, and static keeps_tokens, ledger, bytes, table_entries, view, and block_layout "
+      "if the ledger forks; see docs/policies.md#cache");
 };
 
 template <class P>
@@ -40,7 +42,7 @@ template <class P>
 struct Adapter {
   static_assert(
       AdapterPolicy<P>,
-      "tenon: Adapter<P> got a type that is no adapter policy; it needs static bool adds_at_runtime "
+      "tenon: Adapter<P> got a type that is no adapter policy; it needs to be copyable, static bool adds_at_runtime "
       "and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see docs/policies.md#adapter");
 };
 
@@ -53,9 +55,10 @@ struct Attention {
 
 template <class P>
 struct Device {
-  static_assert(DevicePolicy<P>,
-                "tenon: Device<P> got a type that is no device; it needs P::name, P::Memory, allocate and synchronize; "
-                "see docs/policies.md#device");
+  static_assert(
+      DevicePolicy<P>,
+      "tenon: Device<P> got a type that is no device; it needs P::name, P::Memory {data, contents}, allocate, "
+      "synchronize, fill, begin_step, put, fetch, pool and threads; see docs/policies.md#device");
 };
 
 struct scheduler_axis {};

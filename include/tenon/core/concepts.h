@@ -1,5 +1,7 @@
-// Every contract of the library on one page: what a policy must have, in five lines or fewer. What it must *mean* is
-// written as laws in tenon/testing/laws.h, which run against your own policies too.
+/// All contracts between the engine and its policies, on one page. A concept says what a policy must *have*; the laws
+/// in tenon/testing/laws.h say what it must *mean*, and run on your own policies too. A concept named "Refinement" is a
+/// hook that a policy may leave out. scripts/check-contracts keeps the page complete: no other file may ask a policy
+/// for a member by a `requires` expression of its own.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -19,113 +21,133 @@
 
 namespace tenon {
 
-// ---- Scheduler<P>: who runs in this step, and how many tokens each. A pure decision: no allocation kept, no clock
-// read.
+// ---- Scheduler<P>: which sequences run in a step, and how many tokens of each.
+
+/// Decides a step by calling `out.take`. The decision depends on `state` alone: `plan` reads no clock and keeps no
+/// allocation. It may be called several times for one step.
 template <class P>
 concept SchedulerPolicy = std::copyable<P> && requires(P p, const QueueState& state, PlanWriter& out) {
   { p.plan(state, out) } -> std::same_as<void>;
 };
 
-// Refinement: whom to preempt when the cache is full. Without it, the one admitted last.
+/// Refinement: names the running sequence to preempt when the cache is full. Without it, the sequence admitted last.
 template <class P>
 concept ChoosesVictim = SchedulerPolicy<P> && requires(P p, const QueueState& state) {
   { p.victim(state) } -> std::same_as<SeqId>;
 };
 
-// Refinement: told once after each step whom it served, for policies that keep accounts. `plan` may be asked several
-// times a step, and may not count.
+/// Refinement: `served` is called once after each step with what the step did for each sequence. Policies that keep
+/// accounts count there, because `plan` may be called several times a step.
 template <class P>
 concept KeepsAccounts = SchedulerPolicy<P> && requires(P p, std::span<const Served> step) {
   { p.served(step) } -> std::same_as<void>;
 };
 
 // ---- Cache<P>: where keys and values live, in tiles of 16 positions.
+
+/// Positions of a tile.
 inline constexpr int kTilePositions = 16;
 
-// Sixteen positions of one key/value head. Keys are transposed so that a dot product needs no horizontal sum.
+/// Sixteen positions of one key/value head. Keys are transposed so that a dot product needs no horizontal sum.
 template <class Element>
 struct KvTile {
   using Scale = std::conditional_t<std::is_const_v<Element>, const float, float>;
 
-  Element* keys = nullptr;        // [head_dim, 16]
-  Element* values = nullptr;      // [16, value_stride], value_stride = head_dim rounded up to 16, zeros behind head_dim
-  Scale* key_scales = nullptr;    // [16], what each position's key and value are multiplied with;
-  Scale* value_scales = nullptr;  // [16]  null where elements have no scales
+  Element* keys = nullptr;        ///< [head_dim, 16]
+  Element* values = nullptr;      ///< [16, value_stride]; zeros from head_dim to value_stride
+  Scale* key_scales = nullptr;    ///< [16], factor of each position's key; null if the element has no scales
+  Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
-// The device's side: trivially copyable. `sequence` counts within the batch; `tile` t holds positions 16 t .. 16 t
-// + 15.
+/// The device's side of a cache: trivially copyable. `sequence` counts within the batch (SequenceRows::slot); tile t
+/// holds positions 16 t to 16 t + 15.
 template <class V>
 concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> &&
     requires(const V v, int layer, int sequence, int head, int tile) {
   { v.tile(layer, sequence, head, tile) } -> std::same_as<KvTile<typename V::Element>>;
 };
 
-// The host's side: bookkeeping without tensors.
+/// Refinement: the view finds its tiles by a table of 32-bit words. The cache's store writes the table with
+/// CachePolicy's `view`, copies it to the device, and sets `table` to the copy. CUDA needs it.
+template <class V>
+concept ReadsTable = CacheView<V> && requires(V view, const std::int32_t* words) {
+  view.table = words;
+};
+
+/// The host's side of a cache: bookkeeping without tensors. `free_tokens` are tokens that some sequence could still
+/// take. `capacity_tokens` is the most that one sequence can ever hold. `grow` reserves `tokens` more tokens, all or
+/// nothing. `release` forgets the sequence; an unknown one is ignored.
 template <class L>
 concept CacheLedger = requires(L ledger, const L& state, SeqId seq, int tokens) {
-  { state.free_tokens() } -> std::convertible_to<int>;      // that some sequence could still take
-  { state.capacity_tokens() } -> std::convertible_to<int>;  // the most that one sequence can ever hold
-  { ledger.grow(seq, tokens) } -> std::same_as<bool>;       // room for so many more: all or nothing
-  { ledger.release(seq) } -> std::same_as<void>;            // forgets the sequence
+  { state.free_tokens() } -> std::convertible_to<int>;
+  { state.capacity_tokens() } -> std::convertible_to<int>;
+  { ledger.grow(seq, tokens) } -> std::same_as<bool>;
+  { ledger.release(seq) } -> std::same_as<void>;
 };
 
-// What a ledger found of a text.
+/// The cached prefix of a text.
 struct PrefixMatch {
-  int tokens = 0;  // from the front, whose keys and values are in the cache
-  int idle = 0;    // of free_tokens(), that taking them over would use: they are kept for nobody
+  int tokens = 0;  ///< length of the prefix whose keys and values are in the cache
+  int idle = 0;    ///< tokens of free_tokens() that taking the prefix over would use: no sequence holds them now
 };
 
-// Refinement: finds keys and values that other sequences left behind. `identity` is all else that they depend on:
-// adapters, a salt; texts under different identities share nothing.
+/// Refinement: finds keys and values that other sequences left behind. `match` looks a text up. `reuse` gives what it
+/// finds to a sequence that holds nothing, and returns the number of tokens. `publish` says that the first
+/// tokens.size() tokens of `seq` are in the cache. `identity` stands for all else that keys and values depend on
+/// (adapters, a salt): texts under different identities share nothing.
 template <class L>
 concept ReusesPrefixes = CacheLedger<L> &&
     requires(L ledger, const L& state, SeqId seq, std::span<const TokenId> tokens, std::string_view identity) {
   { state.match(tokens, identity) } -> std::same_as<PrefixMatch>;
-  {
-    ledger.reuse(seq, tokens, identity)
-    } -> std::same_as<int>;  // a sequence that holds nothing takes over what is found
-  {
-    ledger.publish(seq, tokens, identity)
-    } -> std::same_as<void>;  // the first tokens.size() tokens of seq are in the cache
+  { ledger.reuse(seq, tokens, identity) } -> std::same_as<int>;
+  { ledger.publish(seq, tokens, identity) } -> std::same_as<void>;
 };
 
-// A copy that the device must make before the next step.
+/// Refinement: forgets the prefixes that no sequence holds. The engine asks for it after a device failed, because the
+/// contents of the cache are then unknown.
+template <class L>
+concept ForgetsPrefixes = CacheLedger<L> && requires(L ledger) {
+  ledger.forget_prefixes();
+};
+
+/// A copy of one block that the device must make before the next step.
 struct BlockCopy {
   std::int32_t from = 0, to = 0;
 };
 
-// Storage as blocks: [layers, blocks, block_bytes].
+/// Storage as blocks: [layers, blocks, block_bytes].
 struct BlockLayout {
   std::size_t blocks = 0, block_bytes = 0;
 };
 
-// Refinement, for ledgers of policies that have `static BlockLayout block_layout(const KvShape&, int tokens)`: a
-// sequence starts with tokens of another one. Whole blocks are shared; one that both would write is copied.
+/// Refinement: a new sequence starts with tokens of another one (the choices of a request share its prompt). Whole
+/// blocks are shared; a block that both would write is copied. `fork` is all or nothing, and the child holds nothing
+/// before. `copies` lists the block copies in the order in which they must be made; `clear_copies` says that they were
+/// made. The policy must have `block_layout` (LaysOutBlocks).
 template <class L>
 concept ForksSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId parent, SeqId child, int tokens) {
-  { ledger.fork(parent, child, tokens) } -> std::same_as<bool>;    // all or nothing; the child holds nothing before
-  { state.copies() } -> std::same_as<std::span<const BlockCopy>>;  // in the order in which they must be made
-  { ledger.clear_copies() } -> std::same_as<void>;                 // they were made
+  { ledger.fork(parent, child, tokens) } -> std::same_as<bool>;
+  { state.copies() } -> std::same_as<std::span<const BlockCopy>>;
+  { ledger.clear_copies() } -> std::same_as<void>;
 };
 
-// Refinement: gives back what nobody reads any more, or keeps it for the same sequence, because every later row's
-// window begins behind it.
+/// Refinement: gives back, or keeps for the same sequence, the positions that no later row sees, because every later
+/// row's window begins after them. `trim` says that no later row sees positions below `before`. `held_at_most` is the
+/// number of tokens that a text of `tokens` needs room for at once.
 template <class L>
 concept TrimsSequences = CacheLedger<L> && requires(L ledger, const L& state, SeqId seq, int before, int tokens) {
-  { ledger.trim(seq, before) } -> std::same_as<void>;  // no row that is still to come sees positions below `before`
-  {
-    state.held_at_most(tokens)
-    } -> std::convertible_to<int>;  // room for so many at once is enough for a text of `tokens`
+  { ledger.trim(seq, before) } -> std::same_as<void>;
+  { state.held_at_most(tokens) } -> std::convertible_to<int>;
 };
 
-// The shape of all keys and values of a model.
+/// The shape of all keys and values of a model.
 struct KvShape {
-  int layers = 0, heads = 0, head_dim = 0;
-  int positions = 0;  // the most that one sequence can have
-  int window = 0;     // positions that a row sees, its own included; 0: all before it
+  int layers = 0, heads = 0, head_dim = 0;  ///< heads of keys and values
+  int positions = 0;                        ///< most positions of one sequence
+  int window = 0;                           ///< positions that a row sees, its own included; 0: all before it
+  /// Elements from one position's value to the next: head_dim rounded up to 16.
   int value_stride() const { return (head_dim + kTilePositions - 1) / kTilePositions * kTilePositions; }
-  // Of one tile of one head in one layer: keys, values and, where elements have them, scales.
+  /// Bytes of one tile of one head in one layer: keys, values and, if elements have them, scales.
   template <class Element>
   std::size_t tile_bytes() const {
     const std::size_t scales = has_scales<Element> ? 2 * sizeof(float) : 0;
@@ -133,19 +155,38 @@ struct KvShape {
   }
 };
 
-// `keeps_tokens` false: nothing outlives a step, and every step recomputes the whole sequence.
+/// Refinement: the storage is a grid of equal blocks, so that the device can copy a block. Needed by ledgers that fork.
 template <class P>
-concept CachePolicy = CacheLedger<typename P::Ledger> && CacheView<typename P::View> &&
-    requires(const KvShape& shape, int tokens, const typename P::Ledger& ledger, std::span<const SequenceRows> rows,
-             void* storage, std::span<std::int32_t> table) {
-  { P::keeps_tokens } -> std::convertible_to<bool>;
-  { P::ledger(shape, tokens) } -> std::same_as<typename P::Ledger>;
-  { P::bytes(shape, tokens) } -> std::same_as<std::size_t>;        // of storage for so many tokens
-  { P::table_entries(shape, rows) } -> std::same_as<std::size_t>;  // 32-bit words that the view needs in a step
-  { P::view(shape, tokens, ledger, rows, storage, table) } -> std::same_as<typename P::View>;  // fills the table
+concept LaysOutBlocks = requires(const KvShape& shape, int tokens) {
+  { P::block_layout(shape, tokens) } -> std::same_as<BlockLayout>;
 };
 
-// ---- Weights<P> and Head<P>: how a matrix is stored, and dequantised just in time.
+/// Refinement: the number of tokens that one sequence fills at most, however long its text gets. Without it, the
+/// model's positions. The engine sizes its default cache by it.
+template <class P>
+concept BoundsSequences = requires(const KvShape& shape) {
+  { P::sequence_tokens(shape) } -> std::convertible_to<int>;
+};
+
+/// A ledger, a view, and how to make them. `keeps_tokens` false: nothing outlives a step, and every step recomputes the
+/// whole sequence. `bytes` is the storage for `tokens` tokens, `table_entries` the number of 32-bit words that the view
+/// of a step needs; `view` fills these words. The storage begins zeroed.
+template <class P>
+concept CachePolicy = CacheLedger<typename P::Ledger> && CacheView<typename P::View> &&
+    (!ForksSequences<typename P::Ledger> ||
+     LaysOutBlocks<P>)&&requires(const KvShape& shape, int tokens, const typename P::Ledger& ledger,
+                                 std::span<const SequenceRows> rows, void* storage, std::span<std::int32_t> table) {
+  { P::keeps_tokens } -> std::convertible_to<bool>;
+  { P::ledger(shape, tokens) } -> std::same_as<typename P::Ledger>;
+  { P::bytes(shape, tokens) } -> std::same_as<std::size_t>;
+  { P::table_entries(shape, rows) } -> std::same_as<std::size_t>;
+  { P::view(shape, tokens, ledger, rows, storage, table) } -> std::same_as<typename P::View>;
+};
+
+// ---- Weights<P> and Head<P>: how a matrix is stored, and decoded just in time.
+
+/// A matrix y = W x, with rows = outputs and cols = inputs: the bytes that it takes, and a trivially copyable view of
+/// stored bytes. `at` alone is enough to run everywhere.
 template <class P>
 concept StoresMatrix = requires {
   typename P::View;
@@ -157,24 +198,31 @@ concept StoresMatrix = requires {
   { v.at(row, col) } -> std::same_as<float>;
 };
 
-// Rows come in blocks [n, cols]; n and first_row are multiples of 16 but for the last block; `packed` is the whole
-// matrix, zeroed before.
+/// Encodes a block of rows [n, cols]. n and first_row are multiples of 16, except for the last block. `packed` is the
+/// whole matrix, zeroed before the first block. Several threads encode different blocks at once.
 template <class P>
 concept EncodesBlocks = requires(Shape shape, int first_row, std::span<const float> rows, std::span<std::byte> packed) {
   { P::encode(shape, first_row, rows, packed) } -> std::same_as<void>;
 };
 
-// Or with the range of the whole matrix, for a format that has one scale for all of it: every block is read twice.
+/// The same with the range of the whole matrix, for a format with one scale for all of it. Every block is read twice.
 template <class P>
 concept EncodesWithRange = requires(Shape shape, int first_row, std::span<const float> rows,
                                     std::span<std::byte> packed, const ValueRange& range) {
   { P::encode(shape, first_row, rows, packed, range) } -> std::same_as<void>;
 };
 
+/// Stores a matrix and encodes it, in blocks or with its range.
 template <class P>
 concept WeightPolicy = StoresMatrix<P> &&(EncodesBlocks<P> || EncodesWithRange<P>);
 
-// Refinement for speed: the matrix lies as one of core/panels.h, for which devices have kernels.
+/// Refinement: names the WeightCode (weights/code.h) in which files hold the format.
+template <class P>
+concept NamesCode = requires {
+  typename P::Code;
+};
+
+/// Refinement of the view: the matrix lies as one of the layouts of core/panels.h, for which devices have kernels.
 template <class V>
 concept HasPanels = requires(const V v) {
   v.panels();
@@ -189,62 +237,163 @@ inline constexpr bool is_code_panels<CodePanels<Code>> = true;
 
 }  // namespace detail
 
-// Of those, one code a weight.
+/// HasPanels whose layout is CodePanels: one code a weight.
 template <class V>
 concept HasCodePanels = HasPanels<V> && requires(const V v) {
   requires detail::is_code_panels<std::remove_cvref_t<decltype(v.panels())>>;
 };
 
-// Matrices and attention for tensor cores alone, in an order of sums that nobody else has: a CPU refuses them.
+/// Refinement of a view or an attention: it runs on tensor cores alone, in their order of sums. The CPU refuses it.
 template <class V>
 concept OnTensorCores = requires {
   requires V::on_tensor_cores;
 };
 
-// Refinement for Head<P>: a rough copy by which most rows can be told not to be among the best.
+/// Refinement of the view: products read activations in the type `Operand`, an OperandTiles (core/operand_tiles.h). The
+/// ops before the product round to it. A device without such ops refuses the format.
+template <class V>
+concept NamesOperand = requires {
+  typename V::Operand;
+};
+
+/// Refinement of the head's view: an int8 copy by which most rows can be told not to be among the best.
 template <class V>
 concept HasInt8Approximation = HasPanels<V> && requires(const V v) {
   { v.approximation() } -> std::convertible_to<const Int8Approximation&>;
 };
 
-// Refinement for speed on the CPU, of a layout of one's own: sixteen rows decoded at once, out: [cols, 16].
+/// Refinement of the view, for speed on the CPU: decodes the sixteen rows of a panel at once. out: [cols, 16].
 template <class V>
 concept DecodesPanels = requires(const V v, int panel, float* out) {
   { v.decode(panel, out) } -> std::same_as<void>;
 };
 
-// ---- Adapter<P>: how the low-rank updates of a step's rows are taken together: which rows share a product, and in
-// which order. The order of summation is the op's own (ops/args.h), so all policies give the same bits.
+// ---- Adapter<P>: which rows of a step share a low-rank product, and in which order the products run. The order of
+// summation belongs to the op (ops/args.h), so all policies give the same bits.
+
+/// Groups the rows of a step. rows: [rows], null if a row has no adapter. `adds_at_runtime` false: no request may name
+/// an adapter.
 template <class P>
 concept AdapterPolicy = std::copyable<P> &&
     requires(const P p, std::span<const AdapterSet* const> rows, AdapterGroups& out) {
-  { P::adds_at_runtime } -> std::convertible_to<bool>;  // false: no request may name an adapter
-  { p.arrange(rows, out) } -> std::same_as<void>;       // rows: [rows] of the step, null where a row has no adapter
+  { P::adds_at_runtime } -> std::convertible_to<bool>;
+  { p.arrange(rows, out) } -> std::same_as<void>;
+};
+
+/// Refinement: EngineOptions::merged go into the weights at load. Without it, an engine refuses merged adapters.
+template <class P>
+concept MergesAtLoad = AdapterPolicy<P> && requires {
+  requires P::merges_at_load;
 };
 
 // ---- Attention<P>: a tag that picks the `attention` op of a device.
+
+/// An empty tag. `materialises_scores` says whether memory is quadratic in the length, or linear.
 template <class P>
 concept AttentionPolicy = std::is_empty_v<P> && requires {
-  { P::materialises_scores } -> std::convertible_to<bool>;  // memory quadratic in the length, or linear
+  { P::materialises_scores } -> std::convertible_to<bool>;
 };
 
 // ---- Request::logits_processor: concept LogitsProcessor, a user's pure function over a row of logits
 // (core/logits_processor.h).
 
-// ---- Device<P>: where it runs. One that says rows_together, a number of rows, finds AdapterGroups::tiles of so many
-// or fewer in its ops' arguments, BatchView::tiles of as many queries (rows times the heads that share their keys), or
-// of queries_together, and BatchView::longest as a multiple of its length_step.
+// ---- Device<P>: where an engine runs. The ops that a device needs are RunsTransformer in ops/args.h.
+
+/// Memory and data movement of a device. `allocate` returns zeroed memory. `write` in `fill(memory, write)` writes the
+/// bytes on the host, which go to the device's memory. `begin_step` may return while the last step runs, but not before
+/// the step before it has ended; it drops what was `put` for that step. `put` returns where kernels of this step read
+/// the host's values. `fetch` returns where the host reads the device's, valid until the next call. `pool` are the
+/// host's threads, `threads` their number.
 template <class D>
-concept DevicePolicy = requires(D& device, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
-                                const int* values, void (*write)(std::span<std::byte>)) {
+concept DevicePolicy = requires(D& device, const D& state, std::size_t bytes, std::span<std::byte> memory,
+                                std::span<const int> few, const int* values, void (*write)(std::span<std::byte>),
+                                const typename D::Memory& allocated) {
   { D::name } -> std::convertible_to<std::string_view>;
-  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;  // zeroed
+  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;
+  { allocated.data() } -> std::convertible_to<std::byte*>;                           // an address of the device
+  { allocated.contents(bytes) } -> std::convertible_to<std::span<const std::byte>>;  // the first bytes, on the host
   { device.synchronize() } -> std::same_as<void>;
-  device.fill(memory, write);                       // write(host) says what the device's memory is to hold
-  { device.begin_step() } -> std::same_as<void>;    // what was put before is gone; the step before the last has ended
-  { device.put(few) } -> std::same_as<const int*>;  // where kernels of this step read what the host has
-  { device.fetch(values, bytes) } -> std::same_as<const int*>;  // the other way round, valid until the next call
-  device.pool();                                                // threads of the host, device.threads() of them
+  device.fill(memory, write);
+  { device.begin_step() } -> std::same_as<void>;
+  { device.put(few) } -> std::same_as<const int*>;
+  { device.fetch(values, bytes) } -> std::same_as<const int*>;
+  device.pool();
+  { state.threads() } -> std::convertible_to<int>;
+};
+
+/// Refinement: the device is made of its Options, whose `threads` are EngineOptions::threads. Without it, of nothing.
+template <class D>
+concept TakesOptions = requires(typename D::Options options) {
+  options.threads = 0;
+  D(options);
+};
+
+/// Refinement: Options has the `index` of a device among several (EngineOptions::device_index).
+template <class D>
+concept TakesIndex = TakesOptions<D> && requires(typename D::Options options) {
+  options.index = 0;
+};
+
+/// Refinement: ops return before they have run. The engine then keeps what a step reads until the step has ended.
+template <class D>
+concept RunsBehind = requires {
+  requires D::runs_behind;
+};
+
+/// Refinement: starts what was launched so far, whether or not somebody waits for it.
+template <class D>
+concept Flushes = requires(D& device) {
+  device.flush();
+};
+
+/// Refinement: counts the bytes that it has allocated (Engine::device_memory). Without it, 0.
+template <class D>
+concept CountsMemory = requires(const D& device) {
+  device.memory_use();
+};
+
+/// Refinement: `begin_step` takes the number of rows of the step beyond one a sequence.
+template <class D>
+concept CountsPromptRows = requires(D& device, int rows) {
+  device.begin_step(rows);
+};
+
+/// Refinement: the device takes up to `rows_together` rows at once. Its ops find the rows of an adapter in tiles of at
+/// most that many rows (AdapterGroups::tiles), and those of a sequence in tiles (BatchView::tiles) of as many queries:
+/// rows times the heads that share their keys.
+template <class D>
+concept TilesRows = requires {
+  { D::rows_together } -> std::convertible_to<int>;
+};
+
+/// Refinement of a device or an attention: queries of a tile of BatchView::tiles, in place of `rows_together`. The
+/// attention's number counts before the device's.
+template <class T>
+concept TilesQueries = requires {
+  { T::queries_together } -> std::convertible_to<int>;
+};
+
+/// Refinement of TilesRows: BatchView::longest is rounded up to a multiple of `length_step`, so that the arguments of
+/// kernels stay the same while texts grow. Without it, 1.
+template <class D>
+concept StepsLength = requires {
+  { D::length_step } -> std::convertible_to<int>;
+};
+
+/// Refinement: `fetch_later` copies values to the host while the device goes on; `Later::wait` returns them. With the
+/// op head_pick, steps are then launched before the host knows the tokens of the step before (PicksAhead).
+template <class D>
+concept FetchesLater = requires(D& device, const TokenId* values, std::size_t count, typename D::Later& later) {
+  { device.fetch_later(values, count, later) } -> std::same_as<void>;
+  { later.wait() } -> std::same_as<const std::byte*>;
+};
+
+/// Refinement of FetchesLater: kernels write for the host themselves, without a copy. `arrivals` returns room for
+/// `count` values, `arrive` says that the kernels that write them were launched.
+template <class D>
+concept WritesArrivals = FetchesLater<D> && requires(D& device, std::size_t count, typename D::Later& later) {
+  device.template arrivals<TokenId>(count, later);
+  device.arrive(later);
 };
 
 struct KvPrefetchHint;  // core/kv_prefetch.h

@@ -13,13 +13,20 @@ namespace tenon {
 // A constraint in one answer. mask(): bit id % 32 of word id / 32 says whether that token may come next, the model's
 // end token too, where the text may end; at least one may. [(vocab + 31) / 32], valid until the next call. advance(): a
 // token that the mask allows has come. must_end(): nothing may come but the end. A std::exception that it throws fails
-// the request. mask_within(tokens), where it has one: of those, the tokens after which so many, itself among them, can
-// still end the text; for Options::finish_within_budget. must_end() then heeds what it was told last.
+// the request.
 template <class C>
 concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.mask() } -> std::convertible_to<std::span<const std::uint32_t>>;
   c.advance(token);
   { c.must_end() } -> std::same_as<bool>;
+};
+
+// Refinement: counts the tokens that can still end a text. mask_within(tokens): of mask(), the tokens after which that
+// many, itself among them, can still end the text; for Options::finish_within_budget. must_end() then heeds the number
+// that it was given last.
+template <class C>
+concept CountsTokens = TokenConstraint<C> && requires(C& c, int tokens) {
+  { c.mask_within(tokens) } -> std::convertible_to<std::span<const std::uint32_t>>;
 };
 
 // Its type forgotten.
@@ -50,7 +57,7 @@ class StateOf final : public ConstraintState {
   explicit StateOf(C constraint) : constraint_(std::move(constraint)) {}
   std::span<const std::uint32_t> mask() override { return constraint_.mask(); }
   std::span<const std::uint32_t> mask_within([[maybe_unused]] int tokens) override {
-    if constexpr (requires { constraint_.mask_within(tokens); })
+    if constexpr (CountsTokens<C>)
       return constraint_.mask_within(tokens);
     else
       return constraint_.mask();
@@ -68,9 +75,7 @@ class CopiedConstraint final : public Constraint {
   CopiedConstraint(C start, int vocab) : start_(std::move(start)), vocab_(vocab) {}
   std::unique_ptr<ConstraintState> start() const override { return std::make_unique<StateOf<C>>(start_); }
   int vocab() const override { return vocab_; }
-  bool counts_tokens() const override {
-    return requires(C & c) { c.mask_within(1); };
-  }
+  bool counts_tokens() const override { return CountsTokens<C>; }
 
  private:
   const C start_;

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 
+#include "tenon/core/concepts.h"
 #include "tenon/core/views.h"
 
 namespace tenon {
@@ -41,8 +42,7 @@ struct OperandOf {
   using Result = MatrixView<float>;  // of the op before, which rounds
   using Input = MatrixView<const float>;
 };
-template <class W>
-requires requires { typename W::Operand; }
+template <NamesOperand W>
 struct OperandOf<W> {
   using Result = typename W::Operand;
   using Input = typename W::Operand;

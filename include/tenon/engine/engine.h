@@ -46,7 +46,8 @@ namespace tenon {
 template <class Model, class... Choices>
 class Engine : private detail::SteppedEngine {
   static_assert(ModelTraits<Model>,
-                "tenon: Engine<Model, ...> needs a model first, such as Gpt2; see docs/policies.md#model");
+                "tenon: Engine<Model, ...> needs a model first, such as Gpt2: a type with configure, name_prefix, "
+                "model_type, norm, positions, mlp and tensors; see docs/policies.md#model");
   static_assert(sizeof(detail::CheckChoices<Choices...>) > 0 && ((sizeof(Choices) > 0) && ...));
 
  public:
@@ -63,7 +64,7 @@ class Engine : private detail::SteppedEngine {
   static_assert(!AdapterP::adds_at_runtime || AddsLowRank<DeviceP>,
                 "tenon: this Device lacks the op low_rank; use Adapter<NoAdapter>; see docs/policies.md#adapter");
   static_assert(
-      !PicksAhead<DeviceP, HeadView> || requires { requires DeviceP::runs_behind; },
+      !PicksAhead<DeviceP, HeadView> || RunsBehind<DeviceP>,
       "tenon: this Device picks ahead and does not say runs_behind; say it, so that what a step reads outlives it; see "
       "docs/policies.md#device");
   static_assert(RunsTransformer<DeviceP, WeightView, HeadView, CacheViewT, AttentionP>,
@@ -178,7 +179,7 @@ class Engine : private detail::SteppedEngine {
   CacheStats cache_stats() const { return cache_.stats(); }
   /// Bytes of the device's memory: weights, cache, adapters and scratch. 0 on a device that does not count, as the CPU.
   MemoryUse device_memory() const {
-    if constexpr (requires { device_.memory_use(); })
+    if constexpr (CountsMemory<DeviceP>)
       return device_.memory_use();
     else
       return {};
@@ -236,7 +237,7 @@ class Engine : private detail::SteppedEngine {
   // On a device that picks tokens itself, it picks them, too.
   void forward_pass(Step& step) {
     const int prompt_rows = static_cast<int>(batch_.tokens.size() - batch_.sequences.size());
-    if constexpr (requires { device_.begin_step(prompt_rows); })
+    if constexpr (CountsPromptRows<DeviceP>)
       device_.begin_step(prompt_rows);
     else
       device_.begin_step();
@@ -250,7 +251,7 @@ class Engine : private detail::SteppedEngine {
       // Waiting for these picks waits for the whole step, even where it has no pick to fetch.
       if (!step.picks_ahead) device_.fetch_later(picker_.picks(), 0, step.picks);
     }
-    if constexpr (requires { device_.flush(); }) device_.flush();
+    if constexpr (Flushes<DeviceP>) device_.flush();
   }
 
   void pick(Step& step) {
@@ -284,7 +285,7 @@ class Engine : private detail::SteppedEngine {
   void fail_step(const Step& step, const char* what) {
     open_.fail_step(step, what, cache_.ledger());
     ahead_.drop();
-    if constexpr (requires { cache_.ledger().forget_prefixes(); }) {
+    if constexpr (ForgetsPrefixes<typename CacheP::Ledger>) {
       if (step.picks_ahead) cache_.ledger().forget_prefixes();
     }
   }

@@ -15,10 +15,10 @@ namespace tenon::detail {
 
 template <DevicePolicy D>
 D make_device(const EngineOptions& options) {
-  if constexpr (requires(typename D::Options of_device) { D(of_device); }) {
+  if constexpr (TakesOptions<D>) {
     typename D::Options of_device{};
     of_device.threads = options.threads;
-    if constexpr (requires { of_device.index; }) of_device.index = options.device_index;
+    if constexpr (TakesIndex<D>) of_device.index = options.device_index;
     return D(of_device);
   } else {
     return D{};
@@ -31,14 +31,6 @@ ModelConfig configure(const ModelFiles& files) {
   return files.random ? *files.random : Model::configure(*files.config);
 }
 
-template <AdapterPolicy P>
-inline constexpr bool merges_at_load = [] {
-  if constexpr (requires { P::merges_at_load; })
-    return P::merges_at_load;
-  else
-    return false;
-}();
-
 template <class Model, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
 DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, const ModelFiles& files) {
   const ModelConfig config = configure<Model>(files);  // with as many positions as the files have
@@ -46,7 +38,7 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
   const DecoderSpec spec = Model::tensors(config);
   std::optional<MergedUpdates> merged;
   if (!options.merged.empty()) {
-    if constexpr (!merges_at_load<P>) {
+    if constexpr (!MergesAtLoad<P>) {
       throw Error(Error::Kind::unsupported, "merged", "this engine merges no adapters into its weights");
     }
     merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix, files.tensors), Model::name_prefix,

@@ -41,7 +41,7 @@ ModelConfig with_positions(ModelConfig config, int positions, bool learned);
 /// Tokens of cache that the longest sequence of a model fills at once.
 template <CachePolicy P>
 int sequence_tokens(const KvShape& shape) {
-  if constexpr (requires { P::sequence_tokens(shape); })
+  if constexpr (BoundsSequences<P>)
     return P::sequence_tokens(shape);
   else
     return shape.positions;

@@ -69,14 +69,14 @@ class Picker {
       if (bytes > picks_.bytes()) picks_ = device.allocate(2 * bytes);
       auto* const picks = reinterpret_cast<TokenId*>(picks_.data());
       TokenId* for_host = nullptr;
-      if constexpr (kPicksArrive) for_host = device.template arrivals<TokenId>(rows_.size(), step.picks);
+      if constexpr (WritesArrivals<DeviceP>) for_host = device.template arrivals<TokenId>(rows_.size(), step.picks);
       for (int first = 0; first < rows; first += kRows) {
         const int count = std::min(kRows, rows - first);
         const auto of_block = std::span<const PickRow>(pick_rows_).subspan(index(first), index(count));
         head_pick(device, HeadPickArgs<HeadView>{step.hidden.rows_from(first, count), head_view, config.vocab, of_block,
                                                  picks + first, for_host ? for_host + first : nullptr});
       }
-      if constexpr (kPicksArrive)
+      if constexpr (WritesArrivals<DeviceP>)
         device.arrive(step.picks);
       else
         device.fetch_later(static_cast<const TokenId*>(picks), rows_.size(), step.picks);
@@ -132,11 +132,7 @@ class Picker {
   }
 
  private:
-  static constexpr int kRows = 128;  // rows of logits in memory at once
-  // Whether kernels of the device write picks where the host reads them.
-  static constexpr bool kPicksArrive = requires(DeviceP & device, Step& step) {
-    device.template arrivals<TokenId>(1, step.picks);
-  };
+  static constexpr int kRows = 128;            // rows of logits in memory at once
   static constexpr std::size_t kMostRuns = 8;  // runs of undecided rows that are computed one by one
 
   // The number of largest logits that decide a row's token: 1, or top_k. 0: all logits are needed.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/core/concepts.h"
 #include "tenon/core/low_rank.h"
 
 namespace tenon {
@@ -14,7 +15,7 @@ template <class DeviceP>
 class RetiredAdapters {
  public:
   void add(const std::shared_ptr<const AdapterSet>& set) {
-    if constexpr (requires { requires DeviceP::runs_behind; }) {
+    if constexpr (RunsBehind<DeviceP>) {
       if (set) now_.push_back(set);
     }
   }

@@ -141,7 +141,7 @@ class Service {
     }
     request.options.deadline = options.deadline = std::min(options.deadline, request.options.deadline);
     PreparedRequest prepared = engine_->prepare(std::move(request));
-    if constexpr (requires { engine_->lease(prepared.adapters(), options.deadline); }) {
+    if constexpr (LeasesAdapters<E>) {
       if (!prepared.lease().set) {
         const TimePoint until = std::min(options.deadline, detail::after(options.adapter_wait));
         prepared.set_lease(engine_->lease(prepared.adapters(), {until, std::move(options.wanted)}));

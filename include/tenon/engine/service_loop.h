@@ -40,6 +40,12 @@ concept ServesRequests = requires(E& engine, const E& state, Request request, Pr
   { state.tokenizer() } -> std::convertible_to<const Tokenizer*>;
 };
 
+// An engine that loads and holds adapters (Engine::lease).
+template <class E>
+concept LeasesAdapters = ServesRequests<E> && requires(E& engine, std::span<const AdapterUse> uses, Patience patience) {
+  { engine.lease(uses, std::move(patience)) } -> std::same_as<AdapterLease>;
+};
+
 namespace detail {
 
 // Used by one thread, except the inbox. No exception ends the thread: it ends requests.

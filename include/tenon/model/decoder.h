@@ -102,11 +102,11 @@ struct LastRows {
 /// share their keys. 0 if neither Attend nor D has a tile size.
 template <DevicePolicy D, class Attend>
 int tile_rows(int heads_together) {
-  if constexpr (requires { Attend::queries_together; })
+  if constexpr (TilesQueries<Attend>)
     return std::max(1, Attend::queries_together / heads_together);
-  else if constexpr (requires { D::queries_together; })
+  else if constexpr (TilesQueries<D>)
     return std::max(1, D::queries_together / heads_together);
-  else if constexpr (requires { D::rows_together; })
+  else if constexpr (TilesRows<D>)
     return std::max(1, D::rows_together / heads_together);
   else
     return 0;
@@ -124,15 +124,12 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
   there.positions = put(b.positions, b.rows);
   there.sequences = put(b.sequences, b.sequence_count);
   there.logit_rows = put(b.logit_rows, b.logit_count);
-  if constexpr (requires { D::rows_together; }) {
-    static_assert(
-        requires { D::length_step; },
-        "tenon: this Device has rows_together but no length_step; see docs/policies.md#device");
+  if constexpr (TilesRows<D>) {
     const std::vector<RowTile> tiles = row_tiles(b, tile_rows);
     there.tile_rows = tile_rows;
     there.tile_count = static_cast<int>(tiles.size());
     there.tiles = put(tiles.data(), there.tile_count);
-    there.longest = (b.longest + D::length_step - 1) / D::length_step * D::length_step;
+    if constexpr (StepsLength<D>) there.longest = (b.longest + D::length_step - 1) / D::length_step * D::length_step;
   }
   return there;
 }

@@ -56,7 +56,7 @@ class LowRankUpdates {
     }
     policy.arrange(of_row_, groups_);
     for (const AdapterGroup& group : groups_.groups) sites_ |= group.adapters->sites;
-    if constexpr (requires { D::rows_together; }) put_tiles(device, batch.rows, groups_);
+    if constexpr (TilesRows<D>) put_tiles(device, batch.rows, groups_);
   }
 
   /// Whether a row of the last arrange() has an update for the matrices of `site`.

@@ -239,16 +239,15 @@ struct HeadPickArgs {
   TokenId* picks;                 ///< [rows], on the device
   TokenId* for_host = nullptr;    ///< [rows], the same picks for the host; null: not wanted
 };
-/// A device that launches steps before the host knows the tokens of the previous step. They arrive by a D::Later, whose
-/// wait() returns them.
+/// Refinement: the op head_pick picks tokens on the device. Steps are launched before the host knows the tokens of the
+/// step before (EngineOptions::run_ahead); `embed` reads them with token_of.
 template <class D, class W>
-concept PicksAhead = requires(D& device, const HeadPickArgs<W>& args, const TokenId* picks, std::size_t count,
-                              typename D::Later& later) {
+concept PicksAhead = FetchesLater<D> && requires(D& device, const HeadPickArgs<W>& args) {
   head_pick(device, args);
-  { device.fetch_later(picks, count, later) } -> std::same_as<void>;
-  { later.wait() } -> std::same_as<const std::byte*>;
 };
 
+/// Refinement: the op head_draw prepares rows for a draw. The host receives the best tokens of a row and the sum of its
+/// weights, in place of the row.
 template <class D, class W>
 concept PreparesDraws = requires(D& device, const HeadDrawArgs<W>& args) {
   head_draw(device, args);
@@ -281,15 +280,14 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   head_best(device, best);
 };
 
-/// Ops that an engine with adapters needs from a device, beyond RunsTransformer.
+/// Refinement: the op low_rank, which engines need whose requests run under adapters.
 template <class D>
 concept AddsLowRank = requires(D& device, const LowRankArgs& updates) {
   low_rank(device, updates);
 };
 
-/// A device that makes LoRA updates within their product: linear(device, args, updates) equals low_rank(updates), then
-/// linear with its delta. It may use updates.delta and updates.deltas as scratch memory; their contents afterwards are
-/// unspecified.
+/// Refinement: linear(device, args, updates) adds a matrix's low-rank updates within its product, with the bits of
+/// low_rank and then linear. It may use updates.delta and updates.deltas as scratch memory.
 template <class D, class W>
 concept FusesLowRank = requires(D& device, const LinearArgs<W>& args, const LowRankArgs& updates) {
   linear(device, args, updates);

@@ -37,6 +37,13 @@ concept WeightCode = requires(int cols, std::span<const float> rows, const Value
   { C::value(block, row, col) } -> std::same_as<float>;         // the decoded value
 };
 
+/// Refinement of a weight format: packs a block of rows as a file holds them. The bytes are those that encoding the
+/// decoded values would give.
+template <class P>
+concept PacksBlocks = requires(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
+  { P::pack(shape, first_row, block, packed) } -> std::same_as<void>;
+};
+
 /// Rounded up to cache lines: every section of a packed matrix begins at one.
 constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 

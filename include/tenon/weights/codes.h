@@ -30,10 +30,7 @@ inline constexpr bool is_plain_code = !C::has_scales;
 
 /// A weight policy that packs a block of codes and scales from a file. The result equals that of encoding the floats.
 template <class P>
-concept PacksCodes = WeightCode<typename P::Code> && !is_plain_code<typename P::Code> &&
-                     requires(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) {
-  { P::pack(shape, first_row, block, packed) } -> std::same_as<void>;
-};
+concept PacksCodes = WeightCode<typename P::Code> && !is_plain_code<typename P::Code> && PacksBlocks<P>;
 
 namespace detail {
 

@@ -22,8 +22,7 @@ namespace detail {
 // The code of Base, if it has one: a checkpoint's codes in that format are packed as they are.
 template <class Base>
 struct CodeOf {};
-template <class Base>
-requires requires { typename Base::Code; }
+template <NamesCode Base>
 struct CodeOf<Base> {
   using Code = typename Base::Code;
 };
@@ -54,10 +53,8 @@ struct Int8ExactOf : detail::CodeOf<Base> {
     add_copy(shape, first_row, static_cast<int>(rows.size() / static_cast<std::size_t>(shape.cols)), packed);
   }
 
-  static void pack(Shape shape, int first_row, const CodeBlock& block, std::span<std::byte> packed) requires requires {
-    Base::pack(shape, first_row, block, packed);
-  }
-  {
+  static void pack(Shape shape, int first_row, const CodeBlock& block,
+                   std::span<std::byte> packed) requires PacksBlocks<Base> {
     Base::pack(shape, first_row, block, packed.first(Base::bytes(shape)));
     add_copy(shape, first_row, block.rows, packed);
   }
