@@ -173,5 +173,43 @@ class Language(unittest.TestCase):
         self.assertEqual(self.found('TEXT = """\nOf code.\n"""\n', "a.py"), [])
 
 
+class Contracts(unittest.TestCase):
+    def setUp(self):
+        self.files = style.check_contracts.read(style.ROOT, style.files(style.known_files()))
+
+    def found(self, name, text):
+        """(file, message) of the whole tree with one more file, or with another text of one."""
+        return [(file, message) for file, _, message in style.check_contracts.findings({**self.files, name: text})]
+
+    def test_the_tree_has_no_finding(self):
+        self.assertEqual(list(style.check_contracts.findings(self.files)), [])
+
+    def test_a_hook_without_a_name_is_found(self):
+        for text in ("if constexpr (requires { P::merges_at_load; }) f();\n", "auto f() {\n  return requires(P p) {\n    p.flush();\n  };\n}\n",
+                     "template <class P>\nrequires requires(P& p) { p.flush(); }\nvoid f(P& p) {}\n"):
+            with self.subTest(text):
+                self.assertEqual([file for file, _ in self.found("include/tenon/a.h", text)], ["include/tenon/a.h"])
+
+    def test_clauses_and_comments_are_no_hooks(self):
+        for text in ("auto f() requires(P::adds) { return 1; }\n", "void f() requires Named<P> {\n}\n", "// requires { P::x; }\nint a;\n",
+                     "template <class P>\nrequires(!Named<P>) void f(P) {\n}\n"):
+            with self.subTest(text):
+                self.assertEqual(self.found("include/tenon/a.h", text), [])
+
+    def test_a_concept_elsewhere_is_found(self):
+        found = self.found("include/tenon/a.h", "// A hook.\ntemplate <class P>\nconcept Hook = requires(P p) {\n  p.x();\n};\n")
+        self.assertEqual([message[:12] for _, message in found], ["concept Hook"])
+
+    def test_a_message_that_leaves_a_member_out_is_found(self):
+        name = "include/tenon/core/axes.h"
+        (_, message), = self.found(name, self.files[name].replace("begin_step, put,", "put,"))
+        self.assertIn("does not name begin_step", message)
+
+    def test_an_entry_that_is_not_needed_is_found(self):
+        name = "include/tenon/engine/any_engine.h"
+        (_, message), = self.found(name, self.files[name].replace("requires(Engine & engine) { engine.adapters(); }", "true"))
+        self.assertIn("delete this entry", message)
+
+
 if __name__ == "__main__":
     unittest.main()
