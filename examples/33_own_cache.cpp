@@ -18,7 +18,7 @@ struct Slots {
   std::vector<int> free;
   std::map<tenon::SeqId, Taken> taken;
 
-  int free_tokens() const { return static_cast<int>(free.size()) * kSlot; }  // in slots that nobody has
+  int free_tokens() const { return static_cast<int>(free.size()) * kSlot; }
   int capacity_tokens() const { return kSlot; }
   bool grow(tenon::SeqId seq, int tokens) {
     if (tokens > kSlot - (taken.contains(seq) ? taken[seq].tokens : 0)) return false;

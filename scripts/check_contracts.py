@@ -143,5 +143,11 @@ def findings(files):
             yield PAGE, 1, f"the message `{beginning} ...` does not name {', '.join(sorted(missing))}"
 
 
+def for_markdown(comment):
+    """A comment as a cell of a table: outside backticks, what would be a tag is text."""
+    parts = comment.replace("|", "\\|").split("`")
+    return "`".join(part if i % 2 else part.replace("<", "\\<") for i, part in enumerate(parts))
+
+
 def read(root, names):
     return {name: (pathlib.Path(root) / name).read_text(encoding="utf-8") for name in names if name.startswith(FOLDERS)}

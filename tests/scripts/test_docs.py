@@ -78,19 +78,19 @@ struct Options {
 class OptionsTable(unittest.TestCase):
     def test_every_field_with_its_default_and_comment(self):
         self.assertEqual(options.fields(HEADER, "Options"), [
-            ("count", "16", "most of them; 0: none"),
-            ("share", "0.5f", "between 0 | 1"),
-            ("biases", "", "added, in order"),
-            ("name_of", "[](int i) { return std::to_string(i); }", "Above it."),
-            ("ahead", "true", "broken by clang-format"),
-            ("wait", "std::chrono::seconds(2)", "time"),
-            ("begin", "", "braces alone")])
+            ("count", "int", "16", "most of them; 0: none"),
+            ("share", "float", "0.5f", "between 0 | 1"),
+            ("biases", "std::vector<std::pair<int, float>>", "", "added, in order"),
+            ("name_of", "std::function<std::string(int)>", "[](int i) { return std::to_string(i); }", "Above it."),
+            ("ahead", "bool", "true", "broken by clang-format"),
+            ("wait", "Clock::duration", "std::chrono::seconds(2)", "time"),
+            ("begin", "TimePoint", "", "braces alone")])
 
     def test_the_table(self):
         self.assertEqual(options.table(options.fields(HEADER, "Options")).split("\n")[2:5], [
-            "| `count` | `16` | most of them; 0: none |",
-            "| `share` | `0.5f` | between 0 \\| 1 |",
-            "| `biases` |  | added, in order |"])
+            "| `count` | `int` | `16` | most of them; 0: none |",
+            "| `share` | `float` | `0.5f` | between 0 \\| 1 |",
+            "| `biases` | `std::vector<std::pair<int, float>>` |  | added, in order |"])
 
     def test_a_field_without_a_comment_and_a_struct_that_is_gone(self):
         with self.assertRaises(options.Wrong):
@@ -105,7 +105,7 @@ class OptionsTable(unittest.TestCase):
             options.ROOT = pathlib.Path(root)
             new = options.made(page)
             self.assertEqual(options.made(new), new)
-        self.assertIn("| `count` | `16` |", new)
+        self.assertIn("| `count` | `int` | `16` |", new)
         self.assertNotIn("old", new)
         self.assertTrue(new.endswith("<!-- /options -->\nafter\n"))
 

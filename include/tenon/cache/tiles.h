@@ -1,4 +1,4 @@
-/// What caches are made of: where the tiles of keys and values lie in the storage. All built-in caches share one
+/// Parts of a cache: where the tiles of keys and values lie in the storage. All built-in caches share one
 /// layout, [layer][block][kv head][tile of the block][keys, values, scales], so that the tiles of one head in one block
 /// are contiguous. Caches differ in what a block is, and in which sequence owns which block. A cache of your own may
 /// use this layout or another one.

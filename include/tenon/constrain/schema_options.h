@@ -19,8 +19,12 @@ struct SchemaOptions {
     spec,  ///< both as in JSON Schema: anything else is allowed
   };
 
-  Whitespace whitespace = Whitespace::single;                                 ///< see Whitespace
-  AdditionalProperties additional_properties = AdditionalProperties::closed;  ///< see AdditionalProperties
+  /// Blanks between tokens: `single` (at most one, after `:` and `,`), `compact` (none), `flexible` (as JSON allows: a
+  /// blank, or a newline and at most 20 blanks).
+  Whitespace whitespace = Whitespace::single;
+  /// `closed`: `properties` without `additionalProperties` has no others, and keywords of objects (strings, ...)
+  /// without `type` mean objects (strings, ...) only. `spec`: both as JSON Schema has it.
+  AdditionalProperties additional_properties = AdditionalProperties::closed;
   bool any_of_for_one_of = false;  ///< treat oneOf as anyOf where its branches may overlap
 };
 

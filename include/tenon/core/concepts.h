@@ -1,7 +1,7 @@
 /// All contracts between the engine and its policies, on one page. A concept says what a policy must *have*; the laws
-/// in tenon/testing/laws.h say what it must *mean*, and run on your own policies too. A concept named "Refinement" is a
-/// hook that a policy may leave out. scripts/check-contracts keeps the page complete: no other file may ask a policy
-/// for a member by a `requires` expression of its own.
+/// in tenon/testing/laws.h say what it must *mean*, and run on your own policies too. A policy may leave out the hooks
+/// whose concepts say "Refinement". `scripts/check-style --contracts` keeps the page complete. No other file may ask a
+/// policy for a member by a `requires` expression of its own.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -340,7 +340,7 @@ concept RunsBehind = requires {
   requires D::runs_behind;
 };
 
-/// Refinement: starts what was launched so far, whether or not somebody waits for it.
+/// Refinement: starts what was launched so far, whether or not a thread waits for it.
 template <class D>
 concept Flushes = requires(D& device) {
   device.flush();
@@ -359,8 +359,8 @@ concept CountsPromptRows = requires(D& device, int rows) {
 };
 
 /// Refinement: the device takes up to `rows_together` rows at once. Its ops find the rows of an adapter in tiles of at
-/// most that many rows (AdapterGroups::tiles), and those of a sequence in tiles (BatchView::tiles) of as many queries:
-/// rows times the heads that share their keys.
+/// most that many rows (AdapterGroups::tiles). Rows of a sequence come in tiles of as many queries (BatchView::tiles);
+/// a row has one query for each head that shares its keys.
 template <class D>
 concept TilesRows = requires {
   { D::rows_together } -> std::convertible_to<int>;

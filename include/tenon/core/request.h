@@ -20,39 +20,41 @@ namespace tenon {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
-// Every option has a value that means "not used"; a field out of its range is refused by name (validate, below).
+/// Options of one request. Each has a default that means "not used". A field out of its range is refused by name
+/// (validate, below).
 struct Options {
-  int max_new_tokens = 16;       // 0: only score the prompt
-  int min_new_tokens = 0;        // so many come before the end of text or one of stop_ids may
-  float temperature = 0;         // 0 is greedy, ties to the lowest id
-  int top_k = 0;                 // keep the k likeliest; 0: all
-  float top_p = 1;               // keep the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
-  float min_p = 0;               // drop tokens below min_p x the likeliest
-  float typical_p = 1;           // locally typical sampling (Meister et al., 2023)
-  float repetition_penalty = 1;  // divides positive, multiplies negative logits of seen tokens (Keskar et al., 2019)
-  float presence_penalty = 0;    // subtracted once from tokens generated before
-  float frequency_penalty = 0;   // subtracted for each time a token was generated before
-  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to raw logits
-  std::uint64_t seed = 0;                                  // the draw at a position depends on (seed, position) alone
-  std::vector<std::string> stop = {};                      // text that ends the answer, itself left out of `text`
-  bool include_stop = false;           // the stop string that ends the answer stays at the end of `text`
-  bool skip_special_tokens = false;    // special tokens add nothing to `text`, and stop strings do not see them
-  std::vector<TokenId> stop_ids = {};  // tokens that end the answer, like the model's own end token
-  bool ignore_eos = false;             // generate on past the model's end token
-  int top_logprobs = -1;               // >= 0: log-probability of each new token, and so many alternatives
-  std::vector<int> logits_at = {};     // prompt positions whose raw logits are wanted
-  bool nll = false;                    // mean negative log-likelihood of prompt tokens 1..n-1
-  int prompt_logprobs = -1;            // >= 0: log-probability of each of them, and so many alternatives
-  bool finish_within_budget = false;   // a constraint's text is brought to its end within max_new_tokens
-  bool logits_hash = false;            // 64 bits over the raw logits of every new token, to verify the promise with
-  int priority = 0;                    // larger runs sooner, where the scheduler looks at it
-  int client = 0;                      // whose account a fair scheduler charges; requests of equal numbers share one
-  int ordinal = 0;  // sequences before this one of what its client sent together; a fair scheduler runs low ones first
-  std::uint64_t tag = 0;                  // a number of yours, for a scheduler of yours: Candidate::tag
-  TimePoint deadline = TimePoint::max();  // schedulers see it; a Service ends the answer then, an Engine does not
-  int n = 1;                              // answers; choice i draws as a request with choice_seed(seed, i) would
-  int best_of = 0;                        // of so many answers the n likeliest a token; 0: n
-  std::string cache_salt = {};            // requests share cached prefixes only with those of the same salt
+  int max_new_tokens = 16;       ///< most new tokens; 0: only score the prompt
+  int min_new_tokens = 0;        ///< new tokens before the end of text, or one of stop_ids, may come
+  float temperature = 0;         ///< 0 is greedy, with ties to the lowest id
+  int top_k = 0;                 ///< keeps the k likeliest tokens; 0: all
+  float top_p = 1;               ///< keeps the smallest set of likeliest tokens with this mass (Holtzman et al., 2020)
+  float min_p = 0;               ///< drops tokens below min_p x the likeliest
+  float typical_p = 1;           ///< locally typical sampling (Meister et al., 2023)
+  float repetition_penalty = 1;  ///< divides positive, multiplies negative logits of seen tokens (Keskar et al., 2019)
+  float presence_penalty = 0;    ///< subtracted once from tokens generated before
+  float frequency_penalty = 0;   ///< subtracted for each time a token was generated before
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  ///< added to raw logits
+  std::uint64_t seed = 0;                                  ///< the draw at a position depends on (seed, position) alone
+  std::vector<std::string> stop = {};                      ///< texts that end the answer, left out of `text`
+  bool include_stop = false;           ///< keeps the stop string that ends the answer at the end of `text`
+  bool skip_special_tokens = false;    ///< special tokens add nothing to `text`, and stop strings do not see them
+  std::vector<TokenId> stop_ids = {};  ///< tokens that end the answer, like the model's own end token
+  bool ignore_eos = false;             ///< continues past the model's end token
+  int top_logprobs = -1;              ///< 0 or more: log-probability of each new token, and this number of alternatives
+  std::vector<int> logits_at = {};    ///< prompt positions whose raw logits are returned
+  bool nll = false;                   ///< returns the mean negative log-likelihood of prompt tokens 1..n-1
+  int prompt_logprobs = -1;           ///< 0 or more: the same as top_logprobs for prompt tokens 1..n-1
+  bool finish_within_budget = false;  ///< a constraint's text is brought to its end within max_new_tokens
+  bool logits_hash = false;           ///< returns 64 bits over the raw logits of all new tokens, to verify the promise
+  int priority = 0;                   ///< larger runs sooner, if the scheduler reads it
+  int client = 0;                     ///< account that a fair scheduler charges; requests of equal numbers share one
+  /// Number of sequences that its client sent before this one in the same batch. A fair scheduler runs low ones first.
+  int ordinal = 0;
+  std::uint64_t tag = 0;                  ///< your own number for your own scheduler (Candidate::tag)
+  TimePoint deadline = TimePoint::max();  ///< schedulers see it; a Service ends the answer then, an Engine does not
+  int n = 1;                              ///< answers; choice i draws as a request with choice_seed(seed, i) would
+  int best_of = 0;              ///< generates this number of answers and returns the n likeliest per token; 0: n
+  std::string cache_salt = {};  ///< requests share cached prefixes only with requests of the same salt
 };
 
 // An adapter that a request runs under. Several add up, each one's update times its weight.

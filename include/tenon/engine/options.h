@@ -16,19 +16,22 @@ namespace tenon {
 
 /// Run-time options of an engine. Every default is a working value.
 struct EngineOptions {
-  int token_budget = 512;       ///< rows of a step, and so the longest chunk of a prompt
-  int batch = 32;               ///< sequences that the default cache has room for
-  int cache_tokens = 0;         ///< of all sequences; 0: batch x the longest sequence, at most what 2 GiB holds
-  std::size_t cache_bytes = 0;  ///< in place of cache_tokens: the tokens that this many bytes hold
-  int positions = 0;     ///< the longest sequence; 0: as the model's files say. More only where positions are computed
-  int threads = 0;       ///< 0: all cores
-  int device_index = 0;  ///< of several GPUs, as CUDA counts them
-  AdapterOptions adapters = {};
-  std::vector<AdapterUse> merged = {};  ///< adapters merged into the weights: Adapter<MergedLoRA>
-  bool prefix_reuse = true;             ///< prompts may begin with cached prefixes of others; the answers are the same
+  int token_budget = 512;  ///< most rows of a step, and so the longest chunk of a prompt
+  int batch = 32;          ///< sequences of full length that the default cache holds
+  /// Tokens in the cache, of all sequences. 0: batch x the longest sequence, at most what 2 GiB holds, but at least one
+  /// sequence.
+  int cache_tokens = 0;
+  std::size_t cache_bytes = 0;  ///< size of the cache in bytes, used if cache_tokens is 0
+  /// Longest sequence; 0: what the model's files say. You can raise it only if positions are computed (rotary, ALiBi).
+  int positions = 0;
+  int threads = 0;                      ///< threads that compute, the caller's included; 0: all cores
+  int device_index = 0;                 ///< which GPU, as CUDA counts them
+  AdapterOptions adapters = {};         ///< limits of the adapters on the device, and where their folders are
+  std::vector<AdapterUse> merged = {};  ///< adapters that `Adapter<MergedLoRA>` adds to the weights at load
+  bool prefix_reuse = true;             ///< prompts may start with a cached prefix; the answers are the same
   /// Devices that pick tokens themselves get the next step before this step's tokens reach the host.
   bool run_ahead = true;
-  StepObserver on_step = {};  ///< called after each step; empty: costs nothing
+  StepObserver on_step = {};  ///< called after each step with its rows; empty: costs nothing
 };
 
 /// Returns `o`. Error invalid_request, with the field's name, where no engine could be made with it.
