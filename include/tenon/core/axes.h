@@ -1,5 +1,5 @@
-// The axes of an engine: tagged wrappers that may be given in any order, each at most once, with defaults for the rest.
-// A wrapper takes any class and says in one line what is wrong with it; the contracts stand in core/concepts.h.
+/// The axes of an engine: wrappers that may be given in any order, each at most once, with defaults for the others. A
+/// wrapper takes any class and says in one line what is missing. core/concepts.h has the contracts.
 #pragma once
 #include <type_traits>
 
@@ -7,6 +7,7 @@
 
 namespace tenon {
 
+/// Which sequences run in a step: ContinuousPolicy by default.
 template <class P>
 struct Scheduler {
   static_assert(SchedulerPolicy<P>,
@@ -14,6 +15,7 @@ struct Scheduler {
                 "void plan(const QueueState&, PlanWriter&); see docs/policies.md#scheduler");
 };
 
+/// Where keys and values live: PagedKV by default.
 template <class P>
 struct Cache {
   static_assert(
@@ -24,6 +26,7 @@ struct Cache {
       "if the ledger forks; see docs/policies.md#cache");
 };
 
+/// How matrices are stored: Float32 by default.
 template <class P>
 struct Weights {
   static_assert(WeightPolicy<P>,
@@ -31,6 +34,7 @@ struct Weights {
                 "trivially copyable P::View with float at(int row, int col); see docs/policies.md#weights");
 };
 
+/// How the embedding and the output head are stored: as Weights by default.
 template <class P>
 struct Head {
   static_assert(WeightPolicy<P>,
@@ -38,6 +42,7 @@ struct Head {
                 "trivially copyable P::View with float at(int row, int col); see docs/policies.md#weights");
 };
 
+/// How low-rank updates are added: SegmentedLoRA by default.
 template <class P>
 struct Adapter {
   static_assert(
@@ -46,6 +51,7 @@ struct Adapter {
       "and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see docs/policies.md#adapter");
 };
 
+/// How attention is computed: FlashAttention by default.
 template <class P>
 struct Attention {
   static_assert(AttentionPolicy<P>,
@@ -53,6 +59,7 @@ struct Attention {
                 "bool materialises_scores; see docs/policies.md#attention");
 };
 
+/// Where the engine runs: Cpu by default.
 template <class P>
 struct Device {
   static_assert(
@@ -71,8 +78,8 @@ struct device_axis {};
 
 namespace detail {
 
-// What a wrapper says, read off its name alone: a wrapper around a type that is no policy does not compile, and is to
-// be complained of once, by its own sentence.
+// The axis and policy of a wrapper, from its name alone. A wrapper around a type that is no policy does not compile;
+// its own message must be the only one.
 template <class C>
 struct choice {
   static constexpr bool known = false, valid = false;
@@ -109,12 +116,12 @@ struct pick<Axis, Default, C, Cs...>
     : std::conditional_t<choice<C>::valid && std::is_same_v<typename choice<C>::axis, Axis>, choice<C>,
                          pick<Axis, Default, Cs...>> {};
 
-// The policy that Cs... choose on Axis, or the default's: also where the chosen one is no policy, so that the wrapper's
-// sentence is not buried under what would not compile with it.
+// The policy that Cs... choose on Axis, or the default's. The default also stands in for a chosen type that is no
+// policy, so that no error follows the wrapper's own message.
 template <class Axis, class Default, class... Cs>
 using policy_of = typename pick<Axis, Default, Cs...>::policy;
 
-// Complains of what an engine was given, once.
+// Reports a wrong choice of an engine, once.
 template <class... Cs>
 struct CheckChoices {
   static_assert((choice<Cs>::known && ...),

@@ -1,4 +1,4 @@
-// One step's work as flat, ragged arrays: no padding, and no difference between prefill and decode.
+/// One step's work as flat, ragged arrays: no padding, and no difference between prefill and decode.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -8,41 +8,41 @@
 
 namespace tenon {
 
-// Consecutive rows of a batch that continue one sequence.
+/// Consecutive rows of a batch that continue one sequence.
 struct SequenceRows {
   SeqId seq;
   int first_row;
   int rows;
-  int start;       // position of the first row: so many tokens of the sequence are in the cache before it
-  int slot;        // number of the sequence in the cache view of this step
-  int prompt = 0;  // tokens of its prompt: rotary positions that scale with the text need it
-  const AdapterSet* adapters = nullptr;  // of its request; null: none
+  int start;       ///< position of the first row, which is the number of tokens in the cache before it
+  int slot;        ///< number of the sequence in the cache view of this step
+  int prompt = 0;  ///< tokens of its prompt, for rotary positions that scale with the text
+  const AdapterSet* adapters = nullptr;  ///< adapters of its request, not owned; null: none
 };
 
-// Rows of one sequence that a device takes together.
+/// Rows of one sequence that a device takes together.
 struct RowTile {
-  int sequence;  // of the batch
+  int sequence;  ///< its number in the batch
   int first_row, rows;
 };
 
-// What ops read.
+/// A batch as ops read it, in the device's memory. It owns nothing.
 struct BatchView {
-  const TokenId* tokens = nullptr;          // [rows]
-  const int* positions = nullptr;           // [rows]
-  const SequenceRows* sequences = nullptr;  // [sequence_count]
-  const int* logit_rows = nullptr;          // [logit_count] rows whose logits somebody needs, ascending
+  const TokenId* tokens = nullptr;          ///< [rows]
+  const int* positions = nullptr;           ///< [rows]
+  const SequenceRows* sequences = nullptr;  ///< [sequence_count]
+  const int* logit_rows = nullptr;          ///< [logit_count] rows whose logits are needed, ascending
   int rows = 0, sequence_count = 0, logit_count = 0;
-  int longest = 0;                    // positions of its longest sequence, this step's included, or a few more
-  const RowTile* tiles = nullptr;     // [tile_count] all rows, in order; null on devices that do not ask for tiles
-  int tile_count = 0, tile_rows = 0;  // of a tile, at most
-  const TokenId* picks =
-      nullptr;  // what rows of the step before picked, where only the device knows it; null: the host does
+  int longest = 0;                    ///< positions of the longest sequence after this step, or a few more
+  const RowTile* tiles = nullptr;     ///< [tile_count] all rows, in order; null unless the device is TilesRows
+  int tile_count = 0, tile_rows = 0;  ///< number of tiles, and most rows of one
+  /// Tokens that rows of the step before picked, if only the device knows them; null: the host knows them.
+  const TokenId* picks = nullptr;
 };
 
-// How a batch names a token that nobody but the device knows: as number i of BatchView::picks.
+/// The name of a token that only the device knows: number i of BatchView::picks.
 constexpr TokenId pick_at(int i) { return ~i; }
 
-// The token of a row. One that is none, for its logits were not finite, reads as any: its request fails.
+/// The token of a row. If its logits were not finite there is no token: it reads as 0, and its request fails.
 TENON_HD inline TokenId token_of(const BatchView& batch, int row) {
   const TokenId token = batch.tokens[row];
   if (token >= 0) return token;
@@ -50,7 +50,7 @@ TENON_HD inline TokenId token_of(const BatchView& batch, int row) {
   return picked < 0 ? 0 : picked;
 }
 
-// Of at most so many rows each.
+/// The rows of a batch in tiles of at most `most` rows of one sequence.
 inline std::vector<RowTile> row_tiles(const BatchView& batch, int most) {
   std::vector<RowTile> tiles;
   for (int s = 0; s < batch.sequence_count; ++s) {
@@ -60,6 +60,7 @@ inline std::vector<RowTile> row_tiles(const BatchView& batch, int most) {
   return tiles;
 }
 
+/// A batch on the host.
 struct Batch {
   std::vector<TokenId> tokens;
   std::vector<int> positions;

@@ -1,4 +1,4 @@
-// What bounds the tokens of an answer: a JSON schema, a regex, a grammar (tenon/constrain), or a user's own.
+/// Constraints on the tokens of an answer: a JSON schema, a regex, a grammar (tenon/constrain), or your own.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tenon {
 
-// A constraint in one answer. mask(): bit id % 32 of word id / 32 says whether that token may come next, the model's
-// end token too, where the text may end; at least one may. [(vocab + 31) / 32], valid until the next call. advance(): a
-// token that the mask allows has come. must_end(): nothing may come but the end. A std::exception that it throws fails
-// the request.
+/// A constraint in one answer. `mask` returns [(vocab + 31) / 32] words, valid until the next call: bit id % 32 of word
+/// id / 32 says whether that token may come next. At least one may. The model's end token is allowed where the text may
+/// end. `advance` reports the next token, which the mask allowed. `must_end` says that only the end may come. An
+/// exception that the constraint throws fails the request.
 template <class C>
 concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.mask() } -> std::convertible_to<std::span<const std::uint32_t>>;
@@ -21,15 +21,15 @@ concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.must_end() } -> std::same_as<bool>;
 };
 
-// Refinement: counts the tokens that can still end a text. mask_within(tokens): of mask(), the tokens after which that
-// many, itself among them, can still end the text; for Options::finish_within_budget. must_end() then heeds the number
-// that it was given last.
+/// Refinement: knows how many tokens can still end a text, for Options::finish_within_budget. mask_within(tokens) holds
+/// the tokens of mask() after which `tokens` tokens, itself included, can end the text. must_end() then obeys the
+/// number that was given last.
 template <class C>
 concept CountsTokens = TokenConstraint<C> && requires(C& c, int tokens) {
   { c.mask_within(tokens) } -> std::convertible_to<std::span<const std::uint32_t>>;
 };
 
-// Its type forgotten.
+/// A TokenConstraint of any type, in one answer.
 class ConstraintState {
  public:
   virtual ~ConstraintState() = default;
@@ -39,14 +39,15 @@ class ConstraintState {
   virtual bool must_end() = 0;
 };
 
-// What a request brings: where each of its answers begins. Requests may share one.
+/// A constraint that a request brings. Each of its answers begins with start(). Requests may share one; its functions
+/// may run in several threads at once.
 class Constraint {
  public:
   virtual ~Constraint() = default;
-  virtual std::unique_ptr<ConstraintState> start() const = 0;  // never null; it keeps alive what it needs
-  virtual int vocab() const = 0;                               // logits of the model that it is for
-  // Whether its states know what so many tokens can still end. Asked before a request is taken that needs it: what that
-  // is too complex for is refused here. Error unsupported.
+  virtual std::unique_ptr<ConstraintState> start() const = 0;  ///< never null; it keeps alive what it needs
+  virtual int vocab() const = 0;                               ///< logits of the model that it is for
+  /// Whether its states implement mask_within (CountsTokens). Called before a request that needs it is accepted. Throws
+  /// Error unsupported if the constraint is too complex for that.
   virtual bool counts_tokens() const { return false; }
 };
 
@@ -83,7 +84,7 @@ class CopiedConstraint final : public Constraint {
 };
 }  // namespace detail
 
-// For Request::constraint: every answer begins with a copy of `start`.
+/// A constraint for Request::constraint: every answer begins with a copy of `start`. vocab: logits of the model.
 template <TokenConstraint C>
 requires std::copyable<C> std::shared_ptr<const Constraint> constraint_of(C start, int vocab) {
   return std::make_shared<const detail::CopiedConstraint<C>>(std::move(start), vocab);

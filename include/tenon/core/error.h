@@ -1,4 +1,4 @@
-// The one error type of the library: what went wrong, where (a file, a field, a request's parameter) and what to do.
+/// The one error type of the library: what went wrong, where (a file, a field, a request's parameter), and what to do.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -9,19 +9,20 @@
 
 namespace tenon {
 
+/// An error with a kind and a place.
 class Error : public std::runtime_error {
  public:
   enum class Kind {
-    invalid_file,     // a checkpoint, tokenizer or adapter that is not what its format says
-    invalid_request,  // a parameter out of range, a prompt too long
-    unsupported,      // well-formed, but asks for what this build does not do
-    io,               // the operating system refused
-    capacity,         // would fit if the cache or memory were larger
-    overloaded,       // the queue is full or closing: the same request may be taken later
-    internal,         // a broken invariant: report it
+    invalid_file,     ///< a checkpoint, tokenizer or adapter that is not what its format says
+    invalid_request,  ///< a parameter out of range, a prompt too long
+    unsupported,      ///< well-formed, but this build does not do it
+    io,               ///< the operating system refused
+    capacity,         ///< would fit if the cache or memory were larger
+    overloaded,       ///< the queue is full or closing: the same request may be accepted later
+    internal,         ///< a broken invariant: report it
   };
 
-  // `where` names the file and field or the request's parameter; `what` says what is wrong and what is needed.
+  /// where: the file and field, or the request's parameter. what: what is wrong, and what is needed.
   Error(Kind kind, std::string where, std::string_view what)
       : std::runtime_error(where.empty() ? std::string(what) : where + ": " + std::string(what)),
         kind_(kind),

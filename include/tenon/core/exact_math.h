@@ -1,6 +1,6 @@
-// exp and log with one definition on all machines: libm's differ between versions and CPUs, and g++ contracts a * b + c
-// where it likes. Here every multiply-add is an explicit std::fma (one rounding, in hardware or in software) and the
-// rest is single IEEE operations, so optimisation level, -march and -ffp-contract cannot change a bit.
+/// exp and log with one definition on all machines. libm's differ between versions and CPUs, and g++ may contract
+/// a * b + c. Here every multiply-add is an explicit std::fma (one rounding, in hardware or in software), and the rest
+/// is single IEEE operations. So optimisation level, -march and -ffp-contract cannot change a bit.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -11,13 +11,13 @@
 
 namespace tenon::exact {
 
-// 2^n for n in -126..127.
+/// 2^n for n in -126..127.
 [[gnu::always_inline]] TENON_HD inline float power_of_two(std::int32_t n) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23);
 }
 
-// e^x within 1 ulp. 0 below -87, so that no result is subnormal and flush-to-zero modes change nothing; +inf above
-// 88.72; NaN for NaN. Branchless, so that loops over it vectorise.
+/// e^x within 1 ulp. 0 below -87, so that no result is subnormal and flush-to-zero modes change nothing; +inf above
+/// 88.72; NaN for NaN. Branchless, so that loops over it vectorise.
 // x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder r^8/8! < 6e-9, a tenth of an ulp).
 [[gnu::always_inline]] TENON_HD inline float exp(float x) {
   constexpr float round = 0x1.8p23f;  // adding and subtracting it rounds to an integer, found in the low bits
@@ -44,7 +44,7 @@ namespace tenon::exact {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(result) & keep);
 }
 
-// ln x within 2 ulp of a double. -inf for 0, NaN for negative x and NaN.
+/// ln x within 2 ulp of a double. -inf for 0, NaN for negative x and NaN.
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), by its series to s^25 / 25.
 inline double log(double x) {
   if (!(x > 0)) return x == 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();

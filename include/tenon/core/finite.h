@@ -1,4 +1,4 @@
-// NaN and infinity, found by bit pattern, and bounds that round towards infinity.
+/// NaN and infinity, found by bit pattern, and bounds that round towards infinity.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-// Whether no element is NaN or infinite. By integers, so that no compiler flag can reason it away.
+/// Whether no element is NaN or infinite. Compared as integers, so that no compiler flag can remove the check.
 inline bool all_finite(std::span<const float> values) {
   constexpr std::size_t strip = 64;
   const auto odd = [](float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7f800000u) == 0x7f800000u; };
@@ -25,7 +25,7 @@ inline bool all_finite(std::span<const float> values) {
   return true;
 }
 
-// A float above a bound that is no less than 0: infinity beyond all others, and for NaN.
+/// A float above a bound of 0 or more. Infinity if the bound exceeds all other floats, or is NaN.
 inline float float_above(double bound) {
   using Float = std::numeric_limits<float>;
   bound = bound * (1.0 + 0x1p-20) + static_cast<double>(Float::min());

@@ -7,11 +7,12 @@
 
 namespace tenon {
 
+/// IEEE 754 binary16, as storage: arithmetic is in float32.
 struct float16 {
   std::uint16_t bits;
 
-  float16() = default;  // trivial, as a float is
-  // To nearest, ties to even; overflow (from 65520 on) goes to infinity, and NaN stays NaN, quiet.
+  float16() = default;  ///< trivial, like a float
+  /// Rounds to nearest, ties to even. Overflow (from 65520 on) goes to infinity; NaN stays NaN, quiet.
   explicit constexpr float16(float x) {
     const auto whole = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = whole >> 16 & 0x8000u, magnitude = whole & 0x7fffffffu;
@@ -20,7 +21,7 @@ struct float16 {
     else if (magnitude >= 0x477ff000u)
       bits = static_cast<std::uint16_t>(sign | 0x7c00u);
     else if (magnitude < 0x38800000u) {
-      // Subnormal, in units of 2^-24: adding 0.5 moves them to the lowest bits, and the addition rounds.
+      // Subnormal, in units of 2^-24: adding 0.5 moves these to the lowest bits, and the addition rounds.
       const float moved = std::bit_cast<float>(magnitude) + 0.5f;
       bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(moved) - 0x3f000000u));
     } else {

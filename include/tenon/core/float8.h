@@ -1,5 +1,5 @@
-// Eight-bit floats (Micikevicius et al., 2022; the OCP specification OFP8): E4M3 without infinities, up to 448; E5M2 as
-// IEEE would have it, up to 57344.
+/// Eight-bit floats (Micikevicius et al., 2022; the OCP specification OFP8): E4M3 without infinities, up to 448; E5M2
+/// in the form of IEEE 754, up to 57344.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -8,28 +8,30 @@
 
 namespace tenon {
 
+/// 4 bits of exponent, 3 of mantissa.
 struct E4M3 {
-  static constexpr int mantissa_bits = 3, smallest_exponent = -6;  // of normal numbers
+  static constexpr int mantissa_bits = 3, smallest_exponent = -6;  ///< exponent of normal numbers
   static constexpr float largest = 448.0f;
 };
+/// 5 bits of exponent, 2 of mantissa.
 struct E5M2 {
   static constexpr int mantissa_bits = 2, smallest_exponent = -14;
   static constexpr float largest = 57344.0f;
 };
 
+/// A float of one byte, as storage: arithmetic is in float32. Format: E4M3 or E5M2.
 template <class Format>
 struct float8 {
   std::uint8_t bits;
 
-  float8() = default;  // trivial, as a float is
-  // To nearest, ties to even. What is beyond the largest becomes the largest, of its sign; NaN is the caller's to
-  // refuse.
+  float8() = default;  ///< trivial, like a float
+  /// Rounds to nearest, ties to even, and saturates at the largest of its sign. The caller refuses NaN.
   explicit constexpr float8(float x) {
     constexpr int kDropped = 23 - Format::mantissa_bits;
     constexpr auto kLargest = std::bit_cast<std::uint32_t>(Format::largest);
     const auto whole = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = whole >> 24 & 0x80u, magnitude = whole & 0x7fffffffu;
-    // The exponent's bias moves by so much; below it, numbers are multiples of the smallest subnormal.
+    // The exponent's bias moves by kRebias; below it, numbers are multiples of the smallest subnormal.
     constexpr auto kRebias = static_cast<std::uint32_t>(Format::smallest_exponent - 1 + 127) << 23;
     constexpr auto kSmallestNormal = static_cast<std::uint32_t>(Format::smallest_exponent + 127) << 23;
     std::uint32_t code = 0;
@@ -54,8 +56,8 @@ struct float8 {
   }
   friend constexpr bool operator==(float8, float8) = default;  // of bits
 };
-// Infinities and NaN have codes that the conversion from float32 never makes; reading them back is not defined here,
-// and a file that holds them is refused (`finite`).
+/// Whether the code is a finite number. The conversion from float32 never makes the codes of infinities and NaN;
+/// reading them back is undefined, and a file that holds them is refused.
 template <class Format>
 constexpr bool finite(float8<Format> x) {
   const int code = x.bits & 0x7f;

@@ -1,4 +1,4 @@
-// Hashes that are the same in every build: for fingerprints and indexes, never for secrets.
+/// Hashes that are the same in every build: for fingerprints and indexes, never for secrets.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace tenon {
 
-// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on every bit of x.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on every bit of x.
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
 
-// Four words at a time, each into a lane of its own, so that hashing runs about as fast as memory: weights are hashed
-// whole.
+/// Hashes bytes four words at a time, each into a lane of its own, so that hashing runs about as fast as memory: whole
+/// weights are hashed.
 inline std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0) {
   std::array<std::uint64_t, 4> lanes = {seed, seed ^ 1, seed ^ 2, seed ^ 3};
   const std::byte* at = bytes.data();

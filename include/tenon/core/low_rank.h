@@ -1,4 +1,4 @@
-// Low-rank updates of single requests: y += scale * B (A x) (Hu et al., 2021).
+/// Low-rank updates of single requests: y += scale * B (A x) (Hu et al., 2021).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,33 +9,35 @@
 
 namespace tenon {
 
-// The matrices of a layer, as the model multiplies with them. One may hold several linears of the checkpoint.
+/// The matrices of a layer, as the model multiplies with them. One may hold several linears of the checkpoint.
 enum class Site : std::uint8_t { qkv, attn_out, mlp_up, mlp_down };
 inline constexpr int kSites = 4;
 
-// Factors stay as their file has them: all three widen to float32 exactly.
+/// Type of an adapter's factors, the one of their file. All three widen to float32 exactly.
 enum class FactorType : std::uint8_t { float32, float16, bfloat16 };
+/// Bytes of one factor.
 constexpr std::size_t bytes_of(FactorType type) { return type == FactorType::float32 ? 4 : 2; }
 
-// Outputs whose factors b lie together, so that a pass over them reads memory in order.
+/// Outputs whose factors b are contiguous, so that a pass over them reads memory in order.
 inline constexpr int kFactorBlock = 64;
 
-// An update of some outputs of one matrix.
+/// An update of some outputs of one matrix. It owns nothing.
 struct LowRank {
-  const void* a = nullptr;  // [rank, inputs]
-  const void* b = nullptr;  // [outputs, rank] by blocks of kFactorBlock outputs (the last: what is left), each
-                            // [rank, outputs of the block]; block j begins at element j * kFactorBlock * rank
+  const void* a = nullptr;  ///< [rank, inputs]
+  /// [outputs, rank] in blocks of kFactorBlock outputs (the last: the rest), each [rank, outputs of the block]. Block j
+  /// begins at element j * kFactorBlock * rank.
+  const void* b = nullptr;
   FactorType type = FactorType::float32;
   int rank = 0;
   float scale = 0;
   int first_output = 0, outputs = 0;
 };
 
-// What a request runs under: an adapter, or several with their weights.
+/// The adapter of a request, or several with their weights.
 struct AdapterSet {
   const LowRank* updates = nullptr;
-  const int* begins = nullptr;  // [layers * kSites + 1] into updates
-  unsigned sites = ~0u;         // bit s: site s has updates in some layer, or may have
+  const int* begins = nullptr;  ///< [layers * kSites + 1] into updates
+  unsigned sites = ~0u;         ///< bit s: site s has updates in some layer, or may have
 
   TENON_HD std::span<const LowRank> at(int layer, Site site) const {
     const int* begin = begins + layer * kSites + static_cast<int>(site);
@@ -44,32 +46,31 @@ struct AdapterSet {
   static constexpr unsigned bit(Site site) { return 1u << static_cast<int>(site); }
 };
 
-// Rows of a step that run under the same set.
+/// Rows of a step with the same adapters.
 struct AdapterGroup {
   const AdapterSet* adapters = nullptr;
-  int first = 0, count = 0;  // AdapterGroups::rows[first .. first + count)
+  int first = 0, count = 0;  ///< AdapterGroups::rows[first .. first + count)
 };
 
-// Rows of a group that a device takes together, or rows without adapters, as its kernels read them.
+/// Rows of a group that a device takes together, or rows without adapters, as its kernels read them.
 struct AdapterTile {
-  AdapterSet adapters;       // updates: null where the rows have none
-  int first = 0, count = 0;  // AdapterTiles::rows[first .. first + count)
+  AdapterSet adapters;       ///< updates: null if the rows have none
+  int first = 0, count = 0;  ///< AdapterTiles::rows[first .. first + count)
 };
 
-// All rows of a step, where kernels find them; none on devices that do not ask for tiles.
+/// All rows of a step, in the device's memory; empty unless the device is TilesRows.
 struct AdapterTiles {
-  const AdapterTile* tiles = nullptr;  // [count]
-  const int* rows = nullptr;           // [rows of the step]
+  const AdapterTile* tiles = nullptr;  ///< [count]
+  const int* rows = nullptr;           ///< [rows of the step]
   int count = 0;
-  int most = 1;  // rows of a tile that has adapters
+  int most = 1;  ///< most rows of a tile that has adapters
 };
 
-// How the rows of a step that have adapters are taken: groups beside one another on the device's threads, or one group
-// after another, all threads at each.
+/// The groups of the rows of a step that have adapters.
 struct AdapterGroups {
   std::vector<AdapterGroup> groups;
-  std::vector<int> rows;  // by group; ascending within one
-  bool one_by_one = false;
+  std::vector<int> rows;    ///< by group; ascending within one
+  bool one_by_one = false;  ///< all threads work on one group after another; false: on groups side by side
   AdapterTiles tiles = {};
 
   void clear() {

@@ -1,4 +1,4 @@
-// What a user asks for and what comes back: requests, their options, and the events of their streams.
+/// Requests, their options, and the events of their answers.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -57,101 +57,107 @@ struct Options {
   std::string cache_salt = {};  ///< requests share cached prefixes only with requests of the same salt
 };
 
-// An adapter that a request runs under. Several add up, each one's update times its weight.
+/// An adapter of a request. Several add up, each update times its weight.
 struct AdapterUse {
-  std::string name;  // a folder, or whatever AdapterOptions::folder_of takes
+  std::string name;  ///< a folder, or another name that AdapterOptions::folder_of takes
   float weight = 1;
 
   friend bool operator==(const AdapterUse&, const AdapterUse&) = default;
 };
 
-// What a request runs under. While a copy of `set` lives, nothing of it is dropped or changed.
+/// The adapters of a request, held. While a copy of `set` lives, they are neither dropped nor changed.
 struct AdapterLease {
-  std::shared_ptr<const AdapterSet> set = {};  // null: no adapter
-  std::string identity = {};                   // digests and weights: equal ones give equal bits
-  int tenant = -1;              // number of its (first) adapter's name, for policies that are fair between them
-  const void* owner = nullptr;  // of the store whose it is, which lives as long as `set`: AdapterStore::is_own
+  std::shared_ptr<const AdapterSet> set = {};  ///< null: no adapter
+  std::string identity = {};                   ///< digests and weights: equal ones give equal bits
+  int tenant = -1;              ///< number of the (first) adapter's name, for policies that are fair between adapters
+  const void* owner = nullptr;  ///< the store that made it (AdapterStore::is_own), alive as long as `set`
 };
 
-// How long somebody waits for room among the adapters: not at all, until a moment, or no longer than they are wanted.
+/// How long a caller waits for room among the adapters: not at all, until a moment, or while they are wanted.
 struct Patience {
   TimePoint until{};
-  std::function<bool()> wanted = {};  // asked now and then, in the thread that waits; none: always
+  std::function<bool()> wanted = {};  ///< called now and then, in the thread that waits; none: always
 
   Patience() = default;
   Patience(TimePoint moment, std::function<bool()> still_wanted = {})
       : until(moment), wanted(std::move(still_wanted)) {}
 };
 
+/// A request: exactly one of prompt and input_ids, and what it runs with.
 struct Request {
-  std::string prompt = {};                // text, for engines with a tokenizer ...
-  std::vector<TokenId> input_ids = {};    // ... or tokens; exactly one of the two
-  std::vector<AdapterUse> adapters = {};  // none: the plain model
-  AdapterLease lease = {};                // of `adapters`, where somebody has taken it already: Engine::lease
-  std::shared_ptr<const Constraint> constraint = {};  // null: any tokens
-  AnyLogitsProcessor logits_processor = {};           // a pure function of yours, called before the penalties
+  std::string prompt = {};                            ///< text, for engines with a tokenizer
+  std::vector<TokenId> input_ids = {};                ///< tokens
+  std::vector<AdapterUse> adapters = {};              ///< none: the plain model
+  AdapterLease lease = {};                            ///< lease of `adapters`, if the caller took one (Engine::lease)
+  std::shared_ptr<const Constraint> constraint = {};  ///< null: any tokens
+  AnyLogitsProcessor logits_processor = {};           ///< your own pure function, called before the penalties
   Options options = {};
-  bool parse_special = false;  // spellings of special tokens in `prompt` become their ids; false: text is text
+  bool parse_special = false;  ///< spellings of special tokens in `prompt` become their ids; false: text is text
 };
 
+/// A token and its log-probability.
 struct TokenLogprob {
   TokenId id;
-  float logprob;  // natural logarithm, of the softmax of the raw logits
+  float logprob;  ///< natural logarithm, of the softmax of the raw logits
 };
 
+/// Why an answer ended.
 enum class FinishReason { length, stop, cancelled, deadline, error };
 
 const char* to_string(FinishReason reason);
 
-// A token of the prompt, given those before it.
+/// A token of the prompt, given those before it.
 struct PromptLogprob {
   TokenLogprob token;
-  std::vector<TokenLogprob> top;  // likeliest first, as many as prompt_logprobs asks
-  int rank = 0;                   // 1: no other token of the vocabulary is likelier
+  std::vector<TokenLogprob> top;  ///< likeliest first, as many as prompt_logprobs asks
+  int rank = 0;                   ///< 1: no other token of the vocabulary is likelier
 };
 
-// What was asked of the prompt itself.
+/// Scores of the prompt, as Options asks for them.
 struct Scores {
-  std::vector<std::pair<int, std::vector<float>>> logits;  // [position] -> [vocab_size], as logits_at asks
-  std::optional<double> nll_mean;                          // absent for prompts of one token
-  std::vector<PromptLogprob> prompt;                       // of tokens 1..n-1, as prompt_logprobs asks
+  std::vector<std::pair<int, std::vector<float>>> logits;  ///< [position] -> [vocab_size], as logits_at asks
+  std::optional<double> nll_mean;                          ///< absent for prompts of one token
+  std::vector<PromptLogprob> prompt;                       ///< of tokens 1..n-1, as prompt_logprobs asks
 };
 
+/// An event of a request: a token, the end of a choice, or an error.
 struct Event {
   enum class Kind { token, finished, error };
   Kind kind = Kind::token;
   RequestId request = 0;
-  int choice = 0;         // 0..n-1 of a request with several answers
-  bool last = false;      // nothing else comes of this request
-  TokenId token = -1;     // Kind::token
-  bool final = false;     // Kind::token: the last of its choice
-  std::string text = {};  // what this event adds to the text; whole UTF-8, empty without a tokenizer
-  float logprob = 0;      // if top_logprobs >= 0
-  std::vector<TokenLogprob> top_logprobs = {};     // likeliest first
-  FinishReason reason = FinishReason::length;      // Kind::finished
-  std::string error = {};                          // Kind::error
-  Error::Kind error_kind = Error::Kind::internal;  // likewise
-  std::shared_ptr<const Scores> scores = {};       // Kind::finished of choice 0, if asked for
-  std::optional<std::uint64_t> logits_hash = {};   // Kind::finished, if asked for
-  TimePoint started{};                             // Kind::finished: when its first step began; {}: it had none
-  TimePoint came{};  // from a Service: when the step that brought it had ended; {}: from none
+  int choice = 0;                               ///< 0..n-1 of a request with several answers
+  bool last = false;                            ///< the last event of this request
+  TokenId token = -1;                           ///< Kind::token
+  bool final = false;                           ///< Kind::token: the last of its choice
+  std::string text = {};                        ///< text that this event adds; whole UTF-8, empty without a tokenizer
+  float logprob = 0;                            ///< if top_logprobs >= 0
+  std::vector<TokenLogprob> top_logprobs = {};  ///< likeliest first
+  FinishReason reason = FinishReason::length;   ///< Kind::finished
+  std::string error = {};                       ///< Kind::error
+  Error::Kind error_kind = Error::Kind::internal;  ///< Kind::error
+  std::shared_ptr<const Scores> scores = {};       ///< Kind::finished of choice 0, if asked for
+  std::optional<std::uint64_t> logits_hash = {};   ///< Kind::finished, if asked for
+  TimePoint started{};                             ///< Kind::finished: when its first step began; {}: it had none
+  TimePoint came{};  ///< when the step that brought it had ended, if a Service sent it; else {}
 };
 
 namespace detail {
 void require(bool holds, const char* field, const char* needed);
 }  // namespace detail
 
-// Tokens that the cache holds of a request at most: the last new one is never fed back.
+/// Most tokens of a request in the cache: the last new token is never fed back.
 constexpr std::size_t cache_tokens_of(std::size_t prompt, int max_new_tokens) {
   return prompt + static_cast<std::size_t>(max_new_tokens > 1 ? max_new_tokens - 1 : 0);
 }
 
+/// Most answers of a request.
 inline constexpr int kMostChoices = 128;
 
-// The seed that choice i of a request draws with, modulo 2^64: by seed + i anybody gets that answer alone.
+/// The seed that choice i of a request draws with, modulo 2^64. A request with seed + i gets that answer alone.
 inline std::uint64_t choice_seed(std::uint64_t seed, int choice) { return seed + static_cast<std::uint64_t>(choice); }
 
-// Refuses what no model could honour; limits of the model (vocabulary, positions) are the engine's to check.
+/// Throws Error invalid_request if a field is out of range. The engine checks the limits of its model (vocabulary,
+/// positions).
 void validate(const Options& o);
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-// What the library needs of the compiler. Every header of the library includes this one before any other.
+// Requirements of the library on the compiler. Every header of the library includes this one before any other.
 //
 // An #error would not end the compilation: without C++20, g++ goes on to report 1,800 more. An #include of a file that
 // does not exist ends it, in g++ and in clang++. So each message below is the name of such a file.
