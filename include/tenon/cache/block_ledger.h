@@ -1,8 +1,9 @@
-// Who owns which block of a paged cache: reference counts, and an index of what full blocks hold, so that a text that
-// begins like an earlier one need not be computed again (vLLM's prefix caching; Kwon et al., 2023).
-//
-// A block is in use (some sequence's table holds it), kept (nobody's, but its contents are known: the least recently
-// used goes first), or blank. Kept and blank blocks are free.
+/// The ledger of a paged cache: which sequence owns which block. It has reference counts, and an index of the contents
+/// of full blocks. A text that begins like an earlier one is therefore not computed again (vLLM's prefix caching; Kwon
+/// et al., 2023).
+///
+/// A block is in use (a sequence's table holds it), kept (no sequence holds it, but its contents are known), or blank.
+/// Kept and blank blocks are free. The least recently used kept block is evicted first.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -20,10 +21,12 @@
 
 namespace tenon {
 
+/// Blocks of BlockTokens tokens. Not thread-safe: the engine's thread uses it.
 template <int BlockTokens>
 class BlockLedger {
  public:
-  // `hash_mask` narrows the hashes of the index, so that tests see collisions.
+  /// blocks: of the storage. positions: most tokens of one sequence. hash_mask narrows the hashes of the index, so that
+  /// tests see collisions.
   BlockLedger(int blocks, int positions, std::uint64_t hash_mask = std::numeric_limits<std::uint64_t>::max())
       : positions_(positions), references_(static_cast<std::size_t>(blocks)), index_(blocks, BlockTokens, hash_mask) {
     blank_.reserve(static_cast<std::size_t>(blocks));
@@ -49,13 +52,13 @@ class BlockLedger {
   void release(SeqId seq) {
     const auto found = tables_.find(seq);
     if (found == tables_.end()) return;
-    // The end of a text first: it is the part that is least likely to be wanted again, and useless without the rest.
+    // The end of a text goes first: it is least likely to be found again, and useless without the rest.
     const auto& blocks = found->second.blocks;
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) drop(*block);
     tables_.erase(found);
   }
 
-  // ---- prefixes: whole blocks only, found by a chained hash and then compared token by token.
+  // ---- ReusesPrefixes: whole blocks only, found by a chained hash and then compared token by token.
 
   PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const {
     PrefixMatch match;
@@ -91,20 +94,19 @@ class BlockLedger {
     }
   }
 
-  // Forgets what kept blocks hold: the next text is computed from its start.
+  /// Forgets the contents of kept blocks: the next text is computed from its start.
   void forget_prefixes() {
     while (index_.idle() > 0) blank_.push_back(index_.evict());
   }
 
-  // ---- forks. The child gets a block of its own for the tokens of a block that is not full: it is about to write
-  // there.
+  // ---- ForksSequences. The child gets its own copy of a block that is not full, because it will write there.
 
   bool fork(SeqId parent, SeqId child, int tokens) {
     const auto found = tables_.find(parent);
     if (found == tables_.end() || tables_.contains(child) || tokens <= 0 || tokens > found->second.tokens) return false;
     const bool splits = tokens % BlockTokens != 0;
     if (splits && free_blocks() == 0) return false;
-    copies_.reserve(copies_.size() + 1);  // behind open() nothing may throw
+    copies_.reserve(copies_.size() + 1);  // after open() nothing may throw
     Table& table = open(child);
     const Table& from = tables_.at(parent);
     const auto whole = static_cast<std::size_t>(tokens / BlockTokens);
@@ -114,14 +116,14 @@ class BlockLedger {
       copies_.push_back({from.blocks[whole], table.blocks.back()});
     }
     table.tokens = tokens;
-    return true;  // the child's chain starts anew: publish() finds the parent's entries, one by one
+    return true;  // the child's chain starts at 0: publish() finds the parent's entries, one by one
   }
   std::span<const BlockCopy> copies() const { return copies_; }
   void clear_copies() { copies_.clear(); }
 
   // ---- for views, tests and statistics
 
-  // The blocks of a sequence, in order of position; none if it is not here.
+  /// The blocks of a sequence, in order of position; empty for an unknown one. Valid until the next change.
   std::span<const std::int32_t> blocks(SeqId seq) const {
     const auto found = tables_.find(seq);
     return found == tables_.end() ? std::span<const std::int32_t>{} : found->second.blocks;
@@ -136,9 +138,9 @@ class BlockLedger {
  private:
   struct Table {
     std::vector<std::int32_t> blocks;
-    int tokens = 0;              // that there is room for, promised to the sequence
-    int published = 0;           // blocks that the index was told of
-    PrefixIndex::Chain chain{};  // where they end
+    int tokens = 0;              // tokens with reserved room
+    int published = 0;           // blocks in the index
+    PrefixIndex::Chain chain{};  // the entry of the last of them
   };
 
   Table& open(SeqId seq) {
@@ -149,7 +151,7 @@ class BlockLedger {
 
   int free_blocks() const { return blank_blocks() + kept_blocks(); }
 
-  // Blank ones are a stack: what was released last is still warm.
+  // Blank blocks are a stack: the block released last is still in the processor's cache.
   std::int32_t take_free() {
     std::int32_t block = 0;
     if (blank_.empty()) {
@@ -169,7 +171,7 @@ class BlockLedger {
 
   void drop(std::int32_t block) {
     if (--references_[static_cast<std::size_t>(block)] > 0) return;
-    // A copy into it is not needed any more, unless another one goes on from there.
+    // A copy into it is no longer needed, unless another copy reads the block.
     const bool read =
         std::any_of(copies_.begin(), copies_.end(), [&](const BlockCopy& copy) { return copy.from == block; });
     if (!read) std::erase_if(copies_, [&](const BlockCopy& copy) { return copy.to == block; });
@@ -180,11 +182,11 @@ class BlockLedger {
   }
 
   int positions_;
-  std::vector<int> references_;      // [blocks] tables that hold it
+  std::vector<int> references_;      // [blocks] number of tables that hold it
   std::vector<std::int32_t> blank_;  // a stack
-  PrefixIndex index_;                // and in it those that are kept
+  PrefixIndex index_;                // with the kept blocks
   std::unordered_map<SeqId, Table> tables_;
-  std::vector<BlockCopy> copies_;    // not made yet
+  std::vector<BlockCopy> copies_;    // to be made
   std::vector<std::int32_t> found_;  // scratch of reuse
 };
 static_assert(ReusesPrefixes<BlockLedger<16>> && ForksSequences<BlockLedger<16>>);

@@ -1,5 +1,5 @@
-// Contiguous keys and values: every sequence gets a slot that could hold the longest text. Simple, and the memory of
-// what is never written is lost; PagedKV is the answer to that.
+/// Contiguous keys and values: every sequence gets a slot for the longest text. It is simple, but memory of positions
+/// that are never written is wasted; PagedKV avoids that.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -12,13 +12,14 @@
 
 namespace tenon {
 
+/// Slots of `positions` tokens.
 class ContiguousLedger {
  public:
   ContiguousLedger(int slots, int positions) : positions_(positions) {
     for (int slot = slots; slot-- > 0;) free_.push_back(slot);
   }
 
-  // Room left in slots that are taken is their owners', and not counted.
+  /// Tokens of free slots. The rest of a taken slot belongs to its owner and is not counted.
   int free_tokens() const { return static_cast<int>(free_.size()) * positions_; }
   int capacity_tokens() const { return positions_; }
 
@@ -44,9 +45,10 @@ class ContiguousLedger {
     taken_.erase(found);
   }
 
+  /// The slot of a sequence.
   struct Slot {
     std::int32_t slot = -1;
-    int tokens = 0;  // 0: the sequence is not here
+    int tokens = 0;  ///< tokens with reserved room; 0: unknown sequence
   };
   Slot slot(SeqId seq) const {
     const auto found = taken_.find(seq);
@@ -59,17 +61,19 @@ class ContiguousLedger {
   std::unordered_map<SeqId, Slot> taken_;
 };
 
+/// The view of ContiguousKVOf.
 template <class E>
 struct ContiguousView {
   using Element = E;
   TileGrid<E> grid;
-  const std::int32_t* table = nullptr;  // [sequence_count] slots
+  const std::int32_t* table = nullptr;  ///< [sequence_count] slots
 
   TENON_HD KvTile<E> tile(int layer, int sequence, int head, int tile) const {
     return grid.at(layer, table[sequence], head, tile);
   }
 };
 
+/// The cache policy, for an element of keys and values (KvElement).
 template <class Element = float>
 struct ContiguousKVOf {
   static constexpr bool keeps_tokens = true;

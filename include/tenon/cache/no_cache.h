@@ -1,5 +1,5 @@
-// No cache: every step computes the keys and values of the whole text again. The baseline of experiment 2, whose time
-// per token grows with the text. Storage holds one layer of one step, since a layer's keys die with it.
+/// No cache: every step computes the keys and values of the whole text again. The baseline of experiment 2, whose time
+/// per token grows with the text. The storage holds one layer of one step, because the next layer overwrites it.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tenon {
 
-// Counts the tiles of a step; where they lie follows from the order of the batch.
+/// Counts the tiles of a step. Their place follows from the order of the batch.
 class NoCacheLedger {
  public:
   NoCacheLedger(int tiles, int positions) : tiles_(tiles), free_(tiles), positions_(positions) {}
@@ -38,6 +38,7 @@ class NoCacheLedger {
     held_.erase(found);
   }
 
+  /// Tokens with reserved room; 0 for an unknown sequence.
   int tokens(SeqId seq) const {
     const auto found = held_.find(seq);
     return found == held_.end() ? 0 : found->second;
@@ -48,13 +49,13 @@ class NoCacheLedger {
   std::unordered_map<SeqId, int> held_;
 };
 
-// A sequence's tiles lie side by side, head after head; all layers share them.
+/// The view of NoCacheOf. The tiles of a sequence are contiguous, head after head; all layers share them.
 template <class E>
 struct NoCacheView {
   using Element = E;
-  std::byte* storage = nullptr;         // [tiles of the step, heads] of tiles
-  const std::int32_t* table = nullptr;  // [sequence_count, 2]: tiles before the sequence, and its own
-  std::size_t tile_stride = 0;          // in bytes
+  std::byte* storage = nullptr;         ///< [tiles of the step, heads] of tiles
+  const std::int32_t* table = nullptr;  ///< [sequence_count, 2]: tiles before the sequence, and its own
+  std::size_t tile_stride = 0;          ///< in bytes
   int heads = 0;
   TileParts<E> parts;
 
@@ -67,6 +68,7 @@ struct NoCacheView {
   }
 };
 
+/// The cache policy, for an element of keys and values (KvElement), to which it rounds as other caches do.
 template <class Element = float>
 struct NoCacheOf {
   static constexpr bool keeps_tokens = false;

@@ -1,5 +1,5 @@
-// Paged keys and values (PagedAttention; Kwon et al., 2023): a sequence owns blocks anywhere in the storage, taken as
-// it grows, so that nothing is reserved for text that may never come.
+/// Paged keys and values (PagedAttention; Kwon et al., 2023). A sequence owns blocks anywhere in the storage and takes
+/// them as it grows, so that no memory is reserved for text that may never come.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,13 +11,14 @@
 
 namespace tenon {
 
+/// The view of PagedKVOf.
 template <int BlockTokens, class E>
 struct PagedView {
   using Element = E;
   static constexpr int block_tiles = BlockTokens / kTilePositions;
 
   TileGrid<E> grid;
-  const std::int32_t* table = nullptr;  // [sequence_count, table_stride] blocks, -1 behind a sequence's last
+  const std::int32_t* table = nullptr;  ///< [sequence_count, table_stride] blocks, -1 after a sequence's last
   int table_stride = 0;
 
   TENON_HD KvTile<E> tile(int layer, int sequence, int head, int tile) const {
@@ -26,6 +27,7 @@ struct PagedView {
   }
 };
 
+/// The cache policy: blocks of 16, 32 or 64 tokens, and an element of keys and values (KvElement).
 template <int BlockTokens = 16, class Element = float>
 struct PagedKVOf {
   static_assert(BlockTokens == 16 || BlockTokens == 32 || BlockTokens == 64,
@@ -61,7 +63,7 @@ struct PagedKVOf {
  private:
   using Storage = BlockStorage<BlockTokens, Element>;
 
-  // Blocks of the longest sequence, rounded up: arguments of kernels stay the same while texts grow.
+  // Blocks of the longest sequence, rounded up, so that the arguments of kernels stay the same while texts grow.
   static std::size_t stride(std::span<const SequenceRows> rows) {
     constexpr int kStep = 16;
     int most = 0;

@@ -20,7 +20,7 @@ TENON_INLINE PrefixIndex::Chain PrefixIndex::insert(const Chain& chain, std::spa
                                                     std::string_view identity, std::int32_t block) {
   const auto known = find(chain, tokens, identity);
   if (known.block >= 0) return known.chain;
-  if (knows(block)) forget(block);  // it was filed behind a block that was evicted since: nobody finds it there
+  if (knows(block)) forget(block);  // its predecessor was evicted since: no walk finds it there
   Entry& entry = at(block);
   entry.identity = chain.serial == 0 ? identity : std::string_view{};  // the only line that may throw
   entry.serial = ++last_serial_;

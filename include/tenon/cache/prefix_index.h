@@ -1,8 +1,8 @@
-// What full blocks of tokens hold, found by content: a hash chained over all tokens from the start, and then a
-// comparison of the tokens themselves, so that a collision costs time and never an answer.
-//
-// An entry is found through its predecessor: its key is (the predecessor's serial number, its own tokens), and the
-// first one's is (identity, tokens). By induction two equal chains stand for equal texts under equal identities.
+/// An index of full blocks by their tokens. A block is found by a hash that is chained over all tokens from the start,
+/// and then the tokens are compared. So a collision costs time and never an answer.
+///
+/// The key of an entry is (serial number of its predecessor, its own tokens), and (identity, tokens) for the first
+/// block of a text. By induction two equal chains stand for equal texts under equal identities.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,17 +15,18 @@
 
 namespace tenon {
 
+/// The index. Not thread-safe.
 class PrefixIndex {
  public:
-  // Where a text has got to: the entry of its last full block. The default is the start of every text.
+  /// A place in a text: the entry of its last full block. The default is the start of every text.
   struct Chain {
-    std::uint64_t serial = 0;  // 0: before the first block
+    std::uint64_t serial = 0;  ///< 0: before the first block
     std::uint64_t hash = 0;
   };
 
   PrefixIndex(int blocks, int block_tokens, std::uint64_t hash_mask);
 
-  // Calls found(block) for each block of the longest known beginning of `tokens`, and says where that ends.
+  /// Calls found(block) for each block of the longest known prefix of `tokens`, and returns where the prefix ends.
   template <class Found>
   Chain walk(std::span<const TokenId> tokens, std::string_view identity, Found&& found) const {
     Chain chain;
@@ -38,36 +39,40 @@ class PrefixIndex {
     return chain;
   }
 
-  // Says that `block`, which is not idle, holds the tokens behind `chain`. Another block that holds the same stays the
-  // one that is found.
+  /// Records that `block`, which is not idle, holds the tokens after `chain`. If another block is known to hold the
+  /// same, that one is still found.
   Chain insert(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity, std::int32_t block);
 
+  /// Whether the block has an entry.
   bool knows(std::int32_t block) const { return at(block).serial != 0; }
 
-  // ---- idle blocks: known, and in nobody's use. The least recently retired is evicted first.
+  // ---- idle blocks: known, and held by no sequence. The least recently retired is evicted first.
 
+  /// Makes a known block idle.
   void retire(std::int32_t block);
 
+  /// Makes an idle block held again.
   void revive(std::int32_t block);
 
-  // The least recently used idle block, forgotten. There must be one.
+  /// Forgets and returns the least recently used idle block. There must be one.
   std::int32_t evict();
 
+  /// Number of idle blocks.
   int idle() const { return idle_; }
 
  private:
   static constexpr std::int32_t kNone = -1;
 
   struct Entry {
-    std::uint64_t serial = 0;  // never given twice; 0: the block is not known
-    std::uint64_t parent = 0;  // serial of the block before, 0 for the first of a text
+    std::uint64_t serial = 0;  // unique; 0: the block is not known
+    std::uint64_t parent = 0;  // serial of the block before; 0 for the first of a text
     std::uint64_t hash = 0;
-    std::int32_t next = kNone;  // of the same bucket
-    std::string identity = {};  // of the first block of a text; later ones inherit it by `parent`
+    std::int32_t next = kNone;  // in the same bucket
+    std::string identity = {};  // of the first block of a text; later blocks inherit it by `parent`
     std::int32_t older = kNone, newer = kNone;
   };
   struct Found {
-    std::int32_t block;  // kNone: not there, and chain.hash is what its hash would be
+    std::int32_t block;  // kNone: not found; chain.hash is the hash that it would have
     Chain chain;
   };
 
@@ -87,7 +92,7 @@ class PrefixIndex {
   std::size_t block_tokens_;
   std::uint64_t hash_mask_;
   std::vector<Entry> entries_;         // [blocks]
-  std::vector<std::int32_t> buckets_;  // first block of each, kNone if there is none
+  std::vector<std::int32_t> buckets_;  // first block of each; kNone: empty
   std::vector<TokenId> tokens_;        // [blocks, block_tokens]
   std::uint64_t last_serial_ = 0;
   std::int32_t oldest_ = kNone, newest_ = kNone;

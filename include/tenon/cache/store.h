@@ -1,4 +1,4 @@
-// The mechanism behind every cache: owns the ledger and the device memory, and makes the view of a step.
+/// The mechanism of every cache: owns the ledger and the device memory, and makes the view of a step.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace tenon {
 
+/// Sizes of a cache.
 struct CacheStats {
-  std::size_t bytes = 0;    // of keys and values, on the device
-  int capacity_tokens = 0;  // of all sequences together
-  int used_tokens = 0;      // not free: what partly filled blocks or slots waste counts as used
+  std::size_t bytes = 0;    ///< of keys and values, on the device
+  int capacity_tokens = 0;  ///< of all sequences together
+  int used_tokens = 0;      ///< not free; the rest of partly filled blocks or slots counts as used
 };
 
-// The most tokens whose keys and values fit so many bytes; 1 if none do, for a cache holds something.
+/// Most tokens whose keys and values fit `bytes` bytes; 1 if none fit, because a cache holds at least one token.
 template <CachePolicy P>
 int tokens_within(const KvShape& shape, std::size_t bytes) {
   int fits = 0;
@@ -26,12 +27,14 @@ int tokens_within(const KvShape& shape, std::size_t bytes) {
   return fits > 0 ? fits : 1;
 }
 
+/// The cache of an engine: a policy bound to a device. One thread at a time uses it.
 template <CachePolicy P, DevicePolicy D>
 class CacheStore {
  public:
   using Ledger = typename P::Ledger;
   using View = typename P::View;
 
+  /// Allocates room for `tokens` tokens. Throws Error capacity if it does not fit.
   CacheStore(D& device, const KvShape& shape, int tokens)
       : shape_(shape),
         tokens_(tokens),
@@ -44,7 +47,7 @@ class CacheStore {
   const Ledger& ledger() const { return ledger_; }
   const KvShape& shape() const { return shape_; }
 
-  // For the sequences of a batch, in its order, as the device's kernels of this step see it. Valid until the next call.
+  /// The view for the sequences of a batch, in the batch's order, for kernels of this step. Valid until the next call.
   View view(D& device, std::span<const SequenceRows> rows) {
     table_.resize(P::table_entries(shape_, rows));
     View view = P::view(shape_, tokens_, ledger_, rows, static_cast<void*>(memory_.data()), table_);
@@ -52,7 +55,7 @@ class CacheStore {
     return view;
   }
 
-  // Makes the copies that forks have asked for, before anything is written in this step.
+  /// Makes the block copies of forks, before this step writes.
   void copy_forked_blocks(D& device) {
     if constexpr (ForksSequences<Ledger>) {
       const auto copies = ledger_.copies();
@@ -69,7 +72,7 @@ class CacheStore {
   KvShape shape_;
   int tokens_;
   std::size_t bytes_;
-  typename D::Memory memory_;  // before the ledger: what does not fit is refused before anything is kept account of
+  typename D::Memory memory_;  // before the ledger: an allocation that fails throws before the ledger is made
   Ledger ledger_;
   int capacity_;
   std::vector<std::int32_t> table_;

@@ -1,5 +1,5 @@
-// Keys and values of models whose rows see a window: a sequence owns blocks anywhere in the storage, and no more of
-// them than a ring. A text that is far longer than the window costs no more memory than one that is a little longer.
+/// Keys and values of models whose rows see a window. A sequence owns blocks anywhere in the storage, and no more of
+/// them than a ring. A text far longer than the window costs no more memory than one a little longer.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,14 +11,15 @@
 
 namespace tenon {
 
+/// The view of WindowKVOf.
 template <int BlockTokens, class E>
 struct WindowView {
   using Element = E;
   static constexpr int block_tiles = BlockTokens / kTilePositions;
 
   TileGrid<E> grid;
-  // [sequence_count, table_stride]: where block 0 of the text would stand in this row, 1 or less; then the blocks that
-  // rows of the step see; -1 behind the last
+  /// [sequence_count, table_stride]. Entry 0 of a row is the index that block 0 of the text would have in the row, 1 or
+  /// less. Then come the blocks that rows of the step see, and -1 after the last.
   const std::int32_t* table = nullptr;
   int table_stride = 0;
 
@@ -28,6 +29,7 @@ struct WindowView {
   }
 };
 
+/// The cache policy: blocks of 16, 32 or 64 tokens, and an element of keys and values (KvElement).
 template <int BlockTokens = 16, class Element = float>
 struct WindowKVOf {
   static_assert(BlockTokens == 16 || BlockTokens == 32 || BlockTokens == 64,
@@ -43,7 +45,7 @@ struct WindowKVOf {
   }
   static std::size_t bytes(const KvShape& shape, int tokens) { return Storage::bytes(shape, tokens); }
 
-  // Of storage that one sequence fills at most, however long it gets.
+  /// Most tokens of storage that one sequence fills, however long it gets.
   static int sequence_tokens(const KvShape& shape) {
     const int most = block_count(shape.positions, BlockTokens);
     return std::min(Ledger::ring_blocks(shape.positions, shape.window), most) * BlockTokens;
@@ -71,11 +73,11 @@ struct WindowKVOf {
  private:
   using Storage = BlockStorage<BlockTokens, Element>;
 
-  // Blocks of a text: from, and up to but not with.
+  // Blocks of a text: [from, to).
   struct Range {
     int from, to;
   };
-  // What the rows see: the first of them goes back furthest.
+  // The blocks that the rows see. The first row sees the earliest.
   static Range seen(const KvShape& shape, const SequenceRows& rows) {
     const int from = shape.window > 0 ? std::max(0, rows.start - shape.window + 1) : 0;
     return {from / BlockTokens, Ledger::blocks_of(rows.start + rows.rows)};

@@ -1,12 +1,12 @@
-// Who owns which block of a windowed cache. A sequence takes blocks as it grows, up to a ring of them; what its window
-// has passed is room for its own next tokens, so that from then on it asks nobody for anything.
-//
-// The arithmetic, for blocks of B tokens and a window of w positions. The row at position p sees p - w + 1 .. p. When c
-// tokens are cached, all blocks below floor((c - w + 1) / B) are passed, and n more tokens need
-//     ceil((c + n) / B) - floor((c - w + 1) / B)  <=  ceil((w + n + B - 2) / B)
-// blocks at once; there is equality where c - w + 1 is one short of a block. So
-// - a sequence that holds ceil((w + B - 1) / B) blocks gets through, a token at a time, whatever others hold;
-// - nothing is passed before the sequence has that many, and with one block fewer it could never go on behind them.
+/// The ledger of a windowed cache: which sequence owns which block. A sequence takes blocks as it grows, up to a ring
+/// of them. Blocks that its window has passed hold its next tokens, so that it needs no free block from then on.
+///
+/// The arithmetic, for blocks of B tokens and a window of w positions: the row at position p sees p - w + 1 .. p. When
+/// c tokens are cached, all blocks below floor((c - w + 1) / B) are passed. Then n more tokens need
+///     ceil((c + n) / B) - floor((c - w + 1) / B)  <=  ceil((w + n + B - 2) / B)
+/// blocks at once, with equality if c - w + 1 is one short of a block. So:
+/// - A sequence that holds ceil((w + B - 1) / B) blocks reaches its end, one token at a time, whatever others hold.
+/// - No block is passed before the sequence has that many. With one block fewer it could never continue after them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -21,10 +21,11 @@
 
 namespace tenon {
 
+/// Blocks of BlockTokens tokens. Not thread-safe: the engine's thread uses it.
 template <int BlockTokens>
 class WindowLedger {
  public:
-  // window 0: rows see all that is before them, and nothing is ever passed.
+  /// window 0: rows see all positions before them, and no block is ever passed.
   WindowLedger(int blocks, int positions, int window)
       : capacity_(blocks >= blocks_to_go_on(positions, window, 1) ? positions
                                                                   : std::min(positions, blocks * BlockTokens)),
@@ -36,7 +37,8 @@ class WindowLedger {
   int free_tokens() const { return static_cast<int>(free_.size()) * BlockTokens; }
   int capacity_tokens() const { return capacity_; }
 
-  // Room for so many at once is enough for a sequence of `tokens` to get through, and it never takes more.
+  /// Tokens that a sequence of `tokens` tokens holds at once, at most. Room for these is enough for it to reach its
+  /// end.
   int held_at_most(int tokens) const { return std::min(tokens, ring_ * BlockTokens); }
 
   bool grow(SeqId seq, int tokens) {
@@ -59,8 +61,9 @@ class WindowLedger {
     rings_.erase(found);
   }
 
-  // The blocks below `before` become the next ones. They are not free for others: a sequence that has its ring is sure
-  // to get through, and who was preempted too often comes back for that.
+  /// The blocks below position `before` become the next ones of the same sequence. They are not free for others, so
+  /// that a sequence that has its ring can always reach its end. One that was preempted too often comes back with a
+  /// ring.
   void trim(SeqId seq, int before) {
     Ring* ring = find(seq);
     if (!ring) return;
@@ -72,7 +75,7 @@ class WindowLedger {
 
   // ---- for views, tests and statistics
 
-  // What a sequence has of the blocks `first`, first + 1 ... of its text; nothing if it is not here.
+  /// The living blocks of a sequence: `first`, first + 1 ... of its text. Empty for an unknown sequence.
   struct Living {
     int first = 0;
     std::span<const std::int32_t> blocks = {};
@@ -83,12 +86,12 @@ class WindowLedger {
     return {ring->first,
             std::span(ring->blocks).first(static_cast<std::size_t>(blocks_of(ring->tokens) - ring->first))};
   }
-  // All that it holds: those, and behind them the passed ones, which are the next.
+  /// All blocks of a sequence: the living ones, then the passed ones, which it uses next.
   std::span<const std::int32_t> ring(SeqId seq) const {
     const Ring* ring = find(seq);
     return ring ? ring->blocks : std::span<const std::int32_t>{};
   }
-  // Tokens that it can take before it needs a free block.
+  /// Tokens that a sequence can take before it needs a free block.
   int own_room(SeqId seq) const {
     const Ring* ring = find(seq);
     if (!ring) return 0;
@@ -99,15 +102,15 @@ class WindowLedger {
 
   static constexpr int blocks_of(int tokens) { return tenon::blocks_of(tokens, BlockTokens); }
 
-  // Blocks of a ring. It runs chunks of an eighth of the window at least, so that a long prompt is not read in crumbs:
-  // those that hold a whole ring pay for that with an eighth more memory.
+  /// Blocks of a ring. It has room for chunks of an eighth of the window, so that a long prompt is not read in tiny
+  /// chunks. That costs an eighth more memory for sequences that hold a whole ring.
   static constexpr int ring_blocks(int positions, int window) {
     return blocks_to_go_on(positions, window, std::max(window / 8, 1));
   }
 
  private:
-  // With which a sequence alone can always run so many tokens more, up to the last position: the formula above, or
-  // those of the whole text where its window passes nothing.
+  // Blocks with which a sequence alone can always run `tokens` more tokens, up to the last position: the formula above,
+  // or the blocks of the whole text if its window passes nothing.
   static constexpr int blocks_to_go_on(int positions, int window, int tokens) {
     const int all = blocks_of(positions);
     if (window <= 0 || window >= positions) return all;
@@ -117,8 +120,8 @@ class WindowLedger {
 
   struct Ring {
     std::vector<std::int32_t> blocks;  // the living ones in order of position, then those to be used again
-    int tokens = 0;                    // that there is or was room for, from position 0
-    int first = 0;                     // so many blocks of the text are passed
+    int tokens = 0;                    // tokens with reserved room, from position 0, passed ones included
+    int first = 0;                     // number of passed blocks of the text
     int size() const { return static_cast<int>(blocks.size()); }
   };
 
@@ -134,7 +137,7 @@ class WindowLedger {
     return rings_.insert_or_assign(seq, std::move(ring)).first->second;
   }
 
-  // A stack: what was released last is still warm.
+  // A stack: the block released last is still in the processor's cache.
   std::int32_t take_free() {
     const std::int32_t block = free_.back();
     free_.pop_back();
@@ -142,7 +145,7 @@ class WindowLedger {
   }
 
   int capacity_;
-  int ring_;  // blocks that one sequence holds at most
+  int ring_;  // most blocks of one sequence
   std::vector<std::int32_t> free_;
   std::unordered_map<SeqId, Ring> rings_;
 };
