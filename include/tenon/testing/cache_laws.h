@@ -1,5 +1,5 @@
-// What CachePolicy means: room that is promised is there, and tokens stay as they were written; where a ledger trims,
-// as long as rows still see them.
+/// The laws of CachePolicy: promised room exists, and tokens stay as they were written. If a ledger trims, they stay
+/// while rows see them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -53,7 +53,7 @@ class CacheTrial {
     note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
   }
 
-  // Who holds what is held at most gets through, though nothing is left for anybody else.
+  // A sequence that holds held_at_most reaches its end, even if nothing is free.
   void promise() {
     const int most = ledger_.capacity_tokens(), all = ledger_.free_tokens();
     int held = at_once(most);
@@ -101,24 +101,25 @@ class CacheTrial {
     return std::next(live_.begin(), random.between(0, static_cast<int>(live_.size()) - 1))->first;
   }
 
-  // Of so many tokens, those that a sequence holds room for at once.
+  // Tokens of a text of `tokens` that a sequence holds room for at once.
   int at_once([[maybe_unused]] int tokens) const {
     if constexpr (TrimsSequences<Ledger>) return ledger_.held_at_most(tokens);
     return tokens;
   }
-  // Positions from here on are seen by the last row of so many.
+  // The first position that the last of `tokens` rows sees.
   int first_seen(int tokens) const {
     const bool trims = TrimsSequences<Ledger> && shape_.window > 0;
     return trims ? std::max(0, tokens - shape_.window) : 0;
   }
-  // So many are cached, and every row to come is behind them.
+  // `cached` tokens are cached, and every later row comes after them.
   void pass([[maybe_unused]] SeqId seq, [[maybe_unused]] int cached) {
     if constexpr (TrimsSequences<Ledger>) {
       if (shape_.window > 0) ledger_.trim(seq, cached - shape_.window + 1);
     }
   }
 
-  // Passes as much as may be, or less, or what is passed already; of a stranger, nothing.
+  // Trims as much as is allowed, or less, or positions that are already passed. An unknown sequence has nothing to
+  // trim.
   void trim([[maybe_unused]] Random& random, [[maybe_unused]] SeqId seq) {
     if constexpr (TrimsSequences<Ledger>) {
       const int before = ledger_.free_tokens();
@@ -146,7 +147,7 @@ class CacheTrial {
     if (P::keeps_tokens) tag(seq, held);
   }
 
-  // A view of all that live, in a table of exactly the size that was asked for.
+  // A view of all living sequences, in a table of exactly the announced size.
   View view() {
     rows_.clear();
     int first = 0;
@@ -165,7 +166,7 @@ class CacheTrial {
     return v;
   }
 
-  // Every element of every live position, and its scales: f(element, tag), where tags of neighbours differ.
+  // Calls f(element, tag) for every element of every live position, and for its scales. Tags of neighbours differ.
   template <class F>
   void each(const View& v, int sequence, SeqId seq, int from, int to, F&& f) {
     for (int layer = 0; layer < shape_.layers; ++layer) {
@@ -209,7 +210,7 @@ class CacheTrial {
     }
   }
 
-  // All tiles lie within the storage and share nothing; layers may, where nothing outlives a step.
+  // Whether all tiles lie within the storage and share no memory. Layers may share it if nothing outlives a step.
   bool inside(const View& v) {
     std::vector<std::pair<std::uintptr_t, std::uintptr_t>> spans;
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data()), end = begin + bytes_;
@@ -254,13 +255,13 @@ class CacheTrial {
   std::vector<std::max_align_t> memory_;
   std::vector<std::int32_t> table_;
   std::vector<SequenceRows> rows_;
-  std::map<SeqId, int> live_;  // tokens of each
+  std::map<SeqId, int> live_;  // number of tokens of each
 };
 
 }  // namespace detail
 
-// Runs a cache through random lives of sequences, on the host: ledger, addresses, and tags that must stay. A shape with
-// a window is for caches whose ledgers trim; others keep all the same.
+/// Runs a cache through random lives of sequences, on the host: its ledger, addresses, and tags that must stay. Pass a
+/// shape with a window for a cache whose ledger trims; other caches keep all positions.
 template <CachePolicy P>
 Violations cache_laws(KvShape shape = {2, 2, 5, 70}, int tokens = 400) {
   Violations broken;

@@ -1,4 +1,4 @@
-// Memory of this process, as Linux counts it: for programs and tests that measure.
+/// Memory of this process, as Linux counts it: for programs and tests that measure.
 #pragma once
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 namespace tenon::testing {
 
-// Resident memory now, in MB (10^6 bytes). 0 where there is no /proc.
+/// Resident memory now, in MB (10^6 bytes). 0 without /proc.
 inline double resident_megabytes() {
   std::ifstream file("/proc/self/statm");
   double all = 0, resident = 0;  // pages
@@ -17,7 +17,7 @@ inline double resident_megabytes() {
   return resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-// The most resident memory since the last forget_peak() or the start of the process, in MB. 0 where there is no /proc.
+/// The peak of resident memory since the last forget_peak() or the start of the process, in MB. 0 without /proc.
 inline double peak_megabytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -26,6 +26,7 @@ inline double peak_megabytes() {
   }
   return 0;
 }
+/// Restarts peak_megabytes() from the resident memory now.
 inline void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 }  // namespace tenon::testing

@@ -1,4 +1,4 @@
-// What the laws share: a generator with fixed seeds, so that what fails once fails always, and the list of broken laws.
+/// Parts that the laws share: the list of broken laws, and a generator with fixed seeds, so that a failure repeats.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,13 +9,15 @@
 
 namespace tenon::testing {
 
+/// Broken laws, one sentence each.
 using Violations = std::vector<std::string>;
 
-// SplitMix64 (Steele, Lea and Flood, 2014).
+/// SplitMix64 (Steele, Lea and Flood, 2014).
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15U); }
+  /// A whole number in low .. high.
   int between(int low, int high) { return low + static_cast<int>(next() % static_cast<unsigned>(high - low + 1)); }
 
  private:

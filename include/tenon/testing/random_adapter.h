@@ -1,4 +1,4 @@
-// LoRA adapters with random factors, written as PEFT writes them: for benchmarks and tests.
+/// LoRA adapters with random factors, in PEFT's files: for benchmarks and tests.
 #pragma once
 #include <unistd.h>
 
@@ -17,13 +17,14 @@
 
 namespace tenon::testing {
 
+/// Parameters of a random adapter.
 struct RandomAdapter {
   int rank = 16;
   double alpha = 16;
-  std::uint64_t seed = 0;  // factors are drawn from it, in -1/8 .. 1/8
+  std::uint64_t seed = 0;  ///< factors are drawn from it, in -1/8 .. 1/8
 };
 
-// Updates all of these linears. float32.
+/// Writes an adapter, in float32, that updates all of `sites`. Makes the folder.
 inline void write_adapter(const std::filesystem::path& folder, std::span<const AdapterSite> sites,
                           const RandomAdapter& adapter) {
   std::filesystem::create_directories(folder);
@@ -49,7 +50,7 @@ inline void write_adapter(const std::filesystem::path& folder, std::span<const A
       << R"(, "bias": "none", "target_modules": [)" << targets << "]}\n";
 }
 
-// Random adapters of one site in every layer, in a temporary folder that is removed with this object.
+/// Random adapters of one site in every layer, in a temporary folder that this object removes.
 class RandomAdapters {
  public:
   RandomAdapters(const AdapterSites& all, Site site) {
@@ -63,7 +64,7 @@ class RandomAdapters {
     std::filesystem::remove_all(root_, ignored);
   }
 
-  // The folder of an adapter, drawn from `which`. It is written on the first call.
+  /// The folder of the adapter drawn from `which`, written on the first call.
   std::string folder(int which, int rank) const {
     const auto own = root_ / (std::to_string(which) + "-" + std::to_string(rank));
     if (!std::filesystem::exists(own)) {
@@ -72,7 +73,7 @@ class RandomAdapters {
     return own.string();
   }
 
-  // Bytes of the float32 factors of one adapter.
+  /// Bytes of the float32 factors of one adapter.
   double bytes(int rank) const {
     double bytes = 0;
     for (const auto& site : sites_) bytes += 4.0 * rank * (site.module.inputs + site.module.outputs);

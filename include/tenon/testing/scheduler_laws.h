@@ -1,4 +1,4 @@
-// What SchedulerPolicy means: laws of one decision on any state, and of many steps through the real queue.
+/// The laws of SchedulerPolicy: laws of one decision on any state, and of many steps through the real queue.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace tenon::testing {
 
-// A cache without storage that counts tokens, for running schedulers alone.
+// A cache without storage that counts tokens, to run schedulers alone.
 class CountingLedger {
  public:
   explicit CountingLedger(int tokens) : capacity_(tokens), free_(tokens) {}
@@ -41,14 +41,14 @@ class CountingLedger {
   std::map<SeqId, int> held_;
 };
 
-// A model that needs no weights: the next token depends on all tokens before it, and on nothing else.
+// A model without weights: the next token depends on all tokens before it, and on nothing else.
 inline TokenId fake_next_token(std::span<const TokenId> text) {
   std::uint32_t hash = 2166136261U;
   for (const TokenId token : text) hash = (hash ^ static_cast<std::uint32_t>(token)) * 16777619U;
   return static_cast<TokenId>(hash & 0xffff);
 }
 
-// Runs and commits a plan with the fake model; `ended` is given each Sequence that is complete, before it is removed.
+// Runs and commits a plan with the fake model. Calls `ended` with each complete Sequence before it is removed.
 template <class Queue, class Ledger, class Ended>
 void fake_step(Queue& queue, Ledger& ledger, const Plan& plan, Ended&& ended) {
   std::vector<SeqId> picks;
@@ -66,7 +66,7 @@ void fake_step(Queue& queue, Ledger& ledger, const Plan& plan, Ended&& ended) {
 
 namespace detail {
 
-// A state that need not be reachable, and a cache that grants from one pool.
+// A state, perhaps unreachable, and a cache that grants from one pool.
 struct Scene {
   std::vector<Candidate> running, waiting;
   int free_tokens = 0;
@@ -155,7 +155,7 @@ void decision_laws(const P& policy, Violations& broken) {
 struct Workload {
   int budget = 512, cache_tokens = 1 << 20;
   bool keeps_tokens = true;
-  bool drains = true;  // else only the clock tells that nobody else comes
+  bool drains = true;  // false: only the clock says that no other request comes
   std::uint64_t seed = 1;
 };
 
@@ -187,7 +187,7 @@ void running_laws(const P& policy, const Workload& load, Violations& broken) {
       expected[seq] = std::move(text);
     }
     if (to_come == 0 && load.drains) queue.set_draining(true);
-    std::map<SeqId, bool> decodes;  // of those that run already: served?
+    std::map<SeqId, bool> decodes;  // for each sequence that runs already: was it served?
     for (const auto& [seq, text] : expected) {
       if (!queue.contains(seq)) continue;
       const Sequence& s = queue.sequence(seq);
@@ -213,7 +213,7 @@ void running_laws(const P& policy, const Workload& load, Violations& broken) {
 
 }  // namespace detail
 
-// Runs a scheduler on random states, and through the real queue under ample and tight budgets and caches.
+/// Runs a scheduler on random states, and through the real queue under ample and tight budgets and caches.
 template <SchedulerPolicy P>
 Violations scheduler_laws(const P& policy) {
   using detail::Workload;

@@ -1,5 +1,5 @@
-// What the refinements of a cache's ledger mean: a prefix that is found, and a fork, hold what the same text would have
-// written itself, and nobody's writing reaches anybody else.
+/// The laws of ReusesPrefixes and ForksSequences: a found prefix, and a fork, hold what the same text would have
+/// written itself, and no sequence's writes reach another sequence.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace tenon::testing {
 
 namespace detail {
 
-// Every position of every sequence holds a tag of the text up to there. Texts are of two tokens, so that many begin
-// alike.
+// Every position of every sequence holds a tag of the text up to there. Texts have two kinds of tokens, so that many
+// begin alike.
 template <class P>
 class SharingTrial {
   using Ledger = typename P::Ledger;
@@ -150,8 +150,8 @@ class SharingTrial {
     }
   }
 
-  // A key and a value of each position from `from` on, in every layer and head: f(element, tag of the text up to
-  // there).
+  // Calls f(element, tag of the text up to there) for a key and a value of each position from `from` on, in every layer
+  // and head.
   template <class F>
   void each(SeqId seq, std::size_t from, F&& f) {
     const Text& text = texts_[seq];
@@ -181,14 +181,14 @@ class SharingTrial {
   std::vector<std::max_align_t> memory_;
   std::vector<std::int32_t> table_;
   std::map<SeqId, Text> texts_;
-  std::vector<TokenId> last_;  // the text released last: many go on from it
+  std::vector<TokenId> last_;  // the text released last: many texts continue it
   SeqId next_ = 0;
 };
 
 }  // namespace detail
 
-// Runs a cache whose ledger reuses prefixes or forks through random lives, on the host; nothing for one that does
-// neither.
+/// Runs a cache whose ledger reuses prefixes or forks through random lives, on the host. Returns no violation for a
+/// ledger that does neither.
 template <CachePolicy P>
 Violations sharing_laws(KvShape shape = {2, 2, 3, 130}, int tokens = 500) {
   Violations broken;

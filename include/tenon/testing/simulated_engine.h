@@ -1,6 +1,6 @@
-// A model without weights whose tokens prove where they were read: every cache slot holds a tag, the hash of the text
-// up to there, and a token is made of all tags that its row sees, as the block table finds them. A block that is wrong,
-// stale, shared by mistake, not copied, not written or passed too soon changes the answer.
+/// A model without weights whose tokens prove where they were read. Every cache slot holds a tag, the hash of the text
+/// up to there. A token is made of all tags that its row sees through the block table. So the answer changes if a block
+/// is wrong, stale, shared by mistake, not copied, not written or passed too soon.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +18,14 @@ inline std::uint64_t first_tag(std::string_view identity) { return hash64(identi
 inline std::uint64_t next_tag(std::uint64_t tag, TokenId token) {
   return mix64(tag + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(token) + 1));
 }
-// Reading goes over tags in order of position; the order counts.
+// Adds a tag to a sum. Tags are read in order of position; the order changes the sum.
 inline std::uint64_t read_on(std::uint64_t sum, std::uint64_t tag) { return mix64(sum ^ tag) + 1; }
 
-// How a token is picked from the sum of a text, and which ones end it.
+// Picks a token from the sum of a text, and says which tokens end it.
 struct SimulatedSampling {
   bool greedy = true;
   std::uint64_t seed = 0;
-  int stop_every = 0;  // a token that this divides ends the answer; 0: none does
+  int stop_every = 0;  // a multiple of this ends the answer; 0: no token does
 
   TokenId pick(std::uint64_t sum, int position) const {
     const std::uint64_t draw = greedy ? 0 : mix64(seed + 0x9e3779b97f4a7c15U * static_cast<std::uint64_t>(position));
@@ -34,13 +34,13 @@ struct SimulatedSampling {
   bool ends(TokenId token) const { return stop_every > 0 && token % stop_every == 0; }
 };
 
-// What a request answers when it is alone, without queue, ledger or blocks.
+// The answer of a request that runs alone, without queue, ledger or blocks.
 struct LoneAnswer {
-  std::vector<TokenId> tokens;      // the prompt, then what is generated
-  std::vector<std::uint64_t> sums;  // [tokens] of what the row of each token sees
+  std::vector<TokenId> tokens;      // the prompt, then the generated tokens
+  std::vector<std::uint64_t> sums;  // [tokens] sum of the tags that each token's row sees
 };
 
-// Positions from here on are seen by the row at `position`, where rows see so many; window 0: all.
+// The first position that the row at `position` sees through a window of `window` positions; window 0: all.
 inline int first_seen(int position, int window) { return window > 0 ? std::max(0, position - window + 1) : 0; }
 
 inline LoneAnswer lone_answer(std::span<const TokenId> prompt, std::string_view identity,
@@ -50,7 +50,7 @@ inline LoneAnswer lone_answer(std::span<const TokenId> prompt, std::string_view 
   const auto add = [&](TokenId token) {
     tags.push_back(next_tag(tags.empty() ? first_tag(identity) : tags.back(), token));
     const int position = static_cast<int>(answer.tokens.size());
-    const bool goes_on = window == 0 && position > 0;  // all that the row before saw, and one tag more
+    const bool goes_on = window == 0 && position > 0;  // the tags of the row before, and one more
     std::uint64_t sum = goes_on ? answer.sums.back() : 0;
     for (int i = goes_on ? position : first_seen(position, window); i <= position; ++i) {
       sum = read_on(sum, tags[static_cast<std::size_t>(i)]);
@@ -67,20 +67,20 @@ inline LoneAnswer lone_answer(std::span<const TokenId> prompt, std::string_view 
   return answer;
 }
 
-// Where the cache has a text: its blocks `first`, first + 1 ...
+// The blocks of a text in the cache: its blocks `first`, first + 1 ...
 struct SimulatedTable {
   int first = 0;
   std::span<const std::int32_t> blocks = {};
 };
 
-// The memory of the cache: one tag a slot.
+// The memory of the cache: one tag per slot.
 class SimulatedEngine {
  public:
   SimulatedEngine(int blocks, int block_tokens)
       : block_tokens_(static_cast<std::size_t>(block_tokens)),
         slots_(static_cast<std::size_t>(blocks) * block_tokens_, 0xdead) {}
 
-  // In order, as copy_blocks does.
+  // Copies in order, like copy_blocks.
   void copy(std::span<const BlockCopy> copies) {
     for (const BlockCopy& copy : copies) {
       const std::size_t from = static_cast<std::size_t>(copy.from) * block_tokens_;
@@ -101,7 +101,7 @@ class SimulatedEngine {
                   static_cast<std::size_t>(position) % block_tokens_];
   }
 
-  // The sum of what the row at `position` sees.
+  // The sum of the tags that the row at `position` sees.
   std::uint64_t read(const SimulatedTable& table, int position, int window) {
     std::uint64_t sum = 0;
     for (int i = first_seen(position, window); i <= position; ++i) sum = read_on(sum, slot(table, i));

@@ -1,6 +1,6 @@
-// The real ledgers, BlockLedger or WindowLedger, of any block size behind one type, which now and then refuses room
-// that it has. A ledger may: what is free need not be free for everybody. Only the oldest running sequence, which must
-// get through, is never refused, and nobody what is their own already.
+/// The real ledgers, BlockLedger or WindowLedger, of any block size as one type. It refuses room now and then, although
+/// it has some. A ledger may do so: free tokens need not be free for every sequence. It never refuses the oldest
+/// running sequence, which must reach its end, and no sequence the room that it already owns.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace tenon::testing::detail {
 
-// What a simulated ledger is made of.
+// Parameters of a simulated ledger.
 struct LedgerShape {
   int block_tokens = 16, blocks = 64, positions = 1024;
   int window = 0;  // 0: a BlockLedger
@@ -37,7 +37,7 @@ class SimulatedLedger {
   }
   void release(SeqId seq) { ledger_->release(seq); }
 
-  // ---- where there is no window
+  // ---- without a window
 
   PrefixMatch match(std::span<const TokenId> tokens, std::string_view identity) const {
     return ledger_->match(tokens, identity);
@@ -63,7 +63,7 @@ class SimulatedLedger {
   int references(std::int32_t block) const { return ledger_->references(block); }
   int kept_blocks() const { return ledger_->kept_blocks(); }
 
-  // ---- and where there is one: all that the queue sees of such a ledger
+  // ---- with a window: the functions that the queue calls
 
   struct Trimming {
     SimulatedLedger& ledger;
@@ -76,20 +76,21 @@ class SimulatedLedger {
   };
   bool trims() const { return shape_.window > 0; }
 
-  // ---- for those who watch
+  // ---- for the invariants
 
   SimulatedTable table(SeqId seq) const { return ledger_->table(seq); }
-  std::span<const std::int32_t> held(SeqId seq) const { return ledger_->held(seq); }  // also what no row sees any more
+  // Blocks that no row sees any more included.
+  std::span<const std::int32_t> held(SeqId seq) const { return ledger_->held(seq); }
   int blank_blocks() const { return ledger_->blank_blocks(); }
   int blocks_of(int tokens) const { return (tokens + shape_.block_tokens - 1) / shape_.block_tokens; }
 
-  // From here to the next call so many of a thousand requests for room are refused, but none of `spared`.
+  // Until the next call this number of a thousand requests for room is refused, but none of `spared`.
   void refuse(int per_mille, SeqId spared) {
     per_mille_ = per_mille;
     spared_ = spared;
   }
   int refusals() const { return refusals_; }
-  // Whether what was kept may have been forgotten. Once it was, nobody knows any more what will be found.
+  // Whether kept blocks may have been evicted. Once one was, it is unknown which prefixes will be found.
   bool may_have_evicted() const { return ran_dry_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a seed of the simulation draws: sizes, rates, faults, and then requests that share beginnings with one another.
+/// The draws of a seed of the simulation: sizes, rates, faults, and requests that share prefixes.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace tenon::testing::detail {
 
-// Every power of two of the range is as likely as every other, for it is the small sizes that are tight.
+// Every power of two of the range is equally likely, because small sizes are the tight ones.
 inline int log_between(Random& random, int low, int high) {
   int bits = 0;
   for (int reach = std::max(low, 1); reach < high; reach *= 2) ++bits;
@@ -27,27 +27,27 @@ inline bool chance(Random& random, int per_mille) { return random.between(0, 999
 
 struct SimulationConfig {
   int block_tokens = 16, blocks = 64, positions = 1024;
-  int window = 0;  // positions that a row sees, and then a WindowLedger; 0: all, and a BlockLedger
+  int window = 0;  // positions that a row sees, with a WindowLedger; 0: all, with a BlockLedger
   int hash_bits = 64;
-  bool keeps_tokens = true;  // else as NoCache: nothing outlives a step
+  bool keeps_tokens = true;  // false: like NoCache, nothing outlives a step
   bool reuses_prefixes = true;
-  bool drains = true;  // else only the clock tells that nobody else comes
+  bool drains = true;  // false: only the clock says that no other request comes
   int token_budget = 64;
   int requests = 100, longest_prompt = 64, longest_answer = 32;
-  int burst = 1;  // at most so many requests come at once
+  int burst = 1;  // most requests that come at once
   int adapters = 0, salts = 0, openings = 0;
-  // Of a thousand steps:
+  // In a thousand steps:
   int arrivals = 300, cancels = 0, holds = 0, failures = 0, refusals = 0, jumps = 0, forgets = 0, reloads = 0,
       toggles = 0;
-  // Of a thousand requests:
+  // In a thousand requests:
   int sampled = 0, several = 0, scored = 0, stopping = 0, urgent = 0, repeated = 0, misfits = 0;
 
-  // Of one sequence. With a window it gets through if it can go on by one token wherever it stands.
+  // Most tokens of one sequence. With a window it reaches its end if it can always continue by one token.
   int capacity() const {
     const bool goes_on = window > 0 && blocks * block_tokens >= window + block_tokens - 1;
     return goes_on ? positions : std::min(positions, blocks * block_tokens);
   }
-  // Blocks that it may hold at once: what it needs to go on by an eighth of the window.
+  // Blocks that it may hold at once: the blocks that it needs to continue by an eighth of the window.
   int ring() const {
     const int most = window > 0 ? window + std::max(window / 8, 1) + block_tokens - 2 : positions;
     return std::min(blocks, (std::min(most, positions) + block_tokens - 1) / block_tokens);
@@ -57,7 +57,7 @@ struct SimulationConfig {
   }
 };
 
-// Texts that outgrow their window, and most of them the cache: it has a few rings.
+// Texts that outgrow their window. Most of them outgrow the cache too, which has a few rings.
 inline void draw_window(SimulationConfig& c, int text, Random& random) {
   c.window = log_between(random, 1, 64);
   c.positions = std::max(text, log_between(random, 8, 256));
@@ -72,7 +72,7 @@ inline SimulationConfig draw_config(Random& random) {
   constexpr int kBlocks[] = {1, 2, 4, 4, 16, 16, 32, 64};
   c.block_tokens = kBlocks[random.between(0, 7)];
   const int text = log_between(random, 4, c.block_tokens > 16 ? 256 : 128);
-  const int texts = random.between(0, 2) ? random.between(1, 6) : 0;  // that the pool has room for; 0: it has any size
+  const int texts = random.between(0, 2) ? random.between(1, 6) : 0;  // texts that fit the pool; 0: a pool of any size
   c.blocks = texts > 0 ? std::clamp(text * texts / c.block_tokens, 4, 512) : log_between(random, 4, 512);
   c.positions = random.between(0, 3) ? c.blocks * c.block_tokens : log_between(random, 4, c.blocks * c.block_tokens);
   constexpr int kBits[] = {0, 1, 2, 4, 64, 64};
@@ -107,7 +107,7 @@ inline SimulationConfig draw_config(Random& random) {
   c.urgent = half(700);
   c.repeated = half(500);
   c.misfits = half(60);
-  if (random.between(0, 7) == 0) {  // families whose members go in the middle of things
+  if (random.between(0, 7) == 0) {  // requests of several choices, in steps that fail or with cancels
     c.several = 900;
     c.failures = std::max(c.failures, 100);
     c.cancels = std::max(c.cancels, 30);
@@ -159,11 +159,11 @@ struct SimulatedRequest {
   int client = 0;  // 0 .. kClients - 1
   std::string identity;
   SimulatedSampling sampling;
-  int score_from = std::numeric_limits<int>::max();  // sums of the prompt are wanted from this position on
+  int score_from = std::numeric_limits<int>::max();  // first position of the prompt whose sum is returned
 };
 
-// Requests one after another. Their prompts begin with one of a few openings, or with what somebody else was answered,
-// and end anywhere within a block: prefix reuse has something to find, and something to mistake for it.
+// Makes requests one after another. Their prompts begin with one of a few openings, or with the text of another answer,
+// and end anywhere within a block. So prefix reuse has something to find, and something to mistake for it.
 class SimulatedLoad {
  public:
   SimulatedLoad(const SimulationConfig& config, Random& random) : config_(config), random_(random) {
@@ -176,7 +176,7 @@ class SimulatedLoad {
     r.prompt = prompt();
     const int kind = random_.between(0, 9);
     r.max_new_tokens = kind == 0 ? 0 : kind == 1 ? 1 : random_.between(1, config_.longest_answer);
-    if (chance(random_, config_.misfits)) {  // one token too many, or, where that does not take long, none
+    if (chance(random_, config_.misfits)) {  // one token too many, or, of short texts, an exact fit
       const int over = config_.capacity() <= 128 ? random_.between(0, 1) : 1;
       r.max_new_tokens = config_.capacity() + 1 + over - static_cast<int>(r.prompt.size());
     }
@@ -196,20 +196,20 @@ class SimulatedLoad {
     return r;
   }
 
-  // A text was completed: somebody may go on from it.
+  // A text was completed: a later request may continue it.
   void remember(std::span<const TokenId> text) {
     if (answers_.size() < 8) answers_.emplace_back();
     answers_[static_cast<std::size_t>(random_.between(0, static_cast<int>(answers_.size()) - 1))].assign(text.begin(),
                                                                                                          text.end());
   }
 
-  // An adapter is replaced by another one of the same name.
+  // Replaces an adapter by another one of the same name.
   void reload() {
     if (!generations_.empty()) ++generations_[static_cast<std::size_t>(random_.between(0, config_.adapters - 1))];
   }
 
  private:
-  // Few words, so that texts are alike here and there.
+  // A small vocabulary, so that texts have common parts.
   std::vector<TokenId> words(int n) {
     std::vector<TokenId> text(static_cast<std::size_t>(n));
     for (TokenId& token : text) token = random_.between(0, 2);
@@ -236,7 +236,8 @@ class SimulatedLoad {
     return text;
   }
 
-  // All that keys depend on beside tokens. A name that is a prefix of another one, and one that looks like another's.
+  // The identity: everything that keys depend on besides tokens. It draws names that are prefixes of others, or look
+  // like others.
   std::string identity(int adapter) {
     const int salt = random_.between(0, config_.salts);
     std::string text = salt == 0 ? "" : "salt " + std::string(static_cast<std::size_t>(salt), 's');

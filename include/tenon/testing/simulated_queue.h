@@ -1,4 +1,4 @@
-// The real RequestQueue of any policy behind one type, and a witness of what the policy is shown and told.
+/// The real RequestQueue of any policy as one type, and a record of what the policy is shown and told.
 #pragma once
 #include <span>
 #include <utility>
@@ -15,7 +15,7 @@ class PolicyWitness {
   virtual void told(std::span<const Served> step) = 0;
 };
 
-// The policy itself, watched. It refines what the policy refines.
+// The policy, recorded. It has the same refinements as the policy.
 template <SchedulerPolicy P>
 struct Witnessed {
   P policy;
@@ -92,7 +92,7 @@ class QueueOf final : public SimulatedQueue {
   void set_window(int window) override { queue_.set_window(window); }
 
  private:
-  // With no more of the ledger than there is of it.
+  // Calls f with the ledger's own refinements alone.
   template <class F>
   static auto as_it_is(SimulatedLedger& ledger, F&& f) {
     SimulatedLedger::Trimming trimming{ledger};

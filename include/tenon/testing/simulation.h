@@ -1,8 +1,8 @@
-// Deterministic simulation, after FoundationDB's: the real queue, the real ledgers and your policy, under a virtual
-// clock, with an engine that proves where it read (simulated_engine.h), and with faults. All is drawn from one seed:
-// sizes, requests, cancels, slow readers, steps that fail, room that is refused. After every step the invariants of
-// simulation_invariants.h are checked. What fails once fails always, by the same seed.
-//   BOOST_TEST(simulate(MyPolicy{}, seed).empty());
+/// Deterministic simulation, after FoundationDB's. It runs the real queue, the real ledgers and your policy under a
+/// virtual clock, with an engine that proves where it read (simulated_engine.h), and with faults. One seed draws
+/// everything: sizes, requests, cancels, slow readers, steps that fail, room that is refused. After every step it
+/// checks the invariants of simulation_invariants.h. A failure repeats with the same seed.
+///   BOOST_TEST(simulate(MyPolicy{}, seed).empty());
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -134,7 +134,7 @@ class Simulation {
     }
   }
 
-  // What may happen between steps: clients, clocks and whoever runs the engine.
+  // Events between steps: of clients, of the clock and of the engine's owner.
   void meddle() {
     disturb();
     for (const SeqId seq : std::vector<SeqId>(invariants_.live)) {
@@ -155,7 +155,7 @@ class Simulation {
     queue_->set_draining(drains);
   }
 
-  // What clients may do at any time: of one sequence, or of a whole request; most of all where a step has just failed.
+  // Cancels, holds and resumes of clients, for one sequence or a whole request. Most likely after a failed step.
   void disturb() {
     const auto& live = invariants_.live;
     const int haste = failed_ > 0 ? 400 : 0;
@@ -174,7 +174,7 @@ class Simulation {
     }
   }
 
-  // A parent that copies are still to be made from, if there is one.
+  // A parent whose copies are still to be made, if there is one.
   SeqId awaited_by_copies(SeqId otherwise) const {
     for (const BlockCopy& copy : ledger_.copies()) {
       for (const SeqId seq : invariants_.live) {
@@ -211,8 +211,8 @@ class Simulation {
 
   // ---- the engine
 
-  // An engine may fail before the copies that forks asked for were made, after them, or amid the rows; most of all
-  // where there are copies. False: it did.
+  // An engine may fail before the copies of forks, after them, or amid the rows; most likely if there are copies.
+  // Returns false if it failed.
   bool compute(const Plan& plan) {
     const int failures = config_.failures == 0 ? 0 : config_.failures + (ledger_.copies().empty() ? 0 : 300);
     const int fails = chance(random_, failures) ? random_.between(0, 2) : 3;
@@ -235,7 +235,7 @@ class Simulation {
     return true;
   }
 
-  // Of a window, also where nothing is picked from what the rows see.
+  // Checks what the rows of a window see, also if no token is picked from it.
   void see(const Plan& plan) {
     if (config_.window == 0) return;
     for (const Plan::Slice& slice : plan.slices) {
@@ -250,7 +250,7 @@ class Simulation {
     }
   }
 
-  // Reads every text back that ends in this step: all rows are written before any is read, as in a layer of a model.
+  // Reads back every text that ends in this step. All rows are written before any is read, as in a layer of a model.
   void pick(const Plan& plan) {
     picks_.clear();
     for (const Plan::Slice& slice : plan.slices) {
@@ -267,7 +267,7 @@ class Simulation {
     }
   }
 
-  // Of the positions that were asked for, every one is computed, in order. After a preemption they are again.
+  // Every requested position is computed, in order, and again after a preemption.
   void score(SimulatedSequence& s, int from, int to) {
     demand(from <= s.scored, "I7: every position of which logits are wanted is computed", s.seq);
     for (int position = std::max(from, s.about->score_from); position < to; ++position) {
@@ -285,7 +285,7 @@ class Simulation {
     for (const auto& [seq, token] : picks_) {
       if (invariants_.at(seq).left_in != invariants_.step()) deliver(invariants_.at(seq), token);
     }
-    for (const Plan::Slice& slice : slices) {  // of which only the prompt was to be read
+    for (const Plan::Slice& slice : slices) {  // sequences that only read their prompt
       const SimulatedSequence& s = invariants_.at(slice.seq);
       if (s.left_in == invariants_.step() || s.about->max_new_tokens > 0) continue;
       if (!config_.keeps_tokens || queue_->sequence(slice.seq).pending() == 0) finish(invariants_.at(slice.seq));
@@ -317,7 +317,7 @@ class Simulation {
 
   // ---- the clock, and the end
 
-  // Nothing is planned: the policy waits for company, everybody is held, or nobody is there.
+  // Nothing is planned: the policy waits for a fuller batch, all sequences are held, or there are none.
   void idle() {
     ++log_.counts.idle_steps;
     now_ += std::chrono::milliseconds(1) * (1 << std::min(idle_ / 16, 22));
@@ -333,7 +333,7 @@ class Simulation {
     }
     demand(stats.added == invariants_.all.size() && stats.ended == stats.added, "I10: who was added has ended");
     demand(stats.preemptions == preemptions, "I10: preemptions are counted");
-    demand(stats.rows >= rows, "I10: rows are counted");  // those of who left amid a step, too
+    demand(stats.rows >= rows, "I10: rows are counted");  // rows of sequences that left amid a step included
     SimulationCounts& c = log_.counts;
     c.sequences += stats.added, c.steps += stats.steps, c.rows += stats.rows, c.preemptions += stats.preemptions;
     c.prefix_hits += stats.prefix_hit_tokens, c.refusals += static_cast<std::uint64_t>(ledger_.refusals());
@@ -358,7 +358,7 @@ class Simulation {
         ledger_.kept_blocks(), " blocks");
   }
 
-  static constexpr std::uint64_t kMostSteps = 2000000;  // of 20,000 seeds, none took a fiftieth
+  static constexpr std::uint64_t kMostSteps = 2000000;  // 50 times more than any of 20,000 seeds took
 
   struct Picked {
     SeqId seq;
@@ -377,13 +377,13 @@ class Simulation {
   SimulatedQueue* queue_ = nullptr;
   TimePoint now_{};
   int to_come_, idle_ = 0, failed_ = 0;
-  std::vector<Picked> picks_;  // of the step in hand
+  std::vector<Picked> picks_;  // of the current step
 };
 
 }  // namespace detail
 
-// Runs a policy through everything that `seed` draws. Empty, or the first broken invariant, with the seed, the step and
-// what was drawn. The policy's own promises are checked beside what every policy must keep.
+/// Runs a policy through everything that `seed` draws. Returns an empty text, or the first broken invariant with the
+/// seed, the step and the draws. It also checks the policy's own promises.
 template <SchedulerPolicy P>
 Violations simulate(const P& policy, std::uint64_t seed, const PolicyPromises& promises, SimulationLog& log) {
   detail::Simulation simulation(seed, promises, log);

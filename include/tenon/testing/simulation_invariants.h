@@ -1,18 +1,20 @@
-// The invariants of serving, checked from outside after every step of a simulation. What the queue and the ledger
-// should know is kept here a second time, in the plainest form.
-//   I1  free and used blocks are all blocks; references are the tables that hold a block; no block is twice in a table;
-//       with a window a block is one sequence's, and as many of its ring are passed as rows do not see any more
-//   I2  a shared block is never written to; what a row sees is in the cache, as it was written
-//   I3  limits hold: rows within the budget, sequences within the batch, tokens within the room
-//   I4  every sequence is in exactly one state, changes it along the diagram, and has blocks while it runs only
-//   I5  tokens come in order, each exactly once, none after the end
-//   I6  a text finds only what was left under its own identity: adapter, its version, salt
-//   I7  the answer is the one that the request gets alone
-//   I8  nobody starves: bounded preemptions, bounded work, nobody overtaken for ever, the oldest gets through
-//   I9  nothing idles: no empty step beside work, nobody waits where there is room, what is kept is found
-//   I10 in the end every block is free
-// Where the engine is needed to see them (I2, I5, I7), the checks are in simulation.h. Adapters are identities here:
-// nothing is loaded or evicted.
+/// The invariants of serving, checked from outside after every step of a simulation. The checks keep the state of the
+/// queue and of the ledger a second time, in the plainest form.
+///   - I1: free and used blocks are all blocks. References are the tables that hold a block. No block is twice in a
+///     table. With a window a block belongs to one sequence, and the passed blocks of its ring are those that no row
+///     sees.
+///   - I2: a shared block is never written to; a row sees what was written, and all of it is in the cache
+///   - I3: limits hold: rows within the budget, sequences within the batch, tokens within the room
+///   - I4: every sequence is in exactly one state, changes it along the diagram, and has blocks only while it runs
+///   - I5: tokens come in order, each exactly once, none after the end
+///   - I6: a text finds only what was left under its own identity: adapter, its version, salt
+///   - I7: the answer is the one that the request gets alone
+///   - I8: no request starves: bounded preemptions, bounded work, none overtaken for ever, the oldest reaches its end
+///   - I9: nothing idles: no empty step while there is work, no request waits while there is room, kept prefixes are
+///   found
+///   - I10: in the end every block is free
+/// The checks that need the engine (I2, I5, I7) are in simulation.h. Adapters are identities here: none is loaded or
+/// evicted.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -38,7 +40,7 @@ class Invariants final : public PolicyWitness {
   void watch(const SimulatedQueue& queue) { queue_ = &queue; }
 
   std::vector<SimulatedSequence> all;  // by id
-  std::vector<SeqId> live;             // that have not ended, in order of arrival
+  std::vector<SeqId> live;             // not ended, in order of arrival
   bool reuses_prefixes = true, draining = false;
 
   SimulatedSequence& at(SeqId seq) { return all[seq]; }
@@ -46,7 +48,7 @@ class Invariants final : public PolicyWitness {
   std::uint64_t step() const { return step_; }
   bool runs(SeqId seq) const { return all[seq].runs; }
 
-  // ---- what happens to a sequence
+  // ---- events of a sequence
 
   void ended(SimulatedSequence& s) {
     s.ended = true;
@@ -61,7 +63,7 @@ class Invariants final : public PolicyWitness {
     demand(ledger_.held(s.seq).empty(), "I4: who is held has no blocks", s.seq);
   }
 
-  // ---- a step: before_plan, then shown() to the policy, after_plan, before_commit, told(), at_rest
+  // ---- a step, in this order: before_plan, shown() to the policy, after_plan, before_commit, told(), at_rest
 
   void before_plan(TimePoint now, int token_budget) {
     now_ = now;
@@ -170,7 +172,7 @@ class Invariants final : public PolicyWitness {
     std::erase(order_, s.seq);
   }
 
-  // Its parent still reads the prompt they share.
+  // Whether its parent still reads the prompt that they share.
   bool awaits_parent(const SimulatedSequence& s) const {
     if (s.parent == kNoParent || !config_.keeps_tokens || config_.window > 0) return false;
     return !all[s.parent].ended && all[s.parent].passed < s.prompt_tokens();
@@ -211,7 +213,7 @@ class Invariants final : public PolicyWitness {
     demand(promises_.max_batch == 0 || queue_->running() <= promises_.max_batch, "I3: as many run at once as may");
   }
 
-  // How many of the plan have not run before.
+  // Number of sequences in the plan that have not run before.
   std::size_t admit(const Plan& plan) {
     const std::size_t before = order_.size();
     for (const Plan::Slice& slice : plan.slices) {
@@ -226,7 +228,7 @@ class Invariants final : public PolicyWitness {
     return order_.size() - before;
   }
 
-  // Sequences of one line do not overtake one that has lost patience.
+  // Sequences of one line (client and adapter) do not overtake one whose patience has ended.
   std::size_t line_of(const SimulatedSequence& s) const {
     if (!promises_.patience_by_adapter) return 0;
     return static_cast<std::size_t>(s.about->client) * kAdapters + static_cast<std::size_t>(s.about->adapter + 1);
@@ -234,7 +236,7 @@ class Invariants final : public PolicyWitness {
 
   void nobody_starves(const Plan& plan, std::size_t newcomers) const {
     if (!promises_.patience || newcomers == 0) return;
-    std::array<SeqId, kLines> first;  // of each line, the oldest that has lost patience
+    std::array<SeqId, kLines> first;  // the oldest of each line whose patience has ended
     first.fill(kNoParent);
     for (const SeqId seq : live) {
       const SimulatedSequence& s = all[seq];
@@ -265,7 +267,8 @@ class Invariants final : public PolicyWitness {
     const bool full = promises_.max_batch > 0 && queue_->running() >= promises_.max_batch;
     if (preempts || full || !promises_.continuous || oldest == live.end()) return;
     if (plan.rows >= std::min(token_budget_, promises_.token_budget)) return;
-    long long room = ledger_.free_tokens();  // less what those that run have yet to take, and what blocks waste
+    // Less the tokens that running sequences still need, and the rest of their blocks.
+    long long room = ledger_.free_tokens();
     for (const SeqId seq : order_) {
       const Sequence& s = seen(seq);
       room -= std::max(0, at_once(s.preemptible() ? s.known() : s.cache_end()) - s.reserved) + config_.block_tokens;
@@ -276,7 +279,7 @@ class Invariants final : public PolicyWitness {
     demand(!fits, "I9: nobody waits while there is a place, budget and room", *oldest);
   }
 
-  // Everybody where they should be, with what they should have.
+  // Every sequence is in the right place, with the right blocks.
   void states() const {
     int running = 0, waiting = 0;
     for (const SeqId seq : live) {
@@ -307,7 +310,7 @@ class Invariants final : public PolicyWitness {
     demand(static_cast<std::size_t>(running) == order_.size(), "I4: those that run are counted");
   }
 
-  // Of so many tokens, those that a sequence may hold room for at once.
+  // Tokens of a text of `tokens` that a sequence may hold room for at once.
   int at_once(int tokens) const { return std::min(tokens, config_.ring() * config_.block_tokens); }
 
   bool has_room_to_its_end(const SimulatedSequence& s) const {
@@ -338,7 +341,7 @@ class Invariants final : public PolicyWitness {
     demand(ledger_.free_tokens() == unused * config_.block_tokens, "I1: what no table holds is free");
   }
 
-  // A text of which so many tokens are in the cache: its whole blocks may be found from now on.
+  // `tokens` tokens of a text are in the cache: its whole blocks may be found from now on.
   void note_published(SimulatedSequence& s, int cached) {
     if (!reuses_prefixes) return;
     const auto tags = s.tags_of(seen(s.seq).tokens);
@@ -347,7 +350,7 @@ class Invariants final : public PolicyWitness {
     }
   }
 
-  // What others left behind is found, all of it, unless blocks were needed since for something else.
+  // All prefixes that others left are found, unless their blocks were reused since.
   void finds_what_is_kept(SimulatedSequence& s) {
     const Sequence& q = seen(s.seq);
     if (s.parent != kNoParent || !config_.keeps_tokens) return;
@@ -371,10 +374,10 @@ class Invariants final : public PolicyWitness {
   const PolicyPromises& promises_;
   SimulatedLedger& ledger_;
   const SimulatedQueue* queue_ = nullptr;
-  std::vector<SeqId> order_;                     // of admission
-  std::vector<Holders> tables_;                  // [blocks] that hold each, as counted
-  std::vector<Served> expected_;                 // of the step in hand
-  std::unordered_set<std::uint64_t> published_;  // tags at the ends of blocks that could be found once
+  std::vector<SeqId> order_;                     // in order of admission
+  std::vector<Holders> tables_;                  // [blocks] the tables that hold each, as counted
+  std::vector<Served> expected_;                 // of the current step
+  std::unordered_set<std::uint64_t> published_;  // tags at the ends of blocks that were once findable
   TimePoint now_{};
   std::uint64_t step_ = 0;
   int token_budget_ = 0, attempts_ = 0, refusals_ = 0;

@@ -1,4 +1,4 @@
-// What a simulation tells of itself: a trace of every step for those who read one, and counts for everybody.
+/// The log of a simulation: a trace of every step, if asked for, and counts.
 #pragma once
 #include <cstdint>
 #include <ostream>
@@ -8,17 +8,17 @@
 
 namespace tenon::testing {
 
-// What happened, summed over simulations: one that meets no preemption proves nothing about preemptions.
+/// Counts of events, summed over simulations: one that meets no preemption proves nothing about preemptions.
 struct SimulationCounts {
   std::uint64_t requests = 0, refused = 0, sequences = 0, finished = 0, cancelled = 0, holds = 0;
   std::uint64_t steps = 0, rows = 0, failed_steps = 0, idle_steps = 0;
   std::uint64_t preemptions = 0, prefix_hits = 0, copies = 0, refusals = 0;
   std::uint64_t passed_blocks = 0,
-                unpreemptible = 0;  // behind a window; sequences that came back with room to their end
+                unpreemptible = 0;  // passed by a window; sequences that came back with room to their end
 };
 
 struct SimulationLog {
-  std::ostream* trace = nullptr;  // every step, if anybody wants to read it
+  std::ostream* trace = nullptr;  ///< receives a line for every step; null: no trace
   SimulationCounts counts;
 
   template <class... Words>
