@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_text_takes_over_the_blocks_of_an_earlier_one) {
   BOOST_TEST(ledger.reuse(2, text(12), "") == 8);
   BOOST_TEST(ledger.free_tokens() == 24);
   BOOST_TEST(ledger.match(text(12), "").idle == 0);  // in use now
-  BOOST_TEST(ledger.reuse(2, text(12), "") == 0);    // who holds something takes nothing over
+  BOOST_TEST(ledger.reuse(2, text(12), "") == 0);    // a sequence that holds blocks takes no prefix over
   BOOST_TEST(ledger.reuse(3, text(7), "") == 4);
   BOOST_TEST(ledger.references(ledger.blocks(2)[0]) == 2);
   BOOST_TEST(ledger.references(ledger.blocks(2)[1]) == 1);
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(equal_texts_computed_side_by_side_keep_blocks_of_their_own)
   BOOST_TEST(ledger.reuse(3, text(8), "") == 8);
   BOOST_TEST(blocks(ledger, 3) == blocks(ledger, 1));
   for (const SeqId seq : {1u, 2u, 3u}) ledger.release(seq);
-  BOOST_TEST(ledger.kept_blocks() == 2);  // the twin's blocks are blank: nothing would ever find them
+  BOOST_TEST(ledger.kept_blocks() == 2);  // the twin's blocks are blank: no text would ever find them
   BOOST_TEST(ledger.free_tokens() == 32);
 }
 
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_fork_shares_whole_blocks_and_copies_the_one_it_will_write
   BOOST_TEST(ledger.copies().size() == 1U);
   ledger.clear_copies();
   BOOST_TEST(ledger.copies().empty());
-  // The child's text goes on in the index where the parent's blocks end.
+  // The child's text continues in the index after the parent's blocks.
   auto longer = text(12);
   ledger.publish(2, longer, "");
   BOOST_TEST(ledger.match(longer, "").tokens == 12);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_child_that_goes_takes_its_copy_back) {
   ledger.release(2);
   BOOST_REQUIRE(ledger.copies().size() == 1U);
   BOOST_TEST(ledger.copies()[0].to == kept);
-  // A parent that goes leaves the copy to be made: its block is read before anybody writes it.
+  // The copy is still made after its parent has gone: its block is read before another sequence writes it.
   ledger.release(1);
   BOOST_TEST(ledger.copies().size() == 1U);
 }
@@ -187,14 +187,14 @@ BOOST_AUTO_TEST_CASE(forgetting_makes_every_free_block_blank) {
 
 BOOST_AUTO_TEST_CASE(a_fork_publishes_what_its_parent_filed_behind_a_block_that_is_gone,
                      *boost::unit_test::timeout(5)) {
-  // Found by the simulation: the block was filed twice, and whoever looked through its bucket never came back.
+  // Found by the simulation: the block was inserted twice, and a walk through its bucket never ended.
   BlockLedger<1> ledger(4, 4, 0);
   const std::vector<TokenId> text = {7, 8}, other = {7, 9};
   ledger.grow(1, 1);
   ledger.publish(1, std::span(text).first(1), "");
   ledger.release(1);  // 7 is kept
   ledger.grow(2, 2);
-  ledger.publish(2, text, "");  // 8 is filed behind that 7, for another one is not filed
+  ledger.publish(2, text, "");  // 8 is inserted after that 7: an equal block is not inserted again
   ledger.grow(3, 2);            // evicts 7
   ledger.release(3);
   BOOST_TEST(ledger.match(text, "").tokens == 0);

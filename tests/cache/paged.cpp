@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(blocks_are_taken_as_a_sequence_grows) {
   BOOST_TEST(ledger.free_tokens() == 16);
   ledger.release(8);
   BOOST_TEST(ledger.grow(9, 17));
-  BOOST_TEST((blocks(ledger, 9) == std::vector<int>{1, 2}));  // what was released last is taken first
+  BOOST_TEST((blocks(ledger, 9) == std::vector<int>{1, 2}));  // the block released last is taken first
   ledger.release(7);
   ledger.release(7);
   ledger.release(9);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(tiles_of_a_head_are_contiguous_within_a_block) {
   BOOST_TEST(view.tile(0, 1, 0, 0).values - storage.data() == 16 * 20);
 }
 
-// GPT-2 small: what a token's keys and values take is the numbers of docs/policies.md.
+// GPT-2 small: the bytes of a token's keys and values are the numbers of docs/policies.md.
 BOOST_AUTO_TEST_CASE(bytes_of_a_token) {
   const KvShape gpt2{12, 12, 64, 1024};
   BOOST_TEST((PagedKVOf<16, float>::bytes(gpt2, 16) / 16 == 73728U));

@@ -41,12 +41,12 @@ BOOST_AUTO_TEST_CASE(finds_the_longest_known_beginning_in_whole_blocks) {
   BOOST_TEST(walk(index, {}).empty());
 }
 
-// With one hash for everything only the comparison of tokens, predecessors and identities tells texts apart.
+// With one hash for all texts, only the comparison of tokens, predecessors and identities distinguishes them.
 BOOST_AUTO_TEST_CASE(collisions_never_answer) {
   for (const std::uint64_t mask : {std::uint64_t{0}, std::uint64_t{1}, kAllBits}) {
     PrefixIndex index(16, 2, mask);
     insert(index, {1, 2, 3, 4}, 0);
-    insert(index, {5, 6, 3, 4, 7, 8}, 2);  // the same second block behind another first one
+    insert(index, {5, 6, 3, 4, 7, 8}, 2);  // the same second block after another first one
     insert(index, {1, 2, 9, 9}, 5, "salt");
     BOOST_TEST(walk(index, {1, 2, 3, 4}) == (Tokens{0, 1}));
     BOOST_TEST(walk(index, {5, 6, 3, 4, 7, 8}) == (Tokens{2, 3, 4}));
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(evicts_the_least_recently_used) {
   BOOST_TEST(walk(index, {0, 0}) == (Tokens{0}));
 }
 
-// What was behind an evicted block is not found by way of a new block with the same tokens: it has another serial.
+// A successor of an evicted block is not found through a new block with the same tokens, which has another serial.
 BOOST_AUTO_TEST_CASE(orphans_stay_lost) {
   PrefixIndex index(8, 2, kAllBits);
   insert(index, {1, 2, 3, 4}, 0);

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_view_of_what_is_passed_or_was_never_reserved_is_refused) 
   BOOST_CHECK_THROW(view({2, 0, 1, 0, 0}), Error);
 }
 
-// Whatever the step sees, the table is no longer for a text that is longer.
+// The table does not grow with the text.
 BOOST_AUTO_TEST_CASE(tables_do_not_grow_with_the_text) {
   const KvShape shape = shape_of(1 << 20, 64);
   for (const int start : {0, 63, 64, 1000, 1 << 19}) {
@@ -73,8 +73,8 @@ BOOST_AUTO_TEST_CASE(tables_do_not_grow_with_the_text) {
   }
 }
 
-// Memory: a token takes what it takes in a paged cache, and a sequence has room for an eighth more than its window, and
-// the blocks that begin and end within it.
+// Memory: a token takes the bytes of a paged cache. A sequence has room for an eighth more than its window, and for the
+// blocks that begin and end within it.
 BOOST_AUTO_TEST_CASE(bytes_and_the_tokens_of_a_sequence) {
   const KvShape mistral{.layers = 32, .heads = 8, .head_dim = 128, .positions = 32768, .window = 4096};
   BOOST_TEST(WindowKV::bytes(mistral, 5000) == PagedKV::bytes(mistral, 5000));

@@ -22,7 +22,7 @@ std::vector<std::int32_t> ring(const Ledger& ledger, SeqId seq) {
   return {blocks.begin(), blocks.end()};
 }
 
-// Tokens that a sequence alone gets to, a token at a time.
+// Length that a sequence alone reaches, one token at a time.
 template <int BlockTokens>
 int goes_to(WindowLedger<BlockTokens>& ledger, int window) {
   int cached = 0;
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_takes_a_ring_and_then_uses_it_again) {
   BOOST_TEST((living(ledger, 1) == std::vector{1, 2}));
   BOOST_TEST((ring(ledger, 1) == std::vector{1, 2, 0}));
   BOOST_TEST(ledger.own_room(1) == 4);
-  BOOST_TEST(ledger.free_tokens() == 28);  // it stays the sequence's own
+  BOOST_TEST(ledger.free_tokens() == 28);  // the sequence keeps it
   BOOST_TEST(ledger.grow(1, 3));
   BOOST_TEST((living(ledger, 1) == std::vector{1, 2, 0}));
   BOOST_TEST(ledger.own_room(1) == 1);
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_takes_a_ring_and_then_uses_it_again) {
   ledger.release(1);
   BOOST_TEST(ledger.free_tokens() == 40);
   BOOST_TEST(ledger.grow(2, 1));
-  BOOST_TEST((living(ledger, 2) == std::vector{1}));  // what was released last is taken first
+  BOOST_TEST((living(ledger, 2) == std::vector{1}));  // the block released last is taken first
 }
 
 BOOST_AUTO_TEST_CASE(trim_goes_forward_only_and_knows_its_own) {
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(trim_goes_forward_only_and_knows_its_own) {
   BOOST_TEST(ledger.living(1).first == 2);
   BOOST_TEST((living(ledger, 1) == std::vector{2}));
   BOOST_TEST((living(ledger, 2) == std::vector{3, 4, 5}));
-  ledger.trim(1, 99);  // beyond the end: what is not full is still to be written
+  ledger.trim(1, 99);  // beyond the end: a block that is not full is still to be written
   BOOST_TEST((living(ledger, 1) == std::vector{2}));
   BOOST_TEST((ring(ledger, 1) == std::vector{2, 0, 1}));
   BOOST_TEST(ledger.grow(1, 6));
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(grow_is_all_or_nothing) {
   BOOST_TEST(ledger.own_room(3) == 0);
   BOOST_TEST(ledger.grow(2, 3));
   ledger.trim(1, 4);
-  BOOST_TEST(!ledger.grow(2, 1));  // what the first has passed is not free
+  BOOST_TEST(!ledger.grow(2, 1));  // blocks that the first has passed are not free
   BOOST_TEST(ledger.grow(1, 7));
 }
 
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_sequence_alone_gets_to_the_capacity_at_every_alignment_an
   all_alignments<16>();
 }
 
-// A ring is good for chunks of an eighth of the window, wherever they begin.
+// A ring has room for chunks of an eighth of the window, wherever they begin.
 BOOST_AUTO_TEST_CASE(a_ring_runs_chunks) {
   for (const int window : {1, 7, 8, 9, 16, 33, 64, 100, 128, 1000}) {
     for (int begin = 0; begin < 8; ++begin) {

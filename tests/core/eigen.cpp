@@ -32,7 +32,7 @@ static_assert(std::is_same_v<decltype(as_eigen(MatrixView<const float>{}).data()
 static_assert(std::is_same_v<EigenScalar<const float16>, Eigen::half>);
 static_assert(std::is_same_v<decltype(as_view(std::declval<EigenMatrix<float>&>())), MatrixView<float>>);
 static_assert(std::is_same_v<decltype(as_view(std::declval<const EigenMatrix<float>&>())), MatrixView<const float>>);
-// The elements of a matrix that nobody keeps would be gone.
+// A view of a temporary matrix would outlive its elements.
 template <class M>
 concept ViewsTemporary = requires(M m) {
   as_view(std::move(m));

@@ -1,4 +1,4 @@
-// The elements of caches: how float32 is rounded to bfloat16 and to int8.
+// Elements of caches: rounding of float32 to bfloat16, to int8 and to an element of a user's own.
 #include "tenon/core/elements.h"
 
 #include <array>
@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_CASE(bfloat16_is_the_nearest_one_and_ties_are_even) {
 BOOST_AUTO_TEST_CASE(bfloat16_overflows_to_infinity_and_nan_stays_nan) {
   BOOST_TEST(rounded(std::numeric_limits<float>::max()) == 0x7f80);
   BOOST_TEST(rounded(-std::numeric_limits<float>::max()) == 0xff80);
-  BOOST_TEST(rounded(float_of(0x7f7f7fff)) == 0x7f7f);  // the last that does not
+  BOOST_TEST(rounded(float_of(0x7f7f7fff)) == 0x7f7f);  // the largest that stays finite
   BOOST_TEST(rounded(kInfinity) == 0x7f80);
-  // A NaN whose payload stands in the lower half alone, or whose rounding would carry into the sign.
+  // A NaN whose payload is in the lower half alone, or whose rounding would carry into the sign.
   for (const std::uint32_t bits : {0x7f800001u, 0x7f808000u, 0x7fffffffu, 0xffffffffu, 0xff800001u}) {
     BOOST_TEST(std::isnan(static_cast<float>(bfloat16(float_of(bits)))));
     BOOST_TEST((std::uint32_t{rounded(float_of(bits))} >> 15) == (bits >> 31));
@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(int8_is_the_nearest_multiple_of_the_scale) {
   const std::array<int, 10> expected{127, 0, 2, 2, 0, -2, -2, 126, -126, 0};
   for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(int{ties.elements[i]} == expected[i]);
 
-  // What is lost is at most half a scale, and about scale / sqrt(12) in the mean, as of evenly spread errors. Cutting
-  // off instead of rounding, the twin, loses twice as much.
+  // The error is at most half a scale, and about scale / sqrt(12) in the mean, like that of uniform errors. A twin that
+  // truncates instead of rounding loses twice as much.
   std::uint64_t state = 2;
   double squares = 0, squares_cut = 0;
   constexpr int rows = 1000, n = 64;

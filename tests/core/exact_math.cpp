@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(exp_is_within_one_ulp) {
     worst = std::max(worst, ulps(tenon::exact::exp(x), std::exp(static_cast<double>(x))));
   BOOST_TEST_MESSAGE("exp: worst " << worst << " ulp");
   BOOST_TEST(worst < 1.0);
-  BOOST_TEST(worst > 0.5);  // an exp that rounds correctly everywhere is another one than ours: the measure can fail
+  BOOST_TEST(worst > 0.5);  // an exp that rounds correctly everywhere differs from this one, so the measure can fail
 }
 
 BOOST_AUTO_TEST_CASE(exp_at_the_ends_of_its_range) {
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(exp_at_the_ends_of_its_range) {
   BOOST_TEST(std::isnan(exp(-std::numeric_limits<float>::quiet_NaN())));
 }
 
-// Nothing above a likelier token's weight: what the filters' order rests on.
+// Weights never exceed that of a likelier token: the order of the filters depends on it.
 BOOST_AUTO_TEST_CASE(exp_is_monotone_below_zero) {
   float last = 2;
   for (std::uint32_t bits = 0x80000000u; bits < 0xC2B00000u; bits += 97) {  // -0 down to -88
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(known_answers) {
   for (const Log& known : logs) BOOST_TEST(tenon::exact::log(known.x) == known.ln);
 }
 
-// FNV-1a over the bits of many results: what a table of a few would miss.
+// FNV-1a over the bits of many results, to find differences that a short table would miss.
 BOOST_AUTO_TEST_CASE(digests) {
   const auto mix = [](std::uint64_t& hash, std::uint64_t bits) { hash = (hash ^ bits) * 0x100000001b3u; };
   std::uint64_t exps = 0xcbf29ce484222325u, logs = exps;

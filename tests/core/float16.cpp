@@ -25,8 +25,8 @@ float16 of_bits(std::uint32_t bits) {
   return x;
 }
 
-// Of sign +, by IEEE 754's own words: 2^-24 times the mantissa below the normal numbers, 2^(e - 15) (1 + m / 1024) from
-// there on; the infinity as the number that would follow.
+// The value of a positive code by IEEE 754: 2^-24 times the mantissa below the normal numbers, else
+// 2^(e - 15) (1 + m / 1024). The code of infinity is the number that would follow.
 double meaning(std::uint32_t code) {
   const auto mantissa = static_cast<double>(code & 0x3ffu);
   const int exponent = static_cast<int>(code >> 10);
@@ -38,7 +38,7 @@ Codes codes() {
   return Codes(values);
 }
 
-// How many of the interesting float32 a conversion does not give the nearest code.
+// Number of interesting float32 for which a conversion does not give the nearest code.
 template <class Convert>
 int wrong_ones(Convert&& convert) {
   const Codes all = codes();
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(every_code_is_read_as_what_it_means_and_written_back) {
 
 BOOST_AUTO_TEST_CASE(a_float_becomes_the_nearest_and_ties_are_even) {
   BOOST_TEST(wrong_ones(rounded) == 0);
-  // The twins: what cuts off, and what rounds ties away from zero, is found out.
+  // The twins: truncation, and rounding of ties away from zero, are detected.
   const auto cut = [](float x) {
     const std::uint32_t code = rounded(x);
     return std::fabs(static_cast<float>(of_bits(code))) > std::fabs(x) ? code - 1 : code;
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_float_becomes_the_nearest_and_ties_are_even) {
 }
 
 #if defined(__x86_64__)
-// The processor's own conversion, which kernels widen with.
+// The processor's conversion, which kernels use to widen.
 __attribute__((target("avx,f16c"))) float widened_by_f16c(std::uint32_t bits) {
   typedef short Halves __attribute__((vector_size(16)));
   const Halves halves = {static_cast<short>(bits)};
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(the_processor_reads_the_same) {
     return;
   }
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
-    if ((bits & 0x7fffu) > 0x7c00u) continue;  // which NaN, nobody promises
+    if ((bits & 0x7fffu) > 0x7c00u) continue;  // the bits of a NaN are unspecified
     const float wide = widened_by_f16c(bits);
     BOOST_TEST_REQUIRE(std::bit_cast<std::uint32_t>(wide) ==
                        std::bit_cast<std::uint32_t>(static_cast<float>(of_bits(bits))));
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(the_processor_reads_the_same) {
 
 BOOST_AUTO_TEST_CASE(overflow_is_infinity_and_nan_stays_nan) {
   BOOST_TEST(rounded(65504.0f) == 0x7bffu);
-  BOOST_TEST(rounded(std::nextafterf(65520.0f, 0.0f)) == 0x7bffu);  // the last that does not
+  BOOST_TEST(rounded(std::nextafterf(65520.0f, 0.0f)) == 0x7bffu);  // the largest that stays finite
   BOOST_TEST(rounded(65520.0f) == 0x7c00u);
   BOOST_TEST(rounded(-65520.0f) == 0xfc00u);
   BOOST_TEST(rounded(3.4e38f) == 0x7c00u);

@@ -30,7 +30,7 @@ float8<Format> of_bits(std::uint32_t bits) {
   return x;
 }
 
-// As OFP8 defines them, written down a second time: bias 7 and 15, subnormals in steps of 2^-9 and 2^-16.
+// The definition of OFP8, a second time: bias 7 and 15, subnormals in steps of 2^-9 and 2^-16.
 template <class Format>
 double meaning(std::uint32_t code) {
   constexpr bool e4m3 = std::is_same_v<Format, E4M3>;
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_is_read_as_what_it_means_and_written_ba
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_float_becomes_the_nearest_and_ties_are_even, Format, Formats) {
   BOOST_TEST(wrong_ones<Format>(rounded<Format>) == 0);
-  // The twins: what cuts off, and what rounds ties away from zero, is found out.
+  // The twins: truncation, and rounding of ties away from zero, are detected.
   const auto cut = [](float x) {
     const std::uint32_t code = rounded<Format>(x);
     return std::fabs(static_cast<float>(of_bits<Format>(code))) > std::fabs(x) ? code - 1 : code;

@@ -1,4 +1,4 @@
-// What the tests of small floats share: the nearest of all codes, found by looking, and the float32 worth rounding.
+// Parts that the tests of small floats share: a search for the nearest of all codes, and the float32 worth rounding.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -14,14 +14,14 @@ namespace tenon::test {
 
 inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// The codes of one sign in ascending order of what they mean, in float64: code 0 is 0. An infinity stands where the
-// next finite number would be.
+// The values of the codes of one sign in ascending order, in float64: code 0 is 0. An infinity has the value of the
+// next finite number.
 class Codes {
  public:
   explicit Codes(std::vector<double> values) : values_(std::move(values)) {}
 
-  // The nearest of them, by distance in float64, which is exact for neighbours; the even one of two. Beyond the last:
-  // it.
+  // The nearest code by distance in float64, which is exact for neighbours; of two the even one. The last one for
+  // larger values.
   std::uint32_t nearest(float x) const {
     const double magnitude = std::fabs(static_cast<double>(x));
     const auto above = std::upper_bound(values_.begin(), values_.end(), magnitude);

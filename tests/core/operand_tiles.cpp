@@ -1,4 +1,4 @@
-// OperandTiles: core matrices of 8 x 8, 64 columns of any rows behind one another.
+// OperandTiles: core matrices of 8 x 8, chunks of 64 columns one after another.
 #include "tenon/core/operand_tiles.h"
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(core_operand_tiles)
 
 using namespace tenon;
 
-// Places are all different, eight columns of a row lie side by side, and eight rows of them in 128 bytes.
+// All indices differ. Eight columns of a row are contiguous, and eight rows of these fill 128 bytes.
 BOOST_AUTO_TEST_CASE(core_matrices) {
   for (const auto& [rows, cols] : {std::pair{1, 1}, {8, 64}, {9, 65}, {77, 200}}) {
     const OperandTiles<const bfloat16> tiles{nullptr, rows, cols};

@@ -1,4 +1,4 @@
-// Elements of keys and values as a user writes them. The first two store what a built-in element stores.
+// Elements of keys and values as a user writes them. The first two store the bits of a built-in element.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Layouts of packed matrices: where things lie in them.
+// Layouts of packed matrices: indices of their elements.
 #include "tenon/core/panels.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Our policies obey the laws, and each law is broken by a policy made to break it: a law that cannot fail is no law.
+// The built-in policies obey the laws, and a policy made for it breaks each law: a law that cannot fail is no law.
 #include "tenon/testing/laws.h"
 
 #include <boost/test/unit_test.hpp>
@@ -35,13 +35,13 @@ void obeys(const Violations& violations) {
 
 // ---- schedulers, each wrong in one way
 
-struct Inventive {  // takes a sequence that nobody showed it
+struct Inventive {  // takes a sequence that is not in the state
   void plan(const QueueState& state, PlanWriter& out) const {
     out.take(4711, 1);
     SequentialPolicy{}.plan(state, out);
   }
 };
-struct Moody {  // decides by something else than the state
+struct Moody {  // decides by more than the state
   void plan(const QueueState& state, PlanWriter& out) const {
     static int calls = 0;
     if (++calls % 2)
@@ -50,7 +50,7 @@ struct Moody {  // decides by something else than the state
       SequentialPolicy{}.plan(state, out);
   }
 };
-struct Forgetful {  // serves but one of those that run
+struct Forgetful {  // serves only one running sequence
   void plan(const QueueState& state, PlanWriter& out) const {
     if (!state.running.empty()) out.take(state.running.front().seq, 512);
     for (const Candidate& c : state.waiting) out.take(c.seq, c.pending);
@@ -74,7 +74,7 @@ struct WaitsForCompany {  // n or nothing, whatever the clock says
     StaticPolicy{.n = 8, .max_wait = std::chrono::hours(100000)}.plan(state, out);
   }
 };
-struct Vengeful : ContinuousPolicy {  // preempts who does not run
+struct Vengeful : ContinuousPolicy {  // preempts a sequence that does not run
   SeqId victim(const QueueState&) const { return 4711; }
 };
 
@@ -103,7 +103,7 @@ struct Boasts : LedgerOf {  // promises more than there is
   using LedgerOf::LedgerOf;
   int free_tokens() const { return LedgerOf::free_tokens() + 16; }
 };
-struct Halfway : LedgerOf {  // keeps a part of what did not fit
+struct Halfway : LedgerOf {  // keeps a part of a request that did not fit
   using LedgerOf::LedgerOf;
   bool grow(SeqId seq, int tokens) {
     if (LedgerOf::grow(seq, tokens)) return true;
@@ -151,7 +151,7 @@ struct PassesWhatIsSeen : WindowLedgerOf {
   using WindowLedgerOf::WindowLedgerOf;
   void trim(SeqId seq, int before) { WindowLedgerOf::trim(seq, before + 16); }
 };
-struct HoldsMore : WindowLedgerOf {  // than it says
+struct HoldsMore : WindowLedgerOf {  // holds more than held_at_most
   using WindowLedgerOf::WindowLedgerOf;
   int held_at_most(int tokens) const { return WindowLedgerOf::held_at_most(tokens) - 16; }
 };
@@ -177,7 +177,7 @@ struct GivesBackWhatIsSeen : WindowLedgerOf {
       WindowLedgerOf::trim(seq, before);
   }
 };
-struct Forgets : LedgerOf {  // what it held, wherever it trims
+struct Forgets : LedgerOf {  // forgets all blocks when it trims
   using LedgerOf::LedgerOf;
   std::map<SeqId, int> held;
   int held_at_most(int tokens) const { return tokens; }
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(our_caches_obey) {
   obeys(cache_laws<WindowKV>({1, 1, 64, 1000, 33}, 64));  // room for hardly more than one ring
   obeys(cache_laws<WindowKV>({1, 1, 64, 1000, 33}, 32));  // or less
   obeys(cache_laws<WithLedger<WindowLedgerOf, WindowKV>>({2, 2, 5, 150, 20}, 400));
-  obeys(cache_laws<PagedKV>({2, 2, 5, 150, 20}, 400));  // it keeps all the same
+  obeys(cache_laws<PagedKV>({2, 2, 5, 150, 20}, 400));  // it keeps all positions
   obeys(cache_laws<PagedKV>({1, 1, 64, 1000}, 48));     // fewer tokens than positions
   obeys(cache_laws<ContiguousKV>({1, 3, 16, 33}, 1));   // one slot at least
   obeys(cache_laws<NoCache>({3, 2, 17, 1000}, 48));

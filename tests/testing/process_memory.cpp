@@ -1,4 +1,4 @@
-// Resident memory grows with what is touched, and the peak stays until it is forgotten.
+// Resident memory grows with touched pages, and the peak stays until forget_peak().
 #include "tenon/testing/process_memory.h"
 
 #include <boost/test/unit_test.hpp>

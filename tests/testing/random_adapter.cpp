@@ -1,4 +1,4 @@
-// Random adapters are what PEFT would have written, of one site, and leave nothing behind.
+// Random adapters are files as PEFT writes them, of one site, and their folder is removed.
 #include "tenon/testing/random_adapter.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Our caches obey the laws of sharing, and ledgers with one fault each do not: the laws can be broken.
+// The built-in caches obey the laws of sharing, and ledgers with one fault each do not.
 #include "tenon/testing/sharing_laws.h"
 
 #include <boost/test/unit_test.hpp>
