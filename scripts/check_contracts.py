@@ -40,7 +40,6 @@ ALLOWED = {
     ("include/tenon/ops/cpu/kernels/linear.inc", "requires { weight.zero_points; }"): LAYOUT,
     ("include/tenon/ops/cpu/kernels/linear.inc", "requires { weight.scale_stride; }"): LAYOUT,
     ("include/tenon/weights/int8_exact.h", "requires { panels.zero_points; }"): LAYOUT,
-    ("include/tenon/ops/cuda/linear_tiles.cuh", "requires { norm.bias; }"): NORM,
     ("include/tenon/ops/cuda/rows.cuh", "requires { args.bias; }"): NORM,
     ("include/tenon/ops/cuda/rows.cuh", "requires { args.y.stride; }"): "the result is rows of floats, or tiles",
 }

@@ -305,9 +305,11 @@ concept AttentionPolicy = std::is_empty_v<P> && requires {
 /// the host's values. `fetch` returns where the host reads the device's, valid until the next call. `pool` are the
 /// host's threads, `threads` their number.
 template <class D>
-concept DevicePolicy = requires(D& device, const D& state, std::size_t bytes, std::span<std::byte> memory,
-                                std::span<const int> few, const int* values, void (*write)(std::span<std::byte>),
-                                const typename D::Memory& allocated) {
+concept DevicePolicy = requires {
+  typename D::Memory;
+}
+&&requires(D& device, const D& state, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
+           const int* values, void (*write)(std::span<std::byte>), const typename D::Memory& allocated) {
   { D::name } -> std::convertible_to<std::string_view>;
   { device.allocate(bytes) } -> std::same_as<typename D::Memory>;
   { allocated.data() } -> std::convertible_to<std::byte*>;                           // an address of the device

@@ -5,8 +5,8 @@
 
 namespace tenon::cuda {
 
-/// A view whose tiles kernels can read: CacheStore puts its `table` on the device, and its element is built in. Kernels of
-/// any other view would read host memory, so an engine with one is refused at compile time.
+/// A view whose tiles kernels can read: CacheStore puts its `table` on the device, and its element is built in. Kernels
+/// of any other view would read host memory, so an engine with one is refused at compile time.
 template <class V>
 concept ViewOnDevice = ReadsTable<V> && BuiltInKvElement<typename V::Element>;
 
