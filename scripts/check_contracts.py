@@ -17,6 +17,7 @@ FOLDERS = ("include/", "apps/", "server/", "src/")
 ELSEWHERE = {
     "include/tenon/core/elements.h": "elements of caches, which concepts.h includes",
     "include/tenon/core/constraint.h": "a request brings it; no axis of an engine",
+    "include/tenon/core/logits_processor.h": "a request brings it; no axis of an engine",
     "include/tenon/ops/args.h": "the ops of a device, by the types of their arguments",
     "include/tenon/model/traits.h": "a model family, by its configuration and its tensors",
     "include/tenon/weights/code.h": "codes of weights in files",
