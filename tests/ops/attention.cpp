@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bfloat16_is_float32_over_rounded_values, Policy, P
           const Matrix out = at_once(as_it_is, op_on<Policy>(device));
           BOOST_TEST(first_difference(out.view(), rounded.view()) == -1, name_of(device)
                                                                              << ", head_dim " << p.head_dim);
-          BOOST_TEST(first_difference(out.view(), unrounded.view()) == 0);  // the twin
+          BOOST_TEST(first_difference(out.view(), unrounded.view()) == 0);  // the inverse test
         },
         1);
   }
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(int8_whose_scales_are_powers_of_two_is_float32, Po
           BOOST_TEST(first_difference(out.view(), exact.view()) == -1, name_of(device) << ", head_dim " << p.head_dim);
         },
         1);
-    p.values.row(0)[0] += 0x1p-11f;  // the twin: a quarter of the smallest scale
+    p.values.row(0)[0] += 0x1p-11f;  // the inverse test: a quarter of the smallest scale
     Cpu device({.threads = 1});
     BOOST_TEST(first_difference(at_once(stored_as<std::int8_t>(p), op_on<Policy>(device)).view(),
                                 truth_of<Policy>(p).view()) == 0);
@@ -323,7 +323,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(numbers_that_float16_holds_are_float32, Policy, Po
           BOOST_TEST(first_difference(out.view(), exact.view()) == -1, name_of(device) << ", head_dim " << p.head_dim);
         },
         1);
-    p.values.row(0)[0] = std::nextafterf(p.values.row(0)[0], 9.0f);  // the twin: a float32 that float16 does not hold
+    p.values.row(0)[0] =
+        std::nextafterf(p.values.row(0)[0], 9.0f);  // the inverse test: a float32 that float16 does not hold
     Cpu device({.threads = 1});
     BOOST_TEST(first_difference(at_once(stored_as<float16>(p), op_on<Policy>(device)).view(),
                                 truth_of<Policy>(p).view()) == 0);
@@ -374,7 +375,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(flash_and_direct_agree, E, Elements) {
     BOOST_TEST(largest_difference(flash, direct) < 1e-5);
     BOOST_TEST_MESSAGE("head_dim " << p.head_dim << ": flash and direct differ by "
                                    << largest_difference(flash, direct));
-    // The twin: a scale off by a thousandth, or one key too few, is detected.
+    // The inverse test: a scale off by a thousandth, or one key too few, is detected.
     const auto scaled = at_once(p, [&](auto args) {
       args.scale *= 1.001f;
       attention(device, FlashAttention{}, args);

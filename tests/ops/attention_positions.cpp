@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_window_as_long_as_the_text_is_none, Case, Cases)
                        -1);
           }
           BOOST_TEST(first_difference(at_once(with(p, 299, sloped), op_on<Policy>(device)).view(), truth.view()) ==
-                     299);  // the twin
+                     299);  // the inverse test
         },
         1);
   }
@@ -203,8 +203,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(slopes_of_zero_are_none, Case, Cases) {
       [&](Cpu& device) {
         const Matrix plain = at_once(p, op_on<Policy>(device)), sloped = at_once(flat, op_on<Policy>(device));
         for (int r = 0; r < p.length; ++r) BOOST_TEST(same_bits(plain.row(r), sloped.row(r), 2 * p.head_dim));
-        BOOST_TEST(
-            !same_bits(plain.row(299) + 2 * p.head_dim, sloped.row(299) + 2 * p.head_dim, p.head_dim));  // the twin
+        BOOST_TEST(!same_bits(plain.row(299) + 2 * p.head_dim, sloped.row(299) + 2 * p.head_dim,
+                              p.head_dim));  // the inverse test
       },
       1);
 }
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
                                     expected);
         };
         BOOST_TEST(difference([](auto&) {}) < tolerance);
-        // The twins: a window one position off, and slopes off by a hundredth, are detected.
+        // The inverse tests: a window one position off, and slopes off by a hundredth, are detected.
         if (window > 0) BOOST_TEST(difference([](auto& args) { ++args.window; }) > tolerance);
         if (!sloped) continue;
         auto slopes = p.slopes;

@@ -1,8 +1,8 @@
 // reference.h, the oracle of the ops, against the same formulas in Eigen's double precision, one expression each.
 //
 // Both sides sum in double. The reference rounds once to float32: u |y|, u = 2^-24. Two double sums of n terms differ
-// by at most 2 n v sum |terms|, v = 2^-53 (Higham, 2002, section 3.1). Sums in float32 do not meet that bound: a twin
-// of each test shows it.
+// by at most 2 n v sum |terms|, v = 2^-53 (Higham, 2002, section 3.1). Sums in float32 do not meet that bound: an
+// inverse test beside each test shows it.
 #define BOOST_TEST_MODULE ops_eigen
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(no_updates_at_all) {
   BOOST_TEST(same_bits(fused, plain));
 }
 
-// The twin: a missing update, or another one, is detected.
+// The inverse test: a missing update, or another one, is detected.
 BOOST_AUTO_TEST_CASE(a_lost_update_is_caught) {
   const std::vector<TestAdapter> adapters = some_adapters(64, 131);
   Updated u(64, 131, 20, adapters);

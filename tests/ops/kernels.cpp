@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(known_answers_of_attention_with_window_and_slopes) {
                                0x67054f87de358964, 0x296276425015850, 100, slopes.data());
 }
 
-// The twin of known answers: one different bit is detected.
+// The inverse test of known answers: one different bit is detected.
 BOOST_AUTO_TEST_CASE(a_digest_sees_one_bit) {
   Matrix m = random_matrix(3, 50, 1);
   Digest before, after;

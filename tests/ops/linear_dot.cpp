@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_have_the_bits_of_the_definition, P, Formats) 
   }
 }
 
-// The twin: the same comparison catches a scale shared by the batch.
+// The inverse test: the same comparison catches a scale shared by the batch.
 BOOST_AUTO_TEST_CASE(a_scale_of_the_whole_batch_is_caught) {
   const Products<ZeroPointInt8Act8> p(33, 17);
   Cpu device({.threads = 1});
@@ -250,7 +250,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights_and_the_rounded_
       Cpu device({.threads = 1, .isa = isa});
       BOOST_TEST(changed(device, [](const auto& x, int r, int k) { return x.row(r)[k]; }),
                  to_string(isa) << ", " << in << " inputs");
-      // The twins: a missing last column, columns one place off, rows one place off, tokens that are not rounded.
+      // The inverse tests: a missing last column, columns one place off, rows one place off, tokens that are not
+      // rounded.
       BOOST_TEST(!changed(device, [](const auto& x, int r, int k) { return k + 1 < x.cols ? x.row(r)[k] : 0.0f; }));
       BOOST_TEST((in == 1 || !changed(device, [](const auto& x, int r, int k) { return x.row(r)[(k + 1) % x.cols]; })));
       BOOST_TEST(!changed(device, [](const auto& x, int r, int k) { return x.row((r + 1) % x.rows)[k]; }));

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_set_of_instructions_has_the_bits_of_plain_co
   }
 }
 
-// The twin: one different code is detected.
+// The inverse test: one different code is detected.
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_code_that_differs_is_seen, P, Formats) {
   using Layout = std::decay_t<decltype(std::declval<typename P::View>().panels())>;
   const Matrix x = random_matrix(20, 33, 1);

@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_have_the_bits_of_the_definition, P, Formats) 
   }
 }
 
-// The twins: the same comparison detects another order of summation, and one different code.
+// The inverse tests: the same comparison detects another order of summation, and one different code.
 BOOST_AUTO_TEST_CASE_TEMPLATE(another_order_or_another_code_is_caught, P, Formats) {
   const Epilogue& plain = kEpilogues[0];
   Products<P> p(100, 33);
@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(products_are_those_of_the_weights, P, Formats) {
     for (const Isa isa : isas()) {
       Cpu device({.threads = 1, .isa = isa});
       BOOST_TEST(within([&](const auto& args) { linear(device, args); }), to_string(isa) << ", " << in << " inputs");
-      // The twins: a missing last column, columns one place off, rows one place off.
+      // The inverse tests: a missing last column, columns one place off, rows one place off.
       const auto with_x = [&](auto&& change) {
         return within([&](auto args) {
           Matrix x = random_matrix(rows, in, 1);

@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference) {
         Cpu device({.threads = 2, .isa = isa});
         BOOST_TEST(within([&](const LowRankArgs& args) { low_rank(device, args); }), to_string(isa)
                                                                                          << ", " << in << " inputs");
-        // Its twins: a missing last rank, second update or scale is detected.
+        // The inverse tests: a missing last rank, second update or scale is detected.
         const auto without = [&](auto&& change) {
           return within([&](const LowRankArgs& args) {
             std::vector<LowRank> updates = adapters[0].updates;

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(exp_is_within_its_bound) {
       x, exp_of(x), [](long double v) { return std::exp(v); }, in_ulps);
   report("exp, in ulps", w);
   BOOST_TEST(w.error < 1.02L);
-  // The twin: an error in the last digit of one constant, such as ln 2, is detected.
+  // The inverse test: an error in the last digit of one constant, such as ln 2, is detected.
   auto y = exp_of(x);
   for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<float>(double{y[i]} * (1 + double{x[i]} * 2e-8));
   BOOST_TEST(worst(
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(silu_is_within_its_bound) {
     report(what, w);
     BOOST_TEST(w.error < 3.0L);
   }
-  // The twin: gelu is something else.
+  // The inverse test: gelu is something else.
   BOOST_TEST(worst(positive, activated(positive, Activation::gelu), exact_silu, in_ulps).error > 3.0L);
 }
 

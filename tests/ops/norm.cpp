@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Norm, Norms) {
       };
       for (const Isa isa : isas()) {
         BOOST_TEST(within(Change{isa}), to_string(isa) << ", width " << width);
-        // Its twin: an epsilon 1000 times as large, or a gain off by a thousandth, is detected.
+        // The inverse test: an epsilon 1000 times as large, or a gain off by a thousandth, is detected.
         if (width == 1) continue;
         BOOST_TEST(!within(Change{isa, 1000}));
         Matrix gain = p.gain;

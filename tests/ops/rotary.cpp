@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(angles_agree_with_the_reference) {
   }
 }
 
-// The twin: an angle that is not rounded to float32 differs from some position on.
+// The inverse test: an angle that is not rounded to float32 differs from some position on.
 BOOST_AUTO_TEST_CASE(angles_are_rounded_to_float32) {
   const Positions positions;
   const Matrix f = frequencies(64);
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(turns_agree_with_the_reference) {
               const double difference = std::fabs(double{turn.q.row(r)[c]} - expected.q.row(r)[c]);
               if (!(difference <= largest)) largest = difference;
             }
-            // The twin: pairs of neighbours, as in GPT-J, are other pairs.
+            // The inverse test: pairs of neighbours, as in GPT-J, are other pairs.
             const float* x = start.q.row(r);  // [head_dim]
             const double cosine = angles.row(r)[0], sine = angles.row(r)[head_dim / 2];
             other = std::max(other, std::fabs(x[0] * cosine - x[1] * sine - expected.q.row(r)[0]));

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(is_within_its_bound_near_multiples_of_half_pi) {
   check("near n pi/2, n to 2^30", errors([&](long i) { return near(1 + i / 3 * 8191, i % 3); }, 3 << 17));
 }
 
-// The twin: a reduction in one part, without half_pi_rest, is detected.
+// The inverse test: a reduction in one part, without half_pi_rest, is detected.
 BOOST_AUTO_TEST_CASE(a_reduction_in_one_part_is_caught) {
   const float x = static_cast<float>(1e6 * kHalfPi);
   const double r = std::fma(-1e6, kHalfPi, static_cast<double>(x));

@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_best_decide_as_the_whole_row_does) {
   BOOST_TEST(decided < all, "some rows of 3,000 are flat, and ranks beyond 256 are asked for");
 }
 
-// The twin: a total that is wrong is noticed.
+// The inverse test: a total that is wrong is noticed.
 BOOST_AUTO_TEST_CASE(a_wrong_total_gives_other_tokens) {
   int different = 0, logprobs = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {

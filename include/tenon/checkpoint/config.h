@@ -30,7 +30,7 @@ struct SpecialTokenDefaults {
 class ConfigFile {
  public:
   /// Reads <folder>/config.json and, if it exists, <folder>/generation_config.json.
-  /// Errors: io where config.json is missing; invalid_file where a file is not a JSON object. Error unsupported where
+  /// Errors: io if config.json is missing; invalid_file if a file is not a JSON object. Error unsupported if
   /// config.json sets a field that changes the outputs and that tenon does not implement.
   explicit ConfigFile(const std::filesystem::path& folder);
   /// The same with the members of config.json in memory. `file` names them in errors.
@@ -52,7 +52,7 @@ class ConfigFile {
   /// - generation_config.json, if it exists, alone decides what ends a text, even where it has no eos_token_id;
   /// - without that file config.json decides: null means none, and an absent field means the default of the class.
   /// bos_token_id of generation_config.json, if present, overrides that of config.json.
-  /// Ids outside [0, vocab_size) are dropped, because they are never generated. Error invalid_file where an id is no
+  /// Ids outside [0, vocab_size) are dropped, because they are never generated. Error invalid_file if an id is no
   /// integer.
   SpecialTokens special_tokens(int vocab_size, const SpecialTokenDefaults& defaults = {}) const;
 

@@ -40,8 +40,8 @@ inline constexpr const char* kRefusedFields[] = {
 
 /// Sets temperature, top_k, top_p, min_p, typical_p and repetition_penalty from the file. Without do_sample the
 /// temperature is 0, which is greedy. An absent field gets the default of transformers, including top_k = 50.
-/// Errors: io where the model has no generation_config.json; invalid_file where a value is out of range. Error
-/// unsupported where a field would change answers and is not implemented.
+/// Errors: io if the model has no generation_config.json; invalid_file if a value is out of range. Error
+/// unsupported if a field would change answers and is not implemented.
 void set_generation_defaults(const ConfigFile& file, Options& options);
 
 }  // namespace tenon

@@ -29,7 +29,7 @@ struct GgufHeader {
 bool is_gguf(const File& file);
 
 /// Reads and checks the header. The offsets of the tensors count from the start of the file. Strings are not checked
-/// to be UTF-8. Errors: invalid_file where the file breaks the format; unsupported for another version, a big-endian
+/// to be UTF-8. Errors: invalid_file if the file breaks the format; unsupported for another version, a big-endian
 /// file, nested lists, or a type of tensors that is not read.
 GgufHeader read_gguf_header(const File& file);
 

@@ -15,8 +15,8 @@ struct GgufModel {
   std::vector<TensorInfo> tensors;       ///< named as in transformers, with the order in which the file stores them
 };
 
-/// Reads the header and maps it. Errors: those of read_gguf_header; invalid_file where a key or a tensor is missing or
-/// contradicts another; unsupported where the architecture, a key or a tensor is not known, because it would change the
+/// Reads the header and maps it. Errors: those of read_gguf_header; invalid_file if a key or a tensor is missing or
+/// contradicts another; unsupported if the architecture, a key or a tensor is not known, because it would change the
 /// output.
 GgufModel read_gguf_model(const File& file);
 

@@ -93,7 +93,7 @@ class PeftAdapter {
   void find_factors(std::span<const PeftModule> modules, std::span<const PeftTarget> targets, const PeftBase& base);
 
   // The adapter's name in keys such as lora_A.default.weight; empty where no key has one. Trainers that save the
-  // model's state themselves write such keys, and PEFT reads them. Error invalid_file where there are several names.
+  // model's state themselves write such keys, and PEFT reads them. Error invalid_file if there are several names.
   std::string adapter_name() const;
 
   // Accepts a tensor that is not a factor if it is an unchanged copy of one of the model's tensors. Otherwise throws.

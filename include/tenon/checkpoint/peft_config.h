@@ -41,11 +41,11 @@ struct PeftConfig {
   std::vector<std::string> unknown;         ///< fields that PEFT does not know; they are ignored
 };
 
-/// Parses and checks the text of an adapter_config.json. Errors: invalid_file; unsupported where a field needs a
+/// Parses and checks the text of an adapter_config.json. Errors: invalid_file; unsupported if a field needs a
 /// feature that changes the outputs and is not implemented.
 PeftConfig parse_peft_config(std::string_view text);
 
-/// Reads <folder>/adapter_config.json. Errors: io where the file is missing, and those of parse_peft_config.
+/// Reads <folder>/adapter_config.json. Errors: io if the file is missing, and those of parse_peft_config.
 PeftConfig read_peft_config(const std::filesystem::path& folder);
 
 }  // namespace tenon

@@ -43,7 +43,7 @@ TENON_INLINE std::optional<int> number_at(std::string_view path, std::size_t at)
 }
 
 // The layer after a pattern that is not a literal. Tries the starts that `.*?\.` can match in order; the first with a
-// match counts. Error unsupported where the pattern can end at several layers: which of them Python takes depends on
+// match counts. Error unsupported if the pattern can end at several layers: which of them Python takes depends on
 // the order of its attempts.
 TENON_INLINE std::optional<int> layer_after(std::string_view path, const PythonRegex& pattern, std::uint64_t& budget) {
   for (std::size_t start = 0; start != path.npos;) {

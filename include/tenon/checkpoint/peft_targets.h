@@ -30,8 +30,8 @@ std::vector<std::string> peft_absent_targets(const PeftConfig& config, std::span
 
 /// The modules that the adapter updates, in the order of `modules`. `unsupported`: paths of modules that PEFT can
 /// update and tenon cannot.
-/// Error invalid_file where no module is selected, a rank exceeds both dimensions of all its linears, or a scale
-/// exceeds float32. Error unsupported where the adapter updates one of `unsupported`.
+/// Error invalid_file if no module is selected, a rank exceeds both dimensions of all its linears, or a scale
+/// exceeds float32. Error unsupported if the adapter updates one of `unsupported`.
 std::vector<PeftTarget> peft_targets(const PeftConfig& config, std::span<const PeftModule> modules,
                                      std::span<const std::string> unsupported = {});
 

@@ -39,7 +39,7 @@ struct RegexNode {
 /// A compiled pattern. Immutable; matching is thread-safe.
 class PythonRegex {
  public:
-  /// `where` names the pattern in errors. Errors: invalid_file where Python refuses the pattern; unsupported where it
+  /// `where` names the pattern in errors. Errors: invalid_file if Python refuses the pattern; unsupported if it
   /// is outside the subset.
   PythonRegex(std::string_view pattern, std::string where);
 

@@ -20,7 +20,7 @@ namespace tenon {
 class Checkpoint {
  public:
   /// Opens <stem>.safetensors in the folder, or else the shards of <stem>.safetensors.index.json. Links are followed.
-  /// Errors: io where files are missing or cannot be read; invalid_file where they break the format.
+  /// Errors: io if files are missing or cannot be read; invalid_file if they break the format.
   static Checkpoint open(const std::filesystem::path& folder, const std::string& stem = "model");
   /// Opens a single file. Errors as for `open`.
   static Checkpoint open_file(const std::filesystem::path& file);
@@ -31,8 +31,8 @@ class Checkpoint {
   const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
   /// Null where there is no such tensor.
   const TensorInfo* find(std::string_view name) const;
-  /// The tensor, checked to have this shape and a type that can be read as a weight. Errors: invalid_file where it is
-  /// missing or has another shape; unsupported where its type cannot be read.
+  /// The tensor, checked to have this shape and a type that can be read as a weight. Errors: invalid_file if it is
+  /// missing or has another shape; unsupported if its type cannot be read.
   const TensorInfo& require(std::string_view name, const std::vector<std::uint64_t>& shape) const;
 
   /// Reads rows [first_row, first_row + row_count) and columns [first_col, first_col + col_count) of a tensor of shape
@@ -43,8 +43,8 @@ class Checkpoint {
   /// A range narrower than the tensor costs one system call, about 0.6 us, per row. Reads of 256 columns or more reach
   /// 1.5 GB/s from the page cache; whole rows reach 8.7 GB/s (F32, 3072 columns, 2 cores).
   ///
-  /// Error unsupported where the type is not F32, F16, BF16 or a block type. Error invalid_file where the tensor does
-  /// not have 1 or 2 dimensions. Error io where the file cannot be read or has become shorter.
+  /// Error unsupported if the type is not F32, F16, BF16 or a block type. Error invalid_file if the tensor does
+  /// not have 1 or 2 dimensions. Error io if the file cannot be read or has become shorter.
   void read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count, std::uint64_t first_col,
             std::uint64_t col_count, float* out) const;
   /// Reads the whole tensor, of any rank. out: [number of its elements].
@@ -54,12 +54,12 @@ class Checkpoint {
   /// `read`.
   void read_bytes(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> out) const;
 
-  /// The value of `key` in __metadata__; null where there is none. Error invalid_file where shards differ.
+  /// The value of `key` in __metadata__; null where there is none. Error invalid_file if shards differ.
   const std::string* metadata(std::string_view key) const;
   /// The values of `key` in all shards. For informative keys, which may differ.
   std::set<std::string> metadata_of_all(std::string_view key) const;
 
-  /// Error io where a file was written to since it was opened. Call it after the last read.
+  /// Error io if a file was written to since it was opened. Call it after the last read.
   void verify_unchanged() const;
 
   /// "model.safetensors: transformer.wte.weight", for errors about the tensor.

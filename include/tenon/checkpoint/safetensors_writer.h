@@ -26,15 +26,15 @@ struct TensorPlan {
 /// finish().
 class SafetensorsWriter {
  public:
-  /// Lays out the tensors and writes the header. Errors: io; invalid_request where a name appears twice, a size is
+  /// Lays out the tensors and writes the header. Errors: io; invalid_request if a name appears twice, a size is
   /// no whole number of bytes, or the header exceeds kMaxHeaderBytes.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorPlan> plans, const Metadata& metadata);
 
-  /// Writes bytes of the tensor at byte `offset`. Error internal where the tensor is unknown or the range lies outside
+  /// Writes bytes of the tensor at byte `offset`. Error internal if the tensor is unknown or the range lies outside
   /// it.
   void write(std::string_view name, std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Publishes the file under its name. Error internal where the number of bytes written to a tensor is not its size.
+  /// Publishes the file under its name. Error internal if the number of bytes written to a tensor is not its size.
   void finish() { take_file().publish(); }
 
   /// The complete file, not yet published, so that it can be published with others. Ends the writing. Errors as for

@@ -36,7 +36,7 @@ class Automaton {
     friend auto operator<=>(const Configuration&, const Configuration&) = default;
   };
 
-  /// Errors: Refused; its kind is invalid_request where no text matches.
+  /// Errors: Refused; its kind is invalid_request if no text matches.
   explicit Automaton(std::unique_ptr<Grammar> grammar);
 
   /// Restarts the clock of ConstraintLimits::step_time.

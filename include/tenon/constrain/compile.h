@@ -14,8 +14,8 @@
 
 namespace tenon::constrain {
 
-// All functions here throw Refused: unsupported where something cannot be enforced exactly or exceeds the limits;
-// invalid_request where the text is malformed or nothing matches.
+// All functions here throw Refused: unsupported if something cannot be enforced exactly or exceeds the limits;
+// invalid_request if the text is malformed or nothing matches.
 
 /// Limit on nested lists and objects. nlohmann's ordered JSON copies and writes them by recursion.
 inline constexpr int kMostNesting = 1000;
@@ -23,7 +23,7 @@ inline constexpr int kMostNesting = 1000;
 /// Refuses JSON over that limit as too complex.
 void check_nesting(std::string_view json);
 
-/// Parses a JSON Schema; keys keep their order. Error invalid_request where the text is not JSON.
+/// Parses a JSON Schema; keys keep their order. Error invalid_request if the text is not JSON.
 OrderedJson parse_schema(std::string_view text);
 
 /// Texts are JSON that satisfies a JSON Schema (2020-12), with keys in the order of the schema's.
@@ -40,7 +40,7 @@ std::unique_ptr<Automaton> json_schema(std::string_view text, const SchemaOption
 /// Texts that a regular expression matches as a whole. Syntax of ECMA-262; \d, \w and \s are ASCII only.
 std::unique_ptr<Automaton> regex(std::string_view pattern, ConstraintLimits limits = {});
 
-/// Exactly one of the listed texts, which may be empty. Error invalid_request where the list is empty.
+/// Exactly one of the listed texts, which may be empty. Error invalid_request if the list is empty.
 std::unique_ptr<Automaton> choice(std::span<const std::string> texts, ConstraintLimits limits = {});
 
 /// Texts of a grammar in llama.cpp's notation (GBNF). The start is the rule `root`.

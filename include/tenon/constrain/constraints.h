@@ -153,7 +153,7 @@ class Constraints {
     return of_schema(schema);
   }
   Pointer regex(std::string_view pattern);
-  /// Exactly one of the texts, in any order. Error invalid_request where the list is empty.
+  /// Exactly one of the texts, in any order. Error invalid_request if the list is empty.
   Pointer choice(std::span<const std::string> texts);
   Pointer grammar(std::string_view text);
 

@@ -318,7 +318,7 @@ class GbnfCompiler {
 
 /// Compiles a grammar in GBNF. The start is the rule `root`. Left recursion is rewritten where it is at the start of
 /// alternatives.
-/// Throws Refused at a line ("line 3"): invalid_request where the text is not a grammar; unsupported for other left
+/// Throws Refused at a line ("line 3"): invalid_request if the text is not a grammar; unsupported for other left
 /// recursion, and where it is too complex.
 inline void compile_gbnf(Grammar& grammar, std::string_view text) {
   detail::GbnfSource source(grammar.budget);

@@ -438,7 +438,7 @@ class RegexReader {
 /// - invalid_request for a text that is not a regular expression;
 /// - unsupported for back references, flags, possessive quantifiers, atomic groups, other escapes of letters, halves of
 ///   surrogate pairs, and Unicode properties that unicode_set() lacks;
-/// - unsupported where dialects disagree: {,n}, POSIX classes, and ] first in a class of a whole match;
+/// - unsupported if dialects disagree: {,n}, POSIX classes, and ] first in a class of a whole match;
 /// - unsupported for counts above 100,000, for groups nested deeper than the budget's limit and, at "#", over the
 /// budget.
 inline Expr regex(Expressions& all, std::string_view pattern, Spelling spelling, Match match, std::string at) {

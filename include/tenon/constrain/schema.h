@@ -21,8 +21,8 @@
 
 namespace tenon::constrain {
 
-/// Sets the grammar's rules, start and warnings. Throws Refused: unsupported where a keyword cannot be enforced
-/// exactly; invalid_request where a keyword is malformed or no text satisfies the schema.
+/// Sets the grammar's rules, start and warnings. Throws Refused: unsupported if a keyword cannot be enforced
+/// exactly; invalid_request if a keyword is malformed or no text satisfies the schema.
 /// Not enforced, and not refused: that keys outside `properties` differ from one another.
 inline void compile_schema(Grammar& grammar, const nlohmann::ordered_json& schema, const SchemaOptions& options = {}) {
   schema::Context context(grammar, schema, options);

@@ -14,7 +14,7 @@
 namespace tenon::constrain {
 
 /// Matches exactly the given texts; kNever for an empty list. The result is a trie of their bytes: thousands of texts
-/// cost as much per step as one. Refused where texts are prefixes of one another more than 1,024
+/// cost as much per step as one. Refused if texts are prefixes of one another more than 1,024
 /// deep.
 inline Expr one_of_texts(Expressions& expressions, std::vector<std::string> texts) {
   std::sort(texts.begin(), texts.end());

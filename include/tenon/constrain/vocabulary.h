@@ -95,7 +95,7 @@ class Vocabulary {
 
   /// tokens[id]: its bytes; empty for special tokens and ids without bytes. Tokens without bytes, those in `ends`
   /// and ids from tokens.size() on are never allowed as text. width: number of logits. ends: tokens that end a text;
-  /// ids from `width` on are dropped. Errors: invalid_request where there are more tokens than logits; unsupported for
+  /// ids from `width` on are dropped. Errors: invalid_request if there are more tokens than logits; unsupported for
   /// tokens longer than TokenTrie::kLongest.
   Vocabulary(std::vector<std::string> tokens, int width, std::vector<TokenId> ends);
 

@@ -27,7 +27,7 @@ std::string file_name_of(const std::filesystem::path& path);
 /// Move-only.
 class File {
  public:
-  /// Errors: io where the file cannot be opened; invalid_file where it is no regular file (a folder, a FIFO, a device).
+  /// Errors: io if the file cannot be opened; invalid_file if it is no regular file (a folder, a FIFO, a device).
   explicit File(const std::filesystem::path& path);
 
   File(File&& other) noexcept;
@@ -37,11 +37,11 @@ class File {
   const std::string& name() const noexcept { return name_; }  ///< last component of the path, printable
   std::uint64_t size() const noexcept { return size_; }       ///< bytes, when the file was opened
 
-  /// Fills `out` with the bytes [offset, offset + out.size()). Errors: io where the file has become shorter; internal
+  /// Fills `out` with the bytes [offset, offset + out.size()). Errors: io if the file has become shorter; internal
   /// where the range lies outside the file.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
 
-  /// Error io where the file was written to since it was opened: the bytes that were read may be half old and half new.
+  /// Error io if the file was written to since it was opened: the bytes that were read may be half old and half new.
   void verify_unchanged() const;
 
  private:
@@ -55,7 +55,7 @@ class File {
   struct timespec modified_ {};
 };
 
-/// The whole file, of at most max_bytes. Errors as File's, and invalid_file where the file is larger.
+/// The whole file, of at most max_bytes. Errors as File's, and invalid_file if the file is larger.
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t max_bytes);
 
 }  // namespace tenon

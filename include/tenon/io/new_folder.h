@@ -10,7 +10,7 @@ namespace tenon {
 /// Creates the folder and its missing parents. The destructor removes those of them that are still empty.
 class NewFolder {
  public:
-  /// Error io where the folder cannot be created.
+  /// Error io if the folder cannot be created.
   explicit NewFolder(const std::filesystem::path& folder);
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;

@@ -39,7 +39,7 @@ class AddedTokenList {
   AddedTokenList(Spellings& spellings, const Normalizer& normalizer, Ids ids)
       : spellings_(spellings), normalizer_(normalizer), ids_(ids), model_size_(spellings.size()), next_(model_size_) {}
 
-  // Reads a token. Error unsupported where it is too long.
+  // Reads a token. Error unsupported if it is too long.
   AddedToken read(const Fields& fields, int id) const {
     AddedToken token{.id = id, .text = fields.string("content")};
     token.special = fields.boolean("special", false);

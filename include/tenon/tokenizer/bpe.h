@@ -25,7 +25,7 @@ class Tokenizer {
  public:
   /// Reads tokenizer.json, or else vocab.json and merges.txt. In both cases tokenizer_config.json is read if it exists.
   /// docs/tokenizers.md lists what is supported. vocab_size: rows of the model's embedding (default: highest id + 1).
-  /// Errors name file and field. They are io where a file is missing, invalid_file or unsupported.
+  /// Errors name file and field. They are io if a file is missing, invalid_file or unsupported.
   static Tokenizer load(const std::filesystem::path& folder, std::optional<int> vocab_size = {});
   /// Reads the tokenizer in the metadata of a GGUF file (gguf_tokenizer.h). Errors as for `load`.
   static Tokenizer from_gguf(const Fields& metadata, std::optional<int> vocab_size = {});
@@ -38,7 +38,7 @@ class Tokenizer {
   /// tokenizers.
   /// decode(encode(text)) == text for byte-level tokenizers without normalizer. SentencePiece tokenizers may lose a
   /// leading space, U+2581 and unknown characters (docs/tokenizers.md).
-  /// Error invalid_request where text is not UTF-8. Error capacity from 2^31 bytes on (a space counts 3 for Llama 2),
+  /// Error invalid_request if text is not UTF-8. Error capacity from 2^31 bytes on (a space counts 3 for Llama 2),
   /// or where the expression of a pre-tokenizer takes too many steps (regex.h).
   std::vector<TokenId> encode(std::string_view text, bool parse_special = false) const;
 
@@ -50,7 +50,7 @@ class Tokenizer {
   /// bytes in `template_spans`; messages wrote the rest. The spelling of a special token becomes its id where the
   /// template wrote all its bytes; elsewhere it is ordinary characters. Text between two such tokens is encoded as one
   /// text, even if template and messages both wrote parts of it. Where messages spell no special token, the result is
-  /// encode(text, true). Spans are in order and may touch. Errors as for encode(); invalid_request where a span is out
+  /// encode(text, true). Spans are in order and may touch. Errors as for encode(); invalid_request if a span is out
   /// of order or outside the text.
   std::vector<TokenId> encode_rendered(std::string_view text, std::span<const TextSpan> template_spans) const;
 
@@ -60,7 +60,7 @@ class Tokenizer {
   std::string decode(std::span<const TokenId> ids) const;
 
   /// The bytes of one token; empty for an id without a token, such as padding rows of the embedding. Error
-  /// invalid_request where id is not in [0, vocab_size()).
+  /// invalid_request if id is not in [0, vocab_size()).
   std::string_view bytes(TokenId id) const;
 
   /// Ids are in [0, vocab_size()).

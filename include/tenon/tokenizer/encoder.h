@@ -26,7 +26,7 @@ class Encoder {
       : vocabulary_(vocabulary), pipeline_(vocabulary.pipeline), merger_(vocabulary.merges), out_(out) {}
 
   // Appends the tokens of `text`, which is valid UTF-8 of less than 2^31 bytes. Call it once per encoder. Error
-  // capacity where the text grows to 2^31 bytes, or takes the pre-tokenizer too many steps.
+  // capacity if the text grows to 2^31 bytes, or takes the pre-tokenizer too many steps.
   void encode(std::string_view text, const SpecialSpellings& special) {
     pipeline_.added.for_each_part(text, special,
                                   [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {

@@ -23,7 +23,7 @@ struct Metaspace {
   bool split = false;  // each U+2581 starts a piece; otherwise a part is one piece
 };
 
-// Replaces spaces by U+2581. `part` is not empty. `first`: it starts where the text does. Error capacity where the
+// Replaces spaces by U+2581. `part` is not empty. `first`: it starts where the text does. Error capacity if the
 // result has 2^31 bytes or more.
 inline std::string spell_spaces(std::string_view part, const Metaspace& metaspace, bool first) {
   using Prepend = Metaspace::Prepend;

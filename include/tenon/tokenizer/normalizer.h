@@ -37,7 +37,7 @@ class Normalizer {
   }
 
   // Normalizes `text` in place. `mask`, if not null, has one byte per byte of the text and is changed with it. Bytes
-  // that replace several bytes are marked where all of those were marked. Error capacity where the result has 2^31
+  // that replace several bytes are marked where all of those were marked. Error capacity if the result has 2^31
   // bytes or more.
   void apply(std::string& text, std::string* mask) const {
     for (const NormalizerStep& step : steps_) {

@@ -37,7 +37,7 @@ struct Encoding {
 
 /// Encodes each text with Tokenizer::encode, without special tokens, and pads the rows. As in transformers, positions
 /// count from the first token of a row, wherever it is.
-/// Error invalid_request where a text is not UTF-8 or max_length is below 1. Also where rows of different lengths have
+/// Error invalid_request if a text is not UTF-8 or max_length is below 1. Also where rows of different lengths have
 /// no padding or no token to pad with.
 Encoding encode_batch(const Tokenizer& tokenizer, std::span<const std::string> texts, const BatchOptions& options = {});
 

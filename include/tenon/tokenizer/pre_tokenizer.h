@@ -84,7 +84,7 @@ class PreTokenizer {
   };
 
   // Calls piece(std::string_view) for each piece of `text`, which is not empty. `first`: it starts where the whole
-  // text does. Error capacity where a step makes the text too long, or an expression takes too many steps.
+  // text does. Error capacity if a step makes the text too long, or an expression takes too many steps.
   template <class Piece>
   void cut(std::string_view text, bool first, Scratch& scratch, Piece&& piece) const {
     run(0, text, first, scratch, piece);

@@ -72,7 +72,7 @@ class Regex {
   };
 
   // The leftmost match at or after text[from]; text is valid UTF-8. Expressions of known tokenizers take linear time.
-  // Others can take quadratic or exponential time: error capacity where the budget of `search` is used up.
+  // Others can take quadratic or exponential time: error capacity if the budget of `search` is used up.
   std::optional<TextSpan> find(std::string_view text, std::size_t from, Search& search) const {
     while (from < text.size()) {
       search.choices.clear();

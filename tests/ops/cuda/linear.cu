@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(draws) {
       if (!expected.best.empty() && draws[r].log_total)
         BOOST_TEST(log_totals[r] == expected.log_total, "row " << r << " of " << vocab);
     }
-    // The twin: a token that was generated once more is detected in its row's total.
+    // The inverse test: a token that was generated once more is detected in its row's total.
     ++m.seen[static_cast<std::size_t>(draws[12].first_seen)]
           .generated;  // a row without a mask, with a penalty per occurrence
     const float* row = logits.row(12);

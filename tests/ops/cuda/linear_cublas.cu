@@ -20,7 +20,7 @@ BOOST_TEST_GLOBAL_FIXTURE(NeedsCuda);
 
 BOOST_AUTO_TEST_CASE(products_and_what_follows_them) {
   Cuda cuda;
-  double farthest = 0;  // from sums of activations that are not rounded: the twin
+  double farthest = 0;  // from sums of activations that are not rounded: the inverse test
   for (const int in : {1, 15, 77, 768}) {
     for (const int out : {1, 16, 131}) {
       const Problem p(in, out);
