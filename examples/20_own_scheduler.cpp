@@ -53,7 +53,7 @@ std::vector<std::vector<tenon::TokenId>> run(const char* name, const tenon::Mode
     }
   }
   // [/loop]
-  std::printf("  %-24s first token after %4.1f steps in the mean, all done after %d\n", name, first_steps / 12,
+  std::printf("  %-24s first token after %4.1f steps on average, all done after %d\n", name, first_steps / 12,
               static_cast<int>(engine.stats().steps));
   return answers;
 }

@@ -232,10 +232,10 @@ class Session {
     OrderedJson out = {{"id", nullptr}};
     try {
       check_nesting(line);
-      const OrderedJson ask = tenon::parse_json<OrderedJson>(
+      const OrderedJson request = tenon::parse_json<OrderedJson>(
           line, line_name(number), {.depth = kMostNesting, .refusal = Error::Kind::invalid_request});
-      if (ask.is_object() && ask.contains("id")) out["id"] = ask["id"];
-      try_all(ask, out);
+      if (request.is_object() && request.contains("id")) out["id"] = request["id"];
+      try_all(request, out);
     } catch (const Refused& refused) {
       fail(out, refused.kind() == Error::Kind::unsupported ? "unsupported" : "invalid", refused.reason(),
            refused.where());
@@ -254,9 +254,9 @@ class Session {
     if (!value.is_string()) throw Error(Error::Kind::invalid_request, name, "must be a string");
     return value.get_ref<const std::string&>();
   }
-  static const OrderedJson& member(const OrderedJson& ask, const char* name) {
-    if (!ask.is_object() || !ask.contains(name)) throw Error(Error::Kind::invalid_request, name, "is missing");
-    return ask.at(name);
+  static const OrderedJson& member(const OrderedJson& request, const char* name) {
+    if (!request.is_object() || !request.contains(name)) throw Error(Error::Kind::invalid_request, name, "is missing");
+    return request.at(name);
   }
 
   static std::vector<std::string> texts_of(const OrderedJson& list) {
@@ -266,9 +266,9 @@ class Session {
     return texts;
   }
 
-  std::unique_ptr<Automaton> compiled(const OrderedJson& ask) const {
-    const std::string& kind = text_of(member(ask, "kind"), "kind");
-    const OrderedJson& constraint = member(ask, "constraint");
+  std::unique_ptr<Automaton> compiled(const OrderedJson& request) const {
+    const std::string& kind = text_of(member(request, "kind"), "kind");
+    const OrderedJson& constraint = member(request, "constraint");
     if (kind == "schema") return json_schema(constraint, options_);
     if (kind == "regex") return regex(text_of(constraint, "constraint"));
     if (kind == "grammar") return grammar(text_of(constraint, "constraint"));
@@ -276,13 +276,13 @@ class Session {
     throw Error(Error::Kind::invalid_request, "kind", "must be schema, regex, choice or grammar");
   }
 
-  void try_all(const OrderedJson& ask, OrderedJson& out) const {
+  void try_all(const OrderedJson& request, OrderedJson& out) const {
     const auto begin = Clock::now();
-    const auto automaton = compiled(ask);
+    const auto automaton = compiled(request);
     const double compile_us = us_since(begin);
     Trial trial(*automaton, vocabulary_, audit_);
     OrderedJson verdicts = OrderedJson::array(), stopped = OrderedJson::array();
-    for (const auto& hex : ask.value("texts", OrderedJson::array())) {
+    for (const auto& hex : request.value("texts", OrderedJson::array())) {
       const auto verdict = trial.judge(walk_.tokens(from_hex(text_of(hex, "texts"))));
       verdicts.push_back(verdict.accepted);
       stopped.push_back(verdict.stopped_at ? OrderedJson(*verdict.stopped_at) : OrderedJson(nullptr));
@@ -292,8 +292,8 @@ class Session {
                 {"verdicts", verdicts},
                 {"stopped_at", stopped},
                 {"compile_us", compile_us}});
-    if (ask.contains("generate")) {
-      const auto& wanted = ask["generate"];
+    if (request.contains("generate")) {
+      const auto& wanted = request["generate"];
       OrderedJson generated = OrderedJson::array();
       for (int i = 0; i < wanted.value("count", 1); ++i) {
         generated.push_back(

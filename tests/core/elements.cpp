@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(int8_is_the_nearest_multiple_of_the_scale) {
   const std::array<int, 10> expected{127, 0, 2, 2, 0, -2, -2, 126, -126, 0};
   for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(int{ties.elements[i]} == expected[i]);
 
-  // The error is at most half a scale, and about scale / sqrt(12) in the mean, like that of uniform errors. A twin that
-  // truncates instead of rounding loses twice as much.
+  // The error is at most half a scale, and about scale / sqrt(12) in the mean, like that of uniform errors. The inverse
+  // test: truncation errs twice as much.
   std::uint64_t state = 2;
   double squares = 0, squares_cut = 0;
   constexpr int rows = 1000, n = 64;

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_code_is_read_as_what_it_means_and_written_ba
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_float_becomes_the_nearest_and_ties_are_even, Format, Formats) {
   BOOST_TEST(wrong_ones<Format>(rounded<Format>) == 0);
-  // The twins: truncation, and rounding of ties away from zero, are detected.
+  // The inverse tests: truncation, and rounding of ties away from zero, are detected.
   const auto cut = [](float x) {
     const std::uint32_t code = rounded<Format>(x);
     return std::fabs(static_cast<float>(of_bits<Format>(code))) > std::fabs(x) ? code - 1 : code;
