@@ -18,7 +18,7 @@ namespace tenon {
 
 /// The function that an MLP applies to its first product.
 enum class Activation : std::uint8_t {
-  none,
+  none,      ///< x
   gelu_new,  ///< tanh form, Hendrycks and Gimpel 2016: x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3)
   gelu,      ///< x / 2 (1 + erf(x / sqrt 2))
   relu,      ///< max(x, 0)
@@ -35,8 +35,8 @@ struct EmbedArgs {
   MatrixView<float> x;          ///< [rows, hidden]
 };
 
-/// Some ops round their result for the product that reads it. Then Y is OperandTiles<E> instead of MatrixView<float>,
-/// and the result exists in no other form.
+// Some ops round their result for the product that reads it. Then Y is OperandTiles<E> instead of MatrixView<float>,
+// and the result exists in no other form.
 
 /// y = (x - mean) / sqrt(variance + epsilon) * gain + bias per row, sums in 16 strips (Ba et al., 2016).
 template <class Y>
@@ -92,8 +92,8 @@ using LowRankArgs = LowRankArgsOf<MatrixView<const float>>;
 template <class Y>
 struct GateArgsOf {
   MatrixView<const float> x;  ///< [rows, 2 n]: gate, then up
-  Activation activation;
-  Y y;  ///< [rows, n]; may be the first half of x
+  Activation activation;      ///< of the gate
+  Y y;                        ///< [rows, n]; may be the first half of x
 };
 using GateArgs = GateArgsOf<MatrixView<float>>;
 
@@ -115,13 +115,13 @@ struct RotateArgs {
   int heads, kv_heads, head_dim;
 };
 
-/// Writes the batch's new keys and values into the cache.
+/// Writes the batch's new keys and values of `layer` into the cache, rounded to its element.
 template <class V>
 struct StoreKvArgs {
   BatchView batch;
   MatrixView<const float> keys;    ///< [rows, kv_heads * head_dim]
   MatrixView<const float> values;  ///< [rows, kv_heads * head_dim]
-  V kv;
+  V kv;                            ///< the batch's view of the cache
   int layer, kv_heads, head_dim;
 };
 
@@ -136,9 +136,9 @@ template <class V, class Out = MatrixView<float>>
 struct AttentionArgs {
   BatchView batch;
   MatrixView<const float> q;  ///< [rows, heads * head_dim]
-  V kv;
+  V kv;                       ///< the batch's view of the cache
   int layer, heads, kv_heads, head_dim;
-  float scale;
+  float scale;                    ///< factor of q . k, for instance 1 / sqrt(head_dim)
   Out out;                        ///< [rows, heads * head_dim]
   int window = 0;                 ///< positions that a row sees, its own included; 0: all
   const float* slopes = nullptr;  ///< [heads] or null: ALiBi (Press et al., 2022)
@@ -175,9 +175,9 @@ template <class W>
 struct HeadBestArgs {
   MatrixView<const float> hidden;  ///< [rows, hidden]
   W weight;                        ///< [vocab, hidden]
-  int vocab;
-  const int* counts;              ///< [rows]
-  std::vector<TokenLogit>* best;  ///< [rows]
+  int vocab;                       ///< number of tokens, which a panelled weight does not know
+  const int* counts;               ///< [rows], logits wanted
+  std::vector<TokenLogit>* best;   ///< [rows]
 };
 
 inline constexpr int kMostBest = 256;  ///< most logits per row that a device may be asked for
@@ -188,9 +188,9 @@ struct DrawRow {
   int best = 0;           ///< number of largest logits wanted, banned ones aside; 0: none
   float temperature = 0;  ///< for the wanted sum of weights, exp((logit - largest) / temperature); 0: no sum
   float repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
-  int first_bias = 0, biases = 0;
-  int first_seen = 0, seen = 0;
-  int mask = -1;  ///< -1: all tokens are allowed
+  int first_bias = 0, biases = 0;  ///< its part of HeadDrawArgs::biases: the first one, and how many
+  int first_seen = 0, seen = 0;    ///< its part of HeadDrawArgs::seen, likewise
+  int mask = -1;                   ///< its row of HeadDrawArgs::masks; -1: all tokens are allowed
   /// also return the sum at temperature 1, for log-probabilities of a row without biases, penalties and mask
   bool log_total = false;
 };
@@ -216,16 +216,16 @@ struct HeadDrawArgs {
   /// [masks, (vocab + 31) / 32], bit i % 32 of word i / 32 set: token i is allowed
   std::span<const std::uint32_t> masks;
   std::vector<TokenLogit>* best;  ///< [rows]
-  double* totals;                 ///< [rows]
-  double* log_totals;             ///< [rows], of those that want it
+  double* totals;                 ///< [rows], sums of weights at DrawRow::temperature
+  double* log_totals;             ///< [rows], sums at temperature 1 of the rows that want it
 };
 /// How one row's token is picked. Without a temperature: the largest logit, the lower id among equal ones. With one: a
 /// draw among the `best` largest logits, as sample/filters.h and sample/sampler.h define it for such a top_k.
 struct PickRow {
-  int best = 1;           ///< number of candidates, at most kMostBest
-  float temperature = 0;  ///< 0: pick the largest
-  float top_p = 1, min_p = 0;
-  double u = 0;  ///< the draw, in [0, 1)
+  int best = 1;                ///< number of candidates, at most kMostBest
+  float temperature = 0;       ///< 0: pick the largest
+  float top_p = 1, min_p = 0;  ///< of nucleus and min-p filters; these values filter nothing
+  double u = 0;                ///< the random number of the draw, in [0, 1)
 };
 
 /// Picks one token per row and leaves it on the device for the next step's kernels (BatchView::picks). A row with a
