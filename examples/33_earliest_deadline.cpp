@@ -13,22 +13,22 @@ struct EarliestDeadlineFirst {
   int max_batch = 4;
 
   void plan(const tenon::QueueState& state, tenon::PlanWriter& out) const {
-    int room = state.free_cache_tokens;
-    for (const auto& c : state.running) room -= out.need(c.seq);     // what running sequences are about to use
-    for (const auto& c : state.running) out.take(c.seq, c.pending);  // they go on
+    int left = state.free_cache_tokens;
+    for (const auto& c : state.running) left -= out.need(c.seq);     // tokens that running sequences are about to use
+    for (const auto& c : state.running) out.take(c.seq, c.pending);  // running sequences go on
     const tenon::Candidate* last = nullptr;
     for (int batch = static_cast<int>(state.running.size()); batch < max_batch; ++batch) {
       const tenon::Candidate* next = nullptr;  // the most urgent one after `last`
       for (const auto& c : state.waiting) {
         if ((!last || sooner(*last, c)) && (!next || sooner(c, *next))) next = &c;
       }
-      if (!next || (batch > 0 && out.need(next->seq) > room)) return;  // nobody is left, or does not fit
-      room -= out.need(next->seq);
+      if (!next || (batch > 0 && out.need(next->seq) > left)) return;  // no request is left, or it does not fit
+      left -= out.need(next->seq);
       if (out.take(next->seq, next->pending) == 0) return;
       last = next;
     }
   }
-  // Whom to preempt when the cache is full: who has the most time left.
+  // The sequence to preempt when the cache is full: the one with the most time left.
   tenon::SeqId victim(const tenon::QueueState& state) const {
     return std::max_element(state.running.begin(), state.running.end(), sooner)->seq;
   }
