@@ -94,7 +94,7 @@ int chat_batch(const ChatBatchCommand& command) {
 
   tenon::Options sampling = command.options;
   if (command.generation.config) sampling = with_generation_config(files, sampling, command.generation.given);
-  std::unordered_map<tenon::RequestId, std::size_t> open;
+  std::unordered_map<tenon::RequestId, std::size_t> row_of;
   int failed = 0;
   const auto fail = [&](Row& row, const std::string& error) {
     row.text += " [" + error + "]";
@@ -102,7 +102,7 @@ int chat_batch(const ChatBatchCommand& command) {
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     try {
-      open.emplace(engine->submit({.prompt = rows[i].text, .adapters = rows[i].adapters, .options = sampling}), i);
+      row_of.emplace(engine->submit({.prompt = rows[i].text, .adapters = rows[i].adapters, .options = sampling}), i);
     } catch (const tenon::Error& error) {
       fail(rows[i], error.what());
     }
@@ -112,7 +112,7 @@ int chat_batch(const ChatBatchCommand& command) {
   screen.draw();
   while (!engine->idle()) {
     for (const tenon::Event& event : step_or_wait(*engine)) {
-      Row& row = rows[open.at(event.request)];
+      Row& row = rows[row_of.at(event.request)];
       row.text += event.text;
       if (event.kind == tenon::Event::Kind::error) fail(row, event.error);
     }

@@ -10,7 +10,7 @@ torch.set_num_threads(THREADS)
 dtype, _, device = sys.argv[2].partition("-")
 device = device or "cpu"
 wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-MIXED = [4] * 2 + [8] * 21 + [16] * 5 + [64] * 4  # the same sum of ranks as 32 of 16
+MIXED = [4] * 2 + [8] * 21 + [16] * 5 + [64] * 4  # ranks; their sum is that of 32 adapters of rank 16
 
 
 def config(rank):

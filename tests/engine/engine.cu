@@ -66,8 +66,8 @@ void check(const ModelConfig& config, const char* what) {
 
 }  // namespace
 
-// Requests that are greedy or drawn among few; some end at a token that cannot be foreseen. Steps are launched before the
-// tokens of the steps before are known.
+// Some requests are greedy, others draw among few tokens; some end at a token that cannot be foreseen. A step is
+// launched before the tokens of the step before it are known.
 BOOST_AUTO_TEST_CASE(steps_ahead) {
   const ModelConfig config = invariance::tiny(0);
   const ModelFiles files = random_checkpoint(config, 5);

@@ -16,6 +16,7 @@ using tenon::test::TensorFile;
 
 namespace {
 
+// Writes the codes of a matrix to a file, and compares what CodedTensor reads with them.
 template <class C>
 void check(int rows, int cols) {
   std::vector<float> values(static_cast<std::size_t>(rows * cols));

@@ -115,7 +115,7 @@ TENON_INLINE void Automaton::refuse_dead() {
 }
 
 TENON_INLINE void Automaton::explore() {
-  constexpr std::size_t kStates = 256;
+  constexpr std::size_t kStates = 256;  // and at most 20 ms
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   for (State s = 0; static_cast<std::size_t>(s) < states_.size() && states_.size() < kStates; ++s) {
     if (std::chrono::steady_clock::now() > end) return;

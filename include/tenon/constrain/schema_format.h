@@ -60,7 +60,7 @@ class Formats {
   Expr ipv6() {
     const std::string h = "[0-9A-Fa-f]{1,4}", low = "(" + h + ":" + h + "|" + std::string(kIpv4) + ")";
     std::string all = "(" + h + ":){6}" + low + "|::(" + h + ":){5}" + low;
-    for (int before = 0; before < 7; ++before) {
+    for (int before = 0; before < 7; ++before) {  // at most before + 1 groups, "::", and exactly 6 - before groups
       all += "|((" + h + ":){0," + std::to_string(before) + "}" + h + ")?::";
       const int after = 4 - before;
       if (after > 0) all += "(" + h + ":){" + std::to_string(after) + "}";

@@ -189,6 +189,8 @@ class DecoderPass {
     if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   }
 
+  /// Writes the embeddings of the step's tokens to x: with learned positions and the embedding norm, if the model has
+  /// them. Computes the angles of rotary positions.
   template <class H>
   void embed_tokens(const DecoderViews<W, H>& weights) {
     embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_});
@@ -218,8 +220,9 @@ class DecoderPass {
     store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
   }
 
-  // Whether the step has rows without logits. After the last layer's keys and values are stored, no op reads them.
+  /// Whether the step has rows without logits. After the last layer's keys and values are stored, no op reads them.
   bool drops_rows() const { return host_batch_.logit_count < host_batch_.rows; }
+  /// Keeps only the rows with logits, for the rest of the last layer. Call it after the layer's project_qkv().
   void drop_rows() {
     const int count = rows_.logit_count;
     gather_rows(device_, GatherRowsArgs{rows_.logit_rows, count, x_, q_});
@@ -231,6 +234,7 @@ class DecoderPass {
     }
   }
 
+  /// Attention of layer `l` over the cache, and its output matrix: x += W attended + bias.
   template <class Attend>
   void attend(const Attend& policy, const auto& layer, int l) {
     attention(device_, policy,
@@ -239,6 +243,7 @@ class DecoderPass {
     multiply_and_add(layer.attention_out, attended_, l, Site::attn_out);
   }
 
+  /// The MLP of layer `l` with its norm: x += W inner + bias.
   void mlp(const auto& layer, int l) {
     norm(layer.mlp_norm, normed_);
     if constexpr (gated) {

@@ -1,7 +1,7 @@
 // The tokenizer in the metadata of a GGUF file, as the tokenizer.json that it was made from.
 //
-// The metadata has tokens, kinds, merges or scores, and the name of a pre-tokenizer. kGgufPreTokenizers has the steps of
-// tokenizer.json for each name.
+// The metadata has tokens, kinds, merges or scores, and the name of a pre-tokenizer. kGgufPreTokenizers has the steps
+// of tokenizer.json for each name.
 #pragma once
 #include <algorithm>
 #include <cmath>

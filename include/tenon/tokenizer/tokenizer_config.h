@@ -114,7 +114,7 @@ inline void read_more_special(const Fields& config, const Spellings& spellings, 
   }
 }
 
-// CodeLlamaTokenizerFast makes these tokens special where the vocabulary has them (tokenization_code_llama_fast.py).
+// CodeLlamaTokenizerFast makes these tokens special if the vocabulary has them (tokenization_code_llama_fast.py).
 inline void read_infill_tokens(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
   constexpr std::string_view tokens[][2] = {{"prefix_token", "\xE2\x96\x81<PRE>"},
                                             {"middle_token", "\xE2\x96\x81<MID>"},
@@ -248,7 +248,7 @@ inline void apply_template_flags(const Fields& config, const TokenizerClass& whi
   }
 }
 
-// Where add_prefix_space is given, LlamaTokenizerFast rebuilds the tokenizer from tokenizer.model (from_slow).
+// If add_prefix_space is given, LlamaTokenizerFast rebuilds the tokenizer from tokenizer.model (from_slow).
 // `legacy` chooses its form: Prepend with Replace, or Metaspace (LlamaConverter in convert_slow_tokenizer.py).
 // tokenizer.json is accepted only in that form.
 inline void check_rebuilt(const Fields& config, const Pipeline& pipeline) {
