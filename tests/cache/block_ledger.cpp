@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(kept_blocks_make_way_the_end_of_a_text_first) {
   BOOST_TEST(ledger.match(text(12), "").tokens == 4);  // all or nothing: nothing was evicted for it
 }
 
-BOOST_AUTO_TEST_CASE(what_is_used_again_is_evicted_later) {
+BOOST_AUTO_TEST_CASE(reused_blocks_are_evicted_later) {
   Ledger ledger(4, 100);
   compute(ledger, 1, text(4));
   ledger.release(1);

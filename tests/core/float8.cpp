@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_float_becomes_the_nearest_and_ties_are_even, For
   BOOST_TEST(wrong_ones<Format>(ties_away) > 100);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_is_beyond_the_largest_becomes_it, Format, Formats) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(larger_values_become_the_largest, Format, Formats) {
   const float largest = Format::largest, infinity = std::numeric_limits<float>::infinity();
   for (const float beyond : {std::nextafterf(largest, infinity), largest * 1.03125f, largest * 1.0625f,
                              largest * 1.125f, largest * 2, 1e30f, std::numeric_limits<float>::max(), infinity}) {

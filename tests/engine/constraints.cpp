@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_users_own) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_constraint_gets_wrong_fails_its_own_request) {
+BOOST_AUTO_TEST_CASE(an_error_of_a_constraint_fails_only_its_own_request) {
   Engine<Gpt2> engine(files());
   std::vector<Request> requests = {request(nullptr, 0, 8),
                                    request(constraint_of(Throws(vocab(), 5), vocab())),

@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(it_sees_the_prompt_and_what_its_own_choice_has_written) {
   BOOST_TEST(seen->generated.size() <= 30u);
 }
 
-BOOST_AUTO_TEST_CASE(what_it_gets_wrong_fails_its_own_request) {
+BOOST_AUTO_TEST_CASE(an_error_of_the_processor_fails_only_its_own_request) {
   const auto throwing = [](auto what) {
     return [what](std::span<float>, Tokens, Tokens generated) {
       if (generated.size() == 2) throw what;

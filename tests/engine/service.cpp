@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(next_for_waits_so_long) {
   BOOST_TEST(!stream.next_for(10s));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_in_no_hurry_is_woken_for_many_events) {
+BOOST_AUTO_TEST_CASE(next_for_waits_for_a_number_of_events) {
   Strings strings;
   strings.step_us = 2000;
   FakeService service(strings);
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(no_callback_runs_once_its_stream_is_gone) {
   BOOST_TEST(soon([&] { return service.stats().open == 0; }));
 }
 
-BOOST_AUTO_TEST_CASE(what_a_callback_captured_goes_with_the_last_event) {
+BOOST_AUTO_TEST_CASE(captures_of_a_callback_are_freed_with_the_last_event) {
   Strings strings;
   FakeService service(strings);
   const auto captured = std::make_shared<int>(0);
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(a_callback_may_cancel_drop_and_submit) {
   BOOST_TEST(after_drop == 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_callback_throws_is_the_error_of_its_own_request) {
+BOOST_AUTO_TEST_CASE(an_error_of_a_callback_ends_only_its_own_request) {
   Strings strings;
   FakeService service(strings);
   auto neighbour = service.submit(request(1, 300));
@@ -481,7 +481,7 @@ BOOST_AUTO_TEST_CASE(a_buffer_of_one_works) {
   BOOST_TEST(several.others[2].ids == expected(1, 100, 3));
 }
 
-BOOST_AUTO_TEST_CASE(who_never_reads_is_cancelled_who_reads_slowly_is_not) {
+BOOST_AUTO_TEST_CASE(a_stalled_reader_is_cancelled_and_a_slow_one_is_not) {
   Strings strings;
   FakeService service(ServiceOptions{.buffer = 16, .stall_timeout = 500ms}, strings);
   auto never = service.submit(request(1, 1000));
@@ -572,7 +572,7 @@ BOOST_AUTO_TEST_CASE(limits_are_named) {
   BOOST_TEST(service.stats().waiting_tokens == 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_can_never_run_is_refused_at_once) {
+BOOST_AUTO_TEST_CASE(requests_that_can_never_run_are_refused_at_once) {
   Strings strings;
   FakeService service(ServiceOptions{}, strings, 4, 100);
   strings.shut();
@@ -847,7 +847,7 @@ BOOST_AUTO_TEST_CASE(an_engine_that_forgets_does_not_hang_its_readers) {
 
 // ---- waiting
 
-BOOST_AUTO_TEST_CASE(who_has_nothing_to_do_uses_no_processor) {
+BOOST_AUTO_TEST_CASE(an_idle_service_uses_no_processor) {
   Strings strings;
   FakeService service(ServiceOptions{.buffer = 2, .stall_timeout = 0s}, strings);
   auto held = service.submit(request(1, 100));

@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(it_says_what_the_scheduler_granted) {
   BOOST_TEST(engine.adapters().name_of(1000).empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_it_throws_is_counted_and_changes_nothing) {
+BOOST_AUTO_TEST_CASE(errors_of_the_observer_are_counted_and_change_nothing) {
   Engine<Gpt2> undisturbed(tales_files());
   const auto expected = undisturbed.complete(request("Once upon a time", "", 6));
   const auto throws_in = [](std::vector<int> steps) {

@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_start_that_leads_nowhere_is_released) {
   BOOST_TEST(!matcher.stopped());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_held_back_belongs_to_a_text_that_ends) {
+BOOST_AUTO_TEST_CASE(held_back_text_is_returned_at_the_end) {
   const auto fed = feed({"abc"}, {"xab"});
   BOOST_TEST(fed.text == "xab");
   BOOST_TEST(!fed.stopped);

@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_total_gives_other_tokens) {
   BOOST_TEST(logprobs > 2);
 }
 
-BOOST_AUTO_TEST_CASE(what_only_the_whole_row_can_say_is_not_asked_for) {
+BOOST_AUTO_TEST_CASE(options_that_need_the_whole_row_are_not_prepared) {
   DrawRows rows;
   rows.reset(300);
   Ask a = ask(300, 1);

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(joins_only_where_the_whole_prompt_fits_and_nobody_overtakes
   BOOST_TEST(b.queue.stats().preemptions == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_has_waited_too_long_goes_first_in_order_of_arrival) {
+BOOST_AUTO_TEST_CASE(late_requests_go_first_in_order_of_arrival) {
   Bench b(ContinuousPolicy{.max_batch = 1, .order = Order::longest_first, .patience = 30s});
   b.add(2, 1);
   b.add(2, 1, 1);

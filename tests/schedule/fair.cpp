@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(preemption_changes_nothing_about_the_bound) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_little_is_served_next_however_many_wait_before) {
+BOOST_AUTO_TEST_CASE(a_light_client_is_served_next_before_many_waiting) {
   Bench b(FairPolicy{.max_batch = 2});
   for (int i = 0; i < 1000; ++i) b.add(0, 5, 5);
   for (int i = 0; i < 20; ++i) b.step();
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(asking_for_less_than_a_share_earns_no_credit_either) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_while_nobody_waits_starts_level_with_the_last_who_did) {
+BOOST_AUTO_TEST_CASE(a_client_at_an_empty_queue_starts_at_the_last_counter) {
   Bench b(FairPolicy{.max_batch = 1});
   for (int i = 0; i < 10; ++i) b.add(0, 8, 1);
   while (!b.queue.empty()) b.step();

@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(positions_that_are_asked_for_and_salts_limit_reuse) {
   BOOST_TEST(computes({.identity = "a"}) == 16);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_preempted_sequence_left_it_finds_again) {
+BOOST_AUTO_TEST_CASE(a_preempted_sequence_reuses_its_blocks) {
   Ledger ledger(8, 32);
   RequestQueue<ContinuousPolicy> queue;
   const SeqId oldest = queue.add({.tokens = text(12), .max_new_tokens = 12}, ledger);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_child_of_a_parent_that_has_long_read_joins_at_once) {
   BOOST_TEST((step(queue, ledger) == Granted{{parent, 1}, {child, 1}}));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_held_gives_the_cache_back_and_keeps_the_place_in_line) {
+BOOST_AUTO_TEST_CASE(a_held_sequence_frees_its_cache_and_keeps_its_place) {
   Ledger ledger(20, 60);
   RequestQueue<SequentialPolicy> queue;
   const SeqId first = queue.add({.tokens = text(9), .max_new_tokens = 9}, ledger);

@@ -56,7 +56,7 @@ Outcome run(Q& queue, L& ledger, int budget = 512) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_the_window_has_passed_is_told_after_each_step) {
+BOOST_AUTO_TEST_CASE(trim_is_called_after_each_step) {
   struct Recorder : Ledger {
     using Ledger::Ledger;
     std::vector<int> told = {};
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(chunks_fit_the_ring) {
   BOOST_TEST(queue.stats().preemptions == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(what_fits_is_accepted_and_nothing_else) {
+BOOST_AUTO_TEST_CASE(only_sequences_that_fit_are_accepted) {
   const auto accepts = [](int blocks, int positions, int window, int prompt, int fresh) {
     Ledger ledger(blocks, positions, window);
     auto queue = queue_with(window);
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(who_has_a_ring_is_left_in_peace) {
   BOOST_TEST(queue.stats().preemptions == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_held_or_cancelled_gives_the_whole_ring_back) {
+BOOST_AUTO_TEST_CASE(a_held_or_cancelled_sequence_frees_its_whole_ring) {
   Ledger ledger(6, 400, 8);
   auto queue = queue_with(8);
   const SeqId first = queue.add({.tokens = text(50), .max_new_tokens = 100}, ledger);

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(your_own_policy_is_held_to_its_promises) {
                     {.company = milliseconds(0)}));
 }
 
-BOOST_AUTO_TEST_CASE(what_breaks_names_its_seed_and_what_was_drawn) {
+BOOST_AUTO_TEST_CASE(a_violation_names_its_seed_and_its_draws) {
   const Violations broken = simulate(Lazy{}, 7);
   BOOST_TEST_REQUIRE(broken.size() == 1U);
   BOOST_TEST(broken[0].rfind("seed 7: I9", 0) == 0U);
