@@ -22,7 +22,7 @@ TENON_INLINE bool RankedRow::has(std::size_t rank) {
 
 TENON_INLINE void RankedRow::sort_first(std::size_t count) {
   if (complete_ || count <= keys_.size()) return;
-  // A radix sort of all 50,257 values costs as much as selecting about 3,000 of them (Zen 4).
+  // A radix sort of all 50,257 values costs as much as selecting 2,000 to 4,000 of them (Zen 4).
   if (count >= row_.size() / 16) {
     sort_all();
   } else {

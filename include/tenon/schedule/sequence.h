@@ -49,13 +49,13 @@ struct Sequence {
   SeqId seq = 0;
   RequestId request = 0;
   int choice = 0;
-  std::vector<TokenId> tokens;  // prompt, then what was generated
+  std::vector<TokenId> tokens;  ///< the prompt, then generated tokens
   int prompt_tokens = 0;
-  int cached = 0;    // tokens whose keys and values are in the cache
-  int reserved = 0;  // tokens that the cache has room for, cached <= reserved; those that a window has passed count
-  int computed = 0;  // the most that `cached` ever was
+  int cached = 0;    ///< tokens whose keys and values are in the cache
+  int reserved = 0;  ///< tokens that the cache has room for, cached <= reserved; those that a window has passed count
+  int computed = 0;  ///< the most that `cached` ever was
   int max_new_tokens = 0;
-  TimePoint arrival{}, admitted{};  // admitted: the first time
+  TimePoint arrival{}, admitted{};  ///< admitted: the first time
   int adapter = -1;
   int priority = 0;
   int client = 0;
@@ -63,16 +63,16 @@ struct Sequence {
   std::uint64_t tag = 0;
   TimePoint deadline = TimePoint::max();
   std::string identity;
-  std::shared_ptr<const AdapterSet> adapters;  // kept until the sequence has ended
+  std::shared_ptr<const AdapterSet> adapters;  ///< kept until the sequence has ended
   int reuse_limit = 0;
   SeqId parent = kNoParent;
-  std::vector<SeqId> children;  // that wait for this one to have read the prompt
+  std::vector<SeqId> children;  ///< that wait until this one has read the prompt
   int preemptions = 0;
   State state = State::waiting;
-  bool on_hold = false, awaits_parent = false;  // either: State::held
+  bool on_hold = false, awaits_parent = false;  ///< either: State::held
   bool was_admitted = false;
-  int reused = 0;                // of `cached`, what move-in found that others had left
-  std::uint64_t planned_in = 0;  // the attempt at a plan that granted it rows
+  int reused = 0;                ///< of `cached`, tokens that move_in() found
+  std::uint64_t planned_in = 0;  ///< the attempt at a plan that granted it rows
 
   int known() const { return static_cast<int>(tokens.size()); }
   int pending() const { return known() - cached; }
