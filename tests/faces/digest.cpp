@@ -4,6 +4,7 @@
 #include <tenon/tenon.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -134,6 +135,15 @@ struct Portable : Cpu {
   explicit Portable(CpuOptions options = {}) : Cpu({.threads = options.threads, .isa = Isa::portable}) {}
 };
 
+// A variant of a user's own, compiled with the user's flags.
+struct Clipped {
+  static constexpr bool materialises_scores = false;
+  float cap = 0.25f;
+  float score(int, int, int head, float s) const { return s > cap ? cap : head == 1 ? -s : s; }
+  bool mask(int query, int key) const { return query - key < 4 || key % 2 == 0; }
+  std::array<float, 1> values() const { return {cap}; }
+};
+
 void print_engines(const std::string& model) {
   using Int8 = Engine<Gpt2, Scheduler<ContinuousPolicy>, Cache<PagedKV>, Weights<ZeroPointInt8>, Adapter<GatheredLoRA>>;
   const AdapterUse weather{model + "/adapters/weather"}, shakespeare{model + "/adapters/shakespeare", 0.37f};
@@ -155,7 +165,8 @@ void print_engines(const std::string& model) {
   mistral.activation = Activation::gelu;
   mistral.rotary = {RotaryScaling::none, 10000};
   mistral.window = 7;
-  using Merged = Engine<Mistral, Scheduler<FairPolicy>, Cache<WindowKV>, Weights<Float32>, Adapter<MergedLoRA>>;
+  using Merged = Engine<Mistral, Scheduler<FairPolicy>, Cache<WindowKV>, Weights<Float32>, Adapter<MergedLoRA>,
+                        Attention<Clipped>>;
   const testing::RandomAdapters of_mistral(adapter_sites(Mistral::tensors(mistral), Mistral::name_prefix), Site::qkv);
   print_engine("mistral.float32.merged",
                Merged(random_checkpoint(mistral, 3),

@@ -55,8 +55,9 @@ struct Adapter {
 template <class P>
 struct Attention {
   static_assert(AttentionPolicy<P>,
-                "tenon: Attention<P> got a type that is no attention tag; it needs to be an empty struct with static "
-                "bool materialises_scores; see docs/policies.md#attention");
+                "tenon: Attention<P> got a type that is no attention policy; it needs static bool materialises_scores "
+                "and to be trivially copyable, an array values() where it has members, and hooks, if any, that are "
+                "const: float score(int, int, int, float), bool mask(int, int); see docs/policies.md#attention");
 };
 
 /// Where the engine runs: Cpu by default.

@@ -59,8 +59,9 @@ struct KvTile {
   Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
-/// The device's side of a cache: trivially copyable. `sequence` counts within the batch (SequenceRows::slot); tile t
-/// holds positions 16 t to 16 t + 15.
+/// The device's side of a cache: trivially copyable. `sequence` is the SequenceRows::slot of a sequence, which need not
+/// be its index in the batch: if only some rows' logits are wanted, the last layer has several SequenceRows of one
+/// slot. Tile t holds positions 16 t to 16 t + 15.
 template <class V>
 concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> &&
     requires(const V v, int layer, int sequence, int head, int tile) {
@@ -286,13 +287,57 @@ concept MergesAtLoad = AdapterPolicy<P> && requires {
   requires P::merges_at_load;
 };
 
-// ---- Attention<P>: a tag that picks the `attention` op of a device.
+// ---- Attention<P>: how attention is computed, and what a score is. Positions and heads count from 0; `head` is a
+// query head. Hooks are const, pure and thread-safe. ops/attention.h has the formula.
 
-/// An empty tag. `materialises_scores` says whether memory is quadratic in the length, or linear.
+/// Refinement: returns the new score of a visible key. `score` is scale * q . k. -infinity hides the key.
 template <class P>
-concept AttentionPolicy = std::is_empty_v<P> && requires {
+concept ScoresKeys = requires(const P policy, int query_position, int key_position, int head, float score) {
+  { policy.score(query_position, key_position, head, score) } -> std::same_as<float>;
+};
+
+/// Refinement for speed: `score` of the 16 positions from first_key_position on, in place and to the same bits. Scores
+/// of positions that the row does not see hold any value; the kernels drop their results.
+template <class P>
+concept ScoresTiles = ScoresKeys<P> && requires(const P policy, int query_position, int first_key_position, int head,
+                                                std::span<float, kTilePositions> scores) {
+  { policy.scores(query_position, first_key_position, head, scores) } -> std::same_as<void>;
+};
+
+/// Refinement: false hides a position from all heads of a row. A row that sees no position gets 0.
+template <class P>
+concept MasksKeys = requires(const P policy, int query_position, int key_position) {
+  { policy.mask(query_position, key_position) } -> std::same_as<bool>;
+};
+
+/// Refinement: returns an std::array of all members that decide a bit. It is part of an engine's fingerprint.
+template <class P>
+concept CarriesValues = requires(const P policy) {
+  { policy.values()[0] } -> std::convertible_to<double>;
+  { policy.values().size() } -> std::convertible_to<std::size_t>;
+};
+
+namespace detail {
+
+// Without this check, the kernels would ignore a member that has a hook's name and another signature.
+template <class P>
+concept HooksFit = (ScoresKeys<P> || !requires { &P::score; }) && (ScoresTiles<P> || !requires { &P::scores; }) &&
+                   (MasksKeys<P> || !requires { &P::mask; });
+
+}  // namespace detail
+
+/// A tag for which a device has an overload of the op `attention`, or a variant. The engine takes a policy with members
+/// as a value. `materialises_scores` says whether memory is quadratic in the length, or linear.
+template <class P>
+concept AttentionPolicy = std::is_trivially_copyable_v<P> &&
+    (std::is_empty_v<P> || CarriesValues<P>)&&detail::HooksFit<P>&& requires {
   { P::materialises_scores } -> std::convertible_to<bool>;
 };
+
+/// A policy with hooks, which the op `attention` of a device applies. `materialises_scores` picks the algorithm:
+/// DirectAttention's if it is true, FlashAttention's if it is false.
+template <class P>
+concept AttentionVariant = AttentionPolicy<P> &&(ScoresKeys<P> || MasksKeys<P>);
 
 // ---- Request::logits_processor: concept LogitsProcessor, a user's pure function over a row of logits
 // (core/logits_processor.h).

@@ -77,6 +77,13 @@ class Engine : private detail::SteppedEngine {
   // A template, so that braces that could mean both, as in Engine{files, {.token_budget = 24}}, mean EngineOptions.
   template <class = void>
   Engine(const ModelFiles& files, SchedulerP scheduler, EngineOptions options = {})
+      : Engine(files, std::move(scheduler), AttentionP{}, options) {}
+  /// Likewise, with an attention policy that has values, such as a soft cap.
+  template <std::same_as<AttentionP> A>
+  Engine(const ModelFiles& files, const A& attention, EngineOptions options = {})
+      : Engine(files, SchedulerP{}, attention, options) {}
+  template <std::same_as<AttentionP> A>
+  Engine(const ModelFiles& files, SchedulerP scheduler, const A& attention, EngineOptions options = {})
       : options_(checked(options)),
         config_(with_positions(detail::configure<Model>(files), options_.positions,
                                Model::positions == PositionKind::learned)),
@@ -87,6 +94,7 @@ class Engine : private detail::SteppedEngine {
         open_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads()),
         state_(config_),
+        attention_(attention),
         adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files)) {
     open_.queue().set_prefix_reuse(options_.prefix_reuse);
     open_.queue().set_window(config_.window);
@@ -191,7 +199,8 @@ class Engine : private detail::SteppedEngine {
     std::uint64_t weights = weights_.hash();
     if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>)
       weights = mix64(weights ^ device_.architecture());
-    return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, weights);
+    return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, attention_,
+                                                                                                    weights);
   }
 
  private:
@@ -243,8 +252,8 @@ class Engine : private detail::SteppedEngine {
       device_.begin_step();
     open_.retired().begin_step();
     cache_.copy_forked_blocks(device_);
-    step.hidden = forward<Model, AttentionP>(device_, config_, batch_.view(), weights_.parts(),
-                                             cache_.view(device_, batch_.sequences), adapter_policy_, state_);
+    step.hidden = forward<Model>(device_, config_, batch_.view(), weights_.parts(),
+                                 cache_.view(device_, batch_.sequences), adapter_policy_, attention_, state_);
     step.picks_ahead = options_.run_ahead &&
                        picker_.pick_ahead(device_, step, weights_.parts().head, config_, open_.queue(), open_.active());
     if constexpr (PicksAhead<DeviceP, HeadView>) {
@@ -354,6 +363,7 @@ class Engine : private detail::SteppedEngine {
   OpenSequences<SchedulerP, DeviceP> open_;
   Picker<DeviceP, HeadView> picker_;
   DecoderState<Model, DeviceP, WeightView> state_;
+  AttentionP attention_;
   AdapterP adapter_policy_;
   detail::AdaptersOf<AdapterP, DeviceP> adapters_;
   Batch batch_;

@@ -1,6 +1,7 @@
 // The numeric class of an engine: engines with equal fingerprints give equal bits, whatever their schedulers, caches,
 // batches and threads.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,12 +26,16 @@ std::uint64_t hash_of(const ModelConfig& c);
 /// "fp_" and 16 hexadecimal digits: a hash over the library's version, the policies that round, the model's sizes and
 /// `weights`, the hash of all weights.
 template <class Model, class WeightP, class HeadP, class Element, class AttentionP, class DeviceP>
-std::string fingerprint_of(const ModelConfig& config, std::uint64_t weights) {
+std::string fingerprint_of(const ModelConfig& config, [[maybe_unused]] const AttentionP& attention,
+                           std::uint64_t weights) {
   std::uint64_t hash = hash64(kVersion, mix64(weights));
   for (const std::string_view name :
        {detail::type_name<Model>(), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
         detail::type_name<Element>(), detail::type_name<AttentionP>(), detail::type_name<DeviceP>()}) {
     hash = hash64(name, hash);
+  }
+  if constexpr (CarriesValues<AttentionP>) {
+    for (const double value : attention.values()) hash = mix64(hash ^ std::bit_cast<std::uint64_t>(value));
   }
   hash = mix64(hash ^ hash_of(config));
   std::string text = "fp_";

@@ -303,7 +303,7 @@ class DecoderPass {
 /// batch.logit_rows, [logit_count, hidden], which the head turns into logits.
 template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
-                                const DecoderViews<W, H>& weights, const V& kv, const P& adapter,
+                                const DecoderViews<W, H>& weights, const V& kv, const P& adapter, const Attend& attend,
                                 DecoderState<Model, D, W>& state) {
   state.resize(device, c, host_batch);
   const MatrixView<float> hidden = state.activations.hidden;
@@ -318,7 +318,7 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
       pass.drop_rows();
       if (host_batch.logit_count == 0) return hidden;
     }
-    pass.attend(Attend{}, layer, l);
+    pass.attend(attend, layer, l);
     pass.mlp(layer, l);
   }
   pass.norm(weights.final_norm, hidden);

@@ -129,7 +129,11 @@ struct StoreKvArgs {
 /// own sequence.
 ///
 /// A key is visible if t <= position(r) and, with a window, t > position(r) - window. Head h reads key/value head h /
-/// (heads / kv_heads). Tiles before all visible positions may be gone from the cache: no op asks the view for them.
+/// (heads / kv_heads). ops/attention.h says where the hooks of a variant come in.
+///
+/// A sequence's keys and values are those of its SequenceRows::slot, which is no index into batch.sequences: several of
+/// these may have one slot. Tiles before all visible positions may be gone from the cache: no op asks the view for
+/// them.
 ///
 /// Out is MatrixView<float>, or OperandTiles, which attention on tensor cores writes for the next product.
 template <class V, class Out = MatrixView<float>>
@@ -261,7 +265,7 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
                                    const LinearArgs<W, typename OperandOf<W>::Input>& matrix,
                                    const GateArgsOf<typename OperandOf<W>::Result>& gated,
                                    const RotaryAnglesArgs& angles, const RotateArgs& turn, const StoreKvArgs<V>& store,
-                                   const AttentionArgs<V, typename OperandOf<W>::Result>& heads,
+                                   const A& attend, const AttentionArgs<V, typename OperandOf<W>::Result>& heads,
                                    const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
                                    const HeadArgs<H>& logits, const HeadBestArgs<H>& best) {
   embed(device, embedding);
@@ -273,7 +277,7 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   rotary_angles(device, angles);
   rotate(device, turn);
   store_kv(device, store);
-  attention(device, A{}, heads);
+  attention(device, attend, heads);
   gather_rows(device, gather);
   copy_blocks(device, blocks);
   head(device, logits);

@@ -193,8 +193,9 @@ double value_of(E element, const float* scales, int lane) {
 }
 
 /// Attention of one row and one head at a position of a sequence.
-template <class V>
-void attend(const AttentionArgs<V>& args, int slot, int row, int head, int position) {
+template <class V, class A>
+void attend(const AttentionArgs<V>& args, [[maybe_unused]] const A& variant, int slot, int row, int head,
+            int position) {
   const int n = args.head_dim, width = KvShape{.head_dim = n}.value_stride(),
             kv_head = head / (args.heads / args.kv_heads);
   const int first = args.window > 0 ? std::max(0, position - args.window + 1) : 0;  // the first position that it sees
@@ -205,9 +206,17 @@ void attend(const AttentionArgs<V>& args, int slot, int row, int head, int posit
     const int lane = t % kTilePositions;
     double score = 0;
     for (int d = 0; d < n; ++d) score += q[d] * value_of(tile.keys[d * kTilePositions + lane], tile.key_scales, lane);
-    scores.push_back(score * args.scale + (args.slopes ? static_cast<double>(args.slopes[head]) * (t - position) : 0));
+    score *= args.scale;
+    if constexpr (ScoresKeys<A>) score = variant.score(position, t, head, static_cast<float>(score));
+    if (args.slopes) score += static_cast<double>(args.slopes[head]) * (t - position);
+    if constexpr (MasksKeys<A>) {
+      if (!variant.mask(position, t)) score = -std::numeric_limits<double>::infinity();
+    }
+    scores.push_back(score);
   }
   const double largest = *std::max_element(scores.begin(), scores.end());
+  if (std::isinf(largest) && largest < 0)
+    return std::fill_n(args.out.row(row) + std::ptrdiff_t{head} * n, n, 0.0f), void();
   double total = 0;
   for (double& score : scores) total += score = std::exp(score - largest);
   for (int t = first; t <= position; ++t) {
@@ -222,11 +231,13 @@ void attend(const AttentionArgs<V>& args, int slot, int row, int head, int posit
                  [](double x) { return static_cast<float>(x); });
 }
 
-template <class V>
-void attention(const AttentionArgs<V>& args) {
+// Of a variant, or of a tag, whose algorithms agree here.
+template <class V, class A = FlashAttention>
+void attention(const AttentionArgs<V>& args, const A& variant = {}) {
   for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
     for (int r = 0; r < s->rows; ++r) {
-      for (int head = 0; head < args.heads; ++head) attend(args, s->slot, s->first_row + r, head, s->start + r);
+      for (int head = 0; head < args.heads; ++head)
+        attend(args, variant, s->slot, s->first_row + r, head, s->start + r);
     }
   }
 }

@@ -1,6 +1,10 @@
 // Attention over any cache: online softmax in linear memory, or with all scores materialised.
 #pragma once
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "tenon/ops/args.h"
@@ -149,31 +153,29 @@ void share_items(Cpu& device, std::size_t count, Body&& body) {
   });
 }
 
-}  // namespace cpu
-
-template <CacheView V>
-void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
-  const auto& kernels = cpu::attention_kernels_for<typename cpu::KernelTiles<V>::Element>(device.isa());
+// Online softmax. job(item, tiles): what a kernel is given.
+template <class V, class Kernels, class Job>
+void flash_attention(Cpu& device, const AttentionArgs<V>& args, const Kernels& kernels, Job&& job) {
   const int group = args.heads / args.kv_heads;
-  const int rows = std::clamp(cpu::kAttentionQueries / group, 1, cpu::kAttentionRows);
+  const int rows = std::clamp(kAttentionQueries / group, 1, kAttentionRows);
   int blocks = 0;
   for (int s = 0; s < args.batch.sequence_count; ++s) blocks += (args.batch.sequences[s].rows + rows - 1) / rows;
-  const int heads = cpu::heads_together(blocks * args.kv_heads, group, device.threads());
-  const auto items = cpu::attention_items(args, rows, heads);
-  const std::size_t of_tiles = cpu::KernelTiles<V>::floats(args.head_dim);
-  const std::size_t floats = of_tiles + cpu::attention_scratch(cpu::kAttentionQueries, args.head_dim);
+  const int heads = heads_together(blocks * args.kv_heads, group, device.threads());
+  const auto items = attention_items(args, rows, heads);
+  const std::size_t of_tiles = KernelTiles<V>::floats(args.head_dim);
+  const std::size_t floats = of_tiles + attention_scratch(kAttentionQueries, args.head_dim);
   float* scratch = device.scratch(floats * static_cast<std::size_t>(device.threads()));
-  cpu::share_items(device, items.size(), [&](std::size_t i, int thread) {
+  share_items(device, items.size(), [&](std::size_t i, int thread) {
     float* const mine = scratch + static_cast<std::size_t>(thread) * floats;
-    const cpu::KernelTiles<V> tiles(args, mine);
-    kernels.flash_rows(cpu::flash_job(args, items[i], tiles), mine + of_tiles);
+    const KernelTiles<V> tiles(args, mine);
+    kernels.flash_rows(job(items[i], tiles), mine + of_tiles);
   });
 }
 
-template <CacheView V>
-void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
-  const auto& kernels = cpu::attention_kernels_for<typename cpu::KernelTiles<V>::Element>(device.isa());
-  const auto items = cpu::attention_items(args, 1, 1);
+// All scores in memory.
+template <class V, class Kernels, class Job>
+void direct_attention(Cpu& device, const AttentionArgs<V>& args, const Kernels& kernels, Job&& job) {
+  const auto items = attention_items(args, 1, 1);
   std::vector<std::size_t> offsets;  // of the item's scores
   std::size_t total = 0;
   for (const auto& item : items) {
@@ -182,14 +184,68 @@ void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
     const int begin = args.window > 0 ? std::max(0, end - args.window) : 0;
     total += static_cast<std::size_t>((end + 63) / 64 - begin / 64) * 64;
   }
-  const std::size_t of_tiles = cpu::KernelTiles<V>::floats(args.head_dim);
-  const std::size_t floats = of_tiles + cpu::attention_scratch(1, args.head_dim);
+  const std::size_t of_tiles = KernelTiles<V>::floats(args.head_dim);
+  const std::size_t floats = of_tiles + attention_scratch(1, args.head_dim);
   float* scores = device.scratch(total + floats * static_cast<std::size_t>(device.threads()));
-  cpu::share_items(device, items.size(), [&](std::size_t i, int thread) {
+  share_items(device, items.size(), [&](std::size_t i, int thread) {
     float* const mine = scores + total + static_cast<std::size_t>(thread) * floats;
-    const cpu::KernelTiles<V> tiles(args, mine);
-    kernels.direct_row(cpu::flash_job(args, items[i], tiles), scores + offsets[i], mine + of_tiles);
+    const KernelTiles<V> tiles(args, mine);
+    kernels.direct_row(job(items[i], tiles), scores + offsets[i], mine + of_tiles);
   });
+}
+
+// VariantHooks::apply of a variant. A function of its own, which loops over positions one by one: the compiler may fuse
+// a product and a sum of a user's here, but then it does so for every position, and for every instruction set.
+template <AttentionVariant A>
+[[gnu::noinline]] std::uint64_t apply_hooks(const void* erased, [[maybe_unused]] int row, int first,
+                                            [[maybe_unused]] int head, int begin, int end, float* scores /* [64] */) {
+  [[maybe_unused]] const A& variant = *static_cast<const A*>(erased);
+  constexpr float hidden = -std::numeric_limits<float>::infinity();
+  if constexpr (ScoresTiles<A>) {
+    for (int t = begin / kTilePositions * kTilePositions; t < end; t += kTilePositions)
+      variant.scores(row, first + t, head, std::span<float, kTilePositions>(scores + t, kTilePositions));
+  }
+  std::uint64_t seen = 0;
+  for (int t = begin; t < end; ++t) {
+    asm volatile("" ::: "memory");  // not vectorised: a loop's tail would be other code than its body
+    bool sees = true;
+    if constexpr (MasksKeys<A>) sees = variant.mask(row, first + t);
+    if constexpr (!ScoresTiles<A> && ScoresKeys<A>) {
+      if (sees) scores[t] = variant.score(row, first + t, head, scores[t]);
+    }
+    if (!sees) scores[t] = hidden;
+    seen |= std::uint64_t{scores[t] != hidden} << t;
+  }
+  return seen;
+}
+
+}  // namespace cpu
+
+template <CacheView V>
+void attention(Cpu& device, FlashAttention, const AttentionArgs<V>& args) {
+  cpu::flash_attention(device, args, cpu::attention_kernels_for<typename cpu::KernelTiles<V>::Element>(device.isa()),
+                       [&](const auto& item, const auto& tiles) { return cpu::flash_job(args, item, tiles); });
+}
+
+template <CacheView V>
+void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
+  cpu::direct_attention(device, args, cpu::attention_kernels_for<typename cpu::KernelTiles<V>::Element>(device.isa()),
+                        [&](const auto& item, const auto& tiles) { return cpu::flash_job(args, item, tiles); });
+}
+
+/// The hooks of a variant, within the algorithm that it names.
+template <AttentionVariant A, CacheView V>
+void attention(Cpu& device, const A& variant, const AttentionArgs<V>& args) {
+  using Element = typename cpu::KernelTiles<V>::Element;
+  using Job = cpu::VariantJob<Element>;
+  const auto& kernels = cpu::attention_kernels_for<Element, Job>(device.isa());
+  const auto job = [&](const cpu::AttentionItem& item, const cpu::KernelTiles<V>& tiles) {
+    return Job{cpu::flash_job(args, item, tiles), {&variant, cpu::apply_hooks<A>}, item.first_head};
+  };
+  if constexpr (A::materialises_scores)
+    cpu::direct_attention(device, args, kernels, job);
+  else
+    cpu::flash_attention(device, args, kernels, job);
 }
 
 }  // namespace tenon

@@ -30,6 +30,7 @@ namespace portable {
 #include "tenon/ops/cpu/kernels/math.inc"
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/attention_direct.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
 #include "tenon/ops/cpu/kernels/low_rank.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
@@ -50,6 +51,7 @@ namespace avx2 {
 #include "tenon/ops/cpu/kernels/math.inc"
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/attention_direct.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
 #include "tenon/ops/cpu/kernels/low_rank.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
@@ -74,6 +76,7 @@ namespace avx512 {
 #include "tenon/ops/cpu/kernels/math.inc"
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/attention_direct.inc"
 #include "tenon/ops/cpu/kernels/linear.inc"
 #include "tenon/ops/cpu/kernels/low_rank.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"

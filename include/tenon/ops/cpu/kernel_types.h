@@ -84,6 +84,7 @@ struct PanelJob {
 template <class E>
 struct FlashJob {
   using Element = E;
+  static constexpr bool has_hooks = false;
   const float* q;  ///< [rows, q_stride], of which heads * head_dim each
   std::ptrdiff_t q_stride;
   int rows, heads;      ///< on a CPU at most kAttentionQueries queries
@@ -97,6 +98,23 @@ struct FlashJob {
   int layer, sequence, head;  ///< key/value head
   float* out;                 ///< [rows, out_stride], of which heads * head_dim each
   std::ptrdiff_t out_stride;
+};
+
+/// The hooks of an attention variant. The kernels do not know its type, so the compiled face has them compiled.
+struct VariantHooks {
+  const void* variant;
+  /// For a row at position `row` and the stride of 64 positions that begins at `first`: replaces the scores of
+  /// begin..end-1, which are visible so far, by what the hooks return; -infinity where they hide a position. Bit t of
+  /// the result: first + t is still visible.
+  std::uint64_t (*apply)(const void* variant, int row, int first, int head, int begin, int end, float* scores);
+};
+
+/// A FlashJob with hooks.
+template <class E>
+struct VariantJob : FlashJob<E> {
+  static constexpr bool has_hooks = true;
+  VariantHooks hooks;
+  int first_head;  ///< query head of its first query
 };
 
 /// Floats of scratch for flash_rows, or for direct_row with one query: weights of a stride for the queries that share
@@ -139,13 +157,13 @@ struct PanelKernels {
   std::ptrdiff_t (*widened_floats)(int tokens, int inputs);
 };
 
-template <class E>
+template <class E, class Job = FlashJob<E>>
 struct AttentionKernels {
   /// Online softmax of all queries of a job. scratch: [attention_scratch()]
-  void (*flash_rows)(const FlashJob<E>&, float* scratch);
+  void (*flash_rows)(const Job&, float* scratch);
   /// Softmax of a job's only query with all scores. scores: [64 per stride that it sees]; scratch:
   /// [attention_scratch(1, ..)]
-  void (*direct_row)(const FlashJob<E>&, float* scores, float* scratch);
+  void (*direct_row)(const Job&, float* scores, float* scratch);
 };
 
 /// One update of some rows of a step that have it in common: u = scale * A x of them, then delta += B u.

@@ -23,13 +23,13 @@ const PanelKernels<Layout>& panel_kernels_for(Isa isa) {
   return portable::panel_table<Layout>(Widening::in_registers);
 }
 
-template <class E>
-const AttentionKernels<E>& attention_kernels_for(Isa isa) {
+template <class E, class Job>
+const AttentionKernels<E, Job>& attention_kernels_for(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::attention_table<E>();
-  if (isa == Isa::avx2) return avx2::attention_table<E>();
+  if (isa == Isa::avx512) return avx512::attention_table<E, Job>();
+  if (isa == Isa::avx2) return avx2::attention_table<E, Job>();
 #endif
-  return portable::attention_table<E>();
+  return portable::attention_table<E, Job>();
 }
 
 template <class>

@@ -16,8 +16,8 @@ template <class = void>
 const Kernels& kernels_for(Isa isa);
 template <class Layout>
 const PanelKernels<Layout>& panel_kernels_for(Isa isa);
-template <class E>
-const AttentionKernels<E>& attention_kernels_for(Isa isa);
+template <class E, class Job = FlashJob<E>>
+const AttentionKernels<E, Job>& attention_kernels_for(Isa isa);
 template <class = void>
 const LowRankKernels& low_rank_kernels_for(Isa isa, FactorType type);
 
@@ -35,6 +35,14 @@ extern template const AttentionKernels<float>& attention_kernels_for<float>(Isa 
 extern template const AttentionKernels<bfloat16>& attention_kernels_for<bfloat16>(Isa isa);
 extern template const AttentionKernels<float16>& attention_kernels_for<float16>(Isa isa);
 extern template const AttentionKernels<std::int8_t>& attention_kernels_for<std::int8_t>(Isa isa);
+extern template const AttentionKernels<float, VariantJob<float>>& attention_kernels_for<float, VariantJob<float>>(
+    Isa isa);
+extern template const AttentionKernels<bfloat16, VariantJob<bfloat16>>&
+attention_kernels_for<bfloat16, VariantJob<bfloat16>>(Isa isa);
+extern template const AttentionKernels<float16, VariantJob<float16>>&
+attention_kernels_for<float16, VariantJob<float16>>(Isa isa);
+extern template const AttentionKernels<std::int8_t, VariantJob<std::int8_t>>&
+attention_kernels_for<std::int8_t, VariantJob<std::int8_t>>(Isa isa);
 extern template const LowRankKernels& low_rank_kernels_for<>(Isa isa, FactorType type);
 #endif
 

@@ -80,6 +80,7 @@ __device__ inline float largest(F32x16 a) {
 #include "tenon/ops/cpu/kernels/math.inc"
 //
 #include "tenon/ops/cpu/kernels/attention.inc"
+#include "tenon/ops/cpu/kernels/attention_direct.inc"
 #include "tenon/ops/cpu/kernels/norm.inc"
 #include "tenon/ops/cpu/kernels/rotary.inc"
 #undef TENON_KERNEL

@@ -9,8 +9,9 @@
 namespace tenon {
 
 template <class Attend, cuda::ViewOnDevice V, class E>
-requires(!OnTensorCores<Attend>) void attention(Cuda& device, Attend attend,
-                                                const AttentionArgs<V, OperandTiles<E>>& args) {
+requires(!OnTensorCores<Attend> &&
+         !AttentionVariant<Attend>) void attention(Cuda& device, Attend attend,
+                                                   const AttentionArgs<V, OperandTiles<E>>& args) {
   const int rows = args.q.rows, cols = args.heads * args.head_dim;
   const MatrixView<float> out{
       device.scratch(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols), cuda::ScratchUse::rounded), rows,
