@@ -1,0 +1,124 @@
+// What ModelTraits means: the tensors that a family names are those that its traits have the forward pass read, in the
+// shapes of its configuration.
+#pragma once
+#include <exception>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/model/traits.h"
+#include "tenon/testing/random.h"
+
+namespace tenon::testing {
+
+namespace detail {
+
+template <class Model>
+class ModelTrial {
+ public:
+  ModelTrial(const ModelConfig& config, Violations& broken)
+      : c_(config), broken_(broken), spec_(Model::tensors(config)) {}
+
+  void run() {
+    sizes();
+    check(spec_.embedding.shape == Shape{c_.vocab, c_.hidden}, "model: the embedding is [vocab, hidden]");
+    check(spec_.head.parts.empty() == c_.tied_head, "model: names a head where it is not tied to the embedding");
+    check(c_.tied_head || spec_.head.shape == Shape{c_.vocab, c_.hidden}, "model: the head is [vocab, hidden]");
+    check(spec_.position_table.none() == (Model::positions != PositionKind::learned),
+          "model: names a table of positions where its traits say learned");
+    check(spec_.position_table.none() ||
+              (spec_.position_table.table && spec_.position_table.shape == Shape{c_.positions, c_.hidden}),
+          "model: the table of positions is [positions, hidden]");
+    check(static_cast<int>(spec_.layers.size()) == c_.layers, "model: names as many layers as its configuration has");
+    if (!spec_.embedding_norm.gain.none()) norm(spec_.embedding_norm);
+    norm(spec_.final_norm);
+    for (const auto& layer : spec_.layers) {
+      norm(layer.attention_norm);
+      norm(layer.mlp_norm);
+      constexpr int kInner = Model::mlp == MlpKind::gated ? 2 : 1;
+      linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
+      linear(layer.attention_out, {c_.hidden, c_.query_width()}, "model: attention_out is [hidden, heads head_dim]");
+      linear(layer.up, {kInner * c_.inner, c_.hidden},
+             "model: up is [inner, hidden], or [2 inner, hidden] where its traits say gated");
+      linear(layer.down, {c_.hidden, c_.inner}, "model: down is [hidden, inner]");
+    }
+    parts(spec_.embedding.parts, c_.vocab);
+    parts(spec_.head.parts, c_.tied_head ? 0 : c_.vocab);
+    parts(spec_.position_table.parts, spec_.position_table.none() ? 0 : c_.positions);
+    const DecoderSpec again = Model::tensors(c_);
+    check(again.layers.size() == spec_.layers.size() && again.embedding.shape == spec_.embedding.shape,
+          "model: equal configurations give equal tensors");
+  }
+
+ private:
+  void check(bool holds, const char* law) { note(broken_, holds, law); }
+
+  void sizes() {
+    check(c_.model_type == Model::model_type, "model: configure sets model_type");
+    check(c_.layers > 0 && c_.hidden > 0 && c_.heads > 0 && c_.kv_heads > 0 && c_.head_dim > 0 && c_.inner > 0 &&
+              c_.vocab > 0 && c_.positions > 0,
+          "model: sizes are positive");
+    check(c_.kv_heads > 0 && c_.heads % c_.kv_heads == 0, "model: kv_heads divides heads");
+    check(c_.norm_epsilon > 0, "model: norm_epsilon is positive");
+    check(Model::positions != PositionKind::rotary || c_.head_dim % 2 == 0,
+          "model: head_dim is even where its traits say rotary");
+  }
+
+  void norm(const DecoderSpec::Norm& n) {
+    check(n.gain.shape == Shape{c_.hidden, 1} && !n.gain.none(), "model: a norm has a gain of [hidden]");
+    check(n.bias.none() == (Model::norm == NormKind::rms), "model: a norm has a bias where its traits say layer");
+    check(n.bias.none() || n.bias.shape == Shape{c_.hidden, 1}, "model: the bias of a norm is [hidden]");
+    parts(n.gain.parts, c_.hidden);
+    parts(n.bias.parts, n.bias.none() ? 0 : c_.hidden);
+  }
+
+  void linear(const DecoderSpec::Linear& l, Shape shape, const char* law) {
+    check(l.weight.shape == shape, law);
+    check(l.bias.none() || l.bias.shape == Shape{l.weight.shape.rows, 1}, "model: a bias has an element an output");
+    parts(l.weight.parts, l.weight.shape.rows);
+    parts(l.bias.parts, l.bias.none() ? 0 : l.weight.shape.rows);
+  }
+
+  // The parts of one matrix give all its rows, and no row of a tensor is read twice.
+  void parts(const std::vector<TensorPart>& parts, int rows) {
+    int sum = 0;
+    for (const TensorPart& part : parts) {
+      sum += part.rows;
+      check(part.name.rfind(std::string(Model::name_prefix), 0) != 0 || Model::name_prefix.empty(),
+            "model: names come without name_prefix");
+      for (int row = 0; row < part.rows;) {
+        const TensorPart::Run run = part.run(row, part.rows - row);
+        check(run.at >= 0 && run.rows > 0 && run.at + run.rows <= part.stored_rows(),
+              "model: the rows of a part lie within its tensor");
+        if (run.rows <= 0) break;
+        for (int i = 0; i < run.rows; ++i)
+          check(read_.insert({part.name, run.at + i}).second, "model: no row of a tensor is read twice");
+        row += run.rows;
+      }
+    }
+    check(sum == rows, "model: the parts of a matrix have as many rows as the matrix");
+  }
+
+  const ModelConfig& c_;
+  Violations& broken_;
+  DecoderSpec spec_;
+  std::set<std::pair<std::string, int>> read_;
+};
+
+}  // namespace detail
+
+/// Compares the tensors of a configuration with the traits. Give it one of every kind that `configure` may make: tied
+/// and not, with biases and without.
+template <ModelTraits Model>
+Violations model_laws(const ModelConfig& config) {
+  Violations broken;
+  try {
+    detail::ModelTrial<Model>(config, broken).run();
+  } catch (const std::exception& e) {
+    broken.push_back(std::string("model: throws nothing, but threw: ") + e.what());
+  }
+  return broken;
+}
+
+}  // namespace tenon::testing
