@@ -59,9 +59,8 @@ struct KvTile {
   Scale* value_scales = nullptr;  ///< [16], factor of each position's value; null if the element has no scales
 };
 
-/// The device's side of a cache: trivially copyable. `sequence` is the SequenceRows::slot of a sequence, which need not
-/// be its index in the batch: if only some rows' logits are wanted, the last layer has several SequenceRows of one
-/// slot. Tile t holds positions 16 t to 16 t + 15.
+/// The device's side of a cache: trivially copyable. `sequence` is a SequenceRows::slot, which is no index into the
+/// batch: several SequenceRows may have one slot. Tile t holds positions 16 t to 16 t + 15.
 template <class V>
 concept CacheView = std::is_trivially_copyable_v<V> && KvElement<typename V::Element> &&
     requires(const V v, int layer, int sequence, int head, int tile) {
@@ -287,10 +286,9 @@ concept MergesAtLoad = AdapterPolicy<P> && requires {
   requires P::merges_at_load;
 };
 
-// ---- Attention<P>: how attention is computed, and what a score is. Positions and heads count from 0; `head` is a
-// query head. Hooks are const, pure and thread-safe. ops/attention.h has the formula.
+// ---- Attention<P>: the algorithm, and hooks that are const, pure and thread-safe; formula: ops/attention.h.
 
-/// Refinement: returns the new score of a visible key. `score` is scale * q . k. -infinity hides the key.
+/// Refinement: returns the new score of a visible key for a query head. `score` is scale * q . k. -infinity hides it.
 template <class P>
 concept ScoresKeys = requires(const P policy, int query_position, int key_position, int head, float score) {
   { policy.score(query_position, key_position, head, score) } -> std::same_as<float>;
@@ -314,16 +312,13 @@ concept MasksKeys = requires(const P policy, int query_position, int key_positio
 template <class P>
 concept CarriesValues = requires(const P policy) {
   { policy.values()[0] } -> std::convertible_to<double>;
-  { policy.values().size() } -> std::convertible_to<std::size_t>;
 };
 
 namespace detail {
-
 // Without this check, the kernels would ignore a member that has a hook's name and another signature.
 template <class P>
 concept HooksFit = (ScoresKeys<P> || !requires { &P::score; }) && (ScoresTiles<P> || !requires { &P::scores; }) &&
                    (MasksKeys<P> || !requires { &P::mask; });
-
 }  // namespace detail
 
 /// A tag for which a device has an overload of the op `attention`, or a variant. The engine takes a policy with members
