@@ -12,16 +12,8 @@
 namespace tenon {
 
 /// f(logits, prompt, generated) changes one row of float32 logits, [vocab], in place. `prompt`, [1..], and `generated`,
-/// [0..], are the tokens before the one that is picked next.
-///
-/// Order: the raw logits are checked to be finite; f; logit_bias; repetition, presence and frequency penalties; the
-/// mask of a constraint or of min_new_tokens; temperature; top_k; top_p; min_p; typical_p. f may write -inf, which bans
-/// a token, and +inf, which counts as the largest float; NaN fails the request. Log-probabilities, best_of, logits_at
-/// and logits_hash stay those of the raw logits.
-///
-/// f must be pure: equal arguments give equal logits, whatever ran before, so that an answer stays the same alone and
-/// in any batch. It runs on the threads of the engine's pool, for several rows at once; it must not use its own engine.
-/// What it throws fails its own request with that text. Each choice of a request (n, best_of) calls it.
+/// [0..], are the tokens before the one that is picked next. f must be pure: equal arguments give equal logits,
+/// whatever ran before, so that an answer stays the same alone and in any batch.
 template <class F>
 concept LogitsProcessor = std::copy_constructible<F> &&
     requires(const F& f, std::span<float> logits, std::span<const TokenId> prompt, std::span<const TokenId> generated) {
@@ -29,6 +21,15 @@ concept LogitsProcessor = std::copy_constructible<F> &&
 };
 
 /// Any LogitsProcessor, its type forgotten. Copies share it. Empty: logits stay as they are.
+///
+/// Order: the raw logits are checked to be finite; the processor; logit_bias; repetition, presence and frequency
+/// penalties; the mask of a constraint or of min_new_tokens; temperature; top_k; top_p; min_p; typical_p.
+///
+/// It may write -inf, which bans a token, and +inf, which counts as the largest float; NaN fails the request.
+/// Log-probabilities, best_of, logits_at and logits_hash stay those of the raw logits.
+///
+/// Each choice of a request (n, best_of) calls it, on threads of the engine's pool, for several rows at once. It must
+/// not use the engine that calls it. An exception fails its own request with that text.
 class AnyLogitsProcessor {
  public:
   AnyLogitsProcessor() = default;
