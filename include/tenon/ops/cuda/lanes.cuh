@@ -18,6 +18,7 @@
 
 namespace tenon::cuda::lanes {
 
+using cpu::kHeldTiles;
 using cpu::kSharedWeights;
 using cpu::kSplitPositions;
 
