@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/ops/args.h"
+#include "tenon/ops/attention.h"
 
 namespace tenon::reference {
 
