@@ -1,5 +1,6 @@
-// Clients of tenon-serve for bench/serve, well behaved and not. Requests and answers are one line of JSON each.
-//   serve_load          asks: {"case": "closed", "port": 8080, "clients": 8, "seconds": 5, ...}
+// Clients of tenon-serve for bench/serve: well-behaved, slow, and disconnecting ones. The program reads one case per
+// line from standard input, and writes its results as one line of JSON.
+//   {"case": "closed", "port": 8080, "clients": 8, "seconds": 5, ...}
 #include <csignal>
 #include <deque>
 #include <exception>
@@ -17,7 +18,7 @@ namespace {
 
 using namespace bench;
 
-std::uint64_t number(int i) { return static_cast<std::uint64_t>(i); }
+std::uint64_t as_index(int i) { return static_cast<std::uint64_t>(i); }
 
 // A request as the client sees it, recorded in a tally.
 class Watched {
@@ -83,13 +84,13 @@ class ClosedClients {
     Client(Loop& loop, int port, Tally& tally) : http(loop, port), watched(tally) {}
     HttpClient http;
     Watched watched;
-    int asked = 0;
+    int sent = 0;  // requests
   };
 
   void next(Client& client, int c) {
-    const Asked asked = work_.request(number(client.asked++ * count_ + c));
-    client.watched.begin(Clock::now(), asked.new_tokens, stream_);
-    client.http.ask(generate(asked, stream_));
+    const Asked request = work_.request(as_index(client.sent++ * count_ + c));
+    client.watched.begin(Clock::now(), request.new_tokens, stream_);
+    client.http.ask(generate(request, stream_));
   }
 
   Loop& loop_;
@@ -226,7 +227,8 @@ class HealthProbe {
   bool stopped_ = false;
 };
 
-// Ten times as many clients as places, in waves that start all at once, with a probe of the server's health.
+// Overload: `factor` (default 10) clients for each place of the server send one request each, all at once. This repeats
+// for `waves` waves. Meanwhile a probe measures how fast the server reports its health.
 Json overload(const Json& ask) {
   constexpr int kTexts = 16;
   const int port = ask.at("port"), count = static_cast<int>(ask.at("places")) * ask.value("factor", 10),
@@ -234,7 +236,7 @@ Json overload(const Json& ask) {
   const Work work(ask);
   Loop loop;
   std::vector<std::string> requests;
-  for (int i = 0; i < kTexts; ++i) requests.push_back(generate(work.request(number(i)), false));
+  for (int i = 0; i < kTexts; ++i) requests.push_back(generate(work.request(as_index(i)), false));
   const std::vector<std::string> alone = answered_alone(loop, port, requests);
 
   std::vector<double> refusals, accepted;
@@ -261,12 +263,12 @@ Json overload(const Json& ask) {
           ++others;
         else {
           accepted.push_back(ms);
-          ++(answer.last_line() == alone[number(c % kTexts)] ? right : wrong);
+          ++(answer.last_line() == alone[as_index(c % kTexts)] ? right : wrong);
         }
         --open;
       };
       client.asked = Clock::now();
-      client.http.ask(requests[number(c % kTexts)]);
+      client.http.ask(requests[as_index(c % kTexts)]);
       loop.turn({});  // so that no request waits until all clients have connected
     }
     loop.run([&] { return open == 0; });
@@ -313,17 +315,17 @@ class Leavers {
     ++open_;
     const int i = begun_++;
     auto client = std::make_shared<HttpClient>(loop_, port_);
-    const Asked asked = work_.request(number(i));
+    const Asked asked = work_.request(as_index(i));
     const auto random = [&](int salt, int below) {
-      return static_cast<int>(draw(77, number(i), number(salt)) % number(below));
+      return static_cast<int>(draw(77, as_index(i), as_index(salt)) % as_index(below));
     };
     const int kind = random(0, 6), tokens = 1 + random(1, asked.new_tokens);
     const bool stream = kind != 5;
     const std::string request = generate(asked, stream);
     const int head = static_cast<int>(request.find("\r\n\r\n"));
     if (kind == 0) client->bytes_at_most = 0;
-    if (kind == 1) client->bytes_at_most = number(1 + random(2, head));
-    if (kind == 2) client->bytes_at_most = number(head + 4 + random(2, static_cast<int>(request.size()) - head - 4));
+    if (kind == 1) client->bytes_at_most = as_index(1 + random(2, head));
+    if (kind == 2) client->bytes_at_most = as_index(head + 4 + random(2, static_cast<int>(request.size()) - head - 4));
     const auto leave = [this, i, client = client.get(), reset = random(3, 2) == 0, half = random(4, 4) == 0] {
       if (!clients_.contains(i)) return;
       if (half && client->busy()) {
@@ -364,8 +366,8 @@ class Leavers {
 Json disconnect(const Json& ask) {
   Json before_ask = ask;
   before_ask.update({{"clients", 32}, {"seconds", 1.0}});
-  closed(before_ask);                                    // warm-up: allocates everything that is allocated once
-  std::this_thread::sleep_for(std::chrono::seconds(3));  // longer than the server keeps idle connections
+  closed(before_ask);                                    // warm-up: the server allocates what it allocates once
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // the server closes the connections that the warm-up left
   const Json before = facts(ask.at("port"));
   Loop loop;
   Leavers(loop, ask).run(ask.value("at_once", 32));
@@ -394,7 +396,7 @@ Json slow(const Json& ask) {
   Tally tally = tally_from(beside_ask, start);
   for (int i = 0; i < senders; ++i) {
     HttpClient& client = others.emplace_back(loop, port);
-    const std::string request = generate(work.request(number(i)), true);
+    const std::string request = generate(work.request(as_index(i)), true);
     client.bytes_at_most = 1;
     client.on_end = [&, request](HttpClient::End) {
       ++reconnected;
@@ -403,10 +405,10 @@ Json slow(const Json& ask) {
         client.ask(request);
       });
     };
-    loop.at(start + seconds(draw_unit(5, number(i))), [&, request] { client.ask(request); });
+    loop.at(start + seconds(draw_unit(5, as_index(i))), [&, request] { client.ask(request); });
   }
   const std::function<void()> tick = [&] {
-    for (int i = 0; i < senders; ++i) others[number(i)].send_more(1);
+    for (int i = 0; i < senders; ++i) others[as_index(i)].send_more(1);
     loop.at(loop.now() + std::chrono::seconds(1), tick);
   };
   loop.at(start + std::chrono::seconds(2), tick);
@@ -415,7 +417,7 @@ Json slow(const Json& ask) {
     client.reads = false;
     client.tiny_buffers = true;
     // Few tokens, so little work for the engine, but many bytes: alternatives to each token.
-    const std::string request = post("/generate_stream", {{"inputs", work.request(number(senders + i)).prompt},
+    const std::string request = post("/generate_stream", {{"inputs", work.request(as_index(senders + i)).prompt},
                                                           {"parameters",
                                                            {{"max_new_tokens", ask.value("deaf_tokens", 64)},
                                                             {"ignore_eos_token", true},
@@ -424,7 +426,7 @@ Json slow(const Json& ask) {
       ++dropped;
       loop.at(loop.now() + std::chrono::milliseconds(10), [&, request] { client.ask(request); });
     };
-    loop.at(start + seconds(draw_unit(6, number(i))), [&, request] { client.ask(request); });
+    loop.at(start + seconds(draw_unit(6, as_index(i))), [&, request] { client.ask(request); });
   }
   {
     ClosedClients good(loop, tally, ask);
@@ -448,7 +450,7 @@ Json requests(const Json& ask) {
   const auto run_to = [&](long count) {
     until = count;
     for (HttpClient& client : each) {
-      if (begun < until) client.ask(generate(work.request(number(static_cast<int>(begun++))), false));
+      if (begun < until) client.ask(generate(work.request(as_index(static_cast<int>(begun++))), false));
     }
     loop.run([&] { return ended == until; });
     settles(port, 5);
@@ -459,7 +461,7 @@ Json requests(const Json& ask) {
     client.on_end = [&](HttpClient::End how) {
       ++ended;
       failed += how != HttpClient::End::whole || client.answer().status() != 200;
-      if (begun < until) client.ask(generate(work.request(number(static_cast<int>(begun++))), false));
+      if (begun < until) client.ask(generate(work.request(as_index(static_cast<int>(begun++))), false));
     };
   }
   Json resident = Json::array();

@@ -93,7 +93,7 @@ class Balancer(serving.Server):
         eventually(up, lambda: "%s should be up: %s\n%s" % (names, self.states(), self.text()[-3000:]), seconds=20)
 
 
-class Whole:
+class Outcome:
     """The outcome of one request."""
 
     def __init__(self, status, replica, complete=True, clean=True, events=0):
@@ -177,7 +177,7 @@ class Haproxy(unittest.TestCase):
 
     @staticmethod
     def replied(answer):
-        return Whole(answer.status, answer.headers.get("x-tenon-replica"))
+        return Outcome(answer.status, answer.headers.get("x-tenon-replica"))
 
     def stream(self, adapter=None, tokens=LONG, openai=False):
         if openai:
@@ -188,7 +188,7 @@ class Haproxy(unittest.TestCase):
         result, last = None, None
         try:
             with self.balancer.stream(path, body) as stream:
-                result = Whole(stream.status, stream.headers.get("x-tenon-replica"), complete=False)
+                result = Outcome(stream.status, stream.headers.get("x-tenon-replica"), complete=False)
                 for last in stream:
                     result.events += 1
         except (http.client.IncompleteRead, ConnectionError, AssertionError):
@@ -225,7 +225,7 @@ class Haproxy(unittest.TestCase):
             ]:
                 self.assertEqual((answer.status, answer.replica.upper()), (200, homes[name]), (name, answer))
 
-    def test_no_adapter_goes_anywhere(self):
+    def test_requests_without_an_adapter_reach_both_replicas(self):
         for each in [{}, {"model": "tales"}, {"model": None}, {"model": ""}]:
             found = collections.Counter(self.replied(self.balancer.post(
                 "/v1/completions", {"prompt": "x", "max_tokens": 1} | each)).replica for _ in range(40))
@@ -248,7 +248,7 @@ class Haproxy(unittest.TestCase):
                 answer = self.balancer.post("/generate", last)
                 self.assertEqual((answer.status, answer.json()), (200, whole))
 
-    def test_what_is_no_request_of_a_client_is_kept_out(self):
+    def test_only_routes_for_clients_are_forwarded(self):
         for path in ["/metrics", "/ui", "/v1/load_lora_adapter", "/v1/%6coad_lora_adapter", "//metrics", "/generate/../metrics"]:
             self.assertEqual(self.balancer.get(path).status, 404, path)
         for path in ["/info", "/v1/models", "/v1/models/" + ADAPTERS[0], "/ready", "/health"]:
@@ -338,17 +338,18 @@ class Haproxy(unittest.TestCase):
     # ---- failures of replicas
 
     def mixed(self, replica):
-        """Half of the streams are on this replica."""
+        """Traffic of 16 clients. Ten send short requests. Six stream, four of them with an adapter of this replica."""
         there = self.adapter_of(replica)
         names = itertools.cycle(ADAPTERS)
         lock = threading.Lock()
 
-        def some():
+        def next_adapter():
             with lock:
                 return next(names)
 
-        return Traffic(*[lambda: self.generate(some(), tokens=24)] * 5, *[lambda: self.complete(some(), tokens=24)] * 5,
-                       *[lambda: self.stream(some(), tokens=300)] * 2, lambda: self.stream(there, tokens=300),
+        return Traffic(*[lambda: self.generate(next_adapter(), tokens=24)] * 5,
+                       *[lambda: self.complete(next_adapter(), tokens=24)] * 5,
+                       *[lambda: self.stream(next_adapter(), tokens=300)] * 2, lambda: self.stream(there, tokens=300),
                        *[lambda: self.stream(there, tokens=300, openai=True)] * 3)
 
     def test_a_replica_is_killed(self):
@@ -366,11 +367,11 @@ class Haproxy(unittest.TestCase):
         eventually(lambda: len(traffic.results) > killed + 40)
         results = traffic.stop()
         broken = [result for result in results if not result.clean]
-        say("killed: %d requests, all 200; %d streams broken, and seen to be" % (len(results), len(broken)))
+        say("killed: %d requests, all 200; %d streams broken, each recognised by its client" % (len(results), len(broken)))
         self.assertEqual({result.status for result in results}, {200})
         for result in results:
             self.assertEqual(result.clean, result.complete, result)
-        self.assertTrue(all(result.events for result in broken), "broken before it had begun, and not sent again")
+        self.assertTrue(all(result.events for result in broken), "a stream broke before its first event and was not retried")
         self.assertTrue(broken and {result.replica for result in broken} == {name.lower()}, broken)
         again = self.balancer.replicas()[name.lower()]
         self.assertGreater(int(again["wretr"]) + int(again["wredis"]), 0)

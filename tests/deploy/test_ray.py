@@ -219,7 +219,7 @@ class RayServe(unittest.TestCase):
         self.assertEqual(without.get("/info").status, 401)
         self.assertEqual(without.get("/health").status, 200)
 
-    def test_what_is_no_request_of_a_client_is_kept_out(self):
+    def test_only_routes_for_clients_are_forwarded(self):
         for path in ["/metrics", "/ui", "/ui/steps?since=0", "/lora-adapters", "/v1/load_lora_adapter", "/v1/%6coad_lora_adapter",
                      "//metrics", "/generate/../metrics", "/v1/models/../../metrics", "/%67enerate", "/docs", "/openapi.json"]:
             answer = self.application.get(path)

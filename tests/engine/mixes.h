@@ -1,5 +1,5 @@
-// Random batch mixes: a seed draws an engine, sixteen requests and a schedule of arrivals, holds and cancellations; the
-// answers must be those that each request gives alone.
+// Random batch mixes. A seed draws an engine, 16 requests, and a schedule of arrivals, holds and cancellations. One mix
+// of four submits each request twice: 32 requests. Each answer must equal the one that its request gets alone.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace tenon::invariance {
 
-// Requests and their answers alone. Neighbouring mixes of one numeric class draw from one pool, since an answer alone,
-// which computes its whole text again for each token, takes as long as a mix.
+// Requests, each with the answer that it gets alone, computed on first use. Mixes of kMixesOfOnePool neighbouring seeds
+// share a pool if their numerics are equal. The reason is cost: a lone answer recomputes its whole text for each token,
+// so it takes as long as a mix.
 class Pool {
  public:
   static constexpr int kRequests = 48;
@@ -57,7 +58,7 @@ inline std::pair<AnyScheduler, std::string> random_scheduler(Random& random) {
   switch (random.between(0, 5)) {
     case 0:
       return {SequentialPolicy{}, "sequential"};
-    // Waits for company until the last request is in: no clock decides anything.
+    // A wait of 24 hours never elapses. A batch starts when it is full or the last request has arrived.
     case 1:
       return {StaticPolicy{.n = most, .max_wait = std::chrono::hours(24)}, "static" + words};
     case 2:
@@ -71,9 +72,9 @@ inline std::pair<AnyScheduler, std::string> random_scheduler(Random& random) {
   }
 }
 
-// Mixes are drawn from these: models by number, and caches, as often as they stand here.
+// The values that a mix is drawn from, each entry with equal probability: a value listed twice is drawn twice as often.
 struct Choices {
-  int shapes;
+  int shapes;  // number of models, which pools take in turn
   int (*vocab)(int shape);
   std::span<const Keep> caches;
   std::span<const Kv> elements;
@@ -136,8 +137,8 @@ struct Totals {
   std::map<std::string, int> kinds;  // of caches, elements, schedulers, ...
 };
 
-// Between two steps requests are held, resumed or cancelled. Not those with best_of: of answers that
-// are cut short it would be another.
+// Holds, resumes or cancels random requests between two steps. It cancels no request with best_of, because best_of
+// would choose among the answers as they were cut off.
 class Disturber {
  public:
   explicit Disturber(const Mix& mix) : random_(mix.seed + 1), holds_(mix.holds), cancels_(mix.cancels) {}
@@ -186,8 +187,9 @@ inline void record(const Mix& mix, const EngineStats& stats, const std::vector<C
   }
 }
 
-// The members' requests. Where the cache is to be short, long ones make way for short ones, of which several fit at
-// first.
+// The requests of the mix's members. A tight mix replaces each member that needs more than 48 tokens of cache by the
+// next shorter request of the pool, so that several requests fit the cache at first. Sets the cache size of a tight
+// mix.
 inline std::vector<Request> requests_of(Mix& mix, const Pool& pool) {
   std::vector<Request> requests;
   for (int& member : mix.members) {
@@ -214,7 +216,8 @@ inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals)
     disturber.act(*engine, run, requests);
     run.step();
   }
-  if (!engine->idle() || engine->cache_stats().used_tokens != 0) throw std::runtime_error("something is left over");
+  if (!engine->idle() || engine->cache_stats().used_tokens != 0)
+    throw std::runtime_error("the engine still holds requests or cache");
   std::vector<Completion> expected;
   for (const int member : mix.members) expected.push_back(pool.answer(member));
   totals.holds += disturber.held;
@@ -222,7 +225,8 @@ inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals)
   return compare(expected, run.answers());
 }
 
-// Runs mixes first..first+count-1 and says of each that differs how to run it again.
+// Runs the mixes of the seeds first .. first + count - 1. For each mix that differs or fails it prints the first
+// difference and the command that repeats the mix; `quiet` prints nothing.
 inline Totals run_mixes(std::uint64_t first, std::uint64_t count, Factory factory, bool quiet = false,
                         const Choices& choices = kGpt2Choices) {
   Totals totals;

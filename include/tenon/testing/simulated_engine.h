@@ -1,6 +1,7 @@
-/// A model without weights whose tokens prove where they were read. Every cache slot holds a tag, the hash of the text
-/// up to there. A token is made of all tags that its row sees through the block table. So the answer changes if a block
-/// is wrong, stale, shared by mistake, not copied, not written or passed too soon.
+/// A simulated model without weights. Its tokens depend on the cache slots that were read. Each slot holds a tag: a
+/// hash of the text up to its position. A row reads the tags of all positions that it sees through the block table, and
+/// its token is a function of them. So the answer changes if a block is wrong, stale, shared by mistake, not copied,
+/// not written, or handed to another sequence too soon.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -67,13 +68,13 @@ inline LoneAnswer lone_answer(std::span<const TokenId> prompt, std::string_view 
   return answer;
 }
 
-// The blocks of a text in the cache: its blocks `first`, first + 1 ...
+// The block table of a text: blocks[i] holds the positions of block first + i.
 struct SimulatedTable {
   int first = 0;
   std::span<const std::int32_t> blocks = {};
 };
 
-// The memory of the cache: one tag per slot.
+// The cache memory of the simulated model: one tag per slot.
 class SimulatedEngine {
  public:
   SimulatedEngine(int blocks, int block_tokens)

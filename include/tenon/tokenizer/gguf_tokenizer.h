@@ -29,7 +29,7 @@ namespace tenon::detail {
 // The steps of tokenizer.json for a name in tokenizer.ggml.pre.
 struct GgufPreTokenizer {
   std::string_view name;
-  std::string_view architecture;  // of the files without the key that are cut so; empty: none
+  std::string_view architecture;  // uses these steps if its file lacks tokenizer.ggml.pre; empty: none does
   std::string_view pattern;       // of a Split before ByteLevel; empty: ByteLevel's own
   bool digits = false;            // each digit is a piece
   bool nfc = false;
@@ -106,7 +106,7 @@ class GgufTokenizer {
 
   static std::string element(const char* key, std::size_t i) { return key + ("[" + std::to_string(i) + "]"); }
 
-  // A list with one number for each token; empty where the key is absent.
+  // The list of the key, with one number per token. Null if the key is absent.
   const Json* numbers(const char* key) const {
     if (!metadata_.has(key)) return nullptr;
     const Json& list = metadata_.value(key);
@@ -249,9 +249,9 @@ class GgufTokenizer {
     return true;
   }
 
-  // SentencePiece merges the pair whose token has the highest score. As rules: every split of a token into two tokens,
-  // the highest score first, then the longest left part (generate_merges of transformers 4.57,
-  // convert_slow_tokenizer.py).
+  // Merge rules from scores. SentencePiece merges the pair whose token has the highest score, so every split of a token
+  // into two tokens is a rule. The order is that of generate_merges (transformers 4.57, convert_slow_tokenizer.py):
+  // highest score first, then the longest left part.
   Json merges_of_scores() const {
     const Json* const scores = numbers(kScores);
     if (!scores) metadata_.refuse(kScores, "is missing; a SentencePiece tokenizer needs it");
