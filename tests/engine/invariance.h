@@ -106,6 +106,7 @@ struct Setup {
   AnyScheduler scheduler = SequentialPolicy{};
   EngineOptions options = {.threads = 1};
   Isa isa = best_isa();
+  AnyLoRA::Kind lora = AnyLoRA::Kind::segmented;  // of engines that have adapters
 };
 
 inline std::string to_string(const Setup& s) {
@@ -113,6 +114,22 @@ inline std::string to_string(const Setup& s) {
   return to_string(s.kv) + " " + to_string(s.attend) + " " + to_string(s.cache) + " shape " + std::to_string(s.shape) +
          " budget " + std::to_string(o.token_budget) + " cache_tokens " + std::to_string(o.cache_tokens) + " reuse " +
          std::to_string(o.prefix_reuse) + " threads " + std::to_string(o.threads) + " " + tenon::to_string(s.isa);
+}
+
+// Sizes of a model that divide nothing, for families that need no heads that divide the width.
+inline ModelConfig small(ModelConfig c, int heads, int kv_heads, int head_dim) {
+  c.layers = 2;
+  c.heads = heads;
+  c.kv_heads = kv_heads;
+  c.head_dim = head_dim;
+  c.hidden = heads * head_dim + 4;
+  c.inner = 50;
+  c.vocab = 77;
+  c.positions = 640;
+  c.window = 0;
+  c.rotary = {};
+  c.eos = {3};
+  return c;
 }
 
 using Factory = std::unique_ptr<AnyEngine> (*)(const Setup&);

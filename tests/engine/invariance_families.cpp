@@ -12,23 +12,6 @@ using namespace tenon::invariance;
 
 namespace {
 
-constexpr int kVocab = 77;
-
-ModelConfig small(ModelConfig c, int heads, int kv_heads, int head_dim) {
-  c.layers = 2;
-  c.heads = heads;
-  c.kv_heads = kv_heads;
-  c.head_dim = head_dim;
-  c.hidden = heads * head_dim + 4;  // no family here needs heads that divide the width
-  c.inner = 50;
-  c.vocab = kVocab;
-  c.positions = 640;
-  c.window = 0;
-  c.rotary = {};
-  c.eos = {3};
-  return c;
-}
-
 ModelConfig of_shape(int shape) {
   if (shape == 0) return small(GptBigCode::starcoder(), 6, 1, 10);
   if (shape == 1) {
@@ -81,7 +64,7 @@ constexpr std::array kCaches = {Keep::paged16, Keep::paged16, Keep::contiguous,
                                 Keep::window,  Keep::window,  Keep::window};
 constexpr std::array kElements = {Kv::float32};
 constexpr std::array kFlash = {Attend::flash};
-constexpr Choices kChoices = {kFamilyShapes, [](int) { return kVocab; }, kCaches, kElements, kFlash};
+constexpr Choices kChoices = {kFamilyShapes, [](int) { return 77; }, kCaches, kElements, kFlash};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kMixesEach = 4;

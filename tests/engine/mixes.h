@@ -22,10 +22,17 @@ class Pool {
  public:
   static constexpr int kRequests = 48;
 
-  Pool(std::uint64_t seed, const Setup& numerics, Factory factory, int vocab)
+  // dress: adds to requests what this kind of engine takes; or null.
+  Pool(std::uint64_t seed, const Setup& numerics, Factory factory, int vocab,
+       void (*dress)(Random&, Request&) = nullptr)
       : requests_(random_requests(seed, kRequests, vocab)),
         answers_(kRequests),
-        reference_(factory(alone_in(numerics))) {}
+        reference_(factory(alone_in(numerics))) {
+    Random random(seed + 1);
+    for (Request& request : requests_) {
+      if (dress) dress(random, request);
+    }
+  }
 
   const Request& request(int i) const { return requests_[static_cast<std::size_t>(i)]; }
   const Completion& answer(int i) {
@@ -79,6 +86,8 @@ struct Choices {
   std::span<const Keep> caches;
   std::span<const Kv> elements;
   std::span<const Attend> attends;
+  void (*dress)(Random& random, Request& request) = nullptr;
+  const char* again = "scripts/check-invariance --mixes 1 --seed";  // draws a mix once more
 };
 
 inline constexpr std::array kOftenPaged = {Keep::paged16,    Keep::paged16, Keep::paged16, Keep::paged32,
@@ -110,6 +119,7 @@ inline Mix draw_mix(std::uint64_t seed, const Choices& choices) {
   mix.setup.kv = pick(random, choices.elements);
   mix.setup.attend = pick(random, choices.attends);
   mix.setup = random_setup(random, mix.setup, choices);
+  mix.setup.lora = std::array{AnyLoRA::Kind::segmented, AnyLoRA::Kind::gathered, AnyLoRA::Kind::looped}[seed % 3];
   std::tie(mix.setup.scheduler, mix.scheduler) = random_scheduler(random);
   for (int i = 0; i < 16; ++i) mix.members.push_back(random.between(0, Pool::kRequests - 1));
   if (chance(random, 4)) {  // and all of them once more
@@ -133,7 +143,7 @@ inline std::string to_string(const Mix& mix) {
 struct Totals {
   std::uint64_t mixes = 0, equal = 0, bits = 0;
   std::uint64_t answers = 0, tokens = 0, steps = 0, preemptions = 0, hit_tokens = 0, holds = 0, cancelled = 0,
-                failed = 0, choices = 0;
+                failed = 0, choices = 0, adapted = 0, constrained = 0;
   std::map<std::string, int> kinds;  // of caches, elements, schedulers, ...
 };
 
@@ -204,6 +214,10 @@ inline std::vector<Request> requests_of(Mix& mix, const Pool& pool) {
 
 inline Differences run_mix(Mix mix, Pool& pool, Factory factory, Totals& totals) {
   const std::vector<Request> requests = requests_of(mix, pool);
+  for (const Request& request : requests) {
+    totals.adapted += !request.adapters.empty();
+    totals.constrained += request.constraint != nullptr;
+  }
   const auto engine = factory(mix.setup);
   Random random(mix.seed + 2);
   Run run(*engine);
@@ -238,7 +252,7 @@ inline Totals run_mixes(std::uint64_t first, std::uint64_t count, Factory factor
     of = mix.pool;
     Pool& pool = pools
                      .try_emplace({mix.setup.kv, mix.setup.attend}, mix64(mix.pool), mix.setup, factory,
-                                  choices.vocab(mix.setup.shape))
+                                  choices.vocab(mix.setup.shape), choices.dress)
                      .first->second;
     ++totals.mixes;
     Differences differences;
@@ -251,9 +265,9 @@ inline Totals run_mixes(std::uint64_t first, std::uint64_t count, Factory factor
     totals.bits += differences.bits();
     totals.equal += failure.empty() && differences.bits() == 0;
     if (quiet || (failure.empty() && differences.bits() == 0)) continue;
-    std::printf("mix %llu differs: %s%s\n  %s\n  again: scripts/check-invariance --mixes 1 --seed %llu\n",
-                static_cast<unsigned long long>(seed), differences.first().c_str(), failure.c_str(),
-                to_string(mix).c_str(), static_cast<unsigned long long>(seed));
+    std::printf("mix %llu differs: %s%s\n  %s\n  again: %s %llu\n", static_cast<unsigned long long>(seed),
+                differences.first().c_str(), failure.c_str(), to_string(mix).c_str(), choices.again,
+                static_cast<unsigned long long>(seed));
     std::fflush(stdout);
   }
   return totals;
