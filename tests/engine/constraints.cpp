@@ -50,7 +50,7 @@ bool is_character(const std::string& text) {
 }
 
 // [own]
-// Ids of one parity alone, five of them.
+// Allows five tokens whose ids are odd, or five whose ids are even. Then the text must end.
 struct Parity {
   std::vector<std::uint32_t> row;
   int left = 5;

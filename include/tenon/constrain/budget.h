@@ -16,8 +16,9 @@ struct ConstraintLimits {
   std::chrono::milliseconds step_time{250};
   /// Memory for expressions and states, in bytes, over the life of the constraint.
   std::size_t bytes = std::size_t{256} << 20;
-  int nesting = 256;  ///< levels of expressions, schemas, groups
-  int depth = 64;     ///< levels of calls between rules in a text
+  /// Levels of groups in a regular expression. Expressions and schemas may have 4 * nesting levels.
+  int nesting = 256;
+  int depth = 64;  ///< levels of calls between rules in a text
 };
 
 /// Counts time, memory and nesting. Throws Refused, "too complex", where a limit is exceeded. Not thread-safe.

@@ -9,7 +9,7 @@ namespace tenon::constrain {
 
 /// kind() is unsupported for a valid constraint that is not enforced exactly or exceeds a limit ("too complex: ...").
 /// It is invalid_request for an invalid constraint, or one that no text satisfies. where() is a JSON pointer
-/// (#/properties/a) or a position (character 17).
+/// (#/properties/a), a position in a pattern (character 17) or a line of a grammar (line 3).
 class Refused : public Error {
  public:
   Refused(Kind kind, std::string at, std::string reason)
