@@ -38,15 +38,16 @@ void Output::flush() {
 
 namespace {
 
-std::function<void(std::string_view)> writer_of_lines = [](std::string_view line) {
+// Writes one line of say(). say_by() replaces it.
+std::function<void(std::string_view)> write_message = [](std::string_view line) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 };
 
 }  // namespace
 
-void say(std::string_view text) { writer_of_lines("tenon: " + std::string(text) + "\n"); }
+void say(std::string_view text) { write_message("tenon: " + std::string(text) + "\n"); }
 
-void say_by(std::function<void(std::string_view)> writer) { writer_of_lines = std::move(writer); }
+void say_by(std::function<void(std::string_view)> writer) { write_message = std::move(writer); }
 
 namespace {
 
@@ -56,7 +57,7 @@ void append_escape(std::string& out, unsigned unit) {
   for (int shift = 12; shift >= 0; shift -= 4) out += hex[unit >> shift & 15];
 }
 
-// The short escape of a character that must be escaped, if it has one.
+// The character after the backslash in the short escape of c. 0 if c is written otherwise; \b and \f are, as \u.
 char short_escape(char32_t c) {
   switch (c) {
     case '"':

@@ -1,4 +1,5 @@
-// An adapter on a device: its factors, laid out for the ops with the file's values, and a table of their places.
+// An adapter in device memory: its factors with the file's values in the layout of the ops, and a table of the updates
+// of each layer and site.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -104,7 +105,7 @@ class ResidentAdapter {
   const std::vector<std::vector<LowRank>>& by_place() const { return by_place_; }
   /// Bytes of the factors in device memory.
   std::size_t bytes() const { return factors_.bytes(); }
-  /// The bytes that a resident adapter of this file would take.
+  /// bytes() of a resident adapter of this file. The update table is not counted.
   static std::size_t bytes_of(const PeftAdapter& adapter) {
     std::size_t bytes = 0;
     for (const PeftFactors& f : adapter.factors()) bytes += padded(*f.a) + padded(*f.b);

@@ -62,7 +62,7 @@ TENON_INLINE std::span<const TokenId> PrefixIndex::tokens_of(std::int32_t block)
   return std::span(tokens_).subspan(static_cast<std::size_t>(block) * block_tokens_, block_tokens_);
 }
 
-TENON_INLINE PrefixIndex::Found PrefixIndex::find(const Chain& chain, std::span<const TokenId> tokens,
+TENON_INLINE PrefixIndex::Match PrefixIndex::find(const Chain& chain, std::span<const TokenId> tokens,
                                                   std::string_view identity) const {
   const std::uint64_t hash = hash_of(chain, tokens, identity) & hash_mask_;
   for (std::int32_t block = bucket_of(hash); block != kNone; block = at(block).next) {

@@ -26,27 +26,28 @@ class PrefixIndex {
 
   PrefixIndex(int blocks, int block_tokens, std::uint64_t hash_mask);
 
-  /// Calls found(block) for each block of the longest known prefix of `tokens`, and returns where the prefix ends.
-  template <class Found>
-  Chain walk(std::span<const TokenId> tokens, std::string_view identity, Found&& found) const {
+  /// Calls visit(block) for each block of the longest known prefix of `tokens`. Returns the place where the prefix
+  /// ends.
+  template <class Visit>
+  Chain walk(std::span<const TokenId> tokens, std::string_view identity, Visit&& visit) const {
     Chain chain;
     for (std::size_t at = 0; at + block_tokens_ <= tokens.size(); at += block_tokens_) {
       const auto next = find(chain, tokens.subspan(at, block_tokens_), identity);
       if (next.block < 0) break;
       chain = next.chain;
-      found(next.block);
+      visit(next.block);
     }
     return chain;
   }
 
-  /// Records that `block`, which is not idle, holds the tokens after `chain`. If another block is known to hold the
-  /// same, that one is still found.
+  /// Records that `block` holds the tokens after `chain`, and returns the place after them. The block must not be idle.
+  /// If another block is recorded with the same tokens after `chain`, its entry is kept and `block` gets none.
   Chain insert(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity, std::int32_t block);
 
   /// Whether the block has an entry.
   bool knows(std::int32_t block) const { return at(block).serial != 0; }
 
-  // ---- idle blocks: known, and held by no sequence. The least recently retired is evicted first.
+  // ---- idle blocks: blocks with an entry that no sequence holds. The least recently retired block is evicted first.
 
   /// Makes a known block idle.
   void retire(std::int32_t block);
@@ -54,7 +55,7 @@ class PrefixIndex {
   /// Makes an idle block held again.
   void revive(std::int32_t block);
 
-  /// Forgets and returns the least recently used idle block. There must be one.
+  /// Removes the entry of the least recently retired idle block, and returns the block. There must be an idle block.
   std::int32_t evict();
 
   /// Number of idle blocks.
@@ -71,8 +72,9 @@ class PrefixIndex {
     std::string identity = {};  // of the first block of a text; later blocks inherit it by `parent`
     std::int32_t older = kNone, newer = kNone;
   };
-  struct Found {
-    std::int32_t block;  // kNone: not found; chain.hash is the hash that it would have
+  // The result of a lookup.
+  struct Match {
+    std::int32_t block;  // kNone: not found; chain.hash is then the hash of the tokens looked up
     Chain chain;
   };
 
@@ -83,7 +85,7 @@ class PrefixIndex {
   std::span<TokenId> tokens_of(std::int32_t block);
   std::span<const TokenId> tokens_of(std::int32_t block) const;
 
-  Found find(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity) const;
+  Match find(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity) const;
 
   static std::uint64_t hash_of(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity);
 

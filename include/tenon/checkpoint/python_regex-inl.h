@@ -9,11 +9,12 @@ namespace tenon {
 
 TENON_INLINE detail::RegexPositions PythonRegex::ends(std::string_view text, std::size_t from,
                                                       std::uint64_t& budget) const {
-  bool printable_text = text.size() <= detail::kRegexText;
-  for (const char c : text) printable_text = printable_text && c > ' ' && c < 0x7f;
-  if (!printable_text)
+  bool supported = text.size() <= detail::kRegexText;
+  for (const char c : text) supported = supported && c > ' ' && c < 0x7f;
+  if (!supported)
     throw Error(Error::Kind::unsupported, where_,
-                "a regular expression cannot be tried on \"" + printable(text, 60) + "\"");
+                "the regular expression cannot be matched against \"" + printable(text, 60) + "\": names of at most " +
+                    std::to_string(detail::kRegexText) + " ASCII characters without blanks are supported");
   detail::RegexPositions start;
   start.set(from);
   return step(root_, start, text, budget);
@@ -75,6 +76,8 @@ TENON_INLINE bool PythonRegex::holds(const Node& n, std::size_t at, std::string_
 
 TENON_INLINE PythonRegex::Positions PythonRegex::repeat(const Node& n, const Positions& from, std::string_view text,
                                                         std::uint64_t& budget) const {
+  // A path of more than text.size() rounds has one that consumes nothing and can be repeated. So further rounds reach
+  // the same positions.
   const std::size_t rounds = text.size() + 2;
   Positions now = from;
   for (std::size_t i = 0; i < n.least && i < rounds && now.any(); ++i) now = step(n.children[0], now, text, budget);

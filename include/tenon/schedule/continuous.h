@@ -25,7 +25,9 @@ struct ContinuousPolicy {
   void plan(const QueueState& state, PlanWriter& out) const {
     const Candidate* last = nullptr;
     const auto first = [&](const Candidate& a, const Candidate& b) { return before(a, b, state.now); };
-    const auto next = [&] { return detail::behind(last, state.waiting, first, [](const Candidate&) { return true; }); };
+    const auto next = [&] {
+      return detail::first_after(last, state.waiting, first, [](const Candidate&) { return true; });
+    };
     detail::run_continuously(state, out, max_batch, token_budget, next, [&](const Candidate& c) { last = &c; });
   }
 

@@ -4,8 +4,8 @@
 // The bound is that of the paper for backlogged tenants. Let two clients, or two adapters of one client, have requests
 // waiting all through an interval. Then neither is served more than 2 U ahead of the other in it, with
 //     U = max(input_weight x longest prompt, output_weight x most tokens that the requests running at once come to).
-// It holds for service as admitted. A prompt that does not fit a step's token budget is admitted whole and read in
-// chunks, one such prompt at a time: service as computed is at most twice the longest prompt further apart.
+// The bound holds for service as admitted. A prompt that exceeds a step's token budget is admitted whole and read in
+// chunks, one such prompt at a time. Service as computed differs further, by at most twice that of the longest prompt.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,9 @@ namespace tenon {
 /// Fair between clients, and between the adapters of each client.
 struct FairPolicy {
   int max_batch = 32;  ///< sequences at once
-  int guests = 0;      ///< further ones, of clients that run nothing; half of them also of new requests
+  /// Further sequences at once, for clients that run nothing. The first half of them also takes the first sequence of
+  /// any client's new request.
+  int guests = 0;
   int token_budget = std::numeric_limits<int>::max();   ///< rows in a step; the engine's own budget binds too
   double input_weight = 1, output_weight = 2;           ///< service of a prompt token, and of a new token
   Clock::duration patience = std::chrono::seconds(30);  ///< within an adapter, longer waits go before priorities
@@ -40,7 +42,7 @@ struct FairPolicy {
     const auto admitted = [&](const Candidate& c) {
       ++batch;
       const auto alike = [&](const Candidate& other) { return other.client == c.client && other.adapter == c.adapter; };
-      counters.admit(c, input_weight * c.pending, detail::behind(&c, state.waiting, first, alike));
+      counters.admit(c, input_weight * c.pending, detail::first_after(&c, state.waiting, first, alike));
     };
     // A long prompt that is being read leaves half of the step to a client that runs nothing.
     const int reserve =
@@ -48,7 +50,8 @@ struct FairPolicy {
     detail::run_continuously(state, out, std::max(max_batch, 1) + guests, token_budget, next, admitted, reserve);
   }
 
-  /// The sequence admitted last, of the client and adapter served most. Never the oldest.
+  /// The sequence admitted last among those whose client and adapter were served most. The sequence that was admitted
+  /// first is exempt.
   SeqId victim(const QueueState& state) const {
     const Candidate* chosen = &state.running.back();
     for (const Candidate& c : state.running.subspan(1)) {

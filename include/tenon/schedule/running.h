@@ -1,5 +1,5 @@
-// Rules that schedulers share: running sequences go first, newcomers join only where they fit whole, and a sequence
-// that has waited too long goes before all others.
+// Rules that schedulers share: running sequences go first, a newcomer joins only if the cache has space for all its
+// pending tokens, and a sequence that has waited too long goes before all others.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -14,19 +14,20 @@ namespace tenon::detail {
 int take_running(const QueueState& state, PlanWriter& out, int budget = std::numeric_limits<int>::max(),
                  int reserve = 0);
 
-// Cache tokens for newcomers: the free ones, less the needs of running sequences. A newcomer that does not fit whole
-// would be preempted before its first token, and its work lost. Call it before any take(): the state does not show what
-// this step has reserved.
+// Cache tokens for newcomers: the free tokens less the needs of running sequences. A newcomer that needs more would be
+// preempted before its first token, and its work lost. Call it before any take(), because the state does not show the
+// tokens that this step has reserved.
 int room_for_newcomers(const QueueState& state, const PlanWriter& out);
 
-// Whether a sequence has waited for `patience`. Such ones go first, in order of arrival, so that no rule starves any.
+// Whether a sequence has waited for `patience`. Overdue sequences go first, in order of arrival, so that none starves.
 inline bool overdue(const Candidate& c, TimePoint now, Clock::duration patience) { return now - c.arrival >= patience; }
 
-// The first in line, by the total order `before`, of the waiting sequences that `eligible` accepts and that come after
-// `last` (null: of all). Null: none. A scan per admission, because a policy allocates nothing to sort in.
+// The first sequence after `last` in the total order `before`, among the waiting sequences that `eligible` accepts.
+// last = null: the first of all. Returns null if there is none. Each call scans all waiting sequences, because sorting
+// them would need memory that a policy does not allocate.
 template <class Before, class Eligible>
-const Candidate* behind(const Candidate* last, std::span<const Candidate> waiting, Before&& before,
-                        Eligible&& eligible) {
+const Candidate* first_after(const Candidate* last, std::span<const Candidate> waiting, Before&& before,
+                             Eligible&& eligible) {
   const Candidate* first = nullptr;
   for (const Candidate& c : waiting) {
     if (eligible(c) && (!last || before(*last, c)) && (!first || before(c, *first))) first = &c;
