@@ -1,5 +1,5 @@
-// Random mixes for engines of every kind: invariance_formats*.cpp list some of each family, so that every weight
-// format, head, element, cache and attention is in one at least, and each family has adapters and constraints.
+// Random mixes for engines of every kind. invariance_formats*.cpp list engines of each family. Every weight format,
+// element, cache and attention is in at least one of them. Requests of each family draw adapters and constraints.
 #pragma once
 #include <boost/test/unit_test.hpp>
 
@@ -9,7 +9,7 @@
 
 namespace tenon::invariance {
 
-// Ids of one parity alone, as many as there are letters in a short word.
+// A constraint: `tokens` ids of one parity.
 struct Parity {
   std::vector<std::uint32_t> row;
   int left;

@@ -45,7 +45,7 @@ class OneBuffer : public Apart {  // which every put begins anew
   std::vector<std::byte> buffer_ = std::vector<std::byte>(1 << 20);
 };
 
-class Wraps : public Apart {  // has room for so much a step, and then begins at the front
+class Wraps : public Apart {  // starts again at the front of its buffer when that is full
  public:
   template <class T>
   const T* put(std::span<const T> values) {

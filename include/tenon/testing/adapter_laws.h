@@ -1,4 +1,4 @@
-// What AdapterPolicy means: every row that has an adapter stands in exactly one group, whose adapter is its own.
+// The laws of AdapterPolicy: every row that has an adapter stands in exactly one group, whose adapter is its own.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ inline bool same_groups(const AdapterGroups& a, const AdapterGroups& b) {
 }
 
 inline void group_laws(const RowSets& rows, const AdapterGroups& out, Violations& broken) {
-  std::vector<int> times(rows.size(), 0);  // that a row stands in a group
+  std::vector<int> times(rows.size(), 0);  // number of groups that hold a row
   bool inside = true, own = true, ascending = true;
   for (const AdapterGroup& group : out.groups) {
     const auto end = static_cast<std::int64_t>(group.first) + group.count;
@@ -62,7 +62,7 @@ inline void group_laws(const RowSets& rows, const AdapterGroups& out, Violations
 
 }  // namespace detail
 
-/// Arranges steps of random rows. A policy that adds nothing at run time obeys: it is never asked.
+/// Arranges steps of random rows. Returns the broken laws; none if the policy adds no adapters at run time.
 template <AdapterPolicy P>
 Violations adapter_laws(const P& policy = {}) {
   Violations broken;
@@ -70,7 +70,7 @@ Violations adapter_laws(const P& policy = {}) {
   try {
     Random random(5);
     std::array<AdapterSet, 4> sets;
-    AdapterGroups out;  // as a step finds it: full of the last one's
+    AdapterGroups out;  // holds the groups of the step before, as in an engine
     for (int step = 0; step < 400; ++step) {
       detail::RowSets rows;
       const int kinds = random.between(0, 4);

@@ -1,5 +1,5 @@
-// What AttentionPolicy means: a row's result depends on its own text up to its own position, and on nothing beside or
-// after it, to the bit; keys and values are those of the sequence's slot; what a row does not see is never read.
+// The laws of AttentionPolicy. A row's result depends on its own text up to its own position, and on nothing beside or
+// after it, to the bit. Keys and values are those of the sequence's slot. Tiles that no row sees are not read.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@ namespace tenon::testing {
 
 namespace detail {
 
-// Tiles of keys and values of one layer on the host, filled with NaN. Whoever asks for a tile that no row of the step
-// sees is noted, and gets a tile of NaN.
+// Tiles of keys and values of one layer on the host, filled with NaN. A request for a tile that no row of the step sees
+// is noted, and returns a tile of NaN.
 template <class E>
 class WatchedTiles {
  public:
@@ -43,7 +43,7 @@ class WatchedTiles {
   }
 
   void forget_all() { std::fill(seen_.begin(), seen_.end(), Tiles{}); }
-  // Positions first..end-1 of a slot are seen in this step.
+  // Says that a row of this step sees positions first..end-1 of a slot.
   void see(int slot, int first, int end) {
     Tiles& tiles = seen_[size(slot)];
     tiles.first = tiles.end == 0 ? first / kTilePositions : std::min(tiles.first, first / kTilePositions);
@@ -82,7 +82,7 @@ class WatchedTiles {
   std::atomic<bool> strayed_ = false;
 };
 
-// Some texts, and what a policy makes of their rows, in steps of every kind.
+// Runs the rows of three texts through a policy, in steps of every kind.
 template <class E, class P>
 class AttentionTrial {
  public:
@@ -97,7 +97,7 @@ class AttentionTrial {
     if (sloped) slopes_ = {0.25f, 0.0625f, 0.5f, 0.015625f};
   }
 
-  // All laws on one device; the first one's rows, one by one, are what all else is compared with.
+  // Checks all laws on one device. The reference is the first device, row by row.
   template <class D>
   void run(D& device) {
     if (truth_.empty()) {
@@ -164,7 +164,7 @@ class AttentionTrial {
     return WatchedTiles<E>({.layers = 1, .heads = kKvHeads, .head_dim = kDim, .positions = kLengths.back()}, kTexts);
   }
 
-  // One step: each piece's keys and values are stored where `stores`, and attention makes its rows of `out`.
+  // One step: stores each piece's keys and values if `stores`, and computes its rows of `out`.
   template <class D>
   void step(D& device, WatchedTiles<E>& kv, const std::vector<Piece>& pieces, std::span<const int> slots, bool stores,
             Rows& out) {
@@ -236,7 +236,7 @@ class AttentionTrial {
     return out;
   }
 
-  // Side by side, each in so many pieces.
+  // All texts in each step, each cut into `pieces`.
   template <class D>
   Rows in_pieces(D& device, int pieces, std::span<const int> slots) {
     auto kv = tiles();
@@ -253,7 +253,7 @@ class AttentionTrial {
     return out;
   }
 
-  // Single rows of texts that are stored already, as the last layer has them: several of one slot.
+  // Single rows of texts that are stored already, several of one slot, as in the last layer.
   template <class D>
   bool again(D& device, const std::vector<Row>& rows) {
     auto kv = tiles();
@@ -284,7 +284,7 @@ class AttentionTrial {
       broke("attention: NaN of one text reaches no other");
   }
 
-  // Values of 1 give 1, or 0 to a row from which a variant hides all.
+  // Values of 1 give 1, or 0 for a row from which a variant hides all keys.
   template <class D>
   void weights_of_one(D& device) {
     const Rows values = values_;
@@ -316,8 +316,8 @@ class AttentionTrial {
 
 }  // namespace detail
 
-/// Runs an attention policy over texts with and without a window and ALiBi, on devices whose memory is the host's and
-/// which must give equal bits. Element: of keys and values. Takes a fraction of a second on a CPU.
+/// Runs an attention policy over texts, with and without a window and ALiBi. All devices must give equal bits; their
+/// memory must be the host's. Element: of keys and values. Returns the broken laws, after at most a few seconds.
 template <class Element = float, AttentionPolicy P, DevicePolicy... D>
 Violations attention_laws(const P& policy, D&... devices) {
   static_assert(sizeof...(D) > 0);

@@ -1,5 +1,5 @@
-// What DevicePolicy means, apart from its ops: memory begins as zeros and keeps what is filled in, and what a step puts
-// there stays until the next step begins.
+// The laws of DevicePolicy, without its ops. Memory begins as zeros and keeps what is filled in. Values that a step
+// puts stay until the next step begins.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -44,7 +44,7 @@ void memory_laws(D& device, Violations& broken) {
   note(broken, fetched(device, ints(moved), kCount) == values, "device: memory that is moved keeps what it holds");
 }
 
-// Few and many spans, small and large ones, all looked at when the step has put the last.
+// A step puts few or many spans, small and large ones. All are read after the last was put.
 template <class D>
 void step_laws(D& device, Random& random, Violations& broken) {
   device.begin_step();
@@ -77,7 +77,7 @@ void thread_laws(D& device, Violations& broken) {
 
 }  // namespace detail
 
-/// Runs memory, steps and threads of a device, without its ops.
+/// Checks memory, steps and threads of a device, without its ops. Returns the broken laws.
 template <DevicePolicy D>
 Violations device_laws(D& device) {
   Violations broken;

@@ -1,5 +1,5 @@
-// What ModelTraits means: the tensors that a family names are those that its traits have the forward pass read, in the
-// shapes of its configuration.
+// The laws of ModelTraits: a family names exactly the tensors that forward() reads for its traits, in the shapes of the
+// configuration.
 #pragma once
 #include <exception>
 #include <set>
@@ -108,8 +108,8 @@ class ModelTrial {
 
 }  // namespace detail
 
-/// Compares the tensors of a configuration with the traits. Give it one of every kind that `configure` may make: tied
-/// and not, with biases and without.
+/// Compares the tensors of a configuration with the traits. Returns the broken laws. Call it for every kind of
+/// configuration that `configure` returns: with a tied head and without, with biases and without.
 template <ModelTraits Model>
 Violations model_laws(const ModelConfig& config) {
   Violations broken;

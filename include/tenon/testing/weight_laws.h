@@ -1,5 +1,5 @@
-// What WeightPolicy means: a matrix is the same bytes however its rows come, `at` reads what `linear` multiplies with,
-// and a row of a product depends on that row alone.
+// The laws of WeightPolicy. A matrix has the same bytes in whatever blocks its rows come. `at` reads what `linear`
+// multiplies with. A row of a product depends on that row alone.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -82,8 +82,7 @@ class WeightTrial {
     }
   }
 
-  // A format may round, but by no more than a quarter of the largest weight of the row, or of the matrix where it has
-  // one scale.
+  // A format may round, by at most a quarter of the largest weight of the row, or of the matrix if it has one scale.
   void read(const View& view) {
     const float all = std::max(-range_.least, range_.largest);
     for (int r = 0; r < shape_.rows; ++r) {
@@ -106,8 +105,8 @@ class WeightTrial {
     return y;
   }
 
-  // y is off by no more than `most` times the sum of the magnitudes of weights, times the largest of |x|: activations
-  // may be rounded, too.
+  // |y - W x| is at most `most` times the sum of the weights' magnitudes times the largest |x|, because a format may
+  // round activations, too.
   void near(const View& view, const std::vector<float>& x, const std::vector<float>& y, double most) {
     for (int r = 0; r < static_cast<int>(x.size() / at(1, 0)); ++r) {
       for (int o = 0; o < shape_.rows; ++o) {
@@ -153,7 +152,8 @@ class WeightTrial {
 
 }  // namespace detail
 
-/// Encodes matrices of odd shapes and multiplies with them, on a device whose memory is the host's.
+/// Encodes matrices of odd shapes and multiplies with them, on a device whose memory is the host's. Returns the broken
+/// laws.
 template <WeightPolicy P, DevicePolicy D>
 Violations weight_laws(D& device) {
   Violations broken;

@@ -101,8 +101,8 @@ inline int heads_together(int items, int group, int threads) {
   return together;
 }
 
-// Of at most so many rows and heads each, in the order in which memory holds what they read: heads of a block of the
-// cache lie side by side, and items of one sequence and key/value head read the same.
+// Items of at most `most_rows` rows and `most_heads` heads each, in the order of the memory that they read. Heads of a
+// block of the cache lie side by side, and items of one sequence and key/value head read the same.
 template <class V>
 std::vector<AttentionItem> attention_items(const AttentionArgs<V>& args, int most_rows, int most_heads) {
   std::vector<AttentionItem> items;
@@ -153,7 +153,7 @@ void share_items(Cpu& device, std::size_t count, Body&& body) {
   });
 }
 
-// Online softmax. job(item, tiles): what a kernel is given.
+// Online softmax. job(item, tiles) makes the argument of a kernel.
 template <class V, class Kernels, class Job>
 void flash_attention(Cpu& device, const AttentionArgs<V>& args, const Kernels& kernels, Job&& job) {
   const int group = args.heads / args.kv_heads;
@@ -194,8 +194,8 @@ void direct_attention(Cpu& device, const AttentionArgs<V>& args, const Kernels& 
   });
 }
 
-// VariantHooks::apply of a variant. A function of its own, which loops over positions one by one: the compiler may fuse
-// a product and a sum of a user's here, but then it does so for every position, and for every instruction set.
+// VariantHooks::apply of a variant. It is not inlined and not vectorised. If the compiler fuses a product and a sum in
+// a user's hook, it therefore does so for every position and every instruction set.
 template <AttentionVariant A>
 [[gnu::noinline]] std::uint64_t apply_hooks(const void* erased, [[maybe_unused]] int row, int first,
                                             [[maybe_unused]] int head, int begin, int end, float* scores /* [64] */) {
@@ -207,7 +207,7 @@ template <AttentionVariant A>
   }
   std::uint64_t seen = 0;
   for (int t = begin; t < end; ++t) {
-    asm volatile("" ::: "memory");  // not vectorised: a loop's tail would be other code than its body
+    asm volatile("" ::: "memory");  // prevents vectorising: the tail of a vectorised loop is other code than its body
     bool sees = true;
     if constexpr (MasksKeys<A>) sees = variant.mask(row, first + t);
     if constexpr (!ScoresTiles<A> && ScoresKeys<A>) {
@@ -233,7 +233,7 @@ void attention(Cpu& device, DirectAttention, const AttentionArgs<V>& args) {
                         [&](const auto& item, const auto& tiles) { return cpu::flash_job(args, item, tiles); });
 }
 
-/// The hooks of a variant, within the algorithm that it names.
+/// Applies the hooks of a variant within the algorithm that its materialises_scores picks.
 template <AttentionVariant A, CacheView V>
 void attention(Cpu& device, const A& variant, const AttentionArgs<V>& args) {
   using Element = typename cpu::KernelTiles<V>::Element;

@@ -100,12 +100,12 @@ struct FlashJob {
   std::ptrdiff_t out_stride;
 };
 
-/// The hooks of an attention variant. The kernels do not know its type, so the compiled face has them compiled.
+/// The hooks of an attention variant. Kernels do not know the variant's type, so the library compiles them once.
 struct VariantHooks {
   const void* variant;
-  /// For a row at position `row` and the stride of 64 positions that begins at `first`: replaces the scores of
-  /// begin..end-1, which are visible so far, by what the hooks return; -infinity where they hide a position. Bit t of
-  /// the result: first + t is still visible.
+  /// Applies the hooks to the scores of a row at position `row`, in the stride of 64 positions from `first` on. Offsets
+  /// begin..end-1 are visible so far. A hidden position gets -infinity. Bit t of the result: first + t is still
+  /// visible.
   std::uint64_t (*apply)(const void* variant, int row, int first, int head, int begin, int end, float* scores);
 };
 
