@@ -84,8 +84,9 @@ std::string describe_config(const tenon::ModelConfig& c) {
   return text;
 }
 
-// The sizes that the literature gives for PyTorch's GPT-2: parameters of 4 bytes or 1 byte, and a causal mask per layer
-// of [positions, positions] booleans and one float32, which this library does not need.
+// The sizes in bytes that the literature gives for PyTorch's GPT-2. They count 4 bytes or 1 byte per parameter, and the
+// buffers of PyTorch's causal mask: per layer [positions, positions] booleans and one float32. tenon has no such
+// buffers.
 std::string describe_literature(std::size_t parameters, const tenon::ModelConfig& c) {
   const auto positions = static_cast<std::size_t>(c.positions), layers = static_cast<std::size_t>(c.layers);
   const std::size_t masks = layers * (positions * positions + sizeof(float));
@@ -192,7 +193,7 @@ std::string describe_adapter(const std::filesystem::path& folder, const tenon::A
     std::string text = "rank " + list_of(ranks) + ", scale " + list_of(scales) + ", " +
                        std::to_string(adapter.factors().size()) + " of " + std::to_string(modules.size()) +
                        " linears, " + list_of(types) + ", " + with_commas(bytes) +
-                       " bytes; inert: " + list_of(adapter.config().inert);
+                       " bytes; fields without effect: " + list_of(adapter.config().inert);
     const auto more = [&](const char* what, const auto& words) {
       if (!words.empty()) text += std::string("; ") + what + ": " + printable(list_of(words));
     };

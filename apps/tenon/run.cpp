@@ -60,7 +60,8 @@ std::vector<tenon::AdapterUse> merge_first(std::vector<Job>& jobs) {
     if (job.line.request.adapters == merged)
       job.line.request.adapters.clear();
     else
-      job.line.error = "request: adapter: the weights hold that of the first request that names one (--lora merged)";
+      job.line.error =
+          "request: adapter: must be that of the first request that names one, because --lora merged serves no other";
   }
   return merged;
 }

@@ -75,7 +75,8 @@ class Matrix {
   tenon::Cpu::Memory memory_;
 };
 
-// Made on the first call, and replaced when another size is needed: all of them together would fill the memory.
+// The matrix of this format and shape. Only the shape of the last call is kept, because all shapes would fill the
+// memory.
 template <class P>
 Matrix<P>& cold(tenon::Shape shape) {
   static tenon::Shape made;

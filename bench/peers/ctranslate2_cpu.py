@@ -1,5 +1,7 @@
-"""CTranslate2: ctranslate2_cpu.py DIR float32|int8. It converts the model once, into a folder beside DIR; int8 is made at load.
-The rate is that of the whole call, with the prompt's 7 tokens, because there are no steps to time."""
+"""Measures CTranslate2: ctranslate2_cpu.py DIR float32|int8.
+
+Converts the model once, into the folder DIR-ct2. Weights are quantised to int8 when they are loaded. Decode rates are new
+tokens per second of the whole call, which also reads the prompt of 7 tokens: CTranslate2 exposes no single steps."""
 import json
 import os
 import sys

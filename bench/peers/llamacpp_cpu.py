@@ -1,6 +1,6 @@
-"""llama.cpp through llama-cpp-python's low-level calls: llamacpp_cpu.py DIR F32|BF16|Q8_0|Q4_0.
+"""Measures llama.cpp through llama-cpp-python's low-level calls: llamacpp_cpu.py DIR F32|BF16|Q8_0|Q4_0.
 
-Medians of llama_decode steps. Tokens are fixed and not sampled from its logits."""
+Decode rates are medians over llama_decode steps. The input tokens are fixed; none is sampled from the logits."""
 import ctypes
 import sys
 import time
@@ -22,7 +22,7 @@ def context(sequences, tokens):
     p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = max(tokens * sequences, 512), 2048, 512, sequences
     p.n_threads = p.n_threads_batch = THREADS
     p.type_k = p.type_v = 0  # GGML_TYPE_F32, like all other peers
-    p.kv_unified = True  # twice as fast with 8 or more sequences as a cache for each
+    p.kv_unified = True  # one cache for all: twice as fast as a cache per sequence with 8 or more sequences
     made = llama_cpp.llama_init_from_model(model, p)
     if not made:
         raise SystemExit("llama.cpp made no context")

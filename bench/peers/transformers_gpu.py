@@ -1,6 +1,8 @@
-"""transformers on a GPU: transformers_gpu.py DIR|random DTYPE-eager|DTYPE-sdpa|DTYPE-compile. Measures like transformers_cpu.py.
+"""Measures transformers on a GPU, in the cases of transformers_cpu.py.
 
--compile: decoding by torch.compile with mode "reduce-overhead" (CUDA graphs) and a static cache; it has no prefill cases."""
+    transformers_gpu.py DIR|random DTYPE-eager|DTYPE-sdpa|DTYPE-compile
+
+-compile: decodes with torch.compile in mode "reduce-overhead" (CUDA graphs) and a static cache. It has no prefill cases."""
 import sys
 import time
 

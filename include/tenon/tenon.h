@@ -1,4 +1,5 @@
-// tenon serves GPT-2-family models with engines that are composed at compile time. tenon.cuh adds the GPU to it.
+// The library for the CPU: engines for GPT-2, GPT-BigCode, BLOOM, Llama and Mistral, composed of policies at compile
+// time. tenon.cuh adds the GPU.
 #pragma once
 #include "tenon/core/require.h"  // first: it reports a missing -std=c++20
 

@@ -45,6 +45,7 @@ std::vector<PeftModule> gpt2_modules(const std::vector<int>& layers, int width, 
   modules.push_back({"lm_head", width, vocabulary, /*head=*/true});
   return modules;
 }
+// 13 modules: 4 linears in each of 3 layers, and the head.
 const std::vector<PeftModule> kThree = gpt2_modules({0, 1, 11}, 8, 260);
 
 // adapter_config.json with peft_type, r = 2 and lora_alpha = 4, unless `fields` sets them, and with `fields`.
@@ -126,7 +127,7 @@ void read_all(const PeftAdapter& adapter) {
 
 }  // namespace
 
-// Expected: answers of check_target_module_exists of PEFT 0.21.2 for kThree.
+// Expected: indices of the modules in kThree for which PEFT 0.21.2's check_target_module_exists is true.
 // report: adapter_target_names_absent
 // report: adapter_regex_targets
 BOOST_AUTO_TEST_CASE(modules_are_targeted_as_by_peft) {
@@ -321,8 +322,8 @@ BOOST_AUTO_TEST_CASE(an_adapter_without_a_target_is_refused) {
                                   kThree) == std::vector<std::string>{"q_proj", "attn"}));
 }
 
-// Targets that are the embedding or the head are refused, because PEFT would update them.
-BOOST_AUTO_TEST_CASE(modules_that_peft_alone_can_update_are_refused) {
+// Targets that match the embedding or the head are refused: PEFT would update these, and tenon cannot.
+BOOST_AUTO_TEST_CASE(targets_that_only_peft_can_update_are_refused) {
   const std::vector<std::string> others = {"transformer.wte", "lm_head"};
   const std::vector<PeftModule> layers = gpt2_modules({0}, 8, 260);
   const std::vector<PeftModule> linears(layers.begin(), layers.end() - 1);

@@ -1,5 +1,5 @@
-// The promise over random mixes of everything: 200 in each run of the tests, 10,000 by scripts/check-invariance, which
-// passes `-- --mixes N --seed S` to this program.
+// Random mixes of all engines and requests: each answer must equal, to the bit, the one that its request gets alone.
+// The tests run 200 mixes. scripts/check-invariance runs 10,000: it passes `-- --mixes N --seed S` to this program.
 #define BOOST_TEST_MODULE engine_invariance_mixes
 #include <boost/test/unit_test.hpp>
 
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(random_mixes_give_what_each_request_gives_alone) {
   BOOST_TEST(totals.equal == totals.mixes);
   BOOST_TEST(totals.bits == 0u);
   if (mixes < 200) return;
-  // All of it happened.
+  // Each kind of event and of engine must have occurred.
   BOOST_TEST(totals.preemptions > 0u);
   BOOST_TEST(totals.hit_tokens > 0u);
   BOOST_TEST(totals.holds > 0u);

@@ -1,4 +1,4 @@
-// Requests of every kind, drawn at random, for models whose ids reach kPoison at least.
+// Random requests with every option. Models need a vocabulary of more than kPoison tokens.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ using testing::Random;
 // The longest text: beyond two splits of attention, and the last of kSizes.
 inline constexpr int kLongest = 513;
 
-// A token that must not be in a text (invariance.h sees to it that such a text fails).
+// A token whose embedding is NaN (PoisonedHead in invariance.h): a request with it in its text fails.
 inline constexpr TokenId kPoison = 66;
 
 inline bool chance(Random& random, int one_in) { return random.between(1, one_in) == 1; }
@@ -27,7 +27,7 @@ auto pick(Random& random, const Container& from) {
   return from[static_cast<std::size_t>(random.between(0, static_cast<int>(std::size(from)) - 1))];
 }
 
-// Token ids of which none is poison.
+// A random text without kPoison.
 inline std::vector<TokenId> random_text(Random& random, int tokens) {
   std::vector<TokenId> text;
   for (int i = 0; i < tokens; ++i) text.push_back(random.between(0, kPoison - 1));
@@ -54,7 +54,7 @@ inline Request whole_request(std::vector<TokenId> text, int max_new_tokens) {
   return r;
 }
 
-// The same, but nothing is asked of the prompt, so that it may come from the cache.
+// whole_request() without the options that need the prompt's logits, so that the prompt may come from the cache.
 inline Request plain_request(std::vector<TokenId> text, int max_new_tokens) {
   Request r = whole_request(std::move(text), max_new_tokens);
   r.options.logits_at.clear();
@@ -92,7 +92,8 @@ inline void draw_sampling(Random& random, Options& o) {
   o.ignore_eos = !chance(random, 4);
 }
 
-// One that will fail: its logits are not finite from some token on, or it may not say anything.
+// Changes a request so that it fails. Either every token is forbidden, or a prompt token is kPoison, so that the logits
+// are not finite from there on.
 inline void spoil(Random& random, Request& r, int vocab) {
   if (chance(random, 4)) {
     r.options.logit_bias.clear();
@@ -145,12 +146,13 @@ inline std::vector<Request> random_requests(std::uint64_t seed, int count, int v
   return requests;
 }
 
-// Tokens of cache that a request comes to.
+// Cache tokens that a request needs at its end. The last new token is not cached.
 inline int tokens_of(const Request& r) {
   return static_cast<int>(r.input_ids.size()) + std::max(r.options.max_new_tokens, 1) - 1;
 }
 
-// Tokens of cache in which the most demanding request can run alone, in whole blocks, and hardly any other beside it.
+// Capacity of a tight cache, in tokens: the whole blocks that the largest request needs. A second request rarely fits
+// beside it.
 inline int tight_cache(const std::vector<Request>& requests, int block) {
   int most = 0;
   for (const Request& r : requests) most = std::max(most, tokens_of(r));

@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_message_never_echoes_much_or_breaks_a_line) {
   }
 }
 
-// nlohmann's lexer alone takes seconds and gigabytes to build this message.
+// nlohmann's lexer alone spells each newline as <U+000A> in its message, which takes seconds and gigabytes.
 BOOST_AUTO_TEST_CASE(much_white_space_costs_little, *boost::unit_test::timeout(10)) {
   const std::string newlines(20'000'000, '\n');
   BOOST_TEST(refusal([&] { parse_json(newlines + "[1," + newlines + "2]" + newlines, "f"); }) == "accepted");
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(much_white_space_costs_little, *boost::unit_test::timeout(1
     BOOST_TEST(mentions(refusal([&] { parse_json(text, "f"); }), {"not valid JSON"}));
 }
 
-// 50,000 keys, as in vocab.json. nlohmann's own ordered_json would compare a thousand million pairs.
+// 50,000 keys, as in vocab.json. nlohmann's own ordered_json compares each pair of keys: 1.25e9 comparisons.
 BOOST_AUTO_TEST_CASE(large_objects_are_read_in_order_n_log_n, *boost::unit_test::timeout(10)) {
   std::string text = "{\"first\":0";
   for (int i = 0; i < 50'000; ++i) text += ",\"k" + std::to_string(i) + "\":" + std::to_string(i);

@@ -1,4 +1,4 @@
-// expect: tenon: Adapter<P> got a type that is no adapter policy; it needs to be copyable, static bool adds_at_runtime
+// expect: tenon: Adapter<P> got a type that is no adapter policy; it must be copyable and have static bool
 #include <tenon/tenon.h>
 
 #ifdef TENON_MISUSE

@@ -1,4 +1,4 @@
-// expect: tenon: Int8ExactOf<P> wants a format with scales of rows, or none
+// expect: tenon: Int8ExactOf<P> needs a format with one code per weight, and one scale per row or none
 #include <tenon/tenon.h>
 
 #ifdef TENON_MISUSE

@@ -51,7 +51,7 @@ class Inspect(ProgramTest):
     def test_adapters_are_described(self):
         text = tenon("inspect", "--model", TALES).stdout
         self.assertIn("adapters     3\n", text)
-        self.assertRegex(text, r"characters: rank 12, 4, scale 2, 4, 12 of 24 linears, F\d+, [\d,]+ bytes; inert: ")
+        self.assertRegex(text, r"characters: rank 12, 4, scale 2, 4, 12 of 24 linears, F\d+, [\d,]+ bytes; fields without effect: ")
 
     def test_tensors_without_use_are_listed(self):
         done = tenon("inspect", "--model", self.model_of(*FILES, config={"n_layer": 5}))

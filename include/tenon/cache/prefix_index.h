@@ -41,7 +41,7 @@ class PrefixIndex {
   }
 
   /// Records that `block` holds the tokens after `chain`, and returns the place after them. The block must not be idle.
-  /// If another block is recorded with the same tokens after `chain`, its entry is kept and `block` gets none.
+  /// If another block is already recorded with the same tokens after `chain`, the index does not change.
   Chain insert(const Chain& chain, std::span<const TokenId> tokens, std::string_view identity, std::int32_t block);
 
   /// Whether the block has an entry.

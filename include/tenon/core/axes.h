@@ -45,10 +45,10 @@ struct Head {
 /// How low-rank updates are added: SegmentedLoRA by default.
 template <class P>
 struct Adapter {
-  static_assert(
-      AdapterPolicy<P>,
-      "tenon: Adapter<P> got a type that is no adapter policy; it needs to be copyable, static bool adds_at_runtime "
-      "and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see docs/policies.md#adapter");
+  static_assert(AdapterPolicy<P>,
+                "tenon: Adapter<P> got a type that is no adapter policy; it must be copyable and have static bool "
+                "adds_at_runtime and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see "
+                "docs/policies.md#adapter");
 };
 
 /// How attention is computed: FlashAttention by default.

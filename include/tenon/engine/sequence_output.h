@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-/// The output state of a sequence. Its tokens stand in the queue.
+/// The output state of a sequence. The queue stores its tokens.
 class SequenceOutput {
  public:
   SequenceOutput(RequestId request, int choice, Options options, const Tokenizer* tokenizer,
@@ -28,18 +28,18 @@ class SequenceOutput {
   ConstraintState* constraint() const { return constraint_.get(); }  ///< null: any tokens
   const std::string& failure() const { return failure_; }
 
-  /// Notes when its first step begins; later calls change nothing.
+  /// Records `now` as the start of the sequence's first step. Later calls change nothing.
   void begin(TimePoint now);
 
-  /// Whether the request asks for the logits after a prompt position, for itself or to score the next token, and they
-  /// were not taken yet.
+  /// Whether score() still needs the logits after `position` of the prompt: for Options::logits_at, or for the
+  /// log-probability of the next prompt token.
   bool wants_logits(int position, int prompt_tokens) const;
 
   /// Takes the logits, [vocab], after `position` of the prompt, where wants_logits(). A position that is computed again
   /// after a preemption counts once. Logits that are not finite set failure().
   void score(int position, std::span<const TokenId> prompt, std::span<const float> logits);
 
-  /// The text that a token adds, and the reason why it is the last token, where it is.
+  /// The result of write(): the text that the token adds, and a finish reason if it is the last token.
   struct Written {
     std::string text;
     std::optional<FinishReason> reason;

@@ -27,12 +27,13 @@ struct AddedToken {
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-// Follows AddedVocabulary::add_tokens of tokenizers 0.22: a token has the flags of its last addition. It is searched
-// in the raw or in the normalized text as each addition says.
+// Adds tokens as AddedVocabulary::add_tokens of tokenizers 0.22 ("the library" below) does. A token has the flags of
+// its last addition. Each addition of a token searches it: in the normalized text if `normalized`, else in the raw
+// text.
 class AddedTokenList {
  public:
-  // counted: the ids in tokenizer.json must continue the vocabulary, because the library ignores them and counts.
-  // as_written: the ids given with vocab.json are used.
+  // counted: each new token gets the next free id, as in the library, which ignores the ids of tokenizer.json. Other
+  // ids are refused. as_written: new tokens get the ids that are given beside vocab.json.
   enum class Ids : std::uint8_t { counted, as_written };
 
   // `spellings`: the tokens of the model. New tokens are added to it.
@@ -62,13 +63,14 @@ class AddedTokenList {
     if (known && flags_.contains(token.text)) fields.refuse(key, name(token) + " was added already");
     const TokenId given = known ? *known : ids_ == Ids::counted ? next_ : token.id;
     if (token.id != given)
-      fields.refuse(key, name(token) + " has the id " + std::to_string(given) +
-                             (known ? " in the vocabulary" : " where tokens are counted") + ", here " +
-                             std::to_string(token.id));
+      fields.refuse(key, "must be " + std::to_string(given) +
+                             (known ? ", the id in the vocabulary" : ", the next free id") + ", for the token " +
+                             name(token) + ", is " + std::to_string(token.id));
     const bool outside = token.id >= spellings_.limit();
     if (outside && !token.special)
       fields.refuse(key, "must be an id from 0 to " + std::to_string(spellings_.limit() - 1) + ", is " +
-                             std::to_string(token.id) + ": " + name(token) + " is found in text");
+                             std::to_string(token.id) + ". Only a token with \"special\": true may have a larger id; " +
+                             name(token) + " is not special");
     if (outside)
       spellings_.leave_out(token.text);
     else if (!known)

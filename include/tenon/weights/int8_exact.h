@@ -41,10 +41,10 @@ struct Int8ExactOf : detail::CodeOf<Base> {
   };
 
   static std::size_t bytes(Shape shape) {
-    static_assert(EncodesBlocks<Base> && HasCodePanels<typename Base::View>,
-                  "tenon: Int8ExactOf<P> wants a format with scales of rows, or none, and one code a weight: Float32, "
-                  "BFloat16, Float16, "
-                  "Float8 or ZeroPointInt8; see docs/weights.md");
+    static_assert(
+        EncodesBlocks<Base> && HasCodePanels<typename Base::View>,
+        "tenon: Int8ExactOf<P> needs a format with one code per weight, and one scale per row or none: Float32, "
+        "BFloat16, Float16, Float8 or ZeroPointInt8; see docs/weights.md");
     return Sizes(shape).lengths_end;
   }
 
