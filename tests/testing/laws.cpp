@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "obeys.h"
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
@@ -15,23 +16,13 @@
 BOOST_AUTO_TEST_SUITE(testing_laws)
 
 using namespace tenon;
+using test::breaks;
+using test::obeys;
 using testing::cache_laws;
 using testing::scheduler_laws;
 using testing::Violations;
 
 namespace {
-
-bool breaks(const Violations& violations, const std::string& words) {
-  for (const auto& v : violations) {
-    if (v.find(words) != std::string::npos) return true;
-  }
-  return false;
-}
-
-void obeys(const Violations& violations) {
-  for (const auto& v : violations) BOOST_ERROR(v);
-  BOOST_TEST(violations.empty());
-}
 
 // ---- schedulers, each wrong in one way
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "obeys.h"
 #include "tenon/cache/contiguous.h"
 #include "tenon/cache/no_cache.h"
 #include "tenon/cache/paged.h"
@@ -13,20 +14,10 @@ BOOST_AUTO_TEST_SUITE(testing_sharing_laws)
 
 using namespace tenon;
 using tenon::testing::sharing_laws;
-using tenon::testing::Violations;
+using test::breaks;
+using test::obeys;
 
 namespace {
-
-void obeys(const Violations& broken) {
-  for (const auto& law : broken) BOOST_ERROR(law);
-}
-
-bool breaks(const Violations& broken, const std::string& law) {
-  for (const auto& each : broken) {
-    if (each.find(law) != std::string::npos) return true;
-  }
-  return false;
-}
 
 // A paged cache with another ledger in it.
 template <class L>
