@@ -21,9 +21,9 @@ concept TokenConstraint = std::movable<C> && requires(C& c, TokenId token) {
   { c.must_end() } -> std::same_as<bool>;
 };
 
-/// Refinement: knows how many tokens can still end a text, for Options::finish_within_budget. mask_within(tokens) holds
-/// the tokens of mask() after which `tokens` tokens, itself included, can end the text. must_end() then obeys the
-/// number that was given last.
+/// Refinement: knows how many tokens can still end a text, for Options::finish_within_budget. The words of mask_within
+/// are those of mask(), without the tokens after which `tokens` tokens, itself included, cannot end the text. From then
+/// on must_end() obeys the number that was given last.
 template <class C>
 concept CountsTokens = TokenConstraint<C> && requires(C& c, int tokens) {
   { c.mask_within(tokens) } -> std::convertible_to<std::span<const std::uint32_t>>;
