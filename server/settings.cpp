@@ -56,7 +56,7 @@ class FileBelowEnvironment : public CLI::ConfigTOML {
 
 void add_model_flags(CLI::App& app, ModelOptions& o) {
   Flags flags(app, "Model and engine");
-  flags.text("--model", o.model, "DIR", "folder of a checkpoint; without it, the default model");
+  flags.text("--model", o.model, "DIR", "folder of a checkpoint, or a GGUF file; without it, the default model");
   flags
       .choice("--weights", o.weights, program::words::weights,
               "how weights are stored; of a quantised folder by default its own")
