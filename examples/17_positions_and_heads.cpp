@@ -28,7 +28,7 @@ Run run(const char* name, tenon::ModelConfig c, int kv_heads, int window = 0) {
   c.layers = 4, c.hidden = 256, c.heads = 8, c.head_dim = 32, c.inner = 512, c.vocab = 512;
   c.positions = kTrained, c.kv_heads = kv_heads, c.window = window;
   // Learned positions end with their table. The other kinds are computed for any position.
-  const int longest = Model::positions == tenon::PositionKind::learned ? kTrained : kText;
+  const int longest = c.position_kind == tenon::PositionKind::learned ? kTrained : kText;
   tenon::Engine<Model, Choices...> engine{tenon::random_checkpoint(c), {.cache_tokens = kText, .positions = longest}};
   engine.submit(
       {.input_ids = {1, 2, 3}, .options = {.max_new_tokens = longest - 2, .temperature = 1, .ignore_eos = true}});

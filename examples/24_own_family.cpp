@@ -11,9 +11,6 @@
 struct Qwen2 {
   static constexpr std::string_view model_type = "qwen2";
   static constexpr std::string_view name_prefix = "model.";  // tensor names may have this prefix or not
-  static constexpr tenon::NormKind norm = tenon::NormKind::rms;
-  static constexpr tenon::PositionKind positions = tenon::PositionKind::rotary;
-  static constexpr tenon::MlpKind mlp = tenon::MlpKind::gated;
 
   // Every field that changes the output is read or refused.
   static tenon::ModelConfig configure(const tenon::ConfigFile& file) {

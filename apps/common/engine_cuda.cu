@@ -1,4 +1,4 @@
-// GPT-2 on an NVIDIA GPU: every weight format, with the paged cache.
+// Engines on an NVIDIA GPU: every weight format, with the paged cache.
 #include "engine_cuda.h"
 
 namespace program {

@@ -5,10 +5,9 @@
 
 namespace program {
 
-template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention,
-          class Model = tenon::Gpt2>
+template <class WeightP, class CacheP = tenon::PagedKV, class AttentionP = tenon::FlashAttention>
 MenuEntry on_cuda() {
-  return menu_entry<Model, WeightP, CacheP, AttentionP, WeightP, tenon::Cuda>();
+  return menu_entry<WeightP, CacheP, AttentionP, WeightP, tenon::Cuda>();
 }
 
 std::vector<MenuEntry> cuda_integer_engines();  // engine_cuda_integers.cu

@@ -1,4 +1,4 @@
-// GPT-2 on an NVIDIA GPU with weights of 8 bits or fewer.
+// Engines on an NVIDIA GPU with weights of 8 bits or fewer.
 #include "engine_cuda.h"
 
 namespace program {

@@ -4,7 +4,7 @@
 namespace program {
 
 std::vector<MenuEntry> default_engine() {
-  return {menu_entry<tenon::Gpt2, tenon::Float32, tenon::PagedKV, tenon::FlashAttention>()};
+  return {menu_entry<tenon::Float32, tenon::PagedKV, tenon::FlashAttention>()};
 }
 
 }  // namespace program

@@ -1,13 +1,12 @@
-// GPT-2 with 4-bit weights.
+// Engines with 4-bit weights.
 #include "engine_unit.h"
 
 namespace program {
 
 std::vector<MenuEntry> int4_engines() {
   // Wider groups, for quantised checkpoints that have them.
-  std::vector<MenuEntry> entries{
-      menu_entry<tenon::Gpt2, tenon::GroupInt4Of<64>, tenon::PagedKV, tenon::FlashAttention>(),
-      menu_entry<tenon::Gpt2, tenon::GroupInt4Of<128>, tenon::PagedKV, tenon::FlashAttention>()};
+  std::vector<MenuEntry> entries{menu_entry<tenon::GroupInt4Of<64>, tenon::PagedKV, tenon::FlashAttention>(),
+                                 menu_entry<tenon::GroupInt4Of<128>, tenon::PagedKV, tenon::FlashAttention>()};
   add_weight_entries<tenon::GroupInt4>(entries);
   add_weight_entries<tenon::GroupInt4Act8>(entries);
   return entries;

@@ -1,13 +1,13 @@
-// GPT-2 with 8-bit integer weights; int8 and float32 weights with an exact head from an int8 copy; and int8 keys and
+// Engines with 8-bit integer weights; int8 and float32 weights with an exact head from an int8 copy; and int8 keys and
 // values, which suit large batches.
 #include "engine_unit.h"
 
 namespace program {
 
 std::vector<MenuEntry> int8_engines() {
-  using tenon::FlashAttention, tenon::Gpt2, tenon::PagedKVOf, tenon::ZeroPointInt8, tenon::ZeroPointInt8Act8;
-  std::vector<MenuEntry> entries{menu_entry<Gpt2, ZeroPointInt8, PagedKVOf<16, std::int8_t>, FlashAttention>(),
-                                 menu_entry<Gpt2, ZeroPointInt8Act8, PagedKVOf<16, std::int8_t>, FlashAttention>()};
+  using tenon::FlashAttention, tenon::PagedKVOf, tenon::ZeroPointInt8, tenon::ZeroPointInt8Act8;
+  std::vector<MenuEntry> entries{menu_entry<ZeroPointInt8, PagedKVOf<16, std::int8_t>, FlashAttention>(),
+                                 menu_entry<ZeroPointInt8Act8, PagedKVOf<16, std::int8_t>, FlashAttention>()};
   add_exact_head_entry<tenon::Float32>(entries);
   add_exact_head_entry<ZeroPointInt8>(entries);
   add_weight_entries<ZeroPointInt8>(entries);

@@ -1,4 +1,4 @@
-// GPT-2 with floating-point weights of 16 and 8 bits.
+// Engines with floating-point weights of 16 and 8 bits.
 #include "engine_unit.h"
 
 namespace program {

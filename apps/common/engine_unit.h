@@ -10,7 +10,7 @@
 #include "tenon/cache/paged.h"
 #include "tenon/cache/window.h"
 #include "tenon/engine/engine.h"
-#include "tenon/model/gpt2.h"
+#include "tenon/model/with_model.h"
 #include "tenon/weights/bfloat16.h"
 #include "tenon/weights/bfloat16_amx.h"
 #include "tenon/weights/bfloat16_dot.h"
@@ -83,15 +83,15 @@ inline constexpr int block_of = 0;
 template <int Block, class Element>
 inline constexpr int block_of<tenon::PagedKVOf<Block, Element>> = Block;
 
-template <class Model, class WeightP, class CacheP, class AttentionP, class HeadP = WeightP, class DeviceP = tenon::Cpu>
+template <class WeightP, class CacheP, class AttentionP, class HeadP = WeightP, class DeviceP = tenon::Cpu>
 MenuEntry menu_entry() {
   // Schedulers only decide which rows run. One type-erased scheduler serves them all and keeps the menu small.
-  using Engine = tenon::Engine<Model, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
+  using Engine = tenon::Engine<tenon::AnyFamily<>, tenon::Scheduler<tenon::AnyScheduler>, tenon::Weights<WeightP>,
                                tenon::Head<HeadP>, tenon::Cache<CacheP>, tenon::Adapter<tenon::AnyLoRA>,
                                tenon::Attention<AttentionP>, tenon::Device<DeviceP>>;
   constexpr std::string_view head = std::is_same_v<HeadP, WeightP> ? "same" : word<HeadP>;
-  return {{Model::model_type, word<WeightP>, head, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>,
-           word<AttentionP>, Engine::DeviceP::name},
+  return {{word<WeightP>, head, word<CacheP>, block_of<CacheP>, word<typename CacheP::View::Element>, word<AttentionP>,
+           Engine::DeviceP::name},
           [](const tenon::ModelFiles& files, const EngineSettings& s) -> std::unique_ptr<tenon::AnyEngine> {
             auto box = std::make_unique<tenon::EngineBox<Engine>>(files, s.scheduler,
                                                                   tenon::EngineOptions{.token_budget = s.token_budget,
@@ -108,34 +108,18 @@ MenuEntry menu_entry() {
           }};
 }
 
-// Adds GPT-2 in a weight format, with the two caches that keep whole texts.
+// Adds engines with a weight format: one for each cache that keeps tokens.
 template <class WeightP>
 void add_weight_entries(std::vector<MenuEntry>& entries) {
-  entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention>());
-  entries.push_back(menu_entry<tenon::Gpt2, WeightP, tenon::ContiguousKV, tenon::FlashAttention>());
+  entries.push_back(menu_entry<WeightP, tenon::PagedKV, tenon::FlashAttention>());
+  entries.push_back(menu_entry<WeightP, tenon::ContiguousKV, tenon::FlashAttention>());
+  entries.push_back(menu_entry<WeightP, tenon::WindowKV, tenon::FlashAttention>());
 }
 
-// Adds GPT-2 with an exact head from an int8 copy.
+// Adds an engine with an exact head from an int8 copy.
 template <class WeightP>
 void add_exact_head_entry(std::vector<MenuEntry>& entries) {
-  entries.push_back(
-      menu_entry<tenon::Gpt2, WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
-}
-
-// Every other family: float32 in each cache that keeps tokens, with both attentions. The paged cache also has int8, and
-// float32 with an exact head.
-template <class Model>
-std::vector<MenuEntry> family_entries() {
-  using tenon::ContiguousKV, tenon::DirectAttention, tenon::FlashAttention, tenon::Float32, tenon::PagedKV,
-      tenon::WindowKV;
-  return {menu_entry<Model, Float32, PagedKV, FlashAttention>(),
-          menu_entry<Model, Float32, PagedKV, DirectAttention>(),
-          menu_entry<Model, Float32, ContiguousKV, FlashAttention>(),
-          menu_entry<Model, Float32, ContiguousKV, DirectAttention>(),
-          menu_entry<Model, Float32, WindowKV, FlashAttention>(),
-          menu_entry<Model, Float32, WindowKV, DirectAttention>(),
-          menu_entry<Model, tenon::ZeroPointInt8, PagedKV, FlashAttention>(),
-          menu_entry<Model, Float32, PagedKV, FlashAttention, tenon::Int8Exact>()};
+  entries.push_back(menu_entry<WeightP, tenon::PagedKV, tenon::FlashAttention, tenon::Int8ExactOf<WeightP>>());
 }
 
 }  // namespace program

@@ -21,14 +21,14 @@ std::vector<MenuEntry> menu() {
   const std::vector<MenuEntry> twins = twin_engines();
   all.insert(all.end(), twins.begin(), twins.end());
 #elif !defined(TENON_MENU_DEFAULT)
-  for (const auto& group :
-       {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines(), small_float_engines(),
-        int8_engines(), int4_engines(), gpt_bigcode_engines(), llama_engines(), mistral_engines(), bloom_engines()}) {
+  for (const auto& group : {paged_engines(), unpaged_engines(), kv_bfloat16_engines(), kv_int8_engines(),
+                            small_float_engines(), int8_engines(), int4_engines()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
 #endif
 #ifdef TENON_MENU_CUDA
-  for (const auto& group : {cuda_engines(), cuda_family_engines()}) all.insert(all.end(), group.begin(), group.end());
+  const std::vector<MenuEntry> cuda = cuda_engines();
+  all.insert(all.end(), cuda.begin(), cuda.end());
 #endif
   return all;
 }

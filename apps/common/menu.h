@@ -30,7 +30,7 @@ struct EngineSettings {
 
 // The policies of an engine in the words of the command line.
 struct EngineWords {
-  std::string_view model_type, weights, head, cache;
+  std::string_view weights, head, cache;
   int block = 0;  // tokens per block of the paged cache; 0: the cache has no blocks
   std::string_view kv, attention, device;
 
@@ -54,14 +54,9 @@ std::vector<MenuEntry> kv_int8_engines();
 std::vector<MenuEntry> small_float_engines();
 std::vector<MenuEntry> int8_engines();
 std::vector<MenuEntry> int4_engines();
-std::vector<MenuEntry> gpt_bigcode_engines();
-std::vector<MenuEntry> llama_engines();
-std::vector<MenuEntry> mistral_engines();
-std::vector<MenuEntry> bloom_engines();
 std::vector<MenuEntry> twin_engines();  // replaces all above except the default: TENON_MENU_TWINS
 // With nvcc only (TENON_MENU_CUDA): engine_cuda*.cu.
 std::vector<MenuEntry> cuda_engines();
-std::vector<MenuEntry> cuda_family_engines();
 
 // A weight format of the menu, and the bytes of a matrix in it.
 struct WeightFormat {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -55,15 +54,9 @@ void need_tokenizer(const tenon::ModelFiles& files, std::string_view command) {
 }
 
 std::string model_type(const tenon::ModelFiles& files) {
-  const std::string type = tenon::model_type_of(files);
+  std::string type = tenon::model_type_of(files);
   need_family(type);
-  std::set<std::string_view> compiled;
-  for (const MenuEntry& entry : menu()) compiled.insert(entry.words.model_type);
-  if (compiled.contains(type)) return type;
-  std::string list;
-  for (const auto& each : compiled) list += (list.empty() ? "" : ", ") + std::string(each);
-  throw Error(Error::Kind::unsupported, "config.json: model_type",
-              type + " was not compiled into this program; compiled in: " + list + " (TENON_MENU=full has them all)");
+  return type;
 }
 
 namespace {
@@ -71,8 +64,7 @@ namespace {
 using Entries = std::vector<MenuEntry>;
 
 std::string as_options(const EngineWords& w) {
-  std::string text =
-      std::string(w.model_type) + " --weights " + std::string(w.weights) + " --cache " + std::string(w.cache);
+  std::string text = "--weights " + std::string(w.weights) + " --cache " + std::string(w.cache);
   if (w.head != words::head[0]) text += " --head " + std::string(w.head);
   if (w.block != 0) text += " --block " + std::to_string(w.block);
   return text + " --kv " + std::string(w.kv) + " --attention " + std::string(w.attention) + " --device " +
@@ -96,11 +88,9 @@ std::string reason(const EngineWords& wanted, const Entries& entries) {
   return names.empty() ? "this combination was not compiled in: " + as_options(wanted) : "not compiled in: " + names;
 }
 
-std::string list_of(const Entries& entries, std::string_view model_type) {
+std::string list_of(const Entries& entries) {
   std::string text = "compiled in are";
-  for (const MenuEntry& entry : entries) {
-    if (entry.words.model_type == model_type) text += "\n  " + as_options(entry.words);
-  }
+  for (const MenuEntry& entry : entries) text += "\n  " + as_options(entry.words);
   return text +
          "\neach with --scheduler continuous, static, sequential or fair, and --lora segmented, gathered, looped, "
          "merged or none";
@@ -133,8 +123,8 @@ tenon::AdapterOptions adapters_of(const ModelOptions& options) {
   return adapters;
 }
 
-EngineWords words_of(const std::string& model_type, const ModelOptions& o) {
-  return {model_type, o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention, o.device};
+EngineWords words_of(const ModelOptions& o) {
+  return {o.weights, o.head, o.cache, o.cache == "paged" ? o.block : 0, o.kv, o.attention, o.device};
 }
 
 // The size of all weights in that format, such as "48.4 MB".
@@ -161,7 +151,7 @@ ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& 
   const std::string type = model_type(files);
   ModelOptions as_stored = options;
   as_stored.weights = stored;
-  if (find(words_of(type, as_stored), menu())) {
+  if (find(words_of(as_stored), menu())) {
     say("--weights " + stored + ": so the model is stored");
     return as_stored;
   }
@@ -173,8 +163,8 @@ ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& 
 
 std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const tenon::ModelFiles& files) {
   const Entries entries = menu();
-  const std::string type = model_type(files);
-  const EngineWords wanted = words_of(type, options);
+  model_type(files);  // error for a family that is not known
+  const EngineWords wanted = words_of(options);
   if (options.block != ModelOptions{}.block && options.cache != "paged") {
     throw UsageError("--block " + std::to_string(options.block) + " is for the paged cache; --cache is " +
                      options.cache);
@@ -183,7 +173,7 @@ std::unique_ptr<tenon::AnyEngine> make_engine(const ModelOptions& options, const
     throw UsageError("--lora merged needs an adapter: use it with generate --adapter or run");
   }
   const MenuEntry* entry = find(wanted, entries);
-  if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries, type));
+  if (!entry) throw UsageError(reason(wanted, entries) + "\n" + list_of(entries));
   const SchedulerOptions scheduling{.batch = options.batch,
                                     .guests = options.guests,
                                     .token_budget = options.token_budget,

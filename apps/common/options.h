@@ -67,7 +67,7 @@ ModelOptions with_stored_weights(ModelOptions options, const tenon::ModelFiles& 
 // Refuses a model without a tokenizer for a command that needs text.
 void need_tokenizer(const tenon::ModelFiles& files, std::string_view command);
 
-// The model_type of the files. Error unsupported if no engine of the menu runs it.
+// The model_type of the files. Error unsupported if it is no family of the library.
 std::string model_type(const tenon::ModelFiles& files);
 
 // Reads the weights. UsageError, with a list of the options that exist, if the combination was not compiled in.

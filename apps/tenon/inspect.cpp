@@ -55,24 +55,22 @@ std::string describe_rotary(const tenon::RotaryConfig& r) {
   return text;
 }
 
-template <class Family>
 std::string describe_attention(const tenon::ModelConfig& c) {
   std::string text = "             positions ";
-  if constexpr (Family::positions == tenon::PositionKind::learned) text += "learned";
-  if constexpr (Family::positions == tenon::PositionKind::alibi) text += "by ALiBi";
-  if constexpr (Family::positions == tenon::PositionKind::rotary) text += describe_rotary(c.rotary);
+  if (c.position_kind == tenon::PositionKind::learned) text += "learned";
+  if (c.position_kind == tenon::PositionKind::alibi) text += "by ALiBi";
+  if (c.position_kind == tenon::PositionKind::rotary) text += describe_rotary(c.rotary);
   text += formatted("; keys and values in %d head%s", c.kv_heads, c.kv_heads == 1 ? "" : "s");
   if (c.window > 0) text += ", window of " + with_commas(static_cast<unsigned>(c.window));
   return text + "\n";
 }
 
-template <class Family>
 std::string describe_config(const tenon::ModelConfig& c) {
   std::string text =
       formatted("model        %s: %d layers of width %d, %d heads of %d, %s of %d (%s)\n", c.model_type.c_str(),
-                c.layers, c.hidden, c.heads, c.head_dim, Family::mlp == tenon::MlpKind::gated ? "gated MLP" : "MLP",
+                c.layers, c.hidden, c.heads, c.head_dim, c.mlp_kind == tenon::MlpKind::gated ? "gated MLP" : "MLP",
                 c.inner, std::string(activation_name(c.activation)).c_str());
-  text += describe_attention<Family>(c);
+  text += describe_attention(c);
   text += formatted(
       "             vocabulary of %s, %s positions, head %s\n", with_commas(static_cast<unsigned>(c.vocab)).c_str(),
       with_commas(static_cast<unsigned>(c.positions)).c_str(), c.tied_head ? "tied to the embedding" : "of its own");
@@ -113,13 +111,12 @@ std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelC
   return text;
 }
 
-// The weight formats in which this program has an engine for the family.
-std::string describe_engines(const std::string& type) {
+// The weight formats in which this program has an engine.
+std::string describe_engines() {
   std::vector<std::string> formats;
   for (const MenuEntry& entry : menu()) {
     const std::string format(entry.words.weights);
-    if (entry.words.model_type == type && std::find(formats.begin(), formats.end(), format) == formats.end())
-      formats.push_back(format);
+    if (std::find(formats.begin(), formats.end(), format) == formats.end()) formats.push_back(format);
   }
   return "runs in      " + list_of(formats) + " (--weights)\n";
 }
@@ -256,8 +253,8 @@ int inspect(const InspectCommand& command) {
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
     sites = tenon::adapter_sites(spec, Family::name_prefix, files.tensors);
-    return describe_config<Family>(config) + describe_weights(spec, config) + describe_engines(config.model_type) +
-           describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +
+    return describe_config(config) + describe_weights(spec, config) + describe_engines() + describe_stored(files) +
+           describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });
   Output output;

@@ -184,8 +184,11 @@ BOOST_AUTO_TEST_CASE(an_adapter_of_every_family_is_where_its_weights_are) {
   };
   check(Gpt2{}, with(Gpt2::model_type, 4));
   check(GptBigCode{}, with(GptBigCode::model_type, 1));
-  check(Bloom{}, with(Bloom::model_type, 4));
+  ModelConfig sloped = with(Bloom::model_type, 4);
+  sloped.position_kind = PositionKind::alibi;
+  check(Bloom{}, sloped);
   ModelConfig rotary = with(Llama::model_type, 2);
+  rotary.norm_kind = NormKind::rms, rotary.position_kind = PositionKind::rotary, rotary.mlp_kind = MlpKind::gated;
   rotary.activation = Activation::silu;
   rotary.rotary = {RotaryScaling::none, 10000};
   check(Llama{}, rotary);

@@ -46,9 +46,39 @@ BOOST_AUTO_TEST_CASE(each_family_answers_as_the_reference_does) {
 }
 
 BOOST_AUTO_TEST_CASE(another_family_is_refused_by_name) {
-  BOOST_CHECK_EXCEPTION(any_model<Cache<WindowKV>>(load_checkpoint(kGolden / "qwen2")), Error, [](const Error& error) {
+  using Families = ModelList<Gpt2, Llama>;
+  const auto files = load_checkpoint(kGolden / "qwen2");
+  BOOST_CHECK_EXCEPTION(any_model<Cache<WindowKV>>(Families{}, files), Error, [](const Error& error) {
     return std::string(error.what()).find("config.json: model_type: \"qwen2\"") != std::string::npos;
   });
+}
+
+// longrope turns all tokens of a text otherwise once the text is longer than the trained length. So a text that grows
+// past it must go on as if it had been a prompt.
+BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
+  ModelConfig c = llama_like(Phi3::model_type);
+  c.layers = 2, c.hidden = 32, c.heads = 4, c.kv_heads = 2, c.head_dim = 8, c.inner = 48, c.vocab = 97;
+  c.positions = 64, c.norm_epsilon = 1e-5f, c.tied_head = false;
+  c.rotary.scaling = RotaryScaling::longrope;
+  c.rotary.trained_positions = 24;
+  c.rotary.short_factors = {1, 1, 1, 1};
+  c.rotary.long_factors = {2, 3, 5, 7};
+  const auto engine = [&](int trained) {
+    c.rotary.trained_positions = trained;
+    return any_model<Cache<PagedKV>>(random_checkpoint(c, 3), EngineOptions{.threads = 1});
+  };
+  std::vector<TokenId> text;
+  for (int i = 0; i < 20; ++i) text.push_back(7 * i % 97);
+  const auto next = [&](AnyEngine& of, int tokens) {
+    return answer(of, {.input_ids = text, .options = {.max_new_tokens = tokens, .ignore_eos = true}});
+  };
+  const auto grown = next(*engine(24), 16), never = next(*engine(60), 16);
+  const auto prompts = engine(24);
+  for (const TokenId token : grown) {
+    BOOST_TEST(next(*prompts, 1).front() == token, text.size());
+    text.push_back(token);
+  }
+  BOOST_TEST(grown != never);  // the factors matter
 }
 
 BOOST_AUTO_TEST_CASE(learned_positions_have_an_end) {

@@ -123,7 +123,9 @@ void print_engine(const char* name, Engine&& engine, int vocab, const std::vecto
 }
 
 ModelConfig small_model(std::string_view type, int heads, int kv_heads) {
-  ModelConfig c;
+  const bool bloom = type == Bloom::model_type;
+  ModelConfig c = bloom ? ModelConfig{} : llama_like(type);
+  if (bloom) c.position_kind = PositionKind::alibi;
   c.model_type = type;
   c.layers = 2, c.hidden = 48, c.heads = heads, c.kv_heads = kv_heads, c.head_dim = 48 / heads, c.inner = 100;
   c.vocab = 203, c.positions = 96;
@@ -155,7 +157,6 @@ void print_engines(const std::string& model) {
   print_engine("bloom.int4.portable", Int4(random_checkpoint(small_model(Bloom::model_type, 6, 6), 1)), 203, {{}});
 
   ModelConfig llama = small_model(Llama::model_type, 4, 2);
-  llama.activation = Activation::silu;
   llama.rotary = {RotaryScaling::llama3, 500, 8, 1, 4, 24};
   using Float8s = Engine<Llama, Cache<PagedKVOf<16, std::int8_t>>, Weights<Float8<E4M3>>, Adapter<SegmentedLoRA>>;
   const testing::RandomAdapters of_llama(adapter_sites(Llama::tensors(llama), Llama::name_prefix), Site::mlp_down);

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(llama3_scaling_needs_all_its_fields) {
 }
 
 BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
-  refused_after("rope_scaling.rope_type", [](Json& c) { c["rope_scaling"]["rope_type"] = "yarn"; });
+  refused_after("rope_scaling.rope_type", [](Json& c) { c["rope_scaling"]["rope_type"] = "proportional"; });
   refused_after("rope_scaling.type", [](Json& c) { c["rope_scaling"]["type"] = "dynamic"; });
   refused_after("rope_scaling.factor", [](Json& c) { c["rope_scaling"]["factor"] = "4"; });
   refused_after("rope_scaling.factor", [](Json& c) { c["rope_scaling"].erase("factor"); });
@@ -96,7 +96,6 @@ BOOST_AUTO_TEST_CASE(unsupported_values_are_refused_by_name) {
   refused("attention_chunk_size", 8192);
   refused_after("rope_scaling.original_max_position_embeddings",
                 [](Json& c) { c["rope_scaling"]["original_max_position_embeddings"] = 64; });
-  refused("partial_rotary_factor", 0.5);
   refused("hidden_act", "geglu");
   refused("num_key_value_heads", 3);
   refused_after("num_attention_heads", [](Json& c) { c["num_attention_heads"] = 5, c["head_dim"] = nullptr; });

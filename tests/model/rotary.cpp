@@ -51,6 +51,32 @@ BOOST_AUTO_TEST_CASE(frequencies_are_those_of_transformers) {
         {1.f, 0.170198858f, 0.0289676506f, 0.00493026199f, 0.000839124783f, 0.000142818157f});
 }
 
+BOOST_AUTO_TEST_CASE(yarn_is_that_of_transformers) {
+  RotaryConfig yarn{.scaling = RotaryScaling::yarn, .factor = 4, .trained_positions = 64};
+  agree(rotary_frequencies(yarn, 16, 0), {1.f, 0.237170815f, 0.04999999702f, 0.00790569466f, 0.0024999999441f,
+                                          0.000790569466f, 0.000250000012f, 7.90569466e-05f});
+  yarn.truncate = false;
+  agree(rotary_frequencies(yarn, 16, 0), {1.f, 0.198583528f, 0.0255952496f, 0.00790569466f, 0.0024999999441f,
+                                          0.000790569466f, 0.000250000012f, 7.90569466e-05f});
+}
+
+BOOST_AUTO_TEST_CASE(longrope_is_that_of_transformers) {
+  RotaryConfig longrope{.scaling = RotaryScaling::longrope,
+                        .trained_positions = 64,
+                        .short_factors = {1.0f, 1.1f, 1.2f, 1.3f, 1.4f, 1.5f, 1.6f, 1.7f},
+                        .long_factors = {1, 2, 3, 4, 5, 6, 7, 8}};
+  agree(rotary_frequencies(longrope, 16, 64), {1.f, 0.287479758f, 0.0833333358f, 0.0243252143f, 0.00714285718f,
+                                               0.00210818532f, 0.000624999986f, 0.000186016332f});
+  agree(rotary_frequencies(longrope, 16, 65), {1.f, 0.158113882f, 0.0333333351f, 0.00790569466f, 0.0020000000949f,
+                                               0.00052704633f, 0.000142857141f, 3.95284733e-05f});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_turned_has_no_frequency) {
+  const std::vector<float> part = rotary_frequencies({.width = 8}, 12, 0), whole = rotary_frequencies({}, 8, 0);
+  BOOST_REQUIRE(part.size() == 6u);
+  for (std::size_t i = 0; i < 6; ++i) BOOST_TEST(part[i] == (i < 4 ? whole[i] : 0.0f));
+}
+
 BOOST_AUTO_TEST_CASE(all_rows_share_what_does_not_stretch) {
   RotaryFrequencies rotary({.scaling = RotaryScaling::linear, .factor = 2}, 12);
   const Batch batch = rows_of(1000, 3, 5);

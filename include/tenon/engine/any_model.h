@@ -10,14 +10,13 @@
 
 namespace tenon {
 
-/// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}) compiles one engine type for each family.
-/// arguments: those of Engine's constructor after the files. Error unsupported where the family is none of these.
+/// any_model<Cache<WindowKV>>(load_checkpoint(folder), EngineOptions{...}). The arguments after the files are those of
+/// Engine's constructor. One engine type is compiled for all families. Error unsupported for a family that is not in
+/// the list.
 template <class... Choices, ModelTraits... Models, class... Arguments>
-std::unique_ptr<AnyEngine> any_model(ModelList<Models...> families, const ModelFiles& files, Arguments&&... arguments) {
-  return with_model(families, model_type_of(files), [&](auto family) -> std::unique_ptr<AnyEngine> {
-    using E = Engine<decltype(family), Choices...>;
-    return std::make_unique<EngineBox<E>>(files, std::forward<Arguments>(arguments)...);
-  });
+std::unique_ptr<AnyEngine> any_model(ModelList<Models...>, const ModelFiles& files, Arguments&&... arguments) {
+  using E = Engine<AnyFamily<ModelList<Models...>>, Choices...>;
+  return std::make_unique<EngineBox<E>>(files, std::forward<Arguments>(arguments)...);
 }
 
 /// Likewise, with all built-in families.

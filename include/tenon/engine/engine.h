@@ -85,19 +85,20 @@ class Engine : private detail::SteppedEngine {
   template <std::same_as<AttentionP> A>
   Engine(const ModelFiles& files, SchedulerP scheduler, const A& attention, EngineOptions options = {})
       : options_(checked(options)),
-        config_(with_positions(detail::configure<Model>(files), options_.positions,
-                               Model::positions == PositionKind::learned)),
+        config_(with_positions(detail::configure<Model>(files), options_.positions)),
         tokenizer_(files.tokenizer),
         device_(detail::make_device<DeviceP>(options)),
         weights_(detail::make_weights<Model, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
         open_(std::move(scheduler), CacheP::keeps_tokens),
-        picker_(device_.threads()),
+        picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         state_(config_),
         attention_(attention),
         adapters_(detail::make_adapters<Model, AdapterP, DeviceP>(options_, config_, files)) {
     open_.queue().set_prefix_reuse(options_.prefix_reuse);
     open_.queue().set_window(config_.window);
+    if (config_.rotary.scaling == RotaryScaling::longrope)
+      open_.queue().set_recompute_after(config_.rotary.trained_positions);
   }
 
   Engine(Engine&&) = default;
@@ -252,8 +253,8 @@ class Engine : private detail::SteppedEngine {
       device_.begin_step();
     open_.retired().begin_step();
     cache_.copy_forked_blocks(device_);
-    step.hidden = forward<Model>(device_, config_, batch_.view(), weights_.parts(),
-                                 cache_.view(device_, batch_.sequences), adapter_policy_, attention_, state_);
+    step.hidden = forward(device_, config_, batch_.view(), weights_.parts(), cache_.view(device_, batch_.sequences),
+                          adapter_policy_, attention_, state_);
     step.picks_ahead = options_.run_ahead &&
                        picker_.pick_ahead(device_, step, weights_.parts().head, config_, open_.queue(), open_.active());
     if constexpr (PicksAhead<DeviceP, HeadView>) {
@@ -362,7 +363,7 @@ class Engine : private detail::SteppedEngine {
   CacheStore<CacheP, DeviceP> cache_;
   OpenSequences<SchedulerP, DeviceP> open_;
   Picker<DeviceP, HeadView> picker_;
-  DecoderState<Model, DeviceP, WeightView> state_;
+  DecoderState<DeviceP, WeightView> state_;
   AttentionP attention_;
   AdapterP adapter_policy_;
   detail::AdaptersOf<AdapterP, DeviceP> adapters_;

@@ -8,6 +8,7 @@
 
 #include "tenon/core/hash.h"
 #include "tenon/model/config.h"
+#include "tenon/model/with_model.h"
 #include "tenon/version.h"
 
 namespace tenon {
@@ -17,6 +18,15 @@ namespace detail {
 template <class T>
 constexpr std::string_view type_name() {
   return __PRETTY_FUNCTION__;
+}
+
+// The name of the family that the engine runs.
+template <class Model>
+std::string_view family_name(const ModelConfig& config) {
+  if constexpr (ChoosesFamily<Model>)
+    return Model::of(config.model_type, [](auto family) { return type_name<decltype(family)>(); });
+  else
+    return type_name<Model>();
 }
 }  // namespace detail
 
@@ -30,7 +40,7 @@ std::string fingerprint_of(const ModelConfig& config, [[maybe_unused]] const Att
                            std::uint64_t weights) {
   std::uint64_t hash = hash64(kVersion, mix64(weights));
   for (const std::string_view name :
-       {detail::type_name<Model>(), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
+       {detail::family_name<Model>(config), detail::type_name<WeightP>(), detail::type_name<HeadP>(),
         detail::type_name<Element>(), detail::type_name<AttentionP>(), detail::type_name<DeviceP>()}) {
     hash = hash64(name, hash);
   }

@@ -8,8 +8,10 @@
 #include "tenon/core/concepts.h"
 #include "tenon/engine/options.h"
 #include "tenon/model/adapter_sites.h"
+#include "tenon/model/configure.h"
 #include "tenon/model/load.h"
 #include "tenon/model/merged_updates.h"
+#include "tenon/model/with_model.h"
 
 namespace tenon::detail {
 
@@ -36,15 +38,16 @@ DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, co
   const ModelConfig config = configure<Model>(files);  // with as many positions as the files have
   check_layer_count(files, config);
   const DecoderSpec spec = Model::tensors(config);
+  check_switches(spec, config);
+  const std::string_view prefix = name_prefix_of<Model>(config);
   std::optional<MergedUpdates> merged;
   if (!options.merged.empty()) {
     if constexpr (!MergesAtLoad<P>) {
       throw Error(Error::Kind::unsupported, "merged", "this engine merges no adapters into its weights");
     }
-    merged.emplace(options.merged, adapter_sites(spec, Model::name_prefix, files.tensors), Model::name_prefix,
-                   options.adapters);
+    merged.emplace(options.merged, adapter_sites(spec, prefix, files.tensors), prefix, options.adapters);
   }
-  const TensorSource source(files, Model::name_prefix, merged ? &*merged : nullptr);
+  const TensorSource source(files, prefix, merged ? &*merged : nullptr);
   DecoderWeights<W, H, D> weights(device, spec, config.tied_head, source);
   if (!files.random) files.tensors->verify_unchanged();
   return weights;
@@ -59,9 +62,9 @@ AdaptersOf<P, D> make_adapters(const EngineOptions& options, const ModelConfig& 
   if constexpr (P::adds_at_runtime) {
     EngineOptions of_loads = options;
     of_loads.threads = 1;
-    return std::make_unique<AdapterStore<D>>([of_loads] { return make_device<D>(of_loads); },
-                                             adapter_sites(Model::tensors(config), Model::name_prefix, files.tensors),
-                                             options.adapters);
+    return std::make_unique<AdapterStore<D>>(
+        [of_loads] { return make_device<D>(of_loads); },
+        adapter_sites(Model::tensors(config), name_prefix_of<Model>(config), files.tensors), options.adapters);
   } else {
     return nullptr;
   }

@@ -16,8 +16,8 @@ TENON_INLINE EngineOptions checked(const EngineOptions& o) {
   return o;
 }
 
-TENON_INLINE ModelConfig with_positions(ModelConfig config, int positions, bool learned) {
-  if (learned && positions > config.positions) {
+TENON_INLINE ModelConfig with_positions(ModelConfig config, int positions) {
+  if (config.position_kind == PositionKind::learned && positions > config.positions) {
     throw Error(Error::Kind::invalid_request, "positions",
                 "must be at most " + std::to_string(config.positions) + ": the model has learned no others");
   }

@@ -39,7 +39,7 @@ EngineOptions checked(const EngineOptions& o);
 
 /// The configuration with sequences of `positions`; 0: as it is. Error invalid_request where the model has learned
 /// fewer.
-ModelConfig with_positions(ModelConfig config, int positions, bool learned);
+ModelConfig with_positions(ModelConfig config, int positions);
 
 /// Tokens of cache that the longest sequence of a model fills at once.
 template <CachePolicy P>

@@ -36,8 +36,9 @@ struct PickOutcome {
 template <class DeviceP, class HeadView>
 class Picker {
  public:
-  /// threads: of the device's pool.
-  explicit Picker(int threads) : samplers_(static_cast<std::size_t>(threads)) {}
+  /// threads: of the device's pool. head_bias: [vocab] on the device, or null. soft_cap: of the logits; 0: none.
+  Picker(int threads, const float* head_bias, float soft_cap)
+      : samplers_(static_cast<std::size_t>(threads)), head_bias_(head_bias), soft_cap_(soft_cap) {}
 
   using Step = LaunchedStep<DeviceP, HeadView>;
 
@@ -125,7 +126,7 @@ class Picker {
         undecided_.clear();
         for (int i = first; i < first + count; ++i) undecided_.push_back(!rows_[index(i)].gone);
         if constexpr (PreparesDraws<DeviceP, HeadView>)
-          pick_drawn(device, block, head_view, vocab, first, queue, active);
+          if (!finishes_logits()) pick_drawn(device, block, head_view, vocab, first, queue, active);
         pick_undecided(device, block, head_view, vocab, first, queue, active);
       }
     }
@@ -154,7 +155,7 @@ class Picker {
       }
       const SequenceOutput& output = active.output(row.seq);
       const bool scores = output.wants_logits(row.position, queue.sequence(row.seq).prompt_tokens);
-      counts_.push_back(scores || !row.pick || output.processor() || is_masked(output, row, queue)
+      counts_.push_back(finishes_logits() || scores || !row.pick || output.processor() || is_masked(output, row, queue)
                             ? 0
                             : candidates_of(output.options(), vocab));
     }
@@ -311,6 +312,7 @@ class Picker {
     if (bytes > logits_.bytes()) logits_ = device.allocate(bytes);
     const MatrixView<float> logits{reinterpret_cast<float*>(logits_.data()), count, vocab, vocab};
     head(device, HeadArgs<HeadView>{hidden, head_view, logits});
+    if (finishes_logits()) finish_logits(device, FinishLogitsArgs{logits, head_bias_, soft_cap_});
     const float* on_host = device.fetch(logits.data, index(count) * index(vocab));
     const auto values = [&](int i) { return std::span(on_host + index(i) * index(vocab), index(vocab)); };
     for (int i = 0; i < count; ++i) {
@@ -362,7 +364,12 @@ class Picker {
     return std::span(s.tokens).first(index(s.prompt_tokens));
   }
 
+  // Whether logits are more than products. Then only whole rows decide.
+  bool finishes_logits() const { return head_bias_ || soft_cap_ != 0; }
+
   std::vector<Sampler> samplers_;  // one a thread
+  const float* head_bias_;         // [vocab] on the device, or null
+  float soft_cap_;                 // 0: none
   typename DeviceP::Memory logits_;
   typename DeviceP::Memory picks_;  // [rows] TokenId, of pick_ahead()
   std::vector<PickRow> pick_rows_;  // [rows], likewise

@@ -15,6 +15,7 @@ TENON_INLINE ModelConfig Bloom::configure(const ConfigFile& file) {
   refuse_window(fields);
   ModelConfig c;
   c.model_type = model_type;
+  c.position_kind = PositionKind::alibi;
   c.layers = fields.positive_int(one_name(fields, {"n_layer", "num_hidden_layers"}));
   const std::string hidden = one_name(fields, {"hidden_size", "n_embed"});
   c.hidden = width_field(fields, hidden);
@@ -58,6 +59,7 @@ TENON_INLINE DecoderSpec Bloom::tensors(const ModelConfig& c) {
 TENON_INLINE ModelConfig Bloom::small() {
   ModelConfig c;
   c.model_type = model_type;
+  c.position_kind = PositionKind::alibi;
   c.layers = 24;
   c.hidden = 1024;
   c.heads = c.kv_heads = 16;

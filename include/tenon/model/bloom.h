@@ -10,9 +10,6 @@ namespace tenon {
 struct Bloom {
   static constexpr std::string_view model_type = "bloom";
   static constexpr std::string_view name_prefix = "transformer.";
-  static constexpr NormKind norm = NormKind::layer;
-  static constexpr PositionKind positions = PositionKind::alibi;
-  static constexpr MlpKind mlp = MlpKind::plain;
 
   static ModelConfig configure(const ConfigFile& file);
 

@@ -1,6 +1,8 @@
-// The sizes and switches of a model from its config.json. The traits have those that are fixed at compile time.
+// The sizes and switches of a model, which its family reads from config.json.
 #pragma once
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,12 @@
 
 namespace tenon {
 
+enum class NormKind { layer, rms };
+enum class PositionKind { learned, rotary, alibi };
+enum class MlpKind { plain, gated };
+/// The rotation of a layer: none, by ModelConfig::rotary, or by ModelConfig::local_rotary.
+enum class Rotation : std::uint8_t { none, global, local };
+
 /// The sizes and switches of a model.
 struct ModelConfig {
   std::string model_type;
@@ -20,10 +28,29 @@ struct ModelConfig {
   int positions = 0;  ///< tokens of the longest sequence
   int window = 0;     ///< number of positions that a token attends to, including its own; 0: all of them
   float norm_epsilon = 0;
+  NormKind norm_kind = NormKind::layer;  ///< layer: gain and bias; rms: gain alone
+  PositionKind position_kind = PositionKind::learned;
+  MlpKind mlp_kind = MlpKind::plain;  ///< gated: activation(gate) x up
   Activation activation = Activation::gelu_new;
-  RotaryConfig rotary;                 ///< read if the family has rotary positions
+  RotaryConfig rotary;                 ///< read if position_kind is rotary
+  RotaryConfig local_rotary;           ///< the second rotation of families that have one, see rotations
   bool attention_bias = false;         ///< all linears of attention have a bias; read if the family makes it optional
   bool mlp_bias = false;               ///< all linears of the MLP have a bias; read if the family makes it optional
+  bool parallel_residual = false;      ///< x + attention(norm x) + mlp(norm x), not one after the other
+  bool norms_all_heads = false;        ///< a norm of queries or keys is over all heads, not over each
+  bool output_norms = false;           ///< what attention and MLP add to x is normalised before
+  float embedding_scale = 1;           ///< factor of a token's embedding
+  float residual_scale = 1;            ///< factor of what attention and MLP add to x
+  float logit_soft_cap = 0;            ///< logits become cap tanh(logit / cap); 0: they stay
+  float attention_soft_cap = 0;        ///< the same for scores
+  float logit_scale = 1;               ///< factor of the logits; the final norm's gain takes it up
+  float attention_scale = 0;           ///< factor of the scores; 0: scale_scores says
+  std::vector<int> windows;            ///< [layers]; empty: `window` in every layer
+  std::vector<Rotation> rotations;     ///< [layers]; empty: Rotation::global in every layer
+  bool shared_norm = false;            ///< attention and MLP read one norm; read by Falcon
+  bool head_norms = false;             ///< norms of queries and keys; read if the family makes them optional
+  bool qkv_bias = false;               ///< queries, keys and values have a bias; read by StableLM
+  bool grouped_qkv = false;            ///< queries, keys and values are stored group by group; read by Falcon
   bool interleaved_qkv = false;        ///< queries, keys and values are stored head by head; read by GPTBigCode
   bool tied_head = true;               ///< the head is the embedding matrix
   bool scale_scores = true;            ///< scores are scaled by 1 / sqrt(head_dim)
@@ -38,8 +65,19 @@ struct ModelConfig {
   int qkv_width() const { return query_width() + 2 * kv_width(); }
   KvShape kv() const { return {layers, kv_heads, head_dim, positions, window}; }
 
+  /// Whether some layers rotate by local_rotary.
+  bool turns_twice() const { return std::find(rotations.begin(), rotations.end(), Rotation::local) != rotations.end(); }
+  /// The window of layer `layer` (from 0). `window` is that of the cache: 0 if a layer has none.
+  int window_of(int layer) const { return windows.empty() ? window : windows[static_cast<std::size_t>(layer)]; }
+  /// How layer `layer` turns queries and keys.
+  Rotation rotation_of(int layer) const {
+    if (position_kind != PositionKind::rotary) return Rotation::none;
+    return rotations.empty() ? Rotation::global : rotations[static_cast<std::size_t>(layer)];
+  }
+
   /// The factor of the scores in layer `layer` (from 0).
   float score_scale(int layer) const {
+    if (attention_scale != 0) return attention_scale;
     const double scale = scale_scores ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
     return static_cast<float>(scale_scores_by_layer ? scale / (layer + 1) : scale);
   }

@@ -64,6 +64,26 @@ TENON_INLINE void heads_fields(const Fields& fields, const std::string& heads, c
   c.head_dim = c.hidden / c.heads;
 }
 
+TENON_INLINE void check_switches(const DecoderSpec& spec, const ModelConfig& c) {
+  const auto need = [&](bool holds, const char* name, const char* family) {
+    if (!holds)
+      throw Error(Error::Kind::invalid_request, name,
+                  "is not that of family " + printable(c.model_type, 60) + ", " + family);
+  };
+  const auto has_kind = [&](const DecoderSpec::Norm& norm) {
+    return norm.gain.none() || norm.bias.none() == (c.norm_kind == NormKind::rms);
+  };
+  need(has_kind(spec.final_norm), "norm_kind", "whose norms have a bias (layer) or none (rms)");
+  need(spec.position_table.none() == (c.position_kind != PositionKind::learned), "position_kind",
+       "which has a table of positions or none");
+  for (const auto& layer : spec.layers) {
+    need(has_kind(layer.attention_norm) && has_kind(layer.mlp_norm), "norm_kind",
+         "whose norms have a bias (layer) or none (rms)");
+    need(layer.up.weight.shape.rows == (c.mlp_kind == MlpKind::gated ? 2 : 1) * c.inner, "mlp_kind",
+         "whose MLP has a gate or none");
+  }
+}
+
 TENON_INLINE void special_tokens(const ConfigFile& file, ModelConfig& c, const SpecialTokenDefaults& defaults) {
   SpecialTokens special = file.special_tokens(c.vocab, defaults);
   c.bos = special.bos;

@@ -7,6 +7,7 @@
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/config.h"
+#include "tenon/model/parts.h"
 
 namespace tenon {
 
@@ -31,6 +32,10 @@ void check_architectures(const Fields& fields, std::initializer_list<std::string
 
 /// The activation that field `name` names; `fallback` if it is missing.
 Activation activation_field(const Fields& fields, const std::string& name, std::string_view fallback);
+
+/// Refuses a configuration whose kinds of norms, positions or MLP are not those of the tensors: made by hand, for
+/// random weights, of another family's switches. Error invalid_request that names the switch.
+void check_switches(const DecoderSpec& spec, const ModelConfig& c);
 
 /// Sets heads, kv_heads and head_dim from the fields `heads` and `hidden`.
 void heads_fields(const Fields& fields, const std::string& heads, const std::string& hidden, ModelConfig& c);

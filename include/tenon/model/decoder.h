@@ -7,6 +7,7 @@
 
 #include "tenon/core/batch.h"
 #include "tenon/core/concepts.h"
+#include "tenon/core/error.h"
 #include "tenon/core/kv_prefetch.h"
 #include "tenon/core/operand_tiles.h"
 #include "tenon/model/alibi.h"
@@ -14,7 +15,6 @@
 #include "tenon/model/low_rank_updates.h"
 #include "tenon/model/parts.h"
 #include "tenon/model/rotary.h"
-#include "tenon/model/traits.h"
 #include "tenon/ops/args.h"
 
 namespace tenon {
@@ -33,12 +33,12 @@ class Activations {
   /// Whether products read activations in an element type other than float32.
   static constexpr bool rounds = !std::is_same_v<Operand, MatrixView<float>>;
 
-  MatrixView<float> x, qkv, angles, gate_and_up, hidden;
+  MatrixView<float> x, qkv, angles, local_angles, branch, gate_and_up, hidden;
   Operand normed, attended, inner;
 
-  /// Sets the shapes, and allocates if the memory is too small. gated: the MLP's first matrix also has outputs for the
-  /// gate. angle_width: columns of `angles`; 0 without rotary positions. Errors: those of D::allocate.
-  void resize(D& device, const ModelConfig& c, bool gated, int angle_width, int rows, int logit_rows) {
+  /// Sets the shapes, and allocates if the memory is too small. Errors: those of D::allocate.
+  void resize(D& device, const ModelConfig& c, int rows, int logit_rows) {
+    const bool gated = c.mlp_kind == MlpKind::gated;
     std::byte* begin = nullptr;
     std::size_t at = 0;  // bytes placed so far
     const auto take = [&](auto& matrix, int count, int width) { at += place(matrix, begin, at, count, width); };
@@ -47,7 +47,9 @@ class Activations {
       take(x, rows, c.hidden);
       take(normed, rows, c.hidden);
       take(qkv, rows, c.qkv_width());
-      take(angles, rows, angle_width);
+      take(angles, rows, c.position_kind == PositionKind::rotary ? c.head_dim : 0);
+      take(local_angles, rows, c.turns_twice() ? c.head_dim : 0);
+      take(branch, rows, c.output_norms || c.residual_scale != 1 ? c.hidden : 0);
       take(attended, rows, c.query_width());
       if (gated) take(gate_and_up, rows, 2 * c.inner);
       if constexpr (!rounds) {
@@ -136,38 +138,37 @@ BatchView on_device(D& device, const BatchView& b, int tile_rows) {
 
 /// Everything that a decoder needs besides its weights and the cache: activations, adapter updates, and constants of
 /// the positions. W: view type of the weights.
-template <class Model, class D, class W>
+template <class D, class W>
 struct DecoderState {
   explicit DecoderState(const ModelConfig& c) {
-    if constexpr (Model::positions == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
-    if constexpr (Model::positions == PositionKind::alibi) slopes = alibi_slopes(c.heads);
+    if (c.position_kind == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
+    if (c.turns_twice()) local_rotary = RotaryFrequencies(c.local_rotary, c.head_dim);
+    if (c.position_kind == PositionKind::alibi) slopes = alibi_slopes(c.heads);
   }
 
   Activations<D, typename OperandOf<W>::Result> activations;
   LastRows last_rows;
   LowRankUpdates<D> updates;
-  RotaryFrequencies rotary;
+  RotaryFrequencies rotary, local_rotary;
   std::vector<float> slopes;  // [heads]; empty: no ALiBi
 
   /// Prepares the activations for a batch.
   void resize(D& device, const ModelConfig& c, const BatchView& batch) {
-    activations.resize(device, c, Model::mlp == MlpKind::gated,
-                       Model::positions == PositionKind::rotary ? c.head_dim : 0, batch.rows, batch.logit_count);
+    activations.resize(device, c, batch.rows, batch.logit_count);
   }
 };
 
 /// One step through a model. Its members are the views that the ops share; its functions are the blocks of a layer.
 /// All constructor arguments must outlive it.
-template <ModelTraits Model, DevicePolicy D, class W, class V, AdapterPolicy P>
+template <DevicePolicy D, class W, class V, AdapterPolicy P>
 class DecoderPass {
   using Operand = typename OperandOf<W>::Result;
   using Input = typename OperandOf<W>::Input;
-  static constexpr bool rotary = Model::positions == PositionKind::rotary, gated = Model::mlp == MlpKind::gated;
 
  public:
   /// tile_rows: the argument of on_device().
   DecoderPass(D& device, const ModelConfig& config, const BatchView& host_batch, int tile_rows, const V& kv,
-              const P& adapter, DecoderState<Model, D, W>& state)
+              const P& adapter, DecoderState<D, W>& state)
       : device_(device),
         c_(config),
         kv_(kv),
@@ -176,6 +177,7 @@ class DecoderPass {
         host_batch_(host_batch),
         rows_(on_device(device, host_batch, tile_rows)),
         x_(state.activations.x),
+        branch_(state.activations.branch),
         gate_and_up_(state.activations.gate_and_up),
         q_(columns(0, config.query_width())),
         k_(columns(config.query_width(), config.kv_width())),
@@ -193,30 +195,29 @@ class DecoderPass {
   /// them. Computes the angles of rotary positions.
   template <class H>
   void embed_tokens(const DecoderViews<W, H>& weights) {
-    embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_});
-    if (weights.embedding_norm.gain) norm(weights.embedding_norm, x_);
-    if constexpr (rotary) {
-      const auto frequencies = state_.rotary.of(host_batch_);
-      const auto count = static_cast<std::size_t>(frequencies.stride == 0 ? 1 : rows_.rows) *
-                         static_cast<std::size_t>(c_.head_dim / 2);
-      rotary_angles(device_, RotaryAnglesArgs{rows_, device_.put(std::span(frequencies.data, count)),
-                                              frequencies.stride, state_.activations.angles});
-    }
+    embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
+    if (weights.embedding_norm.gain) norm(weights.embedding_norm, x_, x_);
+    if (c_.position_kind == PositionKind::rotary) turn(state_.rotary, c_.rotary, state_.activations.angles);
+    if (c_.turns_twice()) turn(state_.local_rotary, c_.local_rotary, state_.activations.local_angles);
   }
 
   /// Queries, keys and values of layer `l`. Keys and values go into the cache.
   void project_qkv(const auto& layer, int l) {
     if constexpr (PrefetchesKv<D>) {  // not in a layer that drops rows: its attention may read few sequences
       if (l + 1 < c_.layers || !drops_rows())
-        device_.will_read(kv_prefetch_hint(host_batch_, kv_, l, c_.kv_heads, c_.head_dim, c_.window));
+        device_.will_read(kv_prefetch_hint(host_batch_, kv_, l, c_.kv_heads, c_.head_dim, c_.window_of(l)));
     }
-    norm(layer.attention_norm, normed_);
-    multiply(
-        LinearArgs<W, Input>{
-            .x = normed_, .weight = layer.qkv.weight, .bias = layer.qkv.bias, .y = state_.activations.qkv},
-        l, Site::qkv);
-    if constexpr (rotary)
-      rotate(device_, RotateArgs{state_.activations.angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
+    multiply(LinearArgs<W, Input>{.x = normed(layer.attention_norm),
+                                  .weight = layer.qkv.weight,
+                                  .bias = layer.qkv.bias,
+                                  .y = state_.activations.qkv},
+             l, Site::qkv);
+    norm_heads(layer.query_norm, q_, c_.heads);
+    norm_heads(layer.key_norm, k_, c_.kv_heads);
+    if (const Rotation rotation = c_.rotation_of(l); rotation != Rotation::none) {
+      const auto& angles = rotation == Rotation::local ? state_.activations.local_angles : state_.activations.angles;
+      rotate(device_, RotateArgs{angles, q_, k_, c_.heads, c_.kv_heads, c_.head_dim});
+    }
     store_kv(device_, StoreKvArgs<V>{rows_, k_, v_, kv_, l, c_.kv_heads, c_.head_dim});
   }
 
@@ -228,47 +229,86 @@ class DecoderPass {
     gather_rows(device_, GatherRowsArgs{rows_.logit_rows, count, x_, q_});
     rows_ = last_;
     const auto keep = [&](auto&... all) { ((all.rows = count), ...); };
-    keep(x_, normed_, attended_, gate_and_up_, inner_, q_);
+    keep(x_, branch_, normed_, attended_, gate_and_up_, inner_, q_);
     if constexpr (P::adds_at_runtime) {
       if (count > 0) state_.updates.arrange(device_, adapter_, host_last_);
     }
   }
 
-  /// Attention of layer `l` over the cache, and its output matrix: x += W attended + bias.
+  /// Attention of layer `l` over the cache.
   template <class Attend>
-  void attend(const Attend& policy, const auto& layer, int l) {
+  void attend(const Attend& policy, int l) {
     attention(device_, policy,
               AttentionArgs<V, Operand>{rows_, q_, kv_, l, c_.heads, c_.kv_heads, c_.head_dim, c_.score_scale(l),
-                                        attended_, c_.window, slopes_});
-    multiply_and_add(layer.attention_out, attended_, l, Site::attn_out);
+                                        attended_, c_.window_of(l), slopes_, c_.attention_soft_cap});
   }
 
-  /// The MLP of layer `l` with its norm: x += W inner + bias.
-  void mlp(const auto& layer, int l) {
-    norm(layer.mlp_norm, normed_);
-    if constexpr (gated) {
-      multiply(LinearArgs<W, Input>{.x = normed_, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up_},
-               l, Site::mlp_up);
+  /// The output matrix of attention: x += W attended + bias, or its norm, times ModelConfig::residual_scale.
+  void add_attention(const auto& layer, int l) {
+    multiply_and_add(layer.attention_out, attended_, layer.attention_out_norm, l, Site::attn_out);
+  }
+
+  /// The MLP of layer `l` up to its last product, from the norm of x as it is now.
+  void mlp_inner(const auto& layer, int l) {
+    const bool shares_norm = c_.parallel_residual && !layer.mlp_norm.gain;
+    const Operand& input = normed(shares_norm ? layer.attention_norm : layer.mlp_norm);
+    if (c_.mlp_kind == MlpKind::gated) {
+      multiply(LinearArgs<W, Input>{.x = input, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up_}, l,
+               Site::mlp_up);
       gate(device_, GateArgsOf<Operand>{gate_and_up_, c_.activation, inner_});
     } else {
       multiply(
           LinearArgs<W, Input, Operand>{
-              .x = normed_, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c_.activation, .y = inner_},
+              .x = input, .weight = layer.up.weight, .bias = layer.up.bias, .activation = c_.activation, .y = inner_},
           l, Site::mlp_up);
     }
-    multiply_and_add(layer.down, inner_, l, Site::mlp_down);
   }
 
-  /// Writes the norm of the rows of x to `out`. `n`: gain and bias.
-  template <class Y>
-  void norm(const auto& n, const Y& out) {
-    if constexpr (Model::norm == NormKind::rms)
-      rms_norm(device_, RmsNormArgsOf<Y>{x_, n.gain, c_.norm_epsilon, out});
-    else
-      layer_norm(device_, LayerNormArgsOf<Y>{x_, n.gain, n.bias, c_.norm_epsilon, out});
+  /// The last product of the MLP: x += W inner + bias, or its norm, times ModelConfig::residual_scale.
+  void add_mlp(const auto& layer, int l) {
+    multiply_and_add(layer.down, inner_, layer.mlp_out_norm, l, Site::mlp_down);
   }
+
+  /// Writes the final norm of x.
+  void final_norm(const auto& n, MatrixView<float> out) { norm(n, x_, out); }
 
  private:
+  // Cosines and sines of the step's rows.
+  void turn(RotaryFrequencies& rotary, const RotaryConfig& config, MatrixView<float> angles) {
+    const auto frequencies = rotary.of(host_batch_);
+    const auto count =
+        static_cast<std::size_t>(frequencies.stride == 0 ? 1 : rows_.rows) * static_cast<std::size_t>(c_.head_dim / 2);
+    rotary_angles(device_, RotaryAnglesArgs{rows_, device_.put(std::span(frequencies.data, count)), frequencies.stride,
+                                            angles, config.angle_scale});
+  }
+
+  template <class Y>
+  void norm(const auto& n, MatrixView<const float> x, const Y& out) {
+    if (c_.norm_kind == NormKind::rms)
+      rms_norm(device_, RmsNormArgsOf<Y>{x, n.gain, c_.norm_epsilon, out});
+    else
+      layer_norm(device_, LayerNormArgsOf<Y>{x, n.gain, n.bias, c_.norm_epsilon, out});
+  }
+
+  // The norm of x, or x itself where a family has none there.
+  const Operand& normed(const auto& n) {
+    if (n.gain) {
+      norm(n, x_, normed_);
+      return normed_;
+    }
+    if constexpr (std::is_same_v<Operand, MatrixView<float>>)
+      return x_;
+    else
+      throw Error(Error::Kind::unsupported, "model", "needs a weight format that reads float32 rows");
+  }
+
+  // Norms of heads, or of all heads together where the family's gain is one vector for all of them.
+  void norm_heads(const auto& n, MatrixView<float> x, int heads) {
+    if (!n.gain) return;
+    const int together = c_.norms_all_heads ? heads : 1;
+    head_norm(device_, HeadNormArgs{x, n.gain, n.bias, c_.norm_epsilon, heads / together, c_.head_dim * together});
+  }
+
   MatrixView<float> columns(int first, int width) const {
     const MatrixView<float>& qkv = state_.activations.qkv;
     return {qkv.data + first, qkv.rows, width, qkv.stride};
@@ -281,7 +321,12 @@ class DecoderPass {
       linear(device_, args);
   }
   // x += W in + bias, for each row.
-  void multiply_and_add(const auto& matrix, const Operand& in, int l, Site site) {
+  void multiply_and_add(const auto& matrix, const Operand& in, const auto& n, int l, Site site) {
+    if (branch_.cols > 0) {
+      multiply(LinearArgs<W, Input>{.x = in, .weight = matrix.weight, .bias = matrix.bias, .y = branch_}, l, site);
+      if (n.gain) norm(n, branch_, branch_);
+      return add(device_, AddArgs{branch_, c_.residual_scale, x_});
+    }
     multiply(LinearArgs<W, Input>{.x = in, .weight = matrix.weight, .bias = matrix.bias, .residual = x_, .y = x_}, l,
              site);
   }
@@ -290,26 +335,25 @@ class DecoderPass {
   const ModelConfig& c_;
   const V& kv_;
   const P& adapter_;
-  DecoderState<Model, D, W>& state_;
+  DecoderState<D, W>& state_;
   const BatchView host_batch_;
   BatchView rows_, host_last_, last_;  // rows_: of the step; in the last layer those of last_
   const float* slopes_ = nullptr;      // [heads]
-  MatrixView<float> x_, gate_and_up_, q_;
+  MatrixView<float> x_, branch_, gate_and_up_, q_;
   const MatrixView<float> k_, v_;
   Operand normed_, attended_, inner_;
 };
 
 /// Runs one step of a model on any device. host_batch: in the host's memory. Returns the normalised hidden rows of
 /// batch.logit_rows, [logit_count, hidden], which the head turns into logits.
-template <ModelTraits Model, class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
+template <class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
                                 const DecoderViews<W, H>& weights, const V& kv, const P& adapter, const Attend& attend,
-                                DecoderState<Model, D, W>& state) {
+                                DecoderState<D, W>& state) {
   state.resize(device, c, host_batch);
   const MatrixView<float> hidden = state.activations.hidden;
   if (host_batch.rows == 0) return hidden;
-  DecoderPass<Model, D, W, V, P> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, adapter,
-                                      state);
+  DecoderPass<D, W, V, P> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, adapter, state);
   pass.embed_tokens(weights);
   for (int l = 0; l < c.layers; ++l) {
     const auto& layer = weights.layers[static_cast<std::size_t>(l)];
@@ -318,10 +362,13 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
       pass.drop_rows();
       if (host_batch.logit_count == 0) return hidden;
     }
-    pass.attend(attend, layer, l);
-    pass.mlp(layer, l);
+    pass.attend(attend, l);
+    if (c.parallel_residual) pass.mlp_inner(layer, l);
+    pass.add_attention(layer, l);
+    if (!c.parallel_residual) pass.mlp_inner(layer, l);
+    pass.add_mlp(layer, l);
   }
-  pass.norm(weights.final_norm, hidden);
+  pass.final_norm(weights.final_norm, hidden);
   return hidden;
 }
 

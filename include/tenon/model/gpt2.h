@@ -34,9 +34,6 @@ DecoderSpec gpt_like_tensors(const ModelConfig& c, Linear&& linear) {
 struct Gpt2 {
   static constexpr std::string_view model_type = "gpt2";
   static constexpr std::string_view name_prefix = "transformer.";  ///< checkpoints have names with it or without it
-  static constexpr NormKind norm = NormKind::layer;
-  static constexpr PositionKind positions = PositionKind::learned;
-  static constexpr MlpKind mlp = MlpKind::plain;
 
   static ModelConfig configure(const ConfigFile& file);
 

@@ -9,12 +9,21 @@
 
 namespace tenon {
 
+TENON_INLINE ModelConfig llama_like(std::string_view model_type) {
+  ModelConfig c;
+  c.model_type = model_type;
+  c.norm_kind = NormKind::rms;
+  c.position_kind = PositionKind::rotary;
+  c.mlp_kind = MlpKind::gated;
+  c.activation = Activation::silu;
+  return c;
+}
+
 TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type,
                                               const LlamaDefaults& defaults) {
   const Fields fields = file.fields();
   fields.choice("model_type", {model_type});
-  ModelConfig c;
-  c.model_type = model_type;
+  ModelConfig c = llama_like(model_type);
   c.layers = fields.positive_int("num_hidden_layers");
   c.hidden = width_field(fields, "hidden_size");
   if (fields.has("head_dim")) {
@@ -22,6 +31,7 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
     c.head_dim = fields.integer("head_dim", 1, kLargestWidth / c.heads);
   } else {
     heads_fields(fields, "num_attention_heads", "hidden_size", c);
+    if (defaults.head_dim > 0) c.head_dim = defaults.head_dim;
   }
   const bool says = fields.json().contains("num_key_value_heads");
   c.kv_heads = fields.positive_int("num_key_value_heads", says || defaults.kv_heads == 0 ? c.heads : defaults.kv_heads);
@@ -32,12 +42,26 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
   c.inner = width_field(fields, "intermediate_size");
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_position_embeddings", defaults.positions);
-  c.rotary = rotary_fields(fields, c.head_dim, c.positions);
-  c.norm_epsilon = static_cast<float>(fields.positive("rms_norm_eps", 1e-6));
-  c.activation = activation_field(fields, "hidden_act", "silu");
-  c.tied_head = fields.boolean("tie_word_embeddings", false);
+  if (defaults.reads_rotary) c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults.rotary);
+  c.norm_epsilon = static_cast<float>(fields.positive(defaults.epsilon_name, defaults.epsilon));
+  c.activation = activation_field(fields, defaults.activation_name, defaults.activation);
+  c.tied_head = fields.boolean("tie_word_embeddings", defaults.tied_head);
   special_tokens(file, c, defaults.tokens);
   return c;
+}
+
+TENON_INLINE std::vector<bool> sliding_layers(const Fields& fields, int layers) {
+  std::vector<bool> out;
+  if (!fields.has("layer_types")) return out;
+  for (const std::string& type : fields.strings("layer_types")) {
+    if (type != "sliding_attention" && type != "full_attention")
+      throw Error(Error::Kind::unsupported, fields.where("layer_types"),
+                  "\"" + printable(type, 60) + "\" is not known");
+    out.push_back(type == "sliding_attention");
+  }
+  if (static_cast<int>(out.size()) != layers)
+    fields.refuse("layer_types", "must name " + std::to_string(layers) + " layers, has " + std::to_string(out.size()));
+  return out;
 }
 
 TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
@@ -48,10 +72,8 @@ TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
     spec.layers.push_back(
         {.attention_norm = rms_norm_spec(h + "input_layernorm", c.hidden),
          .mlp_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden),
-         .qkv = stacked_spec({{attention + "q_proj", c.query_width()},
-                              {attention + "k_proj", c.kv_width()},
-                              {attention + "v_proj", c.kv_width()}},
-                             c.hidden, c.attention_bias),
+         .qkv =
+             separate_heads_spec(c, attention + "q_proj", attention + "k_proj", attention + "v_proj", c.attention_bias),
          .attention_out = linear_spec(attention + "o_proj", {c.hidden, c.query_width()}, c.attention_bias),
          .up = stacked_spec({{mlp + "gate_proj", c.inner}, {mlp + "up_proj", c.inner}}, c.hidden, c.mlp_bias),
          .down = linear_spec(mlp + "down_proj", {c.hidden, c.inner}, c.mlp_bias)});
@@ -72,8 +94,7 @@ TENON_INLINE ModelConfig Llama::configure(const ConfigFile& file) {
 }
 
 TENON_INLINE ModelConfig Llama::one_billion() {
-  ModelConfig c;
-  c.model_type = model_type;
+  ModelConfig c = llama_like(model_type);
   c.layers = 16;
   c.hidden = 2048;
   c.heads = 32;
@@ -83,7 +104,6 @@ TENON_INLINE ModelConfig Llama::one_billion() {
   c.vocab = 128256;
   c.positions = 131072;
   c.norm_epsilon = 1e-5f;
-  c.activation = Activation::silu;
   c.rotary = {RotaryScaling::llama3, 500000, 32, 1, 4, 8192};
   return c;
 }

@@ -1,6 +1,8 @@
 // Llama (Touvron et al., 2023; versions 1 to 3) as in Hugging Face's LlamaForCausalLM.
 #pragma once
 
+#include "tenon/model/head_rows.h"
+#include "tenon/model/rotary_config.h"
 #include "tenon/model/traits.h"
 
 namespace tenon {
@@ -10,10 +12,39 @@ struct LlamaDefaults {
   int positions = 2048;
   int kv_heads = 0;  ///< 0, or null in the file: as many as heads
   SpecialTokenDefaults tokens = {};
+  int head_dim = 0;  ///< 0: hidden_size / num_attention_heads
+  bool tied_head = false;
+  double epsilon = 1e-6;
+  const char* epsilon_name = "rms_norm_eps";
+  const char* activation_name = "hidden_act";
+  std::string_view activation = "silu";
+  RotaryDefaults rotary = {};
+  bool reads_rotary = true;  ///< false: the family reads its rotary fields itself
 };
+
+/// The switches that Llama and later families share: RMS norms, rotary positions, an MLP gated by SiLU. No sizes.
+ModelConfig llama_like(std::string_view model_type);
 
 /// Reads what Llama and later families share: sizes, rotary positions, a gated MLP.
 ModelConfig configure_llama_like(const ConfigFile& file, std::string_view model_type, const LlamaDefaults& defaults);
+
+/// Which layers layer_types names "sliding_attention"; empty if the file has no layer_types. Error for other words.
+std::vector<bool> sliding_layers(const Fields& fields, int layers);
+
+/// Sets windows and `window` from layer_types or, where the file has none, from sliding(layer). `size`: the window of
+/// layers that have one; 0: none has.
+template <class Sliding>
+void read_windows(const Fields& fields, int size, Sliding&& sliding, ModelConfig& c) {
+  const std::vector<bool> listed = sliding_layers(fields, c.layers);
+  bool all = true;
+  for (int l = 0; l < c.layers; ++l) {
+    const bool has = size > 0 && (listed.empty() ? sliding(l) : listed[static_cast<std::size_t>(l)]);
+    c.windows.push_back(has ? size : 0);
+    all = all && has;
+  }
+  c.window = all ? size : 0;
+  if (all || size == 0) c.windows.clear();
+}
 
 /// The tensors that Llama and later families share.
 DecoderSpec llama_like_tensors(const ModelConfig& c);
@@ -22,9 +53,6 @@ DecoderSpec llama_like_tensors(const ModelConfig& c);
 struct Llama {
   static constexpr std::string_view model_type = "llama";
   static constexpr std::string_view name_prefix = "model.";
-  static constexpr NormKind norm = NormKind::rms;
-  static constexpr PositionKind positions = PositionKind::rotary;
-  static constexpr MlpKind mlp = MlpKind::gated;
 
   static ModelConfig configure(const ConfigFile& file);
 

@@ -19,8 +19,7 @@ TENON_INLINE ModelConfig Mistral::configure(const ConfigFile& file) {
 }
 
 TENON_INLINE ModelConfig Mistral::seven_billion() {
-  ModelConfig c;
-  c.model_type = model_type;
+  ModelConfig c = llama_like(model_type);
   c.layers = 32;
   c.hidden = 4096;
   c.heads = 32;
@@ -31,7 +30,6 @@ TENON_INLINE ModelConfig Mistral::seven_billion() {
   c.positions = 32768;
   c.window = 4096;
   c.norm_epsilon = 1e-5f;
-  c.activation = Activation::silu;
   c.tied_head = false;
   return c;
 }

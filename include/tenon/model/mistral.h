@@ -11,9 +11,6 @@ namespace tenon {
 struct Mistral {
   static constexpr std::string_view model_type = "mistral";
   static constexpr std::string_view name_prefix = "model.";
-  static constexpr NormKind norm = NormKind::rms;
-  static constexpr PositionKind positions = PositionKind::rotary;
-  static constexpr MlpKind mlp = MlpKind::gated;
 
   static ModelConfig configure(const ConfigFile& file);
 

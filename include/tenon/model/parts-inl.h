@@ -19,6 +19,14 @@ TENON_INLINE DecoderSpec::Norm rms_norm_spec(const std::string& name, int n) {
   return {vector_spec(name + ".weight", n), {}};
 }
 
+TENON_INLINE DecoderSpec::Norm biasless_norm_spec(const std::string& name, int n) {
+  return {vector_spec(name + ".weight", n), {.shape = {n, 1}, .parts = {}, .fill = 0.0f}};
+}
+
+TENON_INLINE DecoderSpec::Norm plain_norm_spec(int n) {
+  return {{.shape = {n, 1}, .parts = {}, .fill = 1.0f}, {.shape = {n, 1}, .parts = {}, .fill = 0.0f}};
+}
+
 TENON_INLINE DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias) {
   return {matrix_spec(name + ".weight", shape), bias ? vector_spec(name + ".bias", shape.rows) : VectorSpec{}};
 }

@@ -1,6 +1,7 @@
 // The parts of a decoder, generic in the types of a matrix and a vector: tensor names while a checkpoint is read, views
 // while a model runs.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,12 +38,14 @@ struct MatrixSpec {
 
 /// A vector, or a table of rows, that stays float32.
 struct VectorSpec {
-  Shape shape;                    ///< [n, 1] for a vector, which is stored with one dimension
-  std::vector<TensorPart> parts;  ///< empty: the model has no such vector
-  bool table = false;             // stored [rows, cols]
+  Shape shape;                     ///< [n, 1] for a vector, which is stored with one dimension
+  std::vector<TensorPart> parts;   ///< empty, without `fill`: the model has no such vector
+  bool table = false;              ///< stored [rows, cols]
+  std::optional<float> fill = {};  ///< without parts: the value of every element
+  float plus = 0, times = 1;       ///< an element is (stored + plus) * times
 
   /// Whether the model has no such vector.
-  bool none() const { return parts.empty(); }
+  bool none() const { return parts.empty() && !fill; }
 };
 
 /// The parts of a decoder. `Matrix` represents a matrix, `Head` the embedding or the head, and `Vector` a vector.
@@ -56,12 +59,17 @@ struct DecoderParts {
     Vector bias;
   };
   struct Layer {
-    Norm attention_norm, mlp_norm;
-    Linear qkv;                      ///< [queries of all heads, then keys, then values; hidden]
-    Linear attention_out, up, down;  ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
+    /// Norms of x. A family without one reads x itself; with a parallel residual, the MLP then reads the first.
+    Norm attention_norm = {}, mlp_norm = {};
+    Norm attention_out_norm = {}, mlp_out_norm = {};  ///< of what is added to x; most families have none
+    Norm query_norm = {}, key_norm = {};  ///< [heads * head_dim], [kv_heads * head_dim]; most families have none
+    Linear qkv = {};                      ///< [queries of all heads, then keys, then values; hidden]
+    Linear attention_out = {}, up = {},
+           down = {};  ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
   };
   Head embedding;         ///< [vocab, hidden]
   Head head;              ///< [vocab, hidden]; equal to `embedding` if the model ties them
+  Vector head_bias;       ///< [vocab], added to the logits; most families have none
   Vector position_table;  ///< [positions, hidden]
   Norm embedding_norm;    ///< norm of the embedded token; some families have none
   std::vector<Layer> layers;
@@ -81,6 +89,10 @@ inline MatrixSpec matrix_spec(std::string name, Shape shape) { return {shape, {{
 /// <name>.weight and <name>.bias of a norm; an RMS norm has no bias.
 DecoderSpec::Norm layer_norm_spec(const std::string& name, int n);
 DecoderSpec::Norm rms_norm_spec(const std::string& name, int n);
+
+/// A layer norm without a bias, and one without weights.
+DecoderSpec::Norm biasless_norm_spec(const std::string& name, int n);
+DecoderSpec::Norm plain_norm_spec(int n);
 
 /// <name>.weight [outputs, inputs] and, if `bias`, <name>.bias.
 DecoderSpec::Linear linear_spec(const std::string& name, Shape shape, bool bias);
@@ -104,15 +116,21 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
   };
   Out out;
   out.position_table = vector(spec.position_table);
+  out.head_bias = vector(spec.head_bias);
   out.embedding_norm = norm(spec.embedding_norm);
   for (const auto& layer : spec.layers) {
-    auto attention_norm = norm(layer.attention_norm);
-    auto qkv = linear(layer.qkv);
-    auto attention_out = linear(layer.attention_out);
-    auto mlp_norm = norm(layer.mlp_norm);
-    auto up = linear(layer.up);
-    auto down = linear(layer.down);
-    out.layers.push_back({attention_norm, mlp_norm, qkv, attention_out, up, down});
+    typename Out::Layer made;
+    made.attention_norm = norm(layer.attention_norm);
+    made.qkv = linear(layer.qkv);
+    made.query_norm = norm(layer.query_norm);
+    made.key_norm = norm(layer.key_norm);
+    made.attention_out = linear(layer.attention_out);
+    made.attention_out_norm = norm(layer.attention_out_norm);
+    made.mlp_norm = norm(layer.mlp_norm);
+    made.up = linear(layer.up);
+    made.down = linear(layer.down);
+    made.mlp_out_norm = norm(layer.mlp_out_norm);
+    out.layers.push_back(std::move(made));
   }
   out.final_norm = norm(spec.final_norm);
   out.embedding = head(spec.embedding);

@@ -1,23 +1,31 @@
 // Reads the fields of config.json for rotary positions: rope_theta and rope_scaling, or rope_parameters, which holds
 // both in newer files.
 #pragma once
-#include <initializer_list>
 #include <string>
-#include <string_view>
 
 #include "tenon/checkpoint/config.h"
 #include "tenon/model/rotary.h"
 
 namespace tenon {
 
-/// Refuses members that are not in `read`: they might change the output.
-void refuse_unread(const Fields& fields, std::initializer_list<std::string_view> read);
+/// Defaults of a family's class in transformers, and the family's names of the fields.
+struct RotaryDefaults {
+  double theta = 10000;
+  const char* theta_name = "rope_theta";
+  double part = 1;                                  ///< part of a head that is turned
+  bool reads_part = false;                          ///< the family reads partial_rotary_factor; Llama ignores it
+  const char* part_name = "partial_rotary_factor";  ///< outside of rope_parameters
+  const char* width_field = "hidden_size";          ///< named in errors about the width of a head
+  bool neighbours = false;                          ///< RotaryConfig::neighbours
+};
 
-/// rope_type, or its older name `type`. "default" if both are missing.
-std::string rotary_type(const Fields& scaling);
+/// Reads the rotary fields. `positions`, the longest text, is raised if the scaling extends it. Errors: invalid_file
+/// for values out of range; unsupported for a rope_type or a member that changes the output and is not known.
+RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& positions, const RotaryDefaults& defaults = {});
 
-/// Reads the rotary fields. `positions`, the longest text, is raised if the scaling extends it.
-RotaryConfig rotary_fields(const Fields& fields, int head_dim, int& positions);
+/// The same with the object that holds the scaling; null: the file has none.
+RotaryConfig rotary_scaling(const Fields& fields, const Fields* scaling, int head_dim, int& positions,
+                            const RotaryDefaults& defaults);
 
 }  // namespace tenon
 

@@ -46,6 +46,9 @@ TENON_INLINE std::string TensorSource::where(const MatrixSpec& spec) const {
 
 TENON_INLINE void TensorSource::read(const VectorSpec& spec, float* out) const {
   const int cols = spec.shape.cols;
+  const auto elements = static_cast<std::ptrdiff_t>(spec.shape.rows) * cols;
+  float* const begin = out;
+  if (spec.fill) std::fill_n(begin, elements, *spec.fill);
   for (const TensorPart& part : spec.parts) {
     for (int row = 0; row < part.rows;) {
       const auto run = part.run(row, part.rows - row);
@@ -59,6 +62,8 @@ TENON_INLINE void TensorSource::read(const VectorSpec& spec, float* out) const {
       out += static_cast<std::ptrdiff_t>(run.rows) * cols;
     }
   }
+  if (spec.plus == 0 && spec.times == 1) return;
+  for (float* element = begin; element < begin + elements; ++element) *element = (*element + spec.plus) * spec.times;
 }
 
 TENON_INLINE std::vector<std::string> TensorSource::unused(const DecoderSpec& spec, bool tied_head) const {

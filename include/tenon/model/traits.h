@@ -1,5 +1,5 @@
-// The traits of a decoder family, fixed at compile time. A family is a struct of these constants, of `configure`
-// (config.json to sizes) and of `tensors` (names and shapes). gpt2.h is a complete example.
+// A family of decoders is a struct of two names and two functions: `configure` (config.json to sizes and switches) and
+// `tensors` (names and shapes). One forward pass runs all families. gpt2.h is a complete example.
 #pragma once
 #include <concepts>
 #include <string_view>
@@ -10,19 +10,12 @@
 
 namespace tenon {
 
-enum class NormKind { layer, rms };
-enum class PositionKind { learned, rotary, alibi };
-enum class MlpKind { plain, gated };
-
-/// A family of decoders: its constants, and the functions that read config.json and list the tensors.
+/// A family of decoders: what config.json and tensors call it, and the functions that read them.
 template <class M>
 concept ModelTraits = requires(const ModelConfig& config, const ConfigFile& file) {
   { M::configure(file) } -> std::same_as<ModelConfig>;
   { M::name_prefix } -> std::convertible_to<std::string_view>;
   { M::model_type } -> std::convertible_to<std::string_view>;
-  { M::norm } -> std::convertible_to<NormKind>;
-  { M::positions } -> std::convertible_to<PositionKind>;
-  { M::mlp } -> std::convertible_to<MlpKind>;
   { M::tensors(config) } -> std::same_as<DecoderSpec>;
 };
 

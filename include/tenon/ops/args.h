@@ -25,14 +25,15 @@ enum class Activation : std::uint8_t {
   silu,      ///< x / (1 + exp(-x)), Elfwing et al. 2017; also named swish
 };
 
-/// x[r] = table[token_of(batch, r)] + position_table[positions[r]]. The table has any weight format; a tied head is
-/// one.
+/// x[r] = scale * table[token_of(batch, r)] + position_table[positions[r]]. The table has any weight format; a tied
+/// head is one.
 template <class W>
 struct EmbedArgs {
   BatchView batch;
   W table;                      ///< [vocab, hidden]
   const float* position_table;  ///< [positions, hidden], null where positions are not learned
   MatrixView<float> x;          ///< [rows, hidden]
+  float scale = 1;
 };
 
 // Some ops round their result for the product that reads it. Then Y is OperandTiles<E> instead of MatrixView<float>,
@@ -98,12 +99,30 @@ struct GateArgsOf {
 using GateArgs = GateArgsOf<MatrixView<float>>;
 
 /// Cosines and sines that rotate a step's rows, computed once for all layers and heads. Pair i of row r has the angle
-/// position * frequency, rounded to float32. Each result is within half an ulp of float32 and 2^-51 relative.
+/// position * frequency, rounded to float32. Each result is within half an ulp of float32 and 2^-51 relative. Pairs of
+/// frequency 0 are not turned; the others' cosines and sines are then multiplied with `scale`, which rounds again.
 struct RotaryAnglesArgs {
   BatchView batch;
   const float* frequencies;         ///< [rows, head_dim / 2], radians a position
   std::ptrdiff_t frequency_stride;  ///< stride between rows; 0: all rows share one
   MatrixView<float> angles;         ///< [rows, head_dim]: cosines of the pairs, then their sines
+  float scale = 1;
+};
+
+/// Norms of heads, in place: x[r, h] becomes its layer_norm or, without `bias`, its rms_norm, with gain[h].
+struct HeadNormArgs {
+  MatrixView<float> x;  ///< [rows, heads * head_dim]
+  const float* gain;    ///< [heads, head_dim]
+  const float* bias;    ///< [heads, head_dim]; null: rms_norm
+  float epsilon;
+  int heads, head_dim;
+};
+
+/// x[r] = fma(scale, y[r], x[r]).
+struct AddArgs {
+  MatrixView<const float> y;  ///< [rows, n]
+  float scale;
+  MatrixView<float> x;  ///< [rows, n]
 };
 
 /// Rotary positions (Su et al., 2021), in place. A pair is elements i and i + head_dim / 2 of a head: (x, y) becomes (x
@@ -146,6 +165,7 @@ struct AttentionArgs {
   Out out;                        ///< [rows, heads * head_dim]
   int window = 0;                 ///< positions that a row sees, its own included; 0: all
   const float* slopes = nullptr;  ///< [heads] or null: ALiBi (Press et al., 2022)
+  float soft_cap = 0;             ///< scores become cap tanh(score / cap) before slopes are added; 0: they stay
 };
 
 /// Copies block `from` onto block `to` in every layer, one copy after another.
@@ -170,6 +190,14 @@ struct HeadArgs {
   MatrixView<const float> hidden;  ///< [logit_count, hidden]
   W weight;                        ///< [vocab, hidden]
   MatrixView<float> logits;        ///< [logit_count, vocab]
+};
+
+/// logits[i] += bias, then cap tanh(logits[i] / cap), as cap (1 - 2 / (1 + exp(2 x / cap))): absolute error cap *
+/// 2^-23.
+struct FinishLogitsArgs {
+  MatrixView<float> logits;  ///< [rows, vocab]
+  const float* bias;         ///< [vocab] or null
+  float soft_cap;            ///< 0: none
 };
 
 /// The counts[i] largest logits of hidden row i, as head computes them; equal logits rank by lower id. A smaller
@@ -266,8 +294,9 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
                                    const GateArgsOf<typename OperandOf<W>::Result>& gated,
                                    const RotaryAnglesArgs& angles, const RotateArgs& turn, const StoreKvArgs<V>& store,
                                    const A& attend, const AttentionArgs<V, typename OperandOf<W>::Result>& heads,
-                                   const GatherRowsArgs& gather, const CopyBlocksArgs& blocks,
-                                   const HeadArgs<H>& logits, const HeadBestArgs<H>& best) {
+                                   const HeadNormArgs& of_heads, const AddArgs& sum, const GatherRowsArgs& gather,
+                                   const CopyBlocksArgs& blocks, const HeadArgs<H>& logits,
+                                   const FinishLogitsArgs& finish, const HeadBestArgs<H>& best) {
   embed(device, embedding);
   layer_norm(device, norm);
   layer_norm(device, rounded_norm);
@@ -278,9 +307,12 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
   rotate(device, turn);
   store_kv(device, store);
   attention(device, attend, heads);
+  head_norm(device, of_heads);
+  add(device, sum);
   gather_rows(device, gather);
   copy_blocks(device, blocks);
   head(device, logits);
+  finish_logits(device, finish);
   head_best(device, best);
 };
 

@@ -72,6 +72,7 @@ class RequestQueue {
   template <CacheLedger L>
   const Plan& plan(L& ledger, int token_budget, TimePoint now) {
     forget_uncommitted(ledger);
+    forget_outgrown(ledger);
     for (admitting_ = true;;) {
       const QueueState state = look(ledger, now);
       attempt(state, ledger, token_budget);
@@ -126,7 +127,11 @@ class RequestQueue {
   }
 
   /// Appends a picked token; kUnknownToken where the host does not know it yet. learn() sets it before the next commit.
-  void append(SeqId seq, TokenId token) { at(seq).tokens.push_back(token); }
+  void append(SeqId seq, TokenId token) {
+    Sequence& s = at(seq);
+    s.tokens.push_back(token);
+    if (recompute_after_ > 0 && s.prompt_tokens <= recompute_after_ && s.known() == recompute_after_ + 1) outgrow(s);
+  }
   void learn(SeqId seq, TokenId token) { at(seq).tokens.back() = token; }
 
   /// Ends a sequence; its cache is free at once. Error internal if it is not here.
@@ -189,6 +194,10 @@ class RequestQueue {
 
   /// The number of positions that a row of the model sees, its own included; 0: all before it. KvShape::window.
   void set_window(int window) { room_.window = window; }
+
+  /// A sequence whose prompt has at most `tokens` tokens loses its cache once it grows beyond them, and is read again
+  /// as a prompt: its keys depend on its length (longrope). 0: none does.
+  void set_recompute_after(int tokens) { recompute_after_ = tokens; }
 
   P& policy() { return policy_; }
   const P& policy() const { return policy_; }
@@ -324,6 +333,20 @@ class RequestQueue {
     for (Sequence* s : running_) room_.give_back(ledger, *s);
   }
 
+  // From now on the sequence's keys are others than before, and than those of shorter texts.
+  void outgrow(Sequence& s) {
+    s.outgrown = true;
+    s.read_again = s.known();
+    s.identity += "\noutgrown";
+  }
+  template <CacheLedger L>
+  void forget_outgrown(L& ledger) {
+    if (recompute_after_ == 0) return;
+    for (Sequence* s : running_) {
+      if (std::exchange(s->outgrown, false)) room_.give_back(ledger, *s);
+    }
+  }
+
   // Takes back the cache of this attempt's newcomers; false: there were none.
   template <CacheLedger L>
   bool send_back_newcomers(L& ledger) {
@@ -378,6 +401,7 @@ class RequestQueue {
   P policy_;
   CacheRoom room_;
   bool draining_ = false;
+  int recompute_after_ = 0;    // tokens
   bool admitting_ = true;      // newcomers may join in this attempt
   int starved_ = -1;           // tokens that a running sequence asked for in vain, -1 if none did
   std::uint64_t attempt_ = 0;  // attempts at a plan so far

@@ -71,11 +71,15 @@ struct Sequence {
   State state = State::waiting;
   bool on_hold = false, awaits_parent = false;  ///< either: State::held
   bool was_admitted = false;
+  bool outgrown = false;         ///< the next plan gives its cache back: RequestQueue::set_recompute_after
+  int read_again = 0;            ///< tokens that are read as a prompt after it has outgrown its cache; 0: it has not
   int reused = 0;                ///< of `cached`, tokens that move_in() found
   std::uint64_t planned_in = 0;  ///< the attempt at a plan that granted it rows
 
   int known() const { return static_cast<int>(tokens.size()); }
   int pending() const { return known() - cached; }
+  /// Tokens that are read as a prompt, by which dynamic and longrope tell texts apart.
+  int read_at_once() const { return read_again > 0 ? read_again : prompt_tokens; }
   int generated() const { return known() - prompt_tokens; }
   int remaining() const { return max_new_tokens - generated(); }
   /// All tokens are picked, some perhaps unknown to the host.

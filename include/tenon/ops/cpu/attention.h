@@ -142,7 +142,8 @@ FlashJob<typename KernelTiles<V>::Element> flash_job(const AttentionArgs<V>& arg
           .sequence = part.slot,
           .head = item.kv_head,
           .out = args.out.row(part.first_row + item.first_row) + item.first_head * args.head_dim,
-          .out_stride = args.out.stride};
+          .out_stride = args.out.stride,
+          .soft_cap = args.soft_cap};
 }
 
 // body(item, thread)

@@ -12,6 +12,8 @@ void embed(Cpu& device, const EmbedArgs<W>& args) {
       float* x = args.x.row(r);
       const TokenId token = token_of(args.batch, r);
       for (int c = 0; c < args.x.cols; ++c) x[c] = args.table.at(token, c);
+      if (args.scale != 1)
+        for (int c = 0; c < args.x.cols; ++c) x[c] *= args.scale;
       if (!args.position_table) continue;
       const float* p = args.position_table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
       for (int c = 0; c < args.x.cols; ++c) x[c] += p[c];

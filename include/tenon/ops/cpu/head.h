@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/ops/cpu/kernels.h"
 #include "tenon/ops/cpu/linear.h"
+#include "tenon/ops/cpu/rows.h"
 #include "tenon/ops/cpu/top_k.h"
 #include "tenon/ops/cpu/top_k_candidates.h"
 
@@ -19,6 +21,14 @@ requires(!OnTensorCores<W>) void head(Cpu& device, const HeadArgs<W>& args) {
   // may be left by a forward pass whose products took none; its view of the cache may be gone
   device.take_kv_prefetch();
   linear(device, LinearArgs<W>{.x = args.hidden, .weight = args.weight, .y = args.logits});
+}
+
+inline void finish_logits(Cpu& device, const FinishLogitsArgs& args) {
+  const auto& kernels = cpu::kernels_for(device.isa());
+  cpu::split_rows(device, args.logits.rows, [&](int begin, int end) {
+    for (int r = begin; r < end; ++r)
+      kernels.finish_row(args.bias, args.soft_cap, args.logits.cols, args.logits.row(r));
+  });
 }
 
 namespace cpu {

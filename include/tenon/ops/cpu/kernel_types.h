@@ -98,6 +98,7 @@ struct FlashJob {
   int layer, sequence, head;  ///< key/value head
   float* out;                 ///< [rows, out_stride], of which heads * head_dim each
   std::ptrdiff_t out_stride;
+  float soft_cap = 0;  ///< of scores; 0: none
 };
 
 /// The hooks of an attention variant. Kernels do not know the variant's type, so the library compiles them once.
@@ -128,8 +129,10 @@ inline std::size_t attention_scratch(int queries, int head_dim) {
 struct Kernels {
   void (*layer_norm_row)(const float* x, const float* gain, const float* bias, int n, float epsilon, float* y);
   void (*rms_norm_row)(const float* x, const float* gain, int n, float epsilon, float* y);
+  void (*add_row)(const float* y, float scale, int n, float* x);  ///< x[i] = fma(scale, y[i], x[i])
   void (*activate_row)(float* x, int n, Activation);
   void (*gate_row)(const float* gate, const float* up, int n, Activation, float* y);
+  void (*finish_row)(const float* bias, float cap, int n, float* x);  ///< FinishLogitsArgs
   void (*exp_row)(const float* x, int n, float* y);
   /// The largest, or NaN if one is not finite.
   float (*finite_max)(const float* x, int n);

@@ -11,7 +11,15 @@ inline void rotary_angles(Cpu& device, const RotaryAnglesArgs& args) {
   cpu::split_rows(device, args.batch.rows, [&](int begin, int end) {
     for (int r = begin; r < end; ++r) {
       const float* frequencies = args.frequencies + r * args.frequency_stride;  // [head_dim / 2]
-      kernels.rotary_angles_row(args.batch.positions[r], frequencies, args.angles.cols / 2, args.angles.row(r));
+      const int half = args.angles.cols / 2;
+      float* angles = args.angles.row(r);  // [2 half]
+      kernels.rotary_angles_row(args.batch.positions[r], frequencies, half, angles);
+      if (args.scale == 1) continue;
+      for (int i = 0; i < half; ++i) {
+        if (frequencies[i] == 0) continue;
+        angles[i] *= args.scale;
+        angles[half + i] *= args.scale;
+      }
     }
   });
 }

@@ -183,7 +183,7 @@ struct BlockWalk {
       if (!here.empty()) {
         lanes::F32x16 scores[lanes::kStrideTiles];
         for (int j = 0; j < lanes::kStrideTiles; ++j) scores[j] = lanes::load(shared.weights[i] + j * kTilePositions);
-        const lanes::F32x16 top = lanes::place_scores(scores, first, query, here, job.slopes != nullptr);
+        const lanes::F32x16 top = lanes::place_scores(scores, first, query, here, job.slopes != nullptr, job.soft_cap);
         factor = lanes::weigh(scores, top, tiles, here, query, shared.weights[i]);
         states[u].keep(query);
       }

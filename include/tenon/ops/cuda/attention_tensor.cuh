@@ -124,6 +124,8 @@ void launch_flash_tensor(Cuda& device, const AttentionArgs<V, Out>& args) {
 template <cuda::ViewOnDevice V, class Out>
 void attention(Cuda& device, FlashMma, const AttentionArgs<V, Out>& args) {
   cuda::check_batch(args);
+  if (args.soft_cap != 0)
+    throw Error(Error::Kind::unsupported, "attention", "FlashMma has no soft cap, and this model needs one");
   if (args.head_dim <= 64)
     cuda::launch_flash_tensor<64>(device, args);
   else if (args.head_dim <= 128)

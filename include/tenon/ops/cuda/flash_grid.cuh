@@ -52,7 +52,8 @@ __device__ QueryJob<V> query_job(const AttentionArgs<V, Out>& args, const Sequen
            .sequence = s.slot,
            .head = head / (args.heads / args.kv_heads),
            .out = out,
-           .out_stride = out_stride},
+           .out_stride = out_stride,
+           .soft_cap = args.soft_cap},
           row,
           head};
 }

@@ -18,7 +18,7 @@ requires(!OnTensorCores<Attend> &&
       cols, cols};
   attention(device, attend,
             AttentionArgs<V>{args.batch, args.q, args.kv, args.layer, args.heads, args.kv_heads, args.head_dim,
-                             args.scale, out, args.window, args.slopes});
+                             args.scale, out, args.window, args.slopes, args.soft_cap});
   cuda::round_operand(device, out, args.out);
 }
 

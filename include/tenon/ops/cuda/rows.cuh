@@ -146,8 +146,9 @@ __global__ void rotary_angles_kernel(RotaryAnglesArgs args) {
   const float* frequencies = args.frequencies + r * args.frequency_stride;  // [half]
   for (int i = static_cast<int>(threadIdx.x); i < half; i += static_cast<int>(blockDim.x)) {
     const exact::SinCos turn = exact::sincos(static_cast<double>(__fmul_rn(position, frequencies[i])));
-    args.angles.row(r)[i] = static_cast<float>(turn.cosine);
-    args.angles.row(r)[half + i] = static_cast<float>(turn.sine);
+    const float scale = frequencies[i] == 0.0f ? 1.0f : args.scale;
+    args.angles.row(r)[i] = __fmul_rn(static_cast<float>(turn.cosine), scale);
+    args.angles.row(r)[half + i] = __fmul_rn(static_cast<float>(turn.sine), scale);
   }
 }
 
@@ -172,9 +173,43 @@ __global__ void embed_kernel(EmbedArgs<W> args) {
   if (args.position_table)
     position = args.position_table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
   for (int c = static_cast<int>(threadIdx.x); c < args.x.cols; c += static_cast<int>(blockDim.x)) {
-    const float x = args.table.at(token, c);
+    const float x = __fmul_rn(args.scale, args.table.at(token, c));
     args.x.row(r)[c] = position ? __fadd_rn(x, position[c]) : x;
   }
+}
+
+/// One block per row, sixteen threads per head.
+template <class = void>
+__global__ void head_norm_kernel(HeadNormArgs args) {
+  wait_for_earlier();
+  const int n = args.head_dim;
+  for (int h = static_cast<int>(threadIdx.x) / 16; h < args.heads; h += static_cast<int>(blockDim.x) / 16) {
+    float* x = args.x.row(static_cast<int>(blockIdx.x)) + h * n;  // [head_dim]
+    if (args.bias)
+      lanes::layer_norm_strips(x, args.gain + h * n, args.bias + h * n, n, lanes::layer_normal(x, n, args.epsilon), 0,
+                               16, x);
+    else
+      lanes::rms_norm_strips(x, args.gain + h * n, n, lanes::rms_inverse(x, n, args.epsilon), 0, 16, x);
+  }
+}
+
+/// One block per row.
+template <class = void>
+__global__ void add_kernel(AddArgs args) {
+  wait_for_earlier();
+  const int r = static_cast<int>(blockIdx.x);
+  for (int c = static_cast<int>(threadIdx.x); c < args.x.cols; c += static_cast<int>(blockDim.x))
+    args.x.row(r)[c] = __fmaf_rn(args.scale, args.y.row(r)[c], args.x.row(r)[c]);
+}
+
+/// Sixteen columns for sixteen threads.
+template <class = void>
+__global__ void finish_logits_kernel(FinishLogitsArgs args) {
+  wait_for_earlier();
+  float* x = args.logits.row(static_cast<int>(blockIdx.y));  // [vocab]
+  const int n = args.logits.cols, step = static_cast<int>(gridDim.x * blockDim.x);
+  for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / 16 * 16; i < n; i += step)
+    lanes::finish_row(args.bias ? args.bias + i : nullptr, args.soft_cap, n - i < 16 ? n - i : 16, x + i);
 }
 
 /// One thread per column, the rows in order: each is read before it is overwritten.
@@ -235,6 +270,17 @@ inline void rotate(Cuda& device, const RotateArgs& args) {
 template <class W>
 void embed(Cuda& device, const EmbedArgs<W>& args) {
   device.launch_early("embed", cuda::embed_kernel<W>, cuda::blocks(args.batch.rows), 256, 0, args);
+}
+inline void head_norm(Cuda& device, const HeadNormArgs& args) {
+  device.launch_early("head_norm", cuda::head_norm_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
+}
+inline void add(Cuda& device, const AddArgs& args) {
+  device.launch_early("add", cuda::add_kernel<>, cuda::blocks(args.x.rows), 256, 0, args);
+}
+inline void finish_logits(Cuda& device, const FinishLogitsArgs& args) {
+  dim3 grid = cuda::blocks(static_cast<std::size_t>(args.logits.cols), 1024);
+  grid.y = static_cast<unsigned>(args.logits.rows);
+  device.launch_early("finish_logits", cuda::finish_logits_kernel<>, grid, 256, 0, args);
 }
 inline void gather_rows(Cuda& device, const GatherRowsArgs& args) {
   device.launch_early(

@@ -1,0 +1,49 @@
+#pragma once
+#include <string>
+
+#include "tenon/core/require.h"
+#include "tenon/io/json.h"
+#include "tenon/model/cohere.h"
+#include "tenon/model/configure.h"
+
+namespace tenon {
+
+TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type,
+                                       {.positions = 8192,
+                                        .tokens = {.bos = 5, .eos = 255001},
+                                        .tied_head = true,
+                                        .epsilon = 1e-5,
+                                        .epsilon_name = "layer_norm_eps",
+                                        .rotary = {.theta = 5e5, .neighbours = true}});
+  check_architectures(fields, {"CohereForCausalLM", "CohereModel"});
+  c.norm_kind = NormKind::layer;
+  c.parallel_residual = true;
+  c.attention_bias = fields.boolean("attention_bias", false);
+  c.head_norms = fields.boolean("use_qk_norm", false);
+  c.logit_scale = static_cast<float>(fields.positive("logit_scale", 0.0625));
+  return c;
+}
+
+TENON_INLINE DecoderSpec Cohere::tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "layers." + std::to_string(l) + ".", attention = h + "self_attn.";
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.attention_norm = biasless_norm_spec(h + "input_layernorm", c.hidden);
+    layer.mlp_norm = {};
+    if (!c.head_norms) continue;
+    const auto norm = [&](const char* name, int heads) -> DecoderSpec::Norm {
+      const VectorSpec gain = head_gain_spec(c, attention + name, heads, true);
+      return {gain, {.shape = gain.shape, .parts = {}, .fill = 0.0f}};
+    };
+    layer.query_norm = norm("q_norm.weight", c.heads);
+    layer.key_norm = norm("k_norm.weight", c.kv_heads);
+  }
+  spec.final_norm = biasless_norm_spec("norm", c.hidden);
+  spec.final_norm.gain.times = c.logit_scale;
+  return spec;
+}
+
+}  // namespace tenon

@@ -1,0 +1,139 @@
+#pragma once
+#include <cmath>
+#include <string>
+
+#include "tenon/core/require.h"
+#include "tenon/io/json.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/gemma.h"
+
+namespace tenon {
+
+namespace detail {
+
+TENON_INLINE ModelConfig configure_gemma(const ConfigFile& file, std::string_view model_type, int positions,
+                                         int kv_heads, const char* activation_name, bool reads_rotary = true) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type,
+                                       {.positions = positions,
+                                        .kv_heads = kv_heads,
+                                        .tokens = {.bos = 2, .eos = 1},
+                                        .head_dim = 256,
+                                        .tied_head = true,
+                                        .activation_name = activation_name,
+                                        .activation = "gelu_pytorch_tanh",
+                                        .reads_rotary = reads_rotary});
+  c.attention_bias = fields.boolean("attention_bias", false);
+  c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
+  if (fields.boolean("use_bidirectional_attention", false)) {
+    throw Error(Error::Kind::unsupported, fields.where("use_bidirectional_attention"), "true is not supported");
+  }
+  return c;
+}
+
+// Layers with a window have a base of their own. Newer files hold both rotations in rope_parameters.
+TENON_INLINE void read_two_rotations(const Fields& fields, ModelConfig& c) {
+  const RotaryDefaults global{.theta = 1e6}, local{.theta = 1e4, .theta_name = "rope_local_base_freq"};
+  int positions = c.positions;  // max_position_embeddings is the length that the scaling reaches
+  if (fields.has("rope_parameters") && fields.object("rope_parameters").has("full_attention")) {
+    const Fields both = fields.object("rope_parameters");
+    const Fields of_global = both.object("full_attention");
+    c.rotary = rotary_scaling(fields, &of_global, c.head_dim, positions, global);
+    if (!both.has("sliding_attention")) both.refuse("sliding_attention", "is missing");
+    const Fields of_local = both.object("sliding_attention");
+    c.local_rotary = rotary_scaling(fields, &of_local, c.head_dim, positions, local);
+  } else {
+    c.rotary = rotary_fields(fields, c.head_dim, positions, global);
+    c.local_rotary = rotary_scaling(fields, nullptr, c.head_dim, positions, local);
+  }
+}
+
+// Norms of what attention and MLP add; scores by query_pre_attn_scalar; soft caps where the file or the class has them.
+TENON_INLINE void read_gemma2(const Fields& fields, double score_cap, double logit_cap, ModelConfig& c) {
+  c.output_norms = true;
+  c.attention_scale = static_cast<float>(1 / std::sqrt(fields.positive("query_pre_attn_scalar", 256)));
+  const auto cap = [&](const char* name, double fallback) {
+    if (fields.json().contains(name) && !fields.has(name)) return 0.0f;
+    return static_cast<float>(fallback > 0 || fields.has(name) ? fields.positive(name, fallback) : 0);
+  };
+  c.attention_soft_cap = cap("attn_logit_softcapping", score_cap);
+  c.logit_soft_cap = cap("final_logit_softcapping", logit_cap);
+}
+
+TENON_INLINE void add_one(DecoderSpec::Norm& norm) { norm.gain.plus = 1; }
+
+TENON_INLINE DecoderSpec gemma2_tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "layers." + std::to_string(l) + ".";
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.attention_out_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden);
+    layer.mlp_norm = rms_norm_spec(h + "pre_feedforward_layernorm", c.hidden);
+    layer.mlp_out_norm = rms_norm_spec(h + "post_feedforward_layernorm", c.hidden);
+    for (auto* norm : {&layer.attention_norm, &layer.attention_out_norm, &layer.mlp_norm, &layer.mlp_out_norm})
+      add_one(*norm);
+  }
+  add_one(spec.final_norm);
+  return spec;
+}
+
+}  // namespace detail
+
+TENON_INLINE ModelConfig Gemma::configure(const ConfigFile& file) {
+  // hidden_act of older files was never read; hidden_activation, where a file has it, is.
+  const char* activation = file.fields().has("hidden_activation") ? "hidden_activation" : "hidden_act";
+  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 16, activation);
+  if (c.activation == Activation::gelu) c.activation = Activation::gelu_new;
+  check_architectures(file.fields(), {"GemmaForCausalLM", "GemmaModel"});
+  return c;
+}
+
+TENON_INLINE DecoderSpec Gemma::tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (auto& layer : spec.layers) {
+    detail::add_one(layer.attention_norm);
+    detail::add_one(layer.mlp_norm);
+  }
+  detail::add_one(spec.final_norm);
+  return spec;
+}
+
+TENON_INLINE ModelConfig Gemma2::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = detail::configure_gemma(file, model_type, 8192, 4, "hidden_activation");
+  check_architectures(fields, {"Gemma2ForCausalLM", "Gemma2Model"});
+  detail::read_gemma2(fields, 50, 30, c);
+  read_windows(
+      fields, fields.positive_int("sliding_window", 4096), [](int l) { return l % 2 == 0; }, c);
+  return c;
+}
+
+TENON_INLINE DecoderSpec Gemma2::tensors(const ModelConfig& c) { return detail::gemma2_tensors(c); }
+
+TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = detail::configure_gemma(file, model_type, 131072, 4, "hidden_activation", false);
+  detail::read_two_rotations(fields, c);
+  check_architectures(fields, {"Gemma3ForCausalLM", "Gemma3TextModel"});
+  detail::read_gemma2(fields, 0, 0, c);
+  const int pattern = fields.positive_int("sliding_window_pattern", fields.positive_int("_sliding_window_pattern", 6));
+  read_windows(
+      fields, fields.positive_int("sliding_window", 4096), [&](int l) { return (l + 1) % pattern != 0; }, c);
+  for (int l = 0; l < c.layers; ++l) c.rotations.push_back(c.window_of(l) > 0 ? Rotation::local : Rotation::global);
+  return c;
+}
+
+TENON_INLINE DecoderSpec Gemma3::tensors(const ModelConfig& c) {
+  DecoderSpec spec = detail::gemma2_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string attention = "layers." + std::to_string(l) + ".self_attn.";
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.query_norm.gain = head_gain_spec(c, attention + "q_norm.weight", c.heads, false);
+    layer.key_norm.gain = head_gain_spec(c, attention + "k_norm.weight", c.kv_heads, false);
+    detail::add_one(layer.query_norm);
+    detail::add_one(layer.key_norm);
+  }
+  return spec;
+}
+
+}  // namespace tenon

@@ -1,0 +1,52 @@
+#pragma once
+#include <string>
+
+#include "tenon/core/require.h"
+#include "tenon/io/json.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/olmo.h"
+
+namespace tenon {
+
+TENON_INLINE ModelConfig Olmo::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279}});
+  check_architectures(fields, {"OlmoForCausalLM", "OlmoModel"});
+  c.norm_kind = NormKind::layer;
+  c.norm_epsilon = 1e-5f;
+  c.attention_bias = fields.boolean("attention_bias", false);
+  if (fields.has("clip_qkv")) throw Error(Error::Kind::unsupported, fields.where("clip_qkv"), "is not supported");
+  return c;
+}
+
+TENON_INLINE DecoderSpec Olmo::tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (auto& layer : spec.layers) layer.attention_norm = layer.mlp_norm = plain_norm_spec(c.hidden);
+  spec.final_norm = plain_norm_spec(c.hidden);
+  return spec;
+}
+
+TENON_INLINE ModelConfig Olmo2::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type, {.tokens = {.eos = 50279}, .epsilon = 1e-5});
+  check_architectures(fields, {"Olmo2ForCausalLM", "Olmo2Model"});
+  c.attention_bias = fields.boolean("attention_bias", false);
+  c.output_norms = c.norms_all_heads = true;
+  return c;
+}
+
+TENON_INLINE DecoderSpec Olmo2::tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "layers." + std::to_string(l) + ".", attention = h + "self_attn.";
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.attention_norm = layer.mlp_norm = {};
+    layer.attention_out_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden);
+    layer.mlp_out_norm = rms_norm_spec(h + "post_feedforward_layernorm", c.hidden);
+    layer.query_norm.gain = head_gain_spec(c, attention + "q_norm.weight", c.heads, true);
+    layer.key_norm.gain = head_gain_spec(c, attention + "k_norm.weight", c.kv_heads, true);
+  }
+  return spec;
+}
+
+}  // namespace tenon

@@ -1,0 +1,69 @@
+#pragma once
+#include <limits>
+#include <string>
+
+#include "tenon/core/require.h"
+#include "tenon/io/json.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/opt.h"
+
+namespace tenon {
+
+TENON_INLINE ModelConfig Opt::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  fields.choice("model_type", {model_type});
+  check_architectures(fields, {"OPTForCausalLM", "OPTModel"});
+  refuse_window(fields);
+  const auto need = [&](const char* name, bool value, bool fallback) {
+    if (fields.boolean(name, fallback) == value) return;
+    throw Error(Error::Kind::unsupported, fields.where(name),
+                value ? "false is not supported" : "true is not supported");
+  };
+  need("do_layer_norm_before", true, true);
+  need("layer_norm_elementwise_affine", true, true);
+  need("_remove_final_layer_norm", false, false);
+  ModelConfig c;
+  c.model_type = model_type;
+  c.layers = fields.positive_int("num_hidden_layers");
+  c.hidden = width_field(fields, "hidden_size");
+  heads_fields(fields, "num_attention_heads", "hidden_size", c);
+  c.inner = width_field(fields, "ffn_dim");
+  c.vocab = fields.positive_int("vocab_size");
+  c.positions = fields.integer("max_position_embeddings", 1, std::numeric_limits<int>::max() - 2, 2048);
+  c.norm_epsilon = 1e-5f;
+  c.activation = activation_field(fields, "activation_function", "relu");
+  c.tied_head = fields.boolean("tie_word_embeddings", true);
+  c.attention_bias = c.mlp_bias = fields.boolean("enable_bias", true);
+  if (fields.has("word_embed_proj_dim") && fields.positive_int("word_embed_proj_dim") != c.hidden) {
+    throw Error(Error::Kind::unsupported, fields.where("word_embed_proj_dim"),
+                "other than hidden_size is not supported");
+  }
+  special_tokens(file, c, {.bos = 2, .eos = 2});
+  return c;
+}
+
+TENON_INLINE DecoderSpec Opt::tensors(const ModelConfig& c) {
+  DecoderSpec spec;
+  spec.embedding = matrix_spec("decoder.embed_tokens.weight", {c.vocab, c.hidden});
+  // The first two rows of the table stand for padding.
+  spec.position_table = {
+      .shape = {c.positions, c.hidden},
+      .parts = {{.name = "decoder.embed_positions.weight", .rows = c.positions, .first = 2, .stored = c.positions + 2}},
+      .table = true};
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "decoder.layers." + std::to_string(l) + ".", attention = h + "self_attn.";
+    spec.layers.push_back(
+        {.attention_norm = layer_norm_spec(h + "self_attn_layer_norm", c.hidden),
+         .mlp_norm = layer_norm_spec(h + "final_layer_norm", c.hidden),
+         .qkv =
+             separate_heads_spec(c, attention + "q_proj", attention + "k_proj", attention + "v_proj", c.attention_bias),
+         .attention_out = linear_spec(attention + "out_proj", {c.hidden, c.query_width()}, c.attention_bias),
+         .up = linear_spec(h + "fc1", {c.inner, c.hidden}, c.mlp_bias),
+         .down = linear_spec(h + "fc2", {c.hidden, c.inner}, c.mlp_bias)});
+  }
+  spec.final_norm = layer_norm_spec("decoder.final_layer_norm", c.hidden);
+  if (!c.tied_head) spec.head = matrix_spec("lm_head.weight", {c.vocab, c.hidden});
+  return spec;
+}
+
+}  // namespace tenon
