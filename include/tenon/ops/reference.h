@@ -232,7 +232,7 @@ void attend(const AttentionArgs<V>& args, [[maybe_unused]] const A& variant, int
                  [](double x) { return static_cast<float>(x); });
 }
 
-// Of a variant, or of a tag, whose algorithms agree here.
+// `variant` is a variant or a tag. Algorithms of all tags agree in double precision.
 template <class V, class A = FlashAttention>
 void attention(const AttentionArgs<V>& args, const A& variant = {}) {
   for (const SequenceRows* s = args.batch.sequences; s < args.batch.sequences + args.batch.sequence_count; ++s) {
