@@ -150,7 +150,7 @@ class Language(unittest.TestCase):
                 ("int a;  // so many rows\n", [1]),
                 (f"// {long}\n", [1]),
                 ("// What a row is:\n// What it is not?\n", [1]),
-                # What is no finding: code, literals, names in backquotes, half a sentence on two lines.
+                # No finding: code, literals, names in backquotes, half a sentence on two lines.
                 ('const char* what = "Of behind so many"; // `behind`\n', []),
                 ("// The first line ends\n// so many that it hangs: a result of so many as there are.\n", []),
                 ("// Rows are left behind.\n// Offset of the row.\n", [])):
@@ -171,6 +171,36 @@ class Language(unittest.TestCase):
         self.assertEqual(self.found(f"# Runs {words}\n# and {words}\n", "a.sh"), [1])
         self.assertEqual(self.found(f"# - an item {words}\n#   that goes on {words}\n", "a.sh"), [1])
         self.assertEqual(self.found('TEXT = """\nOf code.\n"""\n', "a.py"), [])
+
+
+class Names(unittest.TestCase):
+    def found(self, **texts):
+        return [(name, line) for name, line, _ in style.second_classes({f"include/tenon/{n}.h": t for n, t in texts.items()})]
+
+    def test_two_classes_of_one_name(self):
+        one = "namespace a {\nclass Answer {\n};\n}\n"
+        for other in ("struct Answer {\n};\n", "class Answer final : public B {};\n", "enum class Answer : int { a };\n",
+                      "template <class T>\nclass Answer {\n};\n", "struct Answer\n{\n};\n"):
+            with self.subTest(other):
+                self.assertEqual(self.found(a=one, b=other), [("include/tenon/b.h", 1 + other.startswith("template"))])
+
+    def test_what_is_no_second_class(self):
+        one = "class Answer {\n};\n"
+        for other in ("class Answer;\n", "struct Answer;  // core/answer.h\n", "struct Answer<int> : A {};\n", "struct Answer::Part {};\n",
+                      "class Other {\n  struct Answer {};\n};\n", "// class Answer {\n", "using Answer = int;\n", "struct Answers {};\n"):
+            with self.subTest(other):
+                self.assertEqual(self.found(a=one, b=other), [])
+
+    def test_kernels_of_one_instruction_set_are_exempt(self):
+        files = {f"include/tenon/ops/cpu/simd/{isa}.inc": "struct F32x16 {\n};\n" for isa in ("avx2", "avx512")}
+        self.assertEqual(list(style.second_classes(files)), [])
+
+    def test_the_server_is_reported_and_does_not_count(self):
+        files = {"include/tenon/a.h": "class Answer {\n};\n", "server/answer.h": "class Answer {\n};\n"}
+        self.assertEqual([message.endswith("(information)") for _, _, message in style.second_classes(files)], [True])
+
+    def test_the_tree_has_no_finding(self):
+        self.assertEqual(style.check_names(style.files(style.known_files())), 0)
 
 
 class Contracts(unittest.TestCase):

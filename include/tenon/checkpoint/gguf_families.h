@@ -9,7 +9,7 @@
 
 namespace tenon::detail {
 
-// What the converter did to a tensor's rows.
+// The converter's reordering of a tensor's rows.
 enum class GgufOrder : std::uint8_t {
   same,
   rotary,      // each head's rows i and i + head_dim / 2 were put side by side, for rotary positions of neighbours

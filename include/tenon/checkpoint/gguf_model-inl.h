@@ -142,7 +142,7 @@ class GgufMapper {
   static constexpr double kLowFrequency = 1, kHighFrequency = 4;
   static constexpr int kTrainedPositions = 8192;
 
-  // What Llama 3.1's scaling divides a frequency by (modeling_rope_utils.py, _compute_llama3_parameters).
+  // Divisor of a frequency by Llama 3.1's scaling (modeling_rope_utils.py, _compute_llama3_parameters).
   static double llama3_factor(double frequency, double factor) {
     const double length = 2 * 3.141592653589793 / frequency;
     if (length < kTrainedPositions / kHighFrequency) return 1;

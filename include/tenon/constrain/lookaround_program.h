@@ -34,10 +34,10 @@ class Program {
   Program(Expressions& all, Expr any_text) : x_(all), any_text_(any_text) { add({}); }
 
   /// Emits the steps of `p`, followed by step `next`. Returns its first step. Refused, unsupported, over kMostSteps.
-  int emit(const Pattern& p, int next) {
+  int emit(const PatternNode& p, int next) {
     const Budget::Nesting nesting(x_.budget());
     x_.budget().check();
-    using Kind = Pattern::Kind;
+    using Kind = PatternNode::Kind;
     switch (p.kind) {
       case Kind::plain:
         return p.plain == Expressions::kEmpty ? next
@@ -58,7 +58,7 @@ class Program {
         return next;
       case Kind::either: {
         Step fork{.kind = Step::Kind::fork};
-        for (const Pattern& part : p.parts) fork.next.push_back(emit(part, next));
+        for (const PatternNode& part : p.parts) fork.next.push_back(emit(part, next));
         return add(std::move(fork));
       }
       case Kind::repeat:
@@ -103,8 +103,8 @@ class Program {
     return static_cast<int>(steps_.size()) - 1;
   }
 
-  int emit_repeat(const Pattern& p, int next) {
-    const Pattern& body = p.parts.front();
+  int emit_repeat(const PatternNode& p, int next) {
+    const PatternNode& body = p.parts.front();
     if (p.most == kUnbounded) {
       const int loop = add({.kind = Step::Kind::fork});
       const int again = emit(body, loop);
@@ -122,7 +122,7 @@ class Program {
   }
 
   // A lookahead: the text to come starts with the body.
-  int ahead(const Pattern& body) {
+  int ahead(const PatternNode& body) {
     const auto emitted = [&] {
       return emit(body, add({.kind = Step::Kind::piece, .piece = Expressions::kAnything, .next = {kMatch}}));
     };
@@ -131,7 +131,7 @@ class Program {
     return found != plain_aheads_.end() ? found->second : plain_aheads_.emplace(body.plain, emitted()).first->second;
   }
   // A lookbehind: the text so far ends with the body.
-  int behind(const Pattern& body) {
+  int behind(const PatternNode& body) {
     const auto emitted = [&] {
       ++depth_;
       const int entry = emit(body, kMatch);

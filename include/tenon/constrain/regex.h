@@ -38,16 +38,16 @@ class RegexReader {
 
   /// The expression of the pattern. Errors as for regex().
   Expr read() {
-    const Pattern whole = alternatives();
+    const PatternNode whole = alternatives();
     if (more()) invalid(at_, "')' closes no group");
     const bool search = match_ == Match::search;
     if (whole.is_plain() && !search) return whole.plain;
     const Expr any_text = all_.repeat(any_character(all_, spelling_), 0);
     if (whole.is_plain()) return all_.concat({any_text, whole.plain, any_text});
     auto program = std::make_unique<Program>(all_, any_text);
-    int entry = program->emit(search ? Pattern::of(any_text) : Pattern(), Program::kMatch);
+    int entry = program->emit(search ? PatternNode::of(any_text) : PatternNode(), Program::kMatch);
     entry = program->emit(whole, entry);
-    if (search) entry = program->emit(Pattern::of(any_text), entry);
+    if (search) entry = program->emit(PatternNode::of(any_text), entry);
     program->finish([&](std::size_t at) {
       unsupported(at, "a lookahead within a lookbehind may hold no ^, no lookbehind and no loop around these");
     });
@@ -88,8 +88,8 @@ class RegexReader {
   }
 
   // ---------------------------------------------------------------- alternatives, sequences, repetitions
-  Pattern alternatives() {
-    std::vector<Pattern> branches;
+  PatternNode alternatives() {
+    std::vector<PatternNode> branches;
     do {
       branches.push_back(sequence());
       count_nodes(1);
@@ -97,21 +97,21 @@ class RegexReader {
     return either_of(all_, std::move(branches));
   }
 
-  Pattern sequence() {
+  PatternNode sequence() {
     PatternSequence terms(all_);
     while (more() && !next_is('|') && !next_is(')')) terms.add(term());
     return terms.take();
   }
 
-  Pattern term() {
+  PatternNode term() {
     all_.budget().check();
     refuse_quantifier();
     // ECMA-262, B.1.2: lookaheads are the only assertions that may be repeated.
     const bool behind = next_is('(') && next_is('?', 1) && next_is('<', 2) && (next_is('=', 3) || next_is('!', 3));
     const bool group = next_is('(') && !behind;
-    Pattern part = take('^')   ? Pattern::anchor(Pattern::Kind::start)
-                   : take('$') ? Pattern::anchor(Pattern::Kind::end)
-                               : atom();
+    PatternNode part = take('^')   ? PatternNode::anchor(PatternNode::Kind::start)
+                       : take('$') ? PatternNode::anchor(PatternNode::Kind::end)
+                                   : atom();
     if (!part.is_plain()) count_nodes(2);  // the node, and a repetition of it
     if (!part.is_plain() && !group) {
       refuse_quantifier();
@@ -126,7 +126,7 @@ class RegexReader {
   }
 
   // Charges the tree, which is freed when the pattern has been read.
-  void count_nodes(std::size_t nodes) { tree_.add(nodes * sizeof(Pattern)); }
+  void count_nodes(std::size_t nodes) { tree_.add(nodes * sizeof(PatternNode)); }
 
   void refuse_quantifier() {
     const std::size_t start = at_;
@@ -170,7 +170,7 @@ class RegexReader {
     return count;
   }
 
-  Pattern atom() {
+  PatternNode atom() {
     const std::size_t start = at_;
     if (next_is('\\') && (next_is('b', 1) || next_is('B', 1)))
       return at_ += 2, word_boundary(pattern_[start + 1] == 'B');
@@ -191,43 +191,43 @@ class RegexReader {
     }
   }
 
-  Pattern one_of(const CodePoints& points) {
+  PatternNode one_of(const CodePoints& points) {
     const auto [found, fresh] = spelled_.try_emplace(points, Expressions::kNever);
     if (fresh) found->second = spelled(all_, points, spelling_);
-    return Pattern::of(found->second);
+    return PatternNode::of(found->second);
   }
 
   // \b: one side is a word character and the other is not (ECMA-262, 22.2.2.4). `inner`, \B: both sides are, or
   // neither.
-  Pattern word_boundary(bool inner) {
-    using Kind = Pattern::Kind;
+  PatternNode word_boundary(bool inner) {
+    using Kind = PatternNode::Kind;
     count_nodes(10);  // two sequences of two lookarounds, each around a set
-    std::vector<Pattern> ways;
+    std::vector<PatternNode> ways;
     for (const bool before : {true, false}) {
       const bool after = inner ? before : !before;
       PatternSequence both(all_);
-      both.add(Pattern::look(Kind::behind, !before, one_of(word_characters()), at_));
-      both.add(Pattern::look(Kind::ahead, !after, one_of(word_characters()), at_));
+      both.add(PatternNode::look(Kind::behind, !before, one_of(word_characters()), at_));
+      both.add(PatternNode::look(Kind::ahead, !after, one_of(word_characters()), at_));
       ways.push_back(both.take());
     }
     return either_of(all_, std::move(ways));
   }
 
   // ---------------------------------------------------------------- groups
-  Pattern group(std::size_t start) {
+  PatternNode group(std::size_t start) {
     const Budget::Nesting nesting(all_.budget());
     if (++depth_ > all_.budget().limits().nesting) {
       unsupported(start, "too complex: groups nested deeper than " + std::to_string(all_.budget().limits().nesting));
     }
     const std::optional<Look> look = take('?') ? group_kind(start) : std::nullopt;
-    Pattern body = alternatives();
+    PatternNode body = alternatives();
     if (!take(')')) invalid(start, "this group is not closed");
     --depth_;
-    return look ? Pattern::look(look->kind, look->negated, std::move(body), start) : body;
+    return look ? PatternNode::look(look->kind, look->negated, std::move(body), start) : body;
   }
 
   struct Look {
-    Pattern::Kind kind;
+    PatternNode::Kind kind;
     bool negated;
   };
   // Parses the text after "(?".
@@ -236,7 +236,7 @@ class RegexReader {
     const bool behind = next_is('<');
     if (next_is('=', behind) || next_is('!', behind)) {
       at_ += behind ? 2 : 1;
-      return Look{behind ? Pattern::Kind::behind : Pattern::Kind::ahead, pattern_[at_ - 1] == '!'};
+      return Look{behind ? PatternNode::Kind::behind : PatternNode::Kind::ahead, pattern_[at_ - 1] == '!'};
     }
     if (behind || (next_is('P') && next_is('<', 1))) return group_name(start), std::nullopt;
     if (next_is('P') && next_is('=', 1)) unsupported(start, "back references are not supported");
