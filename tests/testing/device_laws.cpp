@@ -84,8 +84,8 @@ static_assert(DevicePolicy<Wraps> && DevicePolicy<Dirty> && DevicePolicy<FillsHa
 
 BOOST_AUTO_TEST_CASE(our_device_obeys) {
   Cpu one({.threads = 1}), three({.threads = 3});
-  obeys(device_laws(one));
-  obeys(device_laws(three));
+  obeys(device_laws<Cpu>(one));
+  obeys(device_laws<Cpu>(three));
   Apart apart;
   obeys(device_laws(apart));
 }

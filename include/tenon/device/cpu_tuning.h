@@ -1,5 +1,6 @@
-// Tuning of the CPU kernels: one value per processor family, chosen once by the processor's identification. Each number
-// cites its measurement: what, which processor, gain. No bit depends on any of them.
+// Tuning of the CPU kernels: one value per processor family, chosen once by the processor's identification. A number
+// cites its measurement (what, which processor, gain), gives the bound that it follows from, or says "not measured". No
+// bit depends on any of them.
 //
 // Tile shapes are not here. They follow from the registers of an instruction set (ops/cpu/simd/).
 #pragma once
@@ -39,7 +40,8 @@ struct CpuTuning {
   int least_fused_blocks = 4;
   /// LoRA factors that a thread prefetches for its next block: half of an L2 of 1 MiB, beside panels and activations.
   std::size_t factor_prefetch_bytes = std::size_t{512} << 10;
-  /// Up to this many lines (one adapter, say) are prefetched at once instead of paced: the first tiles cover them.
+  /// Up to this many lines (one adapter, say) are prefetched at once instead of paced: the first tiles cover them. Not
+  /// measured.
   std::size_t immediate_prefetch_lines = 256;
   /// Keys and values that a thread prefetches per product: more than L2, evicted lines are still in L3. EPYC 9004,
   /// E4M3, 8 sequences, attention per step: 317 us with 2 MiB, 386 with 1 MiB, 647 with 512 KiB; 8 MiB gain no more.
@@ -59,7 +61,8 @@ struct CpuTuning {
   /// `exact_panel_share`. EPYC 9004, 2 cores, 50,257 x 768 of float32: a panel takes 3 to 6 us for one row, 1.6 to 1.9
   /// among many; a whole pass 3.2 ms for one row, 0.35 ms a row among many.
   int least_exact_panels = 32, exact_panel_share = 16;
-  /// Panels read beyond the wanted logits before a search judges whether it would exceed that limit.
+  /// Panels read beyond the wanted logits before a search judges whether it would exceed that limit. Not
+  /// measured.
   int exact_panels_to_judge = 8;
 
   /// Same on every family: kernels use it at compile time. Xeon of the fifth generation: 8 to 24 do equally well.
@@ -67,7 +70,8 @@ struct CpuTuning {
   /// Lines that products of integers and of bfloat16 pairs prefetch, over all panels of a tile. EPYC 9004, 2304 x 768,
   /// int8: 12 tokens, 2 panels 0.88 of the peak, 0.60 without; 6 tokens, 4 panels 0.69, 0.46 without.
   static constexpr int dot_prefetch_lines = 128;
-  /// Hidden rows whose top-k logits are found in one pass: with residual rows 64 KiB of logits a thread.
+  /// Hidden rows whose top-k logits are found in one pass: with residual rows 64 KiB of logits a thread. Not
+  /// measured.
   static constexpr int top_k_rows = 128;
 };
 

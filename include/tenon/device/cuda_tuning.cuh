@@ -1,5 +1,6 @@
 // Tuning of the CUDA kernels. One family was measured: Hopper (sm_90a, an H200). Code for other architectures takes the
-// same numbers. Each cites its measurement: what, gain. No bit depends on any of them.
+// same numbers. A number cites its measurement (what, gain), gives the bound that it follows from, or says "not
+// measured". No bit depends on any of them.
 #pragma once
 #include <cstddef>
 
@@ -39,23 +40,24 @@ struct CudaTuning {
   /// 3,072 columns, one row: one filling warp 7.6 us; one for weights and one for tokens 7.0; with stages of two
   /// chunks 6.4.
   static constexpr int product_warps = 8, fill_warps = 2, stage_chunks = 2;
-  /// Most stages of a ring: its barriers take shared memory.
+  /// Most stages of a ring: its barriers take shared memory. Not measured.
   static constexpr int ring_stages = 48;
   /// Shared memory of a block's ring: two blocks fit a processor, or one large one.
   int ring_bytes = 110 * 1024, large_ring_bytes = 200 * 1024;
 
   /// Norms of more rows than this take eight rows a block, where they fit this much shared memory. Fewer rows take a
-  /// block each, whose half-warps all sum the row.
+  /// block each, whose half-warps all sum the row. Not measured.
   int few_normed_rows = 128, norm_scratch_bytes = 100 * 1024;
 
-  /// Threads that fill a processor: splits of attention go side by side up to it.
+  /// Threads that fill a processor: splits of attention go side by side up to it. Not measured.
   int processor_threads = 1024;
   /// Jobs a processor from which prompts on tensor cores bring every stride together (ops/cuda/attention_tensor.cuh).
+  /// Not measured.
   int prompt_jobs = 3;
-  /// Shared memory of a processor for the stages of decoding attention.
+  /// Shared memory of a processor for the stages of decoding attention. Not measured.
   int flash_processor_bytes = 220 * 1024;
 
-  /// Outputs of low-rank updates that a block has at least: it makes the products with a again.
+  /// Outputs of low-rank updates that a block has at least: it makes the products with a again. Not measured.
   int low_rank_outputs = 256;
   /// Rows that read an adapter's factors together. 64 rows of one rank-16 adapter add 125 us to a step, 154 with 8.
   static constexpr int rows_together = 4;
