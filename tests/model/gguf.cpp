@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "../checkpoint/gguf_file.h"
 #include "../io/scratch.h"
@@ -19,6 +20,7 @@
 #include "tenon/model/llama.h"
 #include "tenon/model/quantize.h"
 #include "tenon/model/tensor_source.h"
+#include "tenon/model/with_model.h"
 
 BOOST_AUTO_TEST_SUITE(model_gguf)
 
@@ -27,6 +29,7 @@ using tenon::test::GgufFile;
 using tenon::test::mentions;
 using tenon::test::refusal;
 using tenon::test::Scratch;
+using tenon::test::TensorFile;
 
 namespace {
 
@@ -98,6 +101,27 @@ GgufFile converted(const std::filesystem::path& folder, const Names& names, cons
   return out;
 }
 
+// Switches that a library with these families has.
+template <class Config>
+void same_arithmetic(const Config& a, const Config& b) {
+  if constexpr (requires { a.attention_soft_cap; }) {
+    BOOST_TEST((a.norm_kind == b.norm_kind && a.position_kind == b.position_kind && a.mlp_kind == b.mlp_kind));
+    BOOST_TEST((a.parallel_residual == b.parallel_residual && a.output_norms == b.output_norms));
+    BOOST_TEST((a.norms_all_heads == b.norms_all_heads && a.head_norms == b.head_norms && a.qkv_bias == b.qkv_bias));
+    BOOST_TEST((a.embedding_scale == b.embedding_scale && a.residual_scale == b.residual_scale));
+    BOOST_TEST((a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale));
+    BOOST_TEST((a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap));
+    BOOST_TEST((a.windows == b.windows && a.rotations == b.rotations));
+    for (const auto& [x, y] : {std::pair(a.rotary, b.rotary), std::pair(a.local_rotary, b.local_rotary)}) {
+      BOOST_TEST((x.width == y.width && x.neighbours == y.neighbours && x.angle_scale == y.angle_scale));
+      BOOST_TEST((x.short_factors == y.short_factors && x.long_factors == y.long_factors));
+    }
+  }
+  BOOST_TEST(a.window == b.window);
+  BOOST_TEST((a.rotary.scaling == b.rotary.scaling && a.rotary.theta == b.rotary.theta));
+  BOOST_TEST(a.rotary.factor == b.rotary.factor);
+}
+
 template <class Family>
 void same_config(const ModelFiles& wanted, const ModelFiles& found) {
   const ModelConfig a = Family::configure(*wanted.config), b = Family::configure(*found.config);
@@ -106,6 +130,7 @@ void same_config(const ModelFiles& wanted, const ModelFiles& found) {
   BOOST_TEST((a.positions == b.positions && a.norm_epsilon == b.norm_epsilon && a.tied_head == b.tied_head));
   BOOST_TEST((a.activation == b.activation && a.interleaved_qkv == b.interleaved_qkv));
   BOOST_TEST((a.attention_bias == b.attention_bias && a.mlp_bias == b.mlp_bias));
+  same_arithmetic(a, b);
 }
 
 // Compares the model of the file with that of the folder, tensor by tensor.
@@ -201,6 +226,95 @@ const nlohmann::json kLlama = {{"general.architecture", "llama"},
                                {"llama.rope.dimension_count", 6},
                                {"llama.attention.layer_norm_rms_epsilon", 1e-6f}};
 
+template <class... Models>
+bool is_known(ModelList<Models...>, const std::string& model_type) {
+  return ((model_type == Models::model_type) || ...);
+}
+
+// Metadata as the converter writes it for a config.json of transformers.
+nlohmann::json metadata_of(const std::string& architecture, const nlohmann::json& config) {
+  nlohmann::json out = {{"general.architecture", architecture}};
+  const auto rope = config.value("rope_parameters", nlohmann::json::object());
+  const auto global = rope.value("full_attention", rope);
+  const std::uint64_t heads = config["num_attention_heads"], width = config["hidden_size"];
+  const std::uint64_t head_dim = config.value("head_dim", width / heads);
+  const auto set = [&](const char* key, const nlohmann::json& value) { out[architecture + "." + key] = value; };
+  const auto copy = [&](const char* key, const char* field) {
+    if (config.contains(field) && !config[field].is_null()) set(key, config[field]);
+  };
+  constexpr std::pair<const char*, const char*> copied[] = {
+      {"block_count", "num_hidden_layers"},
+      {"context_length", "max_position_embeddings"},
+      {"embedding_length", "hidden_size"},
+      {"feed_forward_length", "intermediate_size"},
+      {"attention.head_count", "num_attention_heads"},
+      {"attention.head_count_kv", "num_key_value_heads"},
+      {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+      {"attention.layer_norm_epsilon", "layer_norm_eps"},
+      {"attention.layer_norm_epsilon", "norm_epsilon"},
+      {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+      {"attn_logit_softcapping", "attn_logit_softcapping"},
+      {"final_logit_softcapping", "final_logit_softcapping"},
+      {"use_parallel_residual", "use_parallel_residual"},
+      {"logit_scale", "logit_scale"},
+      {"logit_scale", "logits_scaling"},
+      {"attention.scale", "attention_multiplier"},
+      {"embedding_scale", "embedding_multiplier"},
+      {"residual_scale", "residual_multiplier"}};
+  for (const auto& [key, field] : copied) copy(key, field);
+  if (architecture == "olmo") set("attention.layer_norm_epsilon", 1e-5);
+  if (architecture.starts_with("gemma")) copy("attention.sliding_window", "sliding_window");
+  set("rope.freq_base", global.value("rope_theta", config.value("rope_theta", 10000.0)));
+  const double turned = static_cast<double>(head_dim) * global.value("partial_rotary_factor", 1.0);
+  set("rope.dimension_count", static_cast<std::uint64_t>(turned));
+  if (head_dim != width / heads) set("attention.key_length", head_dim), set("attention.value_length", head_dim);
+  const auto scaling = config.value("rope_scaling", global);
+  if (scaling.is_object() && scaling.contains("factor"))
+    set("rope.scaling.type", "linear"), set("rope.scaling.factor", scaling["factor"]);
+  return out;
+}
+
+// Norms of Gemma: multiples of 2^-10, so that the sum with 1 is exact. The folder gets them, too.
+void add_one(Tensor& tensor, TensorFile::Tensor& from) {
+  for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+    const float exact = std::round(tensor.values[i] * 1024) / 1024;
+    from.put(i, exact);
+    tensor.values[i] = exact + 1;
+  }
+}
+
+// The folder's tensors under gguf-py's names, changed as the converter changes those of the architecture.
+GgufFile renamed(const std::filesystem::path& folder, const std::string& prefix, const nlohmann::json& names,
+                 const std::string& architecture, const nlohmann::json& config) {
+  const std::uint64_t heads = config["num_attention_heads"];
+  const std::uint64_t kv_heads = config.value("num_key_value_heads", heads);
+  const std::set<std::string> permuted = {"llama", "smollm3", "granite", "olmo"};
+  TensorFile source;
+  source.read(folder / "model.safetensors");
+  GgufFile out;
+  out.metadata = metadata_of(architecture, config);
+  for (auto& [name, from] : source.tensors) {
+    if (name == "of.no.use") continue;
+    const std::string without = name.substr(name.starts_with(prefix) ? prefix.size() : 0);
+    const std::string key = names.contains(name) ? name : without;
+    BOOST_TEST_REQUIRE(names.contains(key), name);
+    Tensor tensor{names[key].get<std::string>(), from.shape, std::vector<float>(from.bytes.size() / sizeof(float))};
+    std::memcpy(tensor.values.data(), from.bytes.data(), from.bytes.size());
+    const auto is = [&](const char* part_of_name) { return tensor.name.find(part_of_name) != std::string::npos; };
+    if (permuted.contains(architecture) && is("attn_q.")) permute(tensor, heads);
+    if (permuted.contains(architecture) && is("attn_k.")) permute(tensor, kv_heads);
+    if (architecture == "gptneox" && is("attn_qkv.")) part(tensor, heads);
+    if (architecture.starts_with("gemma") && is("norm.weight")) add_one(tensor, from);
+    out.tensors.push_back(std::move(tensor));
+  }
+  source.write(folder / "model.safetensors");
+  if (architecture != "phi3") return out;
+  const auto factors = [&](const char* name) { return config["rope_parameters"][name].get<std::vector<float>>(); };
+  out.tensors.push_back({"rope_factors_short.weight", {8}, factors("short_factor")});
+  out.tensors.push_back({"rope_factors_long.weight", {8}, factors("long_factor")});
+  return out;
+}
+
 GgufFile small_llama(const Scratch& scratch, const nlohmann::json& more = nlohmann::json::object()) {
   nlohmann::json config = test::kSmallLlama;
   config.update(more);
@@ -258,6 +372,31 @@ BOOST_AUTO_TEST_CASE(bloom) {
   same_model<Bloom>(scratch / "folder", scratch / "model.gguf");
 }
 
+// gguf_names.json has a config and gguf-py's names for each architecture (make_gguf_names.py).
+BOOST_AUTO_TEST_CASE(further_architectures) {
+  const Json all = Json::parse(read_text_file(TENON_SOURCE_DIR "/tests/model/gguf_names.json", 1 << 20));
+  for (const auto& [architecture, each] : all.items()) {
+    if (!is_known(BuiltInModels{}, each["config"]["model_type"].get<std::string>())) continue;
+    BOOST_TEST_CONTEXT(architecture) {
+      const std::string name = architecture;
+      nlohmann::json config = each["config"];
+      config["query_pre_attn_scalar"] = 16;                          // the width of a head; no key has another
+      if (name == "gemma3") config.erase("layer_types");             // every sixth layer has no window
+      if (name == "starcoder2") config["sliding_window"] = nullptr;  // nor has one the window of StarCoder2
+      with_model(BuiltInModels{}, config["model_type"].get<std::string>(), [&](auto family) {
+        using Family = decltype(family);
+        const Scratch scratch;
+        test::make_model<Family>(scratch / "folder", config);
+        const GgufFile file =
+            renamed(scratch / "folder", std::string(Family::name_prefix), all[name]["names"], name, config);
+        scratch.write("model.gguf", file.bytes());
+        same_model<Family>(scratch / "folder", scratch / "model.gguf");
+        return 0;
+      });
+    }
+  }
+}
+
 // The folder that `tenon quantize` writes does not depend on which of the two the model came from.
 BOOST_AUTO_TEST_CASE(quantized_folders_are_the_same) {
   const Scratch scratch;
@@ -313,7 +452,7 @@ BOOST_AUTO_TEST_CASE(rotary_scaling) {
   file.at("rope_freqs.weight").values = {1, 2, 8};
   BOOST_TEST(mentions(message(), {"model.gguf: rope_freqs.weight", "Llama 3.1"}));
   file.at("rope_freqs.weight").shape = {1, 3};
-  BOOST_TEST(mentions(message(), {"model.gguf: rope_freqs.weight", "[3]"}));
+  BOOST_TEST(mentions(message(), {"model.gguf: rope_freqs.weight", "[1, 3]"}));
   file.tensors.pop_back();
   file.metadata.update({{"llama.rope.scaling.type", "linear"}, {"llama.rope.scaling.factor", 4.0f}});
   BOOST_TEST((rotary().scaling == RotaryScaling::linear));
@@ -354,6 +493,8 @@ BOOST_AUTO_TEST_CASE(wrong_models_are_refused) {
   refuses(key("llama.expert_count", 8), {"llama.expert_count", "experts"});
   refuses(key("llama.attention.sliding_window", 8), {"llama.attention.sliding_window", "not known"});
   refuses(key("llama.vocab_size", 38), {"llama.vocab_size", "37"});
+  refuses(key("llama.vocab_size", "\xFF"), {"llama.vocab_size", "37"});
+  refuses(key("tokenizer.chat_template", "\xFF"), {"tokenizer.chat_template", "UTF-8"});
   refuses(key("split.count", 2), {"split.count", "merge"});
   refuses(key("llama.block_count", 3), {"layers.2."});
   refuses([](GgufFile& file) { file.at("token_embd.weight").name = "token_embedding.weight"; }, {"token_embd.weight"});

@@ -28,13 +28,11 @@ class GgufMapper {
 
   Json config() {
     Json out = {{"model_type", family_.model_type}, {"tie_word_embeddings", !names_.contains("output.weight")}};
-    for (const GgufField& each : family_.fields) {
-      const std::string key = use(each.key);
-      if (each.needed || metadata_.has(key)) out[std::string(each.field)] = metadata_.value(key);
-    }
+    for (const auto& fields : {family_.fields, family_.more_fields})
+      for (const GgufField& each : fields) add_field(each, out);
     add_heads(out);
-    if (family_.rules.rotary) add_rotary(out);
-    add_biases(out);
+    if (family_.heads.rotary) add_rotary(out);
+    add_options(out);
     out["vocab_size"] = vocabulary();
     add_special_tokens(out);
     refuse_unknown_keys();
@@ -71,26 +69,41 @@ class GgufMapper {
     return whole;
   }
 
+  void add_field(const GgufField& each, Json& out) {
+    const std::string key = use(each.key);
+    if (each.field.empty() || (!each.needed && !metadata_.has(key))) return;
+    const Json& value = metadata_.value(key);
+    const bool no_window = each.field == "sliding_window" && value == 0;  // the converter's word for none
+    out[std::string(each.field)] = no_window ? Json() : value;
+  }
+
   // Sets heads_ and head_dim_.
   void add_heads(Json& out) {
     const std::string heads = use("attention.head_count"), keys = use("attention.head_count_kv");
     heads_ = metadata_.integer(heads, 1, kMaxGgufWidth);
     const int kv_heads = metadata_.integer(keys, 1, heads_, heads_);
-    if (!family_.rules.grouped_keys && kv_heads != heads_) unsupported(keys, "other than head_count is not supported");
+    if (!family_.heads.grouped && kv_heads != heads_) unsupported(keys, "other than head_count is not supported");
     if (family_.model_type == "gpt_bigcode" && kv_heads != 1) unsupported(keys, "other than 1 is not supported");
     const int width = metadata_.integer(use("embedding_length"), 1, kMaxGgufWidth);
     const std::string key_length = use("attention.key_length"), value_length = use("attention.value_length");
     head_dim_ = metadata_.integer(key_length, 1, kMaxGgufWidth, std::max(1, width / heads_));
     if (metadata_.integer(value_length, 1, kMaxGgufWidth, head_dim_) != head_dim_)
       unsupported(value_length, "other than key_length is not supported");
-    if (metadata_.has(key_length) && family_.rules.rotary) out["head_dim"] = head_dim_;
-    if (!family_.rules.rotary && head_dim_ != std::max(1, width / heads_))
+    const int usual = std::max(1, width / heads_);
+    if (family_.heads.rotary) out["head_dim"] = head_dim_;
+    if (!family_.heads.rotary && head_dim_ != usual)
       unsupported(key_length, "other than embedding_length / head_count is not supported");
+    if (family_.heads.layers_of_27b > 0) {
+      const bool largest = metadata_.value(use("block_count")) == family_.heads.layers_of_27b;
+      out["query_pre_attn_scalar"] = largest ? usual : head_dim_;
+    }
   }
 
   void add_rotary(Json& out) {
     const std::string dimensions = use("rope.dimension_count");
-    if (metadata_.integer(dimensions, 1, kMaxGgufWidth, head_dim_) != head_dim_)
+    const int turned = metadata_.integer(dimensions, 1, head_dim_, head_dim_);
+    if (!family_.heads.part.empty()) out[std::string(family_.heads.part)] = part_of_head(turned);
+    if (family_.heads.part.empty() && turned != head_dim_)
       unsupported(dimensions, "other than the width of a head, " + std::to_string(head_dim_) + ", is not supported");
     use("rope.scaling.finetuned");  // says how the model was made
     // An absent type is linear (llama-model.cpp); no factor, or 1, is no scaling.
@@ -98,6 +111,8 @@ class GgufMapper {
     const std::string older = use("rope.scale_linear"), newer = use("rope.scaling.factor");
     const double by = metadata_.number(metadata_.has(newer) ? newer : older, 0, 1e6, 1);
     const std::string original = use("rope.scaling.original_context_length");
+    use("rope.scaling.attn_factor");  // follows from the lengths
+    if (has_tensor("rope_factors_long.weight")) return add_longrope(original, out);
     if (kind != "none" && by != 0 && by != 1) {
       Json scaling = {{"rope_type", kind}, {"factor", by}};
       if (kind == "yarn" && metadata_.has(original))
@@ -107,22 +122,50 @@ class GgufMapper {
     add_frequency_factors(out);
   }
 
+  // The number whose product with the width of a head is truncated to `turned`.
+  double part_of_head(int turned) const {
+    double part = static_cast<double>(turned) / head_dim_;
+    while (static_cast<int>(head_dim_ * part) < turned) part = std::nextafter(part, 2.0);
+    return part;
+  }
+
+  // Phi-3's factors for short and long texts.
+  void add_longrope(const std::string& original, Json& out) const {
+    const auto list = [&](const char* name) {
+      const std::vector<float> factors = small_tensor(name);
+      return Json(std::vector<double>(factors.begin(), factors.end()));
+    };
+    out["rope_scaling"] = {{"rope_type", "longrope"},
+                           {"short_factor", list("rope_factors_short.weight")},
+                           {"long_factor", list("rope_factors_long.weight")}};
+    out["original_max_position_embeddings"] = metadata_.value(original);
+  }
+
+  bool has_tensor(std::string_view name) const { return names_.contains(name); }
+
+  // An F32 tensor with a number for each pair of a head that is turned.
+  std::vector<float> small_tensor(const std::string& name) const {
+    const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
+                                    [&](const TensorInfo& each) { return each.name == name; });
+    if (found == header_.tensors.end()) refuse_file(file_.name(), "the tensor " + name + " is missing");
+    const std::uint64_t count = found->shape.size() == 1 ? found->shape[0] : 0;
+    if (found->dtype != DType::f32 || count == 0 || count > static_cast<std::uint64_t>(head_dim_ / 2))
+      refuse_file(file_.name() + ": " + name,
+                  "must be F32 with a number for each pair of a head's " + std::to_string(head_dim_) +
+                      " elements, is " + std::string(dtype_name(found->dtype)) + " " + shape_text(found->shape));
+    std::vector<float> values(static_cast<std::size_t>(count));
+    file_.read_at(found->begin, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+
   // rope_freqs divides each frequency. The converter writes it for Llama 3.1's scaling, whose fields it does not write.
   void add_frequency_factors(Json& out) const {
-    const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
-                                    [](const TensorInfo& each) { return each.name == "rope_freqs.weight"; });
-    if (found == header_.tensors.end()) return;
-    const auto count = static_cast<std::uint64_t>(head_dim_ / 2);
-    const std::string name = found->name;
-    if (found->dtype != DType::f32 || found->shape != std::vector<std::uint64_t>{count})
-      refuse_file(file_.name() + ": " + name, "must be F32 of shape " + shape_text(std::span(&count, 1)) + ", is " +
-                                                  std::string(dtype_name(found->dtype)) + " " +
-                                                  shape_text(found->shape));
-    std::vector<float> factors(count);
-    file_.read_at(found->begin, std::as_writable_bytes(std::span(factors)));
-    const float largest = factors.empty() ? 1 : *std::max_element(factors.begin(), factors.end());
-    const double theta = out.value("rope_theta", 10000.0);
-    bool one = true, llama3 = largest >= 1;
+    const std::string name = "rope_freqs.weight";
+    if (!has_tensor(name)) return;
+    const std::vector<float> factors = small_tensor(name);
+    const float largest = *std::max_element(factors.begin(), factors.end());
+    const double theta = metadata_.number(std::string(family_.architecture) + ".rope.freq_base", 1, 1e15, 10000);
+    bool one = true, llama3 = largest >= 1 && factors.size() == static_cast<std::size_t>(head_dim_ / 2);
     for (std::size_t i = 0; i < factors.size(); ++i) {
       one = one && factors[i] == 1;
       const double power = 2.0 * static_cast<double>(i) / head_dim_;
@@ -151,10 +194,12 @@ class GgufMapper {
     return 1 / ((1 - smooth) / factor + smooth);
   }
 
-  void add_biases(Json& out) const {
-    if (family_.model_type != "llama") return;
-    out["attention_bias"] = names_.contains("blk.0.attn_q.bias");
-    out["mlp_bias"] = names_.contains("blk.0.ffn_up.bias");
+  // The families' words for biases and norms that some models have. A family ignores those of others.
+  void add_options(Json& out) const {
+    const bool attention = has_tensor("blk.0.attn_q.bias") || has_tensor("blk.0.attn_qkv.bias");
+    for (const char* field : {"attention_bias", "use_bias", "use_qkv_bias"}) out[field] = attention;
+    out["mlp_bias"] = has_tensor("blk.0.ffn_up.bias");
+    out["use_qk_norm"] = has_tensor("blk.0.attn_q_norm.weight");
   }
 
   // Rows of the embedding.
@@ -166,7 +211,7 @@ class GgufMapper {
       refuse_file(file_.name() + ": token_embd.weight", "has shape " + shape_text(found->shape) + ", needs a matrix");
     const std::string key = use("vocab_size");
     if (metadata_.has(key) && metadata_.value(key) != found->shape[0])
-      metadata_.refuse(key, "is " + metadata_.value(key).dump() + ", but token_embd.weight has " +
+      metadata_.refuse(key, "is " + Fields::describe(metadata_.value(key)) + ", but token_embd.weight has " +
                                 std::to_string(found->shape[0]) + " rows");
     return found->shape[0];
   }
@@ -197,9 +242,10 @@ class GgufMapper {
         unsupported(key, "is not known here, and may change the output");
   }
 
-  // The place of a tensor in the model; empty for rope_freqs, which the config has.
+  // The place of a tensor in the model; empty for factors of frequencies, which the config has.
   std::optional<TensorInfo> mapped_tensor(const TensorInfo& tensor) const {
-    if (tensor.name == "rope_freqs.weight") return std::nullopt;
+    for (const char* in_config : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
+      if (family_.heads.rotary && tensor.name == in_config) return std::nullopt;
     const std::size_t dot = std::min(tensor.name.rfind('.'), tensor.name.size());
     std::string_view stem = std::string_view(tensor.name).substr(0, dot);
     const std::string_view suffix = std::string_view(tensor.name).substr(dot);
@@ -244,6 +290,9 @@ class GgufMapper {
         if (out.shape.size() != 2) break;  // a bias
         out.order.transposed = true;
         std::swap(out.shape[0], out.shape[1]);
+        break;
+      case GgufOrder::plus_one:
+        out.order.plus = -1;
         break;
     }
   }

@@ -244,6 +244,13 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
     for (std::uint64_t col = 0; col < col_count; ++col) read_run(tensor, order.row(first_col + col), 1, out + col);
     return;
   }
+  if (order.plus != 0) {
+    TensorInfo stored = tensor;
+    stored.order.plus = 0;
+    read(stored, first_row, row_count, first_col, col_count, out);
+    for (std::uint64_t i = 0; i < row_count * col_count; ++i) out[i] += order.plus;
+    return;
+  }
   if (order.plain() && col_count == cols) return read_run(tensor, first_row * cols, row_count * cols, out);
   for (std::uint64_t row = 0; row < row_count; ++row)
     read_run(tensor, order.row(first_row + row) * cols + first_col, col_count, out + row * col_count);

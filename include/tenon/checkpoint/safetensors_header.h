@@ -25,8 +25,9 @@ struct StoredOrder {
   bool transposed = false;  ///< stored [cols, rows]
   /// If `c` > 0, the rows form a grid [a, b, c, d], and the file has them as [a, c, b, d].
   std::uint64_t b = 1, c = 0, d = 1;
+  float plus = 0;  ///< added to each value that is read
 
-  bool plain() const { return !transposed && c == 0; }
+  bool plain() const { return !transposed && c == 0 && plus == 0; }
   /// The row of the file that holds row `row`.
   std::uint64_t row(std::uint64_t row) const;
 };

@@ -9,6 +9,7 @@
 #include "tenon/io/fields.h"
 #include "tenon/io/json.h"
 #include "tenon/model/files.h"
+#include "tenon/tokenizer/unicode.h"
 #include "tenon/weights/codes.h"
 
 namespace tenon {
@@ -59,7 +60,10 @@ inline ModelFiles load_gguf(const std::filesystem::path& path) {
   if (has_gguf_tokenizer(metadata))
     files.tokenizer = std::make_shared<const Tokenizer>(
         Tokenizer::from_gguf(metadata, files.config->fields().positive_int("vocab_size")));
-  files.chat_template = metadata.string("tokenizer.chat_template", "");
+  constexpr const char* chat_key = "tokenizer.chat_template";
+  files.chat_template = metadata.string(chat_key, "");
+  if (find_invalid_utf8(files.chat_template) != files.chat_template.npos)
+    metadata.refuse(chat_key, "is not valid UTF-8");
   files.tensors = std::make_shared<const Checkpoint>(Checkpoint::of_tensors(std::move(file), std::move(model.tensors)));
   return files;
 }
