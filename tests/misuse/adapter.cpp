@@ -1,4 +1,4 @@
-// expect: tenon: Adapter<P> got a type that is no adapter policy; it must be copyable and have static bool
+// expect: tenon: Adapter<P> got a type that is no adapter policy; it must be copyable and default constructible and
 #include <tenon/tenon.h>
 
 #ifdef TENON_MISUSE

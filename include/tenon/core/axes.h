@@ -22,8 +22,8 @@ struct Cache {
       CachePolicy<P>,
       "tenon: Cache<P> got a type that is no cache; it needs P::Ledger {free_tokens, capacity_tokens, grow, "
       "release}, a trivially copyable P::View {tile, Element: float, bfloat16, float16, std::int8_t or your own "
-      "with encode and decode}, and static keeps_tokens, ledger, bytes, table_entries, view, and block_layout "
-      "if the ledger forks; see docs/policies.md#cache");
+      "with encode and decode and a default constructor}, and static keeps_tokens, ledger, bytes, table_entries, view, "
+      "and block_layout if the ledger forks; see docs/policies.md#cache");
 };
 
 /// How matrices are stored: Float32 by default.
@@ -45,10 +45,11 @@ struct Head {
 /// How low-rank updates are added: SegmentedLoRA by default.
 template <class P>
 struct Adapter {
-  static_assert(AdapterPolicy<P>,
-                "tenon: Adapter<P> got a type that is no adapter policy; it must be copyable and have static bool "
-                "adds_at_runtime and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; see "
-                "docs/policies.md#adapter");
+  static_assert(
+      AdapterPolicy<P>,
+      "tenon: Adapter<P> got a type that is no adapter policy; it must be copyable and default constructible and "
+      "have static bool adds_at_runtime and void arrange(std::span<const AdapterSet* const>, AdapterGroups&) const; "
+      "see docs/policies.md#adapter");
 };
 
 /// How attention is computed: FlashAttention by default.
@@ -56,8 +57,9 @@ template <class P>
 struct Attention {
   static_assert(AttentionPolicy<P>,
                 "tenon: Attention<P> got a type that is no attention policy; it needs static bool materialises_scores "
-                "and to be trivially copyable, an array values() where it has members, and hooks, if any, that are "
-                "const: float score(int, int, int, float), bool mask(int, int); see docs/policies.md#attention");
+                "and to be trivially copyable, an array values() where it has members, and no member named score, "
+                "scores or mask but hooks that are const: float score(int, int, int, float), bool mask(int, int); see "
+                "docs/policies.md#attention");
 };
 
 /// Where the engine runs: Cpu by default.
@@ -65,8 +67,9 @@ template <class P>
 struct Device {
   static_assert(
       DevicePolicy<P>,
-      "tenon: Device<P> got a type that is no device; it needs P::name, P::Memory {data, contents}, allocate, "
-      "synchronize, fill, begin_step, put, fetch, pool and threads; see docs/policies.md#device");
+      "tenon: Device<P> got a type that is no device; it needs P::name, a P::Memory {data, bytes, contents} that moves "
+      "and has a default constructor, allocate, synchronize, fill, begin_step, put, fetch, pool and threads; fill, put "
+      "and fetch are templates; see docs/policies.md#device");
 };
 
 struct scheduler_axis {};

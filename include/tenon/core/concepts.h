@@ -1,8 +1,9 @@
-/// All contracts between the engine and its policies, on one page. A concept says what a policy must *have*; the laws
-/// in tenon/testing/laws.h say what it must *mean*, and run on your own policies too. A policy may leave out the hooks
-/// whose concepts say "Refinement". `scripts/check-style --contracts` keeps the page complete. No other file may ask a
-/// policy for a member by a `requires` expression of its own.
+/// All contracts between the engine and its policies; those of devices are in core/concepts/device.h. A concept says
+/// what a policy must *have*; the laws in tenon/testing/laws.h say what it must *mean*, and run on your own policies
+/// too. A policy may leave out the hooks whose concepts say "Refinement". `scripts/check-style --contracts` keeps the
+/// page complete. No other file may ask a policy for a member by a `requires` expression of its own.
 #pragma once
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <type_traits>
 
 #include "tenon/core/batch.h"
+#include "tenon/core/concepts/device.h"
 #include "tenon/core/elements.h"
 #include "tenon/core/logits_processor.h"
 #include "tenon/core/low_rank.h"
@@ -271,10 +273,10 @@ concept DecodesPanels = requires(const V v, int panel, float* out) {
 // ---- Adapter<P>: which rows of a step share a low-rank product, and in which order the products run. The order of
 // summation belongs to the op (ops/args.h), so all policies give the same bits.
 
-/// Groups the rows of a step. rows: [rows], null if a row has no adapter. `adds_at_runtime` false: no request may name
-/// an adapter.
+/// Groups the rows of a step. The engine makes its own policy from nothing. rows: [rows], null if a row has no adapter.
+/// `adds_at_runtime` false: no request may name an adapter.
 template <class P>
-concept AdapterPolicy = std::copyable<P> &&
+concept AdapterPolicy = std::copyable<P> && std::default_initializable<P> &&
     requires(const P p, std::span<const AdapterSet* const> rows, AdapterGroups& out) {
   { P::adds_at_runtime } -> std::convertible_to<bool>;
   { p.arrange(rows, out) } -> std::same_as<void>;
@@ -308,17 +310,33 @@ concept MasksKeys = requires(const P policy, int query_position, int key_positio
   { policy.mask(query_position, key_position) } -> std::same_as<bool>;
 };
 
-/// Refinement: returns an std::array of all members that decide a bit. It is part of an engine's fingerprint.
+/// Refinement: returns an std::array, not empty, of all members that decide a bit. It is part of an engine's
+/// fingerprint.
 template <class P>
 concept CarriesValues = requires(const P policy) {
+  requires(std::tuple_size<std::remove_cvref_t<decltype(policy.values())>>::value > 0);
   { policy.values()[0] } -> std::convertible_to<double>;
 };
 
 namespace detail {
-// Without this check, the kernels would ignore a member that has a hook's name and another signature.
+
+struct HookNames {
+  int score, scores, mask;
+};
+// `&WithHookNames<P>::score` is ambiguous, and so ill-formed, if P has a member `score` of any signature and access.
+template <class P>
+struct WithHookNames : P, HookNames {};
+
+// Without this check, the kernels would ignore a member that has a hook's name and another signature. In a final class,
+// private members, templates and overloads are not found.
 template <class P>
 concept HooksFit = (ScoresKeys<P> || !requires { &P::score; }) && (ScoresTiles<P> || !requires { &P::scores; }) &&
-                   (MasksKeys<P> || !requires { &P::mask; });
+                   (MasksKeys<P> || !requires { &P::mask; }) &&
+                   (!std::is_class_v<P> || std::is_final_v<P> ||
+                    ((ScoresKeys<P> || requires { &WithHookNames<P>::score; }) &&
+                     (ScoresTiles<P> || requires { &WithHookNames<P>::scores; }) &&
+                     (MasksKeys<P> || requires { &WithHookNames<P>::mask; })));
+
 }  // namespace detail
 
 /// A tag for which a device has an overload of the op `attention`, or a variant. The engine takes a policy with members
@@ -336,115 +354,5 @@ concept AttentionVariant = AttentionPolicy<P> &&(ScoresKeys<P> || MasksKeys<P>);
 
 // ---- Request::logits_processor: concept LogitsProcessor, a user's pure function over a row of logits
 // (core/logits_processor.h).
-
-// ---- Device<P>: where an engine runs. The ops that a device needs are RunsTransformer in ops/args.h.
-
-/// Memory and data movement of a device. `allocate` returns zeroed memory. `write` in `fill(memory, write)` writes the
-/// bytes on the host, which go to the device's memory. `begin_step` may return while the last step runs, but not before
-/// the step before it has ended; it drops what was `put` for that step. `put` returns where kernels of this step read
-/// the host's values. `fetch` returns where the host reads the device's, valid until the next call. `pool` are the
-/// host's threads, `threads` their number.
-template <class D>
-concept DevicePolicy = requires {
-  typename D::Memory;
-}
-&&requires(D& device, const D& state, std::size_t bytes, std::span<std::byte> memory, std::span<const int> few,
-           const int* values, void (*write)(std::span<std::byte>), const typename D::Memory& allocated) {
-  { D::name } -> std::convertible_to<std::string_view>;
-  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;
-  { allocated.data() } -> std::convertible_to<std::byte*>;                           // an address of the device
-  { allocated.contents(bytes) } -> std::convertible_to<std::span<const std::byte>>;  // the first bytes, on the host
-  { device.synchronize() } -> std::same_as<void>;
-  device.fill(memory, write);
-  { device.begin_step() } -> std::same_as<void>;
-  { device.put(few) } -> std::same_as<const int*>;
-  { device.fetch(values, bytes) } -> std::same_as<const int*>;
-  device.pool();
-  { state.threads() } -> std::convertible_to<int>;
-};
-
-/// Refinement: the device is made of its Options, whose `threads` are EngineOptions::threads. Without it, of nothing.
-template <class D>
-concept TakesOptions = requires(typename D::Options options) {
-  options.threads = 0;
-  D(options);
-};
-
-/// Refinement: Options has the `index` of a device among several (EngineOptions::device_index).
-template <class D>
-concept TakesIndex = TakesOptions<D> && requires(typename D::Options options) {
-  options.index = 0;
-};
-
-/// Refinement: ops return before they have run. The engine then keeps what a step reads until the step has ended.
-template <class D>
-concept RunsBehind = requires {
-  requires D::runs_behind;
-};
-
-/// Refinement: starts what was launched so far, whether or not a thread waits for it.
-template <class D>
-concept Flushes = requires(D& device) {
-  device.flush();
-};
-
-/// Refinement: counts the bytes that it has allocated (Engine::device_memory). Without it, 0.
-template <class D>
-concept CountsMemory = requires(const D& device) {
-  device.memory_use();
-};
-
-/// Refinement: `begin_step` takes the number of rows of the step beyond one a sequence.
-template <class D>
-concept CountsPromptRows = requires(D& device, int rows) {
-  device.begin_step(rows);
-};
-
-/// Refinement: the device takes up to `rows_together` rows at once. Its ops find the rows of an adapter in tiles of at
-/// most that many rows (AdapterGroups::tiles). Rows of a sequence come in tiles of as many queries (BatchView::tiles);
-/// a row has one query for each head that shares its keys.
-template <class D>
-concept TilesRows = requires {
-  { D::rows_together } -> std::convertible_to<int>;
-};
-
-/// Refinement of a device or an attention: queries of a tile of BatchView::tiles, in place of `rows_together`. The
-/// attention's number counts before the device's.
-template <class T>
-concept TilesQueries = requires {
-  { T::queries_together } -> std::convertible_to<int>;
-};
-
-/// Refinement of TilesRows: BatchView::longest is rounded up to a multiple of `length_step`, so that the arguments of
-/// kernels stay the same while texts grow. Without it, 1.
-template <class D>
-concept StepsLength = requires {
-  { D::length_step } -> std::convertible_to<int>;
-};
-
-/// Refinement: `fetch_later` copies values to the host while the device goes on; `Later::wait` returns them. With the
-/// op head_pick, steps are then launched before the host knows the tokens of the step before (PicksAhead).
-template <class D>
-concept FetchesLater = requires(D& device, const TokenId* values, std::size_t count, typename D::Later& later) {
-  { device.fetch_later(values, count, later) } -> std::same_as<void>;
-  { later.wait() } -> std::same_as<const std::byte*>;
-};
-
-/// Refinement of FetchesLater: kernels write for the host themselves, without a copy. `arrivals` returns room for
-/// `count` values, `arrive` says that the kernels that write them were launched.
-template <class D>
-concept WritesArrivals = FetchesLater<D> && requires(D& device, std::size_t count, typename D::Later& later) {
-  device.template arrivals<TokenId>(count, later);
-  device.arrive(later);
-};
-
-struct KvPrefetchHint;  // core/kv_prefetch.h
-
-/// Refinement: forward() says which keys and values are read after the next product, and the device may read them
-/// ahead.
-template <class D>
-concept PrefetchesKv = DevicePolicy<D> && requires(D& device, const KvPrefetchHint& hint) {
-  { device.will_read(hint) } -> std::same_as<void>;
-};
 
 }  // namespace tenon

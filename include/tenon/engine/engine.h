@@ -198,8 +198,12 @@ class Engine : private detail::SteppedEngine {
   /// Names the numeric class and the weights: engines with equal ones give equal bits. Reads all weights.
   std::string fingerprint() const {
     std::uint64_t weights = weights_.hash();
-    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>)
+    if constexpr (OnTensorCores<WeightView> || OnTensorCores<HeadView> || OnTensorCores<AttentionP>) {
+      static_assert(NamesArchitecture<DeviceP>,
+                    "tenon: this Device lacks architecture(), which formats and attentions on tensor cores need; see "
+                    "docs/policies.md#device");
       weights = mix64(weights ^ device_.architecture());
+    }
     return fingerprint_of<Model, WeightP, HeadP, typename CacheViewT::Element, AttentionP, DeviceP>(config_, attention_,
                                                                                                     weights);
   }

@@ -1,0 +1,152 @@
+// The contracts of Device<P>. core/concepts.h includes this and has those of all other policies.
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tenon/core/views.h"
+
+namespace tenon {
+
+// ---- Device<P>: where an engine runs. The ops that a device needs are RunsTransformer in ops/args.h.
+
+namespace detail {
+
+// Types that no device names, so that only templates take them.
+struct AnyValue {
+  double value;
+  int more;
+};
+struct AnyWrite {
+  void operator()(std::span<std::byte>) const {}
+};
+
+// DevicePolicy's `put` and `fetch` for values of one type.
+template <class D, class T>
+concept MovesValues = requires(D& device, std::span<const T> few, const T* values, std::size_t count) {
+  { device.put(few) } -> std::same_as<const T*>;
+  { device.fetch(values, count) } -> std::same_as<const T*>;
+};
+
+}  // namespace detail
+
+/// Memory and data movement of a device. `allocate` returns zeroed memory; Memory{} has no bytes. `write` in
+/// `fill(memory, write)` writes the bytes on the host, which go to the device's memory. `begin_step` may return while
+/// the last step runs, but not before the step before it has ended; it drops what was `put` for that step. `put`
+/// returns where kernels of this step read the host's values. `fetch` returns where the host reads the device's, valid
+/// until the next call. All three are templates: `put` and `fetch` take any trivially copyable type, `fill` any
+/// function. `pool` are the host's threads, `threads` their number.
+template <class D>
+concept DevicePolicy = requires {
+  typename D::Memory;
+}
+&&std::default_initializable<typename D::Memory>&& std::movable<typename D::Memory>&& detail::MovesValues<D, int>&&
+    detail::MovesValues<D, detail::AnyValue>&& requires(D& device, const D& state, std::size_t bytes,
+                                                        std::span<std::byte> memory, detail::AnyWrite write,
+                                                        const typename D::Memory& allocated) {
+  { D::name } -> std::convertible_to<std::string_view>;
+  { device.allocate(bytes) } -> std::same_as<typename D::Memory>;
+  { allocated.data() } -> std::convertible_to<std::byte*>;  // an address of the device
+  { allocated.bytes() } -> std::convertible_to<std::size_t>;
+  { allocated.contents(bytes) } -> std::convertible_to<std::span<const std::byte>>;  // the first bytes, on the host
+  { device.synchronize() } -> std::same_as<void>;
+  device.fill(memory, write);
+  { device.begin_step() } -> std::same_as<void>;
+  device.pool();
+  { state.threads() } -> std::convertible_to<int>;
+};
+
+/// Refinement: the device is made of its Options, whose `threads` are EngineOptions::threads. Without it, of nothing.
+template <class D>
+concept TakesOptions = requires(typename D::Options options) {
+  options.threads = 0;
+  D(options);
+};
+
+/// Refinement: Options has the `index` of a device among several (EngineOptions::device_index).
+template <class D>
+concept TakesIndex = TakesOptions<D> && requires(typename D::Options options) {
+  options.index = 0;
+};
+
+/// Refinement: ops return before they have run. The engine then keeps what a step reads until the step has ended.
+template <class D>
+concept RunsBehind = requires {
+  requires D::runs_behind;
+};
+
+/// Refinement: starts what was launched so far, whether or not a thread waits for it.
+template <class D>
+concept Flushes = requires(D& device) {
+  device.flush();
+};
+
+/// Refinement: counts the bytes that it has allocated (Engine::device_memory). Without it, 0.
+template <class D>
+concept CountsMemory = requires(const D& device) {
+  device.memory_use();
+};
+
+/// Refinement: a number of the hardware. Formats and attentions on tensor cores need it: their bits depend on it, and
+/// an engine's fingerprint has it.
+template <class D>
+concept NamesArchitecture = requires(const D& device) {
+  { device.architecture() } -> std::convertible_to<std::uint64_t>;
+};
+
+/// Refinement: `begin_step` takes the number of rows of the step beyond one a sequence.
+template <class D>
+concept CountsPromptRows = requires(D& device, int rows) {
+  device.begin_step(rows);
+};
+
+/// Refinement: the device takes up to `rows_together` rows at once. Its ops find the rows of an adapter in tiles of at
+/// most that many rows (AdapterGroups::tiles). Rows of a sequence come in tiles of as many queries (BatchView::tiles);
+/// a row has one query for each head that shares its keys.
+template <class D>
+concept TilesRows = requires {
+  { D::rows_together } -> std::convertible_to<int>;
+};
+
+/// Refinement of a device or an attention: queries of a tile of BatchView::tiles, in place of `rows_together`. The
+/// attention's number counts before the device's.
+template <class T>
+concept TilesQueries = requires {
+  { T::queries_together } -> std::convertible_to<int>;
+};
+
+/// Refinement of TilesRows: BatchView::longest is rounded up to a multiple of `length_step`, so that the arguments of
+/// kernels stay the same while texts grow. Without it, 1.
+template <class D>
+concept StepsLength = requires {
+  { D::length_step } -> std::convertible_to<int>;
+};
+
+/// Refinement: `fetch_later` copies values to the host while the device goes on; `Later::wait` returns them. With the
+/// op head_pick, steps are then launched before the host knows the tokens of the step before (PicksAhead).
+template <class D>
+concept FetchesLater = requires(D& device, const TokenId* values, std::size_t count, typename D::Later& later) {
+  { device.fetch_later(values, count, later) } -> std::same_as<void>;
+  { later.wait() } -> std::same_as<const std::byte*>;
+};
+
+/// Refinement of FetchesLater: kernels write for the host themselves, without a copy. `arrivals` returns room for
+/// `count` values, `arrive` says that the kernels that write them were launched.
+template <class D>
+concept WritesArrivals = FetchesLater<D> && requires(D& device, std::size_t count, typename D::Later& later) {
+  device.template arrivals<TokenId>(count, later);
+  device.arrive(later);
+};
+
+struct KvPrefetchHint;  // core/kv_prefetch.h
+
+/// Refinement: forward() says which keys and values are read after the next product, and the device may read them
+/// ahead.
+template <class D>
+concept PrefetchesKv = DevicePolicy<D> && requires(D& device, const KvPrefetchHint& hint) {
+  { device.will_read(hint) } -> std::same_as<void>;
+};
+
+}  // namespace tenon
