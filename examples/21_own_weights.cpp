@@ -8,6 +8,7 @@
 #include <span>
 
 #include "common/example.h"
+#include "tenon/testing/laws.h"
 
 // [policy]
 struct UpperHalf {
@@ -54,7 +55,12 @@ int main(int argc, char** argv) try {
   const double exact = report<tenon::Engine<tenon::Gpt2>>("float32", files);
   const double half = report<tenon::Engine<tenon::Gpt2, tenon::Weights<UpperHalf>>>("upper half", files);
   // [/engines]
-  return example::verdict("half the memory costs less than 1 % of surprise", std::abs(half - exact) < 0.01 * exact);
+  // [laws]
+  const auto broken = tenon::testing::weight_laws<UpperHalf>();
+  for (const auto& law : broken) std::printf("broken: %s\n", law.c_str());
+  // [/laws]
+  return example::verdict("the laws hold, and half the memory costs less than 1 % of surprise",
+                          broken.empty() && std::abs(half - exact) < 0.01 * exact);
 } catch (const std::exception& error) {
   return example::failed(error);
 }
