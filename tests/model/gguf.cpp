@@ -101,7 +101,7 @@ GgufFile converted(const std::filesystem::path& folder, const Names& names, cons
   return out;
 }
 
-// What a step computes with the sizes.
+// The sizes with which a step computes.
 void same_arithmetic(const ModelConfig& a, const ModelConfig& b) {
   BOOST_TEST((a.norm_kind == b.norm_kind && a.position_kind == b.position_kind && a.mlp_kind == b.mlp_kind));
   BOOST_TEST((a.parallel_residual == b.parallel_residual && a.output_norms == b.output_norms));
