@@ -84,6 +84,21 @@ void require_refused(Submit&& submit, Error::Kind kind, const std::string& where
 
 std::string reason_of(const Completion& answer) { return to_string(answer.reason); }
 
+// All of its adapters are in use. The error's place says whether the service would have waited for them.
+struct FullOfAdapters : fake::Engine {
+  using fake::Engine::Engine;
+  AdapterLease lease(std::span<const AdapterUse> uses, const Patience& patience) {
+    if (uses.empty()) return {};
+    throw Error(Error::Kind::overloaded, patience.until > Clock::now() ? "later" : "now", "no room");
+  }
+};
+
+Request with_adapter(TokenId prompt) {
+  Request r = request(prompt);
+  r.adapters = {{.name = "a"}};
+  return r;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(events_come_in_order_and_whole) {
@@ -389,6 +404,23 @@ BOOST_AUTO_TEST_CASE(a_callback_that_would_wait_for_its_own_thread_is_told_so) {
   other.wait();
 }
 
+BOOST_AUTO_TEST_CASE(a_callback_does_not_wait_for_adapters) {
+  Strings strings;
+  Service<FullOfAdapters> service(strings);
+  const auto refused_at = [&] {
+    try {
+      service.submit(with_adapter(2), {.adapter_wait = 1h});
+    } catch (const Error& error) {
+      return error.where();
+    }
+    return std::string();
+  };
+  std::string in_callback;
+  service.submit(request(1, 1), {.on_event = [&](const Event&) { in_callback = refused_at(); }}).wait();
+  BOOST_TEST(in_callback == "now");
+  BOOST_TEST(refused_at() == "later");
+}
+
 BOOST_AUTO_TEST_CASE(a_detached_request_goes_on) {
   Strings strings;
   std::atomic<int> tokens{0}, ends{0};
@@ -610,6 +642,15 @@ BOOST_AUTO_TEST_CASE(options_out_of_range_are_named) {
   require_refused([] { Service(std::unique_ptr<fake::Engine>()); }, Error::Kind::invalid_request, "engine");
 }
 
+BOOST_AUTO_TEST_CASE(a_refusal_is_counted_by_its_kind) {
+  Strings strings;
+  Service<FullOfAdapters> service(strings);
+  require_refused([&] { service.submit(with_adapter(1)); }, Error::Kind::overloaded, "now");
+  require_refused([&] { service.submit(request(-1)); }, Error::Kind::invalid_request, "input_ids");
+  BOOST_TEST(service.stats().refused == 1u);
+  BOOST_TEST(service.stats().invalid == 1u);
+}
+
 // ---- the end
 
 BOOST_AUTO_TEST_CASE(drain_finishes_what_was_accepted_while_others_submit) {
@@ -750,8 +791,11 @@ int status_of_child(Child&& child) {
 BOOST_AUTO_TEST_CASE(a_child_of_fork_is_told_that_the_service_is_its_parents) {
   Strings strings;
   auto service = std::make_unique<FakeService>(strings);
+  AnswerStream ended = service->submit(request(3));
+  ended.wait();
   strings.shut();
   auto stream = std::make_unique<AnswerStream>(service->submit(request(1, 20)));
+  AnswerStream called = service->submit(request(4, 1), {.on_event = [](const Event&) {}});
   strings.wait_inside();
   const int status = status_of_child([&] {
     int refused = 0;
@@ -771,11 +815,15 @@ BOOST_AUTO_TEST_CASE(a_child_of_fork_is_told_that_the_service_is_its_parents) {
     refuses([&] { stream->next(); });
     refuses([&] { stream->try_next(); });
     refuses([&] { stream->cancel(); });
+    refuses([&] { stream->begin(); });
+    refuses([&] { ended.wait(); });
+    refuses([&] { called.detach(); });
+    if (service->config().vocab != fake::kVocabulary) refused = 0;
     stream.reset();  // neither waits for a thread that is not there
     service.reset();
     return refused;
   });
-  BOOST_TEST(status == 9);
+  BOOST_TEST(status == 12);
   strings.open();
   BOOST_TEST(stream->wait().ids == expected(1, 20));  // the parent's goes on
   BOOST_TEST(service->submit(request(2)).wait().ids == expected(2));
@@ -882,7 +930,7 @@ BOOST_AUTO_TEST_CASE(a_scheduler_that_waits_for_company_is_asked_now_and_then) {
 BOOST_AUTO_TEST_CASE(stats_say_what_happens_now) {
   Strings strings;
   FakeService service(strings, 1);
-  BOOST_TEST((service.stats().in_step == 0s));
+  BOOST_TEST(soon([&] { return service.stats().in_step == 0s; }));
   strings.shut();
   auto a = service.submit(request(1)), b = service.submit(request(2, 5, 3));
   strings.wait_inside();
@@ -900,6 +948,51 @@ BOOST_AUTO_TEST_CASE(stats_say_what_happens_now) {
   BOOST_TEST(stats.engine.tokens == 20u);
   BOOST_TEST(stats.cache.capacity_tokens == fake::kPositions);
   BOOST_TEST(!stats.draining);
+}
+
+BOOST_AUTO_TEST_CASE(a_callback_that_blocks_is_in_step) {
+  Strings strings;
+  FakeService service(strings);
+  Clock::duration in_step{};
+  const auto block = [&](const Event&) {
+    std::this_thread::sleep_for(5ms);
+    in_step = service.stats().in_step;
+  };
+  service.submit(request(1, 1), {.on_event = block}).wait();
+  BOOST_TEST((in_step >= 5ms));
+  BOOST_TEST(soon([&] { return service.stats().in_step == 0s; }));
+}
+
+// Neither a callback that throws at the last event, nor one that threw earlier in the same step, has finished.
+BOOST_AUTO_TEST_CASE(a_callback_that_throws_fails_its_request_in_the_stats) {
+  Strings strings;
+  FakeService service(ServiceOptions{.max_open = 1}, strings);
+  for (const auto kind : {Event::Kind::token, Event::Kind::finished}) {
+    const auto throws = [&](const Event& event) {
+      if (event.kind == kind) throw 7;
+    };
+    const ServiceStats before = service.stats();
+    BOOST_TEST(reason_of(service.submit(request(1, 1, 2), {.on_event = throws}).wait()) == "error");
+    const ServiceStats after = service.stats();
+    BOOST_TEST(after.failed == before.failed + 1);
+    BOOST_TEST(after.finished == 0u);
+    BOOST_TEST(after.open == 0);
+  }
+  auto late = service.submit(request(1), {.timeout = 1ns, .on_event = [](const Event&) { throw 7; }});
+  BOOST_TEST(reason_of(late.wait()) == "error");
+  BOOST_TEST(service.stats().failed == 3u);
+  BOOST_TEST(service.stats().expired == 0u);
+
+  std::optional<AnswerStream> next;  // the place of a request is free in its last call
+  service
+      .submit(request(1), {.on_event =
+                               [&](const Event& event) {
+                                 if (event.last) next = service.submit(request(2));
+                               }})
+      .wait();
+  BOOST_REQUIRE(next);
+  BOOST_TEST(next->wait().ids == expected(2));
+  BOOST_TEST(service.stats().finished == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(thousands_of_requests_leave_nothing_behind) {

@@ -11,12 +11,10 @@ TENON_INLINE TimePoint after(Clock::duration time, TimePoint then) {
   return time > TimePoint::max() - then ? TimePoint::max() : then + time;
 }
 
-TENON_INLINE AnswerBuffer::Put AnswerBuffer::put(Event event) {
-  Put result;
-  if (calls_ && !failure_) result.failure = failure_ = call(event);
-  if (calls_ && event.kind == Event::Kind::token) return result;
+TENON_INLINE bool AnswerBuffer::put(Event event) {
+  if (calls_ && event.kind == Event::Kind::token) return false;
   if (failure_ && event.last) event = failure_->event(event.request);
-  bool wakes = false;
+  bool full = false, wakes = false;
   EventCallback spent;
   {
     std::lock_guard lock(mutex_);
@@ -24,14 +22,14 @@ TENON_INLINE AnswerBuffer::Put AnswerBuffer::put(Event event) {
       ended_ = true;
       spent = std::exchange(settings_.on_event, nullptr);
     }
-    if (dropped_) return result;
-    result.full = !calls_ && !event.last && events_.size() + 1 >= settings_.limit && !std::exchange(held_, true);
-    if (result.full) read_at_ = Clock::now();
+    if (dropped_) return false;
+    full = !calls_ && !event.last && events_.size() + 1 >= settings_.limit && !std::exchange(held_, true);
+    if (full) read_at_ = Clock::now();
     events_.push_back(std::move(event));
     wakes = ended_ || events_.size() >= awaited_;
   }
   if (wakes) changed_.notify_all();
-  return result;
+  return full;
 }
 
 TENON_INLINE void AnswerBuffer::abort() noexcept {
@@ -93,20 +91,21 @@ TENON_INLINE void AnswerBuffer::drop() {
 }
 
 TENON_INLINE std::optional<Failure> AnswerBuffer::call(const Event& event) {
+  if (!calls_ || failure_) return std::nullopt;
   {
     std::lock_guard lock(mutex_);
     if (dropped_ || !settings_.on_event) return std::nullopt;
     calling_ = std::this_thread::get_id();
   }
-  auto failure = attempt([&] { settings_.on_event(event); });
+  failure_ = attempt([&] { settings_.on_event(event); });
   EventCallback spent;
   {
     std::lock_guard lock(mutex_);
     calling_ = std::thread::id();
-    if (dropped_ || failure) spent = std::exchange(settings_.on_event, nullptr);
+    if (dropped_ || failure_) spent = std::exchange(settings_.on_event, nullptr);
   }
   changed_.notify_all();
-  return failure;
+  return failure_;
 }
 
 }  // namespace tenon::detail

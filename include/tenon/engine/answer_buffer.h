@@ -55,12 +55,13 @@ class AnswerBuffer {
   bool posted = false;
 
   // ---- the writing end: the service's thread
-  struct Put {
-    bool full = false;                    // the reader is slow: hold the request
-    std::optional<Failure> failure = {};  // what the callback threw: the request fails so
-  };
-  // The last event of a request whose callback has thrown is the error that it threw.
-  Put put(Event event);
+  // Calls the callback, unless it has thrown. Returns what it throws now: the request fails so. Not under the lock: a
+  // callback may cancel or drop its own answer.
+  std::optional<Failure> call(const Event& event);
+
+  // Gives the event to the reader, after call(). The last one of a request whose callback has thrown is the error that
+  // it threw. True: the reader is slow, hold the request.
+  bool put(Event event);
 
   // Ends the answer without an event: there was no memory for one.
   void abort() noexcept;
@@ -90,12 +91,10 @@ class AnswerBuffer {
   void drop();
 
   bool calls() const { return calls_; }
+  bool has_thrown() const { return failure_.has_value(); }  // the callback; for the service's thread
 
  private:
   bool drained() const { return events_.size() <= settings_.limit / 2; }
-
-  // Calls the callback and returns what it throws. Not under the lock: a callback may cancel or drop its own answer.
-  std::optional<Failure> call(const Event& event);
 
   AnswerSettings settings_;  // on_event is guarded by mutex_ while no call runs; the rest never changes
   const bool calls_;

@@ -26,6 +26,7 @@ TENON_INLINE void AnswerStream::cancel() {
 }
 
 TENON_INLINE void AnswerStream::detach() {
+  inbox_->refuse_child();
   detail::require(answer_->calls(), "detach", "needs a request with on_event: nobody would read the answer");
   answer_.reset();
   inbox_.reset();
@@ -45,8 +46,8 @@ TENON_INLINE Completion AnswerStream::wait() {
 }
 
 TENON_INLINE std::optional<Event> AnswerStream::take(TimePoint until, int enough) {
-  if (ended_) return std::nullopt;
   inbox_->refuse_child();
+  if (ended_) return std::nullopt;
   detail::require(until == TimePoint::min() || !inbox_->on_service_thread(), "wait",
                   "would wait for its own thread; a callback may try_next()");
   detail::AnswerBuffer::Taken taken = answer_->take(until, static_cast<std::size_t>(enough));

@@ -12,7 +12,8 @@ namespace tenon {
 
 /// One thread at a time reads it; any thread may cancel(). Dropping the stream cancels the request. It may outlive its
 /// service, which ends every answer before it goes. A call that would wait for its own thread, in a callback, throws.
-/// A child of fork() must not use its parent's streams: every call throws Error unsupported, `service`.
+/// In a child of fork(), next, next_for, try_next, wait, cancel, detach and the iterators throw Error unsupported,
+/// `service`. The destructor and a move assignment wait for no thread there and release nothing.
 class AnswerStream {
  public:
   AnswerStream(std::shared_ptr<detail::ServiceInbox> inbox, detail::AnswerPointer answer)

@@ -26,7 +26,8 @@ struct SubmitOptions {
   /// `timeout` and Options::deadline.
   TimePoint deadline = TimePoint::max();
   Clock::duration timeout{};  ///< likewise, from now on; 0: none
-  /// How long submit waits for room among the adapters, where all are in use; 0: not at all.
+  /// How long submit waits for room among the adapters, where all are in use; 0: not at all. In a callback of the same
+  /// service it counts as 0: the wait would stop the steps that make room.
   Clock::duration adapter_wait{};
   std::function<bool()> wanted = {};  ///< ends that wait when it is false; asked some times a second; empty: true
   EventCallback on_event = {};        ///< gets every event, on the service's thread: it must not block
@@ -41,8 +42,9 @@ struct SubmitOptions {
 /// Failures. A step that throws ends all open requests with its message, and the service goes on with new ones. After
 /// two such steps in a row it is unhealthy (stats), until one succeeds.
 ///
-/// fork(). A child process has a copy of the service without its thread. There every call throws Error unsupported,
-/// `service`; the destructor waits for no thread and releases nothing.
+/// fork(). A child process has a copy of the service without its thread. There submit, close, drain, drain_for, stop
+/// and stats throw Error unsupported, `service`. config and tokenizer work. The destructor waits for no thread and
+/// releases nothing.
 template <class E>
 class Service {
   static_assert(
@@ -92,8 +94,8 @@ class Service {
     detail::AnswerPointer answer;
     try {
       answer = prepare(std::move(request), std::move(options));
-    } catch (const Error&) {
-      inbox_->count_invalid();
+    } catch (const Error& error) {
+      inbox_->count_refusal(error.kind());
       throw;
     }
     inbox_->accept(answer);
@@ -143,7 +145,8 @@ class Service {
     PreparedRequest prepared = engine_->prepare(std::move(request));
     if constexpr (LeasesAdapters<E>) {
       if (!prepared.lease().set) {
-        const TimePoint until = std::min(options.deadline, detail::after(options.adapter_wait));
+        const auto wait = inbox_->on_service_thread() ? Clock::duration::zero() : options.adapter_wait;
+        const TimePoint until = std::min(options.deadline, detail::after(wait));
         prepared.set_lease(engine_->lease(prepared.adapters(), {until, std::move(options.wanted)}));
       }
     }

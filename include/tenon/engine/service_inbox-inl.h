@@ -44,9 +44,9 @@ TENON_INLINE void ServiceInbox::accept(AnswerPointer answer) {
   bell_.notify_one();
 }
 
-TENON_INLINE void ServiceInbox::count_invalid() {
+TENON_INLINE void ServiceInbox::count_refusal(Error::Kind kind) {
   std::lock_guard lock(mutex_);
-  ++stats_.invalid;
+  ++(kind == Error::Kind::overloaded ? stats_.refused : stats_.invalid);
 }
 
 TENON_INLINE void ServiceInbox::post(const AnswerPointer& answer) noexcept {
@@ -71,7 +71,7 @@ TENON_INLINE bool ServiceInbox::wait_stopped(TimePoint until) {
 TENON_INLINE ServiceStats ServiceInbox::stats() const {
   std::lock_guard lock(mutex_);
   ServiceStats now = stats_;
-  if (step_began_) now.in_step = Clock::now() - *step_began_;
+  if (work_began_) now.in_step = Clock::now() - *work_began_;
   return now;
 }
 
@@ -93,6 +93,7 @@ TENON_INLINE void ServiceInbox::take(Mail& mail) {
   mail.draining = stats_.draining;
   mail.stopping = stopping_;
   rung_ = false;
+  work_began_ = Clock::now();
 }
 
 TENON_INLINE AnswerPointer ServiceInbox::next(AnswerPointer& list) {
@@ -106,16 +107,12 @@ TENON_INLINE AnswerPointer ServiceInbox::next(AnswerPointer& list) {
 
 TENON_INLINE void ServiceInbox::wait(TimePoint until) {
   std::unique_lock lock(mutex_);
+  work_began_.reset();
   const auto rung = [&] { return rung_; };
   if (until == TimePoint::max())
     bell_.wait(lock, rung);
   else
     bell_.wait_until(lock, until, rung);
-}
-
-TENON_INLINE void ServiceInbox::step_begins() {
-  std::lock_guard lock(mutex_);
-  step_began_ = Clock::now();
 }
 
 TENON_INLINE void ServiceInbox::end() {
@@ -124,6 +121,7 @@ TENON_INLINE void ServiceInbox::end() {
     std::lock_guard lock(mutex_);
     stats_.draining = stats_.stopped = true;
     thread_ = std::thread::id();
+    work_began_.reset();
     list = std::exchange(posted_, nullptr);
   }
   stopped_.notify_all();

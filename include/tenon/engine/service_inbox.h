@@ -36,13 +36,13 @@ struct ServiceStats {
   int waiting = 0;                  ///< open requests without an event so far
   int held = 0;                     ///< open requests that wait for their reader
   std::int64_t waiting_tokens = 0;  ///< prompt tokens of waiting requests
-  Clock::duration in_step{};        ///< how long the running step has taken so far; 0 between steps
+  Clock::duration in_step{};        ///< how long the running step and its callbacks have taken so far; 0: idle
   bool healthy = true;              ///< false: the last two steps have thrown
   bool draining = false;            ///< refuses new requests
   bool stopped = false;             ///< the thread has ended
   // Since the start. Every accepted request is counted once more when it ends.
   std::uint64_t accepted = 0;
-  std::uint64_t refused = 0;    ///< overloaded
+  std::uint64_t refused = 0;    ///< overloaded: by a limit, or by adapters in use
   std::uint64_t invalid = 0;    ///< refused for what they ask
   std::uint64_t finished = 0;   ///< at their length or a stop
   std::uint64_t cancelled = 0;  ///< stalled ones included
@@ -81,7 +81,8 @@ class ServiceInbox {
 
   void accept(AnswerPointer answer);
 
-  void count_invalid();
+  // Of a request that the engine refuses, by its error.
+  void count_refusal(Error::Kind kind);
 
   // The service reads the answer's wishes before its next step. The list runs through the answers: nothing is
   // allocated.
@@ -111,6 +112,7 @@ class ServiceInbox {
 
   void begin();
 
+  // From here to wait() or end() the thread works: ServiceStats::in_step.
   void take(Mail& mail);
 
   // The next of a list that was posted, which may be posted again from here on; null at its end.
@@ -119,13 +121,10 @@ class ServiceInbox {
   // Sleeps until a message comes, or until then.
   void wait(TimePoint until);
 
-  void step_begins();
-
   // change(ServiceStats&) runs under the mutex: keep it short.
   template <class Change>
   void update(Change&& change) {
     std::lock_guard lock(mutex_);
-    step_began_.reset();
     change(stats_);
   }
 
@@ -151,7 +150,7 @@ class ServiceInbox {
   bool rung_ = false;
   bool stopping_ = false;
   RequestId next_id_ = 1;
-  std::optional<TimePoint> step_began_;
+  std::optional<TimePoint> work_began_;
   ServiceStats stats_;
 };
 

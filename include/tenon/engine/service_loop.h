@@ -88,7 +88,8 @@ class ServiceLoop {
     bool waiting = true;                // no event so far
     bool held = false;
     bool cancelled = false;
-    bool counted = false;  // as ended
+    bool freed = false;    // its place
+    bool counted = false;  // as ended, by reason
   };
 
   // Fails all requests where `action` throws: the engine may be in any state.
@@ -182,7 +183,6 @@ class ServiceLoop {
     bool worked = true;
     guarded([&] {
       const std::uint64_t before = engine_.stats().steps;
-      inbox_.step_begins();
       const std::span<const Event> events = engine_.step();
       const bool stepped = engine_.stats().steps != before;
       if (stepped) failures_ = 0;
@@ -218,11 +218,11 @@ class ServiceLoop {
       Event own = event;
       own.request = entry.answer->settings().id;
       own.came = now;
-      AnswerBuffer::Put put = entry.answer->put(std::move(own));
+      Brought brought = bring(entry, std::move(own));
       if (event.last)
         open_.erase(found);
-      else if (put.full || put.failure)
-        changed_.emplace_back(event.request, std::move(put.failure));
+      else if (brought.full || brought.failure)
+        changed_.emplace_back(event.request, std::move(brought.failure));
     }
     for (const auto& [id, failure] : changed_) {  // only now: the events are valid until the engine is called
       const auto found = open_.find(id);
@@ -237,6 +237,24 @@ class ServiceLoop {
     }
   }
 
+  struct Brought {
+    bool full = false;                    // hold the request
+    std::optional<Failure> failure = {};  // the request fails so
+  };
+
+  // Brings an event to its answer. A request with a callback is counted as ended here: after the last call, which may
+  // throw, and before its reader sees the end.
+  Brought bring(Open& entry, Event event) {
+    AnswerBuffer& answer = *entry.answer;
+    std::optional<Failure> failure = answer.call(event);
+    if (event.last && answer.calls()) {
+      inbox_.update(
+          [&](ServiceStats& s) { count_end(entry, answer.has_thrown() ? FinishReason::error : event.reason, s); });
+    }
+    const bool full = answer.put(std::move(event));
+    return {full, std::move(failure)};
+  }
+
   // ---- ends that do not come from the engine
 
   void end(Open& entry, FinishReason reason) noexcept {
@@ -246,20 +264,26 @@ class ServiceLoop {
     const auto failure = attempt([&] {
       for (std::size_t left = choices - entry.ended.count(), choice = 0; choice < choices; ++choice) {
         if (entry.ended[choice]) continue;
-        entry.answer->put({.kind = Event::Kind::finished,
-                           .request = settings.id,
-                           .choice = static_cast<int>(choice),
-                           .last = --left == 0,
-                           .reason = reason});
+        bring(entry, {.kind = Event::Kind::finished,
+                      .request = settings.id,
+                      .choice = static_cast<int>(choice),
+                      .last = --left == 0,
+                      .reason = reason});
       }
     });
-    if (failure) entry.answer->abort();
+    if (failure) abort(entry);
   }
 
   void fail(Open& entry, const Failure& why) noexcept {
     inbox_.update([&](ServiceStats& s) { count(entry, true, FinishReason::error, s); });
-    const auto failure = attempt([&] { entry.answer->put(why.event(entry.answer->settings().id)); });
-    if (failure) entry.answer->abort();
+    const auto failure = attempt([&] { bring(entry, why.event(entry.answer->settings().id)); });
+    if (failure) abort(entry);
+  }
+
+  // There was no memory to bring the end.
+  void abort(Open& entry) noexcept {
+    inbox_.update([&](ServiceStats& s) { count_end(entry, FinishReason::error, s); });
+    entry.answer->abort();
   }
 
   void fail_all(const Failure& why) noexcept {
@@ -293,14 +317,20 @@ class ServiceLoop {
 
   // ---- numbers
 
+  // Frees the place of a request at its last event.
   void count(Open& entry, bool last, FinishReason reason, ServiceStats& s) {
     if (std::exchange(entry.waiting, false)) {
       --s.waiting;
       s.waiting_tokens -= entry.answer->settings().prompt_tokens;
     }
-    if (!last || std::exchange(entry.counted, true)) return;
+    if (!last || std::exchange(entry.freed, true)) return;
     --s.open;
     if (std::exchange(entry.held, false)) s.held = static_cast<int>(--held_);
+    if (!entry.answer->calls()) count_end(entry, reason, s);
+  }
+
+  static void count_end(Open& entry, FinishReason reason, ServiceStats& s) {
+    if (std::exchange(entry.counted, true)) return;
     if (reason == FinishReason::error)
       ++s.failed;
     else if (reason == FinishReason::deadline)
