@@ -154,7 +154,7 @@ class Quantize(ProgramTest):
     def test_what_it_refuses(self):
         out, _ = self.quantized("int8")
         for arguments, status, words in [
-                (["--weights", "int4", out], 1, "out: has a model already: model.safetensors"),
+                (["--weights", "int4", out], 1, "out: has a model already (model.safetensors)"),
                 (["--weights", "int4", TALES], 1, "own folder"),
                 (["--weights", "int4", "--group", 48, self.folder / "new"], 2, "--group"),
                 (["--weights", "int8", "--group", 64, self.folder / "new"], 2, "--group 64 is of int4"),
