@@ -81,7 +81,7 @@ class ServiceInbox {
 
   void accept(AnswerPointer answer);
 
-  // Of a request that the engine refuses, by its error.
+  // Counts a request that the engine refuses, by the kind of its error.
   void count_refusal(Error::Kind kind);
 
   // The service reads the answer's wishes before its next step. The list runs through the answers: nothing is
