@@ -1,6 +1,7 @@
 // Request::logits_processor: where it stands among the other processors, and that the promise holds with it.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -113,6 +114,15 @@ BOOST_AUTO_TEST_CASE(one_that_changes_nothing_changes_nothing) {
   check_alike(run<>(requests(Neutral{})), run<>(requests({})), "float32");
   check_alike(run<Head<Int8Exact>>(requests(Neutral{})), run<>(requests({})), "an exact head");
   check_alike(run<Weights<ZeroPointInt8>>(requests(Neutral{})), run<Weights<ZeroPointInt8>>(requests({})), "int8");
+}
+
+BOOST_AUTO_TEST_CASE(one_of_an_empty_function_is_empty) {
+  using Call = void(std::span<float>, std::span<const TokenId>, std::span<const TokenId>);
+  const AnyLogitsProcessor function = std::function<Call>(), pointer = static_cast<Call*>(nullptr);
+  BOOST_TEST(!function);
+  BOOST_TEST(!pointer);
+  BOOST_TEST(bool(AnyLogitsProcessor(Neutral{})));
+  BOOST_TEST(answer(greedy(function)).error == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_ban_is_kept_alone_and_in_any_batch) {

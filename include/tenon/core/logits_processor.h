@@ -20,7 +20,8 @@ concept LogitsProcessor = std::copy_constructible<F> &&
   { f(logits, prompt, generated) } -> std::same_as<void>;
 };
 
-/// Any LogitsProcessor, its type forgotten. Copies share it. Empty: logits stay as they are.
+/// Any LogitsProcessor, its type forgotten. Copies share it. Empty: logits stay as they are. One that is made from an
+/// empty std::function or a null pointer is empty.
 ///
 /// Order: the raw logits are checked to be finite; the processor; logit_bias; repetition, presence and frequency
 /// penalties; the mask of a constraint or of min_new_tokens; temperature; top_k; top_p; min_p; typical_p.
@@ -38,7 +39,9 @@ class AnyLogitsProcessor {
     static_assert(LogitsProcessor<F>,
                   "tenon: this is no logits processor; it needs void operator()(std::span<float> logits, "
                   "std::span<const TokenId> prompt, std::span<const TokenId> generated) const; see docs/eigen.md");
-    if constexpr (LogitsProcessor<F>) call_ = std::make_shared<const Call>(std::move(f));
+    if constexpr (LogitsProcessor<F>) {
+      if (Call call(std::move(f)); call) call_ = std::make_shared<const Call>(std::move(call));
+    }
   }
 
   explicit operator bool() const { return call_ != nullptr; }
