@@ -337,6 +337,52 @@ BOOST_AUTO_TEST_CASE(cancel_frees_at_once_and_says_so) {
   BOOST_TEST(to_string(events[0].reason) == "cancelled");
 }
 
+// Its token 900 is beyond the rows of this engine's table of embeddings.
+BOOST_AUTO_TEST_CASE(a_request_that_another_engine_prepared_is_refused) {
+  ModelConfig larger = tiny_gpt2();
+  larger.vocab = 1000;
+  Engine<Gpt2> engine(random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 1});
+  Engine<Gpt2> twin(random_checkpoint(tiny_gpt2(), 5), EngineOptions{.threads = 1});
+  Engine<Gpt2> other(random_checkpoint(larger, 5), EngineOptions{.threads = 1});
+  const auto is_named = [](const Error& error) {
+    return error.kind() == Error::Kind::invalid_request && error.where() == "request";
+  };
+  BOOST_CHECK_EXCEPTION(engine.enqueue(other.prepare({.input_ids = {900}})), Error, is_named);
+  BOOST_CHECK_EXCEPTION(engine.enqueue(twin.prepare({.input_ids = {1}})), Error, is_named);
+  BOOST_TEST(engine.idle());
+  const PreparedRequest own = engine.prepare({.input_ids = {1}, .options = {.max_new_tokens = 1}});
+  Engine<Gpt2> moved(std::move(engine));
+  const RequestId id = moved.enqueue(own);
+  BOOST_TEST(moved.cancel(id));
+}
+
+namespace {
+
+struct CountingLedger : PagedKV::Ledger {
+  explicit CountingLedger(const PagedKV::Ledger& base) : PagedKV::Ledger(base) {}
+  int capacity_tokens() const {
+    ++reads;
+    return PagedKV::Ledger::capacity_tokens();
+  }
+  static inline int reads = 0;
+};
+struct CountingCache : PagedKV {
+  using Ledger = CountingLedger;
+  static Ledger ledger(const KvShape& shape, int tokens) { return Ledger(PagedKV::ledger(shape, tokens)); }
+};
+
+}  // namespace
+
+// Steps change the ledger, and prepare() may run on another thread meanwhile.
+BOOST_AUTO_TEST_CASE(prepare_does_not_read_the_ledger) {
+  const Engine<Gpt2, Cache<CountingCache>> engine(random_checkpoint(tiny_gpt2(), 5),
+                                                  EngineOptions{.cache_tokens = 32, .threads = 1});
+  CountingLedger::reads = 0;
+  engine.prepare({.input_ids = {1}, .options = {.max_new_tokens = 32}});
+  BOOST_CHECK_THROW(engine.prepare({.input_ids = {1}, .options = {.max_new_tokens = 33}}), Error);
+  BOOST_TEST(CountingLedger::reads == 0);
+}
+
 // n new tokens are n steps: the step that reads the prompt gives the first.
 BOOST_AUTO_TEST_CASE(continuous_batching_takes_130_steps_where_static_takes_400) {
   std::vector<Request> requests;

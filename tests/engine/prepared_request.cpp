@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <string>
 
 #include "../tokenizer/fixtures.h"
@@ -89,6 +90,11 @@ BOOST_AUTO_TEST_CASE(a_request_is_checked_once_and_then_holds_tokens) {
   refused({.input_ids = {1}, .options = {.max_new_tokens = 33}}, Kind::invalid_request, "max_new_tokens");
   refused({.input_ids = {1}, .options = {.max_new_tokens = 25}}, Kind::capacity, "prompt");
   refused({.input_ids = {1}, .options = {.finish_within_budget = true}}, Kind::invalid_request, "finish_within_budget");
+
+  constexpr int most = std::numeric_limits<int>::max();  // no ordinal of a choice may overflow
+  refused({.input_ids = {1}, .options = {.ordinal = most}}, Kind::invalid_request, "ordinal");
+  const auto last = tenon::prepare({.input_ids = {1}, .options = {.ordinal = most - 128, .n = 128}}, limits);
+  BOOST_TEST(last.sequence(1, 127, 0).ordinal == most - 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -106,6 +106,10 @@ struct Unlimited : LedgerOf {  // ignores the model's positions
   using LedgerOf::LedgerOf;
   int capacity_tokens() const { return 32; }
 };
+struct Shrinks : LedgerOf {  // says what is free for what one sequence can hold
+  using LedgerOf::LedgerOf;
+  int capacity_tokens() const { return std::min(LedgerOf::capacity_tokens(), std::max(1, free_tokens())); }
+};
 struct Moves : LedgerOf {  // gives a sequence other blocks when it grows
   using LedgerOf::LedgerOf;
   std::map<SeqId, int> held;
@@ -297,6 +301,7 @@ BOOST_AUTO_TEST_CASE(wrong_caches_are_caught) {
   BOOST_TEST(breaks(cache_laws<WithLedger<Boasts>>(), "what free_tokens promises"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Halfway>>(), "all or nothing"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Unlimited>>(), "beyond the capacity"));
+  BOOST_TEST(breaks(cache_laws<WithLedger<Shrinks>>(), "capacity_tokens never changes"));
   BOOST_TEST(breaks(cache_laws<WithLedger<Moves>>(), "tokens stay as they were written"));
   BOOST_TEST(breaks(window_laws<NeverPasses>(), "grow to the capacity by ones"));
   BOOST_TEST(breaks(window_laws<PassesWhatIsSeen>(), "throws nothing"));  // the view refuses rows that see it

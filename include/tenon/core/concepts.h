@@ -77,8 +77,8 @@ concept ReadsTable = CacheView<V> && requires(V view, const std::int32_t* words)
 };
 
 /// The host's side of a cache: bookkeeping without tensors. `free_tokens` are tokens that some sequence could still
-/// take. `capacity_tokens` is the most that one sequence can ever hold. `grow` reserves `tokens` more tokens, all or
-/// nothing. `release` forgets the sequence; an unknown one is ignored.
+/// take. `capacity_tokens` is the most that one sequence can ever hold; it never changes. `grow` reserves `tokens` more
+/// tokens, all or nothing. `release` forgets the sequence; an unknown one is ignored.
 template <class L>
 concept CacheLedger = requires(L ledger, const L& state, SeqId seq, int tokens) {
   { state.free_tokens() } -> std::convertible_to<int>;

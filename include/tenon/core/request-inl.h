@@ -54,6 +54,7 @@ TENON_INLINE void validate(const Options& o) {
   for (const auto& stop : o.stop) require(!stop.empty(), "stop", "must not hold an empty string");
   require(o.top_logprobs >= -1, "top_logprobs", "must be 0 or more (or -1: none)");
   require(o.prompt_logprobs >= -1, "prompt_logprobs", "must be 0 or more (or -1: none)");
+  require(o.ordinal <= std::numeric_limits<int>::max() - kMostChoices, "ordinal", "must be at most 2147483519");
   require(o.n >= 1 && o.n <= kMostChoices, "n", "must lie in 1..128");
   require(o.best_of == 0 || (o.best_of >= o.n && o.best_of <= kMostChoices), "best_of",
           "must be 0 (n) or lie in n..128");

@@ -90,6 +90,7 @@ class Engine : private detail::SteppedEngine {
         device_(detail::make_device<DeviceP>(options)),
         weights_(detail::make_weights<Model, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
+        capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
         open_(std::move(scheduler), CacheP::keeps_tokens),
         picker_(device_.threads(), weights_.parts().head_bias, config_.logit_soft_cap),
         state_(config_),
@@ -115,12 +116,13 @@ class Engine : private detail::SteppedEngine {
   /// Checks a request and reads its prompt; from any thread. Error with the field's name where it can never be
   /// answered.
   PreparedRequest prepare(Request request) const {
-    return tenon::prepare(std::move(request), {config_, tokenizer_.get(), cache_.ledger().capacity_tokens()});
+    return tenon::prepare(std::move(request), {config_, tokenizer_.get(), *capacity_, capacity_});
   }
 
   /// Takes a request; its events come from step(). Adapters without a lease are read here, unless they are resident.
-  /// Errors: of an adapter.
+  /// Errors: invalid_request, `request`, if another engine prepared it; of an adapter.
   RequestId enqueue(PreparedRequest request) {
+    detail::require(request.is_for(capacity_), "request", "was prepared by another engine; prepare it with this one");
     request.set_lease(lease_of(request));
     const RequestId id = next_request_++;
     open_.open(id, request, tokenizer_.get(), cache_.ledger());
@@ -365,6 +367,9 @@ class Engine : private detail::SteppedEngine {
   DeviceP device_;
   DecoderWeights<WeightP, HeadP, DeviceP> weights_;
   CacheStore<CacheP, DeviceP> cache_;
+  // Tokens that one sequence can hold: prepare() may not read the ledger while a step changes it. The address
+  // identifies this engine in its PreparedRequests.
+  std::shared_ptr<const int> capacity_;
   OpenSequences<SchedulerP, DeviceP> open_;
   Picker<DeviceP, HeadView> picker_;
   DecoderState<DeviceP, WeightView> state_;

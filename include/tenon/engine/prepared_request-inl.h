@@ -86,6 +86,7 @@ TENON_INLINE PreparedRequest prepare(Request request, const AdmissionLimits& lim
   detail::check_constraint(prepared.request_, limits.config.vocab);
   prepared.positions_depend_on_prompt_ =
       RotaryFrequencies::depends_on_prompt(limits.config.rotary, prepared.tokens().size());
+  prepared.engine_ = limits.engine;
   return prepared;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ struct AdmissionLimits {
   const ModelConfig& config;
   const Tokenizer* tokenizer = nullptr;                ///< null: requests bring tokens
   int cache_tokens = std::numeric_limits<int>::max();  ///< that one sequence can hold
+  std::shared_ptr<const void> engine = {};             ///< identifies the engine (PreparedRequest::is_for)
 };
 
 /// A request that an engine accepts: options in range, the prompt as tokens, every limit of the model kept.
@@ -35,6 +37,9 @@ class PreparedRequest {
   /// The lease of adapters(). Empty: Engine::enqueue takes one.
   const AdapterLease& lease() const { return request_.lease; }
   void set_lease(AdapterLease lease) { request_.lease = std::move(lease); }
+
+  /// Whether it was checked against the limits of this engine (AdmissionLimits::engine).
+  bool is_for(const std::shared_ptr<const void>& engine) const { return engine_ == engine; }
 
   /// Sequences that write it: `n` of them, or `best_of`.
   int sequences() const;
@@ -53,6 +58,7 @@ class PreparedRequest {
 
   Request request_;  // without text: input_ids holds the prompt
   bool positions_depend_on_prompt_ = false;
+  std::shared_ptr<const void> engine_;  // shared, so that no other engine gets the address
 };
 
 /// Checks a request and reads its prompt. A function of its arguments: from any thread.

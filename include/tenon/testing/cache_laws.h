@@ -74,7 +74,7 @@ class CacheTrial {
   }
 
   void random_life(Random& random, int rounds) {
-    const int all = ledger_.free_tokens();
+    const int all = ledger_.free_tokens(), most = ledger_.capacity_tokens();
     for (int round = 0; round < rounds; ++round) {
       const auto next = static_cast<SeqId>(round + 1);
       const bool fresh = live_.empty() || random.between(0, 2) == 0;
@@ -90,6 +90,7 @@ class CacheTrial {
         grow(seq, random.between(0, 9) == 0 ? ledger_.capacity_tokens() : random.between(1, 40));
       }
       if (live_.empty()) note(broken_, ledger_.free_tokens() == all, "cache: release gives everything back");
+      note(broken_, ledger_.capacity_tokens() == most, "cache: capacity_tokens never changes");
       check_view();
     }
     for (const auto& [seq, held] : live_) ledger_.release(seq);
