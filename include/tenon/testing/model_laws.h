@@ -1,5 +1,5 @@
-// The laws of ModelTraits: a family names exactly the tensors that forward() reads for its traits, in the shapes of the
-// configuration.
+// The laws of ModelTraits: a family names exactly the tensors that forward() reads for its configuration's switches, in
+// the shapes of its sizes.
 #pragma once
 #include <exception>
 #include <set>
@@ -25,8 +25,8 @@ class ModelTrial {
     check(spec_.embedding.shape == Shape{c_.vocab, c_.hidden}, "model: the embedding is [vocab, hidden]");
     check(spec_.head.parts.empty() == c_.tied_head, "model: names a head where it is not tied to the embedding");
     check(c_.tied_head || spec_.head.shape == Shape{c_.vocab, c_.hidden}, "model: the head is [vocab, hidden]");
-    check(spec_.position_table.none() == (Model::positions != PositionKind::learned),
-          "model: names a table of positions where its traits say learned");
+    check(spec_.position_table.none() == (c_.position_kind != PositionKind::learned),
+          "model: names a table of positions where position_kind is learned");
     check(spec_.position_table.none() ||
               (spec_.position_table.table && spec_.position_table.shape == Shape{c_.positions, c_.hidden}),
           "model: the table of positions is [positions, hidden]");
@@ -34,13 +34,13 @@ class ModelTrial {
     if (!spec_.embedding_norm.gain.none()) norm(spec_.embedding_norm);
     norm(spec_.final_norm);
     for (const auto& layer : spec_.layers) {
-      norm(layer.attention_norm);
-      norm(layer.mlp_norm);
-      constexpr int kInner = Model::mlp == MlpKind::gated ? 2 : 1;
+      for (const auto* n : {&layer.attention_norm, &layer.mlp_norm, &layer.attention_out_norm, &layer.mlp_out_norm})
+        if (!n->gain.none()) norm(*n);
+      const int inner = c_.mlp_kind == MlpKind::gated ? 2 : 1;
       linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
       linear(layer.attention_out, {c_.hidden, c_.query_width()}, "model: attention_out is [hidden, heads head_dim]");
-      linear(layer.up, {kInner * c_.inner, c_.hidden},
-             "model: up is [inner, hidden], or [2 inner, hidden] where its traits say gated");
+      linear(layer.up, {inner * c_.inner, c_.hidden},
+             "model: up is [inner, hidden], or [2 inner, hidden] where mlp_kind is gated");
       linear(layer.down, {c_.hidden, c_.inner}, "model: down is [hidden, inner]");
     }
     parts(spec_.embedding.parts, c_.vocab);
@@ -61,13 +61,13 @@ class ModelTrial {
           "model: sizes are positive");
     check(c_.kv_heads > 0 && c_.heads % c_.kv_heads == 0, "model: kv_heads divides heads");
     check(c_.norm_epsilon > 0, "model: norm_epsilon is positive");
-    check(Model::positions != PositionKind::rotary || c_.head_dim % 2 == 0,
-          "model: head_dim is even where its traits say rotary");
+    check(c_.position_kind != PositionKind::rotary || c_.head_dim % 2 == 0,
+          "model: head_dim is even where position_kind is rotary");
   }
 
   void norm(const DecoderSpec::Norm& n) {
     check(n.gain.shape == Shape{c_.hidden, 1} && !n.gain.none(), "model: a norm has a gain of [hidden]");
-    check(n.bias.none() == (Model::norm == NormKind::rms), "model: a norm has a bias where its traits say layer");
+    check(n.bias.none() == (c_.norm_kind == NormKind::rms), "model: a norm has a bias where norm_kind is layer");
     check(n.bias.none() || n.bias.shape == Shape{c_.hidden, 1}, "model: the bias of a norm is [hidden]");
     parts(n.gain.parts, c_.hidden);
     parts(n.bias.parts, n.bias.none() ? 0 : c_.hidden);
