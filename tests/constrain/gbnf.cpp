@@ -323,9 +323,10 @@ BOOST_AUTO_TEST_CASE(malformed_grammars_are_refused) {
   check_refused("root ::= \"a\"{1;2}", "line 1: unexpected \";\" in a repetition: {m}, {m,} or {m,n}");
   check_refused("root ::= \"a\"{1", "line 1: the text ends in a repetition: {m}, {m,} or {m,n}");
   check_refused("root ::= \"a\"{3,2}", "line 1: the bounds {3,2} are out of order");
-  check_refused("root ::= \"\\q\"",
-                "line 1: unexpected \"q\" behind \\: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ "
-                "\\xHH \\uHHHH \\UHHHHHHHH are known");
+  check_refused(
+      "root ::= \"\\q\"",
+      "line 1: unexpected \"q\" after \\; known escapes: \\n \\t \\r \\b \\f \\v \\0 \\\\ \\\" \\' \\/ \\[ \\] \\- \\^ "
+      "\\xHH \\uHHHH \\UHHHHHHHH");
   check_refused("root ::= \"\\x4g\"", "line 1: unexpected \"g\" where 2 hexadecimal digits are needed");
   check_refused("root ::= \"\\U00110000\"", "line 1: U+00110000 is no character");
   check_refused("root ::= \"\\uD800\"", "line 1: half of a surrogate pair is no character");

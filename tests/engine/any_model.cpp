@@ -69,16 +69,25 @@ BOOST_AUTO_TEST_CASE(texts_that_outgrow_their_keys_are_read_again) {
   };
   std::vector<TokenId> text;
   for (int i = 0; i < 20; ++i) text.push_back(7 * i % 97);
+  // Tokens and their log-probabilities, which show each bit of the logits.
+  using Scored = std::vector<std::pair<TokenId, float>>;
   const auto next = [&](AnyEngine& of, int tokens) {
-    return answer(of, {.input_ids = text, .options = {.max_new_tokens = tokens, .ignore_eos = true}});
+    Scored out;
+    of.submit({.input_ids = text, .options = {.max_new_tokens = tokens, .ignore_eos = true, .top_logprobs = 0}});
+    while (!of.idle()) {
+      for (const Event& event : of.step()) {
+        if (event.kind == Event::Kind::token) out.push_back({event.token, event.logprob});
+      }
+    }
+    return out;
   };
-  const auto grown = next(*engine(24), 16), never = next(*engine(60), 16);
+  const Scored grown = next(*engine(24), 16), never = next(*engine(60), 16);
   const auto prompts = engine(24);
-  for (const TokenId token : grown) {
-    BOOST_TEST(next(*prompts, 1).front() == token, text.size());
-    text.push_back(token);
+  for (const auto& each : grown) {
+    BOOST_TEST((next(*prompts, 1).front() == each), text.size());
+    text.push_back(each.first);
   }
-  BOOST_TEST(grown != never);  // the factors matter
+  BOOST_TEST((grown != never));  // the factors matter
 }
 
 BOOST_AUTO_TEST_CASE(learned_positions_have_an_end) {
