@@ -4,6 +4,8 @@
 #pragma once
 #include <cstddef>
 
+#include "tenon/core/require.h"
+
 namespace tenon::cuda {
 
 /// Cost of a block of an exact product: cycles a column, on a processor with that block alone and for each of several.
