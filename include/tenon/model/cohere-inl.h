@@ -29,17 +29,15 @@ TENON_INLINE ModelConfig Cohere::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Cohere::tensors(const ModelConfig& c) {
   DecoderSpec spec = llama_like_tensors(c);
   for (int l = 0; l < c.layers; ++l) {
-    const std::string h = "layers." + std::to_string(l) + ".", attention = h + "self_attn.";
+    const std::string h = "layers." + std::to_string(l) + ".";
     auto& layer = spec.layers[static_cast<std::size_t>(l)];
     layer.attention_norm = biasless_norm_spec(h + "input_layernorm", c.hidden);
     layer.mlp_norm = {};
     if (!c.head_norms) continue;
-    const auto norm = [&](const char* name, int heads) -> DecoderSpec::Norm {
-      const VectorSpec gain = head_gain_spec(c, attention + name, heads, true);
-      return {gain, {.shape = gain.shape, .parts = {}, .fill = 0.0f}};
-    };
-    layer.query_norm = norm("q_norm.weight", c.heads);
-    layer.key_norm = norm("k_norm.weight", c.kv_heads);
+    add_head_gains(c, h + "self_attn.", true, layer);
+    for (auto* norm : {&layer.query_norm, &layer.key_norm}) {
+      norm->bias = {.shape = norm->gain.shape, .parts = {}, .fill = 0.0f};  // layer norms
+    }
   }
   spec.final_norm = biasless_norm_spec("norm", c.hidden);
   spec.final_norm.gain.times = c.logit_scale;

@@ -49,7 +49,7 @@ struct ModelConfig {
   std::vector<Rotation> rotations;     ///< [layers]; empty: Rotation::global in every layer
   bool shared_norm = false;            ///< attention and MLP read one norm; read by Falcon
   bool head_norms = false;             ///< norms of queries and keys; read if the family makes them optional
-  bool qkv_bias = false;               ///< queries, keys and values have a bias; read by StableLM
+  bool qkv_bias = false;               ///< queries, keys and values have a bias, and the output matrix has none
   bool grouped_qkv = false;            ///< queries, keys and values are stored group by group; read by Falcon
   bool interleaved_qkv = false;        ///< queries, keys and values are stored head by head; read by GPTBigCode
   bool tied_head = true;               ///< the head is the embedding matrix

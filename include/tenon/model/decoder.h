@@ -251,7 +251,9 @@ class DecoderPass {
   /// The MLP of layer `l` up to its last product, from the norm of x as it is now.
   void mlp_inner(const auto& layer, int l) {
     const bool shares_norm = c_.parallel_residual && !layer.mlp_norm.gain;
-    const Operand& input = normed(shares_norm ? layer.attention_norm : layer.mlp_norm);
+    // The shared norm is in normed_ already, unless the last layer has dropped rows since.
+    const bool is_normed = shares_norm && (l + 1 < c_.layers || !drops_rows());
+    const Operand& input = is_normed ? normed_ : normed(shares_norm ? layer.attention_norm : layer.mlp_norm);
     if (c_.mlp_kind == MlpKind::gated) {
       multiply(LinearArgs<W, Input>{.x = input, .weight = layer.up.weight, .bias = layer.up.bias, .y = gate_and_up_}, l,
                Site::mlp_up);

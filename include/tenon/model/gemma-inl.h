@@ -126,10 +126,8 @@ TENON_INLINE ModelConfig Gemma3::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Gemma3::tensors(const ModelConfig& c) {
   DecoderSpec spec = detail::gemma2_tensors(c);
   for (int l = 0; l < c.layers; ++l) {
-    const std::string attention = "layers." + std::to_string(l) + ".self_attn.";
     auto& layer = spec.layers[static_cast<std::size_t>(l)];
-    layer.query_norm.gain = head_gain_spec(c, attention + "q_norm.weight", c.heads, false);
-    layer.key_norm.gain = head_gain_spec(c, attention + "k_norm.weight", c.kv_heads, false);
+    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", false, layer);
     detail::add_one(layer.query_norm);
     detail::add_one(layer.key_norm);
   }

@@ -48,4 +48,10 @@ TENON_INLINE VectorSpec head_gain_spec(const ModelConfig& c, const std::string& 
   return out;
 }
 
+TENON_INLINE void add_head_gains(const ModelConfig& c, const std::string& attention, bool own,
+                                 DecoderSpec::Layer& layer) {
+  layer.query_norm.gain = head_gain_spec(c, attention + "q_norm.weight", c.heads, own);
+  layer.key_norm.gain = head_gain_spec(c, attention + "k_norm.weight", c.kv_heads, own);
+}
+
 }  // namespace tenon

@@ -51,6 +51,9 @@ DecoderSpec::Linear separate_heads_spec(const ModelConfig& c, const std::string&
 /// if `own`, of heads * head_dim.
 VectorSpec head_gain_spec(const ModelConfig& c, const std::string& name, int heads, bool own);
 
+/// Sets the gains of a layer's norms of queries and keys: <attention>q_norm.weight and <attention>k_norm.weight.
+void add_head_gains(const ModelConfig& c, const std::string& attention, bool own, DecoderSpec::Layer& layer);
+
 }  // namespace tenon
 
 #ifndef TENON_COMPILED

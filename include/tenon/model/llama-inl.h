@@ -72,8 +72,8 @@ TENON_INLINE DecoderSpec llama_like_tensors(const ModelConfig& c) {
     spec.layers.push_back(
         {.attention_norm = rms_norm_spec(h + "input_layernorm", c.hidden),
          .mlp_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden),
-         .qkv =
-             separate_heads_spec(c, attention + "q_proj", attention + "k_proj", attention + "v_proj", c.attention_bias),
+         .qkv = separate_heads_spec(c, attention + "q_proj", attention + "k_proj", attention + "v_proj",
+                                    c.attention_bias || c.qkv_bias),
          .attention_out = linear_spec(attention + "o_proj", {c.hidden, c.query_width()}, c.attention_bias),
          .up = stacked_spec({{mlp + "gate_proj", c.inner}, {mlp + "up_proj", c.inner}}, c.hidden, c.mlp_bias),
          .down = linear_spec(mlp + "down_proj", {c.hidden, c.inner}, c.mlp_bias)});

@@ -27,19 +27,12 @@ TENON_INLINE ModelConfig Qwen2::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
   ModelConfig c = configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 32});
   check_architectures(fields, {"Qwen2ForCausalLM", "Qwen2Model"});
+  c.qkv_bias = true;
   detail::read_qwen_windows(fields, c);
   return c;
 }
 
-TENON_INLINE DecoderSpec Qwen2::tensors(const ModelConfig& c) {
-  DecoderSpec spec = llama_like_tensors(c);
-  for (int l = 0; l < c.layers; ++l) {
-    const std::string attention = "layers." + std::to_string(l) + ".self_attn.";
-    spec.layers[static_cast<std::size_t>(l)].qkv =
-        separate_heads_spec(c, attention + "q_proj", attention + "k_proj", attention + "v_proj", true);
-  }
-  return spec;
-}
+TENON_INLINE DecoderSpec Qwen2::tensors(const ModelConfig& c) { return llama_like_tensors(c); }
 
 TENON_INLINE ModelConfig Qwen3::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
@@ -53,10 +46,7 @@ TENON_INLINE ModelConfig Qwen3::configure(const ConfigFile& file) {
 TENON_INLINE DecoderSpec Qwen3::tensors(const ModelConfig& c) {
   DecoderSpec spec = llama_like_tensors(c);
   for (int l = 0; l < c.layers; ++l) {
-    const std::string attention = "layers." + std::to_string(l) + ".self_attn.";
-    auto& layer = spec.layers[static_cast<std::size_t>(l)];
-    layer.query_norm.gain = head_gain_spec(c, attention + "q_norm.weight", c.heads, false);
-    layer.key_norm.gain = head_gain_spec(c, attention + "k_norm.weight", c.kv_heads, false);
+    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", false, spec.layers[static_cast<std::size_t>(l)]);
   }
   return spec;
 }

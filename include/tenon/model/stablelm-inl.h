@@ -33,7 +33,6 @@ TENON_INLINE DecoderSpec StableLm::tensors(const ModelConfig& c) {
     layer.attention_norm = layer_norm_spec(h + "input_layernorm", c.hidden);
     layer.mlp_norm =
         c.parallel_residual ? DecoderSpec::Norm{} : layer_norm_spec(h + "post_attention_layernorm", c.hidden);
-    layer.qkv = separate_heads_spec(c, attention + "q_proj", attention + "k_proj", attention + "v_proj", c.qkv_bias);
     if (!c.head_norms) continue;
     const auto norms = [&](const std::string& name, int heads) {  // one tensor a head
       VectorSpec gain{.shape = {heads * c.head_dim, 1}, .parts = {}};
