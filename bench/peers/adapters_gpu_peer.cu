@@ -26,11 +26,11 @@ Made made(const ModelFiles& files) {
       EngineOptions{.batch = 64, .cache_tokens = 64 * 128, .prefix_reuse = false});
 }
 
-struct Choice {
+struct FormatEngine {
   const char* name;
   Made (*make)(const ModelFiles&);
 };
-constexpr Choice kChoices[] = {
+constexpr FormatEngine kChoices[] = {
     {"float32", made<Float32, SegmentedLoRA>},
     {"float32-gathered", made<Float32, GatheredLoRA>},
     {"float32-looped", made<Float32, LoopedLoRA>},
@@ -41,8 +41,8 @@ constexpr Choice kChoices[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Choice* choice = bench::chosen(argc, argv, "adapters_gpu_peer DIR|random FORMAT", kChoices,
-                                       [](const Choice& c) { return c.name; });
+  const FormatEngine* choice = bench::chosen(argc, argv, "adapters_gpu_peer DIR|random FORMAT", kChoices,
+                                             [](const FormatEngine& c) { return c.name; });
   if (!choice) return 2;
   if (tenon::cuda::device_count() == 0)
     return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;

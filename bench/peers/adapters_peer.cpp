@@ -23,7 +23,7 @@ using Made = std::unique_ptr<AnyEngine>;
 
 constexpr int kThreads = 2;
 
-struct Choice {
+struct FormatEngine {
   const char* name;
   Made (*make)(const ModelFiles&, const ContinuousPolicy&, const EngineOptions&);
 };
@@ -33,15 +33,15 @@ Made made(const ModelFiles& files, const ContinuousPolicy& scheduler, const Engi
   return std::make_unique<EngineBox<Engine<Gpt2, Weights<P>, Head<H>, Scheduler<ContinuousPolicy>>>>(files, scheduler,
                                                                                                      options);
 }
-constexpr Choice kChoices[] = {{"float32", made<Float32>},
-                               {"float32_int8_exact", made<Float32, Int8Exact>},
-                               {"int8", made<ZeroPointInt8>},
-                               {"int8_int8_exact", made<ZeroPointInt8, Int8ExactOf<ZeroPointInt8>>},
-                               {"int8_act8", made<ZeroPointInt8Act8>}};
+constexpr FormatEngine kChoices[] = {{"float32", made<Float32>},
+                                     {"float32_int8_exact", made<Float32, Int8Exact>},
+                                     {"int8", made<ZeroPointInt8>},
+                                     {"int8_int8_exact", made<ZeroPointInt8, Int8ExactOf<ZeroPointInt8>>},
+                                     {"int8_act8", made<ZeroPointInt8Act8>}};
 
 class Peer {
  public:
-  Peer(const ModelFiles& files, const Choice& choice)
+  Peer(const ModelFiles& files, const FormatEngine& choice)
       : files_(files),
         choice_(choice),
         engine_(choice.make(files, {.max_batch = 64},
@@ -115,7 +115,7 @@ class Peer {
   }
 
   const ModelFiles& files_;
-  const Choice& choice_;
+  const FormatEngine& choice_;
   Made engine_;
   bench::AdapterBatches batches_;
   program::Ceilings ceilings_;
@@ -124,8 +124,8 @@ class Peer {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Choice* choice =
-      bench::chosen(argc, argv, "adapters_peer DIR FORMAT", kChoices, [](const Choice& c) { return c.name; });
+  const FormatEngine* choice =
+      bench::chosen(argc, argv, "adapters_peer DIR FORMAT", kChoices, [](const FormatEngine& c) { return c.name; });
   if (!choice) return 2;
   const auto files = load_checkpoint(argv[1]);
   Peer peer(files, *choice);

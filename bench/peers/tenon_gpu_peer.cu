@@ -37,13 +37,13 @@ Made make(const ModelFiles& files) {
           .token_budget = kTokenBudget, .batch = kMostRows, .cache_tokens = kCacheTokens, .prefix_reuse = false});
 }
 
-struct Choice {
+struct FormatEngine {
   program::WeightFormat weights;
   program::KvFormat kv;
   Made (*make)(const ModelFiles&);
 };
 template <class Model, class P, class... More>
-constexpr Choice choice(const char* name) {
+constexpr FormatEngine choice(const char* name) {
   using Element = typename Served<Model, P, More...>::CacheViewT::Element;
   return {{name, [](Shape shape) { return P::bytes(shape); }},
           {"", [](const KvShape& s) { return s.tile_bytes<Element>(); }},
@@ -63,9 +63,9 @@ const std::array kChoices = {choice<Gpt2, Float32>("float32"),
 const std::array kLlamaChoices = {choice<Llama, BFloat16>("bfloat16"),
                                   choice<Llama, BFloat16Mma, Attention<FlashMma>, Kv16>("bfloat16_mma")};
 
-const Choice* chosen(int argc, char** argv) {
+const FormatEngine* chosen(int argc, char** argv) {
   constexpr const char* kUsage = "tenon_gpu_peer DIR|random|random-llama-1b FORMAT";
-  const auto name = [](const Choice& c) { return c.weights.name; };
+  const auto name = [](const FormatEngine& c) { return c.weights.name; };
   return argc == 3 && argv[1] == bench::kRandomLlama ? bench::chosen(argc, argv, kUsage, kLlamaChoices, name)
                                                      : bench::chosen(argc, argv, kUsage, kChoices, name);
 }
@@ -73,7 +73,7 @@ const Choice* chosen(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Choice* choice = chosen(argc, argv);
+  const FormatEngine* choice = chosen(argc, argv);
   if (!choice) return 2;
   if (tenon::cuda::device_count() == 0)
     return std::cerr << "there is no CUDA device, or no driver, on this machine\n", 1;

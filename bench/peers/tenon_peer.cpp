@@ -22,13 +22,13 @@ using Made = std::unique_ptr<AnyEngine>;
 constexpr int kThreads = 2;
 
 // A weight format and its engine. The engine is an AnyEngine, so that the work is compiled once for all formats.
-struct Choice {
+struct FormatEngine {
   program::WeightFormat weights;
   Made (*make)(const ModelFiles&, const AnyScheduler&, const EngineOptions&);
 };
 
-std::vector<Choice> choices() {
-  std::vector<Choice> all;
+std::vector<FormatEngine> choices() {
+  std::vector<FormatEngine> all;
   bench::for_each_format([&]<class P>(bench::Format<P> format) {
     using Served = Engine<Gpt2, Weights<P>, Scheduler<AnyScheduler>>;
     all.push_back({{format.name, [](Shape shape) { return P::bytes(shape); }},
@@ -59,7 +59,7 @@ bench::Result experiment6(AnyEngine& engine) {
 
 class Peer {
  public:
-  Peer(const ModelFiles& files, const Choice& choice)
+  Peer(const ModelFiles& files, const FormatEngine& choice)
       : files_(files),
         choice_(choice),
         engine_(choice.make(files, AnyScheduler(ContinuousPolicy{.max_batch = 128, .token_budget = 1024}),
@@ -102,7 +102,7 @@ class Peer {
   }
 
   const ModelFiles& files_;
-  const Choice& choice_;
+  const FormatEngine& choice_;
   Made engine_;
   program::Traffic traffic_;
   program::Ceilings ceilings_;
@@ -112,8 +112,8 @@ class Peer {
 
 int main(int argc, char** argv) {
   const auto all = choices();
-  const Choice* choice =
-      bench::chosen(argc, argv, "tenon_peer DIR FORMAT", all, [](const Choice& c) { return c.weights.name; });
+  const FormatEngine* choice =
+      bench::chosen(argc, argv, "tenon_peer DIR FORMAT", all, [](const FormatEngine& c) { return c.weights.name; });
   if (!choice) return 2;
   const auto files = load_checkpoint(argv[1]);
   Peer peer(files, *choice);

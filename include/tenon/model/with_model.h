@@ -79,8 +79,8 @@ struct AnyFamily<ModelList<Models...>> {
   }
   /// Returns body(Family{}) for the family of that model_type.
   template <class Body>
-  static auto of(std::string_view model_type, Body&& body) {
-    return with_model(ModelList<Models...>{}, model_type, body);
+  static auto of(std::string_view type, Body&& body) {
+    return with_model(ModelList<Models...>{}, type, body);
   }
 };
 
