@@ -10,6 +10,7 @@
 
 #include "../checkpoint/gguf_file.h"
 #include "../io/scratch.h"
+#include "gguf_conversion.h"
 #include "made_model.h"
 #include "tenon/device/thread_pool.h"
 #include "tenon/io/json.h"
@@ -25,47 +26,9 @@
 BOOST_AUTO_TEST_SUITE(model_gguf)
 
 using namespace tenon;
-using tenon::test::GgufFile;
-using tenon::test::mentions;
-using tenon::test::refusal;
-using tenon::test::Scratch;
-using tenon::test::TensorFile;
+using namespace tenon::test;
 
 namespace {
-
-using Tensor = GgufFile::Tensor;
-
-std::uint64_t cols_of(const Tensor& t) { return t.shape.size() == 2 ? t.shape[1] : 1; }
-
-// LlamaModel.permute: reshape(heads, 2, rows / heads / 2, cols).swapaxes(1, 2)
-void permute(Tensor& t, std::uint64_t heads) {
-  const std::vector<float> old = t.values;
-  const std::uint64_t half = t.shape[0] / heads / 2, cols = cols_of(t);
-  std::size_t out = 0;
-  for (std::uint64_t h = 0; h < heads; ++h)
-    for (std::uint64_t i = 0; i < half; ++i)
-      for (std::uint64_t j = 0; j < 2; ++j)
-        for (std::uint64_t c = 0; c < cols; ++c) t.values[out++] = old[((h * 2 + j) * half + i) * cols + c];
-}
-
-// GPT2Model: data_torch.transpose(1, 0)
-void transpose(Tensor& t) {
-  const std::vector<float> old = t.values;
-  const std::uint64_t rows = t.shape[0], cols = t.shape[1];
-  for (std::uint64_t r = 0; r < rows; ++r)
-    for (std::uint64_t c = 0; c < cols; ++c) t.values[c * rows + r] = old[r * cols + c];
-  std::swap(t.shape[0], t.shape[1]);
-}
-
-// BloomModel: qkv.reshape(heads, 3, width / heads, cols), then all [:, 0], all [:, 1] and all [:, 2]
-void part(Tensor& t, std::uint64_t heads) {
-  const std::vector<float> old = t.values;
-  const std::uint64_t run = t.shape[0] / heads / 3 * cols_of(t);
-  std::size_t out = 0;
-  for (std::uint64_t which = 0; which < 3; ++which)
-    for (std::uint64_t h = 0; h < heads; ++h)
-      for (std::uint64_t i = 0; i < run; ++i) t.values[out++] = old[(h * 3 + which) * run + i];
-}
 
 struct Converted {
   std::string name;  // in the folder, without prefix
@@ -99,67 +62,6 @@ GgufFile converted(const std::filesystem::path& folder, const Names& names, cons
     }
   }
   return out;
-}
-
-// The sizes with which a step computes.
-void same_arithmetic(const ModelConfig& a, const ModelConfig& b) {
-  BOOST_TEST((a.norm_kind == b.norm_kind && a.position_kind == b.position_kind && a.mlp_kind == b.mlp_kind));
-  BOOST_TEST((a.parallel_residual == b.parallel_residual && a.output_norms == b.output_norms));
-  BOOST_TEST((a.norms_all_heads == b.norms_all_heads && a.head_norms == b.head_norms && a.qkv_bias == b.qkv_bias));
-  BOOST_TEST((a.embedding_scale == b.embedding_scale && a.residual_scale == b.residual_scale));
-  BOOST_TEST((a.logit_scale == b.logit_scale && a.attention_scale == b.attention_scale));
-  BOOST_TEST((a.logit_soft_cap == b.logit_soft_cap && a.attention_soft_cap == b.attention_soft_cap));
-  BOOST_TEST((a.window == b.window && a.windows == b.windows && a.rotations == b.rotations));
-  for (const auto& [x, y] : {std::pair(a.rotary, b.rotary), std::pair(a.local_rotary, b.local_rotary)}) {
-    BOOST_TEST((x.scaling == y.scaling && x.theta == y.theta && x.factor == y.factor && x.width == y.width));
-    BOOST_TEST((x.neighbours == y.neighbours && x.angle_scale == y.angle_scale));
-    BOOST_TEST((x.short_factors == y.short_factors && x.long_factors == y.long_factors));
-  }
-}
-
-template <class Family>
-void same_config(const ModelFiles& wanted, const ModelFiles& found) {
-  const ModelConfig a = Family::configure(*wanted.config), b = Family::configure(*found.config);
-  BOOST_TEST_REQUIRE((a.layers == b.layers && a.hidden == b.hidden && a.heads == b.heads && a.kv_heads == b.kv_heads));
-  BOOST_TEST_REQUIRE((a.head_dim == b.head_dim && a.inner == b.inner && a.vocab == b.vocab));
-  BOOST_TEST((a.positions == b.positions && a.norm_epsilon == b.norm_epsilon && a.tied_head == b.tied_head));
-  BOOST_TEST((a.activation == b.activation && a.interleaved_qkv == b.interleaved_qkv));
-  BOOST_TEST((a.attention_bias == b.attention_bias && a.mlp_bias == b.mlp_bias));
-  same_arithmetic(a, b);
-}
-
-// Compares the model of the file with that of the folder, tensor by tensor.
-template <class Family>
-void same_model(const std::filesystem::path& folder, const std::filesystem::path& file) {
-  const ModelFiles wanted = load_checkpoint(folder), found = load_checkpoint(file);
-  same_config<Family>(wanted, found);
-  const ModelConfig a = Family::configure(*wanted.config);
-  const DecoderSpec spec = Family::tensors(a);
-  const TensorSource one(wanted, Family::name_prefix), other(found, Family::name_prefix);
-  other.check(spec, a.tied_head);
-  BOOST_TEST(other.unused(spec, a.tied_head).empty());
-  const auto same = [](const auto& part, const std::vector<float>& x, const std::vector<float>& y) {
-    const std::string name = part.parts.empty() ? "" : part.parts.front().name;
-    BOOST_TEST(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0, name);
-    return 0;
-  };
-  const auto size = [](Shape shape) {
-    return static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols);
-  };
-  const auto matrix = [&](const MatrixSpec& m) {
-    std::vector<float> x(size(m.shape)), y(x.size());
-    one.read(m, 0, m.shape.rows, x.data());
-    for (int row = 0; row < m.shape.rows; row += 5)  // blocks of rows, as they are loaded
-      other.read(m, row, std::min(5, m.shape.rows - row), y.data() + static_cast<std::ptrdiff_t>(row) * m.shape.cols);
-    return same(m, x, y);
-  };
-  const auto vector = [&](const VectorSpec& v) {
-    std::vector<float> x(size(v.shape)), y(x.size());
-    one.read(v, x.data());
-    other.read(v, y.data());
-    return same(v, x, y);
-  };
-  map_parts<int, int, int>(spec, a.tied_head, matrix, matrix, vector);
 }
 
 Names llama_names(std::uint64_t heads, std::uint64_t kv_heads) {
@@ -220,90 +122,6 @@ const nlohmann::json kLlama = {{"general.architecture", "llama"},
                                {"llama.attention.value_length", 6},
                                {"llama.rope.dimension_count", 6},
                                {"llama.attention.layer_norm_rms_epsilon", 1e-6f}};
-
-// Metadata as the converter writes it for a config.json of transformers.
-nlohmann::json metadata_of(const std::string& architecture, const nlohmann::json& config) {
-  nlohmann::json out = {{"general.architecture", architecture}};
-  const auto rope = config.value("rope_parameters", nlohmann::json::object());
-  const auto global = rope.value("full_attention", rope);
-  const std::uint64_t heads = config["num_attention_heads"], width = config["hidden_size"];
-  const std::uint64_t head_dim = config.value("head_dim", width / heads);
-  const auto set = [&](const char* key, const nlohmann::json& value) { out[architecture + "." + key] = value; };
-  const auto copy = [&](const char* key, const char* field) {
-    if (config.contains(field) && !config[field].is_null()) set(key, config[field]);
-  };
-  constexpr std::pair<const char*, const char*> copied[] = {
-      {"block_count", "num_hidden_layers"},
-      {"context_length", "max_position_embeddings"},
-      {"embedding_length", "hidden_size"},
-      {"feed_forward_length", "intermediate_size"},
-      {"attention.head_count", "num_attention_heads"},
-      {"attention.head_count_kv", "num_key_value_heads"},
-      {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
-      {"attention.layer_norm_epsilon", "layer_norm_eps"},
-      {"attention.layer_norm_epsilon", "norm_epsilon"},
-      {"rope.scaling.original_context_length", "original_max_position_embeddings"},
-      {"attn_logit_softcapping", "attn_logit_softcapping"},
-      {"final_logit_softcapping", "final_logit_softcapping"},
-      {"use_parallel_residual", "use_parallel_residual"},
-      {"logit_scale", "logit_scale"},
-      {"logit_scale", "logits_scaling"},
-      {"attention.scale", "attention_multiplier"},
-      {"embedding_scale", "embedding_multiplier"},
-      {"residual_scale", "residual_multiplier"}};
-  for (const auto& [key, field] : copied) copy(key, field);
-  if (architecture == "olmo") set("attention.layer_norm_epsilon", 1e-5);
-  if (architecture.starts_with("gemma")) copy("attention.sliding_window", "sliding_window");
-  set("rope.freq_base", global.value("rope_theta", config.value("rope_theta", 10000.0)));
-  const double turned = static_cast<double>(head_dim) * global.value("partial_rotary_factor", 1.0);
-  set("rope.dimension_count", static_cast<std::uint64_t>(turned));
-  if (head_dim != width / heads) set("attention.key_length", head_dim), set("attention.value_length", head_dim);
-  const auto scaling = config.value("rope_scaling", global);
-  if (scaling.is_object() && scaling.contains("factor"))
-    set("rope.scaling.type", "linear"), set("rope.scaling.factor", scaling["factor"]);
-  return out;
-}
-
-// Norms of Gemma: multiples of 2^-10, so that the sum with 1 is exact. The folder gets them, too.
-void add_one(Tensor& tensor, TensorFile::Tensor& from) {
-  for (std::size_t i = 0; i < tensor.values.size(); ++i) {
-    const float exact = std::round(tensor.values[i] * 1024) / 1024;
-    from.put(i, exact);
-    tensor.values[i] = exact + 1;
-  }
-}
-
-// The folder's tensors under gguf-py's names, changed as the converter changes those of the architecture.
-GgufFile renamed(const std::filesystem::path& folder, const std::string& prefix, const nlohmann::json& names,
-                 const std::string& architecture, const nlohmann::json& config) {
-  const std::uint64_t heads = config["num_attention_heads"];
-  const std::uint64_t kv_heads = config.value("num_key_value_heads", heads);
-  const std::set<std::string> permuted = {"llama", "smollm3", "granite", "olmo"};
-  TensorFile source;
-  source.read(folder / "model.safetensors");
-  GgufFile out;
-  out.metadata = metadata_of(architecture, config);
-  for (auto& [name, from] : source.tensors) {
-    if (name == "of.no.use") continue;
-    const std::string without = name.substr(name.starts_with(prefix) ? prefix.size() : 0);
-    const std::string key = names.contains(name) ? name : without;
-    BOOST_TEST_REQUIRE(names.contains(key), name);
-    Tensor tensor{names[key].get<std::string>(), from.shape, std::vector<float>(from.bytes.size() / sizeof(float))};
-    std::memcpy(tensor.values.data(), from.bytes.data(), from.bytes.size());
-    const auto is = [&](const char* part_of_name) { return tensor.name.find(part_of_name) != std::string::npos; };
-    if (permuted.contains(architecture) && is("attn_q.")) permute(tensor, heads);
-    if (permuted.contains(architecture) && is("attn_k.")) permute(tensor, kv_heads);
-    if (architecture == "gptneox" && is("attn_qkv.")) part(tensor, heads);
-    if (architecture.starts_with("gemma") && is("norm.weight")) add_one(tensor, from);
-    out.tensors.push_back(std::move(tensor));
-  }
-  source.write(folder / "model.safetensors");
-  if (architecture != "phi3") return out;
-  const auto factors = [&](const char* name) { return config["rope_parameters"][name].get<std::vector<float>>(); };
-  out.tensors.push_back({"rope_factors_short.weight", {8}, factors("short_factor")});
-  out.tensors.push_back({"rope_factors_long.weight", {8}, factors("long_factor")});
-  return out;
-}
 
 GgufFile small_llama(const Scratch& scratch, const nlohmann::json& more = nlohmann::json::object()) {
   nlohmann::json config = test::kSmallLlama;
@@ -489,6 +307,11 @@ BOOST_AUTO_TEST_CASE(wrong_models_are_refused) {
   refuses([](GgufFile& file) { file.at("token_embd.weight").name = "token_embedding.weight"; }, {"token_embd.weight"});
   refuses([](GgufFile& file) { file.at("blk.0.attn_q.weight").name = "blk.0.attn_z.weight"; },
           {"blk.0.attn_z.weight", "no tensor of this name"});
+  refuses(
+      [](GgufFile& file) {
+        file.tensors.push_back({"blk.1.attn_output.bias", {45}, std::vector<float>(45, 1.0f)});
+      },
+      {"blk.1.attn_output.bias", "may change the output"});
   refuses([](GgufFile& file) { file.at("blk.0.attn_q.weight").name = "blk.x.attn_q.weight"; }, {"blk.x.attn_q.weight"});
   refuses([](GgufFile& file) { file.at("blk.0.attn_q.weight").name = "blk.0.attn_q.scale"; }, {"blk.0.attn_q.scale"});
   refuses(

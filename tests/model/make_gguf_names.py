@@ -16,7 +16,7 @@ import gguf
 CASES = {"llama": "llama_linear_old", "smollm3": "smollm3_nope", "granite": "granite", "olmo": "olmo", "olmo2": "olmo2",
          "qwen2": "qwen2_gqa_old", "qwen3": "qwen3_headdim", "command-r": "cohere", "stablelm": "stablelm",
          "starcoder2": "starcoder2_window", "gemma": "gemma_mqa", "gemma2": "gemma2", "gemma3": "gemma3_text",
-         "phi2": "phi_partial", "phi3": "phi3_longrope", "gptneox": "gpt_neox_parallel"}
+         "phi2": "phi_partial", "phi3": "phi3_longrope", "gptneox": "gpt_neox_parallel", "falcon": "falcon_7b", "mpt": "mpt"}
 ARCHITECTURES = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}
 UNUSED = ("transformers_version", "dtype", "initializer_range", "use_cache", "architectures", "torch_dtype")
 
@@ -32,7 +32,7 @@ def main():
     for architecture, case in CASES.items():
         folder = pathlib.Path(sys.argv[1]) / case
         config = json.loads((folder / "config.json").read_text())
-        table = gguf.get_tensor_name_map(ARCHITECTURES[architecture], config["num_hidden_layers"])
+        table = gguf.get_tensor_name_map(ARCHITECTURES[architecture], config.get("num_hidden_layers") or config["n_layers"])
         stored = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names(folder)}
         out[architecture] = {"config": {key: value for key, value in config.items() if key not in UNUSED},
                              "names": {name: to for name, to in stored.items() if to}}

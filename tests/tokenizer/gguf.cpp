@@ -57,9 +57,10 @@ struct Family {
   const char *folder, *pre;
   bool begins = false;  // the converter writes add_bos_token
 };
-constexpr Family kFamilies[] = {{"gpt2", "gpt-2"},         {"starcoder", "starcoder"}, {"starcoder", "smollm"},
-                                {"bloom", "bloom"},        {"llama3", "llama-bpe"},    {"qwen2", "qwen2"},
-                                {"tekken", "tekken", true}};
+constexpr Family kFamilies[] = {
+    {"gpt2", "gpt-2"},          {"starcoder", "starcoder"}, {"starcoder", "smollm"},
+    {"bloom", "bloom"},         {"llama3", "llama-bpe"},    {"qwen2", "qwen2"},
+    {"tekken", "tekken", true}, {"falcon", "falcon"},       {"deepseek_coder", "deepseek-coder", true}};
 
 }  // namespace
 

@@ -1,6 +1,9 @@
 // The architectures of GGUF files that are read: which key is which field of config.json, and which tensor is which.
 // Source: convert_hf_to_gguf.py of llama.cpp and gguf-py 0.19 (constants.py, tensor_mapping.py).
 #pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -35,6 +38,7 @@ struct GgufName {
 struct GgufHeads {
   bool rotary = false;    // rope.* are known, and config.json has head_dim
   bool grouped = false;   // attention.head_count_kv may be below attention.head_count
+  bool one_key = false;   // attention.head_count_kv must be 1
   std::string_view part;  // the field for rope.dimension_count / head_dim; empty: must be 1
   // Layers of the model whose scores are scaled by the width of all heads (Gemma's 27B; llama-model.cpp). 0: the
   // family has no query_pre_attn_scalar.
@@ -50,6 +54,22 @@ struct GgufFamily {
   std::span<const GgufName> of_layer;
 };
 
+// Lists of tensors, joined.
+template <std::size_t... Sizes>
+constexpr auto joined(const std::array<GgufName, Sizes>&... lists) {
+  std::array<GgufName, (Sizes + ...)> out{};
+  auto at = out.begin();
+  ((at = std::copy(lists.begin(), lists.end(), at)), ...);
+  return out;
+}
+
+// The same tensors in another order.
+template <std::size_t Size>
+constexpr auto reordered(std::array<GgufName, Size> list, GgufOrder order) {
+  for (GgufName& each : list) each.order = order;
+  return list;
+}
+
 inline constexpr GgufField kGgufSizes[] = {{"block_count", "num_hidden_layers"},
                                            {"context_length", "max_position_embeddings"},
                                            {"embedding_length", "hidden_size"},
@@ -59,46 +79,33 @@ inline constexpr GgufField kGgufSizes[] = {{"block_count", "num_hidden_layers"},
                                            {"rope.freq_base", "rope_theta", false}};
 inline constexpr GgufField kRmsNorm[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"}};
 inline constexpr GgufField kLayerNorm[] = {{"attention.layer_norm_epsilon", "layer_norm_eps"}};
-inline constexpr GgufName kGgufTensors[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 
-inline constexpr GgufName kLlamaLayer[] = {{"attn_norm", "input_layernorm"},
-                                           {"attn_q", "self_attn.q_proj", GgufOrder::rotary},
-                                           {"attn_k", "self_attn.k_proj", GgufOrder::rotary},
-                                           {"attn_v", "self_attn.v_proj"},
-                                           {"attn_output", "self_attn.o_proj"},
-                                           {"ffn_norm", "post_attention_layernorm"},
-                                           {"ffn_gate", "mlp.gate_proj"},
-                                           {"ffn_up", "mlp.up_proj"},
-                                           {"ffn_down", "mlp.down_proj"}};
-// Qwen2, StableLM: rows keep their order.
-inline constexpr GgufName kQwen2Layer[] = {
-    {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
-// Qwen3, Command R
-inline constexpr GgufName kQwen3Layer[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"}};
-inline constexpr GgufName kOlmo2Layer[] = {{"attn_q", "self_attn.q_proj"},
-                                           {"attn_k", "self_attn.k_proj"},
-                                           {"attn_v", "self_attn.v_proj"},
-                                           {"attn_q_norm", "self_attn.q_norm"},
-                                           {"attn_k_norm", "self_attn.k_norm"},
-                                           {"attn_output", "self_attn.o_proj"},
-                                           {"post_attention_norm", "post_attention_layernorm"},
-                                           {"post_ffw_norm", "post_feedforward_layernorm"},
-                                           {"ffn_gate", "mlp.gate_proj"},
-                                           {"ffn_up", "mlp.up_proj"},
-                                           {"ffn_down", "mlp.down_proj"}};
-inline constexpr GgufName kStarcoder2Layer[] = {
-    {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_up", "mlp.c_fc"},           {"ffn_down", "mlp.c_proj"}};
+// The parts of layers that most families name alike.
+inline constexpr auto kQueriesKeys =
+    std::to_array<GgufName>({{"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}});
+inline constexpr auto kValuesOut =
+    std::to_array<GgufName>({{"attn_v", "self_attn.v_proj"}, {"attn_output", "self_attn.o_proj"}});
+inline constexpr auto kHeadNorms =
+    std::to_array<GgufName>({{"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"}});
+inline constexpr auto kInputNorms =
+    std::to_array<GgufName>({{"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"}});
+inline constexpr auto kOutputNorms = std::to_array<GgufName>(
+    {{"post_attention_norm", "post_attention_layernorm"}, {"post_ffw_norm", "post_feedforward_layernorm"}});
+inline constexpr auto kGatedMlp =
+    std::to_array<GgufName>({{"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}});
+inline constexpr auto kPlainMlp = std::to_array<GgufName>({{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}});
+inline constexpr auto kWideMlp =
+    std::to_array<GgufName>({{"ffn_up", "mlp.dense_h_to_4h"}, {"ffn_down", "mlp.dense_4h_to_h"}});
+
+inline constexpr auto kGgufTensors = std::to_array<GgufName>(
+    {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}});
+inline constexpr auto kHeads = joined(kQueriesKeys, kValuesOut);
+inline constexpr auto kLlamaLayer =
+    joined(kInputNorms, reordered(kQueriesKeys, GgufOrder::rotary), kValuesOut, kGatedMlp);
+inline constexpr auto kQwen2Layer = joined(kInputNorms, kHeads, kGatedMlp);  // Qwen2, StableLM: rows keep their order
+inline constexpr auto kQwen3Layer = joined(kQwen2Layer, kHeadNorms);         // Qwen3, Command R
+inline constexpr auto kOlmo2Layer = joined(kHeads, kHeadNorms, kOutputNorms, kGatedMlp);
+inline constexpr auto kStarcoder2Layer = joined(kInputNorms, kHeads, kPlainMlp);
 inline constexpr GgufField kStarcoder2Fields[] = {{"attention.layer_norm_epsilon", "norm_epsilon"}};
 inline constexpr GgufField kGraniteFields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
                                                {"attention.scale", "attention_multiplier", false},
@@ -119,94 +126,96 @@ inline constexpr GgufField kGemma3Fields[] = {{"attention.layer_norm_rms_epsilon
                                               {"final_logit_softcapping", "final_logit_softcapping", false},
                                               {"attention.sliding_window", "sliding_window", false},
                                               {"rope.freq_base_swa", "rope_local_base_freq", false}};
-inline constexpr GgufName kGemmaTensors[] = {{"token_embd", "model.embed_tokens"},
-                                             {"output_norm", "model.norm", GgufOrder::plus_one}};
-inline constexpr GgufName kGemmaLayer[] = {{"attn_norm", "input_layernorm", GgufOrder::plus_one},
-                                           {"attn_q", "self_attn.q_proj"},
-                                           {"attn_k", "self_attn.k_proj"},
-                                           {"attn_v", "self_attn.v_proj"},
-                                           {"attn_output", "self_attn.o_proj"},
-                                           {"ffn_norm", "post_attention_layernorm", GgufOrder::plus_one},
-                                           {"ffn_gate", "mlp.gate_proj"},
-                                           {"ffn_up", "mlp.up_proj"},
-                                           {"ffn_down", "mlp.down_proj"}};
-inline constexpr GgufName kGemma2Layer[] = {{"attn_norm", "input_layernorm", GgufOrder::plus_one},
-                                            {"attn_q", "self_attn.q_proj"},
-                                            {"attn_k", "self_attn.k_proj"},
-                                            {"attn_v", "self_attn.v_proj"},
-                                            {"attn_output", "self_attn.o_proj"},
-                                            {"post_attention_norm", "post_attention_layernorm", GgufOrder::plus_one},
-                                            {"ffn_norm", "pre_feedforward_layernorm", GgufOrder::plus_one},
-                                            {"ffn_gate", "mlp.gate_proj"},
-                                            {"ffn_up", "mlp.up_proj"},
-                                            {"ffn_down", "mlp.down_proj"},
-                                            {"post_ffw_norm", "post_feedforward_layernorm", GgufOrder::plus_one}};
-inline constexpr GgufName kGemma3Layer[] = {{"attn_norm", "input_layernorm", GgufOrder::plus_one},
-                                            {"attn_q", "self_attn.q_proj"},
-                                            {"attn_k", "self_attn.k_proj"},
-                                            {"attn_v", "self_attn.v_proj"},
-                                            {"attn_q_norm", "self_attn.q_norm", GgufOrder::plus_one},
-                                            {"attn_k_norm", "self_attn.k_norm", GgufOrder::plus_one},
-                                            {"attn_output", "self_attn.o_proj"},
-                                            {"post_attention_norm", "post_attention_layernorm", GgufOrder::plus_one},
-                                            {"ffn_norm", "pre_feedforward_layernorm", GgufOrder::plus_one},
-                                            {"ffn_gate", "mlp.gate_proj"},
-                                            {"ffn_up", "mlp.up_proj"},
-                                            {"ffn_down", "mlp.down_proj"},
-                                            {"post_ffw_norm", "post_feedforward_layernorm", GgufOrder::plus_one}};
+inline constexpr auto kGemmaTensors =
+    std::to_array<GgufName>({{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm", GgufOrder::plus_one}});
+inline constexpr auto kGemmaLayer = joined(reordered(kInputNorms, GgufOrder::plus_one), kHeads, kGatedMlp);
+inline constexpr auto kGemma2Norms =
+    joined(std::to_array<GgufName>({{"attn_norm", "input_layernorm"}, {"ffn_norm", "pre_feedforward_layernorm"}}),
+           kOutputNorms);
+inline constexpr auto kGemma2Layer = joined(reordered(kGemma2Norms, GgufOrder::plus_one), kHeads, kGatedMlp);
+inline constexpr auto kGemma3Layer = joined(kGemma2Layer, reordered(kHeadNorms, GgufOrder::plus_one));
 
-inline constexpr GgufName kPhi2Tensors[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.final_layernorm"}, {"output", "lm_head"}};
-inline constexpr GgufName kPhi2Layer[] = {
-    {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},     {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.dense"}, {"ffn_up", "mlp.fc1"},
-    {"ffn_down", "mlp.fc2"}};
+inline constexpr auto kPhi2Tensors = std::to_array<GgufName>(
+    {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.final_layernorm"}, {"output", "lm_head"}});
+inline constexpr auto kPhi2Layer = joined(kQueriesKeys, std::to_array<GgufName>({{"attn_norm", "input_layernorm"},
+                                                                                 {"attn_v", "self_attn.v_proj"},
+                                                                                 {"attn_output", "self_attn.dense"},
+                                                                                 {"ffn_up", "mlp.fc1"},
+                                                                                 {"ffn_down", "mlp.fc2"}}));
 inline constexpr GgufField kPhi3Fields[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
                                             {"attention.sliding_window", "sliding_window", false}};
-inline constexpr GgufName kPhi3Layer[] = {{"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
-                                          {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-                                          {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"}};
-inline constexpr GgufName kGptNeoXTensors[] = {
-    {"token_embd", "gpt_neox.embed_in"}, {"output_norm", "gpt_neox.final_layer_norm"}, {"output", "embed_out"}};
-inline constexpr GgufName kGptNeoXLayer[] = {
-    {"attn_norm", "input_layernorm"},   {"attn_qkv", "attention.query_key_value", GgufOrder::parts},
-    {"attn_output", "attention.dense"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_up", "mlp.dense_h_to_4h"},    {"ffn_down", "mlp.dense_4h_to_h"}};
+inline constexpr auto kPhi3Layer = joined(kInputNorms, std::to_array<GgufName>({{"attn_qkv", "self_attn.qkv_proj"},
+                                                                                {"attn_output", "self_attn.o_proj"},
+                                                                                {"ffn_up", "mlp.gate_up_proj"},
+                                                                                {"ffn_down", "mlp.down_proj"}}));
+inline constexpr auto kGptNeoXTensors = std::to_array<GgufName>(
+    {{"token_embd", "gpt_neox.embed_in"}, {"output_norm", "gpt_neox.final_layer_norm"}, {"output", "embed_out"}});
+inline constexpr auto kGptNeoXLayer =
+    joined(kInputNorms, kWideMlp,
+           std::to_array<GgufName>(
+               {{"attn_qkv", "attention.query_key_value", GgufOrder::parts}, {"attn_output", "attention.dense"}}));
 
 inline constexpr GgufField kGpt2Fields[] = {
     {"block_count", "n_layer"},         {"context_length", "n_positions"},
     {"embedding_length", "n_embd"},     {"feed_forward_length", "n_inner", false},
     {"attention.head_count", "n_head"}, {"attention.layer_norm_epsilon", "layer_norm_epsilon"}};
-inline constexpr GgufName kGpt2Tensors[] = {{"token_embd", "transformer.wte"},
-                                            {"position_embd", "transformer.wpe"},
-                                            {"output_norm", "transformer.ln_f"},
-                                            {"output", "lm_head"}};
-inline constexpr GgufName kGpt2Layer[] = {{"attn_norm", "ln_1"},
-                                          {"attn_qkv", "attn.c_attn", GgufOrder::transposed},
-                                          {"attn_output", "attn.c_proj", GgufOrder::transposed},
-                                          {"ffn_norm", "ln_2"},
-                                          {"ffn_up", "mlp.c_fc", GgufOrder::transposed},
-                                          {"ffn_down", "mlp.c_proj", GgufOrder::transposed}};
-inline constexpr GgufName kStarcoderLayer[] = {{"attn_norm", "ln_1"},          {"attn_qkv", "attn.c_attn"},
-                                               {"attn_output", "attn.c_proj"}, {"ffn_norm", "ln_2"},
-                                               {"ffn_up", "mlp.c_fc"},         {"ffn_down", "mlp.c_proj"}};
+inline constexpr auto kGpt2Tensors = std::to_array<GgufName>({{"token_embd", "transformer.wte"},
+                                                              {"position_embd", "transformer.wpe"},
+                                                              {"output_norm", "transformer.ln_f"},
+                                                              {"output", "lm_head"}});
+inline constexpr auto kGpt2Norms = std::to_array<GgufName>({{"attn_norm", "ln_1"}, {"ffn_norm", "ln_2"}});
+inline constexpr auto kGpt2Matrices =
+    joined(std::to_array<GgufName>({{"attn_qkv", "attn.c_attn"}, {"attn_output", "attn.c_proj"}}), kPlainMlp);
+inline constexpr auto kGpt2Layer = joined(kGpt2Norms, reordered(kGpt2Matrices, GgufOrder::transposed));
+inline constexpr auto kStarcoderLayer = joined(kGpt2Norms, kGpt2Matrices);
 
 inline constexpr GgufField kBloomFields[] = {
     {"block_count", "n_layer"},          {"context_length", "seq_length"},
     {"embedding_length", "hidden_size"}, {"feed_forward_length", "n_inner", false},
     {"attention.head_count", "n_head"},  {"attention.layer_norm_epsilon", "layer_norm_epsilon"}};
-inline constexpr GgufName kBloomTensors[] = {{"token_embd", "transformer.word_embeddings"},
-                                             {"token_embd_norm", "transformer.word_embeddings_layernorm"},
-                                             {"output_norm", "transformer.ln_f"},
-                                             {"output", "lm_head"}};
-inline constexpr GgufName kBloomLayer[] = {
-    {"attn_norm", "input_layernorm"},        {"attn_qkv", "self_attention.query_key_value", GgufOrder::parts},
-    {"attn_output", "self_attention.dense"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_up", "mlp.dense_h_to_4h"},         {"ffn_down", "mlp.dense_4h_to_h"}};
+inline constexpr auto kBloomTensors =
+    std::to_array<GgufName>({{"token_embd", "transformer.word_embeddings"},
+                             {"token_embd_norm", "transformer.word_embeddings_layernorm"},
+                             {"output_norm", "transformer.ln_f"},
+                             {"output", "lm_head"}});
+inline constexpr auto kBloomLayer =
+    joined(kInputNorms, kWideMlp,
+           std::to_array<GgufName>({{"attn_qkv", "self_attention.query_key_value", GgufOrder::parts},
+                                    {"attn_output", "self_attention.dense"}}));
+
+// Falcon 7B: one head of keys and values, so the rows of query_key_value keep their order.
+inline constexpr GgufField kFalconFields[] = {{"block_count", "num_hidden_layers"},
+                                              {"context_length", "max_position_embeddings"},
+                                              {"embedding_length", "hidden_size"},
+                                              {"feed_forward_length", "ffn_hidden_size"},
+                                              {"attention.head_count", "num_attention_heads"},
+                                              {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
+                                              {"rope.freq_base", "rope_theta", false}};
+inline constexpr auto kFalconTensors = std::to_array<GgufName>(
+    {{"token_embd", "transformer.word_embeddings"}, {"output_norm", "transformer.ln_f"}, {"output", "lm_head"}});
+inline constexpr auto kFalconLayer =
+    joined(kWideMlp, std::to_array<GgufName>({{"attn_norm", "input_layernorm"},
+                                              {"attn_qkv", "self_attention.query_key_value"},
+                                              {"attn_output", "self_attention.dense"}}));
+
+inline constexpr GgufField kMptFields[] = {
+    {"block_count", "n_layers"},         {"context_length", "max_seq_len"},
+    {"embedding_length", "d_model"},     {"feed_forward_length", ""},
+    {"attention.head_count", "n_heads"}, {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
+    {"attention.max_alibi_bias", ""}};
+inline constexpr auto kMptTensors = std::to_array<GgufName>(
+    {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.norm_f"}, {"output", "lm_head"}});
+inline constexpr auto kMptLayer = std::to_array<GgufName>({{"attn_norm", "norm_1"},
+                                                           {"ffn_norm", "norm_2"},
+                                                           {"attn_qkv", "attn.Wqkv"},
+                                                           {"attn_output", "attn.out_proj"},
+                                                           {"ffn_up", "ffn.up_proj"},
+                                                           {"ffn_down", "ffn.down_proj"}});
 
 inline constexpr GgufHeads kPlainHeads{};
-inline constexpr GgufHeads kSharedKeys{.grouped = true, .part = {}};
+inline constexpr GgufHeads kOneKeyHead{.grouped = true, .one_key = true, .part = {}};
 inline constexpr GgufHeads kGgufRotary{.rotary = true, .grouped = true, .part = {}};
+inline constexpr GgufHeads kFalconHeads{.rotary = true, .grouped = true, .one_key = true, .part = {}};
 inline constexpr GgufHeads kGemma2Heads{.rotary = true, .grouped = true, .part = {}, .layers_of_27b = 46};
 inline constexpr GgufHeads kGemma3Heads{.rotary = true, .grouped = true, .part = {}, .layers_of_27b = 62};
 inline constexpr GgufHeads kGgufPartly{.rotary = true, .grouped = true, .part = "partial_rotary_factor"};
@@ -233,8 +242,10 @@ inline constexpr GgufFamily kGgufFamilies[] = {
     {"gptneox", "gpt_neox", "gpt_neox.layers.", kGptNeoXHeads, kGgufSizes, kStableLmFields, kGptNeoXTensors,
      kGptNeoXLayer},
     {"gpt2", "gpt2", kGgufBlocks, kPlainHeads, kGpt2Fields, {}, kGpt2Tensors, kGpt2Layer},
-    {"starcoder", "gpt_bigcode", kGgufBlocks, kSharedKeys, kGpt2Fields, {}, kGpt2Tensors, kStarcoderLayer},
+    {"starcoder", "gpt_bigcode", kGgufBlocks, kOneKeyHead, kGpt2Fields, {}, kGpt2Tensors, kStarcoderLayer},
     {"bloom", "bloom", kGgufBlocks, kPlainHeads, kBloomFields, {}, kBloomTensors, kBloomLayer},
+    {"falcon", "falcon", kGgufBlocks, kFalconHeads, kFalconFields, {}, kFalconTensors, kFalconLayer},
+    {"mpt", "mpt", "transformer.blocks.", kPlainHeads, kMptFields, {}, kMptTensors, kMptLayer},
 };
 
 }  // namespace tenon::detail

@@ -19,10 +19,22 @@ namespace tenon::detail {
 
 inline constexpr int kMaxGgufWidth = 1 << 20;
 
+// Llama 3.1's scaling.
+inline constexpr double kLowFrequency = 1, kHighFrequency = 4;
+inline constexpr int kTrainedPositions = 8192;
+
+TENON_INLINE double llama3_divisor(double frequency, double factor) {
+  const double length = 2 * 3.141592653589793 / frequency;
+  if (length < kTrainedPositions / kHighFrequency) return 1;
+  if (length > kTrainedPositions / kLowFrequency) return factor;
+  const double smooth = (kTrainedPositions / length - kLowFrequency) / (kHighFrequency - kLowFrequency);
+  return 1 / ((1 - smooth) / factor + smooth);
+}
+
 class GgufMapper {
  public:
-  GgufMapper(const File& file, const GgufHeader& header)
-      : file_(file), header_(header), metadata_(*header.metadata, file.name()), family_(family_of(metadata_)) {
+  GgufMapper(const std::string& file, const GgufHeader& header, const GgufVector& read)
+      : file_(file), header_(header), read_(read), metadata_(*header.metadata, file), family_(family_of(metadata_)) {
     for (const TensorInfo& tensor : header.tensors) names_.insert(tensor.name);
   }
 
@@ -71,6 +83,8 @@ class GgufMapper {
 
   void add_field(const GgufField& each, Json& out) {
     const std::string key = use(each.key);
+    if (each.key == "attention.max_alibi_bias" && metadata_.number(key, 0, 1e9) != 8)
+      unsupported(key, "other than 8 is not supported");
     if (each.field.empty() || (!each.needed && !metadata_.has(key))) return;
     const Json& value = metadata_.value(key);
     const bool no_window = each.field == "sliding_window" && value == 0;  // the converter's word for none
@@ -83,7 +97,7 @@ class GgufMapper {
     heads_ = metadata_.integer(heads, 1, kMaxGgufWidth);
     const int kv_heads = metadata_.integer(keys, 1, heads_, heads_);
     if (!family_.heads.grouped && kv_heads != heads_) unsupported(keys, "other than head_count is not supported");
-    if (family_.model_type == "gpt_bigcode" && kv_heads != 1) unsupported(keys, "other than 1 is not supported");
+    if (family_.heads.one_key && kv_heads != 1) unsupported(keys, "other than 1 is not supported");
     const int width = metadata_.integer(use("embedding_length"), 1, kMaxGgufWidth);
     const std::string key_length = use("attention.key_length"), value_length = use("attention.value_length");
     head_dim_ = metadata_.integer(key_length, 1, kMaxGgufWidth, std::max(1, width / heads_));
@@ -107,16 +121,23 @@ class GgufMapper {
       unsupported(dimensions, "other than the width of a head, " + std::to_string(head_dim_) + ", is not supported");
     use("rope.scaling.finetuned");  // says how the model was made
     // An absent type is linear (llama-model.cpp); no factor, or 1, is no scaling.
-    const std::string kind = metadata_.choice(use("rope.scaling.type"), {"none", "linear", "yarn"}, "linear");
+    const bool factors = has_tensor("rope_factors_long.weight");
+    const std::string type = use("rope.scaling.type");
+    const std::string kind = factors ? metadata_.choice(type, {"none", "linear", "longrope"}, "longrope")
+                                     : metadata_.choice(type, {"none", "linear", "yarn"}, "linear");
     const std::string older = use("rope.scale_linear"), newer = use("rope.scaling.factor");
     const double by = metadata_.number(metadata_.has(newer) ? newer : older, 0, 1e6, 1);
     const std::string original = use("rope.scaling.original_context_length");
     use("rope.scaling.attn_factor");  // follows from the lengths
-    if (has_tensor("rope_factors_long.weight")) return add_longrope(original, out);
+    if (factors) return add_longrope(original, out);
     if (kind != "none" && by != 0 && by != 1) {
       Json scaling = {{"rope_type", kind}, {"factor", by}};
-      if (kind == "yarn" && metadata_.has(original))
-        scaling["original_max_position_embeddings"] = metadata_.value(original);
+      const auto copy = [&](const std::string& key, const char* field) {
+        if (kind == "yarn" && metadata_.has(key)) scaling[field] = metadata_.value(key);
+      };
+      copy(original, "original_max_position_embeddings");
+      copy(use("rope.scaling.yarn_beta_fast"), "beta_fast");
+      copy(use("rope.scaling.yarn_beta_slow"), "beta_slow");
       out["rope_scaling"] = std::move(scaling);
     }
     add_frequency_factors(out);
@@ -147,15 +168,13 @@ class GgufMapper {
   std::vector<float> small_tensor(const std::string& name) const {
     const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
                                     [&](const TensorInfo& each) { return each.name == name; });
-    if (found == header_.tensors.end()) refuse_file(file_.name(), "the tensor " + name + " is missing");
+    if (found == header_.tensors.end()) refuse_file(file_, "the tensor " + name + " is missing");
     const std::uint64_t count = found->shape.size() == 1 ? found->shape[0] : 0;
     if (found->dtype != DType::f32 || count == 0 || count > static_cast<std::uint64_t>(head_dim_ / 2))
-      refuse_file(file_.name() + ": " + name,
-                  "must be F32 with a number for each pair of a head's " + std::to_string(head_dim_) +
-                      " elements, is " + std::string(dtype_name(found->dtype)) + " " + shape_text(found->shape));
-    std::vector<float> values(static_cast<std::size_t>(count));
-    file_.read_at(found->begin, std::as_writable_bytes(std::span(values)));
-    return values;
+      refuse_file(file_ + ": " + name, "must be F32 with a number for each pair of a head's " +
+                                           std::to_string(head_dim_) + " elements, is " +
+                                           std::string(dtype_name(found->dtype)) + " " + shape_text(found->shape));
+    return read_(*found);
   }
 
   // rope_freqs divides each frequency. The converter writes it for Llama 3.1's scaling, whose fields it does not write.
@@ -169,11 +188,11 @@ class GgufMapper {
     for (std::size_t i = 0; i < factors.size(); ++i) {
       one = one && factors[i] == 1;
       const double power = 2.0 * static_cast<double>(i) / head_dim_;
-      llama3 = llama3 && std::abs(factors[i] / llama3_factor(std::pow(theta, -power), largest) - 1) < 1e-4;
+      llama3 = llama3 && std::abs(factors[i] / llama3_divisor(std::pow(theta, -power), largest) - 1) < 1e-4;
     }
     if (one) return;
     if (!llama3 || out.contains("rope_scaling"))
-      throw Error(Error::Kind::unsupported, file_.name() + ": " + name,
+      throw Error(Error::Kind::unsupported, file_ + ": " + name,
                   "frequency factors other than those of Llama 3.1 (low 1, high 4, trained at 8192) are not supported");
     out["rope_scaling"] = {{"rope_type", "llama3"},
                            {"factor", static_cast<double>(largest)},
@@ -182,22 +201,10 @@ class GgufMapper {
                            {"original_max_position_embeddings", kTrainedPositions}};
   }
 
-  static constexpr double kLowFrequency = 1, kHighFrequency = 4;
-  static constexpr int kTrainedPositions = 8192;
-
-  // Divisor of a frequency by Llama 3.1's scaling (modeling_rope_utils.py, _compute_llama3_parameters).
-  static double llama3_factor(double frequency, double factor) {
-    const double length = 2 * 3.141592653589793 / frequency;
-    if (length < kTrainedPositions / kHighFrequency) return 1;
-    if (length > kTrainedPositions / kLowFrequency) return factor;
-    const double smooth = (kTrainedPositions / length - kLowFrequency) / (kHighFrequency - kLowFrequency);
-    return 1 / ((1 - smooth) / factor + smooth);
-  }
-
   // The families' words for biases and norms that some models have. A family ignores those of others.
   void add_options(Json& out) const {
     const bool attention = has_tensor("blk.0.attn_q.bias") || has_tensor("blk.0.attn_qkv.bias");
-    for (const char* field : {"attention_bias", "use_bias", "use_qkv_bias"}) out[field] = attention;
+    for (const char* field : {"attention_bias", "use_bias", "use_qkv_bias", "bias"}) out[field] = attention;
     out["mlp_bias"] = has_tensor("blk.0.ffn_up.bias");
     out["use_qk_norm"] = has_tensor("blk.0.attn_q_norm.weight");
   }
@@ -206,9 +213,9 @@ class GgufMapper {
   std::uint64_t vocabulary() {
     const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
                                     [](const TensorInfo& each) { return each.name == "token_embd.weight"; });
-    if (found == header_.tensors.end()) refuse_file(file_.name(), "the tensor token_embd.weight is missing");
+    if (found == header_.tensors.end()) refuse_file(file_, "the tensor token_embd.weight is missing");
     if (found->shape.size() != 2)
-      refuse_file(file_.name() + ": token_embd.weight", "has shape " + shape_text(found->shape) + ", needs a matrix");
+      refuse_file(file_ + ": token_embd.weight", "has shape " + shape_text(found->shape) + ", needs a matrix");
     const std::string key = use("vocab_size");
     if (metadata_.has(key) && metadata_.value(key) != found->shape[0])
       metadata_.refuse(key, "is " + Fields::describe(metadata_.value(key)) + ", but token_embd.weight has " +
@@ -271,7 +278,7 @@ class GgufMapper {
   }
 
   [[noreturn]] void refuse_tensor(const TensorInfo& tensor) const {
-    throw Error(Error::Kind::unsupported, file_.name() + ": " + printable(tensor.name),
+    throw Error(Error::Kind::unsupported, file_ + ": " + printable(tensor.name),
                 "the architecture " + std::string(family_.architecture) + " has no tensor of this name here");
   }
 
@@ -297,8 +304,9 @@ class GgufMapper {
     }
   }
 
-  const File& file_;
+  std::string file_;
   const GgufHeader& header_;
+  const GgufVector& read_;
   Fields metadata_;
   const GgufFamily& family_;
   std::set<std::string_view> names_;
@@ -306,15 +314,22 @@ class GgufMapper {
   int heads_ = 0, head_dim_ = 0;
 };
 
+TENON_INLINE GgufModel map_gguf(const std::string& file, const GgufHeader& header, const GgufVector& read) {
+  GgufMapper mapper(file, header, read);
+  auto config = std::make_shared<const Json>(mapper.config());  // first: it checks the sizes that tensors() uses
+  return {header.metadata, std::move(config), mapper.tensors()};
+}
+
 }  // namespace tenon::detail
 
 namespace tenon {
 
 TENON_INLINE GgufModel read_gguf_model(const File& file) {
-  const GgufHeader header = read_gguf_header(file);
-  detail::GgufMapper mapper(file, header);
-  auto config = std::make_shared<const Json>(mapper.config());  // first: it checks the sizes that tensors() uses
-  return {header.metadata, std::move(config), mapper.tensors()};
+  return detail::map_gguf(file.name(), read_gguf_header(file), [&](const TensorInfo& tensor) {
+    std::vector<float> values(static_cast<std::size_t>(tensor.end - tensor.begin) / sizeof(float));
+    file.read_at(tensor.begin, std::as_writable_bytes(std::span(values)));
+    return values;
+  });
 }
 
 }  // namespace tenon

@@ -1,7 +1,9 @@
 // The model in a GGUF file, as the checkpoint of transformers that it was made from: config.json, and the names, shapes
 // and orders of its tensors. gguf_families.h has the tables.
 #pragma once
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tenon/checkpoint/gguf.h"
@@ -19,6 +21,20 @@ struct GgufModel {
 /// contradicts another; unsupported if the architecture, a key or a tensor is not known, because it would change the
 /// output.
 GgufModel read_gguf_model(const File& file);
+
+namespace detail {
+
+// The values of an F32 vector of a GGUF file.
+using GgufVector = std::function<std::vector<float>(const TensorInfo&)>;
+
+// Maps a header. `file` names it in errors; `read` reads factors of frequencies.
+GgufModel map_gguf(const std::string& file, const GgufHeader& header, const GgufVector& read);
+
+// The divisor of a frequency, in radians per position, by Llama 3.1's scaling of this factor
+// (modeling_rope_utils.py, _compute_llama3_parameters; low factor 1, high factor 4, trained at 8192 positions).
+double llama3_divisor(double frequency, double factor);
+
+}  // namespace detail
 
 }  // namespace tenon
 

@@ -33,9 +33,23 @@ struct GgufPreTokenizer {
   std::string_view pattern;       // of a Split before ByteLevel; empty: ByteLevel's own
   bool digits = false;            // each digit is a piece
   bool nfc = false;
-  bool whole_words = false;  // ignore_merges
-  bool begins = false;       // a text begins with bos, unless tokenizer.ggml.add_bos_token says otherwise
+  bool whole_words = false;     // ignore_merges
+  bool begins = false;          // a text begins with bos, unless tokenizer.ggml.add_bos_token says otherwise
+  std::string_view steps = {};  // JSON: all steps, in place of pattern and digits
 };
+
+inline constexpr std::string_view kFalconSteps = R"([{"type": "Punctuation", "behavior": "Contiguous"},
+  {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+  {"type": "Digits", "individual_digits": false},
+  {"type": "Split", "pattern": {"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated", "invert": false}])";
+inline constexpr std::string_view kDeepSeekCoderSteps =
+    R"([{"type": "Split", "pattern": {"Regex": "[\r\n]"}, "behavior": "Isolated", "invert": false},
+  {"type": "Split", "pattern": {"Regex": "\\s?\\p{L}+"}, "behavior": "Isolated", "invert": false},
+  {"type": "Split", "pattern": {"Regex": "\\s?\\p{P}+"}, "behavior": "Isolated", "invert": false},
+  {"type": "Split", "pattern": {"Regex": "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"}, "behavior": "Isolated",
+   "invert": false},
+  {"type": "Digits", "individual_digits": true},
+  {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}])";
 
 inline constexpr std::string_view kGpt4oPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
@@ -63,6 +77,8 @@ inline constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
     {"gpt-4o", {}, kGpt4oPattern},
     {"tekken", {}, kTekkenPattern, false, false, true},
     {"bloom", "bloom", kBloomPattern},
+    {"falcon", {}, {}, false, false, false, false, kFalconSteps},
+    {"deepseek-coder", {}, {}, false, false, false, false, kDeepSeekCoderSteps},
 };
 
 // Writes tokenizer.json and tokenizer_config.json from the metadata.
@@ -200,12 +216,12 @@ class GgufTokenizer {
     const auto byte_level = [](bool pattern) -> Json {
       return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", pattern}};
     };
-    Json steps = Json::array();
+    Json steps = pre.steps.empty() ? Json::array() : Json::parse(pre.steps);
     if (pre.digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
     if (!pre.pattern.empty())
       steps.push_back(
           {{"type", "Split"}, {"pattern", {{"Regex", pre.pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
-    steps.push_back(byte_level(pre.pattern.empty()));
+    if (pre.steps.empty()) steps.push_back(byte_level(pre.pattern.empty()));
     out["normalizer"] = pre.nfc ? Json{{"type", "NFC"}} : Json();
     out["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
     out["post_processor"] = post_processor(pre.begins);
