@@ -2,13 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <system_error>
 
 #include "server/chat_form.h"
 #include "server/jinja_text.h"
 #include "tenon/core/error.h"
-#include "tenon/io/file.h"
-#include "tenon/io/json.h"
 #include "tenon/io/sha256.h"
 #include "tenon/tokenizer/unicode.h"
 
@@ -16,8 +13,6 @@ namespace serve {
 namespace {
 
 using tenon::Error;
-
-constexpr std::uint64_t kMostTemplateBytes = 16 << 20;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::invalid_request, "messages", what); }
 
@@ -173,23 +168,5 @@ std::vector<std::string> ChatTemplate::stops() const {
 }
 
 std::string_view ChatTemplate::name() const { return form_->name; }
-
-std::string read_chat_template(const std::filesystem::path& model_folder) {
-  std::error_code ignored;
-  const auto jinja = model_folder / "chat_template.jinja", config = model_folder / "tokenizer_config.json";
-  if (std::filesystem::exists(jinja, ignored)) return tenon::read_text_file(jinja, kMostTemplateBytes);
-  if (!std::filesystem::exists(config, ignored)) return {};
-  const tenon::Json json = tenon::read_json_file(config, kMostTemplateBytes);
-  const auto found = json.is_object() ? json.find("chat_template") : json.end();
-  if (found == json.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  // Several, of which one is "default".
-  if (found->is_array())
-    for (const tenon::Json& each : *found)
-      if (each.is_object() && each.value("name", tenon::Json()) == "default" && each.contains("template") &&
-          each["template"].is_string())
-        return each["template"].get<std::string>();
-  return {};
-}
 
 }  // namespace serve

@@ -1,6 +1,5 @@
 // How a conversation becomes a prompt: the forms that are built in. Templates of models are recognised, never run.
 #pragma once
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "server/chat_message.h"
 #include "tenon/tokenizer/bpe.h"
+#include "tenon/tokenizer/chat_template_file.h"
 
 namespace serve {
 
@@ -59,7 +59,6 @@ class ChatTemplate {
 inline constexpr const char* kNoChatTemplate =
     "this model has no chat template that this server knows; the server's --chat-template names one";
 
-// The Jinja text of a model folder: chat_template.jinja, else that of tokenizer_config.json; empty where it has none.
-std::string read_chat_template(const std::filesystem::path& model_folder);
+using tenon::read_chat_template;
 
 }  // namespace serve

@@ -5,6 +5,7 @@
 #include "tenon/checkpoint/gguf-inl.h"
 #include "tenon/checkpoint/gguf_blocks-inl.h"
 #include "tenon/checkpoint/gguf_model-inl.h"
+#include "tenon/checkpoint/gguf_writer-inl.h"
 #include "tenon/checkpoint/peft-inl.h"
 #include "tenon/checkpoint/peft_base-inl.h"
 #include "tenon/checkpoint/peft_config-inl.h"
@@ -13,3 +14,4 @@
 #include "tenon/checkpoint/safetensors-inl.h"
 #include "tenon/checkpoint/safetensors_header-inl.h"
 #include "tenon/checkpoint/safetensors_writer-inl.h"
+#include "tenon/checkpoint/tensor_file_writer-inl.h"

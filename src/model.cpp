@@ -7,6 +7,7 @@
 #include "tenon/model/falcon-inl.h"
 #include "tenon/model/files-inl.h"
 #include "tenon/model/gemma-inl.h"
+#include "tenon/model/gguf_export-inl.h"
 #include "tenon/model/gpt2-inl.h"
 #include "tenon/model/gpt_bigcode-inl.h"
 #include "tenon/model/gpt_neox-inl.h"

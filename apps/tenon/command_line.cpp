@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <functional>
 #include <iostream>
@@ -283,6 +284,7 @@ Action add_constrain(CLI::App& app, ConstrainCommand& c) {
 Action add_inspect(CLI::App& app, InspectCommand& c) {
   add_model(app, c.model.model);
   app.add_flag("--tensors", c.all_tensors, "list every tensor");
+  app.add_flag("--errors", c.errors, "measure the error of other weight formats on all rows of the matrices");
   auto* const device = add_choice(app, "--device", c.model.device, words::device,
                                   "also load the model on this device, and print its memory");
   device->each([&c](const std::string&) { c.load = true; });
@@ -294,12 +296,18 @@ Action add_inspect(CLI::App& app, InspectCommand& c) {
 
 Action add_quantize(CLI::App& app, QuantizeCommand& c) {
   add_model(app, c.model);
-  const std::vector<std::string> formats{"int8",        "int8_tensor", "int4",   "float8_e4m3",
+  const std::vector<std::string> folders{"int8",        "int8_tensor", "int4",   "float8_e4m3",
                                          "float8_e5m2", "bfloat16",    "float16"};
-  app.add_option("--weights", c.weights, "the format to write: " + joined(formats))
-      ->check(CLI::IsMember(formats))
+  const std::vector<std::string> files{"q8_0", "q4_0", "float32", "float16", "bfloat16"};
+  app.add_option("--weights", c.weights, "the format to write: " + joined(folders) + "; to GGUF: " + joined(files))
       ->required()
       ->option_text("WORD")
+      ->group(kEngineGroup);
+  app.add_option_function<std::string>(
+         "--to", [&c](const std::string& kind) { c.gguf = kind == "gguf"; },
+         "the files to write: folder (safetensors), or gguf for one file that llama.cpp reads")
+      ->check(CLI::IsMember({"folder", "gguf"}))
+      ->option_text("WORD (folder)")
       ->group(kEngineGroup);
   auto* group = app.add_option("--group", c.group, "columns of int4 that share a scale: 32, 64, 128")
                     ->check(CLI::IsMember({32, 64, 128}))
@@ -309,8 +317,15 @@ Action add_quantize(CLI::App& app, QuantizeCommand& c) {
       ->check(CLI::Range(1, 4096))
       ->option_text("N (all cores)")
       ->group(kEngineGroup);
-  app.add_option("OUT", c.out, "folder to write; it must not have a model yet")->required()->check(is_folder_name);
-  return [&c, group] {
+  app.add_option("OUT", c.out, "folder to write, which must not have a model yet, or a new GGUF file")
+      ->required()
+      ->check(is_folder_name);
+  return [&c, group, folders, files] {
+    for (char& letter : c.weights) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    const auto& formats = c.gguf ? files : folders;
+    if (std::find(formats.begin(), formats.end(), c.weights) == formats.end())
+      throw UsageError("--weights: " + c.weights + " is not in {" + joined(formats) + "}" +
+                       (c.gguf ? " for --to gguf" : ""));
     if (group->count() > 0 && c.weights != "int4")
       throw UsageError("--group " + std::to_string(c.group) + " is of int4 only; --weights is " + c.weights);
     return quantize(c);

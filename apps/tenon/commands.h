@@ -64,12 +64,14 @@ int constrain(const ConstrainCommand& command);
 struct InspectCommand {
   ModelOptions model;
   bool all_tensors = false;
-  bool load = false;  // load the model and report the memory
+  bool errors = false;  // measure the errors of other weight formats on all rows
+  bool load = false;    // load the model and report the memory
 };
 int inspect(const InspectCommand& command);
 
 struct QuantizeCommand {
   std::string model, out;
+  bool gguf = false;  // write a GGUF file, not a folder
   std::string weights;
   int group = 32;   // columns of int4 that share a scale
   int threads = 0;  // 0: all cores

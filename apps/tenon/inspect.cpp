@@ -9,8 +9,11 @@
 #include "families.h"
 #include "output.h"
 #include "tenon/checkpoint/peft.h"
+#include "tenon/device/thread_pool.h"
 #include "tenon/model/adapter_sites.h"
+#include "tenon/model/encoding_error.h"
 #include "tenon/testing/process_memory.h"
+#include "tenon/weights/codes.h"
 
 namespace program {
 namespace {
@@ -109,6 +112,33 @@ std::string describe_weights(const tenon::DecoderSpec& spec, const tenon::ModelC
                       with_commas(each.token_bytes(config.kv())).c_str());
   }
   return text;
+}
+
+template <tenon::WeightCode C>
+std::string describe_error(const tenon::TensorSource& source, const tenon::DecoderSpec& spec, bool tied, int rows,
+                           tenon::ThreadPool& pool) {
+  const tenon::EncodingError error = tenon::encoding_error<C>(source, spec, tied, rows, pool);
+  std::string text = formatted("re-encoded   %-14s ", std::string(C::name).c_str());
+  if (error.worst.empty()) return text + "no error\n";
+  return text + formatted("relative error of a matrix %.2g on average, %.2g at most: ", error.mean, error.largest) +
+         error.worst + "\n";
+}
+
+// The errors of storing the matrices in other formats. A sample of rows, for GGUF files of block types; all rows of any
+// model with --errors.
+std::string describe_errors(const tenon::ModelFiles& files, const tenon::TensorSource& source,
+                            const tenon::DecoderSpec& spec, bool tied, bool all) {
+  const auto& tensors = files.tensors->tensors();
+  const auto coded = [](const tenon::TensorInfo& tensor) { return tenon::is_block(tensor.dtype); };
+  if (!all && std::none_of(tensors.begin(), tensors.end(), coded)) return "";
+  constexpr int kSample = 16;
+  const int rows = all ? 0 : kSample;
+  tenon::ThreadPool pool(thread_count({}));
+  return "re-encoded   float32        no error\n" +
+         describe_error<tenon::BFloat16Code>(source, spec, tied, rows, pool) +
+         describe_error<tenon::Int8Code<tenon::PerRow>>(source, spec, tied, rows, pool) +
+         describe_error<tenon::Int4Code<32>>(source, spec, tied, rows, pool) +
+         (all ? "" : "             measured on 16 rows of each matrix; --errors measures all\n");
 }
 
 // The weight formats in which this program has an engine.
@@ -253,8 +283,9 @@ int inspect(const InspectCommand& command) {
     const tenon::TensorSource source(files, Family::name_prefix);
     source.check(spec, config.tied_head);
     sites = tenon::adapter_sites(spec, Family::name_prefix, files.tensors);
-    return describe_config(config) + describe_weights(spec, config) + describe_engines() + describe_stored(files) +
-           describe_tensors(*files.tensors, command.all_tensors) +
+    return describe_config(config) + describe_weights(spec, config) +
+           describe_errors(files, source, spec, config.tied_head, command.errors) + describe_engines() +
+           describe_stored(files) + describe_tensors(*files.tensors, command.all_tensors) +
            describe_unused(*files.tensors, source.unused(spec, config.tied_head));
   });
   Output output;

@@ -7,6 +7,7 @@
 #include "output.h"
 #include "progress.h"
 #include "tenon/device/thread_pool.h"
+#include "tenon/model/gguf_export.h"
 
 namespace program {
 
@@ -20,11 +21,12 @@ int quantize(const QuantizeCommand& command) {
   tenon::ThreadPool pool(thread_count(model));
   constexpr std::uint64_t kMegabyte = 1'000'000;
   std::optional<Progress> progress;  // made when the total is known
-  const auto report =
-      tenon::quantize_checkpoint(folder, command.out, format, pool, [&](std::uint64_t done, std::uint64_t total) {
-        if (!progress) progress.emplace("MB", total / kMegabyte);
-        progress->update(done / kMegabyte);
-      });
+  const auto show = [&](std::uint64_t done, std::uint64_t total) {
+    if (!progress) progress.emplace("MB", total / kMegabyte);
+    progress->update(done / kMegabyte);
+  };
+  const auto report = command.gguf ? tenon::export_gguf(folder, command.out, format, pool, show)
+                                   : tenon::quantize_checkpoint(folder, command.out, format, pool, show);
   progress.reset();
   for (const auto& name : report.left_out)
     say("left out: " + tenon::printable(name) + ", which the model has no use for");

@@ -4,8 +4,10 @@
     python3 -m venv VENV && VENV/bin/pip install gguf==0.19.0
     VENV/bin/python tests/checkpoint/make_gguf_cases.py
 
-cases.gguf has 30 tensors, written by gguf-py, and a metadata entry of each kind. expected.safetensors has what
-gguf.dequantize makes of each tensor, in float32. tests/checkpoint/gguf.cpp compares with ==.
+The tests gguf.cpp and gguf_writer.cpp compare with ==. There are three files:
+- cases.gguf: 30 tensors, and a metadata entry of each kind;
+- expected.safetensors: gguf.dequantize of each tensor, in float32;
+- encoded.gguf: float32 values, and gguf.quantize of them in each type that is written.
 """
 import json
 import pathlib
@@ -89,9 +91,41 @@ def write_safetensors(path, arrays):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(a.tobytes() for a in arrays.values()))
 
 
+def values_to_encode(rng):
+    """Rows of 64 values: ties, equal magnitudes, zeros, outliers, and random ones of all sizes."""
+    rows = rng.normal(0, 0.05, (24, 64)) * 10.0 ** rng.integers(-6, 4, (24, 1))
+    rows[0, :32] = np.linspace(-127, 127, 32).round() + 0.5  # halves, once divided by 1
+    rows[0, 5] = 127
+    rows[1, :32] = 0
+    rows[2, :32] = [0.25, -0.25] * 16
+    rows[3, :32] = [-0.25, 0.25] * 16
+    rows[4, 3] = 900
+    rows[5, 40] = -900
+    rows[6, :32] = np.arange(-16, 16) / 2.0  # ties of Q4_0
+    rows[7, :32] = -0.0
+    rows[8] *= 0
+    rows[8, 7] = 1e-7  # a scale that is a float16 subnormal
+    rows[9] = rng.integers(-127, 128, 64)
+    rows[10] = rng.integers(-8, 8, 64) * 0.125
+    return rows.astype(np.float32)
+
+
+def write_encoded(path):
+    values = values_to_encode(np.random.default_rng(45))
+    writer = gguf.GGUFWriter(str(path), "test")
+    for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0"):
+        data = gguf.quantize(values, TYPES[name])
+        writer.add_tensor(name, data, raw_dtype=None if name in ("F32", "F16") else TYPES[name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     rng = np.random.default_rng(44)
     FOLDER.mkdir(exist_ok=True)
+    write_encoded(FOLDER / "encoded.gguf")
     writer = gguf.GGUFWriter(str(FOLDER / "cases.gguf"), "test")
     metadata(writer)
     expected = {}

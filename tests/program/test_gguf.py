@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 
 import gguf_file
 import support
@@ -69,6 +70,67 @@ class Gguf(ProgramTest):
         done = tenon("run", "--model", TALES / "model.safetensors")
         self.assertEqual(done.returncode, 1)
         self.assertIn("model.safetensors: is no GGUF file", done.stderr)
+
+
+class WrittenGguf(ProgramTest):
+    """Files of `tenon quantize --to gguf`."""
+
+    def write(self, weights, *options, model=TALES, name="written.gguf"):
+        return tenon("quantize", "--model", model, "--to", "gguf", "--weights", weights, "--threads", 1, *options, self.folder / name)
+
+    def answers_of(self, model, *options):
+        done = tenon("run", "--model", model, "--threads", 1, *options, stdin=as_lines(REQUESTS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json_lines(done.stdout)
+
+    def test_float_files_have_the_answers_of_the_folder(self):
+        for weights in ("float32", "float16"):  # the default model is stored as float16
+            done = self.write(weights, name=weights + ".gguf")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.answers_of(self.folder / (weights + ".gguf")), self.answers_of(TALES))
+        lines = as_lines([{"text": text} for text in TEXTS])
+        for options in ([], ["--special", "--parse-special"]):
+            found, wanted = (tenon("tokens", "--model", model, *options, stdin=lines) for model in (self.folder / "float32.gguf", TALES))
+            self.assertEqual(found.stdout, wanted.stdout)
+
+    def test_blocks(self):
+        for weights, size in (("q8_0", 34 / 32), ("Q4_0", 18 / 32)):
+            done = self.write(weights, name=weights + ".gguf")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, "^" + weights.lower() + ": [0-9,]+ bytes of tensors, which were [0-9,]+\n$")
+            inspected = tenon("inspect", "--model", self.folder / (weights + ".gguf"))
+            self.assertEqual(inspected.returncode, 0, inspected.stderr)
+            self.assertIn("25 " + weights.upper(), inspected.stdout)
+            self.assertIn("re-encoded   float32        no error", inspected.stdout)
+            self.assertIn("re-encoded   int4           " + ("no error" if weights == "Q4_0" else "relative error"), inspected.stdout)
+            after, before = (int(each.replace(",", "")) for each in re.findall("[0-9][0-9,]+(?= bytes|$)", done.stdout.strip()))
+            self.assertLess(after, before / 2 * size + 1.2e6)  # positions and vectors are float32
+        self.answers_of(self.folder / "q8_0.gguf")
+
+    def test_a_file_from_a_file(self):
+        self.write("float32", name="first.gguf")
+        done = self.write("float32", model=self.folder / "first.gguf", name="second.gguf")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.answers_of(self.folder / "second.gguf"), self.answers_of(TALES))
+
+    def test_wrong_uses(self):
+        for weights in ("int8", "q5_k"):
+            done = self.write(weights)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("q8_0, q4_0, float32, float16, bfloat16", done.stderr)
+        self.write("q8_0")
+        again = self.write("q8_0")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("written.gguf: exists already", again.stderr)
+
+    def test_errors_of_any_model(self):
+        self.assertNotIn("re-encoded", tenon("inspect", "--model", TALES).stdout)
+        done = tenon("inspect", "--model", TALES, "--errors")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("re-encoded   bfloat16       relative error of a matrix 0.00", "re-encoded   int8           relative error",
+                      "model.safetensors: "):
+            self.assertIn(words, done.stdout)
+        self.assertNotIn("16 rows", done.stdout)
 
 
 class SmolLM2(ProgramTest):

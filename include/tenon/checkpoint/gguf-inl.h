@@ -147,7 +147,7 @@ class GgufReader {
     if (tensors > kMaxTensors) refuse("has " + std::to_string(tensors) + " tensors, the limit is 1000000");
     cursor_.need(entries, "the list of metadata entries");  // an entry has more than one byte
     Json metadata = Json::object();
-    for (std::uint64_t i = 0; i < entries; ++i) add_entry(metadata, i);
+    for (std::uint64_t i = 0; i < entries; ++i) header.entries.push_back(add_entry(metadata, i));
     const std::uint64_t alignment = alignment_of(metadata);
     for (std::uint64_t i = 0; i < tensors; ++i) header.tensors.push_back(tensor(i));
     place(header.tensors, alignment);
@@ -172,15 +172,16 @@ class GgufReader {
     return static_cast<int>(version);
   }
 
-  void add_entry(Json& metadata, std::uint64_t index) {
+  GgufEntry add_entry(Json& metadata, std::uint64_t index) {
+    const std::uint64_t begin = cursor_.at();
     const std::string place = "metadata entry " + std::to_string(index);
     std::string key = cursor_.text(kMaxGgufKey, place);
     check_gguf_name(key, cursor_.where(place));
     const std::string name = printable(key);
     const GgufType type = value_type(cursor_.number<std::uint32_t>(name), name);
     Json read = type == GgufType::list ? list(name) : value(type, name);
-    if (!metadata.emplace(std::move(key), std::move(read)).second)
-      refuse_file(cursor_.where(name), "is in the metadata twice");
+    if (!metadata.emplace(key, std::move(read)).second) refuse_file(cursor_.where(name), "is in the metadata twice");
+    return {std::move(key), begin, cursor_.at()};
   }
 
   GgufType value_type(std::uint32_t number, const std::string& name) const {

@@ -16,11 +16,18 @@ namespace tenon {
 /// Values in the metadata, elements of lists included. Gemma 3's tokenizer has 1.3 million.
 inline constexpr std::uint64_t kMaxGgufValues = 4'000'000;
 
+/// An entry of the metadata and its bytes [begin, end) in the file.
+struct GgufEntry {
+  std::string key;
+  std::uint64_t begin = 0, end = 0;
+};
+
 /// The checked header of a GGUF file.
 struct GgufHeader {
   int version = 0;
   /// An object: key to number, boolean, string, or a list of one of these. Keys are sorted.
   std::shared_ptr<const Json> metadata;
+  std::vector<GgufEntry> entries;  ///< of the metadata, in file order
   /// In file order. Shapes have rows first, as in safetensors; the file has the fastest dimension first.
   std::vector<TensorInfo> tensors;
 };

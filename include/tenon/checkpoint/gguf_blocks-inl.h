@@ -1,9 +1,15 @@
 #pragma once
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "tenon/checkpoint/gguf_blocks.h"
+#include "tenon/core/elements.h"
+#include "tenon/core/error.h"
+#include "tenon/core/float16.h"
 #include "tenon/core/require.h"
 
 namespace tenon::detail {
@@ -128,9 +134,88 @@ inline void decode_block(DType type, const std::byte* block, float* out) {
   }
 }
 
+// The product, rounded to float32. The product of the two doubles is exact, so contraction with a sum is impossible.
+inline float rounded_product(float a, float b) {
+  return static_cast<float>(static_cast<double>(a) * static_cast<double>(b));
+}
+
+// The scale of a block and its inverse; 0 if the inverse is no finite number, and then all codes are those of 0.
+struct BlockScale {
+  float scale, inverse;
+  explicit BlockScale(float d) : scale(d), inverse(d == 0 ? 0.0f : 1.0f / d) {
+    if (!std::isfinite(inverse)) inverse = 0;
+  }
+  // Writes the scale as float16. False if it is beyond the largest one.
+  bool store(std::byte* out) const {
+    const float16 half(scale);
+    std::memcpy(out, &half.bits, sizeof half.bits);
+    return std::isfinite(static_cast<float>(half));
+  }
+};
+
+// Codes -127 .. 127, to nearest, ties away from zero.
+inline bool encode_q8_0(const float* values, std::byte* out) {
+  float largest = 0;
+  for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(values[i]));
+  const BlockScale scale(largest / 127);
+  for (int i = 0; i < 32; ++i) {
+    const float x = rounded_product(values[i], scale.inverse), whole = std::floor(std::fabs(x));
+    const float magnitude = whole + std::floor(2 * (std::fabs(x) - whole));
+    out[2 + i] = static_cast<std::byte>(static_cast<std::int8_t>(std::copysign(magnitude, x)));
+  }
+  return scale.store(out);
+}
+
+// The first of the values with the largest magnitude has the code 0, which stands for -8.
+inline bool encode_q4_0(const float* values, std::byte* out) {
+  float extreme = values[0];
+  for (int i = 1; i < 32; ++i) extreme = std::fabs(values[i]) > std::fabs(extreme) ? values[i] : extreme;
+  const BlockScale scale(extreme / -8);
+  const auto code = [&](int i) {
+    return std::min(15, static_cast<int>(rounded_product(values[i], scale.inverse) + 8.5f));
+  };
+  for (int i = 0; i < 16; ++i) out[2 + i] = static_cast<std::byte>(code(i) | code(i + 16) << 4);
+  return scale.store(out);
+}
+
+template <class Float>
+bool encode_16_bits(float value, std::byte* out) {
+  const Float rounded(value);
+  std::memcpy(out, &rounded.bits, sizeof rounded.bits);
+  return std::isfinite(static_cast<float>(rounded));
+}
+
+inline bool encode_block(DType type, const float* values, std::byte* out) {
+  switch (type) {
+    case DType::f32:
+      std::memcpy(out, values, sizeof *values);
+      return true;
+    case DType::f16:
+      return encode_16_bits<float16>(*values, out);
+    case DType::bf16:
+      return encode_16_bits<bfloat16>(*values, out);
+    case DType::q8_0:
+      return encode_q8_0(values, out);
+    case DType::q4_0:
+      return encode_q4_0(values, out);
+    default:
+      throw Error(Error::Kind::internal, std::string(dtype_name(type)), "is not encoded");
+  }
+}
+
 }  // namespace tenon::detail
 
 namespace tenon {
+
+TENON_INLINE bool encode_blocks(DType type, const float* values, std::size_t count, std::byte* out) {
+  const GgufBlock layout = block_layout(type);
+  bool fits = true;
+  for (std::size_t i = 0; i < count; ++i)
+    fits = detail::encode_block(type, values + i * static_cast<std::size_t>(layout.values),
+                                out + i * static_cast<std::size_t>(layout.bytes)) &&
+           fits;
+  return fits;
+}
 
 TENON_INLINE void decode_blocks(DType type, const std::byte* blocks, std::size_t count, float* out) {
   const GgufBlock layout = block_layout(type);

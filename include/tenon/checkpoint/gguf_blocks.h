@@ -1,4 +1,5 @@
-// The block types of GGUF, decoded to float32 with the bits of gguf-py's `dequantize` (gguf 0.19, quants.py).
+// The block types of GGUF, decoded to float32 with the bits of gguf-py's `dequantize`, and some of them encoded with
+// those of its `quantize` (gguf 0.19, quants.py).
 //
 // A block is a run of 32 or 256 values of one row. Each value is `scale * code` or `scale * code - minimum`. The
 // products before a sum have at most 22 bits: 11 of a float16 scale, 6 of a sub-scale, 5 of a code. They are exact in
@@ -47,6 +48,13 @@ constexpr GgufBlock block_layout(DType type) {
 /// Decodes `count` blocks of a block type. blocks: [count, bytes of a block]; out: [count, values of a block].
 /// A scale that is not finite gives values that are not finite.
 void decode_blocks(DType type, const std::byte* blocks, std::size_t count, float* out);
+
+/// Whether encode_blocks writes this type: f32, f16, bf16, q8_0 and q4_0.
+constexpr bool is_encoded(DType type) { return is_weight(type) || type == DType::q8_0 || type == DType::q4_0; }
+
+/// Encodes finite float32 values. values: [count, values of a block]; out: [count, bytes of a block]. Returns false if
+/// a value, or the scale of a block, is beyond the largest number of its 16-bit float. Error internal for another type.
+bool encode_blocks(DType type, const float* values, std::size_t count, std::byte* out);
 
 }  // namespace tenon
 

@@ -75,6 +75,8 @@ struct ModelConfig {
     return rotations.empty() ? Rotation::global : rotations[static_cast<std::size_t>(layer)];
   }
 
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+
   /// The factor of the scores in layer `layer` (from 0).
   float score_scale(int layer) const {
     if (attention_scale != 0) return attention_scale;

@@ -27,6 +27,13 @@ TENON_INLINE void check_target(const std::filesystem::path& target, const std::f
   }
 }
 
+TENON_INLINE void refuse_codes(const ModelFiles& files) {
+  const std::string stored = weight_code_of(files);
+  if (!holds_codes(stored)) return;
+  throw Error(Error::Kind::unsupported, files.tensors->name(),
+              "its weights are " + stored + " already; quantise the checkpoint that it was made from");
+}
+
 TENON_INLINE std::vector<std::string> files_left_out(const std::filesystem::path& folder,
                                                      const Checkpoint& checkpoint) {
   std::vector<std::string> names;

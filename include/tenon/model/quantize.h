@@ -175,6 +175,15 @@ class CheckpointWriter {
   void write_matrix(Pool& pool, const Tensor& tensor, const ValueRange& range, SafetensorsWriter& writer) const {
     const Shape shape = tensor.spec.shape;
     const std::string where = source_.where(tensor.spec);
+    if constexpr (!is_plain_code<C>) {
+      if (source_.template holds<C>(tensor.spec)) {  // blocks of a GGUF file that are codes already
+        return for_row_blocks(pool, shape, [&](int first, int count) {
+          CodeBlock block;
+          source_.template read_codes<C>(tensor.spec, first, count, block);
+          write_block(tensor.info->name, first, block, writer);
+        });
+      }
+    }
     for_float_blocks(pool, shape, reader(tensor), [&](int first, std::span<const float> rows) {
       CodeBlock block;
       encode_named(where, [&] {
@@ -280,6 +289,9 @@ std::vector<std::string> files_left_out(const std::filesystem::path& folder, con
 // written: config.json and, if it has a tokenizer, tokenizer.json and tokenizer_config.json.
 std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
 
+// Error unsupported if the weights are codes already: the loss of the first rounding would go unnoticed.
+void refuse_codes(const ModelFiles& files);
+
 // The traits of the source's family that matter here.
 struct SourceModel {
   DecoderSpec spec;
@@ -329,11 +341,7 @@ QuantizeReport quantize_checkpoint(ModelList<Models...> families, const std::fil
                                    const std::filesystem::path& target, std::string_view format, Pool& pool,
                                    const QuantizeProgress& progress = {}) {
   const ModelFiles files = load_checkpoint(source);  // includes the tokenizer: an invalid one is not copied either
-  const std::string stored = weight_code_of(files);
-  if (holds_codes(stored)) {
-    throw Error(Error::Kind::unsupported, files.tensors->name(),
-                "its weights are " + stored + " already; quantise the checkpoint that it was made from");
-  }
+  detail::refuse_codes(files);
   const detail::SourceModel model = detail::source_model(families, files);
   return with_code(format, "weights", [&](auto code) {
     return detail::quantize_as<decltype(code)>(files, model, source, target, pool, progress);

@@ -34,6 +34,8 @@ struct RotaryConfig {
   float angle_scale = 1;    ///< factor of cosines and sines, for yarn and longrope
   int width = 0;            ///< elements of a head that are turned; 0: all
   bool neighbours = false;  ///< in the checkpoint, pairs are elements 2 i and 2 i + 1 of a head; see append_head()
+
+  friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
 };
 
 namespace detail {

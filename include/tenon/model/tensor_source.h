@@ -11,6 +11,7 @@
 #include "tenon/model/merged_updates.h"
 #include "tenon/model/parts.h"
 #include "tenon/weights/coded_tensor.h"
+#include "tenon/weights/gguf_codes.h"
 
 namespace tenon {
 
@@ -22,7 +23,8 @@ class TensorSource {
   TensorSource(const ModelFiles& files, std::string_view prefix, const MergedUpdates* merged = nullptr)
       : files_(files), prefix_(prefix), merged_(merged), code_(weight_code_of(files)), coded_(holds_codes(code_)) {}
 
-  /// Checks that the checkpoint has every tensor of the model, in its shape. Reads no data. Error invalid_file.
+  /// Checks that the checkpoint has every tensor of the model, in its shape. Reads no data. Error invalid_file; error
+  /// unsupported for a tensor of a GGUF file that the model does not use, since llama.cpp would use it.
   void check(const DecoderSpec& spec, bool tied_head) const;
 
   /// Reads rows [first, first + count) of a matrix as float32. out: [count, cols]. Error invalid_file if a value is not
@@ -30,11 +32,15 @@ class TensorSource {
   void read(const MatrixSpec& spec, int first, int count, float* out) const;
 
   /// Whether the checkpoint stores the matrix as codes of C with scales, and no update is merged into it. Then
-  /// read_codes returns the stored codes.
+  /// read_codes returns the stored codes. Blocks of a GGUF file may be such codes, too (gguf_codes.h).
   template <WeightCode C>
   bool holds(const MatrixSpec& spec) const {
     const auto changes = [&](const TensorPart& part) { return merged_ && merged_->updates(part.name); };
-    return coded_ && code_ == C::name && std::none_of(spec.parts.begin(), spec.parts.end(), changes);
+    const auto coded = [&](const TensorPart& part) {
+      return coded_ ? code_ == C::name : !files_.random && holds_gguf_codes<C>(find(part.name), part.transposed);
+    };
+    return std::none_of(spec.parts.begin(), spec.parts.end(), changes) &&
+           std::all_of(spec.parts.begin(), spec.parts.end(), coded);
   }
 
   /// Reads rows [first, first + count) of a matrix as codes. Sizes and fills `block`. Error invalid_file.
@@ -50,7 +56,10 @@ class TensorSource {
     block.zero_points.assign(C::has_zero_points ? scales : 0, 0);
     if constexpr (C::per_tensor) check_alike<C>(spec);
     for_runs(spec, first, count, [&](const TensorPart& part, TensorPart::Run run, int at) {
-      coded<C>(part, cols).read(run.at, run.rows, at, block);
+      if (coded_)
+        coded<C>(part, cols).read(run.at, run.rows, at, block);
+      else
+        read_gguf_codes(*files_.tensors, find(part.name), run.at, run.rows, at, block);
     });
   }
 
