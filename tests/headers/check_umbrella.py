@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""check_umbrella.py COMPILER [FLAG ...]: tenon/tenon.h includes nothing of constrain/, lab/ and testing/.
+"""check_umbrella.py COMPILER [FLAG ...]: tenon/tenon.h includes nothing of chat/, constrain/, lab/ and testing/.
 
-So a program pays for constraints, the laboratory and the laws only where it includes them. The compiler lists the headers (-M).
+So a program pays for chat templates, constraints, the laboratory and the laws only where it includes them. The compiler lists the headers (-M).
 """
 import re
 import subprocess
 import sys
 
-LEFT_OUT = ("constrain", "lab", "testing")
+LEFT_OUT = ("chat", "constrain", "lab", "testing")
 
 
 def headers(command, header):

@@ -127,12 +127,13 @@ case $way in
     cmake --build "$tree" --parallel 2
     "$tree/consumer" "$model"
     "$tree/constrained" "$model"
+    "$tree/chat"
     if [[ $consumer == add_subdirectory ]]; then
       rm -rf "${work:?}/$link"
       cmake --install "$tree" --prefix "$work/$link" >/dev/null
       same_headers "$work/$link"
       [[ ! -e $work/$link/bin ]]
-      for library in libtenon libtenon_constrain; do
+      for library in libtenon libtenon_constrain libtenon_chat; do
         if [[ $link == static ]]; then ls "$work"/static/lib*/$library.a; else ls "$work"/shared/lib*/$library.so; fi
       done
     fi
@@ -156,6 +157,10 @@ case $way in
       flags+=("-Wl,-rpath,$(pkg-config --variable=libdir tenon-constrain)")
       "$compiler" -std=c++20 "$here/constrained.cpp" -o "$work/pkg_config_$link" "${flags[@]}"
       "$work/pkg_config_$link" "$model"
+      read -ra flags <<<"$(pkg-config --cflags --libs tenon-chat)"
+      flags+=("-Wl,-rpath,$(pkg-config --variable=libdir tenon-chat)")
+      "$compiler" -std=c++20 "$here/chat.cpp" -o "$work/pkg_config_$link" "${flags[@]}"
+      "$work/pkg_config_$link"
     fi
     ;;
   both_faces)

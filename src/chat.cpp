@@ -1,0 +1,2 @@
+// The host code of chat/.
+#include "tenon/chat/template-inl.h"
