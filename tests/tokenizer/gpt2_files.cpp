@@ -229,8 +229,17 @@ BOOST_AUTO_TEST_CASE(special_tokens_that_the_model_cannot_take_are_left_out) {
 
 BOOST_AUTO_TEST_CASE(fields_that_would_change_ids_are_refused) {
   refuse_config(R"({"tokenizer_class": "Qwen2Tokenizer"})", {"tokenizer_class", "Qwen2Tokenizer"}, Kind::unsupported);
-  refuse_config(R"({"add_bos_token": true})", {"add_bos_token"}, Kind::unsupported);
+  refuse_config(R"({"add_bos_token": true})", {"add_bos_token", "no bos_token"}, Kind::invalid_file);
   refuse_config(R"({"add_prefix_space": 1})", {"add_prefix_space"});
+}
+
+// OPT's files say so (GPT2Converter of transformers).
+BOOST_AUTO_TEST_CASE(add_bos_token_puts_a_token_before_prompts) {
+  Case c;
+  c.folder.write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<end>"})");
+  const Tokenizer tokenizer = Tokenizer::load(c.folder.path());
+  BOOST_TEST(tokenizer.encode_prompt("ab") == (std::vector<tenon::TokenId>{*tokenizer.special("<end>"), 256}));
+  BOOST_TEST(tokenizer.encode("ab") == std::vector<tenon::TokenId>{256});
 }
 
 // Files with random changes give a tokenizer or an Error.

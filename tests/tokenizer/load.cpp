@@ -34,12 +34,10 @@ const std::string kVocabulary = fixtures::vocabulary({"ab"}).dump();
 BOOST_AUTO_TEST_CASE(missing_files_are_named) {
   fixtures::Folder folder;
   BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder.path()), tenon::Error, names(Kind::io, "tokenizer"));
-  folder.write("tokenizer.model", "");  // SentencePiece's file: the error says what to do
-  BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder.path()), tenon::Error, [](const tenon::Error& error) {
-    const std::string message = error.what();
-    return error.where() == "tokenizer.model" && message.find("tokenizer.json") != message.npos &&
-           message.find("save_pretrained") != message.npos;
-  });
+  folder.write("tokenizer.model", "");
+  BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder.path()), tenon::Error,
+                        names(Kind::invalid_file, "tokenizer.model"));
+  std::filesystem::remove(folder.path() / "tokenizer.model");
   folder.write("merges.txt", "a b\n");
   BOOST_CHECK_EXCEPTION(tenon::Tokenizer::load(folder.path()), tenon::Error, names(Kind::io, "vocab.json"));
   folder.write("vocab.json", kVocabulary);

@@ -85,6 +85,41 @@ BOOST_AUTO_TEST_CASE(other_classes_leave_the_post_processor) {
           "add_eos_token");
 }
 
+// Expected: transformers 4.57.6, the fast classes of these families.
+BOOST_AUTO_TEST_CASE(classes_of_other_families_write_their_own_template) {
+  const auto neox = [](const std::string& more) { return R"({"tokenizer_class": "GPTNeoXTokenizer")" + more + "}"; };
+  const Ids end{*with_config("gpt2", neox("")).end_of_text()};
+  BOOST_TEST(around("gpt2", neox("")) == Ids());
+  BOOST_TEST(around("gpt2", neox(R"(, "add_bos_token": true)")) == end);
+  BOOST_TEST(around("gpt2", neox(R"(, "add_eos_token": true)")) == end);
+  BOOST_TEST(around("gemma", R"({"tokenizer_class": "GemmaTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"})") ==
+             Ids({1}));
+  refused("gemma", R"({"tokenizer_class": "GemmaTokenizer"})", kInvalid, "bos_token");  // the vocabulary has no <bos>
+  BOOST_TEST(around("llama2", R"({"tokenizer_class": "CohereTokenizer", "bos_token": "<s>", "eos_token": "</s>"})") ==
+             Ids({1}));
+  BOOST_TEST(around("gpt2", R"({"tokenizer_class": "CodeGenTokenizer"})") == Ids());
+  BOOST_TEST(with_model("gpt2", R"({"model_type": "gpt_neo"})").encode_prompt("").empty());
+}
+
+// A list in transformers 4, and there and in 5 an object from names to tokens.
+BOOST_AUTO_TEST_CASE(extra_special_tokens_are_special) {
+  for (const char* extra : {R"(["in"])", R"({"image_token": "in"})", R"({"image_token": {"content": "in"}})"}) {
+    const Tokenizer tokenizer = with_config("gpt2", std::string(R"({"extra_special_tokens": )") + extra + "}");
+    BOOST_TEST(tokenizer.special("in").has_value(), extra);
+  }
+  refused("gpt2", R"({"extra_special_tokens": {"image_token": "<image>"}})", kInvalid,
+          "extra_special_tokens.image_token");
+  refused("gpt2", R"({"extra_special_tokens": "x"})", kInvalid, "extra_special_tokens");
+}
+
+BOOST_AUTO_TEST_CASE(fields_without_effect_are_listed) {
+  const Tokenizer tokenizer =
+      with_config("gpt2", R"({"model_max_length": 1024, "clean_up_tokenization_spaces": true, "eos_token": null})");
+  const auto ignored = tokenizer.ignored_fields();
+  const std::vector<std::string> wanted{"clean_up_tokenization_spaces", "model_max_length"};
+  BOOST_TEST(std::vector<std::string>(ignored.begin(), ignored.end()) == wanted, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(classes_that_are_not_known_are_refused) {
   refused("gpt2", R"({"tokenizer_class": "T5Tokenizer"})", kUnsupported, "tokenizer_class");
   BOOST_CHECK_NO_THROW(with_config("gpt2", R"({"tokenizer_class": "PreTrainedTokenizer"})"));

@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(the_whole_file) {
 
 BOOST_AUTO_TEST_CASE(models) {
   for (const Change& change : std::initializer_list<Change>{
-           {"llama2", "/model/type", "\"Unigram\"", kUnsupported, "model.type", "Unigram"},
+           {"llama2", "/model/type", "\"WordLevel\"", kUnsupported, "model.type", "WordLevel"},
            {"llama2", "/model/type", "\"WordPiece\"", kUnsupported, "model.type", "WordPiece"},
            {"llama2", "/model/type", "null", kInvalid, "model.type"},
            // No type and no merges: the model is unknown.

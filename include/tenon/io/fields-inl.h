@@ -10,8 +10,22 @@
 
 namespace tenon {
 
-TENON_INLINE Fields::Fields(const Json& value, std::string file, std::string path, Error::Kind refusal)
-    : object_(&value), file_(std::move(file)), path_(std::move(path)), refusal_(refusal) {
+TENON_INLINE void FieldLog::note(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  read_.insert(path);
+}
+
+TENON_INLINE std::vector<std::string> FieldLog::unread(const Json& object) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
+  for (const auto& [key, value] : object.items())
+    if (!read_.contains(key)) out.push_back(key);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TENON_INLINE Fields::Fields(const Json& value, std::string file, std::string path, Error::Kind refusal, FieldLog* log)
+    : object_(&value), file_(std::move(file)), path_(std::move(path)), refusal_(refusal), log_(log) {
   if (!value.is_object())
     throw Error(refusal_, path_.empty() ? file_ : file_ + ": " + path_, "must be a JSON object, is " + describe(value));
 }
@@ -109,11 +123,13 @@ TENON_INLINE std::string Fields::describe(const Json& value) {
 }
 
 TENON_INLINE const Json* Fields::member(const std::string& key) const {
+  if (log_) log_->note(path_of(key));
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
 TENON_INLINE const Json& Fields::required(const std::string& key) const {
+  if (log_) log_->note(path_of(key));
   const auto found = object_->find(key);
   if (found == object_->end()) refuse(key, "is missing");
   return *found;

@@ -2,7 +2,9 @@
 #pragma once
 #include <initializer_list>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,19 @@
 
 namespace tenon {
 
+/// The members of a document that were read, so that the others can be listed. Thread-safe.
+class FieldLog {
+ public:
+  /// Notes that a member was read or looked for. `path`: from the root of the document.
+  void note(const std::string& path);
+  /// Names of the members of `object` that were not read, sorted.
+  std::vector<std::string> unread(const Json& object) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> read_;  // paths
+};
+
 /// A view of a JSON object. The object must outlive the view. Every error names the file and the field.
 /// Values are never converted: a number given as a string, 12.0 for an integer and 0 for false are errors.
 /// A getter without a fallback requires the member. A getter with one returns it where the member is absent or null.
@@ -20,7 +35,9 @@ namespace tenon {
 class Fields {
  public:
   /// Error where `value` is not an object. `path`: dotted path of `value` in the file; empty for the whole document.
-  Fields(const Json& value, std::string file, std::string path = {}, Error::Kind refusal = Error::Kind::invalid_file);
+  /// `log`, which may be null, notes what is read from this view and from views made of it. It must outlive them.
+  Fields(const Json& value, std::string file, std::string path = {}, Error::Kind refusal = Error::Kind::invalid_file,
+         FieldLog* log = nullptr);
 
   const std::string& file() const noexcept { return file_; }  ///< names the file in errors
   const Json& json() const noexcept { return *object_; }      ///< the object itself
@@ -60,7 +77,7 @@ class Fields {
   std::vector<std::string> strings(const std::string& key) const;
 
   /// The object under `key`. Its errors name the path from the root of the document.
-  Fields object(const std::string& key) const { return Fields(required(key), file_, path_of(key), refusal_); }
+  Fields object(const std::string& key) const { return Fields(required(key), file_, path_of(key), refusal_, log_); }
   /// The value under `key`, for members that have several forms. It may be null. Error where the member is absent.
   const Json& value(const std::string& key) const { return required(key); }
 
@@ -86,6 +103,7 @@ class Fields {
   const Json* object_;
   std::string file_, path_;
   Error::Kind refusal_;
+  FieldLog* log_;
 };
 
 }  // namespace tenon

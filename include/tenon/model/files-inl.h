@@ -30,7 +30,7 @@ TENON_INLINE std::string model_type_of(const ModelFiles& files) {
 
 TENON_INLINE bool has_tokenizer(const std::filesystem::path& folder) {
   std::error_code ignored;
-  for (const char* name : {"vocab.json", "merges.txt", "tokenizer.json"}) {
+  for (const char* name : {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer.model"}) {
     if (std::filesystem::exists(folder / name, ignored)) return true;
   }
   return false;

@@ -89,6 +89,8 @@ TENON_INLINE std::optional<std::size_t> Tokenizer::most_bytes_a_token() const no
 }
 
 TENON_INLINE std::string_view Tokenizer::description() const noexcept {
+  if (vocabulary_->unigram || (vocabulary_->sentencepiece && vocabulary_->sentencepiece->unigram()))
+    return "SentencePiece unigram";
   if (family() == TokenizerFamily::sentencepiece) return "SentencePiece BPE";
   const auto pattern = vocabulary_->pipeline.pre_tokenizer.pattern();
   if (!pattern) return "byte-level BPE (own pattern)";
@@ -130,6 +132,8 @@ TENON_INLINE void Tokenizer::check_text(std::string_view text) {
 TENON_INLINE int Tokenizer::vocab_size() const noexcept { return vocabulary_->size; }
 
 TENON_INLINE TokenizerFamily Tokenizer::family() const noexcept { return vocabulary_->pipeline.family; }
+
+TENON_INLINE std::span<const std::string> Tokenizer::ignored_fields() const noexcept { return vocabulary_->ignored; }
 
 TENON_INLINE std::span<const TokenId> Tokenizer::before_prompt() const noexcept { return vocabulary_->pipeline.before; }
 

@@ -23,9 +23,10 @@ struct TokenizerTables;
 /// tokenizer.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json, or else vocab.json and merges.txt. In both cases tokenizer_config.json is read if it exists.
-  /// docs/tokenizers.md lists what is supported. vocab_size: rows of the model's embedding (default: highest id + 1).
-  /// Errors name file and field. They are io if a file is missing, invalid_file or unsupported.
+  /// Reads tokenizer.json, or else vocab.json and merges.txt, or else tokenizer.model. Reads tokenizer_config.json,
+  /// too, where it exists. docs/tokenizers.md lists what is supported. vocab_size: rows of the model's embedding
+  /// (default: highest id + 1). Errors name file and field. They are io if a file is missing, invalid_file or
+  /// unsupported.
   static Tokenizer load(const std::filesystem::path& folder, std::optional<int> vocab_size = {});
   /// Reads the tokenizer in the metadata of a GGUF file (gguf_tokenizer.h). Errors as for `load`.
   static Tokenizer from_gguf(const Fields& metadata, std::optional<int> vocab_size = {});
@@ -72,6 +73,9 @@ class Tokenizer {
   TokenizerFamily family() const noexcept;
   /// A name for people, with the pattern: "byte-level BPE (Llama 3)".
   std::string_view description() const noexcept;
+
+  /// Fields of tokenizer_config.json that have no effect on ids, sorted.
+  std::span<const std::string> ignored_fields() const noexcept;
 
   /// The tokens that encode_prompt adds before and after a text.
   std::span<const TokenId> before_prompt() const noexcept;

@@ -53,10 +53,22 @@ class Encoder {
 
   // `first`: the part starts where the text does.
   void normalize(std::string_view part, const SpecialSpellings& special, bool first) {
+    if (vocabulary_.sentencepiece) return sentencepiece_part(part, special, first);
     if (pipeline_.normalizer.empty()) return cut(part, special, first);
     std::string normal(part), mask(special.mask());
     pipeline_.normalizer.apply(normal, special.by_mask() ? &mask : nullptr);
     cut(normal, special.by_mask() ? SpecialSpellings::where(mask) : special, first);
+  }
+
+  // The model of a tokenizer.model normalizes a part itself. All added tokens are searched in the raw text.
+  void sentencepiece_part(std::string_view part, const SpecialSpellings& special, bool first) {
+    pipeline_.added_normalized.for_each_part(
+        part, special, [&](std::size_t begin, std::size_t size, std::optional<TokenId> token) {
+          if (token)
+            out_.push_back(*token);
+          else
+            vocabulary_.sentencepiece->encode(part.substr(begin, size), first && begin == 0, out_);
+        });
   }
 
   // Cuts a normalized part.
@@ -77,7 +89,9 @@ class Encoder {
     const bool spelled = pipeline_.pre_tokenizer.has(PreTokenizerStep::Kind::spell_bytes);
     pipeline_.pre_tokenizer.cut(text, first, scratch_, [&](std::string_view piece) {
       if (spelled) piece = scratch_.texts.emplace_front(unspell(std::string(piece)));
-      if (bytes)
+      if (vocabulary_.unigram)
+        vocabulary_.unigram->encode(piece, out_);
+      else if (bytes)
         byte_level(piece, words);
       else
         sentencepiece(piece, words);

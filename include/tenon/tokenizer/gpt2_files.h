@@ -55,7 +55,10 @@ inline TokenizerTables read_gpt2_files(const std::filesystem::path& folder, std:
   read_merges(folder / "merges.txt", spellings, out.merges);
   const Json config = read_json_if_exists(folder / kTokenizerConfig);
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::as_written);
-  read_config_beside_vocab(Fields(config, kTokenizerConfig), spellings, added, out);
+  FieldLog log;
+  read_config_beside_vocab(Fields(config, kTokenizerConfig, {}, Error::Kind::invalid_file, &log), spellings, added,
+                           out);
+  out.ignored = log.unread(config);
   const auto bytes = [&](TokenId id, const std::string& spelling) {
     return is_special(out.special, id) ? spelling : unspell(spelling);
   };

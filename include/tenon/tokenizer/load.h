@@ -8,13 +8,15 @@
 #include "tenon/core/error.h"
 #include "tenon/io/file.h"
 #include "tenon/tokenizer/gpt2_files.h"
+#include "tenon/tokenizer/sentencepiece.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/tokenizer_json.h"
 #include "tenon/tokenizer/vocabulary.h"
 
 namespace tenon::detail {
 
-// tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt.
+// tokenizer.json if it exists, as in transformers' fast tokenizers; otherwise vocab.json with merges.txt, or
+// tokenizer.model.
 inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const auto has = [&](const char* name) {
     std::error_code ignored;  // a folder that cannot be searched: opening the file reports why
@@ -26,14 +28,12 @@ inline TokenizerTables load_vocabulary(const std::filesystem::path& folder, std:
   if (has("tokenizer.json")) return read_tokenizer_json(folder, vocab_size);
   const bool vocabulary = has("vocab.json"), merges = has("merges.txt");
   if (vocabulary && merges) return read_gpt2_files(folder, vocab_size);
+  if (has(kSentencePieceName)) return read_sentencepiece(folder, vocab_size);
   if (vocabulary) throw Error(Error::Kind::io, "merges.txt", "is missing beside vocab.json; a tokenizer needs both");
   if (merges) throw Error(Error::Kind::io, "vocab.json", "is missing beside merges.txt; a tokenizer needs both");
-  if (has("tokenizer.model"))
-    throw Error(Error::Kind::io, "tokenizer.model",
-                "is not read; tokenizer.json is needed, which save_pretrained of transformers' fast tokenizers writes");
-  throw Error(
-      Error::Kind::io, "tokenizer",
-      "the folder \"" + file_name_of(folder) + "\" has none: neither tokenizer.json nor vocab.json with merges.txt");
+  throw Error(Error::Kind::io, "tokenizer",
+              "the folder \"" + file_name_of(folder) +
+                  "\" has none: neither tokenizer.json, nor vocab.json with merges.txt, nor tokenizer.model");
 }
 
 }  // namespace tenon::detail

@@ -33,6 +33,7 @@ struct TokenizerClass {
   // post_processor.
   bool writes_template = false;
   bool rebuilds = false;  // whether it rebuilds the tokenizer from tokenizer.model if add_prefix_space is given
+  bool begins = true;     // default of add_bos_token, for a class that writes the template
 };
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 inline constexpr TokenizerClass kTokenizerClasses[] = {
@@ -43,6 +44,10 @@ inline constexpr TokenizerClass kTokenizerClasses[] = {
     {"CodeLlamaTokenizer", "<s>", "</s>", "<unk>", {}, true},
     {"BloomTokenizer", "<s>", "</s>", "<unk>", "<pad>"},
     {"Qwen2Tokenizer", {}, kEndOfText, kEndOfText, kEndOfText},
+    {"CodeGenTokenizer", kEndOfText, kEndOfText, kEndOfText, {}},
+    {"GPTNeoXTokenizer", kEndOfText, kEndOfText, kEndOfText, {}, true, false, false},
+    {"GemmaTokenizer", "<bos>", "<eos>", "<unk>", "<pad>", true},
+    {"CohereTokenizer", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<PAD>", true},
 };
 
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
@@ -52,9 +57,17 @@ struct ModelTokenizer {
   std::string_view model_type, name;
 };
 inline constexpr ModelTokenizer kModelTokenizers[] = {
-    {"llama", "LlamaTokenizer"},      {"mistral", "LlamaTokenizer"}, {"code_llama", "CodeLlamaTokenizer"},
-    {"gpt2", "GPT2Tokenizer"},        {"bloom", "BloomTokenizer"},   {"qwen2", "Qwen2Tokenizer"},
-    {"gpt_bigcode", "GPT2Tokenizer"},
+    {"llama", "LlamaTokenizer"},       {"mistral", "LlamaTokenizer"},      {"mixtral", "LlamaTokenizer"},
+    {"ernie4_5", "LlamaTokenizer"},    {"phi3", "LlamaTokenizer"},         {"code_llama", "CodeLlamaTokenizer"},
+    {"gpt2", "GPT2Tokenizer"},         {"gpt_bigcode", "GPT2Tokenizer"},   {"gpt_neo", "GPT2Tokenizer"},
+    {"gptj", "GPT2Tokenizer"},         {"granite", "GPT2Tokenizer"},       {"granitemoehybrid", "GPT2Tokenizer"},
+    {"opt", "GPT2Tokenizer"},          {"starcoder2", "GPT2Tokenizer"},    {"bloom", "BloomTokenizer"},
+    {"qwen2", "Qwen2Tokenizer"},       {"qwen3", "Qwen2Tokenizer"},        {"qwen3_moe", "Qwen2Tokenizer"},
+    {"codegen", "CodeGenTokenizer"},   {"phi", "CodeGenTokenizer"},        {"gpt_neox", "GPTNeoXTokenizer"},
+    {"mpt", "GPTNeoXTokenizer"},       {"olmo", "GPTNeoXTokenizer"},       {"olmo2", "GPTNeoXTokenizer"},
+    {"olmoe", "GPTNeoXTokenizer"},     {"stablelm", "GPTNeoXTokenizer"},   {"gemma", "GemmaTokenizer"},
+    {"gemma2", "GemmaTokenizer"},      {"gemma3_text", "GemmaTokenizer"},  {"cohere", "CohereTokenizer"},
+    {"falcon", "PreTrainedTokenizer"}, {"gpt_oss", "PreTrainedTokenizer"}, {"smollm3", "PreTrainedTokenizer"},
 };
 
 // The document; an empty object if the file does not exist.
@@ -97,16 +110,17 @@ inline std::optional<std::string> token_name(const Fields& config, const std::st
   return config.value(key).is_object() ? config.object(key).string("content") : config.string(key);
 }
 
-// Reads additional_special_tokens: special tokens without a role.
-inline void read_more_special(const Fields& config, const Spellings& spellings, std::vector<SpecialToken>& special) {
-  constexpr const char* list = "additional_special_tokens";
-  if (!config.has(list)) return;
-  const Json& more = config.value(list);
-  if (!more.is_array()) config.refuse(list, "must be a list, is " + Fields::describe(more));
-  for (std::size_t i = 0; i < more.size(); ++i) {
-    const std::string key = list + ("[" + std::to_string(i) + "]");
+// Reads a field with special tokens without a role: a list, or an object from a name to a token.
+inline void read_more_special(const Fields& config, const char* field, const Spellings& spellings,
+                              std::vector<SpecialToken>& special) {
+  if (!config.has(field)) return;
+  const Json& more = config.value(field);
+  if (!more.is_array() && !more.is_object())
+    config.refuse(field, "must be a list or an object, is " + Fields::describe(more));
+  for (const auto& [name, token] : more.items()) {  // the name is the index in a list
+    const std::string key = field + (more.is_array() ? "[" + name + "]" : "." + name);
     const std::string text =
-        more[i].is_string() ? more[i].get<std::string>() : Fields(more[i], config.file(), key).string("content");
+        token.is_string() ? token.get<std::string>() : Fields(token, config.file(), key).string("content");
     const auto id = spellings.find(text);
     if (id) special.push_back({*id, text});
     if (!id && !spellings.left_out(text))
@@ -145,7 +159,9 @@ inline void read_roles(const Fields& config, const TokenizerClass& names, const 
   // role stays empty here.
   out.pad = role("pad_token", names.pad, /*needed=*/false);
   role("unk_token", names.unk, /*needed=*/false);
-  read_more_special(config, spellings, out.special);
+  // The names in transformers 4 and 5.
+  for (const char* field : {"additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens"})
+    read_more_special(config, field, spellings, out.special);
   if (names.name == "CodeLlamaTokenizer") read_infill_tokens(config, spellings, out.special);
 }
 
@@ -206,14 +222,19 @@ inline void add_missing_tokens(const Fields& config, AddedTokenList& list) {
 inline void read_config_beside_vocab(const Fields& config, Spellings& spellings, AddedTokenList& added,
                                      TokenizerTables& out) {
   config.choice("tokenizer_class",
-                {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"},
+                {"GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer", "CodeGenTokenizerFast",
+                 "PreTrainedTokenizerFast", "TokenizersBackend"},
                 "GPT2Tokenizer");
   if (config.boolean("add_prefix_space", false)) out.pipeline.pre_tokenizer.prefix_space(true);
-  for (const char* key : {"add_bos_token", "add_eos_token"})
-    if (config.boolean(key, false))
-      throw Error(Error::Kind::unsupported, config.where(key), "true is not supported: text is encoded as it stands");
+  if (config.boolean("add_eos_token", false))
+    throw Error(Error::Kind::unsupported, config.where("add_eos_token"), "true is not supported beside vocab.json");
   add_missing_tokens(config, added);
   read_roles(config, {}, spellings, out);
+  if (config.boolean("add_bos_token", false)) {  // GPT2Converter of transformers; OPT has it
+    const auto bos = out.bos ? out.bos : spellings.find(std::string(kEndOfText));
+    if (!bos) config.refuse("add_bos_token", "is true, but there is no bos_token");
+    out.pipeline.before = {*bos};
+  }
   added.add_roles(out.special);
   added.list_special(out);
 }
@@ -234,7 +255,7 @@ inline void apply_template_flags(const Fields& config, const TokenizerClass& whi
       if (!id) config.refuse(role, std::string("is missing, and ") + key + " needs it");
       return std::vector<TokenId>{*id};
     };
-    pipeline.before = ids("add_bos_token", true, "bos_token", out.bos);
+    pipeline.before = ids("add_bos_token", which.begins, "bos_token", out.bos);
     pipeline.after = ids("add_eos_token", false, "eos_token", out.eos);
   } else if (which.name == "TokenizersBackend") {
     const auto agree = [&](const char* key, bool adds) {

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/error.h"
@@ -22,14 +24,19 @@
 #include "tenon/tokenizer/pipeline_json.h"
 #include "tenon/tokenizer/spellings.h"
 #include "tenon/tokenizer/tokenizer_config.h"
+#include "tenon/tokenizer/unigram.h"
 #include "tenon/tokenizer/vocabulary.h"
 
 namespace tenon::detail {
 
+// Whether the model is a unigram model, and not BPE.
+inline bool is_unigram(const JsonNode& model) { return model->string("type", "") == "Unigram"; }
+
 // Checks the members of "model" that are supported only with the value that has no effect.
 inline void check_model(const JsonNode& model) {
+  if (is_unigram(model)) return model.only({"type", "unk_id", "vocab", "byte_fallback"});
   // The library's files before 2020 name no type. Merges then imply BPE, the only model that has them.
-  if (model->json().contains("type") || !model->json().contains("merges")) model->choice("type", {"BPE"});
+  if (model->json().contains("type") || !model->json().contains("merges")) model->choice("type", {"BPE", "Unigram"});
   model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
               "byte_fallback", "ignore_merges", "vocab", "merges"});
   if (model->number("dropout", 0, 1, 0) != 0) model.unsupported("dropout", "only none is supported");
@@ -115,6 +122,38 @@ inline void read_whole_pieces(const Spellings& spellings, TokenizerTables& out) 
   }
 }
 
+// Reads the pieces of a unigram model: ["piece", score], in the order of their ids.
+inline std::vector<ScoredPiece> read_unigram_pieces(const JsonNode& model, Spellings& spellings) {
+  const Json& list = model->value("vocab");
+  if (!list.is_array() || list.empty()) model->refuse("vocab", "must be a list of pieces with scores");
+  std::vector<ScoredPiece> pieces;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Json& each = list[i];
+    const std::string key = "vocab[" + std::to_string(i) + "]";
+    if (!each.is_array() || each.size() != 2 || !each[0].is_string() || !each[1].is_number())
+      model->refuse(key, "must be [\"piece\", score], is " + Fields::describe(each));
+    if (i >= static_cast<std::size_t>(spellings.limit()))
+      model->refuse(key, "has an id of at least " + std::to_string(spellings.limit()) + ", the size of the vocabulary");
+    const auto id = static_cast<TokenId>(i);
+    pieces.push_back({each[0].get<std::string>(), id, each[1].get<double>()});
+    spellings.add(model.fields(), key, pieces.back().text, id);
+  }
+  return pieces;
+}
+
+// Makes the unigram model. Special tokens are no pieces: their spelling in a text is ordinary characters.
+inline void finish_unigram(const JsonNode& model, const Spellings& spellings, std::vector<ScoredPiece> pieces,
+                           TokenizerTables& out) {
+  const int unknown = model->integer("unk_id", 0, static_cast<int>(pieces.size()) - 1);
+  std::optional<std::vector<TokenId>> bytes;
+  if (const auto tokens = byte_fallback_tokens(model, spellings)) bytes.emplace(tokens->begin(), tokens->end());
+  double least = std::numeric_limits<double>::infinity();
+  for (const ScoredPiece& piece : pieces) least = std::min(least, piece.score);
+  std::erase_if(pieces, [&](const ScoredPiece& piece) { return is_special(out.special, piece.id); });
+  out.unigram = std::make_shared<const Unigram>(PieceTable(std::move(pieces)), UnknownText(unknown, std::move(bytes)),
+                                                least, Unigram::Reference::tokenizers);
+}
+
 // Reads vocabulary and rules for the family in out.pipeline.
 inline void read_model(const JsonNode& model, Spellings& spellings, TokenizerTables& out) {
   spellings.add_all(model.object("vocab").fields());
@@ -185,10 +224,17 @@ inline TokenizerTables read_tokenizer(const JsonNode& top, const Fields& config,
   read_pieces(top, out.pipeline);
   const TokenDecoder decoder = read_decoder(top, out.pipeline);
   Spellings spellings(vocab_size.value_or(kMaxVocabulary));
-  read_model(model, spellings, out);
+  std::vector<ScoredPiece> pieces;
+  if (is_unigram(model)) {
+    if (out.pipeline.family != TokenizerFamily::sentencepiece)
+      top.unsupported("pre_tokenizer", "ByteLevel is not supported with a Unigram model");
+    pieces = read_unigram_pieces(model, spellings);
+  } else {
+    read_model(model, spellings, out);
+  }
   AddedTokenList added(spellings, out.pipeline.normalizer, AddedTokenList::Ids::counted);
   read_added_tokens(top, added);
-  check_unknown(model, spellings);
+  if (!is_unigram(model)) check_unknown(model, spellings);
   read_post_processor(top, spellings, out.pipeline);
 
   read_config_beside_tokenizer_json(config, names, added, spellings, out);
@@ -197,6 +243,7 @@ inline TokenizerTables read_tokenizer(const JsonNode& top, const Fields& config,
   const auto bytes = [&](TokenId, const std::string& spelling) { return token_bytes(decoder, spelling); };
   finish_vocabulary(spellings, vocab_size, bytes, out);
   added.finish(out);
+  if (is_unigram(model)) finish_unigram(model, spellings, std::move(pieces), out);
   return out;
 }
 
@@ -204,8 +251,12 @@ inline TokenizerTables read_tokenizer(const JsonNode& top, const Fields& config,
 inline TokenizerTables read_tokenizer_json(const std::filesystem::path& folder, std::optional<int> vocab_size) {
   const Json json = read_json_file(folder / "tokenizer.json", kMaxTokenizerFile);
   const Json config_json = read_json_if_exists(folder / kTokenizerConfig);
-  const Fields config(config_json, kTokenizerConfig);
-  return read_tokenizer(JsonNode(json, "tokenizer.json", {}), config, tokenizer_class(config, folder), vocab_size);
+  FieldLog log;
+  const Fields config(config_json, kTokenizerConfig, {}, Error::Kind::invalid_file, &log);
+  TokenizerTables out =
+      read_tokenizer(JsonNode(json, "tokenizer.json", {}), config, tokenizer_class(config, folder), vocab_size);
+  out.ignored = log.unread(config_json);
+  return out;
 }
 
 }  // namespace tenon::detail

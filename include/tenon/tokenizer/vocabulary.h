@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -17,8 +18,10 @@
 #include "tenon/tokenizer/metaspace.h"
 #include "tenon/tokenizer/normalizer.h"
 #include "tenon/tokenizer/pre_tokenizer.h"
+#include "tenon/tokenizer/sentencepiece_model.h"
 #include "tenon/tokenizer/special_token.h"
 #include "tenon/tokenizer/spellings.h"
+#include "tenon/tokenizer/unigram.h"
 
 namespace tenon::detail {
 
@@ -45,11 +48,14 @@ struct TokenizerTables {
   bool fuses_unknown = false;             // one unknown token for a run of such bytes
   Characters characters;                  // SentencePiece
   MergeRules merges;
-  std::unordered_map<std::string, TokenId> whole;  // pieces that are tokens without merging (ignore_merges)
-  std::size_t longest_whole = 0;                   // bytes
+  std::unordered_map<std::string, TokenId> whole;           // pieces that are tokens without merging (ignore_merges)
+  std::size_t longest_whole = 0;                            // bytes
+  std::shared_ptr<const Unigram> unigram;                   // cuts pieces in place of merges; null: merges do
+  std::shared_ptr<const SentencePieceModel> sentencepiece;  // of a tokenizer.model, in place of all other steps
   Pipeline pipeline;
   std::vector<SpecialToken> special;  // sorted by id
   std::optional<TokenId> bos, eos, pad;
+  std::vector<std::string> ignored;  // fields of tokenizer_config.json that have no effect
 
   // Whether some byte of UTF-8 has no token.
   bool has_holes() const noexcept {
