@@ -22,6 +22,7 @@
 #include "tenon/model/configure.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/model/gpt_bigcode.h"
+#include "tenon/model/hub.h"
 #include "tenon/model/llama.h"
 #include "tenon/model/mistral.h"
 #include "tenon/model/quantize.h"

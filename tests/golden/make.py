@@ -15,12 +15,15 @@ import sys
 
 import torch
 import transformers
-from transformers import (BloomConfig, GPTBigCodeConfig, LlamaConfig, MistralConfig, Qwen2Config, AutoModelForCausalLM)
+from transformers import (AutoModelForCausalLM, BloomConfig, Ernie4_5Config, Exaone4Config, GPTBigCodeConfig, GPTNeoConfig,
+                          GraniteMoeHybridConfig, LlamaConfig, MistralConfig, Qwen2Config)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 61
 LLAMA = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
+GRANITE4 = dict(**LLAMA, layer_types=["attention"] * 2, num_local_experts=0, shared_intermediate_size=40, embedding_multiplier=3.0,
+                attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=2.0, mamba_n_heads=4, mamba_d_state=8)
 BIGCODE = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=1, eos_token_id=2)
 
 CASES = {
@@ -36,6 +39,13 @@ CASES = {
     "gptbigcode_mha": GPTBigCodeConfig(**BIGCODE, multi_query=False),
     "gptbigcode_relu": GPTBigCodeConfig(**BIGCODE, n_inner=50, activation_function="relu", scale_attn_weights=False),
     "bloom_6_heads": BloomConfig(vocab_size=VOCAB, hidden_size=48, n_layer=2, n_head=6, bos_token_id=1, eos_token_id=2),
+    "gpt_neo": GPTNeoConfig(vocab_size=VOCAB, hidden_size=32, num_layers=3, attention_types=[[["global", "local"], 1], [["local"], 1]],
+                            num_heads=4, intermediate_size=40, window_size=6, max_position_embeddings=96, bos_token_id=1, eos_token_id=2),
+    "granite4_rope": GraniteMoeHybridConfig(**GRANITE4, position_embedding_type="rope", tie_word_embeddings=True),
+    "granite4_nope": GraniteMoeHybridConfig(**GRANITE4),
+    "ernie45": Ernie4_5Config(**{**LLAMA, "rope_theta": 500.0}, head_dim=10, use_bias=True),
+    "exaone4": Exaone4Config(**LLAMA, sliding_window=None, layer_types=["full_attention"] * 2),
+    "exaone4_window": Exaone4Config(**LLAMA, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
     "qwen2": Qwen2Config(**LLAMA, tie_word_embeddings=True),
 }
 
@@ -62,7 +72,8 @@ def answer(model, prompt, steps):
             best = torch.topk(row, 2)
             greedy.append(int(best.indices[0]))
             margins.append(round(float(best.values[0] - best.values[1]), 5))
-            out = model(torch.tensor([[greedy[-1]]]), past_key_values=past, use_cache=True)
+            next_ids = [greedy[-1]] if past is not None else prompt + greedy  # Granite 4 returns no cache without one
+            out = model(torch.tensor([next_ids]), past_key_values=past, use_cache=True)
             row, past = out.logits[0, -1].double(), out.past_key_values
     positions = sorted({0, len(prompt) // 2, len(prompt) - 1})
     return {"input_ids": prompt,

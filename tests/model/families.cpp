@@ -213,6 +213,74 @@ BOOST_AUTO_TEST_CASE(falcons_pack_their_heads) {
   refused(alibi, "alibi");
 }
 
+BOOST_AUTO_TEST_CASE(local_layers_of_gpt_neo_have_a_window) {
+  Json config = {{"model_type", "gpt_neo"},
+                 {"hidden_size", 48},
+                 {"num_layers", 3},
+                 {"num_heads", 4},
+                 {"vocab_size", 99},
+                 {"window_size", 7},
+                 {"attention_types", {{{"global", "local"}, 1}, {{"local"}, 1}}}};
+  BOOST_TEST(read(config).windows == (Rows{0, 7, 7}), boost::test_tools::per_element());
+  BOOST_TEST(read(config).window == 0);
+  BOOST_TEST(read(config).score_scale(1) == 1);
+  BOOST_TEST(read(config).inner == 192);
+  config["attention_layers"] = {"global", "local", "local"};
+  BOOST_TEST(read(config).windows.size() == 3u);
+  config["attention_layers"][2] = "global";
+  refused(config, "attention_layers: differs from attention_types");
+  config.erase("attention_layers");
+  config["attention_types"] = {{{"local"}, 3}};
+  BOOST_TEST(read(config).window == 7);
+  config["attention_types"] = {{{"global"}, 3}};
+  BOOST_TEST(read(config).windows.empty());
+  for (const Json& wrong :
+       {Json(3), Json{{{"global"}, 2}}, Json{{{"global"}, 1000000}}, Json{{{"other"}, 3}}, Json{{"global", 3}}}) {
+    config["attention_types"] = wrong;
+    refused(config, "attention_types");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(granite_4_has_attention_alone) {
+  Json config = sizes("granitemoehybrid", {{"layer_types", std::vector<std::string>(6, "attention")},
+                                           {"num_local_experts", 0},
+                                           {"shared_intermediate_size", 72}});
+  BOOST_TEST(read(config).inner == 72);
+  BOOST_CHECK(read(config).rotation_of(2) == Rotation::none);
+  config["position_embedding_type"] = "rope";
+  BOOST_CHECK(read(config).rotation_of(2) == Rotation::global);
+  config["layer_types"] = std::vector<std::string>(6, "full_attention");  // as transformers 5 writes it
+  BOOST_TEST(AnyFamily<>::tensors(read(config)).layers[1].up.weight.parts[0].name ==
+             "layers.1.shared_mlp.input_linear.weight");
+  config["layer_types"][3] = "mamba";
+  refused(config, "layer_types: \"mamba\"");
+  config["layer_types"] = {"attention"};
+  refused(config, "layer_types");
+  config.erase("layer_types");
+  refused(config, "layer_types");
+  refused(sizes("granitemoehybrid", {{"layer_types", std::vector<std::string>(6, "attention")},
+                                     {"num_local_experts", 4},
+                                     {"shared_intermediate_size", 72}}),
+          "num_local_experts");
+}
+
+BOOST_AUTO_TEST_CASE(layers_of_exaone_4_with_a_window_are_rotated) {
+  const ModelConfig none = read(sizes("exaone4", {{"sliding_window", nullptr}, {"sliding_window_pattern", nullptr}}));
+  BOOST_TEST(none.windows.empty());
+  BOOST_CHECK(none.rotation_of(3) == Rotation::global);
+  const ModelConfig some = read(sizes("exaone4", {{"sliding_window", 5}, {"sliding_window_pattern", 3}}));
+  BOOST_TEST(some.windows == (Rows{5, 5, 0, 5, 5, 0}), boost::test_tools::per_element());
+  BOOST_CHECK(some.rotation_of(2) == Rotation::none);
+  BOOST_CHECK(some.rotation_of(3) == Rotation::global);
+}
+
+BOOST_AUTO_TEST_CASE(two_names_of_a_field_must_agree) {
+  Json neox = sizes("gpt_neox", {{"rotary_pct", 0.5}, {"partial_rotary_factor", 0.5}, {"head_dim", 8}});
+  BOOST_TEST(read(neox).rotary.width == 4);
+  neox["partial_rotary_factor"] = 0.25;
+  refused(neox, "partial_rotary_factor");
+}
+
 BOOST_AUTO_TEST_CASE(opt_counts_positions_from_two) {
   Json config = {{"model_type", "opt"}, {"hidden_size", 48}, {"num_hidden_layers", 2},       {"num_attention_heads", 4},
                  {"ffn_dim", 80},       {"vocab_size", 99},  {"max_position_embeddings", 30}};

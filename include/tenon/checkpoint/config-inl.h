@@ -30,7 +30,20 @@ TENON_INLINE ConfigFile::ConfigFile(std::shared_ptr<const Json> json, std::strin
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
-  return generation_ ? std::optional<Fields>(std::in_place, *generation_, kGenerationFile) : std::nullopt;
+  if (!generation_) return std::nullopt;
+  return std::optional<Fields>(std::in_place, *generation_, kGenerationFile, "", Error::Kind::invalid_file,
+                               &logs_->generation);
+}
+
+TENON_INLINE std::vector<std::string> ConfigFile::unread() const {
+  std::vector<std::string> out;
+  const auto list = [&](const FieldLog& log, const Json& json, const std::string& file) {
+    for (const std::string& name : log.unread(json))
+      if (name != "tokenizer_class") out.push_back(file + ": " + printable(name, 60));
+  };
+  list(logs_->config, *json_, file_);
+  if (generation_) list(logs_->generation, *generation_, kGenerationFile);
+  return out;
 }
 
 TENON_INLINE SpecialTokens ConfigFile::special_tokens(int vocab_size, const SpecialTokenDefaults& defaults) const {

@@ -37,12 +37,17 @@ class ConfigFile {
   ConfigFile(std::shared_ptr<const Json> json, std::string file);
 
   /// The members of config.json.
-  Fields fields() const { return Fields(*json_, file_); }
+  Fields fields() const { return Fields(*json_, file_, {}, Error::Kind::invalid_file, &logs_->config); }
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
   std::string model_type() const { return fields().string("model_type"); }
 
   /// The members of generation_config.json; empty where the file does not exist.
   std::optional<Fields> generation() const;
+
+  /// Members that were not read so far, sorted, each with its file: "config.json: use_cache". After `configure` of the
+  /// family these are the fields that are ignored. set_generation_defaults reads generation_config.json.
+  /// tokenizer_class, which the tokenizer reads, is not listed.
+  std::vector<std::string> unread() const;
 
   /// Sets the tokenizer's eos_token. It ends a text only where the files name ids, all of which are outside the
   /// vocabulary.
@@ -66,7 +71,12 @@ class ConfigFile {
   // Refuses fields that every family of transformers inherits and that change the outputs.
   void refuse_unsupported() const;
 
+  struct Logs {
+    FieldLog config, generation;
+  };
+
   std::string file_;
+  std::shared_ptr<Logs> logs_ = std::make_shared<Logs>();
   std::shared_ptr<const Json> json_;
   std::shared_ptr<const Json> generation_;  // null: the file does not exist
   std::optional<TokenId> tokenizer_eos_;

@@ -10,16 +10,16 @@ namespace tenon {
 
 TENON_INLINE ModelConfig GptNeoX::configure(const ConfigFile& file) {
   const Fields fields = file.fields();
+  // Files of transformers 4 have both names.
+  const std::string theta = one_name(fields, {"rotary_emb_base", "rope_theta"});
+  const std::string part = one_name(fields, {"rotary_pct", "partial_rotary_factor"});
   ModelConfig c = configure_llama_like(
       file, model_type,
       {.tokens = {.bos = 0, .eos = 2},
        .epsilon = 1e-5,
        .epsilon_name = "layer_norm_eps",
        .activation = "gelu",
-       .rotary = {.theta_name = fields.has("rotary_emb_base") ? "rotary_emb_base" : "rope_theta",
-                  .part = 0.25,
-                  .reads_part = true,
-                  .part_name = fields.has("rotary_pct") ? "rotary_pct" : "partial_rotary_factor"}});
+       .rotary = {.theta_name = theta.c_str(), .part = 0.25, .reads_part = true, .part_name = part.c_str()}});
   check_architectures(fields, {"GPTNeoXForCausalLM", "GPTNeoXModel"});
   c.norm_kind = NormKind::layer;
   c.mlp_kind = MlpKind::plain;

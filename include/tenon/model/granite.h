@@ -1,4 +1,5 @@
-// Granite 3 and later dense models (IBM, 2024) as in Hugging Face's GraniteForCausalLM: Llama with four multipliers.
+// Granite 3 and 4 (IBM, 2024) as in Hugging Face's GraniteForCausalLM and GraniteMoeHybridForCausalLM: Llama with four
+// multipliers.
 #pragma once
 #include <string_view>
 
@@ -9,6 +10,17 @@ namespace tenon {
 /// Llama with factors of embeddings, scores, residuals and logits.
 struct Granite {
   static constexpr std::string_view model_type = "granite";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Granite 4 without Mamba layers and experts: Granite whose MLP has one tensor for gate and up. Positions are rotary,
+/// or there are none.
+struct GraniteHybrid {
+  static constexpr std::string_view model_type = "granitemoehybrid";
   static constexpr std::string_view name_prefix = "model.";
 
   static ModelConfig configure(const ConfigFile& file);

@@ -39,7 +39,7 @@ TENON_INLINE ModelConfig configure_llama_like(const ConfigFile& file, std::strin
     fields.refuse("num_key_value_heads", "must divide num_attention_heads: " + std::to_string(c.heads) +
                                              " is no multiple of " + std::to_string(c.kv_heads));
   }
-  c.inner = width_field(fields, "intermediate_size");
+  c.inner = width_field(fields, defaults.inner_name);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_position_embeddings", defaults.positions);
   if (defaults.reads_rotary) c.rotary = rotary_fields(fields, c.head_dim, c.positions, defaults.rotary);

@@ -16,6 +16,7 @@ struct LlamaDefaults {
   bool tied_head = false;
   double epsilon = 1e-6;
   const char* epsilon_name = "rms_norm_eps";
+  const char* inner_name = "intermediate_size";
   const char* activation_name = "hidden_act";
   std::string_view activation = "silu";
   RotaryDefaults rotary = {};

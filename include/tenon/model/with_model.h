@@ -7,10 +7,13 @@
 #include "tenon/core/error.h"
 #include "tenon/model/bloom.h"
 #include "tenon/model/cohere.h"
+#include "tenon/model/ernie.h"
+#include "tenon/model/exaone4.h"
 #include "tenon/model/falcon.h"
 #include "tenon/model/gemma.h"
 #include "tenon/model/gpt2.h"
 #include "tenon/model/gpt_bigcode.h"
+#include "tenon/model/gpt_neo.h"
 #include "tenon/model/gpt_neox.h"
 #include "tenon/model/gptj.h"
 #include "tenon/model/granite.h"
@@ -32,9 +35,9 @@ template <ModelTraits... Models>
 struct ModelList {};
 
 /// The families of the library. Append your own: ModelList<MyFamily, Llama, ...>.
-using BuiltInModels =
-    ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2, Gemma3, Olmo,
-              Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt, Falcon, Mpt, Cohere>;
+using BuiltInModels = ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2,
+                                Gemma3, Olmo, Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt,
+                                Falcon, Mpt, Cohere, GptNeo, GraniteHybrid, Ernie45, Exaone4>;
 
 namespace detail {
 

@@ -1,0 +1,41 @@
+#pragma once
+#include <string>
+
+#include "tenon/core/require.h"
+#include "tenon/io/json.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/exaone4.h"
+
+namespace tenon {
+
+TENON_INLINE ModelConfig Exaone4::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c =
+      configure_llama_like(file, model_type, {.kv_heads = 32, .tokens = {.bos = 0, .eos = 2}, .epsilon = 1e-5});
+  check_architectures(fields, {"Exaone4ForCausalLM", "Exaone4Model"});
+  c.output_norms = true;
+  const bool none = fields.json().contains("sliding_window") && !fields.has("sliding_window");
+  const int size = none ? 0 : fields.positive_int("sliding_window", 4096);
+  // The pattern counts only where the file does not list the layers. Newer files then hold a word there.
+  const int pattern = none || fields.has("layer_types") ? 4 : fields.positive_int("sliding_window_pattern", 4);
+  read_windows(
+      fields, size, [&](int l) { return (l + 1) % pattern != 0; }, c);
+  for (int l = 0; size > 0 && l < c.layers; ++l)
+    c.rotations.push_back(c.window_of(l) > 0 ? Rotation::global : Rotation::none);
+  return c;
+}
+
+TENON_INLINE DecoderSpec Exaone4::tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string h = "layers." + std::to_string(l) + ".";
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.attention_norm = layer.mlp_norm = {};
+    layer.attention_out_norm = rms_norm_spec(h + "post_attention_layernorm", c.hidden);
+    layer.mlp_out_norm = rms_norm_spec(h + "post_feedforward_layernorm", c.hidden);
+    add_head_gains(c, h + "self_attn.", false, layer);
+  }
+  return spec;
+}
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Writes config_fields.json: config.json of every family as each version of transformers writes the defaults of its class.
+
+    python3 -m venv VENV4 && VENV4/bin/pip install transformers==4.57.6
+    python3 -m venv VENV5 && VENV5/bin/pip install transformers==5.24.0
+    VENV4/bin/python tests/model/make_config_fields.py && VENV5/bin/python tests/model/make_config_fields.py
+
+Each run replaces the part of its own version. The test config_fields.cpp requires that every field is read by the family, or is in its
+table of fields without effect.
+"""
+import json
+import pathlib
+
+import transformers
+from transformers import CONFIG_MAPPING
+
+FILE = pathlib.Path(__file__).resolve().parent / "config_fields.json"
+FAMILIES = ["bloom", "codegen", "cohere", "ernie4_5", "exaone4", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_bigcode", "gpt_neo",
+            "gpt_neox", "gptj", "granite", "granitemoehybrid", "llama", "mistral", "mpt", "olmo", "olmo2", "opt", "phi", "phi3", "qwen2",
+            "qwen3", "smollm3", "stablelm", "starcoder2"]
+# Defaults that are another model: Granite 4 has Mamba layers and experts there.
+CHANGES = {"granitemoehybrid": {"layer_types": ["attention"] * 32, "num_local_experts": 0}}
+
+
+def main():
+    files = json.loads(FILE.read_text()) if FILE.exists() else {}
+    files[transformers.__version__] = {
+        family: json.loads(CONFIG_MAPPING[family](**CHANGES.get(family, {})).to_json_string(use_diff=False)) for family in FAMILIES}
+    with open(FILE, "w") as out:
+        out.write("{\n")
+        out.write(",\n".join(
+            f"{json.dumps(version)}: {{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in files[version].items())
+            + "\n}" for version in sorted(files)))
+        out.write("\n}\n")
+
+
+if __name__ == "__main__":
+    main()
