@@ -22,10 +22,10 @@ if(TENON_COMPILED_FACE STREQUAL "AUTO")
 endif()
 
 set(tenon_server_default OFF)
-if(PROJECT_IS_TOP_LEVEL AND EXISTS "${PROJECT_SOURCE_DIR}/server/CMakeLists.txt")
+if(PROJECT_IS_TOP_LEVEL AND EXISTS "${PROJECT_SOURCE_DIR}/apps/serve/CMakeLists.txt")
   set(tenon_server_default ON)
 endif()
-cmake_dependent_option(TENON_BUILD_SERVER "Build the reference HTTP server" ${tenon_server_default} "NOT TENON_LIBRARY_ONLY" OFF)
+cmake_dependent_option(TENON_BUILD_SERVER "Build the servers" ${tenon_server_default} "NOT TENON_LIBRARY_ONLY" OFF)
 
 set(tenon_cuda_default OFF)
 if(PROJECT_IS_TOP_LEVEL)

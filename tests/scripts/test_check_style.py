@@ -196,7 +196,7 @@ class Names(unittest.TestCase):
         self.assertEqual(list(style.second_classes(files)), [])
 
     def test_the_server_is_reported_and_does_not_count(self):
-        files = {"include/tenon/a.h": "class Answer {\n};\n", "server/answer.h": "class Answer {\n};\n"}
+        files = {"include/tenon/a.h": "class Answer {\n};\n", "apps/serve/answer.h": "class Answer {\n};\n"}
         self.assertEqual([message.endswith("(information)") for _, _, message in style.second_classes(files)], [True])
 
     def test_the_tree_has_no_finding(self):

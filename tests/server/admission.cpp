@@ -1,4 +1,4 @@
-#include "server/admission.h"
+#include "serve/api/admission.h"
 
 #include <boost/test/unit_test.hpp>
 #include <optional>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/api_keys.h"
-#include "server/client_id.h"
+#include "serve/api/api_keys.h"
+#include "serve/api/client_id.h"
 
 BOOST_AUTO_TEST_SUITE(server_admission)
 

@@ -1,11 +1,11 @@
-#include "server/api_error.h"
+#include "serve/api/api_error.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "server/body.h"
+#include "refused.h"
+#include "serve/api/body.h"
 #include "tenon/constrain/refused.h"
 #include "tenon/io/json.h"
-#include "tests/server/refused.h"
 
 BOOST_AUTO_TEST_SUITE(server_api_error)
 

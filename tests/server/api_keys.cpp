@@ -1,4 +1,4 @@
-#include "server/api_keys.h"
+#include "serve/api/api_keys.h"
 
 #include <unistd.h>
 

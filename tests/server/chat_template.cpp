@@ -1,4 +1,4 @@
-#include "server/chat_template.h"
+#include "serve/chat/chat_template.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/jinja_text.h"
+#include "serve/chat/jinja_text.h"
 #include "tenon/core/error.h"
 
 BOOST_AUTO_TEST_SUITE(server_chat_template)

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/chat_template.h"
+#include "serve/chat/chat_template.h"
 #include "tenon/tokenizer/bpe.h"
 
 BOOST_AUTO_TEST_SUITE(server_chat_tokens)

@@ -1,4 +1,4 @@
-#include "server/field_table.h"
+#include "serve/api/field_table.h"
 
 #include <boost/test/unit_test.hpp>
 

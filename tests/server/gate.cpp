@@ -1,4 +1,4 @@
-#include "server/gate.h"
+#include "serve/api/gate.h"
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>

@@ -1,11 +1,11 @@
 // Defaults of generation_config.json under each API: what a request leaves out, and nothing else.
-#include "server/generation_defaults.h"
+#include "serve/api/generation_defaults.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "server/lorax_request.h"
-#include "server/openai_request.h"
+#include "serve/api/lorax/lorax_request.h"
+#include "serve/api/openai/openai_request.h"
 
 BOOST_AUTO_TEST_SUITE(server_generation_defaults)
 

@@ -1,5 +1,5 @@
 // What the server reads, from a client that sends what no library would: budgets, framing, routes and errors.
-#include "server/http_server.h"
+#include "serve/http/http_server.h"
 
 #include <boost/test/unit_test.hpp>
 #include <memory>

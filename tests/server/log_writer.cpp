@@ -1,4 +1,4 @@
-#include "server/log_writer.h"
+#include "serve/ops/log_writer.h"
 
 #include <fcntl.h>
 

@@ -1,8 +1,8 @@
-#include "server/lorax_request.h"
+#include "serve/api/lorax/lorax_request.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "tests/server/refused.h"
+#include "refused.h"
 
 BOOST_AUTO_TEST_SUITE(server_lorax_request)
 

@@ -1,4 +1,4 @@
-#include "server/memory_reserve.h"
+#include "serve/ops/memory_reserve.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

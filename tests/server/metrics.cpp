@@ -1,4 +1,4 @@
-#include "server/metrics.h"
+#include "serve/ops/metrics.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/exposition.h"
+#include "serve/ops/exposition.h"
 
 BOOST_AUTO_TEST_SUITE(server_metrics)
 

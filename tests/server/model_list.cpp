@@ -1,4 +1,4 @@
-#include "server/model_list.h"
+#include "serve/api/model_list.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,8 +1,8 @@
-#include "server/openai_request.h"
+#include "serve/api/openai/openai_request.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "tests/server/refused.h"
+#include "refused.h"
 
 BOOST_AUTO_TEST_SUITE(server_openai_request)
 

@@ -1,4 +1,4 @@
-#include "server/origin.h"
+#include "serve/api/origin.h"
 
 #include <boost/test/unit_test.hpp>
 

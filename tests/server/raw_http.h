@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/http_server.h"
+#include "serve/http/http_server.h"
 
 namespace raw {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "server/api_error.h"
+#include "serve/api/api_error.h"
 
 namespace serve::test {
 

@@ -1,4 +1,4 @@
-#include "server/request_log.h"
+#include "serve/ops/request_log.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

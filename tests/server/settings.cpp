@@ -1,4 +1,4 @@
-#include "server/settings.h"
+#include "serve/settings.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // The steps that the page draws: a text keeps its place, and the oldest steps go.
-#include "server/step_history.h"
+#include "serve/page/step_history.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -50,7 +50,7 @@ class Tree:
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         kept, = re.findall("^TENON_SERVER_MISSING:INTERNAL=(.*)$", (self.path / "build" / "CMakeCache.txt").read_text(), re.MULTILINE)
-        warned = re.findall(r"CMake Warning at server/CMakeLists.txt:\d+ \(message\): tenon: the server \(tenon-serve\) is left out: (.*?)\. -D", done.said)
+        warned = re.findall(r"CMake Warning at apps/serve/CMakeLists.txt:\d+ \(message\): tenon: the server \(tenon-serve\) is left out: (.*?)\. -D", done.said)
         if warned != ([kept] if kept else []):
             raise AssertionError((kept, done.stderr))
         return kept

@@ -1,6 +1,6 @@
 """Every field of every route is honoured, refused by name, or inert (report: peer_fields_ignored).
 
-2,000 requests have the rows of server/field_table.cpp and unknown names."""
+2,000 requests have the rows of apps/serve/api/field_table.cpp and unknown names."""
 import importlib.machinery
 import importlib.util
 import json

@@ -553,7 +553,7 @@ class Models(OpenAiTest):
 
 def named_routes():
     """All (method, path) that the server's sources add by name, so that none is missed here."""
-    sources = "".join(p.read_text() for p in (pathlib.Path(__file__).parents[2] / "server").glob("*_routes.cpp"))
+    sources = "".join(p.read_text() for p in (pathlib.Path(__file__).parents[2] / "apps" / "serve").rglob("*_routes.cpp"))
     routes = set(re.findall(r'(?:http\.route\(|add_plain\(http, serving, )"(\w+)", "([^"]+)"', sources))
     routes |= {("POST", path) for path in re.findall(r'add\(http, serving, "([^"]+)"', sources)}
     assert len(routes) >= 15, routes

@@ -16,7 +16,7 @@ class Page(ServerTest):
         policy = answer.headers["content-security-policy"]
         for needed in ["default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'"]:
             self.assertIn(needed, policy)
-        self.assertEqual(answer.body, (serving.ROOT / "server" / "ui" / "page.html").read_bytes())
+        self.assertEqual(answer.body, (serving.ROOT / "apps" / "serve" / "page" / "page.html").read_bytes())
         self.assertLess(len(answer.body), 100_000)
         for loads in ["src=\"http", "href=\"http", "src='http", "@import", "url(http"]:
             self.assertNotIn(loads, answer.text())

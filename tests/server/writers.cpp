@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "server/lorax_writer.h"
-#include "server/openai_writer.h"
+#include "serve/api/lorax/lorax_writer.h"
+#include "serve/api/openai/openai_writer.h"
 #include "tenon/engine/stop_matcher.h"
 
 BOOST_AUTO_TEST_SUITE(server_writers)

@@ -1,0 +1,184 @@
+#include "serve/api/adapter_name.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "serve/api/api_error.h"
+#include "serve/text.h"
+#include "tenon/adapter/options.h"
+#include "tenon/adapter/root.h"
+
+namespace serve {
+namespace {
+
+using tenon::AdapterUse;
+using tenon::Json;
+using Uses = std::vector<AdapterUse>;
+
+constexpr auto kWeight = [](double x) { return x >= -1000 && x <= 1000; };  // sums of factors stay finite
+
+// Files on disk are all there is, so that a hub's name means the folder of that name.
+void check_source(const RequestFields& f) {
+  const auto source = f.string("adapter_source");
+  if (!source || source->empty() || *source == "local" || *source == "hub") return;
+  throw ApiError(ApiError::Kind::invalid,
+                 "`adapter_source=" + shown(*source) + "` is not supported, only local and hub", "adapter_source");
+}
+
+void add_use(Uses& uses, const std::string& name, float weight, const std::string& field,
+             const RequestContext& context) {
+  if (names_base(name, context)) return;
+  check_adapter_name(name, field);
+  uses.push_back({name, weight});
+}
+
+// Before any name is looked up.
+void check_count(const RequestFields& f, const char* field, std::size_t count) {
+  if (count > tenon::kMostAdapters)
+    f.refuse(field, "must hold at most " + std::to_string(tenon::kMostAdapters) + " adapters");
+}
+
+Uses by_name(const RequestFields& f, const std::string& field, const RequestContext& context) {
+  Uses uses;
+  if (const auto name = f.string(field)) add_use(uses, *name, 1, f.name_of(field), context);
+  return uses;
+}
+
+// mistral.rs: all of these names together.
+Uses by_list(const RequestFields& f, const RequestContext& context) {
+  Uses uses;
+  const Json* const value = f.find("adapters");
+  if (value && value->is_string()) return by_name(f, "adapters", context);
+  if (value && value->is_array()) check_count(f, "adapters", value->size());
+  for (const std::string& name : f.strings("adapters")) add_use(uses, name, 1, "adapters", context);
+  return uses;
+}
+
+// An element of llama.cpp's list.
+AdapterUse scaled(const RequestFields& f, const std::string& path, const RequestContext& context) {
+  const Json* const id = f.find("id");
+  auto name = f.string("path");
+  if (!id && !name) f.refuse("id", "is missing");
+  if (id && !id->is_number_integer() && !id->is_string())
+    f.refuse_type("id", "an id of GET /lora-adapters, or a name", *id);
+  if (id) {
+    const auto of_id = id->is_string() ? std::optional(id->get<std::string>())
+                       : context.adapter_of_id
+                           ? context.adapter_of_id(
+                                 f.check_integer("id", *id, 0, kMaxInt, "must be an id that GET /lora-adapters lists"))
+                           : std::nullopt;
+    if (!of_id)
+      f.refuse("id", "must be an id that GET /lora-adapters lists, or an adapter's name; is " + shown(id->dump()));
+    if (name && *name != *of_id) f.refuse("path", "names another adapter than `id`");
+    name = of_id;
+  }
+  const Json* const scale = f.find("scale");
+  if (!scale) f.refuse("scale", "is missing");
+  check_adapter_name(*name, path);
+  return {*name, f.check_number("scale", *scale, kWeight, "must be a number from -1000 to 1000")};
+}
+
+Uses by_scales(const RequestFields& f, const RequestContext& context, UnknownFields& unknown) {
+  Uses uses;
+  const Json* const list = f.list("lora");
+  if (!list) return uses;
+  check_count(f, "lora", list->size());
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const std::string path = "lora[" + std::to_string(i) + "]";
+    AdapterUse use = scaled(RequestFields((*list)[i], kScaledAdapter, unknown, path), path, context);
+    if (use.weight != 0) uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+// vLLM's object, whose path must be the name: files of a request's choice are not read.
+Uses by_request(const RequestFields& f, const RequestContext& context, UnknownFields& unknown) {
+  const Json* const value = f.find("lora_request");
+  if (!value || value->is_string()) return by_name(f, "lora_request", context);
+  const RequestFields request = *f.object("lora_request", kAdapterRequest, unknown);
+  const auto name = request.string("lora_name");
+  auto path = request.string("lora_path");
+  if (!path) path = request.string("path");
+  if (!name && !path) request.refuse("lora_name", "is missing");
+  if (name && path && *name != *path) {
+    request.refuse("lora_path", "must be the name: POST /v1/load_lora_adapter gives a folder another one");
+  }
+  Uses uses;
+  add_use(uses, name ? *name : *path, 1, "lora_request", context);
+  return uses;
+}
+
+// A weighted sum is what the engine makes of several adapters; what the other strategies drop or elect it does not do.
+Uses merged(const RequestFields& fields, UnknownFields& unknown) {
+  const RequestFields f = *fields.object("merged_adapters", kMerged, unknown);
+  const std::string strategy = f.string("merge_strategy").value_or("linear");
+  if (strategy != "linear") {
+    throw ApiError(ApiError::Kind::invalid,
+                   "`merged_adapters` with `merge_strategy=" + shown(strategy) + "` is not supported, only linear",
+                   "merged_adapters");
+  }
+  const std::vector<std::string> ids = f.strings("ids");
+  if (ids.empty()) f.refuse("ids", "must name at least one adapter");
+  check_count(f, "ids", ids.size());
+  const Json* const weights = f.list("weights");
+  if (!weights || weights->size() != ids.size()) f.refuse("weights", "must hold one weight for each of `ids`");
+  Uses uses;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    check_adapter_name(ids[i], "merged_adapters.ids");
+    uses.push_back({ids[i], f.check_number("weights", (*weights)[i], kWeight, "must hold numbers from -1000 to 1000")});
+  }
+  return uses;
+}
+
+void take(NamedAdapters& found, Uses uses, const RequestFields& f, const std::string& field) {
+  if (uses.empty()) return;
+  const std::string& name = f.name_of(field);
+  if (found.uses.empty()) {
+    found = {std::move(uses), name};
+  } else if (found.uses != uses) {
+    f.refuse(field, "names another adapter than `" + found.field + "`; keep one of them");
+  }
+}
+
+}  // namespace
+
+bool names_base(const std::string& name, const RequestContext& context) {
+  if (name.empty() || name == "__base_model__") return true;
+  if (std::find(context.base_names.begin(), context.base_names.end(), name) != context.base_names.end()) return true;
+  return (name == "tgi" || name == "dummy") && !(context.is_adapter && context.is_adapter(name));
+}
+
+void check_adapter_name(const std::string& name, const std::string& param) {
+  if (tenon::is_adapter_id(name)) return;
+  throw ApiError(ApiError::Kind::bad_adapter_name,
+                 "`" + param +
+                     "` must be the name of a model or adapter: one or two words of letters, digits, '.', '_' " +
+                     "and '-' with a slash between them. Given: `" + shown(name) + "`",
+                 param);
+}
+
+NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context,
+                             UnknownFields& unknown) {
+  NamedAdapters found;
+  bool merges = false;
+  for (const RequestFields* const f : objects) {
+    check_source(*f);
+    Uses by_model = by_name(*f, "model", context), by_id = by_name(*f, "adapter_id", context);
+    take(found, std::move(by_model), *f, "model");
+    take(found, std::move(by_id), *f, "adapter_id");
+    take(found, by_list(*f, context), *f, "adapters");
+    take(found, by_scales(*f, context, unknown), *f, "lora");
+    take(found, by_request(*f, context, unknown), *f, "lora_request");
+    if (!f->has("merged_adapters")) continue;
+    Uses uses = merged(*f, unknown);
+    if (!found.uses.empty() && !merges) {
+      throw ApiError(ApiError::Kind::invalid, "at most one of `adapter_id` or `adapters` may be provided", found.field);
+    }
+    take(found, std::move(uses), *f, "merged_adapters");
+    merges = true;
+  }
+  return found;
+}
+
+}  // namespace serve

@@ -1,0 +1,31 @@
+// Which adapters a request names.
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/api/request_context.h"
+#include "serve/api/request_fields.h"
+#include "tenon/core/request.h"
+
+namespace serve {
+
+// Empty, a name of the base model, LoRAX's word for it, or what TGI's clients call any model: `tgi` and `dummy`, where
+// no adapter has that name.
+bool names_base(const std::string& name, const RequestContext& context);
+
+// ApiError bad_adapter_name; `param` is the field that it stands in.
+void check_adapter_name(const std::string& name, const std::string& param);
+
+struct NamedAdapters {
+  std::vector<tenon::AdapterUse> uses;  // none: the base model; several, or one with a weight: added up
+  std::string field;                    // the field that names them; empty: none
+};
+
+// Adapters that the objects of one request name by model, adapter_id, adapters, lora, lora_request or merged_adapters.
+// ApiError where two fields name different ones.
+NamedAdapters named_adapters(std::initializer_list<const RequestFields*> objects, const RequestContext& context,
+                             UnknownFields& unknown);
+
+}  // namespace serve

@@ -1,0 +1,311 @@
+#include "serve/api/exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "serve/api/handle.h"
+#include "serve/http/http_server.h"
+
+namespace serve {
+namespace {
+
+using namespace std::chrono_literals;
+using tenon::Clock;
+using tenon::Event;
+using tenon::TimePoint;
+
+constexpr auto kLook = 50ms;         // so often somebody looks whether the client is still there
+constexpr std::size_t kAtOnce = 32;  // events that an answer sent whole is woken for
+constexpr auto kHeartbeat = 15s;     // a stream that has nothing to say says so
+constexpr int kClientClosed = 499;   // nginx's, for the log
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+// Of two moments that both were; else 0.
+double between(TimePoint from, TimePoint to) {
+  return from == TimePoint{} || to == TimePoint{} ? 0 : std::max(0.0, seconds(to - from));
+}
+
+// The same for all streams, so that the engine's threads are disturbed once for all of them.
+TimePoint tick_after(TimePoint moment, Clock::duration interval) {
+  if (interval == Clock::duration::zero()) return moment;
+  return TimePoint((moment.time_since_epoch() / interval + 1) * interval);
+}
+
+FailureKind failure_of(ApiError::Kind kind) {
+  using enum ApiError::Kind;
+  switch (kind) {
+    case overloaded:
+    case unavailable:
+      return FailureKind::overloaded;
+    case unknown_adapter:
+      return FailureKind::download_adapter;
+    case adapter_unusable:
+      return FailureKind::load_adapter;
+    case engine:
+      return FailureKind::generation;
+    case incomplete:
+    case timeout:
+      return FailureKind::incomplete;
+    default:
+      return FailureKind::validation;
+  }
+}
+
+}  // namespace
+
+Exchange::Exchange(Serving& serving, std::string route, std::string id)
+    : serving_(serving), route_(std::move(route)), id_(std::move(id)) {
+  times_.arrived = HttpServer::arrival();
+}
+
+Model& Exchange::enter(int client) {
+  serving_.metrics.request_begins();
+  entered_ = true;
+  model_ = &serving_.taking_model();
+  client_ = client;
+  auto ticket = serving_.admission.enter(client);
+  if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
+  ticket_.emplace(std::move(*ticket));
+  return *model_;
+}
+
+Exchange::~Exchange() {
+  try {
+    const Usage usage = asked_.writer ? asked_.writer->usage() : Usage{};
+    if (entered_) count(usage);
+    log(usage);
+  } catch (...) {  // no memory: this line is lost, and nothing else
+  }
+}
+
+void Exchange::count(const Usage& usage) const {
+  Metrics& metrics = serving_.metrics;
+  if (dropped_) return metrics.request_failed(FailureKind::dropped);
+  if (error_) return metrics.request_failed(failure_of(error_->kind));
+  const int tokens = usage.generated_tokens;
+  metrics.request_finished({.adapter = asked_.adapter,
+                            .prompt_tokens = usage.prompt_tokens,
+                            .generated_tokens = tokens,
+                            .max_new_tokens = asked_.max_new_tokens,
+                            .reason = reason_,
+                            .total = between(times_.arrived, times_.last),
+                            .validation = between(times_.arrived, times_.submitted),
+                            .queue = between(times_.submitted, times_.started),
+                            .inference = between(times_.started, times_.last),
+                            .first_token = between(times_.arrived, times_.first),
+                            .per_output_token = tokens > 1 ? between(times_.first, times_.last) / (tokens - 1) : 0});
+}
+
+void Exchange::log(const Usage& usage) const {
+  LogLine line{.id = id_, .method = "POST", .route = route_, .adapter = asked_.adapter};
+  line.ms = seconds(Clock::now() - times_.arrived) * 1000;
+  line.status = dropped_ ? kClientClosed : error_ ? status(error_->kind, dialect_of(route_)) : 200;
+  if (asked_.writer) {
+    line.prompt_tokens = usage.prompt_tokens;
+    line.tokens = usage.generated_tokens;
+  }
+  if (times_.first != TimePoint{}) line.ttft_ms = between(times_.arrived, times_.first) * 1000;
+  if (error_)
+    line.error = type_of(error_->kind);
+  else
+    line.reason = dropped_ ? "dropped" : to_string(reason_);
+  serving_.log.write(line);
+}
+
+void Exchange::serve(Asked asked, httplib::Response& response) {
+  asked_ = std::move(asked);
+  take_work();
+  submit();
+  if (asked_.stream) return answer_stream(response);
+  answer_whole(response);
+}
+
+// Sequences are numbered, so that the first of each request may go before the later ones of others.
+void Exchange::take_work() {
+  Work work;
+  for (tenon::Request& request : asked_.requests) {
+    tenon::Options& o = request.options;
+    o.client = client_;
+    o.ordinal = work.sequences;
+    const int sequences = std::max(o.n, o.best_of);
+    work.sequences += sequences;
+    work.tokens +=
+        static_cast<std::int64_t>(sequences) * (static_cast<std::int64_t>(request.input_ids.size()) + o.max_new_tokens);
+  }
+  if (ticket_->take(work)) return;
+  throw ApiError(ApiError::Kind::overloaded, "the server is computing as many sequences and tokens as it takes");
+}
+
+void Exchange::submit() {
+  const Settings& settings = model_->settings();
+  refuse_another_wait(settings);
+  answer_.emplace(model_->service());
+  try {
+    for (tenon::Request& request : asked_.requests) {
+      answer_->submit(std::move(request), {.timeout = settings.request_timeout,
+                                           .adapter_wait = settings.adapter_wait,
+                                           .wanted = [] { return !HttpServer::client_gone(); }});
+    }
+  } catch (const tenon::Error& error) {
+    if (error.kind() != tenon::Error::Kind::overloaded || error.where() != "adapter") throw;
+    if (HttpServer::client_gone()) drop();
+    throw ApiError(ApiError::Kind::overloaded,
+                   "all places for adapters are in use, and stayed so as long as a request waits");
+  }
+  asked_.requests.clear();
+  times_.submitted = Clock::now();
+}
+
+// Those that wait for an adapter hold places, of which others shall find some.
+void Exchange::refuse_another_wait(const Settings& settings) const {
+  if (asked_.adapter.empty() || model_->adapter_stats().waiting < std::max(1, settings.max_concurrent_requests / 2))
+    return;
+  throw ApiError(ApiError::Kind::overloaded, "too many requests wait for their adapters already");
+}
+
+// False where nothing came in time, or nothing else will. ApiError where the answer fails.
+bool Exchange::take(Clock::duration patience, Answer::Wish wish) {
+  const auto event = answer_->next_for(patience, wish);
+  if (!event) return false;
+  note(*event);
+  asked_.writer->take(*event);
+  if (asked_.writer->complete() && !answer_->ended()) answer_->cancel();
+  return true;
+}
+
+void Exchange::note(const Event& event) {
+  const TimePoint now = event.came == TimePoint{} ? Clock::now() : event.came;
+  if (event.kind == Event::Kind::finished) {
+    if (times_.started == TimePoint{} || event.started < times_.started) times_.started = event.started;
+    if (event.reason != tenon::FinishReason::cancelled) reason_ = event.reason;
+  }
+  if (event.kind != Event::Kind::token || asked_.writer->complete()) return;
+  if (times_.first == TimePoint{})
+    times_.first = now;
+  else
+    serving_.metrics.token_gap(seconds(now - times_.last));
+  times_.last = now;
+}
+
+// Asked now and then, however fast tokens come.
+bool Exchange::client_has_left() {
+  const TimePoint now = Clock::now();
+  if (now - looked_ < kLook) return false;
+  looked_ = now;
+  return HttpServer::client_gone();
+}
+
+// What is answered now reaches nobody, or a client that has closed its half and would take it for an answer.
+void Exchange::drop() {
+  dropped_ = true;
+  answer_->cancel();
+  HttpServer::close_connection();
+  throw ApiError(ApiError::Kind::incomplete, "the client has left");
+}
+
+void Exchange::answer_whole(httplib::Response& response) {
+  while (!asked_.writer->complete()) {
+    take(kLook, {.events = kAtOnce});
+    if (client_has_left()) drop();
+  }
+  settle();
+  add_headers(response, true);
+  response.set_content(asked_.writer->whole(), "application/json");
+}
+
+void Exchange::answer_stream(httplib::Response& response) {
+  while (times_.first == TimePoint{} && !answer_->ended() && Clock::now() - times_.submitted < kHeartbeat) {
+    take(kLook);
+    if (client_has_left()) drop();
+  }
+  add_headers(response, false);
+  written_ = Clock::now();
+  response.set_header("Cache-Control", "no-cache");
+  response.set_header("X-Accel-Buffering", "no");
+  response.set_chunked_content_provider(
+      "text/event-stream",
+      [self = shared_from_this()](std::size_t, httplib::DataSink& sink) { return self->write_more(sink); });
+}
+
+// What is there goes out in one piece. An answer that fails now can only say so in the stream.
+bool Exchange::write_more(httplib::DataSink& sink) {
+  std::string text;
+  bool over = false;
+  try {
+    text = next_text();
+    over = asked_.writer->complete();
+    if (over) text += asked_.writer->end_of_stream();
+  } catch (...) {
+    const ApiError error = api_error(std::current_exception(), dialect_of(route_));
+    failed(error);
+    answer_->cancel();
+    text = asked_.writer->streamed() + asked_.writer->failure(error);
+    over = true;
+  }
+  const TimePoint now = Clock::now();
+  if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
+  if (!text.empty()) written_ = now;
+  if ((!text.empty() && !sink.write(text.data(), text.size())) || (!over && client_has_left())) {
+    dropped_ = true;
+    answer_->cancel();
+    return false;
+  }
+  if (over) {
+    sink.done();
+    settle();
+  }
+  return true;
+}
+
+// Tokens that come sooner than the interval share a write.
+std::string Exchange::next_text() {
+  if (!asked_.writer->has_streamed())
+    take(kLook, {.not_before = tick_after(sent_, model_->settings().stream_interval)});
+  while (take({})) {
+  }
+  std::string text = asked_.writer->streamed();
+  if (!text.empty()) sent_ = Clock::now();
+  return text;
+}
+
+// A writer may have all it wants before the engine has ended; when it does, within a step, it tells how long the
+// request waited.
+void Exchange::settle() noexcept {
+  try {
+    while (!error_ && !answer_->ended()) take(kLook);
+  } catch (...) {  // the client has all of it
+  }
+  if (reason_ == tenon::FinishReason::error) reason_ = tenon::FinishReason::stop;  // that was a stop string
+}
+
+// LoRAX's, in milliseconds.
+void Exchange::add_headers(httplib::Response& response, bool whole) const {
+  const auto number = [&](const char* name, auto value) { response.set_header(name, std::to_string(value)); };
+  response.set_header("x-compute-type", model_->settings().model.device);
+  response.set_header("x-model-id", model_->name());
+  number("x-compute-characters", asked_.characters);
+  if (!asked_.adapter.empty()) {
+    response.set_header("x-adapter-id", asked_.adapter);
+    response.set_header("x-adapter-source", "local");
+  }
+  if (!whole) return;
+  const auto time = [&](const char* name, double value) { number(name, static_cast<long long>(value * 1000 + 0.5)); };
+  const Usage usage = asked_.writer->usage();
+  const double total = between(times_.arrived, Clock::now()), inference = between(times_.started, times_.last);
+  time("x-compute-time", total);
+  time("x-total-time", total);
+  time("x-validation-time", between(times_.arrived, times_.submitted));
+  time("x-queue-time", between(times_.submitted, times_.started));
+  time("x-inference-time", inference);
+  time("x-time-per-token", inference / std::max(1, usage.generated_tokens));
+  time("x-time-to-first-token", between(times_.arrived, times_.first));
+  time("x-time-per-output-token", between(times_.first, times_.last) / std::max(1, usage.generated_tokens - 1));
+  number("x-prompt-tokens", usage.prompt_tokens);
+  number("x-generated-tokens", usage.generated_tokens);
+  number("x-skipped-tokens", 0);
+  number("x-total-tokens", usage.prompt_tokens + usage.generated_tokens);
+}
+
+}  // namespace serve

@@ -1,0 +1,84 @@
+// One request of a client for text, from its arrival to the last byte of its answer: what it took, and how it ended.
+#pragma once
+#include <httplib.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/admission.h"
+#include "serve/api/answer.h"
+#include "serve/api/gate.h"
+#include "serve/api/writer.h"
+#include "serve/serving.h"
+#include "tenon/core/request.h"
+
+namespace serve {
+
+// What a route has made of a body.
+struct Asked {
+  std::unique_ptr<Writer> writer = {};
+  std::vector<tenon::Request> requests = {};  // one a prompt
+  bool stream = false;
+  std::string adapter;  // empty: none
+  int max_new_tokens = 0;
+  std::size_t characters = 0;               // of the input
+  std::vector<std::string> ignored = {};    // unknown fields that a lenient server left out
+  std::optional<Gate::Ticket> listed = {};  // for the log-probabilities that it may hold
+};
+
+// One thread: that of the connection.
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  Exchange(Serving& serving, std::string route, std::string id);
+  ~Exchange();  // counts and logs it
+
+  // Takes a place among those that are served. ApiError where there is none, or nothing is served now.
+  Model& enter(int client);
+
+  // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own.
+  // ApiError.
+  void serve(Asked asked, httplib::Response& response);
+  void failed(const ApiError& error) { error_ = error; }
+
+ private:
+  struct Times {
+    tenon::TimePoint arrived, submitted, started, first, last;
+  };
+
+  void count(const Usage& usage) const;
+  void log(const Usage& usage) const;
+
+  void take_work();
+  void submit();
+  void refuse_another_wait(const Settings& settings) const;
+  bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
+  void note(const tenon::Event& event);
+  void answer_whole(httplib::Response& response);
+  void answer_stream(httplib::Response& response);
+  bool write_more(httplib::DataSink& sink);
+  void settle() noexcept;
+  bool client_has_left();
+  [[noreturn]] void drop();
+  std::string next_text();
+  void add_headers(httplib::Response& response, bool whole) const;
+
+  Serving& serving_;
+  Model* model_ = nullptr;
+  int client_ = 0;
+  std::optional<Admission::Ticket> ticket_;
+  const std::string route_, id_;
+  Asked asked_;
+  std::optional<Answer> answer_;
+  Times times_{};
+  tenon::TimePoint written_{};  // when the stream last said something
+  tenon::TimePoint sent_{};     // when its last tokens went out
+  tenon::TimePoint looked_{};   // when somebody last looked whether the client is there
+  tenon::FinishReason reason_ = tenon::FinishReason::error;
+  std::optional<ApiError> error_;
+  bool entered_ = false, dropped_ = false;
+};
+
+}  // namespace serve

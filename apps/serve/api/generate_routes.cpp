@@ -1,0 +1,48 @@
+#include <memory>
+#include <utility>
+
+#include "serve/api/client_id.h"
+#include "serve/api/exchange.h"
+#include "serve/api/handle.h"
+#include "serve/api/ignored_fields.h"
+#include "serve/api/lorax/lorax_asked.h"
+#include "serve/api/openai/openai_asked.h"
+#include "serve/api/routes.h"
+#include "serve/text.h"
+
+namespace serve {
+namespace {
+
+// make(model, body): what is asked, and who writes the answer.
+template <class Make>
+void add(HttpServer& http, Serving& serving, const char* path, Make make) {
+  http.route("POST", path, [&serving, path, make](const httplib::Request& request, httplib::Response& response) {
+    const auto exchange = std::make_shared<Exchange>(serving, path, request_id(request, response));
+    const auto error = attempt(request, response, [&] {
+      check_key(serving, request);
+      Model& model = exchange->enter(client_of(serving.keys, request));
+      Asked asked = make(model, request.body);
+      tell_ignored(response, serving, asked.ignored);
+      exchange->serve(std::move(asked), response);
+    });
+    if (error) exchange->failed(*error);
+    response.set_header(kLogsItselfHeader, "");
+  });
+}
+
+}  // namespace
+
+void add_generate_routes(HttpServer& http, Serving& serving) {
+  add(http, serving, "/",
+      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::as_asked, true); });
+  add(http, serving, "/generate",
+      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::never, false); });
+  add(http, serving, "/generate_stream",
+      [](Model& model, const std::string& body) { return lorax_asked(model, body, Streaming::always, false); });
+  add(http, serving, "/v1/completions",
+      [](Model& model, const std::string& body) { return completion_asked(model, body, "cmpl-" + random_id()); });
+  add(http, serving, "/v1/chat/completions",
+      [](Model& model, const std::string& body) { return chat_asked(model, body, "chatcmpl-" + random_id()); });
+}
+
+}  // namespace serve

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "serve/api/adapter_name.h"
+#include "serve/api/body.h"
+#include "serve/api/client_id.h"
+#include "serve/api/handle.h"
+#include "serve/api/ignored_fields.h"
+#include "serve/api/lorax/lorax_request.h"
+#include "serve/api/routes.h"
+#include "serve/api/writer.h"
+#include "tenon/adapter/root.h"
+#include "tenon/engine/prepared_request.h"
+#include "tenon/tokenizer/stream_decoder.h"
+#include "tenon/version.h"
+
+namespace serve {
+namespace {
+
+using tenon::OrderedJson;
+
+OrderedJson model_json(const Model& model, const std::string& name) {
+  const bool base = names_base(name, model.context());
+  return {{"id", name},
+          {"object", "model"},
+          {"created", model.created()},
+          {"owned_by", "tenon"},
+          {"root", name},
+          {"parent", base ? OrderedJson(nullptr) : OrderedJson(model.name())},
+          {"max_model_len", model.limits().max_total_tokens}};
+}
+
+void list_models(Model& model, httplib::Response& response) {
+  const std::string body = model.list().body([&model] {
+    OrderedJson all = OrderedJson::array();
+    for (const std::string& name : model.names()) all.push_back(model_json(model, name));
+    for (const std::string& name : model.adapters().list())
+      if (!names_base(name, model.context())) all.push_back(model_json(model, name));  // else requests cannot name it
+    return one_line({{"object", "list"}, {"data", std::move(all)}});
+  });
+  response.set_content(body, "application/json");
+}
+
+void show_model(Model& model, const std::string& name, httplib::Response& response) {
+  if (!names_base(name, model.context()) && !(tenon::is_adapter_id(name) && model.adapters().is_known(name)))
+    throw unknown_adapter(name);
+  answer_json(response, model_json(model, name));
+}
+
+// llama.cpp's: what is resident. Requests name their adapters themselves, so there is nothing to switch.
+void list_adapters(Model& model, httplib::Response& response) {
+  OrderedJson all = OrderedJson::array();
+  for (const auto& [number, name] : model.numbered_adapters())
+    all.push_back({{"id", number}, {"path", name}, {"scale", 1.0}});
+  answer_json(response, all);
+}
+
+void show_info(Serving& serving, httplib::Response& response) {
+  Model& model = serving.model();
+  const Settings& settings = model.settings();
+  const tenon::ServiceStats stats = model.service().stats();
+  answer_json(response, {{"model_id", model.name()},
+                         {"model_sha", nullptr},
+                         {"model_dtype", settings.model.weights},
+                         {"model_device_type", settings.model.device},
+                         {"model_pipeline_tag", "text-generation"},
+                         {"max_concurrent_requests", settings.max_concurrent_requests},
+                         {"max_best_of", settings.max_best_of},
+                         {"max_stop_sequences", settings.max_stop_sequences},
+                         {"max_input_length", model.limits().max_input_tokens},
+                         {"max_total_tokens", model.limits().max_total_tokens},
+                         {"waiting_served_ratio", 0.0},
+                         {"max_batch_total_tokens", stats.cache.capacity_tokens},
+                         {"max_waiting_tokens", 0},
+                         {"validation_workers", settings.max_concurrent_requests},
+                         {"eager_prefill", true},
+                         {"version", tenon::kVersion},
+                         {"sha", nullptr},
+                         {"docker_label", nullptr},
+                         {"request_logger_url", nullptr}});
+}
+
+// Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input
+// may be.
+void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response& response) {
+  Model& model = serving.taking_model();
+  const auto ticket = serving.admission.enter(client_of(serving.keys, asked));
+  if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
+  const TokenizeRequest request = parse_tokenize(asked.body, model.context());
+  tell_ignored(response, serving, request.ignored);
+  const tenon::Tokenizer& tokenizer = model.tokenizer();
+  tenon::check_length_of_text(request.inputs, tokenizer, model.limits().max_input_tokens);
+  const auto ids = request.add_special_tokens ? tokenizer.encode_prompt(request.inputs, request.parse_special)
+                                              : tokenizer.encode(request.inputs, request.parse_special);
+  lorax_new_tokens(1, ids.size(), model.limits());  // refuses what is longer
+  tenon::StreamDecoder decoder(tokenizer);
+  OrderedJson all = OrderedJson::array();
+  std::size_t at = 0;
+  const std::size_t before = request.add_special_tokens ? tokenizer.before_prompt().size() : 0;
+  const std::size_t after = request.add_special_tokens ? tokenizer.after_prompt().size() : 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const tenon::TokenId id = ids[i];
+    const bool special = tokenizer.is_special(id), around = i < before || i + after >= ids.size();
+    std::string text = special ? text_of(tokenizer, id) : decoder.push(id);
+    if (!special && at == 0 && text.starts_with(' ') && !request.inputs.starts_with(' '))
+      text.erase(0, 1);  // SentencePiece's
+    const std::size_t length = around ? 0 : characters(text);
+    all.push_back({{"id", id}, {"text", text}, {"start", at}, {"stop", at + length}});
+    at += length;
+  }
+  answer_json(response, all);
+}
+
+}  // namespace
+
+void add_model_routes(HttpServer& http, Serving& serving) {
+  using Request = const httplib::Request&;
+  using Response = httplib::Response&;
+  add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
+  add_plain(http, serving, "GET", "/v1/models",
+            [&](Request, Response response) { list_models(serving.model(), response); });
+  add_plain(http, serving, "GET", "/v1/models/(.+)",
+            [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
+  add_plain(http, serving, "POST", "/tokenize",
+            [&](Request request, Response response) { tokenize(serving, request, response); });
+  add_plain(http, serving, "GET", "/lora-adapters",
+            [&](Request, Response response) { list_adapters(serving.model(), response); });
+  add_plain(http, serving, "POST", "/lora-adapters", [](Request, Response) {
+    throw ApiError(ApiError::Kind::not_implemented,
+                   "scales of all requests are not supported: each request names its adapter");
+  });
+}
+
+}  // namespace serve

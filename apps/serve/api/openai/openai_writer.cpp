@@ -1,0 +1,271 @@
+#include "serve/api/openai/openai_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/version.h"
+
+namespace serve {
+
+using tenon::Event;
+using tenon::OrderedJson;
+
+namespace {
+
+OrderedJson bytes_of(const tenon::Tokenizer& tokenizer, tenon::TokenId id) {
+  OrderedJson bytes = OrderedJson::array();
+  for (const char c : tokenizer.bytes(id)) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+OrderedJson or_null(const char* text) { return text ? OrderedJson(text) : OrderedJson(nullptr); }
+
+}  // namespace
+
+OpenAiWriter::OpenAiWriter(Terms terms, const tenon::Tokenizer& tokenizer)
+    : terms_(std::move(terms)),
+      tokenizer_(tokenizer),
+      open_(terms_.prompts.size() * static_cast<std::size_t>(terms_.n)) {
+  for (std::size_t i = 0; i < open_; ++i) choices_.emplace_back(tokenizer);
+}
+
+void OpenAiWriter::take(const Event& event) {
+  refuse_failed(event, Dialect::openai);
+  Choice& choice = choices_[static_cast<std::size_t>(event.choice)];
+  const bool ended = event.kind == Event::Kind::finished;
+  if (event.scores) choice.scores = event.scores;
+  if (!ended) {
+    ++choice.tokens;
+    if (terms_.return_token_ids) choice.ids.push_back(event.token);
+    if (terms_.logprobs) list(choice, event);
+  } else {
+    choice.reason = event.reason == tenon::FinishReason::length ? "length" : "stop";
+    --open_;
+  }
+  release(choice, event.text, ended);
+  if (!terms_.stream) return;
+  choice.unsent += event.text;
+  if (!event.final) stream_choice(event.choice);  // the last text goes with the reason, which the next event tells
+}
+
+// What a stop string cuts away has tokens, too: they are listed once some of their text is released.
+void OpenAiWriter::list(Choice& choice, const Event& event) {
+  const bool listed = !is_end(event.token);
+  const bool skipped = terms_.skip_special && tokenizer_.is_special(event.token);
+  std::string text = listed && !skipped ? choice.decoder.push(event.token) : std::string();
+  if (event.final) text += choice.decoder.finish();  // half a character; nobody's, where its token has been sent
+  const std::size_t offset = choice.decoded;
+  choice.decoded += characters(text);
+  if (!listed && !choice.waiting.empty()) choice.waiting.back().text += text;
+  if (listed) choice.waiting.push_back({event.token, std::move(text), offset, event.logprob, event.top_logprobs});
+}
+
+void OpenAiWriter::release(Choice& choice, const std::string& text, bool ended) {
+  choice.text += text;
+  choice.released += characters(text);
+  const bool whole = ended && choice.released == choice.decoded;  // no stop string has cut it
+  while (!choice.waiting.empty() && (whole || choice.waiting.front().offset < choice.released)) {
+    choice.listed.push_back(std::move(choice.waiting.front()));
+    choice.waiting.pop_front();
+  }
+}
+
+bool OpenAiWriter::is_end(tenon::TokenId token) const {
+  return std::find(terms_.ends.begin(), terms_.ends.end(), token) != terms_.ends.end();
+}
+
+// ---- streams
+
+void OpenAiWriter::stream_choice(int index) {
+  Choice& choice = choices_[static_cast<std::size_t>(index)];
+  if (choice.unsent.empty() && choice.begun && !choice.reason)
+    return;  // held back for a stop string, or half a character
+  std::string text = std::exchange(choice.unsent, {});
+  const std::size_t from = std::exchange(choice.unsent_from, choice.listed.size());
+  const OrderedJson logprobs = terms_.logprobs ? logprobs_of(choice, from) : OrderedJson(nullptr);
+  const bool first = !std::exchange(choice.begun, true);
+  if (terms_.chat) {
+    if (first) stream_part(index, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, nullptr);
+    const bool lists = terms_.logprobs && from < choice.listed.size();
+    if (!text.empty() || lists) stream_part(index, {{"delta", {{"content", text}}}}, nullptr, logprobs, true);
+    if (choice.reason) stream_part(index, {{"delta", OrderedJson::object()}}, choice.reason, nullptr, true);
+    return;
+  }
+  if (first) text = echo_of(index) + text;
+  OrderedJson part = {{"text", text}};
+  if (first && terms_.return_token_ids) part["prompt_token_ids"] = prompt_of(index);
+  if (!text.empty() || choice.reason || part.size() > 1)
+    stream_part(index, std::move(part), choice.reason, logprobs, true);
+}
+
+void OpenAiWriter::stream_part(int index, OrderedJson part, const char* reason, OrderedJson logprobs, bool ids) {
+  OrderedJson choice = {{"index", index}};
+  choice.update(part);
+  choice["logprobs"] = std::move(logprobs);
+  choice["finish_reason"] = or_null(reason);
+  if (terms_.return_token_ids && ids)
+    choice["token_ids"] = std::exchange(choices_[static_cast<std::size_t>(index)].ids, {});
+  OrderedJson chunk = head(terms_.chat ? "chat.completion.chunk" : "text_completion");
+  if (terms_.chat && terms_.return_token_ids && !ids) chunk["prompt_token_ids"] = prompt_of(index);
+  chunk["choices"] = OrderedJson::array({std::move(choice)});
+  if (terms_.include_usage) chunk["usage"] = nullptr;
+  streamed_ += sse(one_line(chunk));
+}
+
+std::string OpenAiWriter::end_of_stream() {
+  if (!terms_.include_usage) return kDone;
+  OrderedJson chunk = head(terms_.chat ? "chat.completion.chunk" : "text_completion");
+  chunk["choices"] = OrderedJson::array();
+  chunk["usage"] = usage_json();
+  return sse(one_line(chunk)) + kDone;
+}
+
+// ---- bodies
+
+OrderedJson OpenAiWriter::head(const char* object) const {
+  OrderedJson head = {{"id", terms_.id}, {"object", object}, {"created", terms_.created}, {"model", terms_.model}};
+  if (terms_.chat)
+    head["system_fingerprint"] = "tenon-" + std::string(tenon::kVersion);  // text-generation 0.7 needs a text
+  return head;
+}
+
+// From the listed token `from` on. `echoed`: characters before the answer.
+OrderedJson OpenAiWriter::logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed) const {
+  OrderedJson content = OrderedJson::array(), tokens = content, values = content, tops = content, offsets = content;
+  for (std::size_t i = from; i < choice.listed.size(); ++i) {
+    const Listed& token = choice.listed[i];
+    if (terms_.chat) {
+      const auto one = [&](tenon::TokenId id, float logprob) {
+        return OrderedJson{{"token", text_of(tokenizer_, id)},
+                           {"logprob", finite_logprob(logprob)},
+                           {"bytes", bytes_of(tokenizer_, id)}};
+      };
+      OrderedJson entry = one(token.id, token.logprob), alternatives = OrderedJson::array();
+      for (const tenon::TokenLogprob& each : token.top) alternatives.push_back(one(each.id, each.logprob));
+      entry["top_logprobs"] = std::move(alternatives);
+      content.push_back(std::move(entry));
+      continue;
+    }
+    tokens.push_back(token.text);
+    values.push_back(finite_logprob(token.logprob));
+    tops.push_back(top_by_text({token.id, token.logprob}, token.top));
+    offsets.push_back(echoed + token.offset);
+  }
+  if (terms_.chat) return {{"content", std::move(content)}, {"refusal", nullptr}};
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
+}
+
+// The chosen one is always among them. Tokens that read alike (halves of characters) are one key: the likeliest stands.
+OrderedJson OpenAiWriter::top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const {
+  OrderedJson all = {{text_of(tokenizer_, chosen.id), finite_logprob(chosen.logprob)}};
+  for (const tenon::TokenLogprob& each : top) all.emplace(text_of(tokenizer_, each.id), finite_logprob(each.logprob));
+  return all;
+}
+
+const tenon::Scores& OpenAiWriter::scores_of(int index) const {
+  const auto& scores =
+      choices_[static_cast<std::size_t>(index / terms_.n * terms_.n)].scores;  // the prompt's first choice has them
+  if (!scores)
+    throw ApiError(ApiError::Kind::engine, "the engine failed before the prompt's log-probabilities were known");
+  return *scores;
+}
+
+// vLLM's form: an object a token, from ids to what is known of them; nothing comes before the first.
+OrderedJson OpenAiWriter::prompt_logprobs(int index) const {
+  const auto entry = [&](const tenon::TokenLogprob& token, int rank) {
+    return OrderedJson{
+        {"logprob", finite_logprob(token.logprob)}, {"rank", rank}, {"decoded_token", text_of(tokenizer_, token.id)}};
+  };
+  OrderedJson all = OrderedJson::array({nullptr});
+  for (const tenon::PromptLogprob& each : scores_of(index).prompt) {
+    OrderedJson token = {{std::to_string(each.token.id), entry(each.token, each.rank)}};
+    const std::size_t shown = std::min(each.top.size(), static_cast<std::size_t>(*terms_.prompt_logprobs));
+    for (std::size_t i = 0; i < shown; ++i)
+      token.emplace(std::to_string(each.top[i].id), entry(each.top[i], static_cast<int>(i) + 1));
+    all.push_back(std::move(token));
+  }
+  return all;
+}
+
+// The prompt's tokens, then the answer's; nothing comes before the first of them, and so it has no probability. A
+// special token has its spelling where the echo has it.
+OrderedJson OpenAiWriter::with_prompt(int index) const {
+  const std::vector<tenon::TokenId>& ids = prompt_of(index);
+  const std::vector<tenon::PromptLogprob>& scored = scores_of(index).prompt;
+  const std::string& echo = echo_of(index);
+  OrderedJson tokens = OrderedJson::array(), values = tokens, tops = tokens, offsets = tokens;
+  tenon::StreamDecoder decoder(tokenizer_);
+  std::size_t offset = 0, bytes = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    std::string text;
+    if (!tokenizer_.is_special(ids[i]))
+      text = decoder.push(ids[i]);
+    else if (const std::string spelled = text_of(tokenizer_, ids[i]);
+             echo.compare(std::min(bytes, echo.size()), spelled.size(), spelled) == 0)
+      text = spelled;
+    offsets.push_back(offset);
+    offset += characters(text);
+    bytes += text.size();
+    tokens.push_back(std::move(text));
+    const tenon::PromptLogprob* const score = i == 0 ? nullptr : &scored.at(i - 1);
+    values.push_back(score ? OrderedJson(finite_logprob(score->token.logprob)) : OrderedJson(nullptr));
+    const auto top = [&] {
+      return std::span(score->top).first(std::min(score->top.size(), static_cast<std::size_t>(terms_.alternatives)));
+    };
+    tops.push_back(score ? top_by_text(score->token, top()) : OrderedJson(nullptr));
+  }
+  OrderedJson answer = logprobs_of(choices_[static_cast<std::size_t>(index)], 0, characters(echo_of(index)));
+  const auto joined = [&](OrderedJson before, const char* key) {
+    for (OrderedJson& each : answer[key]) before.push_back(std::move(each));
+    answer[key] = std::move(before);
+  };
+  joined(std::move(tokens), "tokens");
+  joined(std::move(values), "token_logprobs");
+  joined(std::move(tops), "top_logprobs");
+  joined(std::move(offsets), "text_offset");
+  return answer;
+}
+
+std::string OpenAiWriter::whole() const {
+  OrderedJson answer = head(terms_.chat ? "chat.completion" : "text_completion");
+  OrderedJson& choices = answer["choices"] = OrderedJson::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const Choice& choice = choices_[i];
+    const int index = static_cast<int>(i);
+    OrderedJson out = {{"index", index}};
+    if (terms_.chat)
+      out["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    else
+      out["text"] = echo_of(index) + choice.text;
+    const bool echoes = terms_.logprobs && !echo_of(index).empty();
+    out["logprobs"] = echoes ? with_prompt(index) : terms_.logprobs ? logprobs_of(choice, 0) : OrderedJson(nullptr);
+    out["finish_reason"] = or_null(choice.reason);
+    if (terms_.return_token_ids) out["token_ids"] = choice.ids;
+    if (!terms_.chat && terms_.return_token_ids) out["prompt_token_ids"] = prompt_of(index);
+    if (!terms_.chat && terms_.prompt_logprobs) out["prompt_logprobs"] = prompt_logprobs(index);
+    choices.push_back(std::move(out));
+  }
+  if (terms_.chat && terms_.return_token_ids) answer["prompt_token_ids"] = prompt_of(0);
+  if (terms_.chat && terms_.prompt_logprobs) answer["prompt_logprobs"] = prompt_logprobs(0);
+  answer["usage"] = usage_json();
+  return one_line(answer);
+}
+
+Usage OpenAiWriter::usage() const {
+  Usage usage;
+  for (const auto& prompt : terms_.prompts) usage.prompt_tokens += static_cast<int>(prompt.size());
+  for (const Choice& choice : choices_) usage.generated_tokens += choice.tokens;
+  return usage;
+}
+
+OrderedJson OpenAiWriter::usage_json() const {
+  const Usage now = usage();
+  return {{"prompt_tokens", now.prompt_tokens},
+          {"completion_tokens", now.generated_tokens},
+          {"total_tokens", now.prompt_tokens + now.generated_tokens}};
+}
+
+}  // namespace serve

@@ -1,0 +1,102 @@
+// Answers as OpenAI's completions and chat completions write them.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "serve/api/writer.h"
+#include "tenon/tokenizer/stream_decoder.h"
+
+namespace serve {
+
+class OpenAiWriter final : public Writer {
+ public:
+  struct Terms {
+    bool chat = false;
+    std::string id, model;     // as the client is told them
+    std::int64_t created = 0;  // seconds since 1970
+    std::vector<std::vector<tenon::TokenId>> prompts = {};
+    std::vector<std::string> echoes = {};  // by prompt, what stands before the answers; empty: nothing
+    int n = 1;                             // answers to each prompt
+    bool stream = false, include_usage = false;
+    bool logprobs = false;
+    int alternatives = 0;                     // to each token of an echoed prompt
+    std::optional<int> prompt_logprobs = {};  // alternatives to each token of a prompt, in vLLM's form; none: not asked
+    bool return_token_ids = false;            // in vLLM's form
+    bool skip_special = true;                 // special tokens add nothing to the text
+    std::vector<tenon::TokenId> ends = {};    // that end an answer, and are no part of it
+  };
+
+  // The tokenizer must outlive it.
+  OpenAiWriter(Terms terms, const tenon::Tokenizer& tokenizer);
+
+  void take(const tenon::Event& event) override;
+  bool complete() const override { return open_ == 0; }
+  Usage usage() const override;
+  std::string whole() const override;
+  std::string streamed() override { return std::exchange(streamed_, {}); }
+  bool has_streamed() const override { return !streamed_.empty(); }
+  std::string end_of_stream() override;
+  std::string failure(const ApiError& error) override { return sse(body(error, Dialect::openai)) + kDone; }
+
+ private:
+  static constexpr const char* kDone = "data: [DONE]\n\n";
+
+  // A token and what else might have stood in its place.
+  struct Listed {
+    tenon::TokenId id;
+    std::string text;
+    std::size_t offset;  // in characters, of the answer's text
+    float logprob;
+    std::vector<tenon::TokenLogprob> top;
+  };
+
+  struct Choice {
+    explicit Choice(const tenon::Tokenizer& tokenizer) : decoder(tokenizer) {}
+    tenon::StreamDecoder decoder;           // without stop strings: of tokens
+    std::size_t decoded = 0, released = 0;  // characters
+    std::string text;                       // released
+    std::deque<Listed> waiting;             // tokens of whose text nothing is released yet
+    std::vector<Listed> listed;
+    int tokens = 0;
+    std::vector<tenon::TokenId> ids;  // where asked for; in a stream those since the last chunk
+    const char* reason = nullptr;     // null: still being written
+    std::string unsent;               // in a stream: released since the last chunk,
+    std::size_t unsent_from = 0;      // with the tokens listed from here on
+    bool begun = false;
+    std::shared_ptr<const tenon::Scores> scores;
+  };
+
+  void list(Choice& choice, const tenon::Event& event);
+  void release(Choice& choice, const std::string& text, bool ended);
+  void stream_choice(int index);
+  // `ids`: the choice's tokens since the last chunk that told them go with it.
+  void stream_part(int index, tenon::OrderedJson part, const char* reason, tenon::OrderedJson logprobs,
+                   bool ids = false);
+  bool is_end(tenon::TokenId token) const;
+
+  tenon::OrderedJson head(const char* object) const;
+  tenon::OrderedJson logprobs_of(const Choice& choice, std::size_t from, std::size_t echoed = 0) const;
+  tenon::OrderedJson with_prompt(int index) const;
+  tenon::OrderedJson prompt_logprobs(int index) const;
+  const std::vector<tenon::TokenId>& prompt_of(int index) const {
+    return terms_.prompts[static_cast<std::size_t>(index / terms_.n)];
+  }
+  const tenon::Scores& scores_of(int index) const;
+  tenon::OrderedJson top_by_text(tenon::TokenLogprob chosen, std::span<const tenon::TokenLogprob> top) const;
+  tenon::OrderedJson usage_json() const;
+  const std::string& echo_of(int index) const { return terms_.echoes[static_cast<std::size_t>(index / terms_.n)]; }
+
+  const Terms terms_;
+  const tenon::Tokenizer& tokenizer_;
+  std::vector<Choice> choices_;
+  std::size_t open_;
+  std::string streamed_;
+};
+
+}  // namespace serve

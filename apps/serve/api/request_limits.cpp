@@ -1,0 +1,61 @@
+#include "serve/api/request_limits.h"
+
+#include <algorithm>
+
+#include "serve/api/api_error.h"
+
+namespace serve {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& param) {
+  throw ApiError(ApiError::Kind::invalid, message, param);
+}
+
+}  // namespace
+
+void check_stop(const std::vector<std::string>& stop, const RequestLimits& limits) {
+  if (stop.size() > static_cast<std::size_t>(limits.max_stop_sequences)) {
+    refuse("`stop` supports up to " + std::to_string(limits.max_stop_sequences) +
+               " stop sequences. Given: " + std::to_string(stop.size()),
+           "stop");
+  }
+  for (const std::string& each : stop)
+    if (each.empty()) refuse("`stop` must not hold an empty string", "stop");
+}
+
+int lorax_new_tokens(std::optional<std::uint32_t> asked, std::size_t input_tokens, const RequestLimits& limits) {
+  const auto total = static_cast<std::size_t>(limits.max_total_tokens);
+  if (input_tokens > static_cast<std::size_t>(limits.max_input_tokens) || input_tokens >= total) {
+    refuse("`inputs` must have at most " + std::to_string(limits.max_input_tokens) +
+               " tokens. Given: " + std::to_string(input_tokens),
+           "inputs");
+  }
+  const auto left = static_cast<int>(total - input_tokens);
+  if (!asked) return limits.default_new_tokens > 0 ? std::min(limits.default_new_tokens, left) : left;
+  if (*asked > total - input_tokens) {
+    refuse("`inputs` tokens + `max_new_tokens` must be <= " + std::to_string(limits.max_total_tokens) + ". Given: " +
+               std::to_string(input_tokens) + " `inputs` tokens and " + std::to_string(*asked) + " `max_new_tokens`",
+           "max_new_tokens");
+  }
+  return static_cast<int>(*asked);
+}
+
+int openai_new_tokens(std::optional<int> asked, std::size_t prompt_tokens, const RequestLimits& limits,
+                      const std::string& field, const std::string& prompt_field) {
+  const auto total = static_cast<std::size_t>(limits.max_total_tokens);
+  if (prompt_tokens > static_cast<std::size_t>(limits.max_input_tokens) || prompt_tokens >= total) {
+    refuse("the prompt has " + std::to_string(prompt_tokens) + " tokens; at most " +
+               std::to_string(limits.max_input_tokens) + " are possible",
+           prompt_field);
+  }
+  if (!asked) return static_cast<int>(total - prompt_tokens);
+  if (static_cast<std::size_t>(*asked) > total - prompt_tokens) {
+    refuse("the prompt has " + std::to_string(prompt_tokens) + " tokens, and `" + field + "` asks for " +
+               std::to_string(*asked) + " more; together at most " + std::to_string(limits.max_total_tokens) +
+               " are possible",
+           field);
+  }
+  return *asked;
+}
+
+}  // namespace serve

@@ -1,0 +1,68 @@
+#include "serve/api/routes.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "serve/api/handle.h"
+
+namespace serve {
+namespace {
+
+// Routes that pages of other origins may use, where the operator allows any.
+constexpr const char* kFromPages[] = {"/",          "/generate",      "/generate_stream", "/tokenize",
+                                      "/info",      "/metrics",       "/v1/completions",  "/v1/chat/completions",
+                                      "/v1/models", "/v1/models/(.+)"};
+
+// Exact origins alone, and never with credentials.
+void allow_origin(const httplib::Request& request, httplib::Response& response,
+                  const std::vector<std::string>& origins) {
+  const std::string origin = request.get_header_value("Origin");
+  if (origins.empty()) return;
+  response.set_header("Vary", "Origin");
+  if (std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
+  response.set_header("Access-Control-Allow-Origin", origin);
+  response.set_header("Access-Control-Expose-Headers", "x-request-id, x-ignored-fields, Retry-After");
+}
+
+// SDKs send headers of their own, which a page may only where it is told so.
+void answer_preflight(const httplib::Request& request, httplib::Response& response) {
+  response.status = 204;
+  response.set_header("Access-Control-Allow-Methods", "GET, POST");
+  response.set_header("Access-Control-Max-Age", "600");
+  const std::string asked = request.get_header_value("Access-Control-Request-Headers");
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == ',' || c == ' ';
+  };
+  if (asked.size() <= 1024 && std::all_of(asked.begin(), asked.end(), plain))
+    response.set_header("Access-Control-Allow-Headers", asked);
+}
+
+}  // namespace
+
+void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
+  add_generate_routes(http, serving);
+  add_model_routes(http, serving);
+  if (settings.enable_adapter_admin) add_admin_routes(http, serving);
+  add_status_routes(http, serving);
+  if (settings.ui) add_page_routes(http, serving);
+  if (!settings.cors_origins.empty()) {
+    for (const char* path : kFromPages) http.route("OPTIONS", path, answer_preflight, HttpServer::Access::open);
+  }
+  http.set_error_body([](const HttpRefusal& refusal, const std::string& path) {
+    return body(transport_error(refusal), dialect_of(path));
+  });
+  // Without it, clients that may not ask could fill the room for all bodies with theirs.
+  http.set_head_check([&serving](const HttpHead& head) {
+    return refusal_of(serving,
+                      {head.value("Authorization"), head.value("X-Api-Key"), head.value("Origin"), head.value("Host")});
+  });
+  http.set_answer_hook(
+      [&serving, origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
+        request_id(request, response);
+        allow_origin(request, response, origins);
+        log_answer(serving, request, response);
+      });
+}
+
+}  // namespace serve

@@ -1,0 +1,202 @@
+#include "serve/model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "families.h"
+#include "serve/api/api_error.h"
+#include "serve/text.h"
+#include "tenon/checkpoint/generation_config.h"
+#include "tenon/constrain/vocabulary.h"
+#include "tenon/engine/prepared_request.h"
+
+namespace serve {
+namespace {
+
+using tenon::Error;
+
+// The options of generation_config.json, where the settings ask for them.
+std::optional<tenon::Options> generation_defaults(const Settings& settings, const tenon::ModelFiles& files) {
+  if (!settings.generation_config) return std::nullopt;
+  tenon::Options defaults;
+  tenon::set_generation_defaults(*files.config, defaults);
+  return defaults;
+}
+
+tenon::ModelFiles open(const Settings& settings) {
+  tenon::ModelFiles files = tenon::load_checkpoint(program::model_folder(settings.model));
+  program::need_tokenizer(files, "tenon-serve");
+  return files;
+}
+
+// The longest sequence that an engine for these files will take.
+int context_of(const Settings& settings, const tenon::ModelFiles& files) {
+  if (settings.model.positions > 0) return settings.model.positions;
+  return program::with_family(program::model_type(files),
+                              [&](auto family) { return decltype(family)::configure(*files.config).positions; });
+}
+
+Settings resolved(Settings settings, const tenon::ModelFiles& files) {
+  settings.resolve(std::filesystem::absolute(program::model_folder(settings.model)), context_of(settings, files));
+  settings.model = program::with_stored_weights(settings.model, files);
+  return settings;
+}
+
+// Admission counts requests and their work; the service only has to bear those that come through, with all their
+// prompts.
+tenon::ServiceOptions service_options(const Settings& settings) {
+  const int most = (settings.max_concurrent_requests + settings.guests()) * static_cast<int>(kMostChoicesOfABody);
+  return {.max_open = most, .max_waiting = most, .max_waiting_tokens = std::numeric_limits<int>::max()};
+}
+
+std::unique_ptr<tenon::AnyEngine> make_engine(const Settings& settings, std::shared_ptr<AdapterNames> adapters,
+                                              std::shared_ptr<StepHistory> steps, const tenon::ModelFiles& files) {
+  program::ModelOptions options = settings.model;
+  options.guests = std::max(1, options.batch / 8);
+  options.adapter_folder = [adapters = std::move(adapters)](const std::string& name) { return adapters->folder(name); };
+  if (settings.ui)
+    options.on_step = [steps = std::move(steps)](const tenon::StepReport& report) { steps->add(report); };
+  return program::make_engine(options, files);
+}
+
+}  // namespace
+
+Model::Model(Settings settings) : Model(std::move(settings), open(settings)) {}
+
+Model::Model(Settings settings, const tenon::ModelFiles& files)
+    : settings_(resolved(std::move(settings), files)),
+      boot_(random_id()),
+      adapters_(std::make_shared<AdapterNames>(settings_.model.adapter_root)),
+      made_(make_engine(settings_, adapters_, steps_, files)),
+      engine_(*made_),
+      service_(std::make_unique<Service>(std::move(made_), service_options(settings_))),
+      context_{.limits = {.max_input_tokens = settings_.max_input_length,
+                          .max_total_tokens = settings_.max_total_tokens,
+                          .max_stop_sequences = settings_.max_stop_sequences,
+                          .max_best_of = settings_.max_best_of,
+                          .max_n = settings_.max_n,
+                          .default_new_tokens = settings_.default_max_new_tokens,
+                          .generation = generation_defaults(settings_, files)},
+               .base_names = settings_.served_model_names,
+               .lenient = settings_.lenient,
+               .parse_special = settings_.parse_special,
+               .is_adapter = [this](const std::string& name) { return adapters_->is_known(name); },
+               .adapter_of_id = [this](std::int64_t number) { return adapter_of_number(number); }},
+      chat_(
+          ChatTemplate::chosen(settings_.chat_template, files.chat_template.empty()
+                                                            ? read_chat_template(program::model_folder(settings_.model))
+                                                            : files.chat_template)),
+      created_(static_cast<std::int64_t>(seconds_since_1970())) {
+  for (const std::string& name : settings_.preload_adapters) {
+    load_adapter(name);
+    numbered_adapters();  // in the order in which they are named
+  }
+}
+
+void Model::load_adapter(const std::string& name) {
+  const tenon::AdapterUse use{name};
+  const auto there = resident();
+  const bool loaded =
+      std::any_of(there.begin(), there.end(), [&](const tenon::AdapterInfo& each) { return each.name == name; });
+  if (!loaded) engine_.unload_adapter(name);  // forgets a failure: the files may be right by now
+  const tenon::AdapterLease held = engine_.lease(std::span(&use, 1), tenon::detail::after(settings_.adapter_wait));
+}
+
+bool Model::unload_adapter(const std::string& name) {
+  std::lock_guard lock(unloading_);
+  const bool added = adapters_->remove(name);
+  list_.forget();
+  return engine_.unload_adapter(name) || added;
+}
+
+std::map<std::int64_t, std::string> Model::numbered_adapters() {
+  const auto there = resident();
+  std::lock_guard lock(numbering_);
+  std::map<std::int64_t, std::string> numbered;
+  for (const tenon::AdapterInfo& each : there) {
+    const auto next = static_cast<std::int64_t>(numbers_.size());
+    numbered.emplace(numbers_.try_emplace(each.name, next).first->second, each.name);
+  }
+  return numbered;
+}
+
+std::optional<std::string> Model::adapter_of_number(std::int64_t number) {
+  numbered_adapters();  // a client may know llama.cpp's order without having asked
+  std::lock_guard lock(numbering_);
+  for (const auto& [name, its] : numbers_)
+    if (its == number) return name;
+  return std::nullopt;
+}
+
+std::shared_ptr<const tenon::Constraint> Model::constraint(const AnswerForm& form) {
+  try {
+    std::call_once(constraints_made_, [&] {
+      constraints_ = std::make_unique<tenon::constrain::Constraints>(
+          tenon::constrain::Vocabulary::from(tokenizer(), config().vocab, config().eos));
+    });
+    switch (form.kind) {
+      case AnswerForm::Kind::schema:
+        return constraints_->json_schema(form.schema);
+      case AnswerForm::Kind::regex:
+        return constraints_->regex(form.text);
+      case AnswerForm::Kind::grammar:
+        return constraints_->grammar(form.text);
+      case AnswerForm::Kind::choice:
+        return constraints_->choice(form.choices);
+    }
+  } catch (const tenon::constrain::Refused& refused) {
+    throw ApiError(ApiError::Kind::invalid,
+                   "`" + form.field + "`: " + shown(refused.where()) + ": " + shown(refused.reason()), form.field);
+  }
+  return nullptr;
+}
+
+std::vector<tenon::TokenId> Model::chat_tokens(const std::vector<ChatMessage>& messages) const {
+  if (!chat_) throw ApiError(ApiError::Kind::invalid, kNoChatTemplate, "messages");
+  // As the token is spelled: its bytes may be those of a byte-level token that looks the same.
+  const auto text_or_none = [&](std::optional<tenon::TokenId> id) {
+    for (const tenon::SpecialToken& token : tokenizer().special_tokens())
+      if (token.id == id) return token.text;
+    return std::string();
+  };
+  const RenderedChat chat =
+      chat_->render(messages, text_or_none(tokenizer().begin_of_text()), text_or_none(tokenizer().end_of_text()));
+  tenon::check_length_of_text(chat.text, tokenizer(), limits().max_input_tokens, "messages");
+  return tokenizer().encode_rendered(chat.text, chat.template_spans);
+}
+
+void Model::add_chat_stops(tenon::Options& options) const {
+  if (!chat_) return;
+  for (std::string& stop : chat_->stops()) {
+    const auto id = tokenizer().special(stop);
+    const auto& eos = config().eos;
+    if (!id)
+      options.stop.push_back(std::move(stop));
+    else if (!options.ignore_eos || std::find(eos.begin(), eos.end(), *id) == eos.end())
+      options.stop_ids.push_back(*id);
+  }
+}
+
+std::vector<tenon::TokenId> Model::tokens(const std::string& text, const PromptText& how) const {
+  const bool whole = how.add_special_tokens && how.truncate == 0;
+  if (whole || text.empty()) return tenon::prompt_tokens(text, tokenizer(), config().positions, how.parse_special);
+  if (how.truncate == 0) tenon::check_length_of_text(text, tokenizer(), config().positions);
+  std::vector<tenon::TokenId> ids = tokenizer().encode(text, how.parse_special);
+  if (!how.add_special_tokens) {
+    if (how.truncate > 0 && ids.size() > static_cast<std::size_t>(how.truncate))
+      ids.erase(ids.begin(), ids.end() - how.truncate);
+    return ids;
+  }
+  const auto before = tokenizer().before_prompt(), after = tokenizer().after_prompt();
+  const std::size_t around = before.size() + after.size(), most = static_cast<std::size_t>(how.truncate);
+  const std::size_t kept = std::min(ids.size(), most > around ? most - around : 1);
+  std::vector<tenon::TokenId> all(before.begin(), before.end());
+  all.insert(all.end(), ids.end() - static_cast<std::ptrdiff_t>(kept), ids.end());
+  all.insert(all.end(), after.begin(), after.end());
+  return all;
+}
+
+}  // namespace serve

@@ -1,0 +1,98 @@
+// What is served: a model with its engine, the adapters that may be named, and what it can be asked for.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/adapter_names.h"
+#include "serve/api/answer.h"
+#include "serve/api/gate.h"
+#include "serve/api/model_list.h"
+#include "serve/api/request_context.h"
+#include "serve/api/response_format.h"
+#include "serve/chat/chat_template.h"
+#include "serve/page/step_history.h"
+#include "serve/settings.h"
+#include "tenon/constrain/constraints.h"
+#include "tenon/engine/any_engine.h"
+
+namespace serve {
+
+// How a raw prompt becomes tokens.
+struct PromptText {
+  bool parse_special = true;       // spellings of special tokens become their ids
+  bool add_special_tokens = true;  // with what the model expects around a prompt, such as a begin of text
+  int truncate = 0;                // keep the last so many tokens, those around the prompt included; 0: all
+};
+
+class Model {
+ public:
+  // Reads the model and the adapters that are to be loaded at once. Settings are resolved here.
+  explicit Model(Settings settings);
+
+  Service& service() { return *service_; }
+  const Settings& settings() const { return settings_; }
+  const std::string& name() const { return settings_.served_model_names.front(); }
+  const std::vector<std::string>& names() const { return settings_.served_model_names; }
+  const RequestLimits& limits() const { return context_.limits; }
+  const RequestContext& context() const { return context_; }
+  Gate& listed() { return listed_; }  // log-probabilities of answers under way
+  const tenon::Tokenizer& tokenizer() const { return *service_->tokenizer(); }
+  const tenon::ModelConfig& config() const { return service_->config(); }
+  std::int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
+
+  AdapterNames& adapters() { return *adapters_; }
+  std::vector<tenon::AdapterInfo> resident() { return engine_.adapters(); }
+  // Adapters in memory, each with a number that stays its own while the server runs. By number.
+  std::map<std::int64_t, std::string> numbered_adapters();
+  std::optional<std::string> adapter_of_number(std::int64_t number);  // in memory now, or once
+  ModelCatalog& list() { return list_; }
+  tenon::AdapterStats adapter_stats() { return engine_.adapter_stats(); }
+  std::string adapter_name(int adapter) { return engine_.adapter_name(adapter); }  // of a StepHistory's row
+  const StepHistory& steps() const { return *steps_; }
+  const std::string& boot() const { return boot_; }  // another one each time that the model is loaded
+  // Reads it now, to refuse here what a request would be refused for; what is remembered of an earlier failure is
+  // forgotten.
+  void load_adapter(const std::string& name);
+  // False where it is neither resident nor a name that was added. One at a time: two that ask at once are not both told
+  // yes.
+  bool unload_adapter(const std::string& name);
+
+  // Compiled in the caller's thread. ApiError invalid with the field and the place in it.
+  std::shared_ptr<const tenon::Constraint> constraint(const AnswerForm& form);
+
+  // Tokens that the model goes on from. ApiError or tenon::Error where a message cannot be rendered, or there is no
+  // template.
+  std::vector<tenon::TokenId> chat_tokens(const std::vector<ChatMessage>& messages) const;
+  void add_chat_stops(
+      tenon::Options& options) const;  // what ends the assistant's turn; not an eos where that is ignored
+  // The tokens of a raw prompt. tenon::Error, field prompt, where it is empty or cannot fit into the model's positions.
+  std::vector<tenon::TokenId> tokens(const std::string& text, const PromptText& how = {}) const;
+
+ private:
+  explicit Model(Settings settings, const tenon::ModelFiles& files);
+
+  Settings settings_;
+  const std::string boot_;
+  const std::shared_ptr<StepHistory> steps_ = std::make_shared<StepHistory>();
+  const std::shared_ptr<AdapterNames> adapters_;
+  std::unique_ptr<tenon::AnyEngine> made_;  // null once the service has it
+  tenon::AnyEngine& engine_;
+  const std::unique_ptr<Service> service_;
+  RequestContext context_;
+  ModelCatalog list_;
+  std::mutex numbering_;
+  std::map<std::string, std::int64_t> numbers_;  // of adapters that were in memory when somebody looked
+  Gate listed_{kMostListedTogether};
+  std::optional<ChatTemplate> chat_;
+  std::int64_t created_;
+  std::mutex unloading_;
+  std::once_flag constraints_made_;
+  std::unique_ptr<tenon::constrain::Constraints> constraints_;
+};
+
+}  // namespace serve

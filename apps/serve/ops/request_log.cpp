@@ -1,0 +1,72 @@
+#include "serve/ops/request_log.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <ctime>
+#include <string_view>
+
+#include "serve/text.h"
+#include "tenon/io/json.h"
+#include "tenon/tokenizer/unicode.h"
+
+namespace serve {
+namespace {
+
+constexpr std::size_t kLongestText = 256;  // of a text from outside, in bytes
+
+// Without control characters; what is no UTF-8 is left to the writer of JSON.
+std::string plain(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size() && out.size() < kLongestText;) {
+    const tenon::CodePoint point = tenon::decode_utf8(text, at);
+    const auto length = static_cast<std::size_t>(point.length);
+    if (!is_control(point.value)) out += text.substr(at, length);
+    at += length;
+  }
+  return out;
+}
+
+// 2026-11-22T15:04:05.678Z
+std::string iso_time(std::int64_t now_ms) {
+  const auto seconds = static_cast<std::time_t>(now_ms / 1000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[48];
+  const std::size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(text + length, sizeof(text) - length, ".%03dZ", static_cast<int>(now_ms % 1000));
+  return text;
+}
+
+}  // namespace
+
+std::string RequestLog::text(const LogLine& line, std::int64_t now_ms) {
+  tenon::OrderedJson json;
+  json["ts"] = iso_time(now_ms);
+  const auto say = [&json](const char* name, const std::string& value) {
+    if (!value.empty()) json[name] = plain(value);
+  };
+  say("id", line.id);
+  say("method", line.method);
+  say("route", line.route);
+  json["status"] = line.status;
+  say("adapter", line.adapter);
+  if (line.prompt_tokens) json["prompt_tokens"] = *line.prompt_tokens;
+  if (line.tokens) json["tokens"] = *line.tokens;
+  say("reason", line.reason);
+  json["ms"] = rounded(line.ms);
+  if (line.ttft_ms) json["ttft_ms"] = rounded(*line.ttft_ms);
+  say("error", line.error);
+  // ASCII alone, and broken UTF-8 as U+FFFD.
+  return json.dump(-1, ' ', /*ensure_ascii=*/true, tenon::OrderedJson::error_handler_t::replace) + "\n";
+}
+
+void RequestLog::write(const LogLine& line) noexcept try {
+  if (!on()) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  out_.put(text(line, std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+} catch (...) {
+  ++unmade_;
+}
+
+}  // namespace serve

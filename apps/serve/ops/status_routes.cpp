@@ -1,0 +1,68 @@
+#include <chrono>
+#include <string>
+
+#include "serve/api/handle.h"
+#include "serve/api/routes.h"
+
+namespace serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLongestStep = 30s;  // of an engine that is alive
+
+bool is_alive(Serving& serving) {
+  Model* const model = serving.loaded();
+  if (!model) return true;  // it is being read
+  const tenon::ServiceStats stats = model->service().stats();
+  return stats.healthy && !stats.stopped && stats.in_step < kLongestStep;
+}
+
+void show_health(Serving& serving, httplib::Response& response) {
+  if (is_alive(serving)) return answer_json(response, {{"status", "ok"}});
+  answer_json(response, {{"error", "unhealthy"}, {"error_type", "healthcheck"}}, 503);
+}
+
+void show_readiness(Serving& serving, httplib::Response& response) {
+  switch (serving.phase()) {
+    case Phase::ready:
+      return answer_json(response, {{"status", "ready"}});
+    case Phase::loading:
+      return answer_json(response, {{"status", "loading"}}, 503);
+    case Phase::draining:
+      return answer_json(response, {{"status", "draining"}}, 503);
+  }
+}
+
+void show_metrics(Serving& serving, httplib::Response& response) {
+  Model& model = serving.model();
+  Snapshot now{.service = model.service().stats(), .adapters = model.adapter_stats(), .model = model.name()};
+  for (const tenon::AdapterInfo& each : model.resident()) {
+    now.resident.push_back(each.name);
+    if (each.leases > 0) now.running_adapters.push_back(each.name);
+  }
+  now.log_lines_lost = serving.log.lost();
+  now.adapter_slots = model.settings().model.adapter_slots;
+  now.vllm = model.settings().metrics_compat == "vllm";
+  response.set_content(serving.metrics.text(now), "text/plain; version=0.0.4; charset=utf-8");
+}
+
+}  // namespace
+
+void add_status_routes(HttpServer& http, Serving& serving) {
+  constexpr auto kOpen = HttpServer::Access::open;
+  for (const char* path : {"/health", "/", "/ping"}) {
+    http.route(
+        "GET", path, [&](const httplib::Request&, httplib::Response& response) { show_health(serving, response); },
+        kOpen);
+  }
+  for (const char* path : {"/ready", "/v1/health", "/startup"}) {
+    http.route(
+        "GET", path, [&](const httplib::Request&, httplib::Response& response) { show_readiness(serving, response); },
+        kOpen);
+  }
+  add_plain(http, serving, "GET", "/metrics",
+            [&](const httplib::Request&, httplib::Response& response) { show_metrics(serving, response); });
+}
+
+}  // namespace serve

@@ -1,0 +1,67 @@
+// What all handlers share.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "serve/api/admission.h"
+#include "serve/api/api_error.h"
+#include "serve/api/api_keys.h"
+#include "serve/api/origin.h"
+#include "serve/model.h"
+#include "serve/ops/metrics.h"
+#include "serve/ops/request_log.h"
+#include "serve/settings.h"
+
+namespace serve {
+
+enum class Phase { loading, ready, draining };
+
+class Serving {
+ public:
+  Serving(const Settings& settings, ApiKeys guard, RequestLog& out)
+      : keys(std::move(guard)),
+        pages{settings.cors_origins, settings.allowed_hosts},
+        log(out),
+        admission({.requests = settings.max_concurrent_requests,
+                   .guests = settings.guests(),
+                   .sequences = settings.max_concurrent_sequences,
+                   .tokens = settings.max_concurrent_tokens}) {}
+
+  // From now on requests are served.
+  void open(std::unique_ptr<Model> model) {
+    model_ = std::move(model);
+    Phase loading = Phase::loading;
+    phase_.compare_exchange_strong(loading, Phase::ready);
+  }
+  // From now on none is taken.
+  void drain() { phase_ = Phase::draining; }
+  Phase phase() const { return phase_; }
+
+  // Null until there is one.
+  Model* loaded() { return phase_ == Phase::loading ? nullptr : model_.get(); }
+  // ApiError unavailable where there is none; while draining only for those who may look and not ask.
+  Model& model() {
+    Model* const there = loaded();
+    if (!there) throw ApiError(ApiError::Kind::unavailable, "the model is being loaded");
+    return *there;
+  }
+  Model& taking_model() {
+    if (phase_ == Phase::draining) throw ApiError(ApiError::Kind::unavailable, "the server is going down");
+    return model();
+  }
+
+  const ApiKeys keys;
+  const PageRules pages;
+  RequestLog& log;
+  Metrics metrics;
+  Admission admission;
+
+ private:
+  std::atomic<Phase> phase_{Phase::loading};  // before `ready` nobody looks at model_
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace serve
