@@ -9,9 +9,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -21,7 +23,7 @@
 #include "output.h"
 #include "serve/api/origin.h"
 #include "serve/api/routes.h"
-#include "serve/http/http_server.h"
+#include "serve/http/server.h"
 #include "serve/ops/log_writer.h"
 #include "serve/ops/memory_reserve.h"
 #include "serve/serving.h"
@@ -33,14 +35,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SIGTERM and SIGINT, taken by a thread of their own for as long as the process lives. The second ends the process at
-// once. So does the first while the model is being read: nothing has to be finished then.
+// SIGTERM, SIGINT and (with TLS) SIGHUP, taken by a thread of their own for as long as the process lives. The second
+// SIGTERM or SIGINT ends the process at once. So does the first while the model is being read: nothing has to be
+// finished then.
 class EndSignals {
  public:
-  EndSignals() {
+  explicit EndSignals(bool with_hangup) {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
+    if (with_hangup) sigaddset(&signals_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // in every thread that begins from here on
     begin_thread("takes signals", [this] {
       take();
@@ -53,14 +57,26 @@ class EndSignals {
   void model_is_read() { loading_ = false; }
   void wait() { asked_.get_future().wait(); }
 
+  // What SIGHUP does, until it is replaced; it must not throw.
+  void on_hangup(std::function<void()> act) {
+    std::lock_guard lock(mutex_);
+    hangup_ = std::move(act);
+  }
+
  private:
+  // The next signal that asks for the end.
   int take() {
-    int signal = 0;
-    sigwait(&signals_, &signal);
-    return signal;
+    for (int signal = 0;;) {
+      sigwait(&signals_, &signal);
+      if (signal != SIGHUP) return signal;
+      std::lock_guard lock(mutex_);
+      if (hangup_) hangup_();
+    }
   }
 
   sigset_t signals_;
+  std::mutex mutex_;  // guards the next
+  std::function<void()> hangup_;
   std::atomic<bool> loading_{true};
   std::promise<void> asked_;
 };
@@ -168,8 +184,29 @@ class Messages {
   }
 };
 
+void listen(HttpServer& http, const Settings& settings) {
+  if (!settings.tls_cert.empty()) http.use_tls(settings.tls_cert, settings.tls_key);
+  if (!settings.unix_socket.empty()) {
+    if (http.bind_unix(settings.unix_socket)) return;
+    throw tenon::Error(tenon::Error::Kind::io, "--unix-socket",
+                       settings.unix_socket + " is taken, or cannot be made there");
+  }
+  if (http.bind(settings.host, settings.port)) return;
+  throw tenon::Error(tenon::Error::Kind::io, "--port",
+                     host_and_port(settings.host, settings.port) + " is taken, or no address of this machine");
+}
+
+// New connections get the new certificate. After an error they get the one before.
+void reload_tls(HttpServer& http, const Settings& settings) try {
+  http.use_tls(settings.tls_cert, settings.tls_key);
+  program::say("the TLS certificate was read again");
+} catch (const std::exception& error) {
+  program::say(std::string("the TLS certificate stays as it was: ") + error.what());
+}
+
 int serve_with(Settings settings) {
-  auto& signals = *new EndSignals;  // until the process ends; before other threads, for which it blocks the signals
+  auto& signals = *new EndSignals(
+      !settings.tls_cert.empty());  // until the process ends; before other threads, for which it blocks the signals
   LogWriter writer(STDERR_FILENO);
   const Messages messages(writer);
   RequestLog log(writer, settings.log_requests);
@@ -177,25 +214,28 @@ int serve_with(Settings settings) {
   allow_most_descriptors();
   HttpServer http(limits_of(settings));
   add_routes(http, serving, settings);
-  if (!http.bind(settings.host, settings.port)) {
-    throw tenon::Error(tenon::Error::Kind::io, "--port",
-                       host_and_port(settings.host, settings.port) + " is taken, or no address of this machine");
-  }
+  listen(http, settings);
   http.start();
   std::thread listening = begin_thread("reads connections", [&] { http.run(); });
   struct Join {
+    EndSignals& signals;
     HttpServer& http;
     std::thread& thread;
     ~Join() {
+      signals.on_hangup({});
       http.stop();
       thread.join();
     }
-  } join{http, listening};
+  } join{signals, http, listening};
+  if (!settings.tls_cert.empty()) signals.on_hangup([&] { reload_tls(http, settings); });
   program::say_which_model(settings.model);
   std::unique_ptr<Model> model = model_of(settings);
   for (const std::string& line : model->settings().describe()) program::say(line);
   serving.open(std::move(model));
-  program::say("listening on http://" + host_and_port(settings.host, http.port()));
+  const char* const scheme = settings.tls_cert.empty() ? "http" : "https";
+  program::say("listening on " + (settings.unix_socket.empty()
+                                      ? std::string(scheme) + "://" + host_and_port(settings.host, http.port())
+                                      : std::string(scheme) + "+unix:" + settings.unix_socket));
   signals.model_is_read();
   signals.wait();
   drain(http, serving, settings);

@@ -103,6 +103,9 @@ void add_server_flags(CLI::App& app, Settings& s) {
   Flags flags(app, "Server");
   flags.text("--host", s.host, "ADDRESS (127.0.0.1)", "where to listen");
   flags.integer("--port", s.port, 0, 65535, "port to listen on, 0 for a free one");
+  flags.text("--unix-socket", s.unix_socket, "PATH", "listen on this Unix socket, and on no address");
+  flags.text("--tls-cert", s.tls_cert, "FILE", "certificate chain (PEM): serve HTTPS. SIGHUP reads both files again");
+  flags.text("--tls-key", s.tls_key, "FILE", "its private key (PEM)");
   flags.list("--served-model-name", s.served_model_names, "NAME,... (the folder's)",
              "names of the model to clients; answers say the first");
   flags.choice("--chat-template", s.chat_template, kChatTemplates,
@@ -220,9 +223,12 @@ void check(const Settings& s) {
   if (s.model.block != 16 && s.model.block != 32 && s.model.block != 64)
     refuse_flag("--block", "must be 16, 32 or 64, is " + std::to_string(s.model.block));
   if (s.host.empty()) refuse_flag("--host", "an address is needed");
-  if (!is_loopback(s.host) && !s.has_key() && !s.insecure)
+  if (s.unix_socket.empty() && !is_loopback(s.host) && !s.has_key() && !s.insecure)
     refuse_flag("--host",
                 s.host + " is reached from other machines: name a key with --api-key-file, or say --insecure");
+  if (s.unix_socket.size() > 107) refuse_flag("--unix-socket", "a path has at most 107 bytes");
+  if (s.tls_cert.empty() != s.tls_key.empty())
+    refuse_flag(s.tls_cert.empty() ? "--tls-cert" : "--tls-key", "is needed, too: a certificate and its key");
   if (s.enable_adapter_admin && !s.has_key()) refuse_flag("--enable-adapter-admin", "needs a key: --api-key-file");
   for (const std::string& name : s.served_model_names) {
     if (name.empty() || name.size() > 128 || !std::all_of(name.begin(), name.end(), in_name))
@@ -351,7 +357,8 @@ std::vector<std::string> Settings::describe() const {
   say("adapter-slots", or_else(model.adapter_slots, "any number"));
   say("adapter-wait", as_seconds(adapter_wait));
   say("preload-adapters", listed(preload_adapters));
-  say("listen", host_and_port(host, port));
+  say("listen", unix_socket.empty() ? host_and_port(host, port) : unix_socket);
+  say("tls", on(!tls_cert.empty()));
   say("keys", api_keys.empty() ? api_key_file.empty() ? "none" : "a file of them"
                                : std::to_string(api_keys.size()) + (api_key_file.empty() ? "" : " and a file of them"));
   say("adapter-admin", on(enable_adapter_admin));

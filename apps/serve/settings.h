@@ -26,6 +26,8 @@ struct Settings {
 
   std::string host = "127.0.0.1";
   int port = 8080;                              // 0: a free one
+  std::string unix_socket;                      // path, instead of an address; empty: none
+  std::string tls_cert, tls_key;                // PEM files; empty: no TLS
   std::vector<std::string> served_model_names;  // the first is what answers say; after resolve() never empty
   std::vector<std::string> preload_adapters;
   std::chrono::milliseconds adapter_wait{30'000};

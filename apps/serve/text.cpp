@@ -21,14 +21,18 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 }
 
 std::uint64_t random_bits() {
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  return random();
+  std::random_device device;  // 32 bits a call
+  return std::uint64_t{device()} << 32 | device();
 }
 
 std::string random_id() {
   constexpr char digits[] = "0123456789abcdefghijklmnopqrstuv";
-  std::string id(24, '0');
-  for (char& c : id) c = digits[random_bits() % 32];
+  constexpr std::size_t kDigitsOfBits = 12;  // of 5 bits each
+  std::string id;
+  while (id.size() < 2 * kDigitsOfBits) {
+    std::uint64_t bits = random_bits();
+    for (std::size_t i = 0; i < kDigitsOfBits; ++i, bits >>= 5) id += digits[bits % 32];
+  }
   return id;
 }
 

@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_SUITE(server_http_connections)
 using namespace raw;
 using serve::HttpServer;
 
-// select() knows descriptors below FD_SETSIZE alone, and httplib answers 500 to others where it was built to use it.
+// select() knows descriptors below FD_SETSIZE alone.
 BOOST_AUTO_TEST_CASE(descriptors_beyond_those_of_select_are_served) {
   rlimit before{};
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -72,15 +72,15 @@ BOOST_AUTO_TEST_CASE(a_handler_sees_that_its_client_is_gone) {
     BOOST_TEST(seconds_since(start) < 0.1);
     ++left;
   }
-  BOOST_TEST(!HttpServer::client_gone());  // this thread answers nobody
+  BOOST_TEST(!serve::HttpRequest{}.client_gone());  // this thread answers nobody
 }
 
 BOOST_AUTO_TEST_CASE(a_handler_closes_its_connection_and_knows_when_it_began) {
   Server server;
   std::atomic<double> age{-1};
-  server.http.route("GET", "/close", [&](const httplib::Request&, httplib::Response&) {
-    age = seconds_since(HttpServer::arrival());
-    HttpServer::close_connection();
+  server.http.route("GET", "/close", [&](const serve::HttpRequest& request, serve::HttpResponse& response) {
+    age = seconds_since(request.arrival);
+    response.close = true;
   });
   server.start();
   Client client(server.port());
@@ -99,22 +99,22 @@ BOOST_AUTO_TEST_CASE(a_stream_arrives_as_it_is_written) {
   Server server;
   std::atomic<int> allowed{0};
   std::atomic<bool> gone{false};
-  const auto stream = [&](const httplib::Request& request, httplib::Response& response) {
+  const auto stream = [&](const serve::HttpRequest& request, serve::HttpResponse& response) {
     const bool endless = request.path == "/endless";
-    response.set_chunked_content_provider("text/event-stream",
-                                          [&, endless, next = 0](std::size_t, httplib::DataSink& sink) mutable {
-                                            while (allowed <= next) {
-                                              if (!sink.is_writable() || HttpServer::client_gone()) {
-                                                gone = true;
-                                                return false;
-                                              }
-                                              std::this_thread::sleep_for(1ms);
-                                            }
-                                            const std::string event = "data: " + std::to_string(next++) + "\n\n";
-                                            sink.write(event.data(), event.size());
-                                            if (next == 3 && !endless) sink.done();
-                                            return true;
-                                          });
+    response.set_stream("text/event-stream",
+                        [&, endless, peer = request.peer, next = 0](serve::HttpSink& sink) mutable {
+                          while (allowed <= next) {
+                            if (peer->gone()) {
+                              gone = true;
+                              return false;
+                            }
+                            std::this_thread::sleep_for(1ms);
+                          }
+                          const std::string event = "data: " + std::to_string(next++) + "\n\n";
+                          sink.write(event);
+                          if (next == 3 && !endless) sink.done();
+                          return true;
+                        });
   };
   server.http.route("GET", "/stream", stream);
   server.http.route("GET", "/endless", stream);
@@ -141,9 +141,9 @@ BOOST_AUTO_TEST_CASE(a_stream_arrives_as_it_is_written) {
 
 BOOST_AUTO_TEST_CASE(a_stream_that_throws_is_cut) {
   Server server;
-  server.http.route("GET", "/throw", [](const httplib::Request&, httplib::Response& response) {
-    response.set_chunked_content_provider("text/plain", [](std::size_t, httplib::DataSink& sink) -> bool {
-      sink.write("part", 4);
+  server.http.route("GET", "/throw", [](const serve::HttpRequest&, serve::HttpResponse& response) {
+    response.set_stream("text/plain", [](serve::HttpSink& sink) -> bool {
+      sink.write("part");
       throw std::runtime_error("secret");
     });
   });
@@ -158,11 +158,11 @@ BOOST_AUTO_TEST_CASE(a_stream_that_throws_is_cut) {
 BOOST_AUTO_TEST_CASE(a_reader_that_never_reads_fails_the_write) {
   Server server;
   std::atomic<double> failed_after{0};
-  server.http.route("GET", "/flood", [&](const httplib::Request&, httplib::Response& response) {
-    response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {
+  server.http.route("GET", "/flood", [&](const serve::HttpRequest&, serve::HttpResponse& response) {
+    response.set_stream("text/plain", [&](serve::HttpSink& sink) {
       const std::string block(1 << 20, 'x');
       const auto start = Clock::now();
-      const bool written = sink.write(block.data(), block.size());
+      const bool written = sink.write(block);
       if (!written) failed_after = seconds_since(start);
       return written;
     });
@@ -179,9 +179,9 @@ BOOST_AUTO_TEST_CASE(a_reader_that_never_reads_fails_the_write) {
 BOOST_AUTO_TEST_CASE(too_many_connections_are_refused_at_once) {
   Server server;  // 4 threads, 2 may wait
   std::atomic<int> seen{0};
-  server.http.set_answer_hook([&](const httplib::Request& request, httplib::Response& response) {
-    seen += response.status == 503 && HttpServer::route() == request.path;
-    response.set_header("x-request-id", request.get_header_value("x-request-id"));
+  server.http.set_answer_hook([&](const serve::HttpRequest& request, serve::HttpResponse& response) {
+    seen += response.status == 503 && request.route == request.path;
+    response.set_header("x-request-id", request.header("x-request-id"));
   });
   server.start();
   Clients clients;
@@ -250,10 +250,10 @@ BOOST_AUTO_TEST_CASE(stop_ends_what_is_open) {
   serve::HttpLimits limits = small_limits();
   limits.idle = limits.header_read = limits.body_read = limits.write = 60s;
   Server server(limits);
-  server.http.route("GET", "/flood", [](const httplib::Request&, httplib::Response& response) {
-    response.set_chunked_content_provider("text/plain", [](std::size_t, httplib::DataSink& sink) {
+  server.http.route("GET", "/flood", [](const serve::HttpRequest&, serve::HttpResponse& response) {
+    response.set_stream("text/plain", [](serve::HttpSink& sink) {
       const std::string block(1 << 20, 'x');
-      return sink.write(block.data(), block.size());
+      return sink.write(block);
     });
   });
   server.start();
@@ -310,8 +310,8 @@ BOOST_AUTO_TEST_CASE(a_drain_lets_answers_end) {
 BOOST_AUTO_TEST_CASE(a_client_that_has_only_closed_its_writing_is_answered) {
   Server server;
   std::atomic<bool> gone{false};
-  server.http.route("GET", "/slow", [&](const httplib::Request&, httplib::Response& response) {
-    gone = eventually([] { return HttpServer::client_gone(); });
+  server.http.route("GET", "/slow", [&](const serve::HttpRequest& request, serve::HttpResponse& response) {
+    gone = eventually([&] { return request.client_gone(); });
     response.set_content("done", "text/plain");
   });
   server.start();

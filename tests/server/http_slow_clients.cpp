@@ -29,7 +29,7 @@ const std::string& larger() {
 }
 
 void add_large(Server& server, const std::string& bytes = large()) {
-  server.http.route("GET", "/large", [&bytes](const httplib::Request&, httplib::Response& response) {
+  server.http.route("GET", "/large", [&bytes](const serve::HttpRequest&, serve::HttpResponse& response) {
     response.set_content(bytes, "text/plain");
   });
 }
@@ -40,12 +40,12 @@ struct LongStream {
   std::atomic<double> took{0};  // seconds; 0: it still waits
 
   void add(Server& server) {
-    server.http.route("GET", "/stream", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_chunked_content_provider("text/plain", [this](std::size_t, httplib::DataSink& sink) {
+    server.http.route("GET", "/stream", [this](const serve::HttpRequest&, serve::HttpResponse& response) {
+      response.set_stream("text/plain", [this](serve::HttpSink& sink) {
         const std::string& bytes = larger();
         const auto start = Clock::now();
         begun = true;
-        const bool written = whole = sink.write(bytes.data(), bytes.size());
+        const bool written = whole = sink.write(bytes);
         took = seconds_since(start);
         if (written) sink.done();
         return written;
@@ -147,13 +147,13 @@ BOOST_AUTO_TEST_CASE(a_body_is_not_read_where_the_head_is_refused) {
   limits.body_read = 60s;
   limits.waiting = 30;
   Server server(limits);
-  server.http.set_head_check([](const serve::HttpHead& head) -> serve::HttpRefusal {
-    if (head.value("x-api-key") == "k") return {};
+  server.http.set_head_check([](const serve::HttpRequest& head) -> serve::HttpRefusal {
+    if (head.header("x-api-key") == "k") return {};
     return {401, "no key"};
   });
   server.http.route(
       "GET", "/open",
-      [](const httplib::Request& request, httplib::Response& response) {
+      [](const serve::HttpRequest& request, serve::HttpResponse& response) {
         response.set_content(request.body, "text/plain");
       },
       serve::HttpServer::Access::open);
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(slow_readers_hold_no_thread) {
   limits.waiting = 100;
   limits.write = 60s;
   Server server(limits);
-  server.http.route("GET", "/metrics", [](const httplib::Request&, httplib::Response& response) {
+  server.http.route("GET", "/metrics", [](const serve::HttpRequest&, serve::HttpResponse& response) {
     response.set_content(std::string(39'000, 'm'), "text/plain");
   });
   server.start();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -17,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "serve/http/http_server.h"
+#include "serve/http/server.h"
 
 namespace raw {
 
@@ -182,17 +183,17 @@ class Server {
     http.set_error_body([](const serve::HttpRefusal& refusal, const std::string& path) {
       return error_body(refusal.status, path, refusal.why);
     });
-    http.route("GET", "/ping", [](const httplib::Request&, httplib::Response& response) {
+    http.route("GET", "/ping", [](const serve::HttpRequest&, serve::HttpResponse& response) {
       response.set_content("pong", "text/plain");
     });
-    http.route("POST", "/echo", [this](const httplib::Request& request, httplib::Response& response) {
+    http.route("POST", "/echo", [this](const serve::HttpRequest& request, serve::HttpResponse& response) {
       ++echoes;
       response.set_content(request.body, "text/plain");
     });
     // Answers when the client has gone, or is told to.
-    http.route("GET", "/wait", [this](const httplib::Request&, httplib::Response&) {
+    http.route("GET", "/wait", [this](const serve::HttpRequest& request, serve::HttpResponse&) {
       ++waiting;
-      while (!open_gate && !serve::HttpServer::client_gone()) std::this_thread::sleep_for(2ms);
+      while (!open_gate && !request.client_gone()) std::this_thread::sleep_for(2ms);
       if (!open_gate) ++gone;
       --waiting;
     });
@@ -218,6 +219,22 @@ class Server {
  private:
   std::thread thread_;
 };
+
+// Refused with that status as JSON, and closed, without a reset and without a look at what came behind.
+inline void check_refused(Server& server, const std::string& bytes, int status) {
+  Client client(server.port());
+  const Answer answer = client.ask(bytes + get("/ping"));
+  BOOST_TEST_CONTEXT(bytes.substr(0, 200)) {
+    BOOST_TEST(answer.status == status);
+    BOOST_TEST(answer.has("Connection: close"));
+    BOOST_TEST(answer.has("Content-Type: application/json"));
+    BOOST_TEST(answer.body.starts_with("{\"status\":" + std::to_string(status)));
+    BOOST_TEST(client.closes(1s));
+    BOOST_TEST(client.received() == "");
+  }
+}
+
+inline const std::string kChunked = "Transfer-Encoding: chunked\r\n";
 
 using Clients = std::vector<std::unique_ptr<Client>>;
 

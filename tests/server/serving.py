@@ -184,13 +184,13 @@ class Server:
         """Waits until it reports that it listens."""
 
         def listening():
-            found = re.search(r"^tenon: listening on http://(.*):(\d+)$", self.text(), re.MULTILINE)
+            found = re.search(r"^tenon: listening on https?(?:://.*:(\d+)|\+unix:.*)$", self.text(), re.MULTILINE)
             if not found and self.process.poll() is not None:
                 raise AssertionError("the server ended with status %d: %s" % (self.process.returncode, self.text()))
             return found
 
         try:
-            self.port = int(eventually(listening, "the server does not listen").group(2))
+            self.port = int(eventually(listening, "the server does not listen").group(1) or 0)
         except AssertionError:
             self.kill()
             raise

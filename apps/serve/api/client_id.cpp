@@ -6,13 +6,11 @@
 #include <limits>
 #include <string>
 
-#include "serve/http/http_server.h"
-
 namespace serve {
 
-int client_of(const ApiKeys& keys, const httplib::Request& request) {
-  const int key = keys.number(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"));
-  return key != 0 ? key : client_of_address(HttpServer::peer());
+int client_of(const ApiKeys& keys, const HttpRequest& request) {
+  const int key = keys.number(request.header("Authorization"), request.header("X-Api-Key"));
+  return key != 0 ? key : client_of_address(request.peer ? request.peer->address() : "");
 }
 
 int client_of_address(std::string_view address) {

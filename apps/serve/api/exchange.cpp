@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "serve/api/handle.h"
-#include "serve/http/http_server.h"
 
 namespace serve {
 namespace {
@@ -55,9 +54,9 @@ FailureKind failure_of(ApiError::Kind kind) {
 
 }  // namespace
 
-Exchange::Exchange(Serving& serving, std::string route, std::string id)
-    : serving_(serving), route_(std::move(route)), id_(std::move(id)) {
-  times_.arrived = HttpServer::arrival();
+Exchange::Exchange(Serving& serving, const HttpRequest& request, std::string id)
+    : serving_(serving), route_(request.route), id_(std::move(id)), peer_(request.peer) {
+  times_.arrived = request.arrival;
 }
 
 Model& Exchange::enter(int client) {
@@ -114,10 +113,10 @@ void Exchange::log(const Usage& usage) const {
   serving_.log.write(line);
 }
 
-void Exchange::serve(Asked asked, httplib::Response& response) {
+void Exchange::serve(Asked asked, HttpResponse& response) {
   asked_ = std::move(asked);
   take_work();
-  submit();
+  submit(response);
   if (asked_.stream) return answer_stream(response);
   answer_whole(response);
 }
@@ -138,7 +137,7 @@ void Exchange::take_work() {
   throw ApiError(ApiError::Kind::overloaded, "the server is computing as many sequences and tokens as it takes");
 }
 
-void Exchange::submit() {
+void Exchange::submit(HttpResponse& response) {
   const Settings& settings = model_->settings();
   refuse_another_wait(settings);
   answer_.emplace(model_->service());
@@ -146,11 +145,11 @@ void Exchange::submit() {
     for (tenon::Request& request : asked_.requests) {
       answer_->submit(std::move(request), {.timeout = settings.request_timeout,
                                            .adapter_wait = settings.adapter_wait,
-                                           .wanted = [] { return !HttpServer::client_gone(); }});
+                                           .wanted = [this] { return !peer_->gone(); }});
     }
   } catch (const tenon::Error& error) {
     if (error.kind() != tenon::Error::Kind::overloaded || error.where() != "adapter") throw;
-    if (HttpServer::client_gone()) drop();
+    if (peer_->gone()) drop(response);
     throw ApiError(ApiError::Kind::overloaded,
                    "all places for adapters are in use, and stayed so as long as a request waits");
   }
@@ -194,43 +193,42 @@ bool Exchange::client_has_left() {
   const TimePoint now = Clock::now();
   if (now - looked_ < kLook) return false;
   looked_ = now;
-  return HttpServer::client_gone();
+  return peer_->gone();
 }
 
 // What is answered now reaches nobody, or a client that has closed its half and would take it for an answer.
-void Exchange::drop() {
+void Exchange::drop(HttpResponse& response) {
   dropped_ = true;
   answer_->cancel();
-  HttpServer::close_connection();
+  response.close = true;
   throw ApiError(ApiError::Kind::incomplete, "the client has left");
 }
 
-void Exchange::answer_whole(httplib::Response& response) {
+void Exchange::answer_whole(HttpResponse& response) {
   while (!asked_.writer->complete()) {
     take(kLook, {.events = kAtOnce});
-    if (client_has_left()) drop();
+    if (client_has_left()) drop(response);
   }
   settle();
   add_headers(response, true);
   response.set_content(asked_.writer->whole(), "application/json");
 }
 
-void Exchange::answer_stream(httplib::Response& response) {
+void Exchange::answer_stream(HttpResponse& response) {
   while (times_.first == TimePoint{} && !answer_->ended() && Clock::now() - times_.submitted < kHeartbeat) {
     take(kLook);
-    if (client_has_left()) drop();
+    if (client_has_left()) drop(response);
   }
   add_headers(response, false);
   written_ = Clock::now();
   response.set_header("Cache-Control", "no-cache");
   response.set_header("X-Accel-Buffering", "no");
-  response.set_chunked_content_provider(
-      "text/event-stream",
-      [self = shared_from_this()](std::size_t, httplib::DataSink& sink) { return self->write_more(sink); });
+  response.set_stream("text/event-stream",
+                      [self = shared_from_this()](HttpSink& sink) { return self->write_more(sink); });
 }
 
 // What is there goes out in one piece. An answer that fails now can only say so in the stream.
-bool Exchange::write_more(httplib::DataSink& sink) {
+bool Exchange::write_more(HttpSink& sink) {
   std::string text;
   bool over = false;
   try {
@@ -247,7 +245,7 @@ bool Exchange::write_more(httplib::DataSink& sink) {
   const TimePoint now = Clock::now();
   if (text.empty() && now - written_ > kHeartbeat) text = ":\n\n";
   if (!text.empty()) written_ = now;
-  if ((!text.empty() && !sink.write(text.data(), text.size())) || (!over && client_has_left())) {
+  if ((!text.empty() && !sink.write(text)) || (!over && client_has_left())) {
     dropped_ = true;
     answer_->cancel();
     return false;
@@ -281,7 +279,7 @@ void Exchange::settle() noexcept {
 }
 
 // LoRAX's, in milliseconds.
-void Exchange::add_headers(httplib::Response& response, bool whole) const {
+void Exchange::add_headers(HttpResponse& response, bool whole) const {
   const auto number = [&](const char* name, auto value) { response.set_header(name, std::to_string(value)); };
   response.set_header("x-compute-type", model_->settings().model.device);
   response.set_header("x-model-id", model_->name());

@@ -1,7 +1,5 @@
 // One request of a client for text, from its arrival to the last byte of its answer: what it took, and how it ended.
 #pragma once
-#include <httplib.h>
-
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "serve/api/answer.h"
 #include "serve/api/gate.h"
 #include "serve/api/writer.h"
+#include "serve/http/message.h"
 #include "serve/serving.h"
 #include "tenon/core/request.h"
 
@@ -32,7 +31,7 @@ struct Asked {
 // One thread: that of the connection.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
-  Exchange(Serving& serving, std::string route, std::string id);
+  Exchange(Serving& serving, const HttpRequest& request, std::string id);
   ~Exchange();  // counts and logs it
 
   // Takes a place among those that are served. ApiError where there is none, or nothing is served now.
@@ -40,7 +39,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   // Answers, or has the answer streamed once its first token is there: what fails before has a status of its own.
   // ApiError.
-  void serve(Asked asked, httplib::Response& response);
+  void serve(Asked asked, HttpResponse& response);
   void failed(const ApiError& error) { error_ = error; }
 
  private:
@@ -52,24 +51,25 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void log(const Usage& usage) const;
 
   void take_work();
-  void submit();
+  void submit(HttpResponse& response);
   void refuse_another_wait(const Settings& settings) const;
   bool take(tenon::Clock::duration patience, Answer::Wish wish = {});
   void note(const tenon::Event& event);
-  void answer_whole(httplib::Response& response);
-  void answer_stream(httplib::Response& response);
-  bool write_more(httplib::DataSink& sink);
+  void answer_whole(HttpResponse& response);
+  void answer_stream(HttpResponse& response);
+  bool write_more(HttpSink& sink);
   void settle() noexcept;
   bool client_has_left();
-  [[noreturn]] void drop();
+  [[noreturn]] void drop(HttpResponse& response);
   std::string next_text();
-  void add_headers(httplib::Response& response, bool whole) const;
+  void add_headers(HttpResponse& response, bool whole) const;
 
   Serving& serving_;
   Model* model_ = nullptr;
   int client_ = 0;
   std::optional<Admission::Ticket> ticket_;
   const std::string route_, id_;
+  const std::shared_ptr<const HttpPeer> peer_;
   Asked asked_;
   std::optional<Answer> answer_;
   Times times_{};

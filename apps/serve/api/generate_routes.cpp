@@ -16,8 +16,8 @@ namespace {
 // make(model, body): what is asked, and who writes the answer.
 template <class Make>
 void add(HttpServer& http, Serving& serving, const char* path, Make make) {
-  http.route("POST", path, [&serving, path, make](const httplib::Request& request, httplib::Response& response) {
-    const auto exchange = std::make_shared<Exchange>(serving, path, request_id(request, response));
+  http.route("POST", path, [&serving, make](const HttpRequest& request, HttpResponse& response) {
+    const auto exchange = std::make_shared<Exchange>(serving, request, request_id(request, response));
     const auto error = attempt(request, response, [&] {
       check_key(serving, request);
       Model& model = exchange->enter(client_of(serving.keys, request));

@@ -54,23 +54,23 @@ ApiError transport_error(const HttpRefusal& refusal) {
   }
 }
 
-std::string request_id(const httplib::Request& request, httplib::Response& response) {
-  if (response.has_header(kIdHeader)) return response.get_header_value(kIdHeader);
-  const std::string asked = request.get_header_value(kIdHeader);
+std::string request_id(const HttpRequest& request, HttpResponse& response) {
+  if (std::string known = response.header(kIdHeader); !known.empty()) return known;
+  const std::string asked = request.header(kIdHeader);
   const std::string id = is_plain(asked) ? asked : random_id();
   response.set_header(kIdHeader, id);
   return id;
 }
 
-void refuse(httplib::Response& response, const ApiError& error, Dialect dialect) {
+void refuse(HttpResponse& response, const ApiError& error, Dialect dialect) {
   response.status = status(error.kind, dialect);
   response.set_content(body(error, dialect), "application/json");
   if (const auto seconds = retry_after(error.kind)) response.set_header("Retry-After", std::to_string(*seconds));
-  if (error.kind == ApiError::Kind::unavailable) HttpServer::close_connection();
+  if (error.kind == ApiError::Kind::unavailable) response.close = true;
   if (error.kind == ApiError::Kind::engine) response.set_header("x-should-retry", "false");  // it would fail again
 }
 
-void answer_json(httplib::Response& response, const tenon::OrderedJson& json, int status) {
+void answer_json(HttpResponse& response, const tenon::OrderedJson& json, int status) {
   response.status = status;
   response.set_content(one_line(json), "application/json");
 }
@@ -89,8 +89,8 @@ HttpRefusal refusal_of(const Serving& serving, const Credentials& from) {
           "this server's name where the page is its own, or with a key"};
 }
 
-void check_key(const Serving& serving, const httplib::Request& request) {
-  const auto value = [&](const char* name) { return request.get_header_value(name); };
+void check_key(const Serving& serving, const HttpRequest& request) {
+  const auto value = [&](const char* name) { return request.header(name); };
   const HttpRefusal refusal =
       refusal_of(serving, {value("Authorization"), value("X-Api-Key"), value("Origin"), value("Host")});
   if (refusal) throw transport_error(refusal);
@@ -110,8 +110,7 @@ ApiError api_error(std::exception_ptr thrown, Dialect dialect) {
   }
 }
 
-std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response,
-                                const std::function<void()>& work) {
+std::optional<ApiError> attempt(const HttpRequest& request, HttpResponse& response, const std::function<void()>& work) {
   try {
     work();
     return std::nullopt;
@@ -125,7 +124,7 @@ std::optional<ApiError> attempt(const httplib::Request& request, httplib::Respon
 
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler) {
   http.route(method, path,
-             [&serving, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
+             [&serving, handler = std::move(handler)](const HttpRequest& request, HttpResponse& response) {
                const auto error = attempt(request, response, [&] {
                  check_key(serving, request);
                  handler(request, response);
@@ -134,18 +133,18 @@ void add_plain(HttpServer& http, Serving& serving, const char* method, const cha
              });
 }
 
-void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response) {
+void log_answer(const Serving& serving, const HttpRequest& request, HttpResponse& response) {
   hold_memory_reserve();  // it may be gone since a request found no memory
-  const std::string route = HttpServer::route(), error = response.get_header_value(kErrorHeader);
-  response.headers.erase(kErrorHeader);
-  if (response.headers.erase(kLogsItselfHeader) > 0) return;
-  const bool probes = HttpServer::is_open_route() || route == "/metrics" || route == "/ui/steps";
+  const std::string& route = request.route;
+  const std::string error = response.header(kErrorHeader);
+  response.erase_header(kErrorHeader);
+  if (response.erase_header(kLogsItselfHeader)) return;
+  const bool probes = request.open_route || route == "/metrics" || route == "/ui/steps";
   if (probes && response.status < 400) return;
-  LogLine line{
-      .id = response.get_header_value(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
+  LogLine line{.id = response.header(kIdHeader), .method = request.method, .route = route.empty() ? "none" : route};
   line.status = response.status;
-  line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - HttpServer::arrival()).count();
-  const bool by_transport = HttpServer::refusal() || response.status == 404 || response.status == 405;
+  line.ms = std::chrono::duration<double, std::milli>(tenon::Clock::now() - request.arrival).count();
+  const bool by_transport = request.refusal || response.status == 404 || response.status == 405;
   line.error = error.empty() && by_transport ? type_of(transport_error({response.status}).kind) : error;
   serving.log.write(line);
 }

@@ -1,25 +1,24 @@
 // What every route does around its own work: the key, the errors, the line in the log.
 #pragma once
-#include <httplib.h>
-
 #include <exception>
 #include <functional>
 #include <string>
 
 #include "serve/api/api_error.h"
-#include "serve/http/http_server.h"
+#include "serve/http/message.h"
+#include "serve/http/server.h"
 #include "serve/serving.h"
 
 namespace serve {
 
 // The client's x-request-id where it is short and printable, else one at random. The same for both calls on a response.
-std::string request_id(const httplib::Request& request, httplib::Response& response);
+std::string request_id(const HttpRequest& request, HttpResponse& response);
 
 // What the transport refuses by itself.
 ApiError transport_error(const HttpRefusal& refusal);
 
-void refuse(httplib::Response& response, const ApiError& error, Dialect dialect);
-void answer_json(httplib::Response& response, const tenon::OrderedJson& json, int status = 200);
+void refuse(HttpResponse& response, const ApiError& error, Dialect dialect);
+void answer_json(HttpResponse& response, const tenon::OrderedJson& json, int status = 200);
 
 // The headers that decide whether somebody may ask, empty where absent.
 struct Credentials {
@@ -29,22 +28,21 @@ struct Credentials {
 HttpRefusal refusal_of(const Serving& serving, const Credentials& from);
 
 // ApiError unauthorized or forbidden.
-void check_key(const Serving& serving, const httplib::Request& request);
+void check_key(const Serving& serving, const HttpRequest& request);
 
 ApiError api_error(std::exception_ptr thrown, Dialect dialect);
 
 // Runs `work`; what it throws becomes an answer in the dialect of the path. The error, if there was one.
-std::optional<ApiError> attempt(const httplib::Request& request, httplib::Response& response,
-                                const std::function<void()>& work);
+std::optional<ApiError> attempt(const HttpRequest& request, HttpResponse& response, const std::function<void()>& work);
 
 // For the log alone: that a route writes its own line, or what was wrong. log_answer takes them off the response, and
 // writes a line where nobody else has, but for probes that succeed.
 inline constexpr const char* kLogsItselfHeader = "x-logs-itself";
 inline constexpr const char* kErrorHeader = "x-error-type";
-void log_answer(const Serving& serving, const httplib::Request& request, httplib::Response& response);
+void log_answer(const Serving& serving, const HttpRequest& request, HttpResponse& response);
 
 // A route for those with a key that writes no text.
-using PlainHandler = std::function<void(const httplib::Request&, httplib::Response&)>;
+using PlainHandler = std::function<void(const HttpRequest&, HttpResponse&)>;
 void add_plain(HttpServer& http, Serving& serving, const char* method, const char* path, PlainHandler handler);
 
 }  // namespace serve

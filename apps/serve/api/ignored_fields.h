@@ -1,11 +1,10 @@
 // What a lenient server tells of the fields that it has left out.
 #pragma once
-#include <httplib.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "serve/http/message.h"
 #include "serve/serving.h"
 
 namespace serve {
@@ -14,7 +13,7 @@ inline constexpr const char* kIgnoredHeader = "x-ignored-fields";
 
 // A header names them, a counter counts them. At most 32 names of printable ASCII without commas; "..." stands for
 // others.
-inline void tell_ignored(httplib::Response& response, Serving& serving, const std::vector<std::string>& fields) {
+inline void tell_ignored(HttpResponse& response, Serving& serving, const std::vector<std::string>& fields) {
   if (fields.empty()) return;
   serving.metrics.fields_ignored(fields.size());
   std::string names;

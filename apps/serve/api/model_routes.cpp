@@ -31,7 +31,7 @@ OrderedJson model_json(const Model& model, const std::string& name) {
           {"max_model_len", model.limits().max_total_tokens}};
 }
 
-void list_models(Model& model, httplib::Response& response) {
+void list_models(Model& model, HttpResponse& response) {
   const std::string body = model.list().body([&model] {
     OrderedJson all = OrderedJson::array();
     for (const std::string& name : model.names()) all.push_back(model_json(model, name));
@@ -42,21 +42,21 @@ void list_models(Model& model, httplib::Response& response) {
   response.set_content(body, "application/json");
 }
 
-void show_model(Model& model, const std::string& name, httplib::Response& response) {
+void show_model(Model& model, const std::string& name, HttpResponse& response) {
   if (!names_base(name, model.context()) && !(tenon::is_adapter_id(name) && model.adapters().is_known(name)))
     throw unknown_adapter(name);
   answer_json(response, model_json(model, name));
 }
 
 // llama.cpp's: what is resident. Requests name their adapters themselves, so there is nothing to switch.
-void list_adapters(Model& model, httplib::Response& response) {
+void list_adapters(Model& model, HttpResponse& response) {
   OrderedJson all = OrderedJson::array();
   for (const auto& [number, name] : model.numbered_adapters())
     all.push_back({{"id", number}, {"path", name}, {"scale", 1.0}});
   answer_json(response, all);
 }
 
-void show_info(Serving& serving, httplib::Response& response) {
+void show_info(Serving& serving, HttpResponse& response) {
   Model& model = serving.model();
   const Settings& settings = model.settings();
   const tenon::ServiceStats stats = model.service().stats();
@@ -83,7 +83,7 @@ void show_info(Serving& serving, httplib::Response& response) {
 
 // Offsets in characters of the text; what the model expects around a prompt stands nowhere in it. As long as an input
 // may be.
-void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response& response) {
+void tokenize(Serving& serving, const HttpRequest& asked, HttpResponse& response) {
   Model& model = serving.taking_model();
   const auto ticket = serving.admission.enter(client_of(serving.keys, asked));
   if (!ticket) throw ApiError(ApiError::Kind::overloaded, "the server is serving as many requests as it takes");
@@ -115,13 +115,13 @@ void tokenize(Serving& serving, const httplib::Request& asked, httplib::Response
 }  // namespace
 
 void add_model_routes(HttpServer& http, Serving& serving) {
-  using Request = const httplib::Request&;
-  using Response = httplib::Response&;
+  using Request = const HttpRequest&;
+  using Response = HttpResponse&;
   add_plain(http, serving, "GET", "/info", [&](Request, Response response) { show_info(serving, response); });
   add_plain(http, serving, "GET", "/v1/models",
             [&](Request, Response response) { list_models(serving.model(), response); });
-  add_plain(http, serving, "GET", "/v1/models/(.+)",
-            [&](Request request, Response response) { show_model(serving.model(), request.matches[1], response); });
+  add_plain(http, serving, "GET", "/v1/models/*",
+            [&](Request request, Response response) { show_model(serving.model(), request.rest, response); });
   add_plain(http, serving, "POST", "/tokenize",
             [&](Request request, Response response) { tokenize(serving, request, response); });
   add_plain(http, serving, "GET", "/lora-adapters",

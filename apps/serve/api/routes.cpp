@@ -10,14 +10,13 @@ namespace serve {
 namespace {
 
 // Routes that pages of other origins may use, where the operator allows any.
-constexpr const char* kFromPages[] = {"/",          "/generate",      "/generate_stream", "/tokenize",
-                                      "/info",      "/metrics",       "/v1/completions",  "/v1/chat/completions",
-                                      "/v1/models", "/v1/models/(.+)"};
+constexpr const char* kFromPages[] = {"/",          "/generate",   "/generate_stream", "/tokenize",
+                                      "/info",      "/metrics",    "/v1/completions",  "/v1/chat/completions",
+                                      "/v1/models", "/v1/models/*"};
 
 // Exact origins alone, and never with credentials.
-void allow_origin(const httplib::Request& request, httplib::Response& response,
-                  const std::vector<std::string>& origins) {
-  const std::string origin = request.get_header_value("Origin");
+void allow_origin(const HttpRequest& request, HttpResponse& response, const std::vector<std::string>& origins) {
+  const std::string origin = request.header("Origin");
   if (origins.empty()) return;
   response.set_header("Vary", "Origin");
   if (std::find(origins.begin(), origins.end(), origin) == origins.end()) return;
@@ -26,11 +25,11 @@ void allow_origin(const httplib::Request& request, httplib::Response& response,
 }
 
 // SDKs send headers of their own, which a page may only where it is told so.
-void answer_preflight(const httplib::Request& request, httplib::Response& response) {
+void answer_preflight(const HttpRequest& request, HttpResponse& response) {
   response.status = 204;
   response.set_header("Access-Control-Allow-Methods", "GET, POST");
   response.set_header("Access-Control-Max-Age", "600");
-  const std::string asked = request.get_header_value("Access-Control-Request-Headers");
+  const std::string asked = request.header("Access-Control-Request-Headers");
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == ',' || c == ' ';
   };
@@ -53,16 +52,15 @@ void add_routes(HttpServer& http, Serving& serving, const Settings& settings) {
     return body(transport_error(refusal), dialect_of(path));
   });
   // Without it, clients that may not ask could fill the room for all bodies with theirs.
-  http.set_head_check([&serving](const HttpHead& head) {
-    return refusal_of(serving,
-                      {head.value("Authorization"), head.value("X-Api-Key"), head.value("Origin"), head.value("Host")});
+  http.set_head_check([&serving](const HttpRequest& head) {
+    return refusal_of(
+        serving, {head.header("Authorization"), head.header("X-Api-Key"), head.header("Origin"), head.header("Host")});
   });
-  http.set_answer_hook(
-      [&serving, origins = settings.cors_origins](const httplib::Request& request, httplib::Response& response) {
-        request_id(request, response);
-        allow_origin(request, response, origins);
-        log_answer(serving, request, response);
-      });
+  http.set_answer_hook([&serving, origins = settings.cors_origins](const HttpRequest& request, HttpResponse& response) {
+    request_id(request, response);
+    allow_origin(request, response, origins);
+    log_answer(serving, request, response);
+  });
 }
 
 }  // namespace serve

@@ -1,6 +1,6 @@
 // Every route of the server.
 #pragma once
-#include "serve/http/http_server.h"
+#include "serve/http/server.h"
 #include "serve/serving.h"
 
 namespace serve {

@@ -18,12 +18,12 @@ bool is_alive(Serving& serving) {
   return stats.healthy && !stats.stopped && stats.in_step < kLongestStep;
 }
 
-void show_health(Serving& serving, httplib::Response& response) {
+void show_health(Serving& serving, HttpResponse& response) {
   if (is_alive(serving)) return answer_json(response, {{"status", "ok"}});
   answer_json(response, {{"error", "unhealthy"}, {"error_type", "healthcheck"}}, 503);
 }
 
-void show_readiness(Serving& serving, httplib::Response& response) {
+void show_readiness(Serving& serving, HttpResponse& response) {
   switch (serving.phase()) {
     case Phase::ready:
       return answer_json(response, {{"status", "ready"}});
@@ -34,7 +34,7 @@ void show_readiness(Serving& serving, httplib::Response& response) {
   }
 }
 
-void show_metrics(Serving& serving, httplib::Response& response) {
+void show_metrics(Serving& serving, HttpResponse& response) {
   Model& model = serving.model();
   Snapshot now{.service = model.service().stats(), .adapters = model.adapter_stats(), .model = model.name()};
   for (const tenon::AdapterInfo& each : model.resident()) {
@@ -53,16 +53,14 @@ void add_status_routes(HttpServer& http, Serving& serving) {
   constexpr auto kOpen = HttpServer::Access::open;
   for (const char* path : {"/health", "/", "/ping"}) {
     http.route(
-        "GET", path, [&](const httplib::Request&, httplib::Response& response) { show_health(serving, response); },
-        kOpen);
+        "GET", path, [&](const HttpRequest&, HttpResponse& response) { show_health(serving, response); }, kOpen);
   }
   for (const char* path : {"/ready", "/v1/health", "/startup"}) {
     http.route(
-        "GET", path, [&](const httplib::Request&, httplib::Response& response) { show_readiness(serving, response); },
-        kOpen);
+        "GET", path, [&](const HttpRequest&, HttpResponse& response) { show_readiness(serving, response); }, kOpen);
   }
   add_plain(http, serving, "GET", "/metrics",
-            [&](const httplib::Request&, httplib::Response& response) { show_metrics(serving, response); });
+            [&](const HttpRequest&, HttpResponse& response) { show_metrics(serving, response); });
 }
 
 }  // namespace serve

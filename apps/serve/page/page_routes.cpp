@@ -19,7 +19,7 @@ constexpr const char* kPolicy =
     "data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-void show_page(httplib::Response& response) {
+void show_page(HttpResponse& response) {
   response.set_header("Content-Security-Policy", kPolicy);
   response.set_header("X-Content-Type-Options", "nosniff");
   response.set_header("Referrer-Policy", "no-referrer");
@@ -28,8 +28,8 @@ void show_page(httplib::Response& response) {
 }
 
 // The step that somebody has seen last.
-std::uint64_t seen(const httplib::Request& request) {
-  const std::string text = request.get_param_value("since");
+std::uint64_t seen(const HttpRequest& request) {
+  const std::string text = request.parameter("since");
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -63,7 +63,7 @@ tenon::OrderedJson json_of(const StepHistory::Step& step, AdapterList& adapters)
   return {{"step", step.number}, {"at_ms", rounded(step.at_ms)}, {"ms", rounded(step.ms)}, {"rows", std::move(rows)}};
 }
 
-void show_steps(Model& model, const httplib::Request& request, httplib::Response& response) {
+void show_steps(Model& model, const HttpRequest& request, HttpResponse& response) {
   const std::vector<StepHistory::Step> steps = model.steps().behind(seen(request));
   const tenon::ServiceStats stats = model.service().stats();
   const Load load = load_of(stats, model.adapter_stats());
@@ -87,9 +87,8 @@ void show_steps(Model& model, const httplib::Request& request, httplib::Response
 
 void add_page_routes(HttpServer& http, Serving& serving) {
   http.route(
-      "GET", "/ui", [](const httplib::Request&, httplib::Response& response) { show_page(response); },
-      HttpServer::Access::open);
-  add_plain(http, serving, "GET", "/ui/steps", [&](const httplib::Request& request, httplib::Response& response) {
+      "GET", "/ui", [](const HttpRequest&, HttpResponse& response) { show_page(response); }, HttpServer::Access::open);
+  add_plain(http, serving, "GET", "/ui/steps", [&](const HttpRequest& request, HttpResponse& response) {
     show_steps(serving.model(), request, response);
   });
 }

@@ -13,9 +13,9 @@
 namespace serve {
 namespace {
 
-void say(httplib::Response& response, const std::string& text) { response.set_content(text, "text/plain"); }
+void say(HttpResponse& response, const std::string& text) { response.set_content(text, "text/plain"); }
 
-void refuse_admin(httplib::Response& response, int status, const char* type, const std::string& message) {
+void refuse_admin(HttpResponse& response, int status, const char* type, const std::string& message) {
   answer_json(response, {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}},
               status);
 }
@@ -33,7 +33,7 @@ bool add_name(Model& model, const std::string& name, const std::string& path) {
   return !loaded && (name == path || model.adapters().add(name, path));
 }
 
-void load_adapter(Serving& serving, const std::string& text, httplib::Response& response) {
+void load_adapter(Serving& serving, const std::string& text, HttpResponse& response) {
   Model& model = serving.taking_model();
   const Body body = parse_body(text);
   UnknownFields unknown{.lenient = model.context().lenient};
@@ -71,7 +71,7 @@ void load_adapter(Serving& serving, const std::string& text, httplib::Response& 
   say(response, "Success: LoRA adapter '" + name + "' added successfully.");
 }
 
-void unload_adapter(Serving& serving, const std::string& text, httplib::Response& response) {
+void unload_adapter(Serving& serving, const std::string& text, HttpResponse& response) {
   Model& model = serving.taking_model();
   const Body body = parse_body(text);
   UnknownFields unknown{.lenient = model.context().lenient};
@@ -89,8 +89,8 @@ void unload_adapter(Serving& serving, const std::string& text, httplib::Response
 }  // namespace
 
 void add_admin_routes(HttpServer& http, Serving& serving) {
-  using Request = const httplib::Request&;
-  using Response = httplib::Response&;
+  using Request = const HttpRequest&;
+  using Response = HttpResponse&;
   add_plain(http, serving, "POST", "/v1/load_lora_adapter",
             [&](Request request, Response response) { load_adapter(serving, request.body, response); });
   add_plain(http, serving, "POST", "/v1/unload_lora_adapter",
