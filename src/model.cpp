@@ -6,6 +6,7 @@
 #include "tenon/model/configure-inl.h"
 #include "tenon/model/ernie-inl.h"
 #include "tenon/model/exaone4-inl.h"
+#include "tenon/model/experts-inl.h"
 #include "tenon/model/falcon-inl.h"
 #include "tenon/model/files-inl.h"
 #include "tenon/model/gemma-inl.h"

@@ -35,6 +35,7 @@ inline WeightCount count_weights(const tenon::DecoderSpec& spec, bool tied_head,
     return static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols);
   };
   const auto matrix = [&](const tenon::MatrixSpec& m) {
+    if (m.none()) return 0;
     count.parameters += elements(m.shape);
     count.matrix_parameters += elements(m.shape);
     count.matrix_bytes += format.bytes(m.shape);
@@ -47,7 +48,7 @@ inline WeightCount count_weights(const tenon::DecoderSpec& spec, bool tied_head,
   const auto vector = [&](const tenon::VectorSpec& v) {
     if (v.none()) return 0;
     count.parameters += elements(v.shape);
-    (v.table ? count.position_bytes : count.vector_bytes) += elements(v.shape) * sizeof(float);
+    (&v == &spec.position_table ? count.position_bytes : count.vector_bytes) += elements(v.shape) * sizeof(float);
     return 0;
   };
   tenon::map_parts<int, int, int>(spec, tied_head, matrix, head, vector);

@@ -19,7 +19,7 @@ inline const std::vector<TokenId> kPrompt = {464, 2068, 7586, 21831, 11687, 625,
 
 inline std::vector<TokenId> long_prompt(int tokens, int first = 0) {
   std::vector<TokenId> ids;
-  for (int i = first; i < first + tokens; ++i) ids.push_back(i * 7919 % 50000);
+  for (int i = first; i < first + tokens; ++i) ids.push_back(i * 7919 % 49000);
   return ids;
 }
 

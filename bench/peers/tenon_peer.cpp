@@ -30,7 +30,7 @@ struct FormatEngine {
 std::vector<FormatEngine> choices() {
   std::vector<FormatEngine> all;
   bench::for_each_format([&]<class P>(bench::Format<P> format) {
-    using Served = Engine<Gpt2, Weights<P>, Scheduler<AnyScheduler>>;
+    using Served = Engine<AnyFamily<>, Weights<P>, Scheduler<AnyScheduler>>;
     all.push_back({{format.name, [](Shape shape) { return P::bytes(shape); }},
                    [](const ModelFiles& files, const AnyScheduler& scheduler, const EngineOptions& options) -> Made {
                      return std::make_unique<EngineBox<Served>>(files, scheduler, options);

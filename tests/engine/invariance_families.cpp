@@ -1,6 +1,6 @@
 // The promise for the other families: what random mixes of requests, schedules and caches answer is what each request
-// gives alone. Shared heads, rotary positions under every scaling, windows and ALiBi, each in sizes that divide
-// nothing.
+// gives alone. Shared heads, rotary positions under every scaling, windows, ALiBi, mixtures of experts and sinks, each
+// in sizes that divide nothing.
 #include <boost/test/unit_test.hpp>
 
 #include "mixes.h"
@@ -11,6 +11,42 @@ using namespace tenon;
 using namespace tenon::invariance;
 
 namespace {
+
+// A mixture of five experts, of which a token chooses two. Random gains of 1 make routers that tell tokens apart.
+ModelConfig mixture(std::string_view model_type, RouterKind kind) {
+  ModelConfig c = small(llama_like(model_type), 4, 2, 10);
+  c.norm_epsilon = 1e-5f;
+  c.experts = 5;
+  c.experts_chosen = 2;
+  c.expert_inner = 23;
+  c.router_kind = kind;
+  return c;
+}
+
+// OPT 350M: norms after the sums, and embeddings narrower than x.
+ModelConfig narrow_opt() {
+  ModelConfig c = small({}, 4, 4, 9);
+  c.model_type = "opt";
+  c.activation = Activation::relu;
+  c.norm_epsilon = 1e-5f;
+  c.norms_after = true;
+  c.final_norm = false;
+  c.embedding_width = 19;
+  c.attention_bias = c.mlp_bias = true;
+  return c;
+}
+
+// Falcon RW: biases of keys in bfloat16.
+ModelConfig rounded_falcon() {
+  ModelConfig c = small({}, 4, 4, 8);
+  c.model_type = "falcon";
+  c.activation = Activation::gelu;
+  c.norm_epsilon = 1e-5f;
+  c.position_kind = PositionKind::alibi;
+  c.rounded_alibi = true;
+  c.interleaved_qkv = true;
+  return c;
+}
 
 ModelConfig of_shape(int shape) {
   if (shape == 0) return small(GptBigCode::starcoder(), 6, 1, 10);
@@ -35,12 +71,25 @@ ModelConfig of_shape(int shape) {
     c.window = 150;  // more than a stride and less than a split of attention
     return c;
   }
-  return small(Bloom::small(), 3, 3, 20);
+  if (shape == 5) return small(Bloom::small(), 3, 3, 20);
+  if (shape == 6) {
+    ModelConfig c = mixture("qwen3_moe", RouterKind::normalised);
+    c.dense_layers = {true, false};
+    return c;
+  }
+  if (shape == 7) {
+    ModelConfig c = mixture("gpt_oss", RouterKind::chosen_softmax);
+    c.attention_bias = true;
+    c.windows = {21, 0};
+    c.expert_gate = {Activation::silu, 7.0f, 1.702f};
+    return c;
+  }
+  return shape == 8 ? narrow_opt() : rounded_falcon();
 }
-constexpr int kFamilyShapes = 6;
+constexpr int kFamilyShapes = 10;
 
-template <class Model>
-std::unique_ptr<AnyEngine> make_with(const Setup& s) {
+std::unique_ptr<AnyEngine> make_family(const Setup& s) {
+  using Model = AnyFamily<>;
   const ModelConfig config = of_shape(s.shape);
   switch (s.cache) {
     case Keep::none:
@@ -52,12 +101,6 @@ std::unique_ptr<AnyEngine> make_with(const Setup& s) {
     default:
       return make<FlashAttention, PagedKV, Model>(s, config);
   }
-}
-
-std::unique_ptr<AnyEngine> make_family(const Setup& s) {
-  if (s.shape == 0) return make_with<GptBigCode>(s);
-  if (s.shape <= 2) return make_with<Llama>(s);
-  return s.shape <= 4 ? make_with<Mistral>(s) : make_with<Bloom>(s);
 }
 
 constexpr std::array kCaches = {Keep::paged16, Keep::paged16, Keep::contiguous,
@@ -117,7 +160,7 @@ BOOST_AUTO_TEST_CASE(another_window_is_another_answer) {
   const auto answer = [&](int window) {
     ModelConfig config = of_shape(3);
     config.window = window;
-    return run_all(*make<FlashAttention, PagedKV, Mistral>(setup, config), requests).front().logits_hash;
+    return run_all(*make<FlashAttention, PagedKV, AnyFamily<>>(setup, config), requests).front().logits_hash;
   };
   BOOST_CHECK(answer(21) == answer(21));
   BOOST_CHECK(answer(21) != answer(22));

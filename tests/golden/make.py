@@ -15,7 +15,7 @@ import sys
 
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, BloomConfig, Ernie4_5Config, Exaone4Config, GPTBigCodeConfig, GPTNeoConfig,
+from transformers import (AutoModelForCausalLM, BloomConfig, Ernie4_5Config, Exaone4Config, FalconConfig, GPTBigCodeConfig, GPTNeoConfig,
                           GraniteMoeHybridConfig, LlamaConfig, MistralConfig, Qwen2Config)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,6 +47,9 @@ CASES = {
     "exaone4": Exaone4Config(**LLAMA, sliding_window=None, layer_types=["full_attention"] * 2),
     "exaone4_window": Exaone4Config(**LLAMA, sliding_window=7, layer_types=["sliding_attention", "full_attention"]),
     "qwen2": Qwen2Config(**LLAMA, tie_word_embeddings=True),
+    "falcon_rw": FalconConfig(vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, alibi=True, bias=True,
+                              multi_query=False, parallel_attn=False, new_decoder_architecture=False, max_position_embeddings=128,
+                              bos_token_id=1, eos_token_id=2),
 }
 
 
@@ -84,7 +87,8 @@ def answer(model, prompt, steps):
 
 def make(name, config):
     torch.manual_seed(sum(map(ord, name)))
-    config._attn_implementation = "eager"
+    # Falcon's eager attention adds the biases of ALiBi twice: docs/decisions/0026.
+    config._attn_implementation = "sdpa" if name == "falcon_rw" else "eager"
     model = AutoModelForCausalLM.from_config(config).float().eval()
     randomise(model)
     folder = os.path.join(HERE, name)

@@ -26,4 +26,15 @@ BOOST_AUTO_TEST_CASE(other_counts_take_every_second_one_of_twice_as_many) {
   }
 }
 
+// The rule of build_alibi_tensor in transformers' FalconModel, by hand: products in bfloat16, ties to even.
+BOOST_AUTO_TEST_CASE(rounded_biases_are_products_in_bfloat16) {
+  const auto biases = rounded_alibi_biases(4, 300, 0.125f);
+  BOOST_REQUIRE(biases.size() == 4u * 320);
+  BOOST_TEST(biases[0] == 0.0f);
+  BOOST_TEST(biases[3] == 0.125f * 0.75f);
+  BOOST_TEST(biases[257] == 0.125f * 64.0f);         // 64.25 is between 64 and 64.5, the even one of which is 64
+  BOOST_TEST(biases[259] == 0.125f * 65.0f);         // 64.75
+  BOOST_TEST(biases[320 + 299] == 0.125f * 18.75f);  // 18.6875 is between 18.625 and 18.75
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -210,7 +210,9 @@ BOOST_AUTO_TEST_CASE(falcons_pack_their_heads) {
   BOOST_TEST(AnyFamily<>::tensors(read(grouped)).layers[0].mlp_norm.gain.parts[0].name == "h.0.ln_mlp.weight");
   Json alibi = old;
   alibi["alibi"] = true;
-  refused(alibi, "alibi");
+  const ModelConfig c = read(alibi);
+  BOOST_CHECK(c.position_kind == PositionKind::alibi);
+  BOOST_TEST(c.rounded_alibi);
 }
 
 BOOST_AUTO_TEST_CASE(local_layers_of_gpt_neo_have_a_window) {
@@ -287,8 +289,58 @@ BOOST_AUTO_TEST_CASE(opt_counts_positions_from_two) {
   const DecoderSpec spec = AnyFamily<>::tensors(read(config));
   BOOST_TEST(spec.position_table.parts[0].first == 2);
   BOOST_TEST(spec.position_table.parts[0].stored == 32);
-  config["word_embed_proj_dim"] = 40;
-  refused(config, "word_embed_proj_dim");
+  BOOST_TEST(read(config).head_width() == 48);
+  config["word_embed_proj_dim"] = 40, config["do_layer_norm_before"] = false;
+  const ModelConfig c = read(config);
+  const DecoderSpec small = AnyFamily<>::tensors(c);
+  BOOST_CHECK((small.embedding.shape == Shape{99, 40}));
+  BOOST_CHECK((small.embedding_in.weight.shape == Shape{48, 40}));
+  BOOST_CHECK((small.embedding_out.weight.shape == Shape{40, 48}));
+  BOOST_TEST(small.final_norm.gain.none());
+  BOOST_TEST(small.layers[1].attention_norm.gain.none());
+  BOOST_TEST(!small.layers[1].after_mlp_norm.gain.none());
+}
+
+BOOST_AUTO_TEST_CASE(mixtures_say_which_experts_a_token_chooses) {
+  const ModelConfig mixtral = read(sizes("mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}}));
+  BOOST_TEST(mixtral.experts == 4);
+  BOOST_TEST(mixtral.experts_chosen == 2);
+  BOOST_TEST(mixtral.expert_inner == 80);
+  BOOST_CHECK(mixtral.router_kind == RouterKind::normalised);
+  BOOST_TEST(AnyFamily<>::tensors(mixtral).layers[5].experts[3].down.weight.parts[0].name ==
+             "layers.5.block_sparse_moe.experts.3.w2.weight");
+  BOOST_CHECK(read(sizes("olmoe")).router_kind == RouterKind::softmax);
+  BOOST_TEST(read(sizes("olmoe")).norms_all_heads);
+  const ModelConfig qwen = read(sizes("qwen3_moe", {{"num_experts", 8},
+                                                    {"moe_intermediate_size", 40},
+                                                    {"norm_topk_prob", true},
+                                                    {"decoder_sparse_step", 2},
+                                                    {"mlp_only_layers", {3}}}));
+  BOOST_TEST(qwen.expert_inner == 40);
+  BOOST_TEST(qwen.experts_chosen == 8);
+  for (int l = 0; l < 6; ++l) BOOST_TEST(qwen.is_mixture(l) == (l == 1 || l == 5));
+  BOOST_TEST(AnyFamily<>::tensors(qwen).layers[3].experts.empty());
+  refused(sizes("mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 5}}), "num_experts_per_tok");
+  refused(sizes("mixtral", {{"num_local_experts", 0}}), "num_local_experts");
+  refused(sizes("qwen3_moe", {{"mlp_only_layers", {6}}}), "mlp_only_layers");
+  refused(sizes("olmoe", {{"clip_qkv", 8.0}}), "clip_qkv");
+}
+
+BOOST_AUTO_TEST_CASE(gpt_oss_stacks_its_experts) {
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 64}};
+  const ModelConfig c =
+      read(sizes("gpt_oss", {{"num_local_experts", 3}, {"rope_scaling", yarn}, {"sliding_window", 8}}));
+  BOOST_TEST(c.windows == (Rows{8, 0, 8, 0, 8, 0}), boost::test_tools::per_element());
+  BOOST_TEST(c.expert_gate.limit == 7.0f);
+  BOOST_TEST(c.expert_gate.steepness == 1.702f);
+  const auto spec = AnyFamily<>::tensors(c);
+  // Gate and up alternate in the columns of [experts, hidden, 2 inner].
+  const auto& parts = spec.layers[0].experts[2].up.weight.parts;
+  BOOST_TEST(parts[0].run(0, 80).at == 2 * 160);
+  BOOST_TEST(parts[0].run(1, 80).at == 2 * 160 + 2);
+  BOOST_TEST(parts[1].run(79, 1).at == 2 * 160 + 159);
+  BOOST_TEST(parts[0].stored_rows() == 3 * 160);
+  refused(sizes("gpt_oss"), "rope_scaling");
 }
 
 BOOST_AUTO_TEST_CASE(switches_of_another_family_are_refused) {

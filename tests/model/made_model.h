@@ -29,7 +29,10 @@ TensorFile made_tensors(const ModelConfig& config) {
       values[i] *= static_cast<float>(i / static_cast<std::size_t>(cols) % 5);
     const auto r = static_cast<std::uint64_t>(rows), c = static_cast<std::uint64_t>(cols);
     std::vector<std::uint64_t> shape{r};
-    if (matrix) shape = part.transposed ? std::vector{c, r} : std::vector{r, c};
+    const auto stacked = static_cast<std::uint64_t>(part.stacked), each = r / stacked;
+    if (matrix) shape = part.transposed ? std::vector{c, each} : std::vector{each, c};
+    if (stacked > 1 && !matrix) shape = {each};
+    if (stacked > 1) shape.insert(shape.begin(), stacked);
     file.add(std::string(Family::name_prefix) + part.name, DType::f32, shape, values);
   };
   const auto matrix = [&](const MatrixSpec& m) {
@@ -83,6 +86,24 @@ inline const nlohmann::json kSmallMistral = {
     {"num_hidden_layers", 1},  {"num_attention_heads", 3},   {"num_key_value_heads", 3},
     {"head_dim", 10},          {"intermediate_size", 65},    {"max_position_embeddings", 24},
     {"sliding_window", 7},     {"tie_word_embeddings", true}};
+inline const nlohmann::json kSmallQwen3Moe = {
+    {"model_type", "qwen3_moe"},    {"vocab_size", 37},         {"hidden_size", 33},        {"num_hidden_layers", 2},
+    {"num_attention_heads", 3},     {"num_key_value_heads", 3}, {"head_dim", 10},           {"intermediate_size", 65},
+    {"moe_intermediate_size", 21},  {"num_experts", 3},         {"num_experts_per_tok", 2}, {"mlp_only_layers", {0}},
+    {"max_position_embeddings", 24}};
+inline const nlohmann::json kSmallGptOss = {
+    {"model_type", "gpt_oss"},
+    {"vocab_size", 37},
+    {"hidden_size", 33},
+    {"num_hidden_layers", 2},
+    {"num_attention_heads", 3},
+    {"num_key_value_heads", 3},
+    {"head_dim", 10},
+    {"intermediate_size", 21},
+    {"num_local_experts", 3},
+    {"num_experts_per_tok", 2},
+    {"max_position_embeddings", 24},
+    {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 6}}}};
 inline const nlohmann::json kSmallBloom = {
     {"model_type", "bloom"}, {"vocab_size", 37}, {"hidden_size", 15}, {"n_layer", 2}, {"n_head", 3}};
 

@@ -102,8 +102,13 @@ void check_values(const std::filesystem::path& quantized, const std::string& wha
   compare(c.head, f.head, (config.tied_head ? spec.embedding : spec.head).shape);
   for (std::size_t l = 0; l < spec.layers.size(); ++l) {
     compare(c.layers[l].qkv.weight, f.layers[l].qkv.weight, spec.layers[l].qkv.weight.shape);
-    compare(c.layers[l].up.weight, f.layers[l].up.weight, spec.layers[l].up.weight.shape);
-    compare(c.layers[l].down.weight, f.layers[l].down.weight, spec.layers[l].down.weight.shape);
+    const auto compare_mlp = [&](const auto& in_codes, const auto& in_floats, const auto& shapes) {
+      compare(in_codes.up.weight, in_floats.up.weight, shapes.up.weight.shape);
+      compare(in_codes.down.weight, in_floats.down.weight, shapes.down.weight.shape);
+    };
+    if (!config.is_mixture(static_cast<int>(l))) compare_mlp(c.layers[l], f.layers[l], spec.layers[l]);
+    for (std::size_t e = 0; e < spec.layers[l].experts.size(); ++e)
+      compare_mlp(c.layers[l].experts[e], f.layers[l].experts[e], spec.layers[l].experts[e]);
   }
 }
 
@@ -142,6 +147,8 @@ BOOST_AUTO_TEST_CASE(gpt_bigcode_loads_alike) { check_family<GptBigCode>(test::k
 BOOST_AUTO_TEST_CASE(llama_loads_alike) { check_family<Llama>(test::kSmallLlama); }
 BOOST_AUTO_TEST_CASE(mistral_loads_alike) { check_family<Mistral>(test::kSmallMistral); }
 BOOST_AUTO_TEST_CASE(bloom_loads_alike) { check_family<Bloom>(test::kSmallBloom); }
+BOOST_AUTO_TEST_CASE(experts_load_alike) { check_family<Qwen3Moe>(test::kSmallQwen3Moe); }
+BOOST_AUTO_TEST_CASE(stacked_experts_load_alike) { check_family<GptOss>(test::kSmallGptOss); }
 
 BOOST_AUTO_TEST_CASE(the_file_has_the_form_that_is_documented) {
   const Scratch scratch;

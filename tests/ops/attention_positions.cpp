@@ -270,4 +270,53 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(agrees_with_the_reference, Case, Cases) {
   }
 }
 
+namespace {
+
+// Biases of keys, and a sink for each head: one that takes nothing, one as large as a usual score, and larger ones.
+template <class E>
+AttentionProblem<E> with_biases_and_sinks(AttentionProblem<E> p, bool biased, bool sinks) {
+  Random random(5);
+  for (int i = 0; biased && i < p.heads * ((p.length + 63) / 64 * 64); ++i)
+    p.key_biases.push_back(2 * random.uniform());
+  for (int h = 0; sinks && h < p.heads; ++h) p.sinks.push_back(h == 0 ? -1000.0f : static_cast<float>(2 * h));
+  return p;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(rows_with_biases_and_sinks_are_the_same_in_any_chunks, Case, Cases) {
+  using Policy = typename Case::Policy;
+  using E = typename Case::E;
+  const auto p = with_biases_and_sinks(AttentionProblem<E>(2, 330, 4, 2, 20), true, true);
+  const Matrix truth = truth_of<Policy>(p);
+  for_each_cpu([&](Cpu& device) {
+    BOOST_TEST(first_difference(at_once(p, op_on<Policy>(device)).view(), truth.view()) == -1, name_of(device));
+  });
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(biases_and_sinks_agree_with_the_reference, Case, Cases) {
+  using Policy = typename Case::Policy;
+  using E = typename Case::E;
+  for (const auto& plain : problems<E>(1, 300)) {
+    for (const auto& [biased, sinks] : {std::pair{true, false}, {false, true}, {true, true}}) {
+      const auto p = with_biases_and_sinks(plain, biased, sinks);
+      const Matrix expected = at_once(p, [](const auto& args) { reference::attention(args); });
+      const double tolerance = 4e-6 + 0x1p-24 * 8 * std::sqrt(p.head_dim);
+      Cpu device({.threads = 2});
+      const auto difference = [&](auto&& change) {
+        return largest_difference(at_once(p,
+                                          [&](auto args) {
+                                            change(args);
+                                            attention(device, Policy{}, args);
+                                          }),
+                                  expected);
+      };
+      BOOST_TEST(difference([](auto&) {}) < tolerance);
+      // The inverse tests: without them the result is another.
+      if (biased) BOOST_TEST(difference([](auto& args) { args.key_biases = nullptr; }) > tolerance);
+      if (sinks && p.heads > 1) BOOST_TEST(difference([](auto& args) { args.sinks = nullptr; }) > tolerance);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -21,8 +21,10 @@ struct AttentionProblem {
   float scale;
   Matrix q, keys, values;
   int window = 0;
-  std::vector<float> slopes = {};  // [heads], or none
-  bool forgets = false;            // positions that no later row sees are gone when a step begins
+  std::vector<float> slopes = {};      // [heads], or none
+  std::vector<float> key_biases = {};  // [heads, length rounded up to 64], or none
+  std::vector<float> sinks = {};       // [heads], or none
+  bool forgets = false;                // positions that no later row sees are gone when a step begins
 
   AttentionProblem(int n, int positions, int query_heads, int key_heads, int dim, float q_scale = 4.0f)
       : sequences(n),
@@ -51,7 +53,10 @@ struct AttentionProblem {
             .scale = scale,
             .out = out.view(),
             .window = window,
-            .slopes = slopes.empty() ? nullptr : slopes.data()};
+            .slopes = slopes.empty() ? nullptr : slopes.data(),
+            .key_biases = key_biases.empty() ? nullptr : key_biases.data(),
+            .key_bias_stride = (length + 63) / 64 * 64,
+            .sinks = sinks.empty() ? nullptr : sinks.data()};
   }
 };
 

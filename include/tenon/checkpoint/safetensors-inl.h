@@ -231,9 +231,11 @@ TENON_INLINE void Checkpoint::read_transposed(const TensorInfo& tensor, std::uin
 TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
                                    std::uint64_t first_col, std::uint64_t col_count, float* out) const {
   require_weight(tensor);
-  if (tensor.shape.empty() || tensor.shape.size() > 2)
-    detail::refuse_file(where(tensor), "has shape " + shape_text(tensor.shape) + ", needs one of 1 or 2 dimensions");
-  const std::uint64_t rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1, cols = tensor.shape.back();
+  if (tensor.shape.empty() || tensor.shape.size() > 3)
+    detail::refuse_file(where(tensor), "has shape " + shape_text(tensor.shape) + ", needs one of 1 to 3 dimensions");
+  std::uint64_t rows = 1;  // those of stacked matrices, one after another
+  for (std::size_t d = 0; d + 1 < tensor.shape.size(); ++d) rows *= tensor.shape[d];
+  const std::uint64_t cols = tensor.shape.back();
   if (first_row > rows || row_count > rows - first_row || first_col > cols || col_count > cols - first_col)
     throw Error(Error::Kind::internal, where(tensor),
                 "shape " + shape_text(tensor.shape) + " does not hold the rectangle to read");

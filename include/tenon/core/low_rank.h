@@ -9,9 +9,10 @@
 
 namespace tenon {
 
-/// The matrices of a layer, as the model multiplies with them. One may hold several linears of the checkpoint.
-enum class Site : std::uint8_t { qkv, attn_out, mlp_up, mlp_down };
-inline constexpr int kSites = 4;
+/// The matrices of a layer, as the model multiplies with them. One may hold several linears of the checkpoint. The last
+/// two belong to no layer and count as those of layer 0.
+enum class Site : std::uint8_t { qkv, attn_out, mlp_up, mlp_down, embedding_in, embedding_out };
+inline constexpr int kSites = 6;
 
 /// Type of an adapter's factors, the one of their file. All three widen to float32 exactly.
 enum class FactorType : std::uint8_t { float32, float16, bfloat16 };

@@ -88,7 +88,7 @@ class Engine : private detail::SteppedEngine {
         config_(with_positions(detail::configure<Model>(files), options_.positions)),
         tokenizer_(files.tokenizer),
         device_(detail::make_device<DeviceP>(options)),
-        weights_(detail::make_weights<Model, WeightP, HeadP, AdapterP>(device_, options_, files)),
+        weights_(detail::make_weights<Model, AttentionP, WeightP, HeadP, AdapterP>(device_, options_, files)),
         cache_(make_cache<CacheP>(device_, options_, config_)),
         capacity_(std::make_shared<const int>(cache_.ledger().capacity_tokens())),
         open_(std::move(scheduler), CacheP::keeps_tokens),

@@ -9,6 +9,7 @@
 #include "tenon/engine/options.h"
 #include "tenon/model/adapter_sites.h"
 #include "tenon/model/configure.h"
+#include "tenon/model/decoder.h"
 #include "tenon/model/load.h"
 #include "tenon/model/merged_updates.h"
 #include "tenon/model/with_model.h"
@@ -33,12 +34,13 @@ ModelConfig configure(const ModelFiles& files) {
   return files.random ? *files.random : Model::configure(*files.config);
 }
 
-template <class Model, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
+template <class Model, class Attend, WeightPolicy W, WeightPolicy H, AdapterPolicy P, DevicePolicy D>
 DecoderWeights<W, H, D> make_weights(D& device, const EngineOptions& options, const ModelFiles& files) {
   const ModelConfig config = configure<Model>(files);  // with as many positions as the files have
   check_layer_count(files, config);
   const DecoderSpec spec = Model::tensors(config);
   check_switches(spec, config);
+  check_runs<Attend, D, typename W::View>(spec, config);
   const std::string_view prefix = name_prefix_of<Model>(config);
   std::optional<MergedUpdates> merged;
   if (!options.merged.empty()) {

@@ -98,6 +98,14 @@ TENON_INLINE std::vector<std::string> Fields::strings(const std::string& key) co
   return out;
 }
 
+TENON_INLINE std::vector<int> Fields::integers(const std::string& key, int low, int high) const {
+  const Json& value = required(key);
+  if (!value.is_array()) refuse(key, "must be a list of integers, is " + describe(value));
+  std::vector<int> out;
+  for (const Json& each : value) out.push_back(check_integer(key, each, low, high));
+  return out;
+}
+
 TENON_INLINE void Fields::refuse(const std::string& key, std::string_view what) const {
   throw Error(refusal_, where(key), what);
 }

@@ -75,6 +75,8 @@ class Fields {
 
   /// A list of strings, which may be empty.
   std::vector<std::string> strings(const std::string& key) const;
+  /// A list of integers in [low, high], which may be empty.
+  std::vector<int> integers(const std::string& key, int low, int high) const;
 
   /// The object under `key`. Its errors name the path from the root of the document.
   Fields object(const std::string& key) const { return Fields(required(key), file_, path_of(key), refusal_, log_); }

@@ -41,6 +41,8 @@ namespace tenon {
 TENON_INLINE AdapterSites adapter_sites(const DecoderSpec& spec, std::string_view prefix,
                                         std::shared_ptr<const Checkpoint> tensors) {
   AdapterSites all{static_cast<int>(spec.layers.size()), {}};
+  detail::add_sites(spec.embedding_in.weight, prefix, 0, Site::embedding_in, all.sites);  // of no layer
+  detail::add_sites(spec.embedding_out.weight, prefix, 0, Site::embedding_out, all.sites);
   for (int l = 0; l < all.layers; ++l) {
     const auto& layer = spec.layers[static_cast<std::size_t>(l)];
     detail::add_sites(layer.qkv.weight, prefix, l, Site::qkv, all.sites);

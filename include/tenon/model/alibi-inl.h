@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tenon/core/elements.h"
 #include "tenon/core/require.h"
 #include "tenon/model/alibi.h"
 
@@ -17,6 +18,16 @@ TENON_INLINE std::vector<float> alibi_slopes(int heads) {
   for (int i = 1; i <= whole; ++i) slopes.push_back(slope(i, whole));
   for (int i = 1; static_cast<int>(slopes.size()) < heads; i += 2) slopes.push_back(slope(i, 2 * whole));
   return slopes;
+}
+
+TENON_INLINE std::vector<float> rounded_alibi_biases(int heads, int positions, float scale) {
+  std::vector<float> biases;
+  for (const float slope : alibi_slopes(heads)) {
+    const auto rounded = static_cast<float>(bfloat16(slope));
+    for (int t = 0; t < (positions + 63) / 64 * 64; ++t)
+      biases.push_back(scale * static_cast<float>(bfloat16(rounded * static_cast<float>(t))));
+  }
+  return biases;
 }
 
 }  // namespace tenon

@@ -10,6 +10,10 @@ namespace tenon {
 /// smaller power of two m, then every second slope of 2 m, as in the code of the paper and of BLOOM.
 std::vector<float> alibi_slopes(int heads);
 
+/// ALiBi as Falcon RW computes it, [heads, positions rounded up to 64]: scale * (slope * position of the key), where
+/// slope and product are rounded to bfloat16.
+std::vector<float> rounded_alibi_biases(int heads, int positions, float scale);
+
 }  // namespace tenon
 
 #ifndef TENON_COMPILED

@@ -23,7 +23,10 @@ enum class Rotation : std::uint8_t { none, global, local };
 struct ModelConfig {
   std::string model_type;
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int inner = 0;  ///< width of the MLP
+  int inner = 0;                        ///< width of the MLP
+  int expert_inner = 0;                 ///< width of an expert's MLP, in a mixture
+  int experts = 0, experts_chosen = 0;  ///< in each layer with a router, and those of a token; 0: no mixture
+  int embedding_width = 0;              ///< of embedding and head; 0: `hidden`
   int vocab = 0;
   int positions = 0;  ///< tokens of the longest sequence
   int window = 0;     ///< number of positions that a token attends to, including its own; 0: all of them
@@ -32,19 +35,25 @@ struct ModelConfig {
   PositionKind position_kind = PositionKind::learned;
   MlpKind mlp_kind = MlpKind::plain;  ///< gated: activation(gate) x up
   Activation activation = Activation::gelu_new;
-  RotaryConfig rotary;                 ///< read if position_kind is rotary
-  RotaryConfig local_rotary;           ///< the second rotation of families that have one, see rotations
-  bool attention_bias = false;         ///< all linears of attention have a bias; read if the family makes it optional
-  bool mlp_bias = false;               ///< all linears of the MLP have a bias; read if the family makes it optional
-  bool parallel_residual = false;      ///< x + attention(norm x) + mlp(norm x), not one after the other
-  bool norms_all_heads = false;        ///< a norm of queries or keys is over all heads, not over each
-  bool output_norms = false;           ///< what attention and MLP add to x is normalised before
-  float embedding_scale = 1;           ///< factor of a token's embedding
-  float residual_scale = 1;            ///< factor of what attention and MLP add to x
-  float logit_soft_cap = 0;            ///< logits become cap tanh(logit / cap); 0: they stay
-  float attention_soft_cap = 0;        ///< the same for scores
-  float logit_scale = 1;               ///< factor of the logits; the final norm's gain takes it up
-  float attention_scale = 0;           ///< factor of the scores; 0: scale_scores says
+  RotaryConfig rotary;             ///< read if position_kind is rotary
+  RotaryConfig local_rotary;       ///< the second rotation of families that have one, see rotations
+  bool attention_bias = false;     ///< all linears of attention have a bias; read if the family makes it optional
+  bool mlp_bias = false;           ///< all linears of the MLP have a bias; read if the family makes it optional
+  bool parallel_residual = false;  ///< x + attention(norm x) + mlp(norm x), not one after the other
+  bool norms_all_heads = false;    ///< a norm of queries or keys is over all heads, not over each
+  bool output_norms = false;       ///< what attention and MLP add to x is normalised before
+  bool norms_after = false;        ///< norms are of x after attention and MLP are added; read by OPT
+  bool final_norm = true;          ///< read by OPT
+  float embedding_scale = 1;       ///< factor of a token's embedding
+  float residual_scale = 1;        ///< factor of what attention and MLP add to x
+  float logit_soft_cap = 0;        ///< logits become cap tanh(logit / cap); 0: they stay
+  float attention_soft_cap = 0;    ///< the same for scores
+  float logit_scale = 1;           ///< factor of the logits; the final norm's gain takes it up
+  float attention_scale = 0;       ///< factor of the scores; 0: scale_scores says
+  RouterKind router_kind = RouterKind::normalised;
+  ExpertGate expert_gate;
+  bool rounded_alibi = false;          ///< ALiBi as Falcon computes it: slope * position of the key, in bfloat16
+  std::vector<bool> dense_layers;      ///< [layers], of a mixture: those without experts; empty: none
   std::vector<int> windows;            ///< [layers]; empty: `window` in every layer
   std::vector<Rotation> rotations;     ///< [layers]; empty: Rotation::global in every layer
   bool shared_norm = false;            ///< attention and MLP read one norm; read by Falcon
@@ -65,6 +74,11 @@ struct ModelConfig {
   int qkv_width() const { return query_width() + 2 * kv_width(); }
   KvShape kv() const { return {layers, kv_heads, head_dim, positions, window}; }
 
+  /// Whether layer `layer` is a mixture of experts.
+  bool is_mixture(int layer) const {
+    return experts > 0 && (dense_layers.empty() || !dense_layers[static_cast<std::size_t>(layer)]);
+  }
+  int head_width() const { return embedding_width > 0 ? embedding_width : hidden; }
   /// Whether some layers rotate by local_rotary.
   bool turns_twice() const { return std::find(rotations.begin(), rotations.end(), Rotation::local) != rotations.end(); }
   /// The window of layer `layer` (from 0). `window` is that of the cache: 0 if a layer has none.

@@ -1,5 +1,6 @@
 // The forward pass of every model on every device, one op per line.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include "tenon/core/error.h"
 #include "tenon/core/kv_prefetch.h"
 #include "tenon/core/operand_tiles.h"
+#include "tenon/model/activations.h"
 #include "tenon/model/alibi.h"
 #include "tenon/model/config.h"
 #include "tenon/model/low_rank_updates.h"
@@ -22,65 +24,6 @@ namespace tenon {
 /// The weights of a decoder as views. W: view type of the matrices; H: of the embedding and the head.
 template <class W, class H>
 using DecoderViews = DecoderParts<W, H, const float*>;
-
-/// The activations of a step between ops, in one allocation that it owns. The memory grows to an eighth more than the
-/// largest step seen. Operand: the form in which products read activations. Shapes after resize():
-/// - x, normed: [rows, hidden]; attended: [rows, query_width]; inner: [rows, inner];
-/// - qkv: [rows, qkv_width]; gate_and_up: [rows, 2 * inner]; angles: [rows, angle_width]; hidden: [logit_rows, hidden].
-template <DevicePolicy D, class Operand>
-class Activations {
- public:
-  /// Whether products read activations in an element type other than float32.
-  static constexpr bool rounds = !std::is_same_v<Operand, MatrixView<float>>;
-
-  MatrixView<float> x, qkv, angles, local_angles, branch, gate_and_up, hidden;
-  Operand normed, attended, inner;
-
-  /// Sets the shapes, and allocates if the memory is too small. Errors: those of D::allocate.
-  void resize(D& device, const ModelConfig& c, int rows, int logit_rows) {
-    const bool gated = c.mlp_kind == MlpKind::gated;
-    std::byte* begin = nullptr;
-    std::size_t at = 0;  // bytes placed so far
-    const auto take = [&](auto& matrix, int count, int width) { at += place(matrix, begin, at, count, width); };
-    const auto lay_out = [&] {
-      at = 0;
-      take(x, rows, c.hidden);
-      take(normed, rows, c.hidden);
-      take(qkv, rows, c.qkv_width());
-      take(angles, rows, c.position_kind == PositionKind::rotary ? c.head_dim : 0);
-      take(local_angles, rows, c.turns_twice() ? c.head_dim : 0);
-      take(branch, rows, c.output_norms || c.residual_scale != 1 ? c.hidden : 0);
-      take(attended, rows, c.query_width());
-      if (gated) take(gate_and_up, rows, 2 * c.inner);
-      if constexpr (!rounds) {
-        if (gated) inner = {gate_and_up.data, rows, c.inner, gate_and_up.stride};  // the gate's memory is reused
-      }
-      if (rounds || !gated) take(inner, rows, c.inner);
-      take(hidden, logit_rows, c.hidden);
-    };
-    lay_out();
-    if (at > memory_.bytes()) memory_ = device.allocate(at + at / 8);  // slightly longer prompts need no new memory
-    begin = reinterpret_cast<std::byte*>(memory_.data());
-    lay_out();
-  }
-
- private:
-  static constexpr std::size_t kLine = 128;  // alignment of matrices in bytes
-
-  // Places the view at byte `at` of the memory at `begin`; null if `begin` is null. Returns its size in bytes.
-  static std::size_t place(MatrixView<float>& view, std::byte* begin, std::size_t at, int rows, int cols) {
-    view = {begin ? reinterpret_cast<float*>(begin + at) : nullptr, rows, cols, cols};
-    return (static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float) + kLine - 1) / kLine *
-           kLine;
-  }
-  template <class E>
-  static std::size_t place(OperandTiles<E>& tiles, std::byte* begin, std::size_t at, int rows, int cols) {
-    tiles = {begin ? reinterpret_cast<E*>(begin + at) : nullptr, rows, cols};
-    return OperandTiles<E>::elements(rows, cols) * sizeof(E);  // whole chunks
-  }
-
-  typename D::Memory memory_;
-};
 
 /// Makes the batch of the last layer after its keys are stored: only rows that need logits, each as its own sequence.
 struct LastRows {
@@ -143,14 +86,18 @@ struct DecoderState {
   explicit DecoderState(const ModelConfig& c) {
     if (c.position_kind == PositionKind::rotary) rotary = RotaryFrequencies(c.rotary, c.head_dim);
     if (c.turns_twice()) local_rotary = RotaryFrequencies(c.local_rotary, c.head_dim);
-    if (c.position_kind == PositionKind::alibi) slopes = alibi_slopes(c.heads);
+    if (c.rounded_alibi)
+      key_biases = rounded_alibi_biases(c.heads, c.positions, c.score_scale(0));
+    else if (c.position_kind == PositionKind::alibi)
+      slopes = alibi_slopes(c.heads);
   }
 
   Activations<D, typename OperandOf<W>::Result> activations;
   LastRows last_rows;
   LowRankUpdates<D> updates;
   RotaryFrequencies rotary, local_rotary;
-  std::vector<float> slopes;  // [heads]; empty: no ALiBi
+  std::vector<float> slopes;      // [heads]; empty: no ALiBi
+  std::vector<float> key_biases;  // [heads, positions rounded up to 64]; empty: none
 
   /// Prepares the activations for a batch.
   void resize(D& device, const ModelConfig& c, const BatchView& batch) {
@@ -164,6 +111,7 @@ template <DevicePolicy D, class W, class V, AdapterPolicy P>
 class DecoderPass {
   using Operand = typename OperandOf<W>::Result;
   using Input = typename OperandOf<W>::Input;
+  static constexpr bool kReadsFloats = std::is_same_v<Operand, MatrixView<float>>;
 
  public:
   /// tile_rows: the argument of on_device().
@@ -188,6 +136,7 @@ class DecoderPass {
     host_last_ = drops_rows() ? state.last_rows.select(host_batch) : host_batch;
     last_ = drops_rows() ? on_device(device, host_last_, tile_rows) : rows_;
     if (!state.slopes.empty()) slopes_ = device.put(std::span<const float>(state.slopes));
+    if (!state.key_biases.empty()) key_biases_ = device.put(std::span<const float>(state.key_biases));
     if constexpr (P::adds_at_runtime) state.updates.arrange(device, adapter, host_batch);
   }
 
@@ -195,7 +144,10 @@ class DecoderPass {
   /// them. Computes the angles of rotary positions.
   template <class H>
   void embed_tokens(const DecoderViews<W, H>& weights) {
-    embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
+    if (c_.embedding_width > 0)
+      embed_projected(weights);
+    else
+      embed(device_, EmbedArgs<H>{rows_, weights.embedding, weights.position_table, x_, c_.embedding_scale});
     if (weights.embedding_norm.gain) norm(weights.embedding_norm, x_, x_);
     if (c_.position_kind == PositionKind::rotary) turn(state_.rotary, c_.rotary, state_.activations.angles);
     if (c_.turns_twice()) turn(state_.local_rotary, c_.local_rotary, state_.activations.local_angles);
@@ -237,15 +189,18 @@ class DecoderPass {
 
   /// Attention of layer `l` over the cache.
   template <class Attend>
-  void attend(const Attend& policy, int l) {
+  void attend(const Attend& policy, const auto& layer, int l) {
+    const auto positions = static_cast<std::ptrdiff_t>(state_.key_biases.size()) / c_.heads;
     attention(device_, policy,
               AttentionArgs<V, Operand>{rows_, q_, kv_, l, c_.heads, c_.kv_heads, c_.head_dim, c_.score_scale(l),
-                                        attended_, c_.window_of(l), slopes_, c_.attention_soft_cap});
+                                        attended_, c_.window_of(l), slopes_, c_.attention_soft_cap, key_biases_,
+                                        positions, layer.sinks});
   }
 
   /// The output matrix of attention: x += W attended + bias, or its norm, times ModelConfig::residual_scale.
   void add_attention(const auto& layer, int l) {
     multiply_and_add(layer.attention_out, attended_, layer.attention_out_norm, l, Site::attn_out);
+    if (layer.after_attention_norm.gain) norm(layer.after_attention_norm, x_, x_);
   }
 
   /// The MLP of layer `l` up to its last product, from the norm of x as it is now.
@@ -269,12 +224,50 @@ class DecoderPass {
   /// The last product of the MLP: x += W inner + bias, or its norm, times ModelConfig::residual_scale.
   void add_mlp(const auto& layer, int l) {
     multiply_and_add(layer.down, inner_, layer.mlp_out_norm, l, Site::mlp_down);
+    if (layer.after_mlp_norm.gain) norm(layer.after_mlp_norm, x_, x_);
   }
 
-  /// Writes the final norm of x.
-  void final_norm(const auto& n, MatrixView<float> out) { norm(n, x_, out); }
+  /// x += the mixture of the layer's experts.
+  void add_mixture(const auto& layer) {
+    if constexpr (kReadsFloats && MixesExperts<D, W>) {
+      mixture(device_,
+              MixtureArgs<W>{normed(layer.mlp_norm), layer.router, layer.router_bias, layer.experts, c_.experts_chosen,
+                             c_.router_kind, c_.expert_gate, &state_.activations.experts, x_});
+    }
+  }
+
+  /// The rows that the head reads: the final norm of x, projected to the width of the embedding if it has its own.
+  template <class H>
+  MatrixView<const float> head_rows(const DecoderViews<W, H>& weights) {
+    MatrixView<const float> rows = x_;
+    if (weights.final_norm.gain) {
+      norm(weights.final_norm, x_, state_.activations.hidden);
+      rows = state_.activations.hidden;
+    }
+    if constexpr (kReadsFloats) {
+      if (c_.embedding_width > 0) {
+        const auto& out = weights.embedding_out;
+        multiply(LinearArgs<W>{.x = rows, .weight = out.weight, .bias = out.bias, .y = state_.activations.projected}, 0,
+                 Site::embedding_out);
+        rows = state_.activations.projected;
+      }
+    }
+    return rows;
+  }
 
  private:
+  // The embedding, projected to the width of x, plus the positions.
+  template <class H>
+  void embed_projected(const DecoderViews<W, H>& weights) {
+    if constexpr (kReadsFloats && AddsPositions<D>) {
+      const MatrixView<float>& embedded = state_.activations.embedded;
+      embed(device_, EmbedArgs<H>{rows_, weights.embedding, nullptr, embedded, c_.embedding_scale});
+      const auto& in = weights.embedding_in;
+      multiply(LinearArgs<W>{.x = embedded, .weight = in.weight, .bias = in.bias, .y = x_}, 0, Site::embedding_in);
+      if (weights.position_table) add_positions(device_, AddPositionsArgs{rows_, weights.position_table, x_});
+    }
+  }
+
   // Cosines and sines of the step's rows.
   void turn(RotaryFrequencies& rotary, const RotaryConfig& config, MatrixView<float> angles) {
     const auto frequencies = rotary.of(host_batch_);
@@ -298,10 +291,8 @@ class DecoderPass {
       norm(n, x_, normed_);
       return normed_;
     }
-    if constexpr (std::is_same_v<Operand, MatrixView<float>>)
-      return x_;
-    else
-      throw Error(Error::Kind::unsupported, "model", "needs a weight format that reads float32 rows");
+    if constexpr (kReadsFloats) return x_;
+    return normed_;  // check_runs() has refused it
   }
 
   // Norms of heads, or of all heads together where the family's gain is one vector for all of them.
@@ -341,20 +332,40 @@ class DecoderPass {
   const BatchView host_batch_;
   BatchView rows_, host_last_, last_;  // rows_: of the step; in the last layer those of last_
   const float* slopes_ = nullptr;      // [heads]
+  const float* key_biases_ = nullptr;  // [heads, positions rounded up to 64]
   MatrixView<float> x_, branch_, gate_and_up_, q_;
   const MatrixView<float> k_, v_;
   Operand normed_, attended_, inner_;
 };
 
+/// Refuses a family that the device or the weight format lacks an op for. Error unsupported that names both.
+template <class Attend, DevicePolicy D, class W>
+void check_runs(const DecoderSpec& spec, const ModelConfig& c) {
+  using Operand = typename OperandOf<W>::Result;
+  constexpr bool reads_floats = std::is_same_v<Operand, MatrixView<float>>;
+  const auto refuse = [&](const char* what) {
+    throw Error(
+        Error::Kind::unsupported, "config.json: model_type",
+        c.model_type + " " + what + ", which this device or weight format lacks; use a CPU with another format");
+  };
+  const auto lacks_norm = [](const DecoderSpec::Layer& l) { return l.attention_norm.gain.none(); };
+  if (!reads_floats && std::any_of(spec.layers.begin(), spec.layers.end(), lacks_norm))
+    refuse("has products of rows without a norm before");
+  if (c.experts > 0 && !(reads_floats && MixesExperts<D, W>)) refuse("mixes experts");
+  if (c.embedding_width > 0 && !(reads_floats && AddsPositions<D>)) refuse("projects its embeddings");
+  const auto has_sinks = [](const DecoderSpec::Layer& l) { return !l.sinks.none(); };
+  const bool biased = c.rounded_alibi || std::any_of(spec.layers.begin(), spec.layers.end(), has_sinks);
+  if (biased && OnTensorCores<Attend>) refuse("has sinks or rounded biases in its attention");
+}
+
 /// Runs one step of a model on any device. host_batch: in the host's memory. Returns the normalised hidden rows of
-/// batch.logit_rows, [logit_count, hidden], which the head turns into logits.
+/// batch.logit_rows, [logit_count, ModelConfig::head_width()], which the head turns into logits.
 template <class Attend, DevicePolicy D, class W, class H, class V, AdapterPolicy P>
 MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView& host_batch,
                                 const DecoderViews<W, H>& weights, const V& kv, const P& adapter, const Attend& attend,
                                 DecoderState<D, W>& state) {
   state.resize(device, c, host_batch);
-  const MatrixView<float> hidden = state.activations.hidden;
-  if (host_batch.rows == 0) return hidden;
+  if (host_batch.rows == 0) return state.activations.hidden;
   DecoderPass<D, W, V, P> pass(device, c, host_batch, tile_rows<D, Attend>(c.heads / c.kv_heads), kv, adapter, state);
   pass.embed_tokens(weights);
   for (int l = 0; l < c.layers; ++l) {
@@ -362,16 +373,19 @@ MatrixView<const float> forward(D& device, const ModelConfig& c, const BatchView
     pass.project_qkv(layer, l);
     if (l + 1 == c.layers && pass.drops_rows()) {
       pass.drop_rows();
-      if (host_batch.logit_count == 0) return hidden;
+      if (host_batch.logit_count == 0) return state.activations.hidden;
     }
-    pass.attend(attend, l);
+    pass.attend(attend, layer, l);
     if (c.parallel_residual) pass.mlp_inner(layer, l);
     pass.add_attention(layer, l);
+    if (c.is_mixture(l)) {
+      pass.add_mixture(layer);
+      continue;
+    }
     if (!c.parallel_residual) pass.mlp_inner(layer, l);
     pass.add_mlp(layer, l);
   }
-  pass.final_norm(weights.final_norm, hidden);
-  return hidden;
+  return pass.head_rows(weights);
 }
 
 }  // namespace tenon

@@ -13,13 +13,10 @@ TENON_INLINE ModelConfig Falcon::configure(const ConfigFile& file) {
   fields.choice("model_type", {model_type});
   check_architectures(fields, {"FalconForCausalLM", "FalconModel"});
   refuse_window(fields);
-  if (fields.boolean("alibi", false)) {
-    throw Error(Error::Kind::unsupported, fields.where("alibi"),
-                "true is not supported: the family rounds its biases to bfloat16");
-  }
   ModelConfig c;
   c.model_type = model_type;
-  c.position_kind = PositionKind::rotary;
+  c.rounded_alibi = fields.boolean("alibi", false);
+  c.position_kind = c.rounded_alibi ? PositionKind::alibi : PositionKind::rotary;
   c.layers = fields.positive_int(one_name(fields, {"num_hidden_layers", "n_layer"}));
   c.hidden = width_field(fields, "hidden_size");
   heads_fields(fields, one_name(fields, {"num_attention_heads", "n_head"}), "hidden_size", c);
@@ -37,7 +34,7 @@ TENON_INLINE ModelConfig Falcon::configure(const ConfigFile& file) {
   c.inner = inner_field(fields, "ffn_hidden_size", "hidden_size", c.hidden);
   c.vocab = fields.positive_int("vocab_size");
   c.positions = fields.positive_int("max_position_embeddings", 2048);
-  c.rotary = rotary_fields(fields, c.head_dim, c.positions);
+  if (!c.rounded_alibi) c.rotary = rotary_fields(fields, c.head_dim, c.positions);
   c.norm_epsilon = static_cast<float>(fields.positive("layer_norm_epsilon", 1e-5));
   c.activation = activation_field(fields, "activation", "gelu");
   c.attention_bias = c.mlp_bias = fields.boolean("bias", false);

@@ -43,6 +43,7 @@ class DecoderWeights {
   // Codes of this very format are packed as they are. Everything else is encoded from its values.
   template <WeightPolicy Q>
   static typename Q::View add(D& device, WeightStore<Q, D>& store, const TensorSource& source, const MatrixSpec& m) {
+    if (m.none()) return {};
     if constexpr (PacksCodes<Q>) {
       using Code = typename Q::Code;
       if (source.holds<Code>(m)) {
@@ -76,7 +77,10 @@ DecoderWeights<P, H, D>::DecoderWeights(D& device, const DecoderSpec& spec, bool
   std::vector<Shape> matrices, heads;
   std::size_t floats = 0;
   const auto list = [](std::vector<Shape>& shapes) {
-    return [&shapes](const MatrixSpec& m) { return shapes.push_back(m.shape), 0; };
+    return [&shapes](const MatrixSpec& m) {
+      if (!m.none()) shapes.push_back(m.shape);
+      return 0;
+    };
   };
   map_parts<int, int, int>(spec, tied_head, list(matrices), list(heads), [&](const VectorSpec& v) {
     floats += padded(v);

@@ -7,8 +7,9 @@
 namespace tenon {
 
 TENON_INLINE TensorPart::Run TensorPart::run(int row, int most) const {
-  if (block == 0) return {first + row, most};
-  return {first + row / block * stride + row % block, std::min(most, block - row % block)};
+  const int at = block == 0 ? first + row : first + row / block * stride + row % block;
+  const int each = stored_rows() / stacked;  // rows of one stacked matrix
+  return {at, std::min({most, block == 0 ? most : block - row % block, each - at % each})};
 }
 
 TENON_INLINE DecoderSpec::Norm layer_norm_spec(const std::string& name, int n) {

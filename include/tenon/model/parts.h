@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/core/views.h"
+#include "tenon/ops/args.h"
 
 namespace tenon {
 
@@ -17,7 +18,8 @@ struct TensorPart {
   bool transposed = false;  ///< stored [cols, rows], like the Conv1D of GPT-2
   /// If `block` > 0, the part has only some rows: blocks of `block` rows, one every `stride` rows, from row `first`.
   int first = 0, block = 0, stride = 0;
-  int stored = 0;  ///< rows of the whole tensor; 0: the part is the whole tensor
+  int stored = 0;   ///< rows of the whole tensor; 0: the part is the whole tensor
+  int stacked = 1;  ///< matrices in the tensor, [stacked, ...]; its rows are those of all of them, one after another
 
   /// Rows of the whole tensor.
   int stored_rows() const { return stored > 0 ? stored : rows; }
@@ -26,7 +28,7 @@ struct TensorPart {
   struct Run {
     int at, rows;
   };
-  /// The run that begins at row `row` of the part, of at most `most` rows.
+  /// The run that begins at row `row` of the part, of at most `most` rows. It does not cross a stacked matrix.
   Run run(int row, int most) const;
 };
 
@@ -34,6 +36,9 @@ struct TensorPart {
 struct MatrixSpec {
   Shape shape;                    ///< [outputs, inputs]
   std::vector<TensorPart> parts;  ///< empty: the model has no such matrix
+
+  /// Whether the model has no such matrix.
+  bool none() const { return parts.empty(); }
 };
 
 /// A vector, or a table of rows, that stays float32.
@@ -54,21 +59,26 @@ struct DecoderParts {
   struct Norm {
     Vector gain, bias;
   };
-  struct Linear {
-    Matrix weight;
-    Vector bias;
-  };
+  using Linear = LinearParts<Matrix, Vector>;
+  using Expert = ExpertParts<Matrix, Vector>;
   struct Layer {
     /// Norms of x. A family without one reads x itself; with a parallel residual, the MLP then reads the first.
     Norm attention_norm = {}, mlp_norm = {};
     Norm attention_out_norm = {}, mlp_out_norm = {};  ///< of what is added to x; most families have none
     Norm query_norm = {}, key_norm = {};  ///< [heads * head_dim], [kv_heads * head_dim]; most families have none
-    Linear qkv = {};                      ///< [queries of all heads, then keys, then values; hidden]
+    /// Norms of x after attention and after the MLP are added; families whose norms come after, and no others.
+    Norm after_attention_norm = {}, after_mlp_norm = {};
+    Linear qkv = {};  ///< [queries of all heads, then keys, then values; hidden]
     Linear attention_out = {}, up = {},
-           down = {};  ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
+           down = {};   ///< up: [inner, hidden]; in a gated MLP [gate, then up: 2 inner; hidden]
+    Vector sinks = {};  ///< [heads], a score that takes weight and has no value; most families have none
+    Vector router = {}, router_bias = {};  ///< [experts, hidden] and [experts], of a mixture, which has no up and down
+    std::vector<Expert> experts = {};
   };
-  Head embedding;         ///< [vocab, hidden]
-  Head head;              ///< [vocab, hidden]; equal to `embedding` if the model ties them
+  Head embedding;         ///< [vocab, embedding width]
+  Head head;              ///< [vocab, embedding width]; equal to `embedding` if the model ties them
+  Linear embedding_in;    ///< [hidden, embedding width]; none where the widths are equal
+  Linear embedding_out;   ///< [embedding width, hidden], before the head; likewise
   Vector head_bias;       ///< [vocab], added to the logits; most families have none
   Vector position_table;  ///< [positions, hidden]
   Norm embedding_norm;    ///< norm of the embedded token; some families have none
@@ -118,6 +128,7 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
   out.position_table = vector(spec.position_table);
   out.head_bias = vector(spec.head_bias);
   out.embedding_norm = norm(spec.embedding_norm);
+  out.embedding_in = linear(spec.embedding_in);
   for (const auto& layer : spec.layers) {
     typename Out::Layer made;
     made.attention_norm = norm(layer.attention_norm);
@@ -125,14 +136,21 @@ DecoderParts<M, H, V> map_parts(const DecoderSpec& spec, bool tied_head, OnMatri
     made.query_norm = norm(layer.query_norm);
     made.key_norm = norm(layer.key_norm);
     made.attention_out = linear(layer.attention_out);
+    made.sinks = vector(layer.sinks);
     made.attention_out_norm = norm(layer.attention_out_norm);
+    made.after_attention_norm = norm(layer.after_attention_norm);
     made.mlp_norm = norm(layer.mlp_norm);
     made.up = linear(layer.up);
     made.down = linear(layer.down);
+    made.router = vector(layer.router);
+    made.router_bias = vector(layer.router_bias);
+    for (const auto& expert : layer.experts) made.experts.push_back({linear(expert.up), linear(expert.down)});
     made.mlp_out_norm = norm(layer.mlp_out_norm);
+    made.after_mlp_norm = norm(layer.after_mlp_norm);
     out.layers.push_back(std::move(made));
   }
   out.final_norm = norm(spec.final_norm);
+  out.embedding_out = linear(spec.embedding_out);
   out.embedding = head(spec.embedding);
   out.head = tied_head ? out.embedding : head(spec.head);
   return out;

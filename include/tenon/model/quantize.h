@@ -148,8 +148,14 @@ class CheckpointWriter {
       const TensorInfo& info = source_.find(part.name);
       if (!known_.insert(info.name).second) continue;
       const int rows = part.stored_rows(), cols = m.shape.cols;
-      const Shape shape = is_plain_code<C> && part.transposed ? Shape{cols, rows} : Shape{rows, cols};
-      matrix.tensors.push_back({&info, {shape, {{part.name, shape.rows, !is_plain_code<C> && part.transposed}}}});
+      const bool turned = is_plain_code<C> && part.transposed;  // read as it is stored
+      const Shape shape = turned ? Shape{part.stacked * cols, rows / part.stacked} : Shape{rows, cols};
+      const TensorPart whole{.name = part.name,
+                             .rows = shape.rows,
+                             .transposed = part.transposed && !turned,
+                             .stored = shape.rows,
+                             .stacked = part.stacked};
+      matrix.tensors.push_back({&info, {shape, {whole}}});
     }
     matrices_.push_back(std::move(matrix));
   }
@@ -161,7 +167,7 @@ class CheckpointWriter {
     using Layout = CodedLayout<C>;
     const std::string& name = tensor.info->name;
     const Shape shape = tensor.spec.shape;
-    plans.push_back({name, C::dtype, Layout::codes(shape)});
+    plans.push_back({name, C::dtype, is_plain_code<C> ? tensor.info->shape : Layout::codes(shape)});
     if constexpr (C::has_scales) plans.push_back({Layout::scale_name(name), C::scale_dtype, Layout::scales(shape)});
     if constexpr (C::has_zero_points)
       plans.push_back({Layout::zero_point_name(name), DType::f32, Layout::scales(shape)});

@@ -17,7 +17,8 @@ TENON_INLINE void TensorSource::check(const DecoderSpec& spec, bool tied_head) c
     return 0;
   };
   const auto vector = [&](const VectorSpec& v) {
-    for (const TensorPart& part : v.parts) check_shape(find(part.name), {part.stored_rows(), v.shape.cols}, v.table);
+    for (const TensorPart& part : v.parts)
+      check_shape(find(part.name), {part.stored_rows(), v.shape.cols}, v.table, part.stacked);
     return 0;
   };
   map_parts<int, int, int>(spec, tied_head, matrix, matrix, vector);
@@ -59,7 +60,7 @@ TENON_INLINE void TensorSource::read(const VectorSpec& spec, float* out) const {
     for (int row = 0; row < part.rows;) {
       const auto run = part.run(row, part.rows - row);
       if (!files_.random)
-        read_vector(find(part.name), run, cols, spec.table, out);
+        read_vector(part, run, cols, spec.table, out);
       else if (spec.table)
         random_rows(files_.seed, part.name, cols, run.at, run.rows, out);
       else
@@ -106,7 +107,7 @@ TENON_INLINE void TensorSource::read_stored(const MatrixSpec& spec, int first, i
     if (files_.random)
       random_rows(files_.seed, part.name, cols, run.at, run.rows, rows);
     else if (part.transposed)
-      read_transposed(find(part.name), run.at, run.rows, cols, rows);
+      read_transposed(part, run, cols, rows);
     else
       read_checked(find(part.name), run.at, run.rows, 0, cols, rows);
   });
@@ -136,21 +137,26 @@ TENON_INLINE void TensorSource::check_matrix(const TensorInfo& tensor, const Ten
       }
     });
   }
-  if (!coded_) check_shape(tensor, part.transposed ? Shape{cols, rows} : Shape{rows, cols}, true);
+  if (coded_) return;
+  const int each = rows / part.stacked;
+  check_shape(tensor, part.transposed ? Shape{part.stacked * cols, each} : Shape{rows, cols}, true, part.stacked);
 }
 
-TENON_INLINE void TensorSource::check_shape(const TensorInfo& tensor, Shape wanted, bool matrix) const {
-  std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(wanted.rows)};
+TENON_INLINE void TensorSource::check_shape(const TensorInfo& tensor, Shape wanted, bool matrix, int stacked) const {
+  std::vector<std::uint64_t> shape{static_cast<std::uint64_t>(wanted.rows / stacked)};
+  if (stacked > 1) shape.insert(shape.begin(), static_cast<std::uint64_t>(stacked));
   if (matrix) shape.push_back(static_cast<std::uint64_t>(wanted.cols));
   files_.tensors->require(tensor.name, shape);
 }
 
-TENON_INLINE void TensorSource::read_vector(const TensorInfo& tensor, TensorPart::Run run, int cols, bool table,
+TENON_INLINE void TensorSource::read_vector(const TensorPart& part, TensorPart::Run run, int cols, bool table,
                                             float* out) const {
+  const TensorInfo& tensor = find(part.name);
+  const int each = part.stored_rows() / part.stacked;
   if (table)
     read_checked(tensor, run.at, run.rows, 0, cols, out);
   else
-    read_checked(tensor, 0, 1, run.at, run.rows, out);
+    read_checked(tensor, run.at / each, 1, run.at % each, run.rows, out);
 }
 
 TENON_INLINE void TensorSource::read_checked(const TensorInfo& tensor, int first_row, int rows, int first_col, int cols,
@@ -162,10 +168,11 @@ TENON_INLINE void TensorSource::read_checked(const TensorInfo& tensor, int first
   }
 }
 
-TENON_INLINE void TensorSource::read_transposed(const TensorInfo& tensor, int first, int count, int cols,
+TENON_INLINE void TensorSource::read_transposed(const TensorPart& part, TensorPart::Run run, int cols,
                                                 float* out) const {
+  const int count = run.rows, each = part.stored_rows() / part.stacked;
   std::vector<float> stored(static_cast<std::size_t>(count) * static_cast<std::size_t>(cols));  // [cols, count]
-  read_checked(tensor, 0, cols, first, count, stored.data());
+  read_checked(find(part.name), run.at / each * cols, cols, run.at % each, count, stored.data());
   constexpr int kSquare = 32;
   for (int r0 = 0; r0 < count; r0 += kSquare) {
     for (int c0 = 0; c0 < cols; c0 += kSquare) {

@@ -130,16 +130,17 @@ class TensorSource {
 
   void check_matrix(const TensorInfo& tensor, const TensorPart& part, int cols) const;
 
-  // A vector (`matrix` false) is stored with one dimension.
-  void check_shape(const TensorInfo& tensor, Shape wanted, bool matrix) const;
+  // A vector (`matrix` false) is stored with one dimension, stacked ones with one more.
+  void check_shape(const TensorInfo& tensor, Shape wanted, bool matrix, int stacked) const;
 
-  // A tensor of one dimension is read as one row.
-  void read_vector(const TensorInfo& tensor, TensorPart::Run run, int cols, bool table, float* out) const;
+  // A tensor of one dimension is read as one row, and stacked vectors as rows.
+  void read_vector(const TensorPart& part, TensorPart::Run run, int cols, bool table, float* out) const;
 
   void read_checked(const TensorInfo& tensor, int first_row, int rows, int first_col, int cols, float* out) const;
 
-  // For tensors stored [cols, rows]: reads the block of columns, then transposes it in squares that fit into L1.
-  void read_transposed(const TensorInfo& tensor, int first, int count, int cols, float* out) const;
+  // For tensors stored [cols, rows] or [stacked, cols, rows]: reads the block of columns, then transposes it in squares
+  // that fit into L1.
+  void read_transposed(const TensorPart& part, TensorPart::Run run, int cols, float* out) const;
 
   const ModelFiles& files_;
   std::string_view prefix_;

@@ -9,6 +9,7 @@
 #include "tenon/model/cohere.h"
 #include "tenon/model/ernie.h"
 #include "tenon/model/exaone4.h"
+#include "tenon/model/experts.h"
 #include "tenon/model/falcon.h"
 #include "tenon/model/gemma.h"
 #include "tenon/model/gpt2.h"
@@ -35,9 +36,10 @@ template <ModelTraits... Models>
 struct ModelList {};
 
 /// The families of the library. Append your own: ModelList<MyFamily, Llama, ...>.
-using BuiltInModels = ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2,
-                                Gemma3, Olmo, Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt,
-                                Falcon, Mpt, Cohere, GptNeo, GraniteHybrid, Ernie45, Exaone4>;
+using BuiltInModels =
+    ModelList<Gpt2, GptBigCode, Llama, Mistral, Bloom, Qwen2, Qwen3, SmolLm3, Granite, Gemma, Gemma2, Gemma3, Olmo,
+              Olmo2, Phi, Phi3, StableLm, StarCoder2, GptNeoX, GptJ, CodeGen, Opt, Falcon, Mpt, Cohere, GptNeo,
+              GraniteHybrid, Ernie45, Exaone4, Mixtral, OlMoE, Qwen3Moe, GptOss>;
 
 namespace detail {
 

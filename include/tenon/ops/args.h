@@ -25,6 +25,19 @@ enum class Activation : std::uint8_t {
   silu,      ///< x / (1 + exp(-x)), Elfwing et al. 2017; also named swish
 };
 
+/// A matrix and the bias of its product. Vector: null or empty where there is none.
+template <class Matrix, class Vector>
+struct LinearParts {
+  Matrix weight;
+  Vector bias;
+};
+
+/// One MLP of a mixture of experts.
+template <class Matrix, class Vector>
+struct ExpertParts {
+  LinearParts<Matrix, Vector> up, down;  ///< up: [gate, then up: 2 inner; hidden]; down: [hidden, inner]
+};
+
 /// x[r] = scale * table[token_of(batch, r)] + position_table[positions[r]]. The table has any weight format; a tied
 /// head is one.
 template <class W>
@@ -98,6 +111,60 @@ struct GateArgsOf {
 };
 using GateArgs = GateArgsOf<MatrixView<float>>;
 
+/// How a mixture weighs the experts of a row.
+enum class RouterKind : std::uint8_t {
+  softmax,         ///< softmax over all experts
+  normalised,      ///< softmax over all experts, then divided by the sum of the chosen ones
+  chosen_softmax,  ///< softmax over the chosen experts
+};
+
+/// The gate of an expert: activation(gate) * up; with `limit` > 0 (gpt-oss) it is (u + 1) g / (1 + exp(-steepness g)),
+/// where g = min(gate, limit) and u is `up` within +-limit.
+struct ExpertGate {
+  Activation activation = Activation::silu;
+  float limit = 0, steepness = 1;
+};
+
+/// A row's choice of an expert.
+struct ExpertChoice {
+  int expert;
+  float weight;
+};
+
+/// Memory of a mixture. A pair is a row and an expert that it chose.
+struct ExpertMemory {
+  MatrixView<float> x, out;           ///< [rows * chosen, hidden]: pairs, sorted by expert
+  MatrixView<float> gate_and_up;      ///< [rows * chosen, 2 inner]
+  std::vector<ExpertChoice> choices;  ///< [rows, chosen], each row's in order of experts
+  std::vector<int> places;            ///< [rows, chosen]: the pair of each choice
+};
+
+/// y[r] += the sum of weight * expert(x[r]) over the `chosen` experts of row r, in order of their ids, from 0 on by
+/// fused multiply-adds (Shazeer et al., 2017; Fedus et al., 2022).
+///
+/// The logits of the router are products in 16 strips and the tree of sum(), in float32 whatever the weight format. The
+/// largest are chosen, the lower id among equal ones. Each expert computes all rows that chose it at once; the bits of
+/// a row do not depend on the others.
+template <class W>
+struct MixtureArgs {
+  MatrixView<const float> x;  ///< [rows, hidden]
+  const float* router;        ///< [experts, hidden]
+  const float* router_bias;   ///< [experts] or null
+  std::span<const ExpertParts<W, const float*>> experts;
+  int chosen;  ///< experts of a row
+  RouterKind kind;
+  ExpertGate gate;
+  ExpertMemory* memory;
+  MatrixView<float> y;  ///< [rows, hidden]; may not be x
+};
+
+/// x[r] += table[positions[r]], of families that project embeddings before.
+struct AddPositionsArgs {
+  BatchView batch;
+  const float* table;   ///< [positions, hidden]
+  MatrixView<float> x;  ///< [rows, hidden]
+};
+
 /// Cosines and sines that rotate a step's rows, computed once for all layers and heads. Pair i of row r has the angle
 /// position * frequency, rounded to float32. Each result is within half an ulp of float32 and 2^-51 relative. Pairs of
 /// frequency 0 are not turned; the others' cosines and sines are then multiplied with `scale`, which rounds again.
@@ -145,7 +212,8 @@ struct StoreKvArgs {
 };
 
 /// out[r, h] = softmax(scale * q[r, h] . k[t] + slope[h] * (t - position(r))) v, over the visible keys t of the row's
-/// own sequence.
+/// own sequence. `key_biases` are added to the scores of a family that rounds its biases (Falcon RW). A sink adds
+/// exp(sink[h]) to the sum of softmax (Xiao et al., 2023).
 ///
 /// A key is visible if t <= position(r) and, with a window, t > position(r) - window. Head h reads key/value head h /
 /// (heads / kv_heads). ops/attention.h says where the hooks of a variant come in.
@@ -161,11 +229,14 @@ struct AttentionArgs {
   MatrixView<const float> q;  ///< [rows, heads * head_dim]
   V kv;                       ///< the batch's view of the cache
   int layer, heads, kv_heads, head_dim;
-  float scale;                    ///< factor of q . k, for instance 1 / sqrt(head_dim)
-  Out out;                        ///< [rows, heads * head_dim]
-  int window = 0;                 ///< positions that a row sees, its own included; 0: all
-  const float* slopes = nullptr;  ///< [heads] or null: ALiBi (Press et al., 2022)
-  float soft_cap = 0;             ///< scores become cap tanh(score / cap) before slopes are added; 0: they stay
+  float scale;                         ///< factor of q . k, for instance 1 / sqrt(head_dim)
+  Out out;                             ///< [rows, heads * head_dim]
+  int window = 0;                      ///< positions that a row sees, its own included; 0: all
+  const float* slopes = nullptr;       ///< [heads] or null: ALiBi (Press et al., 2022)
+  float soft_cap = 0;                  ///< scores become cap tanh(score / cap) before slopes are added; 0: they stay
+  const float* key_biases = nullptr;   ///< [heads, key_bias_stride] or null: a bias for each position of a key
+  std::ptrdiff_t key_bias_stride = 0;  ///< positions, a multiple of 64
+  const float* sinks = nullptr;        ///< [heads] or null
 };
 
 /// Copies block `from` onto block `to` in every layer, one copy after another.
@@ -320,6 +391,18 @@ concept RunsTransformer = requires(D& device, const EmbedArgs<H>& embedding, con
 template <class D>
 concept AddsLowRank = requires(D& device, const LowRankArgs& updates) {
   low_rank(device, updates);
+};
+
+/// Refinement: the op mixture, which families with experts need.
+template <class D, class W>
+concept MixesExperts = requires(D& device, const MixtureArgs<W>& args) {
+  mixture(device, args);
+};
+
+/// Refinement: the op add_positions, which OPT 350M needs.
+template <class D>
+concept AddsPositions = requires(D& device, const AddPositionsArgs& args) {
+  add_positions(device, args);
 };
 
 /// Refinement: linear(device, args, updates) adds a matrix's low-rank updates within its product, with the bits of

@@ -210,6 +210,7 @@ void attend(const AttentionArgs<V>& args, [[maybe_unused]] const A& variant, int
     score *= args.scale;
     if constexpr (ScoresKeys<A>) score = variant.score(position, t, head, static_cast<float>(score));
     if (args.slopes) score += static_cast<double>(args.slopes[head]) * (t - position);
+    if (args.key_biases) score += static_cast<double>(args.key_biases[head * args.key_bias_stride + t]);
     if constexpr (MasksKeys<A>) {
       if (!variant.mask(position, t)) score = -std::numeric_limits<double>::infinity();
     }
@@ -218,7 +219,7 @@ void attend(const AttentionArgs<V>& args, [[maybe_unused]] const A& variant, int
   const double largest = *std::max_element(scores.begin(), scores.end());
   if (std::isinf(largest) && largest < 0)
     return std::fill_n(args.out.row(row) + std::ptrdiff_t{head} * n, n, 0.0f), void();
-  double total = 0;
+  double total = args.sinks ? std::exp(static_cast<double>(args.sinks[head]) - largest) : 0;
   for (double& score : scores) total += score = std::exp(score - largest);
   for (int t = first; t <= position; ++t) {
     const auto tile = args.kv.tile(args.layer, slot, kv_head, t / kTilePositions);

@@ -22,9 +22,11 @@ class ModelTrial {
 
   void run() {
     sizes();
-    check(spec_.embedding.shape == Shape{c_.vocab, c_.hidden}, "model: the embedding is [vocab, hidden]");
+    check(spec_.embedding.shape == Shape{c_.vocab, c_.head_width()},
+          "model: the embedding is [vocab, hidden], or [vocab, embedding_width]");
     check(spec_.head.parts.empty() == c_.tied_head, "model: names a head where it is not tied to the embedding");
-    check(c_.tied_head || spec_.head.shape == Shape{c_.vocab, c_.hidden}, "model: the head is [vocab, hidden]");
+    check(c_.tied_head || spec_.head.shape == Shape{c_.vocab, c_.head_width()},
+          "model: the head is as large as the embedding");
     check(spec_.position_table.none() == (c_.position_kind != PositionKind::learned),
           "model: names a table of positions where position_kind is learned");
     check(spec_.position_table.none() ||
@@ -32,17 +34,12 @@ class ModelTrial {
           "model: the table of positions is [positions, hidden]");
     check(static_cast<int>(spec_.layers.size()) == c_.layers, "model: names as many layers as its configuration has");
     if (!spec_.embedding_norm.gain.none()) norm(spec_.embedding_norm);
-    norm(spec_.final_norm);
-    for (const auto& layer : spec_.layers) {
-      for (const auto* n : {&layer.attention_norm, &layer.mlp_norm, &layer.attention_out_norm, &layer.mlp_out_norm})
-        if (!n->gain.none()) norm(*n);
-      const int inner = c_.mlp_kind == MlpKind::gated ? 2 : 1;
-      linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
-      linear(layer.attention_out, {c_.hidden, c_.query_width()}, "model: attention_out is [hidden, heads head_dim]");
-      linear(layer.up, {inner * c_.inner, c_.hidden},
-             "model: up is [inner, hidden], or [2 inner, hidden] where mlp_kind is gated");
-      linear(layer.down, {c_.hidden, c_.inner}, "model: down is [hidden, inner]");
+    if (!spec_.final_norm.gain.none()) norm(spec_.final_norm);
+    if (c_.embedding_width > 0) {
+      linear(spec_.embedding_in, {c_.hidden, c_.embedding_width}, "model: embedding_in is [hidden, embedding_width]");
+      linear(spec_.embedding_out, {c_.embedding_width, c_.hidden}, "model: embedding_out is [embedding_width, hidden]");
     }
+    for (int l = 0; l < c_.layers; ++l) layer(spec_.layers[static_cast<std::size_t>(l)], c_.is_mixture(l));
     parts(spec_.embedding.parts, c_.vocab);
     parts(spec_.head.parts, c_.tied_head ? 0 : c_.vocab);
     parts(spec_.position_table.parts, spec_.position_table.none() ? 0 : c_.positions);
@@ -52,6 +49,34 @@ class ModelTrial {
   }
 
  private:
+  void layer(const DecoderSpec::Layer& layer, bool mixture) {
+    for (const auto* n : {&layer.attention_norm, &layer.mlp_norm, &layer.attention_out_norm, &layer.mlp_out_norm,
+                          &layer.after_attention_norm, &layer.after_mlp_norm})
+      if (!n->gain.none()) norm(*n);
+    const int inner = c_.mlp_kind == MlpKind::gated ? 2 : 1;
+    linear(layer.qkv, {c_.qkv_width(), c_.hidden}, "model: qkv is [(heads + 2 kv_heads) head_dim, hidden]");
+    linear(layer.attention_out, {c_.hidden, c_.query_width()}, "model: attention_out is [hidden, heads head_dim]");
+    if (mixture) return experts(layer);
+    linear(layer.up, {inner * c_.inner, c_.hidden},
+           "model: up is [inner, hidden], or [2 inner, hidden] where mlp_kind is gated");
+    linear(layer.down, {c_.hidden, c_.inner}, "model: down is [hidden, inner]");
+  }
+
+  void experts(const DecoderSpec::Layer& layer) {
+    check(layer.up.weight.none() && layer.down.weight.none(), "model: a mixture has no MLP beside its experts");
+    check(layer.router.table && layer.router.shape == Shape{c_.experts, c_.hidden},
+          "model: a router is a table [experts, hidden]");
+    check(layer.router_bias.none() || layer.router_bias.shape == Shape{c_.experts, 1},
+          "model: the bias of a router is [experts]");
+    check(static_cast<int>(layer.experts.size()) == c_.experts, "model: a mixture has as many experts as it says");
+    check(c_.experts_chosen > 0 && c_.experts_chosen <= c_.experts, "model: a token chooses some of the experts");
+    parts(layer.router.parts, c_.experts);
+    for (const auto& expert : layer.experts) {
+      linear(expert.up, {2 * c_.expert_inner, c_.hidden}, "model: up of an expert is [2 expert_inner, hidden]");
+      linear(expert.down, {c_.hidden, c_.expert_inner}, "model: down of an expert is [hidden, expert_inner]");
+    }
+  }
+
   void check(bool holds, const char* law) { note(broken_, holds, law); }
 
   void sizes() {

@@ -8,6 +8,7 @@
 #include "tenon/ops/cpu/head.h"
 #include "tenon/ops/cpu/linear.h"
 #include "tenon/ops/cpu/low_rank.h"
+#include "tenon/ops/cpu/mixture.h"
 #include "tenon/ops/cpu/norm.h"
 #include "tenon/ops/cpu/rotary.h"
 #include "tenon/ops/cpu/store_kv.h"

@@ -143,7 +143,10 @@ FlashJob<typename KernelTiles<V>::Element> flash_job(const AttentionArgs<V>& arg
           .head = item.kv_head,
           .out = args.out.row(part.first_row + item.first_row) + item.first_head * args.head_dim,
           .out_stride = args.out.stride,
-          .soft_cap = args.soft_cap};
+          .soft_cap = args.soft_cap,
+          .key_biases = args.key_biases ? args.key_biases + item.first_head * args.key_bias_stride : nullptr,
+          .key_bias_stride = args.key_bias_stride,
+          .sinks = args.sinks ? args.sinks + item.first_head : nullptr};
 }
 
 // body(item, thread)

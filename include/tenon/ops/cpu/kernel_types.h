@@ -98,7 +98,10 @@ struct FlashJob {
   int layer, sequence, head;  ///< key/value head
   float* out;                 ///< [rows, out_stride], of which heads * head_dim each
   std::ptrdiff_t out_stride;
-  float soft_cap = 0;  ///< of scores; 0: none
+  float soft_cap = 0;                  ///< of scores; 0: none
+  const float* key_biases = nullptr;   ///< [heads, key_bias_stride] or null
+  std::ptrdiff_t key_bias_stride = 0;  ///< a multiple of 64
+  const float* sinks = nullptr;        ///< [heads] or null
 };
 
 /// The hooks of an attention variant. Kernels do not know the variant's type, so the library compiles them once.
@@ -132,6 +135,9 @@ struct Kernels {
   void (*add_row)(const float* y, float scale, int n, float* x);  ///< x[i] = fma(scale, y[i], x[i])
   void (*activate_row)(float* x, int n, Activation);
   void (*gate_row)(const float* gate, const float* up, int n, Activation, float* y);
+  void (*clamped_gate_row)(const float* gate, const float* up, int n, float limit, float steepness, float* y);
+  /// y[i] = x . rows[i]; rows: [count, n]
+  void (*products_row)(const float* x, const float* rows, int n, int count, float* y);
   void (*finish_row)(const float* bias, float cap, int n, float* x);  ///< FinishLogitsArgs
   void (*exp_row)(const float* x, int n, float* y);
   /// The largest, or NaN if one is not finite.

@@ -129,7 +129,8 @@ __device__ void flash_parts(const FlashGrid& grid, const QueryJob<V>& job, bool 
     __syncthreads();
   }
   for (int i = 0; part == 0 && i < count; ++i) {
-    lanes::write_query(job, i, total + i * width, lanes::broadcast(queries[i].total_sum));
+    const float divisor = lanes::divisor_of(job, i, queries[i].total_largest, queries[i].total_sum);
+    lanes::write_query(job, i, total + i * width, lanes::broadcast(divisor));
   }
 }
 

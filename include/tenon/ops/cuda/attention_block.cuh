@@ -37,11 +37,11 @@ __device__ float4 four_of(const E* p) {
 template <class E, int Queries>
 struct BlockScratch {
   static constexpr int kRow = kBlockDims + 4;
-  float q[Queries][kRow];        ///< times the scale
-  float weights[Queries][kRow];  ///< scores of a stride, then weights
-  float factors[Queries];        ///< of earlier strides
-  float2 shares[Queries];        ///< of all previous splits, and of this one
-  float totals[Queries];
+  float q[Queries][kRow];              ///< times the scale
+  float weights[Queries][kRow];        ///< scores of a stride, then weights
+  float factors[Queries];              ///< of earlier strides
+  float2 shares[Queries];              ///< of all previous splits, and of this one
+  float totals[Queries];               ///< divisors of what the splits so far add up to
   float scales[2][2][lanes::kStride];  ///< by parity of the stride: of keys, of values
   alignas(16) E keys[lanes::kStrideTiles][(kBlockDims + 1) * kTilePositions];
   alignas(16) E values[lanes::kStrideTiles][kBlockDims * kTilePositions];
@@ -249,7 +249,7 @@ struct BlockWalk {
       states[u].keep(query);
       if (lanes::lane() == 0) {
         shared.shares[i] = {before, here};
-        shared.totals[i] = query.total_sum;
+        shared.totals[i] = lanes::divisor_of(job, i, query.total_largest, query.total_sum);
       }
     }
     __syncthreads();

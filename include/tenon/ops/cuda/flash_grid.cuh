@@ -53,7 +53,10 @@ __device__ QueryJob<V> query_job(const AttentionArgs<V, Out>& args, const Sequen
            .head = head / (args.heads / args.kv_heads),
            .out = out,
            .out_stride = out_stride,
-           .soft_cap = args.soft_cap},
+           .soft_cap = args.soft_cap,
+           .key_biases = args.key_biases ? args.key_biases + head * args.key_bias_stride : nullptr,
+           .key_bias_stride = args.key_bias_stride,
+           .sinks = args.sinks ? args.sinks + head : nullptr},
           row,
           head};
 }

@@ -18,7 +18,8 @@ requires(!OnTensorCores<Attend> &&
       cols, cols};
   attention(device, attend,
             AttentionArgs<V>{args.batch, args.q, args.kv, args.layer, args.heads, args.kv_heads, args.head_dim,
-                             args.scale, out, args.window, args.slopes, args.soft_cap});
+                             args.scale, out, args.window, args.slopes, args.soft_cap, args.key_biases,
+                             args.key_bias_stride, args.sinks});
   cuda::round_operand(device, out, args.out);
 }
 

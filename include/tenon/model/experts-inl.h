@@ -1,0 +1,176 @@
+#pragma once
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/core/require.h"
+#include "tenon/io/json.h"
+#include "tenon/model/configure.h"
+#include "tenon/model/experts.h"
+
+namespace tenon {
+
+namespace detail {
+
+// Names below "layers.N.": the mixture, its router, and the matrices of an expert.
+struct ExpertNames {
+  const char *mixture, *router, *gate, *up, *down;
+};
+inline constexpr ExpertNames kExpertNames{"mlp.", "gate", "gate_proj", "up_proj", "down_proj"};
+
+// Reads the number of experts, under one of its names, and of those of a token.
+TENON_INLINE void read_experts(const Fields& fields, std::initializer_list<const char*> names, int fallback, int chosen,
+                               ModelConfig& c) {
+  const std::string name = one_name(fields, names);
+  c.experts = fields.positive_int(name, fallback);
+  if (c.experts > kLargestWidth) fields.refuse(name, "must be at most " + std::to_string(kLargestWidth));
+  c.experts_chosen = fields.integer("num_experts_per_tok", 1, c.experts, std::min(chosen, c.experts));
+  c.expert_inner = c.inner;
+}
+
+TENON_INLINE RouterKind router_kind(const Fields& fields) {
+  return fields.boolean("norm_topk_prob", false) ? RouterKind::normalised : RouterKind::softmax;
+}
+
+// The tensors of Llama, with experts instead of the MLPs of mixtures.
+TENON_INLINE DecoderSpec with_experts(const ModelConfig& c, const ExpertNames& names) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    if (!c.is_mixture(l)) continue;
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.up = layer.down = {};
+    const std::string mixture = "layers." + std::to_string(l) + "." + names.mixture;
+    layer.router = table_spec(mixture + names.router + ".weight", {c.experts, c.hidden});
+    for (int e = 0; e < c.experts; ++e) {
+      const std::string expert = mixture + "experts." + std::to_string(e) + ".";
+      layer.experts.push_back(
+          {stacked_spec({{expert + names.gate, c.expert_inner}, {expert + names.up, c.expert_inner}}, c.hidden, false),
+           linear_spec(expert + names.down, {c.hidden, c.expert_inner}, false)});
+    }
+  }
+  return spec;
+}
+
+}  // namespace detail
+
+TENON_INLINE ModelConfig Mixtral::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type,
+                                       {.positions = 4096 * 32,
+                                        .kv_heads = 8,
+                                        .tokens = {.bos = 1, .eos = 2},
+                                        .epsilon = 1e-5,
+                                        .rotary = {.theta = 1e6}});
+  check_architectures(fields, {"MixtralForCausalLM", "MixtralModel"});
+  if (fields.has("sliding_window")) c.window = fields.positive_int("sliding_window");
+  detail::read_experts(fields, {"num_local_experts", "num_experts"}, 8, 2, c);
+  c.router_kind = RouterKind::normalised;
+  return c;
+}
+
+TENON_INLINE DecoderSpec Mixtral::tensors(const ModelConfig& c) {
+  return detail::with_experts(c, {"block_sparse_moe.", "gate", "w1", "w3", "w2"});
+}
+
+TENON_INLINE ModelConfig OlMoE::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c =
+      configure_llama_like(file, model_type, {.positions = 4096, .tokens = {.eos = 50279}, .epsilon = 1e-5});
+  check_architectures(fields, {"OlmoeForCausalLM", "OlmoeModel"});
+  c.attention_bias = fields.boolean("attention_bias", false);
+  if (fields.has("clip_qkv")) throw Error(Error::Kind::unsupported, fields.where("clip_qkv"), "is not supported");
+  detail::read_experts(fields, {"num_experts", "num_local_experts"}, 64, 8, c);
+  c.router_kind = detail::router_kind(fields);
+  c.norms_all_heads = true;
+  return c;
+}
+
+TENON_INLINE DecoderSpec OlMoE::tensors(const ModelConfig& c) {
+  DecoderSpec spec = detail::with_experts(c, detail::kExpertNames);
+  for (int l = 0; l < c.layers; ++l)
+    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", true, spec.layers[static_cast<std::size_t>(l)]);
+  return spec;
+}
+
+TENON_INLINE ModelConfig Qwen3Moe::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  ModelConfig c = configure_llama_like(file, model_type, {.positions = 32768, .kv_heads = 4});
+  check_architectures(fields, {"Qwen3MoeForCausalLM", "Qwen3MoeModel"});
+  c.attention_bias = fields.boolean("attention_bias", false);
+  if (fields.boolean("use_sliding_window", false)) c.window = fields.positive_int("sliding_window", 4096);
+  detail::read_experts(fields, {"num_experts", "num_local_experts"}, 128, 8, c);
+  c.expert_inner = fields.has("moe_intermediate_size") ? width_field(fields, "moe_intermediate_size") : 768;
+  c.router_kind = detail::router_kind(fields);
+  const int step = fields.positive_int("decoder_sparse_step", 1);
+  for (int l = 0; l < c.layers; ++l) c.dense_layers.push_back((l + 1) % step != 0);
+  if (fields.has("mlp_only_layers")) {
+    for (const int layer : fields.integers("mlp_only_layers", 0, c.layers - 1))
+      c.dense_layers[static_cast<std::size_t>(layer)] = true;
+  }
+  return c;
+}
+
+TENON_INLINE DecoderSpec Qwen3Moe::tensors(const ModelConfig& c) {
+  DecoderSpec spec = detail::with_experts(c, detail::kExpertNames);
+  for (int l = 0; l < c.layers; ++l)
+    add_head_gains(c, "layers." + std::to_string(l) + ".self_attn.", false, spec.layers[static_cast<std::size_t>(l)]);
+  return spec;
+}
+
+TENON_INLINE ModelConfig GptOss::configure(const ConfigFile& file) {
+  const Fields fields = file.fields();
+  if (!fields.has("rope_scaling") && !fields.has("rope_parameters"))
+    fields.refuse("rope_scaling", "is missing; the family has none but its own");
+  ModelConfig c = configure_llama_like(
+      file, model_type,
+      {.positions = 131072, .kv_heads = 8, .head_dim = 64, .epsilon = 1e-5, .rotary = {.theta = 150000}});
+  check_architectures(fields, {"GptOssForCausalLM", "GptOssModel"});
+  c.attention_bias = fields.boolean("attention_bias", true);
+  read_windows(
+      fields, fields.positive_int("sliding_window", 128), [](int layer) { return layer % 2 == 0; }, c);
+  detail::read_experts(fields, {"num_local_experts", "num_experts"}, 128, 4, c);
+  c.router_kind = RouterKind::chosen_softmax;
+  c.expert_gate = {Activation::silu, static_cast<float>(fields.positive("swiglu_limit", 7.0)),
+                   static_cast<float>(fields.positive("swiglu_alpha", 1.702))};
+  return c;
+}
+
+TENON_INLINE DecoderSpec GptOss::tensors(const ModelConfig& c) {
+  DecoderSpec spec = llama_like_tensors(c);
+  for (int l = 0; l < c.layers; ++l) {
+    auto& layer = spec.layers[static_cast<std::size_t>(l)];
+    layer.up = layer.down = {};
+    const std::string h = "layers." + std::to_string(l) + ".", experts = h + "mlp.experts.", router = h + "mlp.router.";
+    layer.sinks = vector_spec(h + "self_attn.sinks", c.heads);
+    layer.router = table_spec(router + "weight", {c.experts, c.hidden});
+    layer.router_bias = vector_spec(router + "bias", c.experts);
+    const int both = 2 * c.expert_inner;
+    // Rows of an expert in a tensor of all experts; every second row where gate and up alternate.
+    const auto part = [&](const std::string& name, int first, int rows, int each, bool matrix) -> TensorPart {
+      const bool alternate = each != rows;
+      return {.name = experts + name,
+              .rows = rows,
+              .transposed = matrix,
+              .first = first,
+              .block = alternate ? 1 : 0,
+              .stride = alternate ? 2 : 0,
+              .stored = c.experts * each,
+              .stacked = c.experts};
+    };
+    const auto gate_and_up = [&](const std::string& name, int expert, bool matrix) -> std::vector<TensorPart> {
+      return {part(name, expert * both, c.expert_inner, both, matrix),
+              part(name, expert * both + 1, c.expert_inner, both, matrix)};
+    };
+    for (int e = 0; e < c.experts; ++e) {
+      layer.experts.push_back(
+          {{{{both, c.hidden}, gate_and_up("gate_up_proj", e, true)},
+            {{both, 1}, gate_and_up("gate_up_proj_bias", e, false)}},
+           {{{c.hidden, c.expert_inner}, {part("down_proj", e * c.hidden, c.hidden, c.hidden, true)}},
+            {{c.hidden, 1}, {part("down_proj_bias", e * c.hidden, c.hidden, c.hidden, false)}}}});
+    }
+  }
+  return spec;
+}
+
+}  // namespace tenon

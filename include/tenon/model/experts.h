@@ -1,0 +1,50 @@
+// Mixtures of experts: Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen3-MoE (Yang et al., 2025)
+// and gpt-oss (OpenAI, 2025), as in Hugging Face's classes of these names.
+#pragma once
+#include <string_view>
+
+#include "tenon/model/llama.h"
+
+namespace tenon {
+
+/// Mistral with experts, whose weights are normalised.
+struct Mixtral {
+  static constexpr std::string_view model_type = "mixtral";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Llama with experts and norms over all heads of queries and of keys.
+struct OlMoE {
+  static constexpr std::string_view model_type = "olmoe";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Qwen3 with experts in some layers.
+struct Qwen3Moe {
+  static constexpr std::string_view model_type = "qwen3_moe";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+/// Experts with clamped gates in stacked tensors, attention with sinks and, in every second layer, a window.
+struct GptOss {
+  static constexpr std::string_view model_type = "gpt_oss";
+  static constexpr std::string_view name_prefix = "model.";
+
+  static ModelConfig configure(const ConfigFile& file);
+  static DecoderSpec tensors(const ModelConfig& c);
+};
+
+}  // namespace tenon
+
+#ifndef TENON_COMPILED
+#include "tenon/model/experts-inl.h"
+#endif

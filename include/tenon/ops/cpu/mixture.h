@@ -1,0 +1,154 @@
+// Mixtures of experts: the router, and the rows of each expert as one product.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "tenon/ops/args.h"
+#include "tenon/ops/cpu/kernels.h"
+#include "tenon/ops/cpu/linear.h"
+#include "tenon/ops/cpu/rows.h"
+
+namespace tenon {
+
+namespace cpu {
+
+/// Writes softmax of logits [n] over themselves.
+inline void softmax_row(const Kernels& kernels, int n, float* logits) {
+  const float top = *std::max_element(logits, logits + n);
+  for (int i = 0; i < n; ++i) logits[i] -= top;
+  kernels.exp_row(logits, n, logits);
+  float sum = 0;
+  for (int i = 0; i < n; ++i) sum += logits[i];
+  for (int i = 0; i < n; ++i) logits[i] /= sum;
+}
+
+/// The experts of a row and their weights, in order of ids. logits: [experts], overwritten.
+template <class W>
+void choose_experts(const Kernels& kernels, const MixtureArgs<W>& args, std::vector<float>& logits,
+                    ExpertChoice* choices /* [chosen] */) {
+  const int experts = static_cast<int>(args.experts.size()), chosen = args.chosen;
+  if (args.kind != RouterKind::chosen_softmax) softmax_row(kernels, experts, logits.data());
+  std::vector<int> ids(logits.size());
+  for (int e = 0; e < experts; ++e) ids[static_cast<std::size_t>(e)] = e;
+  const auto value = [&](int e) { return logits[static_cast<std::size_t>(e)]; };
+  std::partial_sort(ids.begin(), ids.begin() + chosen, ids.end(),
+                    [&](int a, int b) { return value(a) > value(b) || (value(a) == value(b) && a < b); });
+  std::sort(ids.begin(), ids.begin() + chosen);
+  std::vector<float> weights;
+  for (int i = 0; i < chosen; ++i) weights.push_back(value(ids[static_cast<std::size_t>(i)]));
+  if (args.kind == RouterKind::chosen_softmax) softmax_row(kernels, chosen, weights.data());
+  float sum = 1;
+  if (args.kind == RouterKind::normalised) {
+    sum = 0;
+    for (const float weight : weights) sum += weight;
+  }
+  for (int i = 0; i < chosen; ++i)
+    choices[i] = {ids[static_cast<std::size_t>(i)], weights[static_cast<std::size_t>(i)] / sum};
+}
+
+/// The choices of all rows. A row whose logits are not finite takes the first experts; its x is not finite either.
+template <class W>
+void route(Cpu& device, const MixtureArgs<W>& args) {
+  const auto& kernels = kernels_for(device.isa());
+  const auto experts = args.experts.size(), chosen = static_cast<std::size_t>(args.chosen);
+  args.memory->choices.resize(static_cast<std::size_t>(args.x.rows) * chosen);
+  split_rows(device, args.x.rows, [&](int begin, int end) {
+    std::vector<float> logits(experts);
+    for (int r = begin; r < end; ++r) {
+      kernels.products_row(args.x.row(r), args.router, args.x.cols, static_cast<int>(experts), logits.data());
+      if (args.router_bias) kernels.add_row(args.router_bias, 1, static_cast<int>(experts), logits.data());
+      for (float& logit : logits) {
+        if (!std::isfinite(logit)) logit = 0;  // the sort needs an order
+      }
+      choose_experts(kernels, args, logits, args.memory->choices.data() + static_cast<std::size_t>(r) * chosen);
+    }
+  });
+}
+
+/// Sorts the pairs by expert and copies their rows. Returns the first pair of each expert, and the number of pairs.
+template <class W>
+std::vector<int> sort_pairs(Cpu& device, const MixtureArgs<W>& args) {
+  ExpertMemory& memory = *args.memory;
+  std::vector<int> first(args.experts.size() + 1);
+  for (const ExpertChoice& choice : memory.choices) ++first[static_cast<std::size_t>(choice.expert) + 1];
+  for (std::size_t e = 1; e < first.size(); ++e) first[e] += first[e - 1];
+  std::vector<int> next = first;
+  memory.places.clear();
+  for (const ExpertChoice& choice : memory.choices)
+    memory.places.push_back(next[static_cast<std::size_t>(choice.expert)]++);
+  split_rows(device, args.x.rows, [&](int begin, int end) {
+    for (int i = begin * args.chosen; i < end * args.chosen; ++i)
+      std::memcpy(memory.x.row(memory.places[static_cast<std::size_t>(i)]), args.x.row(i / args.chosen),
+                  static_cast<std::size_t>(args.x.cols) * sizeof(float));
+  });
+  return first;
+}
+
+/// The outputs of one expert for its pairs [first, last).
+template <class W>
+void run_expert(Cpu& device, const MixtureArgs<W>& args, const ExpertParts<W, const float*>& expert, int first,
+                int last) {
+  const auto pairs = [&](const MatrixView<float>& all) {
+    return MatrixView<float>{all.row(first), last - first, all.cols, all.stride};
+  };
+  const MatrixView<float> both = pairs(args.memory->gate_and_up);
+  const int inner = both.cols / 2;
+  linear(device,
+         LinearArgs<W>{.x = pairs(args.memory->x), .weight = expert.up.weight, .bias = expert.up.bias, .y = both});
+  const auto& kernels = kernels_for(device.isa());
+  split_rows(device, both.rows, [&](int begin, int end) {
+    for (int r = begin; r < end; ++r) {
+      float* x = both.row(r);  // [2 inner]
+      if (args.gate.limit > 0)
+        kernels.clamped_gate_row(x, x + inner, inner, args.gate.limit, args.gate.steepness, x);
+      else
+        kernels.gate_row(x, x + inner, inner, args.gate.activation, x);
+    }
+  });
+  linear(device, LinearArgs<W>{.x = MatrixView<const float>{both.data, both.rows, inner, both.stride},
+                               .weight = expert.down.weight,
+                               .bias = expert.down.bias,
+                               .y = pairs(args.memory->out)});
+}
+
+}  // namespace cpu
+
+/// Rows of one expert are one product, so its weights are read once a step.
+template <class W>
+requires(!OnTensorCores<W>) void mixture(Cpu& device, const MixtureArgs<W>& args) {
+  if (args.x.rows == 0) return;
+  cpu::route(device, args);
+  const std::vector<int> first = cpu::sort_pairs(device, args);
+  for (std::size_t e = 0; e < args.experts.size(); ++e) {
+    if (first[e + 1] > first[e]) cpu::run_expert(device, args, args.experts[e], first[e], first[e + 1]);
+  }
+  const auto& kernels = cpu::kernels_for(device.isa());
+  const ExpertMemory& memory = *args.memory;
+  cpu::split_rows(device, args.x.rows, [&](int begin, int end) {
+    std::vector<float> sum(static_cast<std::size_t>(args.y.cols));
+    for (int r = begin; r < end; ++r) {
+      std::fill(sum.begin(), sum.end(), 0.0f);
+      for (int i = r * args.chosen; i < (r + 1) * args.chosen; ++i) {
+        const auto pair = static_cast<std::size_t>(i);
+        kernels.add_row(memory.out.row(memory.places[pair]), memory.choices[pair].weight, args.y.cols, sum.data());
+      }
+      kernels.add_row(sum.data(), 1, args.y.cols, args.y.row(r));
+    }
+  });
+}
+
+inline void add_positions(Cpu& device, const AddPositionsArgs& args) {
+  const auto& kernels = cpu::kernels_for(device.isa());
+  cpu::split_rows(device, args.x.rows, [&](int begin, int end) {
+    for (int r = begin; r < end; ++r) {
+      const float* p = args.table + static_cast<std::ptrdiff_t>(args.batch.positions[r]) * args.x.cols;
+      kernels.add_row(p, 1, args.x.cols, args.x.row(r));
+    }
+  });
+}
+
+}  // namespace tenon

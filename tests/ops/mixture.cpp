@@ -1,0 +1,222 @@
+// mixture: a row's bits depend on its own row, not on the rows that share its experts; ties go to the lower id.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <set>
+
+#include "helpers.h"
+#include "tenon/ops/cpu/mixture.h"
+
+BOOST_AUTO_TEST_SUITE(ops_mixture)
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using View = Float32::View;
+
+// A mixture with rows in memory of their own.
+struct Problem {
+  int hidden, inner, experts, chosen;
+  RouterKind kind;
+  ExpertGate gate;
+  Matrix x, start, router, router_bias;
+  std::vector<Matrix> ups, downs, up_biases, down_biases;
+  std::vector<Packed<Float32>> packed_ups, packed_downs;
+  std::vector<ExpertParts<View, const float*>> parts;
+
+  Problem(int width, int wide, int count, int most, RouterKind how, ExpertGate of = {})
+      : hidden(width),
+        inner(wide),
+        experts(count),
+        chosen(most),
+        kind(how),
+        gate(of),
+        x(random_matrix(kMostRows, width, 1, width + 3)),
+        start(random_matrix(kMostRows, width, 2, width + 5)),
+        router(random_matrix(count, width, 3)),
+        router_bias(random_matrix(1, count, 4)) {
+    for (int e = 0; e < count; ++e) {
+      const auto seed = static_cast<std::uint64_t>(10 * e);
+      ups.push_back(random_matrix(2 * wide, width, 100 + seed));
+      downs.push_back(random_matrix(width, wide, 200 + seed));
+      up_biases.push_back(random_matrix(1, 2 * wide, 300 + seed));
+      down_biases.push_back(random_matrix(1, width, 400 + seed));
+    }
+    for (const Matrix& up : ups) packed_ups.emplace_back(up);
+    for (const Matrix& down : downs) packed_downs.emplace_back(down);
+    for (std::size_t e = 0; e < ups.size(); ++e) {
+      parts.push_back({{packed_ups[e].view(), up_biases[e].row(0)}, {packed_downs[e].view(), down_biases[e].row(0)}});
+    }
+  }
+
+  // The rows first .. first + rows - 1, added to their start.
+  Matrix run(Cpu& device, int first, int rows) const {
+    const int pairs = rows * chosen;
+    Matrix y(rows, hidden, hidden + 5), px(pairs, hidden, hidden), out(pairs, hidden, hidden + 1),
+        both(pairs, 2 * inner, 2 * inner);
+    for (int r = 0; r < rows; ++r)
+      std::memcpy(y.row(r), start.row(first + r), static_cast<std::size_t>(hidden) * sizeof(float));
+    ExpertMemory memory{px.view(), out.view(), both.view(), {}, {}};
+    mixture(device, MixtureArgs<View>{x.view(first, rows), router.row(0), router_bias.row(0), parts, chosen, kind, gate,
+                                      &memory, y.view()});
+    BOOST_TEST(gaps_untouched(y));
+    return y;
+  }
+
+  Matrix alone() const {
+    Cpu device({.threads = 1, .isa = Isa::portable});
+    Matrix all(kMostRows, hidden, hidden);
+    for (int r = 0; r < kMostRows; ++r) {
+      const Matrix y = run(device, r, 1);
+      std::memcpy(all.row(r), y.row(0), static_cast<std::size_t>(hidden) * sizeof(float));
+    }
+    return all;
+  }
+};
+
+double dot(const float* a, const float* b, int n) {
+  double sum = 0;
+  for (int i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+// The experts of a row by logit, ties to the lower id, and their weights.
+std::vector<std::pair<int, double>> choices(const Problem& p, int row) {
+  std::vector<std::pair<double, int>> order;
+  std::vector<double> logits;
+  for (int e = 0; e < p.experts; ++e) {
+    logits.push_back(dot(p.x.row(row), p.router.row(e), p.hidden) + p.router_bias.row(0)[e]);
+    order.push_back({-logits.back(), e});
+  }
+  std::sort(order.begin(), order.end());
+  double all = 0, some = 0;
+  for (const double logit : logits) all += std::exp(logit);
+  for (int i = 0; i < p.chosen; ++i) some += std::exp(-order[static_cast<std::size_t>(i)].first);
+  std::vector<std::pair<int, double>> out;
+  for (int i = 0; i < p.chosen; ++i) {
+    const auto [minus, e] = order[static_cast<std::size_t>(i)];
+    out.push_back({e, std::exp(-minus) / (p.kind == RouterKind::softmax ? all : some)});
+  }
+  return out;
+}
+
+// In double precision.
+std::vector<double> expected_row(const Problem& p, int row) {
+  std::vector<double> y(p.start.row(row), p.start.row(row) + p.hidden);
+  for (const auto& [e, weight] : choices(p, row)) {
+    const auto at = static_cast<std::size_t>(e);
+    std::vector<float> inner;
+    for (int i = 0; i < p.inner; ++i) {
+      double g = dot(p.ups[at].row(i), p.x.row(row), p.hidden) + p.up_biases[at].row(0)[i];
+      double u = dot(p.ups[at].row(p.inner + i), p.x.row(row), p.hidden) + p.up_biases[at].row(0)[p.inner + i];
+      if (p.gate.limit > 0) {
+        g = std::min(g, static_cast<double>(p.gate.limit));
+        u = std::clamp(u, -static_cast<double>(p.gate.limit), static_cast<double>(p.gate.limit)) + 1;
+      }
+      inner.push_back(static_cast<float>(g / (1 + std::exp(-static_cast<double>(p.gate.steepness) * g)) * u));
+    }
+    for (int o = 0; o < p.hidden; ++o) {
+      y[static_cast<std::size_t>(o)] +=
+          weight * (dot(p.downs[at].row(o), inner.data(), p.inner) + p.down_biases[at].row(0)[o]);
+    }
+  }
+  return y;
+}
+
+double largest_difference(const Problem& p, const Matrix& all) {
+  double most = 0;
+  for (int r = 0; r < all.rows; ++r) {
+    const auto expected = expected_row(p, r);
+    for (int c = 0; c < p.hidden; ++c)
+      most = std::max(most, std::abs(all.row(r)[c] - expected[static_cast<std::size_t>(c)]));
+  }
+  return most;
+}
+
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  all.emplace_back(48, 40, 8, 3, RouterKind::softmax);
+  all.emplace_back(77, 33, 5, 2, RouterKind::normalised);
+  all.emplace_back(48, 40, 4, 2, RouterKind::chosen_softmax, ExpertGate{Activation::silu, 1.5f, 1.702f});
+  all.emplace_back(16, 16, 3, 3, RouterKind::normalised);
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rows_are_the_same_in_any_batch_on_any_threads_and_instructions) {
+  for (const Problem& p : problems()) {
+    const Matrix truth = p.alone();
+    for_each_cpu(
+        [&](Cpu& device) {
+          for (const int rows : {1, 2, 3, 5, 8, 17, 64, 129}) {
+            const int first = rows * 7 % (kMostRows - rows + 1);
+            BOOST_TEST(first_difference(p.run(device, first, rows).view(), truth.view(first, rows)) == -1,
+                       name_of(device) << ": " << rows << " rows of " << p.hidden);
+          }
+        },
+        3);
+  }
+}
+
+// Tolerance: sums of 48 to 77 products below 1 in float32, twice, then weights that add up to at most 1.
+BOOST_AUTO_TEST_CASE(agrees_with_a_reference_in_double_precision) {
+  for (Problem& p : problems()) {
+    BOOST_TEST(largest_difference(p, p.alone()) < 1e-4);
+    // The inverse tests: another weighting, another gate and another number of experts are detected.
+    Problem other = p;
+    other.kind = p.kind == RouterKind::softmax ? RouterKind::normalised : RouterKind::softmax;
+    if (p.chosen < p.experts) BOOST_TEST(largest_difference(other, p.alone()) > 1e-3);
+    other = p;
+    other.gate.limit = p.gate.limit > 0 ? 0 : 0.5f;
+    BOOST_TEST(largest_difference(other, p.alone()) > 1e-3);
+    if (p.chosen == 1) continue;
+    other = p;
+    --other.chosen;
+    BOOST_TEST(largest_difference(other, p.alone()) > 1e-3);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ties_go_to_the_lower_id) {
+  Problem p(16, 16, 6, 2, RouterKind::normalised);
+  for (int e = 0; e < p.experts; ++e) {
+    p.router_bias.row(0)[e] = e % 2 == 1 ? 1.0f : 0.0f;  // experts 1, 3 and 5 tie
+    std::fill_n(p.router.row(e), p.hidden, 0.0f);
+  }
+  Problem chosen = p;
+  chosen.router_bias.row(0)[5] = 0;
+  BOOST_TEST(same_bits(p.alone(), chosen.alone()));
+  chosen.router_bias.row(0)[1] = 0, chosen.router_bias.row(0)[5] = 1;
+  BOOST_TEST(!same_bits(p.alone(), chosen.alone()));
+}
+
+// A broken row may not break its neighbours, and stays broken itself.
+BOOST_AUTO_TEST_CASE(a_row_that_is_not_finite_changes_no_other) {
+  Problem p(48, 40, 8, 3, RouterKind::normalised);
+  const Matrix truth = p.alone();
+  p.x.row(3)[5] = std::numeric_limits<float>::quiet_NaN();
+  Cpu device({.threads = 2});
+  const Matrix y = p.run(device, 0, 9);
+  for (int r = 0; r < 9; ++r) BOOST_TEST(same_bits(y.row(r), truth.row(r), p.hidden) == (r != 3));
+  BOOST_TEST(std::isnan(y.row(3)[0]));
+}
+
+BOOST_AUTO_TEST_CASE(positions_are_added_to_each_row) {
+  const int n = 77;
+  const Matrix table = random_matrix(20, n, 1), x = random_matrix(9, n, 2, n + 3);
+  std::vector<int> positions = {0, 19, 3, 3, 4, 5, 6, 7, 8};
+  Cpu device({.threads = 2});
+  Matrix y = x;
+  BatchView batch{};
+  batch.positions = positions.data();
+  batch.rows = 9;
+  add_positions(device, {batch, table.row(0), y.view()});
+  for (int r = 0; r < 9; ++r) {
+    for (int c = 0; c < n; ++c)
+      BOOST_TEST(y.row(r)[c] == x.row(r)[c] + table.row(positions[static_cast<std::size_t>(r)])[c]);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
