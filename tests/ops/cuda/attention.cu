@@ -55,6 +55,15 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(direct, P, Caches) {
   for (const Shapes& s : kShapes) check<P, DirectAttention>(s, kSteps, 600);
 }
 
+// Biases of keys and sinks, of families that have them.
+BOOST_AUTO_TEST_CASE_TEMPLATE(biases_and_sinks, P, Caches) {
+  for (const Shapes& s : {Shapes{12, 12, 64, 0, false, true, false}, Shapes{8, 2, 80, 0, false, false, true},
+                          Shapes{4, 1, 128, 100, false, true, true}, Shapes{3, 3, 7, 0, true, true, true}}) {
+    check<P, FlashAttention>(s, kSteps, 600);
+    check<P, DirectAttention>(s, kSteps, 600);
+  }
+}
+
 // More splits than a block attends in parallel, with a window and without.
 BOOST_AUTO_TEST_CASE(long_texts) {
   const std::vector<std::vector<int>> steps = {{2'400, 5, 3}, {1, 1, 1}, {160, 1, 1}, {1, 1, 1}};

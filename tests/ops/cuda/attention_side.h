@@ -11,11 +11,16 @@ namespace tenon::test {
 struct Shapes {
   int heads, kv_heads, head_dim, window;
   bool sloped;
+  bool biased = false, sunk = false;  ///< biases of keys; sinks, which are the slopes
 };
 
+inline constexpr int kBiases = 2624;  // positions of a head's biases
+
+// The slopes of all heads, then the biases of keys, [heads, kBiases].
 inline std::vector<float> slopes_of(const Shapes& s) {
   std::vector<float> slopes;
   for (int h = 0; h < s.heads; ++h) slopes.push_back(std::exp2(-static_cast<float>(h + 1)));
+  for (int i = 0; s.biased && i < s.heads * kBiases; ++i) slopes.push_back(static_cast<float>(i % 37) * 0.1f);
   return slopes;
 }
 
@@ -54,9 +59,10 @@ class Side {
   void attend(const BatchView& there, const typename P::View& view, MatrixView<const float> q, const float* slopes,
               Out out) {
     attention(device_, Attend{},
-              AttentionArgs<typename P::View, Out>{there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
-                                                   1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window,
-                                                   s_.sloped ? slopes : nullptr});
+              AttentionArgs<typename P::View, Out>{
+                  there, q, view, 1, s_.heads, s_.kv_heads, s_.head_dim,
+                  1.0f / std::sqrt(static_cast<float>(s_.head_dim)), out, s_.window, s_.sloped ? slopes : nullptr, 0,
+                  s_.biased ? slopes + s_.heads : nullptr, kBiases, s_.sunk ? slopes : nullptr});
   }
   static KvShape shape(const Shapes& s, int positions) {
     return {.layers = 2, .heads = s.kv_heads, .head_dim = s.head_dim, .positions = positions, .window = s.window};

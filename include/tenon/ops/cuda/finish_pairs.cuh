@@ -51,11 +51,10 @@ struct PairJob {
   const float* residual;  ///< [tokens, residual_stride] or null; may be y
   std::ptrdiff_t residual_stride;
   Y y;  ///< [tokens, outputs]
-  /// all pairs begin at multiples of eight bytes, and a row's last pair has room; otherwise finish_apart_kernel writes
+  /// all pairs begin at multiples of eight bytes; otherwise finish_apart_kernel writes
   bool even;
 };
 
-/// With an odd number of outputs, the float after a row's last is written, too: it must be the row's own padding.
 inline bool has_even_rows(const MatrixView<float>& y) {
   return y.stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 8 == 0;
 }
@@ -80,7 +79,10 @@ __device__ __forceinline__ void add_pair(float& first, float& second, float2 pai
 }
 __device__ __forceinline__ void write_even_pair(const MatrixView<float>& to, int row, int col, float first,
                                                 float second) {
-  *reinterpret_cast<float2*>(to.row(row) + col) = {first, second};
+  if (col + 1 < to.cols)
+    *reinterpret_cast<float2*>(to.row(row) + col) = {first, second};
+  else  // the last of an odd number of outputs: what follows a row is not the product's
+    to.row(row)[col] = first;
 }
 template <class E>
 __device__ __forceinline__ void write_even_pair(const OperandTiles<E>& to, int row, int col, float first,
