@@ -147,6 +147,10 @@ class CheckpointWriter {
     for (const TensorPart& part : m.parts) {
       const TensorInfo& info = source_.find(part.name);
       if (!known_.insert(info.name).second) continue;
+      if (C::per_tensor && part.stacked > 1)
+        throw Error(Error::Kind::unsupported, printable(info.name),
+                    "stacks matrices, each with a scale of its own in " + std::string(C::name) +
+                        "; a file would have one for all; use another format");
       const int rows = part.stored_rows(), cols = m.shape.cols;
       const bool turned = is_plain_code<C> && part.transposed;  // read as it is stored
       const Shape shape = turned ? Shape{part.stacked * cols, rows / part.stacked} : Shape{rows, cols};
