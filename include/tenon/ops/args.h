@@ -123,6 +123,7 @@ enum class RouterKind : std::uint8_t {
 struct ExpertGate {
   Activation activation = Activation::silu;
   float limit = 0, steepness = 1;
+  friend bool operator==(const ExpertGate&, const ExpertGate&) = default;
 };
 
 /// A row's choice of an expert.
