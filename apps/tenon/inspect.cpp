@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "families.h"
 #include "output.h"
+#include "tenon/checkpoint/matrix_decoder.h"
 #include "tenon/checkpoint/peft.h"
 #include "tenon/device/thread_pool.h"
 #include "tenon/model/adapter_sites.h"
@@ -151,10 +152,22 @@ std::string describe_engines() {
   return "runs in      " + list_of(formats) + " (--weights)\n";
 }
 
+// The variants of matrices that another library quantised, and how many matrices have them.
+std::string describe_quantised(const tenon::Checkpoint& checkpoint) {
+  std::map<std::string, int> variants;
+  for (const tenon::TensorInfo& tensor : checkpoint.tensors())
+    if (tensor.decoder) ++variants[tensor.decoder->name()];
+  std::string text;
+  for (const auto& [name, count] : variants)
+    text += (text.empty() ? "stored as    " : "             ") + name + ": " + std::to_string(count) +
+            (count == 1 ? " matrix\n" : " matrices\n");
+  return text;
+}
+
 // Describes the format of a quantised folder.
 std::string describe_stored(const tenon::ModelFiles& files) {
   const std::string code = tenon::weight_code_of(files);
-  if (code.empty()) return "";
+  if (code.empty()) return describe_quantised(*files.tensors);
   std::string versions;  // shards may differ in version
   for (const auto& version : files.tensors->metadata_of_all("tenon.version"))
     versions += (versions.empty() ? ", by tenon " : " and ") + version;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tenon/checkpoint/config.h"
+#include "tenon/checkpoint/quantized.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/file.h"
@@ -27,6 +28,11 @@ TENON_INLINE ConfigFile::ConfigFile(const std::filesystem::path& folder) : file_
 TENON_INLINE ConfigFile::ConfigFile(std::shared_ptr<const Json> json, std::string file)
     : file_(std::move(file)), json_(std::move(json)) {
   refuse_unsupported();
+}
+
+TENON_INLINE std::optional<Fields> ConfigFile::quantization() const {
+  constexpr const char* key = "quantization_config";
+  return fields().has(key) ? std::optional<Fields>(fields().object(key)) : std::nullopt;
 }
 
 TENON_INLINE std::optional<Fields> ConfigFile::generation() const {
@@ -95,8 +101,7 @@ TENON_INLINE void ConfigFile::refuse_unsupported() const {
   const auto refuse = [&](const std::string& key, const std::string& what) {
     throw Error(Error::Kind::unsupported, fields.where(key), what);
   };
-  if (fields.has("quantization_config"))
-    refuse("quantization_config", "quantised checkpoints are not read; use the float checkpoint and a weight policy");
+  if (const auto quantization = this->quantization()) quantization_method(*quantization);  // error where not known
   for (const char* key : {"is_encoder_decoder", "add_cross_attention"})
     if (fields.boolean(key, false)) refuse(key, "true is not supported: only decoders without cross attention are");
   if (fields.has("attention_chunk_size")) refuse("attention_chunk_size", "attention in chunks is not supported");

@@ -41,6 +41,9 @@ class ConfigFile {
   /// "gpt2", "llama", ...: the model family. Error where the field is missing.
   std::string model_type() const { return fields().string("model_type"); }
 
+  /// quantization_config: how another library quantised the weights (quantized.h); empty where the file has none.
+  std::optional<Fields> quantization() const;
+
   /// The members of generation_config.json; empty where the file does not exist.
   std::optional<Fields> generation() const;
 

@@ -12,7 +12,7 @@ namespace tenon {
 
 /// Element types, with names and sizes as in safetensors 0.8 (tensor.rs, Dtype). Only f32, f16 and bf16 can be read as
 /// weights (is_weight). The others are known so that files with such tensors can be laid out; models do not use them.
-/// From q4_0 on: block types of GGUF, which gguf_blocks.h decodes.
+/// From q4_0 on: block types of GGUF, which gguf_blocks.h decodes. quantised: matrices that a MatrixDecoder decodes.
 enum class DType : std::uint8_t {
   boolean,
   f4,
@@ -47,12 +47,13 @@ enum class DType : std::uint8_t {
   q5_k,
   q6_k,
   iq4_nl,
+  quantised,
 };
 
 namespace detail {
 struct DTypeEntry {
   DType type;
-  int bits;  // 0: a block type
+  int bits;  // 0: a block type or quantised
   std::string_view name;
 };
 inline constexpr DTypeEntry kDTypes[] = {
@@ -89,12 +90,13 @@ inline constexpr DTypeEntry kDTypes[] = {
     {DType::q5_k, 0, "Q5_K"},
     {DType::q6_k, 0, "Q6_K"},
     {DType::iq4_nl, 0, "IQ4_NL"},
+    {DType::quantised, 0, "quantised"},
 };
 }  // namespace detail
 
 /// Whether elements are stored in blocks (gguf_blocks.h). No safetensors file has such a type.
-constexpr bool is_block(DType type) { return type >= DType::q4_0; }
-/// Bits of one element; 0 for a block type.
+constexpr bool is_block(DType type) { return type >= DType::q4_0 && type != DType::quantised; }
+/// Bits of one element; 0 for a block type and for `quantised`.
 constexpr int dtype_bits(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].bits; }
 /// Name in a safetensors header, or of a GGUF type: "BF16", "Q4_K".
 constexpr std::string_view dtype_name(DType type) { return detail::kDTypes[static_cast<std::size_t>(type)].name; }
@@ -104,7 +106,7 @@ constexpr bool is_weight(DType type) { return type == DType::f32 || type == DTyp
 /// The safetensors type of this name; empty where the name is unknown.
 constexpr std::optional<DType> dtype_of(std::string_view name) {
   for (const auto& each : detail::kDTypes)
-    if (each.name == name && !is_block(each.type)) return each.type;
+    if (each.name == name && each.bits > 0) return each.type;
   return std::nullopt;
 }
 

@@ -27,41 +27,18 @@ TENON_INLINE const TensorInfo* PeftBase::find(std::string_view stored) const {
   return name.starts_with(prefix) ? tensors->find(std::string_view(name).substr(prefix.size())) : nullptr;
 }
 
-}  // namespace tenon
-
-namespace tenon::detail {
-
-// Elements [first, first + out.size()) of a tensor of type F32, F16 or BF16. `bytes`: scratch.
-TENON_INLINE void read_elements(const Checkpoint& file, const TensorInfo& tensor, std::uint64_t first,
-                                std::span<float> out, std::vector<std::byte>& bytes) {
-  const std::size_t size = static_cast<std::size_t>(dtype_bits(tensor.dtype)) / 8;
-  bytes.resize(out.size() * size);
-  file.read_bytes(tensor, first * size, bytes);
-  if (tensor.dtype == DType::f32)
-    std::copy_n(reinterpret_cast<const float*>(bytes.data()), out.size(), out.data());
-  else if (tensor.dtype == DType::f16)
-    floats_of_f16(reinterpret_cast<const std::uint16_t*>(bytes.data()), out.data(), out.size());
-  else
-    floats_of_bf16(reinterpret_cast<const std::uint16_t*>(bytes.data()), out.data(), out.size());
-}
-
-}  // namespace tenon::detail
-
-namespace tenon {
-
 TENON_INLINE bool PeftBase::holds(const Checkpoint& file, const TensorInfo& copy, const TensorInfo& own) const {
   if (copy.shape != own.shape || !is_weight(copy.dtype) || !is_weight(own.dtype)) return false;
   constexpr std::uint64_t block = 64 * 1024;
   std::uint64_t elements = 1;
   for (const std::uint64_t dim : copy.shape) elements *= dim;
-  std::vector<std::byte> bytes;
   std::vector<float> theirs, ours;
   for (std::uint64_t first = 0; first < elements; first += block) {
     const auto count = static_cast<std::size_t>(std::min(block, elements - first));
     theirs.resize(count);
     ours.resize(count);
-    detail::read_elements(file, copy, first, theirs, bytes);
-    detail::read_elements(*tensors, own, first, ours, bytes);
+    file.read_elements(copy, first, theirs);
+    tensors->read_elements(own, first, ours);
     if (!std::equal(theirs.begin(), theirs.end(), ours.begin())) return false;
   }
   return true;

@@ -6,6 +6,7 @@
 
 #include "tenon/checkpoint/dtype.h"
 #include "tenon/checkpoint/gguf_blocks.h"
+#include "tenon/checkpoint/matrix_decoder.h"
 #include "tenon/checkpoint/safetensors.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
@@ -168,7 +169,7 @@ TENON_INLINE const TensorInfo& Checkpoint::require(std::string_view name,
 }
 
 TENON_INLINE void Checkpoint::require_weight(const TensorInfo& tensor) const {
-  if (!is_weight(tensor.dtype) && !is_block(tensor.dtype))
+  if (!is_weight(tensor.dtype) && !is_block(tensor.dtype) && !tensor.decoder)
     throw Error(
         Error::Kind::unsupported, where(tensor),
         "dtype " + std::string(dtype_name(tensor.dtype)) + " cannot be read as a weight; F32, F16 and BF16 can");
@@ -228,6 +229,28 @@ TENON_INLINE void Checkpoint::read_transposed(const TensorInfo& tensor, std::uin
   }
 }
 
+// A rectangle of a quantised matrix. Its decoder has rows of outputs: for a transposed tensor these are the columns.
+TENON_INLINE void Checkpoint::read_decoded(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
+                                           std::uint64_t first_col, std::uint64_t col_count, float* out) const {
+  const bool transposed = tensor.order.transposed;
+  const std::uint64_t inputs = transposed ? tensor.shape[0] : tensor.shape[1];
+  if (!transposed && col_count == inputs) return tensor.decoder->read(*this, first_row, row_count, out);
+  const std::uint64_t first = transposed ? first_col : first_row, count = transposed ? col_count : row_count;
+  constexpr std::uint64_t strip = 256;  // outputs at once
+  std::vector<float> decoded(static_cast<std::size_t>(std::min(strip, count) * inputs));
+  for (std::uint64_t done = 0; done < count; done += strip) {
+    const std::uint64_t n = std::min(strip, count - done);
+    tensor.decoder->read(*this, first + done, n, decoded.data());
+    for (std::uint64_t j = 0; j < n; ++j) {
+      const float* const values = decoded.data() + j * inputs;
+      if (!transposed)
+        std::copy_n(values + first_col, col_count, out + (done + j) * col_count);
+      else
+        for (std::uint64_t row = 0; row < row_count; ++row) out[row * col_count + done + j] = values[first_row + row];
+    }
+  }
+}
+
 TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
                                    std::uint64_t first_col, std::uint64_t col_count, float* out) const {
   require_weight(tensor);
@@ -240,6 +263,7 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
     throw Error(Error::Kind::internal, where(tensor),
                 "shape " + shape_text(tensor.shape) + " does not hold the rectangle to read");
   if (row_count == 0 || col_count == 0) return;
+  if (tensor.decoder) return read_decoded(tensor, first_row, row_count, first_col, col_count, out);
   const StoredOrder& order = tensor.order;
   if (order.transposed) return read_transposed(tensor, first_row, row_count, first_col, col_count, out);
   if (order.c > 0 && tensor.shape.size() == 1) {  // a vector of outputs: its elements are rows
@@ -260,13 +284,33 @@ TENON_INLINE void Checkpoint::read(const TensorInfo& tensor, std::uint64_t first
 
 TENON_INLINE void Checkpoint::read_all(const TensorInfo& tensor, float* out) const {
   require_weight(tensor);
-  if (!tensor.order.plain()) {
+  if (!tensor.order.plain() || tensor.decoder) {
     const bool matrix = tensor.shape.size() == 2;
     return read(tensor, 0, matrix ? tensor.shape[0] : 1, 0, tensor.shape.back(), out);
   }
   const GgufBlock layout = block_layout(tensor.dtype);
   const std::uint64_t blocks = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(layout.bytes);
   if (blocks > 0) read_run(tensor, 0, blocks * static_cast<std::uint64_t>(layout.values), out);
+}
+
+TENON_INLINE void Checkpoint::read_elements(const TensorInfo& tensor, std::uint64_t first, std::span<float> out) const {
+  const auto bits = static_cast<std::uint64_t>(dtype_bits(tensor.dtype));
+  const std::uint64_t elements = is_weight(tensor.dtype) ? (tensor.end - tensor.begin) / (bits / 8) : 0;
+  if (first > elements || out.size() > elements - first)
+    throw Error(Error::Kind::internal, where(tensor), "the elements to read end after the end of the tensor");
+  if (!out.empty()) read_run(tensor, first, out.size(), out.data());
+}
+
+TENON_INLINE void Checkpoint::replace(const std::set<std::string>& dropped, std::map<std::string, TensorInfo> made) {
+  std::vector<TensorInfo> tensors;
+  for (TensorInfo& each : tensors_) {
+    if (const auto found = made.find(each.name); found != made.end())
+      tensors.push_back(std::move(found->second));
+    else if (!dropped.contains(each.name))
+      tensors.push_back(std::move(each));
+  }
+  tensors_ = std::move(tensors);
+  sort_names();
 }
 
 TENON_INLINE void Checkpoint::read_bytes(const TensorInfo& tensor, std::uint64_t offset,

@@ -37,18 +37,21 @@ class Checkpoint {
 
   /// Reads rows [first_row, first_row + row_count) and columns [first_col, first_col + col_count) of a tensor of shape
   /// [rows, cols]. A tensor of shape [n] counts as [1, n]. out: [row_count, col_count], row-major.
-  /// F16 and BF16 are widened exactly; block types of GGUF are decoded (gguf_blocks.h). NaN and infinity are not
-  /// errors; all_finite of core/finite.h finds them.
+  /// F16 and BF16 are widened exactly; block types of GGUF (gguf_blocks.h) and quantised matrices (quantized.h) are
+  /// decoded. NaN and infinity are not errors; all_finite of core/finite.h finds them.
   ///
   /// A range narrower than the tensor costs one system call, about 0.6 us, per row. Reads of 256 columns or more reach
   /// 1.5 GB/s from the page cache; whole rows reach 8.7 GB/s (F32, 3072 columns, 2 cores).
   ///
-  /// Error unsupported if the type is not F32, F16, BF16 or a block type. Error invalid_file if the tensor does
-  /// not have 1 or 2 dimensions. Error io if the file cannot be read or has become shorter.
+  /// Error unsupported if the type is not F32, F16, BF16, a block type or quantised. Error invalid_file if the tensor
+  /// does not have 1 or 2 dimensions. Error io if the file cannot be read or has become shorter.
   void read(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count, std::uint64_t first_col,
             std::uint64_t col_count, float* out) const;
   /// Reads the whole tensor, of any rank. out: [number of its elements].
   void read_all(const TensorInfo& tensor, float* out) const;
+  /// Reads elements [first, first + out.size()) of a tensor of type F32, F16 or BF16 and any rank, in stored order.
+  /// Error io as for `read`.
+  void read_elements(const TensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
 
   /// Reads bytes of the tensor, starting at byte `offset`, as stored in the file, whatever its type. Error io as for
   /// `read`.
@@ -58,6 +61,10 @@ class Checkpoint {
   const std::string* metadata(std::string_view key) const;
   /// The values of `key` in all shards. For informative keys, which may differ.
   std::set<std::string> metadata_of_all(std::string_view key) const;
+
+  /// Puts each tensor of `made` in the place of the tensor that it is listed under. Drops the others of `dropped`;
+  /// their bytes can still be read by their TensorInfo. Names stay unique: the caller has checked it.
+  void replace(const std::set<std::string>& dropped, std::map<std::string, TensorInfo> made);
 
   /// Error io if a file was written to since it was opened. Call it after the last read.
   void verify_unchanged() const;
@@ -82,6 +89,8 @@ class Checkpoint {
   const File& file_of(const TensorInfo& tensor) const { return files_[static_cast<std::size_t>(tensor.shard)]; }
   void require_weight(const TensorInfo& tensor) const;
   void read_run(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
+  void read_decoded(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count, std::uint64_t first_col,
+                    std::uint64_t col_count, float* out) const;
   void read_blocks(const TensorInfo& tensor, std::uint64_t first, std::uint64_t count, float* out) const;
   void read_transposed(const TensorInfo& tensor, std::uint64_t first_row, std::uint64_t row_count,
                        std::uint64_t first_col, std::uint64_t col_count, float* out) const;

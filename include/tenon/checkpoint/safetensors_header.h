@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "tenon/io/file.h"
 
 namespace tenon {
+
+class MatrixDecoder;
 
 /// Limits of tenon. The format's own limit is 100 MB for a header. GPT-2 XL has 580 tensors and 70 kB of header.
 inline constexpr std::uint64_t kMaxHeaderBytes = 64u << 20;
@@ -42,6 +45,9 @@ struct TensorInfo {
   int shard = 0;  ///< index of the file
   StoredOrder order = {};
   std::string stored_name = {};  ///< the name in the file, if another
+  /// For a tensor of type `quantised`, and only for it. Then end - begin is the size of all its parts, which need not
+  /// be adjacent, and begin is 0.
+  std::shared_ptr<const MatrixDecoder> decoder = {};
 };
 
 /// "[768, 2304]"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tenon/checkpoint/gguf_model.h"
+#include "tenon/checkpoint/quantized.h"
 #include "tenon/core/error.h"
 #include "tenon/core/require.h"
 #include "tenon/io/fields.h"
@@ -77,7 +78,10 @@ TENON_INLINE ModelFiles load_checkpoint(const std::filesystem::path& folder) {
   ModelFiles files;
   const auto config = std::make_shared<ConfigFile>(folder);
   files.config = config;
-  files.tensors = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+  Checkpoint tensors = Checkpoint::open(folder);
+  if (const auto quantization = config->quantization())
+    tensors = decode_quantized(std::move(tensors), *quantization, config->model_type() == "gpt2");
+  files.tensors = std::make_shared<const Checkpoint>(std::move(tensors));
   if (has_tokenizer(folder)) {
     files.tokenizer =
         std::make_shared<const Tokenizer>(Tokenizer::load(folder, config->fields().positive_int("vocab_size")));

@@ -41,7 +41,8 @@ bool has_tokenizer(const std::filesystem::path& folder);
 bool is_model_file(const std::filesystem::path& path);
 
 /// Opens a model. A folder has config.json, an optional generation_config.json, model.safetensors (or shards and their
-/// index), and an optional tokenizer. A GGUF file has all of it (gguf_model.h). Errors name file and field.
+/// index), and an optional tokenizer; quantized.h reads quantised ones of other libraries. A GGUF file has all of it
+/// (gguf_model.h). Errors name file and field.
 ModelFiles load_checkpoint(const std::filesystem::path& path);
 
 /// The tokenizer of a model folder or a GGUF file. Errors as for Tokenizer::load and read_gguf_header.

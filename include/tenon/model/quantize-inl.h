@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "tenon/checkpoint/config.h"
@@ -69,6 +71,13 @@ inline std::vector<NewFile> write_gguf_files(const std::filesystem::path& source
   return files;
 }
 
+// config.json of a model that another library quantised describes the source, not the copy.
+inline std::string without_quantization(const std::string& text) {
+  OrderedJson config = parse_json<OrderedJson>(text, "config.json");
+  if (config.erase("quantization_config") == 0) return text;
+  return config.dump(2) + "\n";
+}
+
 TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& source,
                                                    const std::filesystem::path& target) {
   if (is_model_file(source)) return write_gguf_files(source, target);
@@ -77,7 +86,8 @@ TENON_INLINE std::vector<NewFile> copy_model_files(const std::filesystem::path& 
   std::error_code ignored;
   for (const char* name : kCopiedFiles) {
     if (!std::filesystem::exists(std::filesystem::symlink_status(source / name, ignored))) continue;
-    const std::string text = read_text_file(source / name, kLargest);
+    std::string text = read_text_file(source / name, kLargest);
+    if (std::string_view(name) == "config.json") text = without_quantization(text);
     files.emplace_back(target / name).write_at(0, std::as_bytes(std::span(text)));
   }
   return files;

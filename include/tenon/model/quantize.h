@@ -231,7 +231,7 @@ class CheckpointWriter {
   }
 
   // Whether the bytes of the tensor are those of a safetensors file. A GGUF file may have others.
-  static bool as_stored(const TensorInfo& tensor) { return tensor.order.plain() && !is_block(tensor.dtype); }
+  static bool as_stored(const TensorInfo& tensor) { return tensor.order.plain() && is_weight(tensor.dtype); }
 
   void copy(const TensorInfo& tensor, SafetensorsWriter& writer) const {
     if (!as_stored(tensor)) return copy_values(tensor, writer);
@@ -295,8 +295,9 @@ void check_target(const std::filesystem::path& target, const std::filesystem::pa
 // The other files and folders of a model's folder, sorted.
 std::vector<std::string> files_left_out(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// Copies the small files of a model, byte for byte. They appear with NewFile::publish. For a GGUF file they are
-// written: config.json and, if it has a tokenizer, tokenizer.json and tokenizer_config.json.
+// Copies the small files of a model, byte for byte; only quantization_config is taken out of config.json. They appear
+// with NewFile::publish. For a GGUF file they are written: config.json and, if it has a tokenizer, tokenizer.json and
+// tokenizer_config.json.
 std::vector<NewFile> copy_model_files(const std::filesystem::path& source, const std::filesystem::path& target);
 
 // Error unsupported if the weights are codes already: the loss of the first rounding would go unnoticed.

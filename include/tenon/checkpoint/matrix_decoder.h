@@ -1,0 +1,33 @@
+// A matrix that a checkpoint stores as codes of another library.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "tenon/core/require.h"
+
+namespace tenon {
+
+class Checkpoint;
+
+/// Decodes one matrix, a block of rows at a time. A row holds the weights of one output.
+class MatrixDecoder {
+ public:
+  /// name: method and variant, "gptq, 4 bits, groups of 128".
+  explicit MatrixDecoder(std::string name) : name_(std::move(name)) {}
+  MatrixDecoder(const MatrixDecoder&) = delete;
+  MatrixDecoder& operator=(const MatrixDecoder&) = delete;
+  virtual ~MatrixDecoder() = default;
+
+  const std::string& name() const noexcept { return name_; }  ///< method and variant
+
+  /// Decodes rows [first, first + count), which the matrix has, to float32. out: [count, inputs]. Thread-safe.
+  /// `checkpoint` holds the tensors of codes and scales. Scales that are not finite give values that are not finite.
+  /// Errors: invalid_file for codes and indices out of range; io as Checkpoint::read_bytes.
+  virtual void read(const Checkpoint& checkpoint, std::uint64_t first, std::uint64_t count, float* out) const = 0;
+
+ private:
+  std::string name_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,174 @@
+// compressed-tensors and fp8: variants of the files, and damaged ones. quantized.cpp compares the values with the
+// library.
+#include "tenon/checkpoint/compressed_tensors.h"
+
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+#include "quantized_case.h"
+
+BOOST_AUTO_TEST_SUITE(checkpoint_compressed_tensors)
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+const std::string kQuery = "model.layers.0.self_attn.q_proj", kScale = kQuery + ".weight_scale";
+constexpr std::uint16_t kHalfNan = 0x7e00;
+
+nlohmann::json& scheme(QuantizedCase& c) { return c.quantization()["config_groups"]["group_0"]; }
+
+std::vector<float> query(const std::string& name, const std::function<void(QuantizedCase&)>& change) {
+  const Scratch scratch;
+  return values_of(changed_checkpoint(scratch, name, change), kQuery + ".weight");
+}
+void unchanged(QuantizedCase&) {}
+
+// The columns of scales in the other order, and for each input the column that it then needs.
+void swap_groups(QuantizedCase& c, bool unset) {
+  auto& scales = c.tensor(kScale);  // [64, 2], F16
+  if (!unset) {
+    for (std::size_t row = 0; row < 64; ++row)
+      std::swap_ranges(scales.bytes.data() + row * 4, scales.bytes.data() + row * 4 + 2,
+                       scales.bytes.data() + row * 4 + 2);
+  }
+  std::vector<std::int32_t> groups(64);
+  for (std::size_t i = 0; i < 64; ++i) groups[i] = unset ? -1 : i < 32 ? 1 : 0;
+  c.file.add(kQuery + ".weight_g_idx", DType::i32, {64}, groups);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(indices_give_the_groups_of_inputs) {
+  const std::vector<float> plain = query("ct_int4_g32", unchanged);
+  BOOST_TEST(query("ct_int4_g32", [](QuantizedCase& c) { swap_groups(c, false); }) == plain);
+  BOOST_TEST(query("ct_int4_g32", [](QuantizedCase& c) { swap_groups(c, true); }) == plain);
+  BOOST_TEST(mentions(refusal_of("ct_int4_g32",
+                                 [](QuantizedCase& c) {
+                                   swap_groups(c, false);
+                                   c.tensor(kQuery + ".weight_g_idx").put(9, std::int32_t{2});
+                                 }),
+                      {kQuery + ".weight_g_idx", "group 2", "2 groups"}));
+}
+
+BOOST_AUTO_TEST_CASE(ignored_modules_stay_floats) {
+  const std::vector<float> plain = query("ct_fp8_tensor", unchanged);
+  const std::vector<float> floats = query("ct_fp8_tensor", [&](QuantizedCase& c) {
+    c.quantization()["ignore"] = {"lm_head", kQuery};
+    c.file.tensors.erase(kScale);
+    c.file.add(kQuery + ".weight", DType::f32, {64, 64}, plain);
+  });
+  BOOST_TEST(floats == plain);
+}
+
+BOOST_AUTO_TEST_CASE(fp8_may_have_one_scale) {
+  const std::vector<float> plain = query("ct_fp8_tensor", unchanged);
+  const auto as_fp8 = [](QuantizedCase& c) {
+    c.quantization() = {{"quant_method", "fp8"}, {"activation_scheme", "dynamic"}};
+  };
+  BOOST_TEST(query("ct_fp8_tensor", as_fp8) == plain);
+}
+
+BOOST_AUTO_TEST_CASE(variants_that_change_the_output_are_refused) {
+  const Damage damages[] = {
+      {"ct_int4_g32",
+       [](auto& c) { c.quantization()["format"] = "nvfp4-pack-quantized"; },
+       {"quantization_config.format", "nvfp4", "pack-quantized"}},
+      {"ct_int4_g32",
+       [](auto& c) { c.quantization()["quantization_status"] = "calibration"; },
+       {"quantization_status", "calibration", "compressed"}},
+      {"ct_int4_g32",
+       [](auto& c) {
+         c.quantization()["kv_cache_scheme"] = {{"num_bits", 8}};
+       },
+       {"quantization_config.kv_cache_scheme", "changes the output"}},
+      {"ct_int4_g32",
+       [](auto& c) {
+         c.quantization()["transform_config"] = {{"config_groups", {{"u", 1}}}};
+       },
+       {"transform_config", "changes the output"}},
+      {"ct_int4_g32",
+       [](auto& c) {
+         c.quantization()["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+       },
+       {"sparsity_config.format", "sparse-24-bitmask"}},
+      {"ct_int4_g32", [](auto& c) { scheme(c)["weights"]["num_bits"] = 3; }, {"weights.num_bits", "3"}},
+      {"ct_int4_g32",
+       [](auto& c) { scheme(c)["weights"]["strategy"] = "tensor_group"; },
+       {"weights.strategy", "tensor_group"}},
+      {"ct_int4_g32", [](auto& c) { scheme(c)["weights"]["dynamic"] = true; }, {"weights.dynamic"}},
+      {"ct_int4_g32", [](auto& c) { scheme(c)["format"] = "mxfp4-pack-quantized"; }, {"group_0.format", "mxfp4"}},
+      {"ct_w8a8",
+       [](auto& c) { scheme(c)["input_activations"]["dynamic"] = false; },
+       {"input_activations.dynamic", "fixed scales"}},
+      {"ct_w8a8",
+       [](auto& c) {
+         scheme(c)["output_activations"] = {{"num_bits", 8}};
+       },
+       {"output_activations"}},
+      {"fp8_blocks",
+       [](auto& c) { c.quantization()["activation_scheme"] = "static"; },
+       {"activation_scheme", "static", "dynamic"}},
+      {"fp8_blocks", [](auto& c) { c.quantization()["fmt"] = "e5m2"; }, {"fmt", "e5m2"}},
+  };
+  check_refused(damages);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
+  const std::string packed = kQuery + ".weight_packed", dims = kQuery + ".weight_shape",
+                    zeros = kQuery + ".weight_zero_point";
+  const Damage damages[] = {
+      {"ct_int4_g32", [&](auto& c) { c.tensor(dims).put(0, std::int64_t{65}); }, {dims, "[65, 64]", "[64, 8]"}},
+      {"ct_int4_g32", [&](auto& c) { c.tensor(dims).put(1, std::int64_t{-1}); }, {dims}},
+      {"ct_int4_g32", [&](auto& c) { c.tensor(dims).put(1, std::int64_t{1} << 40); }, {dims}},
+      {"ct_int4_g32", [&](auto& c) { c.tensor(dims).put(1, std::int64_t{72}); }, {packed, "[64, 8]", "num_bits"}},
+      {"ct_int4_g32", [&](auto& c) { c.tensor(dims).put(1, std::int64_t{63}); }, {kScale, "no scheme", "[64, 63]"}},
+      {"ct_int4_g32", [&](auto& c) { c.tensor(dims).dtype = DType::f64; }, {dims, "dtype F64"}},
+      {"ct_int4_g32", [&](auto& c) { c.file.tensors.erase(dims); }, {dims + " is missing"}},
+      {"ct_int4_g32",
+       [&](auto& c) {
+         c.tensor(kScale).shape = {2, 64};
+       },
+       {kScale, "[2, 64]", "no scheme"}},
+      {"ct_int4_g32", [&](auto& c) { scheme(c)["weights"]["group_size"] = 16; }, {"weight_scale", "no scheme"}},
+      {"ct_int4_g32", [&](auto& c) { scheme(c)["weights"]["group_size"] = 0; }, {"weights.group_size"}},
+      {"ct_int4_g32", [&](auto& c) { c.tensor(kScale).put(0, kHalfNan); }, {packed, "not finite"}},
+      {"ct_int4_g32", [&](auto& c) { c.file.tensors.erase(kScale); }, {kScale + " is missing"}},
+      {"ct_int4_g32",
+       [&](auto& c) {
+         c.quantization()["config_groups"] = {{"W4A16", {"Linear"}}};
+       },
+       {"config_groups.W4A16", "object"}},
+      {"ct_int4_g32", [&](auto& c) { c.quantization().erase("config_groups"); }, {"config_groups", "missing"}},
+      {"ct_int4_asym_g32",
+       [&](auto& c) {
+         c.tensor(zeros).shape = {16, 1};
+       },
+       {zeros, "has shape [16, 1]", "[8, 2]"}},
+      {"ct_int4_asym_g32", [&](auto& c) { c.tensor(zeros).dtype = DType::f32; }, {zeros, "dtype F32", "I8"}},
+      {"ct_int4_asym_plain_zeros", [&](auto& c) { c.tensor(zeros).shape = {64}; }, {zeros, "has shape [64]"}},
+      {"ct_w8a8", [&](auto& c) { c.file.tensors.erase(kScale); }, {kScale + " is missing"}},
+      {"ct_fp8_dynamic",
+       [&](auto& c) { c.tensor(kQuery + ".weight").bytes[5] = std::byte{0x7f}; },
+       {kQuery + ".weight", "no finite number"}},
+      {"ct_fp8_block",
+       [&](auto& c) {
+         scheme(c)["weights"]["block_structure"] = {0, 48};
+       },
+       {"block_structure"}},
+      {"ct_fp8_block", [&](auto& c) { scheme(c)["weights"]["block_structure"] = "32x48"; }, {"block_structure"}},
+      {"ct_fp8_block",
+       [&](auto& c) {
+         scheme(c)["weights"]["block_structure"] = {16, 48};
+       },
+       {"weight_scale", "no scheme"}},
+      {"fp8_blocks", [&](auto& c) { c.file.tensors.erase(kScale + "_inv"); }, {kScale + " is missing"}},
+      {"fp8_blocks",
+       [&](auto& c) { c.tensor(kScale + "_inv").put(0, std::numeric_limits<float>::infinity()); },
+       {kQuery + ".weight", "not finite"}},
+  };
+  check_refused(damages);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
